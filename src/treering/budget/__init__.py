@@ -1,0 +1,1 @@
+"""PUBLIC: what privacy costs, in exact rational arithmetic."""

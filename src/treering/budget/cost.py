@@ -1,0 +1,76 @@
+"""What one operation costs, derived from its noise and the sensitivity.
+
+Neighbours replace one row (it keeps its arrival time). A cost states two guarantees at once: pure differential privacy
+where there is one, and zero-concentrated differential privacy (zCDP) always. Both add up under adaptive composition.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """An operation that is ``epsilon``-DP (None: for no epsilon) and ``rho``-zCDP.
+
+    >>> laplace(1, 10) + laplace(1, 10)
+    Cost(epsilon=Fraction(1, 5), rho=Fraction(1, 100))
+    """
+
+    epsilon: Fraction | None
+    rho: Fraction
+
+    def __post_init__(self) -> None:
+        if self.rho < 0 or (self.epsilon is not None and self.epsilon < 0):
+            raise ValueError("a cost is not negative")
+
+    def __add__(self, other: Cost) -> Cost:
+        rho = self.rho + other.rho
+        if self.epsilon is None or other.epsilon is None:
+            return Cost(None, rho)
+        return Cost(self.epsilon + other.epsilon, rho)
+
+
+FREE = Cost(Fraction(0), Fraction(0))
+
+
+def pure(epsilon: Fraction) -> Cost:
+    """Any ε-DP operation: ε²/2-zCDP (Bun and Steinke 2016, Proposition 1.4)."""
+    return Cost(epsilon, epsilon**2 / 2)
+
+
+def laplace(sensitivity: Fraction | int, scale: Fraction | int) -> Cost:
+    """Discrete Laplace noise of this scale on integers of this L1 sensitivity: (sensitivity/scale)-DP."""
+    return pure(Fraction(sensitivity) / Fraction(scale))
+
+
+def gaussian(squared_sensitivity: Fraction | int, scale: Fraction | int) -> Cost:
+    """Discrete Gaussian noise N(0, scale²) on integers whose squared L2 sensitivity is given: no pure guarantee.
+
+    ρ = Δ²/(2σ²) (Canonne, Kamath and Steinke 2020, Theorem 4). Squared, because √2 is not rational.
+    """
+    return Cost(None, Fraction(squared_sensitivity) / (2 * Fraction(scale) ** 2))
+
+
+def exponential(sensitivity: Fraction | int, scale: Fraction | int) -> Cost:
+    """The exponential mechanism with weights e^{score/scale}: ε = 2·sensitivity/scale.
+
+    Its privacy loss has range ε, not 2ε, hence ρ = ε²/8 (Rogers and Steinke 2021, Cesar and Rogers 2021).
+    """
+    epsilon = 2 * Fraction(sensitivity) / Fraction(scale)
+    return Cost(epsilon, epsilon**2 / 8)
+
+
+def sparse_run(threshold_scale: Fraction | int, query_scale: Fraction | int) -> Cost:
+    """A sparse-vector run, whatever it is asked and however the data grow: ε = 1/s1 + 2/s2.
+
+    Scales are in counts and stay fixed for the run; a query of weight scale W gets noise of scale W·s2 and is compared
+    with a threshold whose noise is W times the run's one integer draw.
+    """
+    return pure(1 / Fraction(threshold_scale) + 2 / Fraction(query_scale))
+
+
+def silent_run(threshold_scale: Fraction | int) -> Fraction:
+    """The pure loss of a run that has answered only "below" so far: ε = 1/s1, whatever the number of queries."""
+    return 1 / Fraction(threshold_scale)

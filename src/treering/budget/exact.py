@@ -1,0 +1,61 @@
+"""Parameters as exact rationals, or a clear refusal."""
+
+from __future__ import annotations
+
+import math
+import sys
+from decimal import Decimal
+from fractions import Fraction
+from typing import TypeAlias
+
+from treering.errors import ParameterError
+
+Number: TypeAlias = int | float | Fraction | Decimal
+
+
+def exact(value: Number, name: str) -> Fraction:
+    """A positive number as the rational that its shortest decimal text says: 0.1 is 1/10, so three of them are 3/10.
+
+    NaN, infinities, zero, negatives, denormal floats and anything that is not a number are refused.
+    """
+    wanted = "must be a positive finite number"
+    if isinstance(value, bool) or not isinstance(value, int | float | Fraction | Decimal):
+        raise ParameterError(name, f"{wanted}, not {type(value).__name__}")
+    try:
+        finite = math.isfinite(value)
+    except (OverflowError, ValueError):  # a rational beyond the floats, or a signalling NaN
+        raise ParameterError(name, f"{wanted}, within the range of floats") from None
+    if not finite or value <= 0:
+        raise ParameterError(name, f"{wanted}, not {value}")
+    if isinstance(value, float) and value < sys.float_info.min:
+        raise ParameterError(name, f"{wanted}, and {value} is denormal: too small to be exact")
+    return Fraction(repr(float(value))) if isinstance(value, float) else Fraction(value)
+
+
+def exact_scale(value: float, name: str) -> Fraction:
+    """A noise scale as the exact binary rational that the sampler gets (not its decimal text)."""
+    exact(value, name)
+    exact(float(value), name)  # a rational may vanish when it becomes a float
+    return Fraction(float(value))
+
+
+def share_of(value: Number, name: str) -> Fraction:
+    """A number in (0, 1]."""
+    share = exact(value, name)
+    if share > 1:
+        raise ParameterError(name, f"must be at most 1, not {value}")
+    return share
+
+
+def probability(value: Number, name: str) -> Fraction:
+    """A number strictly between 0 and 1."""
+    chance = exact(value, name)
+    if chance >= 1:
+        raise ParameterError(name, f"must be below 1, not {value}")
+    return chance
+
+
+def at_least(value: Fraction) -> float:
+    """The smallest float that is not below a rational: rounding a noise scale up never costs privacy."""
+    nearest = float(value)
+    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
