@@ -1,0 +1,1 @@
+"""PUBLIC: the finite universe and the questions one can ask of it."""

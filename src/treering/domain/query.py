@@ -1,0 +1,332 @@
+"""A linear query: what each cell weighs, in integers.
+
+A query is one of two forms, and always the simpler one that says the same:
+
+- a *conjunction*: for each attribute it names, the set of values that match (the product of these sets matches);
+- a *table*: an integer weight 0..scale for each joint value of the attributes it names, at most 2^20 of them.
+
+Attributes that do not matter are dropped, weights are reduced by their common divisor, and a table that is a product of
+sets becomes a conjunction. So two queries of one schema are equal exactly when they weigh every cell the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from treering.domain.attribute import OTHER, Attribute, Value
+from treering.domain.schema import Schema
+from treering.errors import QueryError, SchemaError
+
+MAX_TABLE: Final = 2**20
+"""The most joint values a table may have."""
+
+RESOLUTION: Final = 2**16
+"""The default number of steps a weight in [0, 1] is quantised to."""
+
+Mask: TypeAlias = npt.NDArray[np.bool_]
+Weights: TypeAlias = npt.NDArray[np.int64]
+
+
+class Query:
+    """A linear query f with values in [0, 1]: a cell's value is its integer weight over ``scale``.
+
+    Make one with `tr.parse`, `Query.where`, `Query.weighted` or `Query.all`, and combine counting queries with
+    ``&``, ``|`` and ``~``. Immutable, hashable, compared by meaning.
+
+    >>> from treering.domain.attribute import categories, integers
+    >>> schema = Schema({"origin": categories("EWR", "JFK"), "month": integers(1, 12)})
+    >>> winter = Query.where(schema, month=[12, 1, 2])
+    >>> print(winter & Query.where(schema, origin="JFK"))
+    origin = 'JFK' AND month IN (1, 2, 12)
+    >>> winter == ~Query.where(schema, month=range(3, 12))
+    True
+    """
+
+    schema: Schema
+    attributes: tuple[int, ...]
+    """The positions of the attributes that matter, increasing."""
+    masks: tuple[Mask, ...] | None
+    """A conjunction's sets, one per attribute; None for a table."""
+    table: Weights | None
+    """A table's weights over the attributes' joint values; None for a conjunction."""
+    scale: int
+    """W, the weight that stands for 1; a counting query has 1."""
+
+    def __init__(
+        self,
+        schema: Schema,
+        attributes: tuple[int, ...],
+        *,
+        masks: tuple[Mask, ...] | None = None,
+        table: Weights | None = None,
+        scale: int = 1,
+    ) -> None:
+        """Internal: expects the canonical form, which `_from_masks` and `_from_table` make."""
+        self.schema = schema
+        self.attributes = attributes
+        self.masks = masks
+        self.table = table
+        self.scale = scale
+        for array in (*(masks or ()), *(() if table is None else (table,))):
+            array.setflags(write=False)
+
+    # -- making queries -------------------------------------------------------------------------------------------
+
+    @classmethod
+    def all(cls, schema: Schema) -> Query:
+        """The query that every row matches."""
+        return cls(schema, (), masks=())
+
+    @classmethod
+    def none(cls, schema: Schema) -> Query:
+        """The query that no row matches."""
+        return cls(schema, (), table=np.zeros((), dtype=np.int64))
+
+    @classmethod
+    def where(cls, schema: Schema, /, **sets: Value | Iterable[Value]) -> Query:
+        """The conjunction of "attribute is this value" or "is one of these values".
+
+        ``None`` stands for the missing cell, `treering.OTHER` for the cell of values not listed, and any number in a
+        bin for the bin.
+        """
+        masks: dict[int, Mask] = {}
+        for name, wanted in sets.items():
+            position = schema.index(name)
+            attribute = schema.attributes[name]
+            several = wanted if isinstance(wanted, Iterable) and not isinstance(wanted, str) else (wanted,)
+            mask = np.zeros(attribute.size, dtype=np.bool_)
+            try:
+                mask[[_asked_code(attribute, value) for value in several]] = True
+            except SchemaError as error:
+                raise QueryError(f"attribute {name!r}: {error}") from None
+            masks[position] = mask
+        return cls._from_masks(schema, masks)
+
+    @classmethod
+    def conjunction(cls, schema: Schema, masks: Mapping[int, Mask]) -> Query:
+        """The conjunction of sets given as flags, one per code, by the attribute's position."""
+        for position, mask in masks.items():
+            if not 0 <= position < len(schema.shape):
+                raise QueryError(f"there is no attribute at position {position}")
+            if mask.dtype != np.bool_ or mask.shape != (schema.shape[position],):
+                raise QueryError(f"attribute {schema.names[position]!r} needs {schema.shape[position]:,} flags")
+        return cls._from_masks(schema, masks)
+
+    @classmethod
+    def weighted(
+        cls,
+        schema: Schema,
+        weights: npt.ArrayLike,
+        *,
+        attributes: Sequence[str] | None = None,
+        resolution: int = RESOLUTION,
+    ) -> Query:
+        """Any linear query: weights in [0, 1], one per cell, or one per joint value of ``attributes``.
+
+        The weights are quantised, once and publicly, to multiples of ``1/resolution``: the query asked is at most
+        ``1/(2·resolution)`` away from the one given, in every cell.
+        """
+        positions = tuple(range(len(schema.names))) if attributes is None else schema.positions(attributes)
+        if attributes is not None and [schema.names[i] for i in positions] != list(attributes):
+            raise QueryError("attributes must be named once each, in the schema's order")
+        if type(resolution) is not int or not 1 <= resolution <= 2**31:
+            raise QueryError("resolution must be an integer from 1 to 2^31")
+        # An attribute of one value never matters, and numpy has room for 64 axes only.
+        positions = tuple(position for position in positions if schema.shape[position] > 1)
+        shape = tuple(schema.shape[position] for position in positions)
+        try:
+            given = np.asarray(weights, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError):
+            raise QueryError("weights must be numbers") from None
+        if given.size != math.prod(shape):
+            raise QueryError(f"{math.prod(shape):,} weights are needed, {given.size:,} were given")
+        if not np.all((given >= 0) & (given <= 1)):
+            raise QueryError("weights must lie in [0, 1]")
+        table = np.rint(given.reshape(shape) * resolution).astype(np.int64)
+        return cls._from_table(schema, positions, table, resolution)
+
+    @classmethod
+    def _from_masks(cls, schema: Schema, masks: Mapping[int, Mask]) -> Query:
+        """The canonical query of a product of sets."""
+        if not all(mask.any() for mask in masks.values()):
+            return cls.none(schema)
+        kept = sorted(position for position, mask in masks.items() if not mask.all())
+        return cls(schema, tuple(kept), masks=tuple(masks[position].copy() for position in kept))
+
+    @classmethod
+    def _from_table(cls, schema: Schema, positions: tuple[int, ...], table: Weights, scale: int) -> Query:
+        """The canonical query of integer weights 0..scale over the attributes' joint values."""
+        axes = [axis for axis in range(table.ndim) if _matters(table, axis)]
+        table = table[tuple(slice(None) if axis in axes else 0 for axis in range(table.ndim))]
+        kept = tuple(positions[axis] for axis in axes)
+        if table.size > MAX_TABLE:
+            raise too_large(schema, kept)
+        divisor = math.gcd(scale, int(np.gcd.reduce(table, axis=None)))
+        table, scale = table // divisor, scale // divisor
+        if scale == 1 and table.any():
+            sets = tuple(_support(table, axis) for axis in range(table.ndim))
+            if math.prod(int(each.sum()) for each in sets) == int(table.sum()):
+                return cls(schema, kept, masks=sets)
+        return cls(schema, kept, table=np.array(table, dtype=np.int64), scale=scale)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Not the attributes as they are: a copied array could be written to, and a cached hash is this process's own.
+        return _restore, (self.schema, self.attributes, self.masks, self.table, self.scale)
+
+    # -- what a query is ------------------------------------------------------------------------------------------
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of the attributes that matter."""
+        return tuple(self.schema.shape[position] for position in self.attributes)
+
+    @cached_property
+    def joint(self) -> int:
+        """The number of joint values of the attributes that matter."""
+        return math.prod(self.shape)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the attributes that matter."""
+        return tuple(self.schema.names[position] for position in self.attributes)
+
+    @property
+    def counting(self) -> bool:
+        """Whether every row weighs 0 or 1."""
+        return self.scale == 1
+
+    @property
+    def constant(self) -> bool:
+        """Whether every row weighs the same: the answer is public."""
+        return not self.attributes
+
+    @cached_property
+    def spread(self) -> int:
+        """The largest weight less the smallest: replacing one row moves the weighted count by at most this."""
+        if self.table is None:
+            return 0 if self.constant else 1
+        return int(self.table.max() - self.table.min())
+
+    def weights(self) -> Weights:
+        """The weights over the joint values of the attributes that matter, as one table."""
+        if self.table is not None:
+            return self.table
+        if self.joint > MAX_TABLE:
+            raise too_large(self.schema, self.attributes)
+        assert self.masks is not None
+        table = np.ones((), dtype=np.int64)
+        for mask in self.masks:
+            table = table[..., np.newaxis] * mask
+        return table
+
+    @cached_property
+    def _key(self) -> tuple[Any, ...]:
+        sets = None if self.masks is None else tuple(np.packbits(mask).tobytes() for mask in self.masks)
+        table = None if self.table is None else self.table.tobytes()
+        return self.attributes, self.scale, sets, table
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Query):
+            return NotImplemented
+        return self._key == other._key and self.schema == other.schema
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.schema.fingerprint, self._key))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __str__(self) -> str:
+        from treering.domain.text import text
+
+        return text(self)
+
+    def __repr__(self) -> str:
+        return f"Query({str(self)!r})"
+
+    # -- algebra --------------------------------------------------------------------------------------------------
+
+    def __and__(self, other: Query) -> Query:
+        self._check_partner(other)
+        for constant, rest in ((self, other), (other, self)):
+            if constant.constant:
+                return constant if constant.masks is None else rest
+        if self.masks is None or other.masks is None:
+            return self._combine(other, np.minimum)
+        sets = dict(zip(self.attributes, self.masks, strict=True))
+        for position, mask in zip(other.attributes, other.masks, strict=True):
+            sets[position] = sets[position] & mask if position in sets else mask
+        return Query._from_masks(self.schema, sets)
+
+    def __or__(self, other: Query) -> Query:
+        self._check_partner(other)
+        for constant, rest in ((self, other), (other, self)):
+            if constant.constant:
+                return rest if constant.masks is None else constant
+        return self._combine(other, np.maximum)
+
+    def __invert__(self) -> Query:
+        """The complement 1 − f: for a counting query, the rows that do not match."""
+        return Query._from_table(self.schema, self.attributes, self.scale - self.weights(), self.scale)
+
+    def _check_partner(self, other: Query) -> None:
+        if not isinstance(other, Query):
+            raise QueryError(f"a query combines with a query, not with {type(other).__name__}")
+        if self.schema != other.schema:
+            raise QueryError("the two queries are about different schemas")
+        if not (self.counting and other.counting):
+            raise QueryError("AND and OR combine counting queries; a weighted query has only a complement")
+
+    def _combine(self, other: Query, operation: np.ufunc) -> Query:
+        union = tuple(sorted({*self.attributes, *other.attributes}))
+        if math.prod(self.schema.shape[position] for position in union) > MAX_TABLE:
+            raise too_large(self.schema, union)
+        table = operation(self._spread_over(union), other._spread_over(union))
+        return Query._from_table(self.schema, union, table, 1)
+
+    def _spread_over(self, positions: tuple[int, ...]) -> Weights:
+        """The weights as a table over more attributes (broadcastable along the new ones)."""
+        shape = tuple(self.schema.shape[p] if p in self.attributes else 1 for p in positions)
+        full = tuple(self.schema.shape[p] for p in positions)
+        return np.broadcast_to(self.weights().reshape(shape), full)
+
+
+def _matters(table: Weights, axis: int) -> bool:
+    return bool((table != np.take(table, [0], axis=axis)).any())
+
+
+def _support(table: Weights, axis: int) -> Mask:
+    """Which codes of one attribute have a weight at all."""
+    rest = tuple(each for each in range(table.ndim) if each != axis)
+    return np.asarray(table.any(axis=rest), dtype=np.bool_)
+
+
+def _asked_code(attribute: Attribute, value: Value) -> int:
+    """A value's code; a value that is not listed has none, as its cell holds others too."""
+    code = attribute.code(value)
+    if code == attribute.other_code and value is not OTHER:
+        raise SchemaError(f"{value!r} is not among {attribute.describe()}; all values not listed are one cell, OTHER")
+    return code
+
+
+def _restore(
+    schema: Schema, attributes: tuple[int, ...], masks: tuple[Mask, ...] | None, table: Weights | None, scale: int
+) -> Query:
+    return Query(schema, attributes, masks=masks, table=table, scale=scale)
+
+
+def too_large(schema: Schema, positions: tuple[int, ...]) -> QueryError:
+    """The refusal of a table over these attributes."""
+    names = ", ".join(schema.names[position] for position in positions)
+    joint = math.prod(schema.shape[position] for position in positions)
+    return QueryError(
+        f"this query needs a table over {joint:,} joint values of {names}; at most {MAX_TABLE:,} are possible. "
+        "A conjunction of conditions on single attributes has no such limit"
+    )

@@ -1,0 +1,168 @@
+"""The universe: the product of its attributes, N cells."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import operator
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, SupportsIndex
+
+import tomli_w
+
+from treering.domain.attribute import Attribute, Value, attribute_from_dict
+from treering.errors import SchemaError
+
+MAX_CELLS: Final = 2**62
+"""The most cells a universe may have: cell numbers are 64-bit integers."""
+
+FORMAT: Final = 1
+"""The version of the TOML form."""
+
+
+@dataclass(frozen=True, init=False, eq=False)
+class Schema:
+    """Named attributes in a fixed order, and the universe of all combinations of their values.
+
+    A cell is a number in ``range(cells)``: the attributes' codes as digits, the last attribute running fastest.
+    Two schemas are equal when names, order and values are. A schema is public: it must be written from
+    general knowledge or public data, never read off the private rows.
+
+    >>> from treering.domain.attribute import categories, integers
+    >>> schema = Schema({"origin": categories("EWR", "JFK"), "month": integers(1, 12)})
+    >>> schema.cells
+    24
+    >>> schema.cell({"origin": "JFK", "month": 3})
+    14
+    >>> schema.values(14)
+    {'origin': 'JFK', 'month': 3}
+    """
+
+    attributes: Mapping[str, Attribute]
+
+    def __init__(self, attributes: Mapping[str, Attribute]) -> None:
+        if not isinstance(attributes, Mapping) or not attributes:
+            raise SchemaError("a schema needs at least one attribute, given as a dict from names to attributes")
+        for name, attribute in attributes.items():
+            if not isinstance(name, str) or not name or '"' in name or not name.isprintable():
+                raise SchemaError(f"an attribute's name is a printable text without quotes, not {name!r}")
+            if not isinstance(attribute, Attribute):
+                raise SchemaError(f"attribute {name!r} must be made by categories(), integers() or bins()")
+        if len({name.lower() for name in attributes}) != len(attributes):
+            raise SchemaError("attribute names must differ in more than upper and lower case")
+        object.__setattr__(self, "attributes", MappingProxyType(dict(attributes)))
+        if self.cells > MAX_CELLS:
+            power = (self.cells - 1).bit_length() - 1
+            raise SchemaError(
+                f"this universe has more than 2^{power} cells; at most 2^62 can be numbered. "
+                "Use fewer attributes or coarser bins"
+            )
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The attributes' names, in order."""
+        return tuple(self.attributes)
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """The attributes' sizes, in order."""
+        return tuple(attribute.size for attribute in self.attributes.values())
+
+    @cached_property
+    def cells(self) -> int:
+        """N, the number of cells."""
+        return math.prod(self.shape)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of all that makes two schemas equal."""
+        plain = json.dumps(self.to_dict(), sort_keys=False)
+        return hashlib.sha256(plain.encode()).hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Schema):
+            return NotImplemented
+        return self is other or self.fingerprint == other.fingerprint
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
+
+    def __reduce__(self) -> tuple[type[Schema], tuple[dict[str, Attribute]]]:
+        return Schema, (dict(self.attributes),)
+
+    def __repr__(self) -> str:
+        inside = ", ".join(f"{name}: {size}" for name, size in zip(self.names, self.shape, strict=True))
+        return f"Schema({inside}; {self.cells:,} cells)"
+
+    def index(self, name: str) -> int:
+        """The position of an attribute."""
+        if name not in self.attributes:
+            raise SchemaError(f"no attribute {name!r}; there are {', '.join(self.names)}")
+        return self.names.index(name)
+
+    def positions(self, names: Iterable[str]) -> tuple[int, ...]:
+        """The positions of several attributes, in the schema's order, each once."""
+        return tuple(sorted({self.index(name) for name in names}))
+
+    def cell(self, values: Mapping[str, Value]) -> int:
+        """The cell of one combination of (public) values."""
+        if set(values) != set(self.names):
+            raise SchemaError(f"a cell needs a value for each of {', '.join(self.names)}")
+        cell = 0
+        for name, attribute in self.attributes.items():
+            try:
+                cell = cell * attribute.size + attribute.code(values[name])
+            except SchemaError as error:
+                raise SchemaError(f"attribute {name!r}: {error}") from None
+        return cell
+
+    def values(self, cell: SupportsIndex) -> dict[str, Value]:
+        """The values of a cell: ``cell(values(c)) == c``."""
+        rest = operator.index(cell)
+        if not 0 <= rest < self.cells:
+            raise SchemaError(f"cell {rest} is outside 0..{self.cells - 1}")
+        codes: list[int] = []
+        for size in reversed(self.shape):
+            rest, code = divmod(rest, size)
+            codes.append(code)
+        pairs = zip(self.attributes.items(), reversed(codes), strict=True)
+        return {name: attribute.value(code) for (name, attribute), code in pairs}
+
+    def to_dict(self) -> dict[str, Any]:
+        """A plain form; `from_dict` reads it back."""
+        return {
+            "treering_schema": FORMAT,
+            "attributes": {name: attribute.to_dict() for name, attribute in self.attributes.items()},
+        }
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Schema:
+        """Read what `to_dict` wrote."""
+        if plain.get("treering_schema") != FORMAT:
+            raise SchemaError(f"not a schema of format {FORMAT}: the first line must be 'treering_schema = {FORMAT}'")
+        attributes = plain.get("attributes")
+        if not isinstance(attributes, Mapping) or not all(isinstance(a, Mapping) for a in attributes.values()):
+            raise SchemaError("a schema file has a table [attributes.NAME] for each attribute")
+        unknown = sorted(set(plain) - {"treering_schema", "attributes"})
+        if unknown:
+            raise SchemaError(f"a schema file has only attributes; unknown: {', '.join(unknown)}")
+        return cls({name: attribute_from_dict(name, each) for name, each in attributes.items()})
+
+    def save(self, path: str | Path) -> None:
+        """Write the schema as TOML."""
+        Path(path).write_text(tomli_w.dumps(self.to_dict()), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Schema:
+        """Read a schema from TOML."""
+        try:
+            plain = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise SchemaError(f"cannot read a schema from {path}: {error}") from None
+        return cls.from_dict(plain)

@@ -1,0 +1,263 @@
+"""A query as the predicate that `parse` reads back, in words that people would use.
+
+Every counting query is written so that ``parse(text(query), schema) == query``, unless that would take more than
+`MAX_LENGTH` characters. Comparisons never match a missing value, so the missing cell is always named by IS NULL, and
+the cell of values not listed is what NOT IN or NOT BETWEEN leave when all regular values that do not match are named.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+
+from treering.domain.attribute import Attribute, Bins, Categories, Integers, plain_number
+
+if TYPE_CHECKING:
+    from treering.domain.query import Mask, Query
+
+MAX_LENGTH: Final = 65_536
+"""The longest predicate, in characters, that is written or read."""
+
+_LONGEST_LIST: Final = 8
+"""So many consecutive integers are always written as a range; fewer are listed if that is shorter."""
+
+Run: TypeAlias = tuple[int, int]
+"""The codes from the first to just below the second."""
+
+_RESERVED: Final = re.compile(
+    "all|analyse|analyze|and|any|array|as|asc|asymmetric|between|both|by|case|cast|check|collate|column|"
+    "constraint|create|cross|current_date|current_time|current_timestamp|default|deferrable|desc|describe|"
+    "distinct|do|else|end|except|exists|false|fetch|for|foreign|from|full|group|having|ilike|in|initially|inner|"
+    "intersect|into|is|isnull|join|lateral|leading|left|like|limit|natural|not|notnull|null|offset|on|only|or|"
+    "order|outer|over|pivot|placing|primary|qualify|references|returning|right|select|show|similar|some|summarize|"
+    "symmetric|table|then|to|trailing|true|union|unique|unpivot|using|values|variadic|when|where|window|with|"
+    "within|xor"
+)
+"""Words that some SQL dialect reads otherwise than as a column's name."""
+
+
+def text(query: Query) -> str:
+    """The predicate of a counting query; for other queries, a description that `parse` refuses."""
+    if not query.counting:
+        return _describe_weights(query)
+    try:
+        written = _Writer().write(query).text
+    except _TooLongError:
+        written = ""
+    return written if 0 < len(written) <= MAX_LENGTH else _describe_cells(query)
+
+
+def identifier(name: str) -> str:
+    """A column's name, quoted where SQL needs it.
+
+    >>> identifier("month"), identifier("Month of year"), identifier("order")
+    ('month', '"Month of year"', '"order"')
+    """
+    plain = re.fullmatch("[a-z_][a-z0-9_]*", name) and not _RESERVED.fullmatch(name)
+    return name if plain else f'"{name}"'
+
+
+def literal(value: object) -> str:
+    """A category, or an integer, as SQL writes it."""
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)
+
+
+def set_text(name: str, attribute: Attribute, mask: Mask) -> str:
+    """The condition that one attribute's value is among those flagged, some but not all."""
+    try:
+        return _condition(identifier(name), attribute, mask).text
+    except _TooLongError:
+        return f"{identifier(name)} IN (…)"
+
+
+# -- parts of a predicate ----------------------------------------------------------------------------------------------
+
+
+class _TooLongError(Exception):
+    """The predicate would be longer than `parse` reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A predicate and the word, AND or OR, that holds it together at the top ("" for a single comparison)."""
+
+    text: str
+    word: str = ""
+
+
+def _join(word: str, parts: Sequence[_Part]) -> _Part:
+    if len(parts) == 1:
+        return parts[0]
+    pieces = [part.text if part.word in ("", word) else f"({part.text})" for part in parts]
+    return _Part(f" {word} ".join(pieces), word)
+
+
+def _shortest(parts: Iterable[_Part]) -> _Part:
+    return min(parts, key=lambda part: len(part.text) + (4 if part.word else 0))
+
+
+# -- queries -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Writer:
+    """Writes one query, and gives up as soon as what it has written does not fit."""
+
+    room: int = MAX_LENGTH
+
+    def write(self, query: Query) -> _Part:
+        """The predicate of a counting query."""
+        if query.constant:
+            return _Part("FALSE" if query.masks is None else "TRUE")
+        if query.masks is None:
+            return self._alternatives(query)
+        return _join("AND", [self._condition(query, axis, mask) for axis, mask in enumerate(query.masks)])
+
+    def _condition(self, query: Query, axis: int, mask: Mask) -> _Part:
+        name = query.names[axis]
+        part = _condition(identifier(name), query.schema.attributes[name], mask)
+        self.room -= len(part.text)
+        if self.room < 0:
+            raise _TooLongError
+        return part
+
+    def _alternatives(self, query: Query) -> _Part:
+        """A table: for each set of values of one attribute that leave the same question about the others, that one."""
+        table = np.asarray(query.table, dtype=np.bool_)
+        axis, groups = min(((axis, _groups(table, axis)) for axis in range(table.ndim)), key=lambda each: len(each[1]))
+        rest = [name for name in query.names if name != query.names[axis]]
+        shared = table.all(axis=axis)
+        parts: list[_Part] = []
+        common: list[_Part] = []
+        for codes in groups:
+            left = np.take(table, codes[0], axis=axis)
+            question = [] if left.all() else [query.weighted(query.schema, left, attributes=rest, resolution=1)]
+            if np.array_equal(left, shared):
+                # What is left for every value of the attribute need not name it.
+                common = [self.write(each) for each in question]
+                continue
+            mask = np.zeros(table.shape[axis], dtype=np.bool_)
+            mask[codes] = True
+            parts.append(_join("AND", [self._condition(query, axis, mask), *map(self.write, question)]))
+        return _join("OR", parts + common)
+
+
+def _groups(table: Mask, axis: int) -> list[list[int]]:
+    """The codes of one attribute, those with the same sub-table together; codes with an empty one are left out."""
+    rows = np.packbits(np.moveaxis(table, axis, 0).reshape(table.shape[axis], -1), axis=1)
+    groups: defaultdict[bytes, list[int]] = defaultdict(list)
+    for code in np.flatnonzero(rows.any(axis=1)).tolist():
+        groups[rows[code].tobytes()].append(code)
+    return list(groups.values())
+
+
+# -- one attribute -----------------------------------------------------------------------------------------------------
+
+
+def _condition(column: str, attribute: Attribute, mask: Mask) -> _Part:
+    regular = mask[: attribute.regular]
+    other = bool(attribute.other and mask[attribute.regular])
+    parts: list[_Part] = []
+    if regular.all() and other == attribute.other:
+        parts.append(_Part(f"{column} IS NOT NULL"))
+    elif regular.any() or other:
+        parts.append(_known(column, attribute, regular, other))
+    if attribute.missing and mask[-1]:
+        parts.append(_Part(f"{column} IS NULL"))
+    return _join("OR", parts)
+
+
+def _known(column: str, attribute: Attribute, regular: Mask, other: bool) -> _Part:
+    """Some of the values that are not missing, not all: by naming them, or by naming those that do not match."""
+    ways: list[_Part] = []
+    if not other:
+        ways += _named(column, attribute, regular, negated=False)
+    if other or not attribute.other:
+        ways += _named(column, attribute, ~regular, negated=True)
+    if not ways:
+        raise _TooLongError
+    return _shortest(ways)
+
+
+def _named(column: str, attribute: Attribute, regular: Mask, *, negated: bool) -> list[_Part]:
+    """Ways to say that a value is, or is not, among these regular ones; none if that would surely be too long."""
+    runs = _runs(regular)
+    if 3 * (int(regular.sum()) if isinstance(attribute, Categories) else len(runs)) > MAX_LENGTH:
+        return []
+    if isinstance(attribute, Categories):
+        return [_listed(column, [literal(attribute.values[code]) for code in np.flatnonzero(regular)], negated)]
+    if isinstance(attribute, Integers):
+        return _whole_numbers(column, attribute, runs, negated)
+    assert isinstance(attribute, Bins)
+    word = "AND" if negated else "OR"
+    return [_join(word, [_bin_run(column, attribute, low, high, negated) for low, high in runs])]
+
+
+def _listed(column: str, values: Sequence[str], negated: bool) -> _Part:
+    if len(values) == 1:
+        return _Part(f"{column} {'<>' if negated else '='} {values[0]}")
+    return _Part(f"{column} {'NOT IN' if negated else 'IN'} ({', '.join(values)})")
+
+
+def _whole_numbers(column: str, attribute: Integers, runs: Sequence[Run], negated: bool) -> list[_Part]:
+    word = "AND" if negated else "OR"
+
+    def mixed(shortest: int) -> _Part:
+        """Longer runs as ranges, the rest in one list."""
+        parts = [_whole_run(column, attribute, low, high, negated) for low, high in runs if high - low >= shortest]
+        rest = [attribute.low + code for low, high in runs if high - low < shortest for code in range(low, high)]
+        return _join(word, parts + ([_listed(column, [str(value) for value in rest], negated)] if rest else []))
+
+    return [mixed(shortest) for shortest in (2, 3, _LONGEST_LIST)]
+
+
+def _whole_run(column: str, attribute: Integers, low: int, high: int, negated: bool) -> _Part:
+    """The codes from low to just below high."""
+    first, last = attribute.low + low, attribute.low + high - 1
+    # With a cell for values outside the range, a comparison with one side would cut that cell in two.
+    if low == 0 and not attribute.other:
+        return _Part(f"{column} {'>' if negated else '<='} {last}")
+    if high == attribute.regular and not attribute.other:
+        return _Part(f"{column} {'<' if negated else '>='} {first}")
+    return _Part(f"{column} {'NOT BETWEEN' if negated else 'BETWEEN'} {first} AND {last}")
+
+
+def _bin_run(column: str, attribute: Bins, low: int, high: int, negated: bool) -> _Part:
+    """The bins from low to just below high: the edges between them are gone."""
+    first, last = plain_number(attribute.edges[low]), plain_number(attribute.edges[high])
+    at_least = _Part(f"{column} {'<' if negated else '>='} {first}")
+    below = _Part(f"{column} {'>=' if negated else '<'} {last}")
+    if attribute.other:
+        if high == attribute.regular:
+            return _Part(f"{column} {'NOT BETWEEN' if negated else 'BETWEEN'} {first} AND {last}")
+        return _join("OR" if negated else "AND", [at_least, below])
+    if low == 0:
+        return below
+    return at_least if high == attribute.regular else _join("OR" if negated else "AND", [at_least, below])
+
+
+def _runs(flags: Mask) -> list[Run]:
+    """The maximal runs of set flags."""
+    padded = np.concatenate(([False], flags, [False]))
+    edges = np.flatnonzero(padded[1:] != padded[:-1]).tolist()
+    return list(zip(edges[::2], edges[1::2], strict=True))
+
+
+def _describe_cells(query: Query) -> str:
+    sets = query.masks if query.table is None else (query.table,)
+    matching = math.prod(int(each.sum()) for each in sets or ())
+    return f"counting over {', '.join(query.names)} ({matching:,} of {query.joint:,} joint values)"
+
+
+def _describe_weights(query: Query) -> str:
+    if query.constant:
+        return f"weighted {int(query.weights())}/{query.scale} for every row"
+    return f"weighted over {', '.join(query.names)} ({query.joint:,} weights)"
