@@ -1,0 +1,221 @@
+"""PUBLIC: the gate between public programs and private data.
+
+A mechanism talks to a `Gate`. What it asks for is a request with noise scales; what it gets back is an *event*: a
+frozen record of what was released, at which size, at which cost. The same events are what a journal keeps, so a
+mechanism's public state is a fold over `Gate.history`, and replaying the journal gives exactly the live state.
+
+Units: a query of weight scale W is compared and answered in units of 1/W rows ("grid units"), always integers.
+Noise scales are in rows; the kernel multiplies them by W.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from treering.budget.cost import Cost
+from treering.budget.exact import exact_scale
+from treering.budget.promise import Budget
+from treering.domain.query import Query
+from treering.domain.schema import Schema
+
+# -- requests ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Laplace:
+    """Discrete Laplace noise, P(X = k) ∝ e^{−|k|/scale}."""
+
+    scale: float
+
+    def __post_init__(self) -> None:
+        exact_scale(self.scale, "scale")
+
+
+@dataclass(frozen=True, slots=True)
+class Gaussian:
+    """Discrete Gaussian noise, P(X = k) ∝ e^{−k²/(2·scale²)}."""
+
+    scale: float
+
+    def __post_init__(self) -> None:
+        exact_scale(self.scale, "scale")
+
+
+Noise: TypeAlias = Laplace | Gaussian
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """A sparse-vector run: noise scales in rows, fixed for its life, and the noise of its numeric answer (if any)."""
+
+    threshold_scale: float
+    query_scale: float
+    answer: Noise | None = None
+
+    def __post_init__(self) -> None:
+        exact_scale(self.threshold_scale, "threshold_scale")
+        exact_scale(self.query_scale, "query_scale")
+
+
+# -- events: what was released -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Noisy answers, in grid units."""
+
+    size: int
+    cost: Cost
+    queries: tuple[Query, ...]
+    noise: Noise
+    values: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted:
+    """A run began: its whole cost, the numeric answer included, is charged."""
+
+    size: int
+    cost: Cost
+    run: int
+    request: RunRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """The first query of a batch above the noisy threshold, and its noisy answer in grid units (None without one)."""
+
+    index: int
+    value: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A batch was compared: ``asked`` queries, all below but the last if there is a crossing. The run is then over."""
+
+    size: int
+    run: int
+    asked: int
+    crossing: Crossing | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnded:
+    """A run was abandoned at a public moment; what it can no longer lose is refunded."""
+
+    size: int
+    run: int
+    refund: Fraction
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HistogramReleased:
+    """Noisy counts over the joint values of ``attributes``."""
+
+    size: int
+    cost: Cost
+    attributes: tuple[int, ...]
+    noise: Noise
+    counts: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """The index that the exponential mechanism drew."""
+
+    size: int
+    cost: Cost
+    queries: tuple[Query, ...]
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """A step of a mechanism's own, recorded so that replay need not recompute it."""
+
+    note: Any
+
+
+Event: TypeAlias = Measured | RunStarted | Compared | RunEnded | HistogramReleased | Selected | Noted
+
+# -- the two protocols -------------------------------------------------------------------------------------------------
+
+
+class Gate(Protocol):
+    """All that a public program may ask of private data under one budget.
+
+    Every operation derives its cost from scales and sensitivity, charges it or raises `BudgetExceeded` before data
+    are touched, draws exact noise, writes the journal and only then returns.
+    """
+
+    @property
+    def schema(self) -> Schema:
+        """The universe."""
+
+    @property
+    def size(self) -> int:
+        """The number of rows: public."""
+
+    @property
+    def budget(self) -> Budget:
+        """What may be spent in all."""
+
+    @property
+    def spent(self) -> Fraction:
+        """What has been charged, in the budget's unit."""
+
+    @property
+    def history(self) -> Sequence[Event]:
+        """All that was released so far, oldest first."""
+
+    def measure(self, queries: Sequence[Query], noise: Noise) -> Measured:
+        """Each query's count plus noise."""
+
+    def begin_run(self, request: RunRequest) -> RunStarted:
+        """Start a sparse-vector run: draw its secret threshold noise and reserve its numeric answer."""
+
+    def first_exceeding(
+        self, run: int, queries: Sequence[Query], bars: Sequence[int], estimates: Sequence[int] | None = None
+    ) -> Compared:
+        """The first query whose noisy count reaches its bar plus the run's noise; with it, the run is over.
+
+        ``bars`` and ``estimates`` are in grid units. With estimates the comparison is two-sided: |count − estimate|.
+        """
+
+    def end_run(self, run: int) -> RunEnded:
+        """Abandon a run."""
+
+    def histogram(self, noise: Noise, attributes: Sequence[int] | None = None) -> HistogramReleased:
+        """All cells, or all joint values of some attributes, plus noise."""
+
+    def select(self, queries: Sequence[Query], scale: float, estimates: Sequence[int] | None = None) -> Selected:
+        """One query, drawn by the exponential mechanism with score count, or |count − estimate|, over ``scale``
+        rows."""
+
+    def note(self, note: Any) -> Noted:
+        """Record a public step of the mechanism's own."""
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Group operations into one durable step. An answer leaves the mechanism only after the block."""
+
+
+class Database(Protocol):
+    """A growing database, seen from the public side."""
+
+    @property
+    def schema(self) -> Schema:
+        """The universe."""
+
+    @property
+    def size(self) -> int:
+        """The number of rows: public."""
+
+    def open_gate(self, budget: Budget) -> Gate:
+        """A gate with a budget of its own. Budgets of several gates add up."""

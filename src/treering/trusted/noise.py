@@ -1,0 +1,159 @@
+"""Exact integer noise. With `select`, this is the package's only source of private randomness.
+
+*Formal guarantees.* Every draw is independent and has exactly the stated probabilities, for the scale's exact binary
+value: OpenDP turns the float into that rational and samples by Canonne, Kamath and Steinke (2020), out of fair coin
+flips alone, from OpenSSL's generator (which reseeds itself after a fork). No probability is ever rounded. So integers
+of L1 sensitivity Δ plus `Laplace` noise of scale s are (Δ/s)-DP, and integers of L2 sensitivity Δ plus `Gaussian`
+noise of scale s are Δ²/(2s²)-zCDP.
+
+OpenDP clamps its results to 64 bits. At scales of at most `LARGEST_SCALE` a draw leaves ±2^60 with probability below
+e^{−4,000}: neither the clamp, nor an overflow when noise is added to counts that leave it room, will ever happen.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+from typing import Final, TypeAlias, assert_never
+from weakref import WeakSet
+
+import numpy as np
+import numpy.typing as npt
+
+from treering.budget.exact import at_least, exact_scale
+from treering.errors import ParameterError
+from treering.gate import Gaussian, Laplace, Noise
+from treering.trusted.sealed import Sealed
+
+Draws: TypeAlias = npt.NDArray[np.int64]
+
+LARGEST_SCALE: Final = 2.0**48
+"""The largest scale, multiplied by a query's weight scale W."""
+
+FIRST_BLOCK: Final = 16
+LARGEST_BLOCK: Final = 1024
+"""How much noise is drawn ahead at first, and at most."""
+
+
+def draw_laplace(scale: float, count: int) -> Draws:
+    """Independent draws of P(X = k) = (1−p)/(1+p)·p^|k|, with p = e^{−1/scale}."""
+    return draw(Laplace(scale), 1, count)
+
+
+def draw_gaussian(scale: float, count: int) -> Draws:
+    """Independent draws of P(X = k) ∝ e^{−k²/(2·scale²)}."""
+    return draw(Gaussian(scale), 1, count)
+
+
+def draw(noise: Noise, factor: int, count: int) -> Draws:
+    """Independent draws of ``noise``, its scale times ``factor``: a query's weight scale W (see `check_scale`)."""
+    _check_count(count)
+    widened = replace(noise, scale=check_scale(noise.scale, factor))
+    if count == 0:
+        return np.empty(0, dtype=np.int64)
+    return np.array(_sampler(widened)(np.zeros(count, dtype=np.int64)), dtype=np.int64)
+
+
+def check_scale(scale: float, factor: int) -> float:
+    """What the sampler gets for a scale in rows and a weight scale W; refuses what cannot be drawn.
+
+    The product is exact if a float can hold it (always, for a power of two) and else the next float above: more noise,
+    never less, so a cost derived from ``scale`` and a sensitivity of W still bounds the loss.
+
+    >>> check_scale(0.75, 65536)
+    49152.0
+    """
+    if isinstance(factor, bool) or not isinstance(factor, int) or factor < 1:
+        raise ParameterError("factor", f"must be a positive whole number, not {factor}")
+    product = exact_scale(scale, "scale") * factor
+    if product > LARGEST_SCALE:
+        raise ParameterError("scale", f"times the weight scale must be at most 2^48: {scale} times {factor} is more")
+    return at_least(product)
+
+
+def _check_count(count: int) -> None:
+    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+        raise ParameterError("count", f"must be a whole number, 0 or more, not {count}")
+
+
+@lru_cache(maxsize=8)
+def _sampler(noise: Noise) -> Callable[[Draws], list[int]]:
+    """OpenDP's measurement that adds ``noise`` to a vector. Building one takes 0.3 ms, so the latest few are kept.
+
+    The imports are here, and narrow, because they are slow: ``opendp.prelude`` would load scikit-learn as well.
+    """
+    from opendp.domains import atom_domain, vector_domain
+    from opendp.measurements import make_gaussian, make_laplace
+    from opendp.metrics import l1_distance, l2_distance
+    from opendp.mod import enable_features
+
+    enable_features("contrib")
+    vectors = vector_domain(atom_domain(T="i64"))
+    match noise:
+        case Laplace():
+            return make_laplace(vectors, l1_distance(T="i64"), scale=noise.scale)
+        case Gaussian():
+            return make_gaussian(vectors, l2_distance(T="i64"), scale=noise.scale)
+        case _:
+            assert_never(noise)
+
+
+class Ahead(Sealed):
+    """Noise drawn ahead of need, because one draw costs as much as a dozen in a vector. No draw is handed out twice.
+
+    The stock is for the latest factor only: another one drops what is left. Unused noise is as secret as the rows
+    (whoever knows it reads the next answer exactly), so a forked child starts without it. Blocks double from
+    `FIRST_BLOCK` to `LARGEST_BLOCK`: what is left is less than what was taken plus `FIRST_BLOCK`. Dropping it costs
+    no privacy, because nothing depended on it.
+
+    Not safe for threads by itself: the kernel that owns it holds a lock.
+    """
+
+    __slots__ = ("__weakref__", "_block", "_factor", "_noise", "_process", "_stock")
+
+    def __init__(self, noise: Noise) -> None:
+        self._noise = noise
+        self._factor = 1
+        self.drop()
+        _alive.add(self)
+
+    def drop(self) -> None:
+        """Forget what is left, and begin with small blocks again."""
+        self._stock: Draws = np.empty(0, dtype=np.int64)
+        self._block = FIRST_BLOCK
+        self._process = os.getpid()
+
+    def take(self, factor: int, count: int) -> Draws:
+        """Fresh draws at ``factor`` times the scale, as by `draw`."""
+        _check_count(count)
+        # The process is asked for as well as the hook below, which does not see a fork made by a library.
+        if factor != self._factor or os.getpid() != self._process:
+            check_scale(self._noise.scale, factor)
+            self.drop()
+            self._factor = factor
+        if count >= LARGEST_BLOCK:
+            return draw(self._noise, factor, count)
+        if count > len(self._stock):
+            self._refill(count)
+        # A copy: a view would carry the rest of the stock along as its base.
+        taken, self._stock = self._stock[:count].copy(), self._stock[count:]
+        return taken
+
+    def _refill(self, count: int) -> None:
+        fresh = draw(self._noise, self._factor, max(count, self._block))
+        self._stock = np.concatenate((self._stock, fresh))
+        self._block = min(2 * self._block, LARGEST_BLOCK)
+
+
+_alive: Final[WeakSet[Ahead]] = WeakSet()
+
+
+def _drop_all() -> None:
+    for ahead in _alive:
+        ahead.drop()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_drop_all)

@@ -1,0 +1,35 @@
+"""PRIVATE: the base of everything that holds private values."""
+
+from __future__ import annotations
+
+from typing import NoReturn, SupportsIndex
+
+
+class Sealed:
+    """An object that nothing prints, pickles or copies by accident.
+
+    Its repr is its type's name. Pickling and copying (`copy.copy` and `copy.deepcopy` go the same way) raise
+    `TypeError`: a second copy of a secret, in a file, a queue or another process, is a second place that it can leak
+    from, and noise used twice protects nothing. Subclasses declare ``__slots__``, and are dataclasses only with
+    ``repr=False``.
+
+    >>> Sealed()
+    <Sealed>
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        self._refuse()
+
+    def __getstate__(self) -> NoReturn:
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise TypeError(
+            f"{type(self).__name__} holds private values: it can be neither pickled nor copied; "
+            "keep it in the process that made it and pass on what the kernel releases"
+        )

@@ -1,0 +1,295 @@
+from __future__ import annotations
+
+import copy
+import json
+import math
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from treering.budget.exact import at_least
+from treering.errors import ParameterError
+from treering.gate import Gaussian, Laplace, Noise
+from treering.trusted import noise as module
+from treering.trusted.noise import (
+    FIRST_BLOCK,
+    LARGEST_BLOCK,
+    LARGEST_SCALE,
+    Ahead,
+    Draws,
+    check_scale,
+    draw,
+    draw_gaussian,
+    draw_laplace,
+)
+
+WIDE = LARGEST_SCALE
+"""At this scale two draws are equal with probability below 2^−49, so equal draws are the same draw."""
+
+Sampler = Callable[[float, int], Draws]
+SAMPLERS = pytest.mark.parametrize("sampler", [draw_laplace, draw_gaussian])
+NOISES = pytest.mark.parametrize("noise", [Laplace(WIDE), Gaussian(WIDE)])
+
+
+# -- drawing -----------------------------------------------------------------------------------------------------------
+
+
+@SAMPLERS
+@pytest.mark.parametrize("count", [0, 1, 1000])
+def test_draws_are_64_bit_integers(sampler: Sampler, count: int) -> None:
+    draws = sampler(10.0, count)
+    assert draws.dtype == np.int64
+    assert draws.shape == (count,)
+
+
+@SAMPLERS
+def test_draws_differ(sampler: Sampler) -> None:
+    draws = sampler(WIDE, 500)
+    assert len(set(draws.tolist()) | set(sampler(WIDE, 500).tolist())) == 1000
+
+
+@SAMPLERS
+@pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf, 5e-324, 2.0**48 * 1.01])
+def test_scales_that_cannot_be_are_refused(sampler: Sampler, scale: float) -> None:
+    with pytest.raises(ParameterError) as caught:
+        sampler(scale, 1)
+    assert caught.value.parameter == "scale"
+
+
+@SAMPLERS
+@pytest.mark.parametrize("count", [-1, True, 1.0])
+def test_counts_that_cannot_be_are_refused(sampler: Sampler, count: Any) -> None:
+    with pytest.raises(ParameterError, match="count must be a whole number"):
+        sampler(1.0, count)
+    with pytest.raises(ParameterError, match="count must be a whole number"):
+        Ahead(Laplace(1.0)).take(1, count)
+
+
+@pytest.mark.parametrize("factor", [0, -3, True, 2.0])
+def test_factors_that_cannot_be_are_refused(factor: Any) -> None:
+    with pytest.raises(ParameterError, match="factor must be a positive whole number"):
+        draw(Laplace(1.0), factor, 1)
+    with pytest.raises(ParameterError, match="factor must be a positive whole number"):
+        check_scale(1.0, factor)
+
+
+def test_the_limit_counts_the_factor() -> None:
+    assert check_scale(2.0**32, 2**16) == LARGEST_SCALE
+    with pytest.raises(ParameterError, match=r"at most 2\^48"):
+        check_scale(2.0**32, 2**16 + 1)
+    with pytest.raises(ParameterError, match=r"at most 2\^48"):
+        draw(Gaussian(2.0**32), 2**16 + 1, 0)
+
+
+@NOISES
+def test_the_largest_scale_leaves_room_for_counts(noise: Noise) -> None:
+    assert np.abs(draw(noise, 1, 2000)).max() < 2**60
+
+
+@settings(deadline=None)
+@given(st.floats(1e-300, 2.0**24), st.integers(1, 2**24))
+def test_a_product_is_exact_or_the_next_float_above(scale: float, factor: int) -> None:
+    product = Fraction(scale) * factor
+    got = check_scale(scale, factor)
+    assert Fraction(got) >= product
+    assert Fraction(math.nextafter(got, 0)) < product
+
+
+@settings(deadline=None)
+@given(st.floats(1e-300, 2.0**24), st.integers(0, 24))
+def test_a_product_with_a_power_of_two_is_exact(scale: float, power: int) -> None:
+    assert Fraction(check_scale(scale, 2**power)) == Fraction(scale) * 2**power
+
+
+@pytest.mark.parametrize("scale", [1e-3, 0.1, 0.3, 1 / 3, 2.5, 1e9])
+def test_the_sampler_works_with_the_exact_scale(scale: float) -> None:
+    # OpenDP states its loss from the rational that it samples with, rounded up once: another rounding would show.
+    laplace: Any = module._sampler(Laplace(scale))
+    assert laplace.map(1) == at_least(1 / Fraction(scale))
+    gaussian: Any = module._sampler(Gaussian(scale))
+    assert gaussian.map(1) == at_least(1 / (2 * Fraction(scale) ** 2))
+
+
+def test_opendp_is_loaded_late_and_in_part() -> None:
+    script = """
+import json, sys
+from treering.trusted.noise import draw_laplace
+before = [name for name in sys.modules if name.startswith("opendp")]
+draw_laplace(1.0, 1)
+print(json.dumps([before, [name for name in ("opendp.prelude", "sklearn", "polars") if name in sys.modules]]))
+"""
+    run = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    assert json.loads(run.stdout) == [[], []]
+
+
+# -- drawing ahead -----------------------------------------------------------------------------------------------------
+
+
+class Source:
+    """Stands in for `draw`: counts up, so that every value says when it was drawn, and for which factor."""
+
+    def __init__(self) -> None:
+        self.blocks: list[int] = []
+        self.factors: list[int] = []
+
+    def __call__(self, noise: Noise, factor: int, count: int) -> Draws:
+        assert noise == Laplace(2.0)
+        start = len(self.factors)
+        self.blocks.append(count)
+        self.factors.extend([factor] * count)
+        return np.arange(start, start + count, dtype=np.int64)
+
+
+@pytest.fixture
+def source(monkeypatch: pytest.MonkeyPatch) -> Source:
+    replacement = Source()
+    monkeypatch.setattr(module, "draw", replacement)
+    return replacement
+
+
+TAKES = st.lists(st.tuples(st.sampled_from([1, 7]), st.integers(0, 90) | st.integers(0, 2500)), max_size=40)
+
+
+@settings(deadline=None)
+@given(TAKES)
+def test_no_draw_is_handed_out_twice_or_for_another_factor(takes: list[tuple[int, int]]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        source = Source()
+        patch.setattr(module, "draw", source)
+        ahead = Ahead(Laplace(2.0))
+        seen: set[int] = set()
+        for factor, count in takes:
+            taken = ahead.take(factor, count).tolist()
+            assert len(taken) == count
+            assert len(seen) + count == len(seen.union(taken))
+            assert {source.factors[draw] for draw in taken} <= {factor}
+            seen.update(taken)
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(1, LARGEST_BLOCK - 1), min_size=1, max_size=60))
+def test_what_is_left_is_less_than_what_was_taken_and_a_first_block(counts: list[int]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        source = Source()
+        patch.setattr(module, "draw", source)
+        ahead = Ahead(Laplace(2.0))
+        taken = 0
+        for count in counts:
+            ahead.take(1, count)
+            taken += count
+            assert len(source.factors) - taken < taken + FIRST_BLOCK
+
+
+def test_blocks_double_up_to_the_largest(source: Source) -> None:
+    ahead = Ahead(Laplace(2.0))
+    for _ in range(4096):
+        ahead.take(1, 1)
+    assert source.blocks == [16, 32, 64, 128, 256, 512, 1024, 1024, 1024, 1024]
+
+
+def test_a_large_take_is_drawn_directly_and_leaves_the_stock_alone(source: Source) -> None:
+    ahead = Ahead(Laplace(2.0))
+    assert ahead.take(1, 1).tolist() == [0]
+    assert ahead.take(1, LARGEST_BLOCK).tolist() == list(range(16, 16 + LARGEST_BLOCK))
+    assert ahead.take(1, 2).tolist() == [1, 2]
+    assert source.blocks == [FIRST_BLOCK, LARGEST_BLOCK]
+
+
+def test_another_factor_drops_the_stock(source: Source) -> None:
+    ahead = Ahead(Laplace(2.0))
+    ahead.take(1, 3)
+    assert ahead.take(5, 1).tolist() == [16]
+    assert ahead.take(1, 1).tolist() == [32]
+    assert source.blocks == [16, 16, 16]
+
+
+def test_a_refused_factor_changes_nothing(source: Source) -> None:
+    ahead = Ahead(Laplace(2.0))
+    ahead.take(3, 1)
+    with pytest.raises(ParameterError):
+        ahead.take(2**60, 1)
+    assert ahead.take(3, 1).tolist() == [1]
+    assert source.blocks == [16]
+
+
+def test_dropping_forgets_the_stock(source: Source) -> None:
+    ahead = Ahead(Laplace(2.0))
+    ahead.take(1, 20)
+    ahead.drop()
+    assert ahead.take(1, 1).tolist() == [20]
+    assert source.blocks == [20, 16]
+
+
+def test_what_is_taken_does_not_carry_the_rest_along() -> None:
+    taken = Ahead(Laplace(3.0)).take(1, 2)
+    assert taken.base is None
+
+
+@pytest.mark.usefixtures("source")
+def test_another_process_drops_the_stock_without_the_hook(monkeypatch: pytest.MonkeyPatch) -> None:
+    ahead = Ahead(Laplace(2.0))
+    ahead.take(1, 1)
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    assert ahead.take(1, 1).tolist() == [16]
+
+
+@pytest.mark.parametrize("duplicate", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_noise_ahead_is_sealed(duplicate: Callable[[Ahead], object]) -> None:
+    ahead = Ahead(Laplace(3.0))
+    ahead.take(1, 1)
+    assert repr(ahead) == "<Ahead>"
+    assert not hasattr(ahead, "__dict__")
+    with pytest.raises(TypeError, match="Ahead holds private values"):
+        duplicate(ahead)
+
+
+# -- after a fork ------------------------------------------------------------------------------------------------------
+
+
+def in_child(work: Callable[[], Draws]) -> list[int]:
+    """What ``work`` gives in a forked child."""
+    receive, send = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(send, json.dumps(work().tolist()).encode())
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    os.close(send)
+    with os.fdopen(receive) as pipe:
+        values: list[int] = json.load(pipe)
+    return values
+
+
+@NOISES
+def test_a_child_never_gets_its_parents_noise(noise: Noise) -> None:
+    ahead = Ahead(noise)
+    ahead.take(1, 1)
+    child = in_child(lambda: ahead.take(1, FIRST_BLOCK))
+    assert len(child) == FIRST_BLOCK
+    assert not set(child) & set(ahead.take(1, FIRST_BLOCK).tolist())
+
+
+@NOISES
+def test_the_hook_empties_the_childs_stock_at_once(noise: Noise) -> None:
+    ahead = Ahead(noise)
+    ahead.take(1, 1)
+    assert in_child(lambda: ahead._stock) == []
+    assert len(ahead._stock) == FIRST_BLOCK - 1
+
+
+@SAMPLERS
+def test_parent_and_child_draw_different_noise(sampler: Sampler) -> None:
+    sampler(WIDE, 10)
+    child = in_child(lambda: sampler(WIDE, 200))
+    assert not set(child) & set(sampler(WIDE, 200).tolist())
