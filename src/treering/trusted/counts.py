@@ -1,0 +1,195 @@
+"""Exact counts of the rows in each cell, sealed, and marginals that are kept current as rows arrive.
+
+Up to `DENSE_CELLS` cells the counts are one dense array; above, only occupied cells are stored. Either way a query
+reads the marginal over the attributes it names, which is computed once and then maintained: an append touches the new
+rows only.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Final, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from treering.domain.evaluate import evaluate, evaluate_many
+from treering.domain.query import Query
+from treering.domain.schema import Schema
+from treering.errors import DataError, QueryError
+from treering.trusted.sealed import Sealed
+
+Cells: TypeAlias = npt.NDArray[np.int64]
+Attributes: TypeAlias = tuple[int, ...]
+
+DENSE_CELLS: Final = 2**24
+"""Universes up to this many cells are kept as a dense array (128 MiB at the most)."""
+
+MARGINAL_CELLS: Final = 2**22
+"""The largest marginal that is kept; a query over more joint values goes through the occupied cells."""
+
+CACHED_CELLS: Final = 2**25
+"""The marginals kept have at most this many entries together; the least recently used go first."""
+
+MAX_COUNT: Final = 2**61
+"""Size times weight scale stays below this, so that no sum of 64-bit integers can overflow."""
+
+
+class _Store(Protocol):
+    """Where the counts of all cells live."""
+
+    def add(self, cells: Cells) -> None: ...
+
+    def marginal(self, attributes: Attributes) -> Cells: ...
+
+    def count(self, query: Query) -> int: ...
+
+
+class Counts(Sealed):
+    """The sealed exact counts of one growing database. Only the kernel holds one; only its size is public."""
+
+    __slots__ = ("_marginals", "_schema", "_size", "_store")
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self._size = 0
+        self._store: _Store = _Dense(schema) if schema.cells <= DENSE_CELLS else _Sparse(schema)
+        self._marginals: OrderedDict[Attributes, Cells] = OrderedDict()
+
+    @property
+    def schema(self) -> Schema:
+        """The universe: public."""
+        return self._schema
+
+    @property
+    def size(self) -> int:
+        """The number of rows: public."""
+        return self._size
+
+    def add(self, cells: Cells) -> None:
+        """Take in rows that are already encoded."""
+        if len(cells) == 0:
+            return
+        if int(cells.min()) < 0 or int(cells.max()) >= self._schema.cells:
+            raise DataError(f"cell numbers must lie within 0..{self._schema.cells - 1}")
+        self._store.add(cells)
+        for attributes, marginal in self._marginals.items():
+            _tally(marginal.reshape(-1), project(self._schema, cells, attributes))
+        self._size += len(cells)
+
+    def marginal(self, attributes: Attributes) -> Cells:
+        """PRIVATE: the exact counts over the joint values of some attributes."""
+        if attributes in self._marginals:
+            self._marginals.move_to_end(attributes)
+            return self._marginals[attributes]
+        marginal = self._store.marginal(attributes)
+        self._marginals[attributes] = marginal
+        while len(self._marginals) > 1 and sum(each.size for each in self._marginals.values()) > CACHED_CELLS:
+            self._marginals.popitem(last=False)
+        return marginal
+
+    def count(self, query: Query) -> int:
+        """PRIVATE: a query's exact weighted count, in units of 1/scale rows."""
+        if self._size * query.scale >= MAX_COUNT:
+            raise QueryError(f"size times the query's resolution must stay below 2^61: use one below {query.scale}")
+        if query.joint > MARGINAL_CELLS:
+            return self._store.count(query)
+        return int(evaluate(query, self.marginal(query.attributes)))
+
+    def count_many(self, queries: Sequence[Query]) -> Cells:
+        """PRIVATE: `count` for a batch."""
+        if len(queries) == 1 or any(
+            query.joint > MARGINAL_CELLS or self._size * query.scale >= MAX_COUNT for query in queries
+        ):
+            return np.array([self.count(query) for query in queries], dtype=np.int64)
+        return evaluate_many(queries, self.marginal, np.int64)
+
+
+class _Dense:
+    """One counter per cell."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self._counts = np.zeros(schema.shape, dtype=np.int64)
+
+    def add(self, cells: Cells) -> None:
+        _tally(self._counts.reshape(-1), cells)
+
+    def marginal(self, attributes: Attributes) -> Cells:
+        others = tuple(axis for axis in range(self._counts.ndim) if axis not in attributes)
+        # An array of its own in every case, for the cache maintains it: also of one number, or when nothing is summed out.
+        return np.array(self._counts.sum(axis=others, dtype=np.int64) if others else self._counts)
+
+    def count(self, query: Query) -> int:
+        return int(evaluate(query, self.marginal(query.attributes)))
+
+
+class _Sparse:
+    """Occupied cells only: sorted runs of (cell, count), merged as in a log-structured tree.
+
+    Each run is at least twice as long as the next, so an append costs amortised O(rows · log) and nothing of size N
+    exists.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self._runs: list[tuple[Cells, Cells]] = []
+
+    def add(self, cells: Cells) -> None:
+        unique, counts = np.unique(cells, return_counts=True)
+        run = (unique, counts.astype(np.int64))
+        while self._runs and len(self._runs[-1][0]) < 2 * len(run[0]):
+            run = _merge(self._runs.pop(), run)
+        self._runs.append(run)
+
+    def marginal(self, attributes: Attributes) -> Cells:
+        shape = tuple(self._schema.shape[position] for position in attributes)
+        marginal = np.zeros(shape, dtype=np.int64)
+        for cells, counts in self._runs:
+            np.add.at(marginal.reshape(-1), project(self._schema, cells, attributes), counts)
+        return marginal
+
+    def count(self, query: Query) -> int:
+        """Through the occupied cells, one attribute at a time: for conjunctions over a joint domain too large to
+        tabulate."""
+        assert query.masks is not None  # a table never has more joint values than a cached marginal
+        total = 0
+        for cells, counts in self._runs:
+            match = np.ones(len(cells), dtype=np.bool_)
+            for position, mask in zip(query.attributes, query.masks, strict=True):
+                match &= mask[project(self._schema, cells, (position,))]
+            total += int(counts[match].sum())
+        return total
+
+
+def project(schema: Schema, cells: Cells, attributes: Attributes) -> Cells:
+    """The flat index of each cell within the marginal over some attributes."""
+    index = np.zeros(len(cells), dtype=np.int64)
+    stride, last = 1, len(schema.shape)
+    for position in reversed(attributes):
+        below = 1
+        for size in schema.shape[position + 1 : last]:
+            below *= size
+        # Peel off the digits behind this attribute, then take its own.
+        cells = cells // below if below > 1 else cells
+        cells, code = np.divmod(cells, schema.shape[position])
+        index += stride * code
+        stride *= schema.shape[position]
+        last = position
+    return index
+
+
+def _tally(counts: Cells, index: Cells) -> None:
+    """Add one at each index, in time of the order of the shorter of the two."""
+    if len(index) * 4 < len(counts):
+        np.add.at(counts, index, 1)
+    else:
+        counts += np.bincount(index, minlength=len(counts))
+
+
+def _merge(left: tuple[Cells, Cells], right: tuple[Cells, Cells]) -> tuple[Cells, Cells]:
+    cells, inverse = np.unique(np.concatenate([left[0], right[0]]), return_inverse=True)
+    counts = np.zeros(len(cells), dtype=np.int64)
+    np.add.at(counts, inverse, np.concatenate([left[1], right[1]]))
+    return cells, counts

@@ -1,0 +1,98 @@
+"""A table that never stops growing, embedded in this process."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from treering.budget.promise import Budget
+from treering.domain.schema import Schema
+from treering.errors import DataError, ParameterError, SchemaError
+from treering.trusted.counts import Counts
+from treering.trusted.encode import encode
+from treering.trusted.journal import MemoryJournal
+from treering.trusted.kernel import Kernel
+from treering.trusted.sealed import Sealed
+
+OnInvalid: TypeAlias = Literal["refuse", "drop"]
+
+
+class DroppedRows(UserWarning):
+    """Rows that did not fit the schema were left out, as ``on_invalid="drop"`` asks. Their number is public."""
+
+
+class GrowingDatabase(Sealed):
+    """A growing database in memory. It keeps exact counts per cell and no rows.
+
+    Public: the schema, the size, how many rows were ever dropped. Everything else leaves only through a mechanism,
+    with noise. Neighbouring databases differ in one row, replaced, which keeps its arrival time.
+
+    >>> from treering.domain.attribute import categories, integers
+    >>> schema = Schema({"origin": categories("EWR", "JFK"), "month": integers(1, 12)})
+    >>> db = GrowingDatabase(schema)
+    >>> db.append([{"origin": "JFK", "month": 1}, {"origin": "EWR", "month": 2}])
+    2
+    >>> db
+    GrowingDatabase(2 rows; 24 cells)
+    """
+
+    __slots__ = ("_counts", "_dropped")
+
+    def __init__(self, schema: Schema) -> None:
+        if not isinstance(schema, Schema):
+            raise SchemaError(f"a GrowingDatabase needs a Schema, not {type(schema).__name__}")
+        self._counts = Counts(schema)
+        self._dropped = 0
+
+    @property
+    def schema(self) -> Schema:
+        """The universe: public."""
+        return self._counts.schema
+
+    @property
+    def size(self) -> int:
+        """The number of rows: public."""
+        return self._counts.size
+
+    @property
+    def dropped(self) -> int:
+        """How many rows ``on_invalid="drop"`` has left out so far: public."""
+        return self._dropped
+
+    def append(self, frame: Any, on_invalid: OnInvalid = "refuse") -> int:
+        """Take in rows (Arrow, pandas, polars or a list of dicts) and return the new size.
+
+        A row that does not fit the schema refuses the whole batch with a `DataError` that names position and column,
+        never the value. ``on_invalid="drop"`` takes the other rows, warns with `DroppedRows` and counts in `dropped`:
+        that number is then public, so whether a row fits the schema is not protected.
+        """
+        if on_invalid not in ("refuse", "drop"):
+            raise ParameterError("on_invalid", 'must be "refuse" or "drop"')
+        cells, dropped = encode(frame, self.schema, drop=on_invalid == "drop")
+        self._counts.add(cells)
+        if dropped:
+            self._dropped += dropped
+            warnings.warn(
+                f"{dropped:,} of {dropped + len(cells):,} rows did not fit the schema and were dropped",
+                DroppedRows,
+                stacklevel=2,
+            )
+        return self.size
+
+    def append_cells(self, cells: npt.ArrayLike) -> int:
+        """Take in rows given as cell numbers, and return the new size: for streams that are encoded already."""
+        given = np.asarray(cells)
+        if given.ndim != 1 or (given.dtype.kind not in "iu" and len(given)):
+            raise DataError("cell numbers come as a one-dimensional array of integers")
+        self._counts.add(given.astype(np.int64))
+        return self.size
+
+    def open_gate(self, budget: Budget) -> Kernel:
+        """A gate with a budget of its own, over this database as it grows. The budgets of several gates add up."""
+        return Kernel(self._counts, budget, MemoryJournal())
+
+    def __repr__(self) -> str:
+        return f"GrowingDatabase({self.size:,} rows; {self.schema.cells:,} cells)"

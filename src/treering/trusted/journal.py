@@ -1,0 +1,85 @@
+"""What a kernel writes down before anything leaves: public events, and secrets in a part of their own.
+
+A durable journal (``vault/journal.py``) makes each transaction one commit. The one here lives in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from typing import Protocol, TypeGuard
+
+from treering.gate import Compared, Event, RunEnded, RunStarted
+from treering.trusted.sealed import Sealed
+
+
+class Secret(Sealed):
+    """An integer as sensitive as the rows: a run's threshold noise."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+
+class Journal(Protocol):
+    """Where a kernel writes. Within a transaction all events become durable together, at its end, even if it ends in
+    an error."""
+
+    def write(self, event: Event) -> None:
+        """Record an event. One that ends a run also destroys the run's secret."""
+
+    def begin(self, event: RunStarted, secret: Secret) -> None:
+        """Record the start of a run, and its secret in the private part."""
+
+    def events(self) -> Sequence[Event]:
+        """The public part, oldest first."""
+
+    def secret(self, run: int) -> Secret:
+        """The secret of a run that is not over."""
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Group what is written into one durable step."""
+
+
+class MemoryJournal(Sealed):
+    """A journal that lives as long as its process."""
+
+    __slots__ = ("_events", "_secrets")
+
+    def __init__(self) -> None:
+        self._events: list[Event] = []
+        self._secrets: dict[int, Secret] = {}
+
+    def write(self, event: Event) -> None:
+        """Record an event; a stretch of easy comparisons is kept as one, so that free answers need no memory."""
+        last = self._events[-1] if self._events else None
+        if _easy(event) and _easy(last) and (event.run, event.size) == (last.run, last.size):
+            self._events[-1] = replace(last, asked=last.asked + event.asked)
+            return
+        self._events.append(event)
+        if isinstance(event, RunEnded) or (isinstance(event, Compared) and event.crossing is not None):
+            del self._secrets[event.run]
+
+    def begin(self, event: RunStarted, secret: Secret) -> None:
+        """Record the start of a run, and its secret in the private part."""
+        self._events.append(event)
+        self._secrets[event.run] = secret
+
+    def events(self) -> Sequence[Event]:
+        """The public part, oldest first."""
+        return tuple(self._events)
+
+    def secret(self, run: int) -> Secret:
+        """The secret of a run that is not over."""
+        return self._secrets[run]
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Nothing to do: memory is all or nothing."""
+        yield
+
+
+def _easy(event: Event | None) -> TypeGuard[Compared]:
+    return isinstance(event, Compared) and event.crossing is None

@@ -1,0 +1,294 @@
+"""The kernel: derive the cost, charge it, touch the data, add noise, write the journal, release.
+
+Every operation follows that order. A refusal depends on public state only and leaves everything as it was. What is
+returned or raised carries no true count and no secret.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from fractions import Fraction
+from typing import Any, Final, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from treering.budget.exact import exact_scale
+from treering.budget.filter import Filter
+from treering.budget.promise import Budget
+from treering.domain.query import Query
+from treering.domain.schema import Schema
+from treering.errors import Halted, ParameterError, QueryError, TreeringError
+from treering.gate import (
+    Compared,
+    Crossing,
+    Event,
+    HistogramReleased,
+    Measured,
+    Noise,
+    Noted,
+    RunEnded,
+    RunRequest,
+    RunStarted,
+    Selected,
+)
+from treering.trusted import pricing
+from treering.trusted.counts import DENSE_CELLS, MAX_COUNT, Counts
+from treering.trusted.journal import Journal
+from treering.trusted.noise import check_scale, draw
+from treering.trusted.runs import Run
+from treering.trusted.sealed import Sealed
+from treering.trusted.select import exponential
+
+_FIRST_BLOCK: Final = 64
+_LARGEST_BLOCK: Final = 4096
+
+Released = TypeVar("Released", bound=Event)
+Integers = npt.NDArray[np.int64]
+
+
+class Kernel(Sealed):
+    """The gate to one growing database under one budget: the one implementation of `treering.gate.Gate`.
+
+    Guarantee: the transcript of all operations, chosen adaptively while the database grows, is (budget.total)-DP for
+    a ``pure`` budget and (budget.total)-zCDP for a ``zcdp`` one, for databases that differ in one row, replaced.
+    (Each operation has the cost that ``pricing`` derives; the filter keeps their sum within the budget.)
+
+    One thread at a time works in it. A forked child is refused: it would release the same secrets twice. A kernel made
+    from a journal that is not empty continues where the journal ends.
+    """
+
+    __slots__ = ("_counts", "_filter", "_journal", "_lock", "_next_run", "_process", "_runs")
+
+    def __init__(self, counts: Counts, budget: Budget, journal: Journal) -> None:
+        self._counts = counts
+        self._filter = Filter(budget)
+        self._journal = journal
+        self._runs: dict[int, Run] = {}
+        self._next_run = 0
+        self._lock = threading.RLock()
+        self._process = os.getpid()
+        self._restore(journal.events())
+
+    @property
+    def schema(self) -> Schema:
+        """The universe."""
+        return self._counts.schema
+
+    @property
+    def size(self) -> int:
+        """The number of rows: public."""
+        return self._counts.size
+
+    @property
+    def budget(self) -> Budget:
+        """What may be spent in all."""
+        return self._filter.budget
+
+    @property
+    def spent(self) -> Fraction:
+        """What has been charged, in the budget's unit."""
+        return self._filter.spent
+
+    @property
+    def history(self) -> Sequence[Event]:
+        """All that was released so far, oldest first."""
+        return self._journal.events()
+
+    # -- operations ---------------------------------------------------------------------------------------------------
+
+    def measure(self, queries: Sequence[Query], noise: Noise) -> Measured:
+        """Each query's count plus noise, in grid units. Cost: Σ r/s pure, Σ r²/(2σ²) zCDP (see ``pricing``)."""
+        with self._working():
+            scales = self._check_queries(queries)
+            check_scale(noise.scale, int(scales.max(initial=1)))
+            cost = pricing.measuring(queries, noise)
+            self._filter.charge(cost)
+            noisy = self._counts.count_many(queries) + _noise_for(noise, scales)
+            return self._release(Measured(self.size, cost, tuple(queries), noise, tuple(noisy.tolist())))
+
+    def begin_run(self, request: RunRequest) -> RunStarted:
+        """Start a sparse-vector run: (1/s1 + 2/s2)-DP, and its numeric answer is reserved with it."""
+        with self._working():
+            for scale in (request.threshold_scale, request.query_scale, *_answer_scale(request)):
+                check_scale(scale, 1)
+            cost = pricing.running(request)
+            self._filter.charge(cost)
+            secret = Run.draw_threshold(request)
+            event = RunStarted(self.size, cost, self._next_run, request)
+            self._journal.begin(event, secret)
+            self._runs[event.run] = Run(request, secret)
+            self._next_run += 1
+            return event
+
+    def first_exceeding(
+        self, run: int, queries: Sequence[Query], bars: Sequence[int], estimates: Sequence[int] | None = None
+    ) -> Compared:
+        """The first query whose noisy gap reaches the run's noisy threshold. Paid for by `begin_run`."""
+        with self._working():
+            live = self._live(run)
+            scales = self._check_queries(queries)
+            for scale in (live.request.threshold_scale, live.request.query_scale, *_answer_scale(live.request)):
+                check_scale(scale, int(scales.max(initial=1)))
+            bar = _integers(bars, "bars", len(queries))
+            estimate = None if estimates is None else _integers(estimates, "estimates", len(queries))
+            index = self._first_exceeding(live, queries, scales, bar, estimate)
+            if index is None:
+                return self._release(Compared(self.size, run, len(queries), None))
+            value = self._answer(queries[index], live.request.answer)
+            del self._runs[run]
+            return self._release(Compared(self.size, run, index + 1, Crossing(index, value)))
+
+    def end_run(self, run: int) -> RunEnded:
+        """Abandon a run at a public moment, and take back what it can no longer lose (see ``pricing.refund``)."""
+        with self._working():
+            refund = pricing.refund(self._live(run).request, self.budget)
+            del self._runs[run]
+            self._filter.refund(refund)
+            return self._release(RunEnded(self.size, run, refund))
+
+    def histogram(self, noise: Noise, attributes: Sequence[int] | None = None) -> HistogramReleased:
+        """The counts over all cells, or over the joint values of some attributes, plus noise. Cost: 2/s pure, 1/σ²
+        zCDP."""
+        with self._working():
+            chosen = self._check_attributes(attributes)
+            check_scale(noise.scale, 1)
+            cost = pricing.histogram(noise)
+            self._filter.charge(cost)
+            exact = self._counts.marginal(chosen)
+            noisy = exact + draw(noise, 1, exact.size).reshape(exact.shape)
+            noisy.setflags(write=False)
+            return self._release(HistogramReleased(self.size, cost, chosen, noise, noisy))
+
+    def select(self, queries: Sequence[Query], scale: float, estimates: Sequence[int] | None = None) -> Selected:
+        """One index, drawn exactly with probability ∝ e^{score/scale}, the score in rows: count, or |count − estimate|.
+
+        Cost: ε = 2r/scale with r the largest spread of a query in rows; ε²/8-zCDP.
+        """
+        with self._working():
+            if not queries:
+                raise ParameterError("queries", "must name at least one candidate")
+            scales = self._check_queries(queries)
+            estimate = None if estimates is None else _integers(estimates, "estimates", len(queries))
+            cost = pricing.selecting(queries, scale)
+            self._filter.charge(cost)
+            unit = math.lcm(*scales.tolist())
+            gaps = self._gaps(queries, estimate)
+            scores = [gap * (unit // query.scale) for gap, query in zip(gaps.tolist(), queries, strict=True)]
+            index = exponential(scores, exact_scale(scale, "scale") * unit)
+            return self._release(Selected(self.size, cost, tuple(queries), index))
+
+    def note(self, note: Any) -> Noted:
+        """Record a public step of the mechanism's own."""
+        with self._working():
+            return self._release(Noted(note))
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Group operations into one durable step. What was charged inside stays charged, error or not."""
+        with self._working(), self._journal.transaction():
+            yield
+
+    # -- inside -------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _working(self) -> Iterator[None]:
+        if os.getpid() != self._process:
+            raise TreeringError("this database was opened by another process: a forked child must open its own")
+        with self._lock:
+            yield
+
+    def _release(self, event: Released) -> Released:
+        self._journal.write(event)
+        return event
+
+    def _restore(self, events: Sequence[Event]) -> None:
+        """Take up an earlier life: its charges, and its runs that were not over."""
+        begun: dict[int, RunRequest] = {}
+        for event in events:
+            if isinstance(event, RunStarted | Measured | HistogramReleased | Selected):
+                self._filter.charge(event.cost)
+            if isinstance(event, RunStarted):
+                begun[event.run] = event.request
+                self._next_run = event.run + 1
+            elif isinstance(event, RunEnded):
+                self._filter.refund(event.refund)
+                del begun[event.run]
+            elif isinstance(event, Compared) and event.crossing is not None:
+                del begun[event.run]
+        self._runs = {run: Run(request, self._journal.secret(run)) for run, request in begun.items()}
+
+    def _live(self, run: int) -> Run:
+        if run not in self._runs:
+            raise Halted(f"run {run} is over, or was never begun")
+        return self._runs[run]
+
+    def _gaps(self, queries: Sequence[Query], estimate: Integers | None) -> Integers:
+        counts = self._counts.count_many(queries)
+        return counts if estimate is None else np.abs(counts - estimate)
+
+    def _first_exceeding(
+        self, run: Run, queries: Sequence[Query], scales: Integers, bars: Integers, estimates: Integers | None
+    ) -> int | None:
+        """In blocks that grow: an early crossing wastes little noise, a long silence pays few calls."""
+        start, block = 0, _FIRST_BLOCK
+        while start < len(queries):
+            part = slice(start, start + block)
+            gaps = self._gaps(queries[part], None if estimates is None else estimates[part]) - bars[part]
+            first = run.first_exceeding(gaps, scales[part])
+            if first is not None:
+                return start + first
+            start, block = start + block, min(2 * block, _LARGEST_BLOCK)
+        return None
+
+    def _answer(self, query: Query, noise: Noise | None) -> int | None:
+        return None if noise is None else self._counts.count(query) + int(draw(noise, query.scale, 1)[0])
+
+    def _check_queries(self, queries: Sequence[Query]) -> Integers:
+        """The queries' weight scales; refuses queries of another schema, or whose counts could overflow."""
+        for query in queries:
+            if not isinstance(query, Query) or query.schema != self.schema:
+                raise QueryError("the query is about another schema than this database")
+            if self.size * query.scale >= MAX_COUNT:
+                raise QueryError(f"size times the query's resolution ({query.scale:,}) must stay below 2^61")
+        return np.array([query.scale for query in queries], dtype=np.int64)
+
+    def _check_attributes(self, attributes: Sequence[int] | None) -> tuple[int, ...]:
+        every = tuple(range(len(self.schema.names)))
+        chosen = every if attributes is None else tuple(attributes)
+        if not set(chosen) <= set(every) or list(chosen) != sorted(set(chosen)):
+            raise ParameterError("attributes", f"must be increasing positions within 0..{len(every) - 1}")
+        cells = math.prod(self.schema.shape[position] for position in chosen)
+        if cells > DENSE_CELLS:
+            raise ParameterError("attributes", f"span {cells:,} joint values; at most {DENSE_CELLS:,} can be released")
+        return chosen
+
+
+def _noise_for(noise: Noise, scales: Integers) -> Integers:
+    """One draw for each query, each in its own grid units."""
+    drawn = np.empty(len(scales), dtype=np.int64)
+    for scale in np.unique(scales):
+        chosen = scales == scale
+        drawn[chosen] = draw(noise, int(scale), int(chosen.sum()))
+    return drawn
+
+
+def _answer_scale(request: RunRequest) -> tuple[float, ...]:
+    return () if request.answer is None else (request.answer.scale,)
+
+
+def _integers(values: Sequence[int], name: str, length: int) -> Integers:
+    if len(values) != length:
+        raise ParameterError(name, f"must be as many as the queries: {length}, not {len(values)}")
+    array = np.asarray(values if length else np.empty(0, dtype=np.int64))
+    if (
+        array.dtype.kind not in "iu"
+        or array.ndim != 1
+        or (length and not -MAX_COUNT < array.min() <= array.max() < MAX_COUNT)
+    ):
+        raise ParameterError(name, "must be integers below 2^61, in units of the query's grid")
+    return array.astype(np.int64)

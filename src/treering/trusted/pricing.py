@@ -1,0 +1,77 @@
+"""What each kernel operation costs: derived from the request's noise scales and the queries' sensitivity, by nobody
+else.
+
+Neighbours replace one row. A query of weight scale W and spread d (largest weight less smallest) moves by at most d
+grid units and gets noise of W times the stated scale: relative to its noise it moves by r = d/W rows, 1 for a
+counting query and 0 for a constant one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from fractions import Fraction
+
+from treering.budget.cost import FREE, Cost, exponential, gaussian, laplace, pure, silent_run, sparse_run
+from treering.budget.exact import exact_scale
+from treering.budget.promise import Budget
+from treering.domain.query import Query
+from treering.gate import Laplace, Noise, RunRequest
+
+
+def measuring(queries: Sequence[Query], noise: Noise) -> Cost:
+    """Answers to a batch compose: Σ r/s pure, Σ (r/s)²/2 zCDP for Laplace noise; Σ r²/(2σ²) zCDP for Gaussian."""
+    total = FREE
+    for ratio, number in Counter(_ratio(query) for query in queries).items():
+        one = _noisy(ratio, noise)
+        total += Cost(None if one.epsilon is None else number * one.epsilon, number * one.rho)
+    return total
+
+
+def histogram(noise: Noise) -> Cost:
+    """A replaced row changes two cells by one each: two answers' worth, whatever the number of cells."""
+    return _noisy(Fraction(1), noise) + _noisy(Fraction(1), noise)
+
+
+def selecting(queries: Sequence[Query], scale: float) -> Cost:
+    """The exponential mechanism over scores that move by at most the largest r."""
+    return exponential(max(_ratio(query) for query in queries), exact_scale(scale, "scale"))
+
+
+def running(request: RunRequest) -> Cost:
+    """A run, and the numeric answer reserved with it."""
+    return _comparing(request) + _answering(request)
+
+
+def refund(request: RunRequest, budget: Budget) -> Fraction:
+    """What an abandoned run gives back: the answer that was never given and, in a pure budget, 2/s2 of the run itself.
+
+    A transcript of nothing but "below" loses at most 1/s1. That holds for each transcript, which is enough for pure
+    differential privacy; for zCDP there is no such statement about part of a run.
+    """
+    kept = _comparing(request)
+    if budget.kind == "pure":
+        kept = pure(silent_run(exact_scale(request.threshold_scale, "threshold_scale")))
+    return budget.amount(running(request)) - budget.amount(kept)
+
+
+def _ratio(query: Query) -> Fraction:
+    return Fraction(query.spread, query.scale)
+
+
+def _noisy(ratio: Fraction, noise: Noise) -> Cost:
+    scale = exact_scale(noise.scale, "scale")
+    if isinstance(noise, Laplace):
+        return laplace(ratio, scale)
+    # A constant query is not private at all, under either kind of promise.
+    return gaussian(ratio**2, scale) if ratio else FREE
+
+
+def _comparing(request: RunRequest) -> Cost:
+    return sparse_run(
+        exact_scale(request.threshold_scale, "threshold_scale"), exact_scale(request.query_scale, "query_scale")
+    )
+
+
+def _answering(request: RunRequest) -> Cost:
+    return FREE if request.answer is None else _noisy(Fraction(1), request.answer)

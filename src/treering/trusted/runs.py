@@ -1,0 +1,47 @@
+"""A sparse-vector run: one secret threshold draw, and the comparison.
+
+Frozen count scale (theory: ``treering.theory.sparse``). A run compares, for as long as it lives and however much the
+data grow,
+
+    gap + ν  ≥  W·η        gap = count − bar, or |count − estimate| − bar, in units of 1/W rows,
+
+with one integer η of scale s1 for the whole run and a fresh ν of scale W·s2 for each query. A replaced row moves
+every gap by at most W. Shifting η by one pays for all queries below, shifting the last ν by 2W for the one above: the
+run is (1/s1 + 2/s2)-DP, whatever it is asked, adaptively, and whenever it halts.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from treering.gate import Laplace, RunRequest
+from treering.trusted.journal import Secret
+from treering.trusted.noise import Ahead, draw_laplace
+from treering.trusted.sealed import Sealed
+
+
+class Run(Sealed):
+    """A run in progress. The threshold noise never leaves this object but into the journal's private part."""
+
+    __slots__ = ("_query_noise", "_threshold", "request")
+
+    def __init__(self, request: RunRequest, threshold: Secret) -> None:
+        self.request = request
+        self._threshold = threshold
+        self._query_noise = Ahead(Laplace(request.query_scale))
+
+    @staticmethod
+    def draw_threshold(request: RunRequest) -> Secret:
+        """The one draw η of a new run."""
+        return Secret(int(draw_laplace(request.threshold_scale, 1)[0]))
+
+    def first_exceeding(self, gaps: npt.NDArray[np.int64], scales: npt.NDArray[np.int64]) -> int | None:
+        """The first index whose noisy gap reaches the noisy threshold. Every gap uses up noise of its own."""
+        noisy = gaps.copy()
+        for scale in np.unique(scales):
+            chosen = scales == scale
+            noisy[chosen] += self._query_noise.take(int(scale), int(chosen.sum()))
+        above = noisy >= scales * self._threshold.value
+        first = int(above.argmax())
+        return first if above[first] else None

@@ -1,0 +1,267 @@
+"""Rows → cells: the same cells from every kind of frame, and refusals that say where and never what."""
+
+from __future__ import annotations
+
+import decimal
+import traceback
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import treering.trusted.encode as encode_module
+from treering.domain.attribute import OTHER, Attribute, bins, categories, integers
+from treering.domain.schema import Schema
+from treering.errors import DataError
+from treering.trusted.encode import encode
+
+OPEN = Schema(
+    {
+        "origin": categories("EWR", "JFK", "LGA", other=True, missing=True),
+        "month": integers(1, 12, other=True, missing=True),
+        "delay": bins([-1440, 0, 15, 60, 1440], other=True, missing=True),
+    }
+)
+STRICT = Schema(
+    {
+        "origin": categories("EWR", "JFK", "LGA"),
+        "month": integers(1, 12),
+        "delay": bins([-1440, 0, 15, 60, 1440]),
+    }
+)
+ROWS: list[dict[str, Any]] = [
+    {"origin": "JFK", "month": 1, "delay": -1440.0},
+    {"origin": "BOS", "month": 13, "delay": 2000.0},
+    {"origin": None, "month": None, "delay": None},
+    {"origin": "LGA", "month": 12, "delay": 1440.0},
+    {"origin": "EWR", "month": 0, "delay": 15.0},
+    {"origin": "", "month": -7, "delay": float("inf")},
+    {"origin": "jfk", "month": 6, "delay": float("nan")},
+]
+
+
+def expected(schema: Schema, rows: list[dict[str, Any]]) -> list[int]:
+    def listed(attribute: Attribute, value: Any) -> Any:
+        if value is None or value != value:
+            return None
+        return OTHER if attribute.regular_code(value) is None else value
+
+    return [
+        schema.cell({name: listed(attribute, row[name]) for name, attribute in schema.attributes.items()})
+        for row in rows
+    ]
+
+
+def arrow(rows: list[dict[str, Any]], text: pa.DataType | None = None) -> pa.Table:
+    return pa.table(
+        {
+            "origin": pa.array([row["origin"] for row in rows], text or pa.string()),
+            "month": pa.array([row["month"] for row in rows], pa.int64()),
+            "delay": pa.array([row["delay"] for row in rows], pa.float64()),
+        }
+    )
+
+
+FRAMES: dict[str, Any] = {
+    "dicts": ROWS,
+    "tuple of dicts": tuple(ROWS),
+    "arrow": arrow(ROWS),
+    "arrow large strings": arrow(ROWS, pa.large_string()),
+    "arrow string views": arrow(ROWS, pa.string_view()),
+    "arrow dictionary": arrow(ROWS).set_column(0, "origin", arrow(ROWS)["origin"].dictionary_encode()),
+    "arrow record batch": arrow(ROWS).to_batches()[0],
+    "arrow chunks": pa.concat_tables([arrow(ROWS[:2]), arrow(ROWS[2:3]), arrow(ROWS[3:])]),
+    "other column order": arrow(ROWS).select(["delay", "month", "origin"]),
+    "pandas": pd.DataFrame(ROWS),
+    "pandas with an index of its own": pd.DataFrame(ROWS, index=[9, 8, 7, 6, 5, 4, 3]),
+    "pandas categorical": pd.DataFrame(ROWS).astype({"origin": "category"}),
+    "polars": pl.DataFrame(ROWS),
+    "polars categorical": pl.DataFrame(ROWS).with_columns(pl.col("origin").cast(pl.Categorical)),
+    "float months": arrow(ROWS).set_column(1, "month", arrow(ROWS)["month"].cast(pa.float64())),
+    "small ints": arrow(ROWS).set_column(1, "month", arrow(ROWS)["month"].cast(pa.int8())),
+}
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_every_frame_gives_the_same_cells(name: str) -> None:
+    cells, dropped = encode(FRAMES[name], OPEN, drop=False)
+    assert cells.tolist() == expected(OPEN, ROWS)
+    assert cells.dtype == np.int64
+    assert dropped == 0
+
+
+def test_numpy_scalars_in_dicts() -> None:
+    row = {"origin": np.str_("JFK"), "month": np.int32(3), "delay": np.float32(15)}
+    assert encode([row], STRICT, drop=False)[0].tolist() == [STRICT.cell({"origin": "JFK", "month": 3, "delay": 15})]
+
+
+@pytest.mark.parametrize("name", [name for name in FRAMES if name != "other column order"])
+def test_drop_takes_the_rest_and_says_how_many(name: str) -> None:
+    cells, dropped = encode(FRAMES[name], STRICT, drop=True)
+    assert cells.tolist() == expected(STRICT, [ROWS[0], ROWS[3]])
+    assert dropped == 5
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_the_first_bad_row_is_named(name: str) -> None:
+    with pytest.raises(DataError, match="row 1, column 'origin'") as caught:
+        encode(FRAMES[name], STRICT, drop=False)
+    assert (caught.value.row, caught.value.column) == (1, "origin")
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1440.0001, -1440.0001, None])
+def test_a_bad_bin_value(bad: float | None) -> None:
+    table = pa.table({"origin": ["EWR", "JFK"], "month": [1, 2], "delay": pa.array([0.0, bad], pa.float64())})
+    with pytest.raises(DataError, match="row 1, column 'delay'.*missing=True"):
+        encode(table, STRICT, drop=False)
+
+
+@pytest.mark.parametrize("bad", [0, 13, 2.5, 2**63, 2**64 - 1, -(2**63), np.nan])
+def test_a_bad_integer(bad: float) -> None:
+    kind = pa.float64() if isinstance(bad, float) else pa.uint64() if bad >= 2**63 else pa.int64()
+    table = pa.table({"origin": ["EWR", "JFK"], "month": pa.array([1, bad], kind), "delay": [0.0, 1.0]})
+    with pytest.raises(DataError, match="row 1, column 'month'"):
+        encode(table, STRICT, drop=False)
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.uint8(), pa.int32(), pa.uint64(), pa.float16(), pa.float32()])
+def test_narrow_and_wide_types_hold_what_the_schema_wants(kind: pa.DataType) -> None:
+    schema = Schema({"x": integers(-300, 300, other=True), "y": bins([-300, 7, 300], other=True)})
+    values = pa.array([5, 7, 120]).cast(kind)
+    cells, _ = encode(pa.table({"x": values, "y": values}), schema, drop=False)
+    assert cells.tolist() == [schema.cell({"x": v, "y": v}) for v in (5, 7, 120)]
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.uint8(), pa.int64(), pa.uint64()])
+def test_integer_categories_beyond_the_columns_type(kind: pa.DataType) -> None:
+    schema = Schema({"x": categories(-5, 7, 1000, other=True, missing=True)})
+    values = pa.array([7, 3, None]).cast(kind)
+    cells, _ = encode(pa.table({"x": values}), schema, drop=False)
+    assert cells.tolist() == [schema.cell({"x": v}) for v in (7, OTHER, None)]
+
+
+def test_boolean_categories() -> None:
+    schema = Schema({"x": categories(True, False, missing=True)})
+    cells, _ = encode(pa.table({"x": [False, None, True]}), schema, drop=False)
+    assert cells.tolist() == [1, 2, 0]
+    assert encode([{"x": False}, {"x": None}], schema, drop=False)[0].tolist() == [1, 2]
+
+
+def test_a_column_of_nulls_only() -> None:
+    table = pa.table({"origin": pa.nulls(2), "month": [1, 2], "delay": [0.0, 1.0]})
+    assert encode(table, OPEN, drop=False)[0].tolist() == [
+        OPEN.cell({"origin": None, "month": m, "delay": d}) for m, d in ((1, 0.0), (2, 1.0))
+    ]
+
+
+def test_a_dictionary_of_many_entries_with_nulls() -> None:
+    names = [f"n{i}" for i in range(128)]
+    indices = pa.array([0, None, 127, 5], pa.int8())
+    schema = Schema({"x": categories("n0", "n127", other=True, missing=True)})
+    column = pa.DictionaryArray.from_arrays(indices, names)
+    assert encode(pa.table({"x": column}), schema, drop=False)[0].tolist() == [0, 3, 1, 2]
+
+
+@pytest.mark.parametrize("empty", [[], pa.table({n: pa.array([], pa.null()) for n in STRICT.names}), arrow([])])
+def test_empty_batches_are_fine(empty: Any) -> None:
+    cells, dropped = encode(empty, STRICT, drop=False)
+    assert len(cells) == 0
+    assert dropped == 0
+
+
+def test_many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that span many blocks, some of them bad, keep their places."""
+    monkeypatch.setattr(encode_module, "BLOCK_ROWS", 10)
+    rows = (ROWS * 20)[:137]
+    assert encode(arrow(rows), OPEN, drop=False)[0].tolist() == expected(OPEN, rows)
+    good = [row for row in rows if row in (ROWS[0], ROWS[3])]
+    cells, dropped = encode(arrow(rows), STRICT, drop=True)
+    assert cells.tolist() == expected(STRICT, good)
+    assert dropped == 137 - len(good)
+    with pytest.raises(DataError, match="row 61, column 'month'"):
+        encode(
+            arrow([ROWS[0]] * 61 + [{"origin": "JFK", "month": 99, "delay": 0.0}] + [ROWS[0]] * 9), STRICT, drop=False
+        )
+
+
+@pytest.mark.parametrize(
+    ("frame", "match"),
+    [
+        (arrow(ROWS).drop(["month"]), "missing: 'month'"),
+        (arrow(ROWS).append_column("extra", pa.array([1] * 7)), "extra: 'extra'"),
+        (pa.Table.from_arrays([pa.array(["JFK"])] * 2, names=["origin", "origin"]), "missing: 'month', 'delay'"),
+        (pa.Table.from_arrays([pa.array([1])] * 4, names=["origin", "month", "delay", "month"]), "one is there twice"),
+        (arrow(ROWS).set_column(0, "origin", pa.array([1] * 7)), "column 'origin' has Arrow type int64"),
+        (arrow(ROWS).set_column(1, "month", pa.array(["1"] * 7)), "column 'month' has Arrow type string"),
+        (arrow(ROWS).set_column(1, "month", pa.array([True] * 7)), "column 'month' has Arrow type bool"),
+        (
+            arrow(ROWS).set_column(2, "delay", pa.array([decimal.Decimal("1.5")] * 7)),
+            "column 'delay' has Arrow type decimal",
+        ),
+        ([{"origin": "JFK", "month": 1}], "row 0: the columns must be origin, month, delay; missing: 'delay'"),
+        ([ROWS[0], {**ROWS[0], "x": 1}], "row 1: .* extra: 'x'"),
+        ([ROWS[0], 17], "row 1 is a int"),
+        ([{**ROWS[0], "month": "3"}], "row 0, column 'month'"),
+        ([{**ROWS[0], "month": True}], "row 0, column 'month'"),
+        ([{**ROWS[0], "delay": [1]}], "row 0, column 'delay'"),
+        ([{**ROWS[0], "origin": b"JFK"}], "row 0, column 'origin'"),
+        ("JFK,1,0", "not as str"),
+        (None, "not as NoneType"),
+        (42, "not as int"),
+    ],
+)
+def test_frames_that_cannot_be_rows(frame: Any, match: str) -> None:
+    with pytest.raises(DataError, match=match):
+        encode(frame, STRICT, drop=False)
+
+
+SECRET = "s3cr3t-value"
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pd.DataFrame({"origin": ["JFK", SECRET], "month": [1, 2], "delay": [0.0, 1.0]}),
+        pd.DataFrame({"origin": ["JFK", "JFK"], "month": pd.Series([1, SECRET], dtype=object), "delay": [0.0, 1.0]}),
+        pd.DataFrame({"origin": pd.Series([7, SECRET], dtype=object), "month": [1, 2], "delay": [0.0, 1.0]}),
+        pl.DataFrame({"origin": ["JFK", SECRET], "month": [1, 2], "delay": [0.0, 1.0]}),
+        [{"origin": SECRET, "month": 1, "delay": 0.0}],
+        [{"origin": "JFK", "month": SECRET, "delay": 0.0}],
+        [{"origin": "JFK", "month": 1, "delay": {SECRET: SECRET}}],
+    ],
+)
+def test_no_error_carries_a_value(frame: Any) -> None:
+    with pytest.raises(DataError) as caught:
+        encode(frame, STRICT, drop=False)
+    error: BaseException | None = caught.value
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+    while error is not None:
+        assert SECRET not in str(error)
+        error = error.__context__ or error.__cause__
+
+
+@given(
+    rows=st.lists(
+        st.fixed_dictionaries(
+            {
+                "origin": st.none() | st.sampled_from(["EWR", "JFK", "LGA", "", "X"]),
+                "month": st.none() | st.integers(-20, 20),
+                "delay": st.none() | st.floats() | st.sampled_from([-1440.0, 0.0, 15.0, 60.0, 1440.0]),
+            }
+        ),
+        max_size=20,
+    )
+)
+@settings(max_examples=60, deadline=None)
+def test_dicts_and_arrow_agree(rows: list[dict[str, Any]]) -> None:
+    assert encode(rows, OPEN, drop=False)[0].tolist() == encode(arrow(rows), OPEN, drop=False)[0].tolist()
+    assert encode(rows, OPEN, drop=False)[0].tolist() == expected(OPEN, rows)
+    strict, dropped = encode(rows, STRICT, drop=True)
+    again, dropped_again = encode(arrow(rows), STRICT, drop=True)
+    assert strict.tolist() == again.tolist()
+    assert dropped == dropped_again == len(rows) - len(strict)

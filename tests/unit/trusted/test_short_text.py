@@ -1,0 +1,57 @@
+"""The fast look-up finds exactly what Arrow's own finds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from treering.domain.attribute import categories
+from treering.domain.schema import Schema
+from treering.trusted import short_text
+from treering.trusted.encode import encode
+
+WORDS = st.text(max_size=8) | st.sampled_from(["", "a", "aa", "\0", "a\0", "é", "𝄞", "1234567", "12345678"])
+
+
+@given(
+    values=st.lists(WORDS.filter(lambda word: len(word.encode()) <= 7), min_size=1, max_size=20, unique=True),
+    extra=st.lists(st.none() | WORDS, max_size=30),
+    start=st.integers(0, 5),
+    kind=st.sampled_from([pa.string(), pa.large_string()]),
+)
+@settings(max_examples=150, deadline=None)
+def test_it_agrees_with_arrow(values: list[str], extra: list[str | None], start: int, kind: pa.DataType) -> None:
+    column = pa.array([*extra, *values, *extra], kind).slice(start)
+    found = short_text.find(tuple(values), column)
+    expected = np.asarray(pc.index_in(column, value_set=pa.array(values, kind)).fill_null(-1))
+    valid = np.asarray(column.is_valid())
+    assert found[valid].tolist() == expected[valid].tolist()
+
+
+def test_an_empty_column_has_no_buffer_of_text() -> None:
+    assert short_text.find(("a",), pa.array([], pa.string())).tolist() == []
+    assert short_text.find(("", "a"), pa.array([""] * 3, pa.string())).tolist() == [0, 0, 0]
+
+
+def test_when_it_applies(monkeypatch: pytest.MonkeyPatch) -> None:
+    column = pa.array(["a"] * 10)
+    assert not short_text.fits(("a",), column)
+    monkeypatch.setattr(short_text, "LARGE", 10)
+    assert short_text.fits(("a", "1234567"), column)
+    assert not short_text.fits(("a", "12345678"), column)
+    assert not short_text.fits(("a", "ééééé"), column)
+    assert not short_text.fits((1, 2), pa.array([1] * 10))
+    assert not short_text.fits(("a",), column.cast(pa.string_view()))
+
+
+def test_encoding_takes_it_for_large_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = Schema({"x": categories("a", "bb", other=True, missing=True)})
+    table = pa.table({"x": ["bb", None, "a", "c", ""] * 4})
+    slow = encode(table, schema, drop=False)[0]
+    monkeypatch.setattr(short_text, "LARGE", 1)
+    monkeypatch.setattr(pc, "index_in", lambda *_, **__: pytest.fail("the fast path was not taken"))
+    assert encode(table, schema, drop=False)[0].tolist() == slow.tolist() == [1, 3, 0, 2, 2] * 4
