@@ -1,0 +1,256 @@
+"""Sparse vector on a growing database: ATG, NATG and NSG.
+
+Cummings, Krehbiel, Lai and Tantipongpipat, "Differential Privacy for Growing Databases", appendix "Sparse Vector
+Algorithms for Growing Databases"; with the corrections of our errata page. A run draws one threshold noise and keeps
+it until it halts (the paper's pseudocode redraws it at every time step, which is not private: erratum E1), and its
+noise is fixed in rows, not in fractions, so that it shrinks as the database grows.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import ClassVar, Generic, TypeVar
+
+from treering.answer import Guarantee
+from treering.budget.exact import exact, probability
+from treering.budget.promise import Promise
+from treering.domain.query import Query
+from treering.domain.question import Question, understand_all
+from treering.errors import GuaranteeError, Halted, ParameterError
+from treering.gate import Compared, Crossing, Database, Event, Laplace, RunRequest, RunStarted
+from treering.theory.sparse import nsg_accuracy, scales_for
+
+Reply = TypeVar("Reply")
+
+
+@dataclass(frozen=True, slots=True)
+class SparseState:
+    """The public state of a sparse-vector mechanism: a fold over the gate's history."""
+
+    asked: int = 0
+    """Queries compared so far."""
+    hard: int = 0
+    """Queries found above."""
+    run: int | None = None
+    """The run in progress."""
+
+    def after(self, event: Event) -> SparseState:
+        """The state once an event has happened."""
+        if isinstance(event, RunStarted):
+            return replace(self, run=event.run)
+        if isinstance(event, Compared):
+            hit = event.crossing is not None
+            return SparseState(self.asked + event.asked, self.hard + hit, None if hit else self.run)
+        return self
+
+
+class _Sparse(ABC, Generic[Reply]):
+    """What the three share: runs one after the other, until ``hard`` queries were found above."""
+
+    _numeric: ClassVar[bool]
+
+    def __init__(self, db: Database, threshold: float, epsilon: float, *, hard: int, queries: int, beta: float) -> None:
+        self._promise = Promise(epsilon)
+        self._threshold = _fraction(threshold, "threshold")
+        self._hard = _positive(hard, "hard")
+        self._queries = _positive(queries, "queries")
+        self._beta = float(probability(beta, "beta"))
+        each = self._promise.budget.total / self._hard
+        self._scales = scales_for(each, self._queries, self._beta, numeric=self._numeric, hard=self._hard)
+        self._gate = db.open_gate(self._promise.budget)
+        self._state = SparseState()
+        for event in self._gate.history:
+            self._state = self._state.after(event)
+
+    def ask(self, query: Question, estimate: float | None = None) -> Reply:
+        """Is the query's share of the rows above the threshold? With an ``estimate``: is |share − estimate|?"""
+        return self.ask_many([query], None if estimate is None else [estimate])[0]
+
+    def ask_many(self, queries: Iterable[Question], estimates: Sequence[float] | None = None) -> list[Reply]:
+        """`ask` for a batch, in order. If the mechanism halts on the way, the list ends with its last answer."""
+        asked = understand_all(queries, self._gate.schema)
+        if self.halted:
+            raise Halted(
+                f"{type(self).__name__} has given its last answer ({self._hard} above the threshold); make a new one"
+            )
+        if self._gate.size == 0:
+            raise GuaranteeError("the database is empty: a share of its rows needs at least one")
+        bars = [self._grid(query, self._threshold) for query in asked]
+        guesses = None if estimates is None else self._guesses(asked, estimates)
+        replies: list[Reply] = []
+        while len(replies) < len(asked) and not self.halted:
+            rest = slice(len(replies), None)
+            compared = self._compare(asked[rest], bars[rest], None if guesses is None else guesses[rest])
+            hit = compared.crossing
+            replies += [self._reply(query, None) for query in asked[rest][: compared.asked - (hit is not None)]]
+            if hit is not None:
+                replies.append(self._reply(asked[len(replies)], hit))
+        return replies
+
+    @property
+    def state(self) -> SparseState:
+        """The public state."""
+        return self._state
+
+    @property
+    def halted(self) -> bool:
+        """Whether the last answer has been given."""
+        return self._state.hard >= self._hard
+
+    @property
+    def spent(self) -> float:
+        """The part of epsilon that has been charged."""
+        return float(self._gate.spent)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised at the present size: with growth, the same noise in rows is a smaller error in shares."""
+        if self._gate.size == 0:
+            raise GuaranteeError("the database is empty: an accuracy guarantee needs at least one row")
+        scales, size = self._scales, self._gate.size
+        # For any mixture of counting and weighted queries, one- or two-sided.
+        alpha = nsg_accuracy(
+            scales.threshold,
+            scales.query,
+            scales.answer,
+            self._queries,
+            self._beta,
+            size,
+            hard=self._hard,
+            weight=None,
+            two_sided=True,
+        )
+        return Guarantee(float(self._promise.epsilon), 0.0, alpha, self._beta, size, self._statement())
+
+    # -- inside -------------------------------------------------------------------------------------------------------
+
+    def _compare(self, queries: list[Query], bars: list[int], guesses: list[int] | None) -> Compared:
+        if self._state.run is None:
+            scales = self._scales
+            answer = None if scales.answer is None else Laplace(scales.answer)
+            self._follow(self._gate.begin_run(RunRequest(scales.threshold, scales.query, answer)))
+        run = self._state.run
+        assert run is not None
+        compared = self._gate.first_exceeding(run, queries, bars, guesses)
+        self._follow(compared)
+        return compared
+
+    def _follow(self, event: Event) -> None:
+        self._state = self._state.after(event)
+
+    def _guesses(self, queries: list[Query], estimates: Sequence[float]) -> list[int]:
+        if len(estimates) != len(queries):
+            raise ParameterError("estimates", f"must be as many as the queries: {len(queries)}, not {len(estimates)}")
+        shares = [_fraction(estimate, "estimate") for estimate in estimates]
+        return [self._grid(query, share) for query, share in zip(queries, shares, strict=True)]
+
+    def _grid(self, query: Query, share: Fraction) -> int:
+        """A share of the rows, to the nearest unit of the query's grid."""
+        return round(share * self._gate.size * query.scale)
+
+    @abstractmethod
+    def _reply(self, query: Query, crossing: Crossing | None) -> Reply:
+        """The answer to a query that was below (None) or above."""
+
+    def _statement(self) -> str:
+        numeric = ", and a released share is within alpha of the true one" if self._numeric else ""
+        return (
+            f"above: the true share is at least threshold − alpha; below: at most threshold + alpha{numeric}; "
+            f"for up to {self._queries:,} queries in all"
+        )
+
+
+class ATG(_Sparse[bool]):
+    """Above threshold on a growing database: True for the first query whose share of the rows is above, then `Halted`.
+
+    Formal guarantee: epsilon-DP for the whole transcript of adaptively chosen queries, while the database grows
+    without bound, for databases that differ in one row, replaced (paper: "Privacy of ATG"; here with one threshold
+    draw and noise fixed in rows, 1/s1 + 2/s2 ≤ epsilon). Accuracy: `guarantee`. ``queries`` and ``beta`` tune the
+    noise; asking more than ``queries`` costs accuracy, never privacy.
+
+    >>> import treering as tr
+    >>> db = tr.GrowingDatabase(tr.Schema({"late": tr.categories("no", "yes")}))
+    >>> db.append([{"late": "yes"}] * 9000 + [{"late": "no"}] * 1000)
+    10000
+    >>> alarm = tr.ATG(db, threshold=0.5, epsilon=1.0)
+    >>> alarm.ask("late = 'no'"), alarm.ask("late = 'yes'"), alarm.halted
+    (False, True, True)
+    """
+
+    _numeric = False
+
+    def __init__(
+        self, db: Database, threshold: float, epsilon: float, *, queries: int = 1000, beta: float = 0.05
+    ) -> None:
+        super().__init__(db, threshold, epsilon, hard=1, queries=queries, beta=beta)
+
+    def _reply(self, query: Query, crossing: Crossing | None) -> bool:
+        return crossing is not None
+
+
+class _Numeric(_Sparse[float | None]):
+    _numeric = True
+
+    def _reply(self, query: Query, crossing: Crossing | None) -> float | None:
+        if crossing is None or crossing.value is None:
+            return None
+        return min(1.0, max(0.0, crossing.value / (query.scale * self._gate.size)))
+
+
+class NATG(_Numeric):
+    """Numeric above threshold: None below; the noisy share of the first query above, then `Halted`.
+
+    Formal guarantee: as `ATG`, the numeric answer included: 1/s1 + 2/s2 + 1/s3 ≤ epsilon (paper: "Privacy of NATG").
+
+    >>> import treering as tr
+    >>> db = tr.GrowingDatabase(tr.Schema({"late": tr.categories("no", "yes")}))
+    >>> db.append([{"late": "yes"}] * 9000 + [{"late": "no"}] * 1000)
+    10000
+    >>> share = tr.NATG(db, threshold=0.5, epsilon=1.0).ask("late = 'yes'")
+    >>> abs(share - 0.9) < 0.1
+    True
+    """
+
+    def __init__(
+        self, db: Database, threshold: float, epsilon: float, *, queries: int = 1000, beta: float = 0.05
+    ) -> None:
+        super().__init__(db, threshold, epsilon, hard=1, queries=queries, beta=beta)
+
+
+class NSG(_Numeric):
+    """Numeric sparse: one `NATG` after another, until ``hard`` queries were found above and answered; then `Halted`.
+
+    Formal guarantee: each of the ``hard`` runs is (epsilon/hard)-DP, the whole is epsilon-DP (paper: "Privacy of
+    NSG", basic composition). ``queries`` is the number of queries, in all runs together, that accuracy is promised
+    for.
+
+    >>> import treering as tr
+    >>> db = tr.GrowingDatabase(tr.Schema({"late": tr.categories("no", "yes")}))
+    >>> db.append([{"late": "yes"}] * 9000 + [{"late": "no"}] * 1000)
+    10000
+    >>> sparse = tr.NSG(db, threshold=0.5, epsilon=1.0, hard=2)
+    >>> [answer is None for answer in sparse.ask_many(["late = 'yes'", "late = 'no'", "TRUE", "TRUE"])]
+    [False, True, False]
+    """
+
+    def __init__(
+        self, db: Database, threshold: float, epsilon: float, hard: int, *, queries: int = 1000, beta: float = 0.05
+    ) -> None:
+        super().__init__(db, threshold, epsilon, hard=hard, queries=queries, beta=beta)
+
+
+def _fraction(value: float, name: str) -> Fraction:
+    """A share in [0, 1]; 0 included, which `exact` would refuse."""
+    share = Fraction(0) if value == 0 else exact(value, name)
+    if share > 1:
+        raise ParameterError(name, f"must lie in [0, 1], not {value}")
+    return share
+
+
+def _positive(value: int, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ParameterError(name, f"must be an integer of at least 1, not {value!r}")
+    return value

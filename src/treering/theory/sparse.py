@@ -1,0 +1,315 @@
+"""Sparse vector on a growing database: what a run costs, what it promises, which noise serves best.
+
+A run draws one integer η (discrete Laplace, scale s1) and halts at the first query with |C − E| + ν ≥ B + W·η, where
+C is the true count in units of 1/W rows, ν fresh discrete Laplace noise of scale W·s2, B the threshold T·t and E the
+estimate, both rounded to that grid (without an estimate: C + ν). Scales are in rows and stay fixed while the database
+grows. After a halt the numeric answer is C + ζ, ζ of scale W·s3. Neighbours replace one row: the run is (1/s1 +
+2/s2)-DP, the answer 1/s3 more.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Final
+
+from treering.budget.exact import Number, at_least, exact, exact_scale, probability
+from treering.errors import ParameterError
+from treering.theory.sparse_paper import (
+    paper_atg_beta,
+    paper_atg_loss,
+    paper_natg_beta,
+    paper_natg_loss,
+    paper_noise,
+    paper_nsg_beta,
+    paper_nsg_loss,
+    paper_scales,
+)
+
+__all__ = [
+    "RunScales",
+    "Scales",
+    "accuracy",
+    "failure",
+    "nsg_accuracy",
+    "paper_atg_beta",
+    "paper_atg_loss",
+    "paper_natg_beta",
+    "paper_natg_loss",
+    "paper_noise",
+    "paper_nsg_beta",
+    "paper_nsg_loss",
+    "paper_scales",
+    "run_cost",
+    "scales_for",
+    "slack",
+    "split",
+]
+
+_ROUNDING: Final = 1 + 2.0**-40
+_RATIOS: Final = tuple(2.0 ** (step / 4) for step in range(-12, 13))
+_CONTINUOUS: Final = 2.0**16
+
+
+def run_cost(s1: float, s2: float) -> float:
+    """The ε of a run with threshold scale s1 and query scale s2, whatever it is asked and however the data grow.
+
+    >>> run_cost(20.0, 40.0)
+    0.1
+    """
+    return 1 / s1 + 2 / s2
+
+
+# -- scales ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Scales:
+    """The two scales of a run, in rows."""
+
+    threshold: float
+    query: float
+
+    @property
+    def cost(self) -> float:
+        """The run's ε."""
+        return run_cost(self.threshold, self.query)
+
+
+def split(slack: float, tail1: float, tail2: float) -> Scales:
+    """The cheapest scales with s1·tail1 + s2·tail2 ≤ slack.
+
+    By Cauchy and Schwarz (1/s1 + 2/s2)(s1·L1 + s2·L2) ≥ (√L1 + √(2·L2))², with equality where s1·√L1 = s2·√(L2/2).
+    """
+    root1, root2 = _tail_roots(tail1, tail2)
+    epsilon = (root1 + root2) ** 2 / float(exact(slack, "slack"))
+    return Scales((root1 + root2) / (root1 * epsilon), 2 * (root1 + root2) / (root2 * epsilon))
+
+
+def slack(epsilon: float, tail1: float, tail2: float) -> float:
+    """The least s1·tail1 + s2·tail2 of a run that costs ε: (√L1 + √(2·L2))²/ε, the inverse of `split`."""
+    root1, root2 = _tail_roots(tail1, tail2)
+    return (root1 + root2) ** 2 / float(exact(epsilon, "epsilon"))
+
+
+def _tail_roots(tail1: float, tail2: float) -> tuple[float, float]:
+    return math.sqrt(exact(tail1, "tail1")), math.sqrt(2 * exact(tail2, "tail2"))
+
+
+@dataclass(frozen=True, slots=True)
+class RunScales:
+    """The scales of a run and of its numeric answer (None without one), in rows."""
+
+    threshold: float
+    query: float
+    answer: float | None
+
+
+def scales_for(epsilon: Number, queries: int, beta: float, numeric: bool, hard: int = 1) -> RunScales:
+    """Scales for a run of at most ``queries`` queries that costs ε in all, chosen to make `accuracy` small.
+
+    The exact cost, 1/s1 + 2/s2 + 1/s3 in rationals, is ε but for the rounding of scales, upwards, to floats: never
+    more. The choice looks at the continuous limit, where errors are inversely proportional to ε. The ratio s1/s2 is
+    the best of a grid. If a run of unit cost errs by a with probability 3β/4, and an answer of unit cost by b with
+    probability β/4, then shares of ε in proportion a : b make the two errors equal, and the larger of them least.
+    With ``hard`` runs (NSG), ε is the cost of one, and ``queries`` and ``beta`` belong to all of them together.
+    """
+    total = exact(epsilon, "epsilon")
+    chance = float(probability(beta, "beta"))
+    ratio, run_error = _best_ratio(queries, chance * (0.75 if numeric else 1.0), hard)
+    answer_error = Fraction(math.log(4 * hard / chance)) if numeric else Fraction(0)
+    unit = (run_error + answer_error) / total
+    threshold = unit * (1 + 2 * ratio) / run_error
+    return RunScales(
+        at_least(threshold), at_least(threshold / ratio), at_least(unit / answer_error) if numeric else None
+    )
+
+
+@lru_cache(maxsize=1024)
+def _best_ratio(queries: int, beta: float, hard: int) -> tuple[Fraction, Fraction]:
+    """The best s1/s2 of the grid, and the error of a run of unit cost with it."""
+    errors = {ratio: _run_error(ratio, queries, beta, hard) for ratio in _RATIOS}
+    best = min(errors, key=errors.__getitem__)
+    return Fraction(best), Fraction(errors[best])
+
+
+def _run_error(ratio: float, queries: int, beta: float, hard: int) -> float:
+    """How far a run of unit cost with s1/s2 = ratio errs but with probability beta, in the continuous limit."""
+    query = _CONTINUOUS * (1 / ratio + 2)
+    runs = _Runs(ratio * query, query, None, queries, hard, None, False)
+    return runs.smallest(beta) / 2 / _CONTINUOUS
+
+
+# -- accuracy ----------------------------------------------------------------------------------------------------------
+
+
+def accuracy(
+    threshold_scale: float,
+    query_scale: float,
+    answer_scale: float | None,
+    queries: int,
+    beta: float,
+    size: int,
+    *,
+    weight: int | None = 1,
+    two_sided: bool = False,
+) -> float:
+    """The least α with `failure` ≤ beta, for a run of at most ``queries`` queries from ``size`` rows on.
+
+    Formal guarantee. With probability at least 1 − β, for all queries of the run together:
+    every "above" has f ≥ T − α, every "below" has f ≤ T + α, where f is the query's share of the rows, or the
+    distance of that share from the estimate if ``two_sided``; and the numeric answer (if any) is within α of the share.
+    At a later size t the same holds with α·size/t. Queries, thresholds, estimates and data may be chosen adaptively.
+    ``weight`` is the weight scale W of all queries (1: counting queries); None: any mixture of them.
+    """
+    return nsg_accuracy(
+        threshold_scale, query_scale, answer_scale, queries, beta, size, hard=1, weight=weight, two_sided=two_sided
+    )
+
+
+def nsg_accuracy(
+    threshold_scale: float,
+    query_scale: float,
+    answer_scale: float | None,
+    queries: int,
+    beta: float,
+    size: int,
+    *,
+    hard: int,
+    weight: int | None = 1,
+    two_sided: bool = False,
+) -> float:
+    """`accuracy` for at most ``hard`` runs, one after the other, of at most ``queries`` queries in all."""
+    runs = _Runs(threshold_scale, query_scale, answer_scale, queries, hard, weight, two_sided)
+    steps = runs.smallest(float(probability(beta, "beta")))
+    return at_least(Fraction(steps, 2 * runs.grid * _positive(size, "size")))
+
+
+def failure(
+    threshold_scale: float,
+    query_scale: float,
+    answer_scale: float | None,
+    queries: int,
+    alpha: float,
+    size: int,
+    *,
+    hard: int = 1,
+    weight: int | None = 1,
+    two_sided: bool = False,
+) -> float:
+    """A bound on the probability that `accuracy` (for ``hard`` runs: `nsg_accuracy`) fails at this α.
+
+    Theorem. Let u be ½ (1 if two-sided), N = ⌊αtW − u⌋ ≥ 0, and M the largest |η| among the h runs. Then the
+    probability is at most E[min(1, k·P(ν > N − W·M))] + h·P(|ζ| > αtW).
+
+    Proof. Draw all thresholds' noise first and condition on it; it is independent of every ν. Conditioned also on the
+    history before it, the next query is fixed. If f is within α of the threshold, it cannot fail.
+    If f < T − α, a halt needs ν ≥ B + Wη − C > αtW − u − W·M, as rounding moves B, and E, by at most ½ each.
+    If f > T + α, passing needs −ν > C − B − Wη > αtW − u − W·M.
+    So one tail of ν can fail, never both, with probability at most P(ν > N − W·M). Sum over at most k queries, and
+    average over M. A numeric answer fails if |ζ| > αtW; there are at most h. A larger t only helps.
+
+    The expectation is at most Σ_m P̄(m)·(φ(m) − φ(m−1)), P̄(m) = min(1, h·P(|η| ≥ m)) ≥ P(M ≥ m), for any increasing
+    φ above the minimum: φ(m) = k·P(ν > N − Wm) while that is at most 1 and N − Wm ≥ 0, and 1 from there on. Both
+    factors are exponentials in m: a geometric series.
+    For a mixture of weights: P(ν > W·y) ≤ e^{−y/s2}/(1 + e^{−1/s2}) for all W ≥ 1 and y ≥ 0.
+    """
+    runs = _Runs(threshold_scale, query_scale, answer_scale, queries, hard, weight, two_sided)
+    return runs.failure(exact_scale(alpha, "alpha") * _positive(size, "size"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Runs:
+    """Runs whose answers are judged together; distances are in rows."""
+
+    threshold: float
+    query: float
+    answer: float | None
+    queries: int
+    hard: int
+    weight: int | None
+    two_sided: bool
+
+    def __post_init__(self) -> None:
+        exact_scale(self.threshold, "threshold_scale")
+        exact_scale(self.query, "query_scale")
+        if self.answer is not None:
+            exact_scale(self.answer, "answer_scale")
+        _positive(self.queries, "queries")
+        _positive(self.hard, "hard")
+        _positive(self.grid, "weight")
+
+    @property
+    def grid(self) -> int:
+        """The coarsest grid among the queries, in points per row."""
+        return 1 if self.weight is None else self.weight
+
+    def smallest(self, beta: float) -> int:
+        """The smallest distance with failure at most beta, in half grid units.
+
+        On one grid the bound changes nowhere else; for a mixture up to half a row is rounded away.
+        """
+        unit = Fraction(1, 2 * self.grid)
+        low, high = 0, 1
+        while self.failure(high * unit) > beta:
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self.failure(middle * unit) > beta:
+                low = middle
+            else:
+                high = middle
+        return high
+
+    def failure(self, rows: Fraction) -> float:
+        return min(1.0, _ROUNDING * (self._wrong_side(rows) + self._wrong_number(rows)))
+
+    def _wrong_number(self, rows: Fraction) -> float:
+        if self.answer is None:
+            return 0.0
+        reach = self._beyond(rows)
+        return self.hard * 2 * math.exp(-reach / self.answer - math.log1p(math.exp(-1 / (self.grid * self.answer))))
+
+    def _beyond(self, rows: Fraction) -> float:
+        """The nearest distance on the grid beyond this one; for a mixture of grids, the distance itself."""
+        return float(rows) if self.weight is None else float(Fraction(math.floor(rows * self.weight) + 1, self.weight))
+
+    def _wrong_side(self, rows: Fraction) -> float:
+        room = rows - Fraction(2 if self.two_sided else 1, 2 * self.grid)
+        if room < 0:
+            return 1.0
+        reach = self._beyond(room)
+        chance = math.log(self.queries) - math.log1p(math.exp(-1 / (self.grid * self.query)))
+        strays = math.log(2 * self.hard) - math.log1p(math.exp(-1 / self.threshold))
+        first = math.floor(strays * self.threshold)
+        last = min(math.floor(room), math.floor(reach - chance * self.query))
+        if last < first:
+            return 1.0
+
+        def log_miss(m: int) -> float:  # log φ(m)
+            return chance - (reach - m) / self.query
+
+        def log_stray(m: int) -> float:  # log P̄(m), for m > first
+            return strays - m / self.threshold
+
+        total = math.exp(log_miss(first)) + math.exp(log_stray(last + 1)) * max(0.0, -math.expm1(log_miss(last)))
+        if last > first:
+            # One factor of the series grows with m, the other falls: start at the end where their product is largest.
+            rate = 1 / self.query - 1 / self.threshold
+            start = last if rate > 0 else first + 1
+            step = math.log(-math.expm1(-1 / self.query))
+            total += math.exp(log_stray(start) + log_miss(start) + step) * _geometric(last - first, abs(rate))
+        return total
+
+
+def _geometric(terms: int, rate: float) -> float:
+    """Σ e^{−rate·i} over 0 ≤ i < terms."""
+    return terms if rate == 0 else math.expm1(-rate * terms) / math.expm1(-rate)
+
+
+def _positive(value: int, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ParameterError(name, f"must be an integer of at least 1, not {value!r}")
+    return value

@@ -1,0 +1,142 @@
+"""What every mechanism owes, whatever it computes. A new mechanism inherits the suite and says how to make one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+import pytest
+from treering.domain.workload import random_conjunctions
+
+import treering as tr
+from support.databases import TestDatabase
+
+SCHEMA = tr.Schema(
+    {"origin": tr.categories("EWR", "JFK", "LGA"), "month": tr.integers(1, 12), "late": tr.categories("no", "yes")}
+)
+ELSEWHERE = tr.Query.where(tr.Schema({"x": tr.integers(0, 1)}), x=1)
+
+
+def rows(count: int, seed: int = 1) -> list[int]:
+    """Cells of a lopsided table: half of all rows lie in one cell."""
+    generator = np.random.default_rng(seed)
+    cells = generator.integers(0, SCHEMA.cells, count)
+    return [int(cell) if flip else 17 for cell, flip in zip(cells, generator.integers(0, 2, count), strict=True)]
+
+
+class MechanismContract(ABC):
+    """Inherit as ``class TestMine(MechanismContract)``."""
+
+    epsilon = 1.0
+    """The promise that `make` asks for."""
+    bad_parameters: tuple[tuple[dict[str, Any], str], ...]
+    """Options that must be refused, and the parameter that the error must name."""
+
+    @abstractmethod
+    def make(self, db: Any, **options: Any) -> Any:
+        """A mechanism with the given database, `epsilon` and options."""
+
+    @abstractmethod
+    def finish(self, mechanism: Any) -> None:
+        """Ask until the last answer has been given."""
+
+    # -- the suite ----------------------------------------------------------------------------------------------------
+
+    @pytest.mark.parametrize("seed", range(5))
+    def test_replaying_the_journal_gives_the_live_state(self, seed: int) -> None:
+        generator = np.random.default_rng(seed)
+        db = TestDatabase(SCHEMA, rows(2000, seed))
+        live = self.make(db)
+        for query in random_conjunctions(SCHEMA, 40, generator):
+            if live.halted:
+                break
+            live.ask(query)
+            db.append_cells(rows(10, seed))
+            assert self.make(db).state == live.state
+        replayed = self.make(db)
+        assert replayed.state == live.state
+        assert replayed.spent == live.spent
+        assert replayed.halted == live.halted
+
+    def test_it_starts_at_its_first_question(self) -> None:
+        db = TestDatabase(SCHEMA, rows(500))
+        mechanism = self.make(db)
+        assert (mechanism.spent, db.touched, len(db.journal.events())) == (0, 0, 0)
+        mechanism.ask("late = 'yes'")
+        assert 0 < mechanism.spent <= self.epsilon
+
+    def test_its_whole_life_keeps_the_promise(self) -> None:
+        mechanism = self.make(TestDatabase(SCHEMA, rows(2000)))
+        self.finish(mechanism)
+        assert mechanism.halted
+        assert mechanism.spent <= self.epsilon
+        # And uses what it was given: a cautious mechanism is an inaccurate one.
+        assert mechanism.spent > 0.999 * self.epsilon
+
+    def test_a_finished_one_refuses_and_touches_nothing(self) -> None:
+        db = TestDatabase(SCHEMA, rows(2000))
+        mechanism = self.make(db)
+        self.finish(mechanism)
+        before = (mechanism.state, mechanism.spent, db.touched)
+        for ask in (lambda: mechanism.ask("late = 'yes'"), lambda: mechanism.ask_many(["late = 'yes'"])):
+            with pytest.raises(tr.Halted, match="last answer"):
+                ask()
+        assert (mechanism.state, mechanism.spent, db.touched) == before
+
+    def test_an_empty_database_is_refused_for_free(self) -> None:
+        db = TestDatabase(SCHEMA)
+        mechanism = self.make(db)
+        with pytest.raises(tr.GuaranteeError, match="empty.*at least one"):
+            mechanism.ask("late = 'yes'")
+        with pytest.raises(tr.GuaranteeError, match="empty"):
+            _ = mechanism.guarantee
+        assert (mechanism.spent, db.touched) == (0, 0)
+        db.append_cells(rows(500))
+        mechanism.ask("late = 'yes'")
+
+    @pytest.mark.parametrize("question", [ELSEWHERE, "colour = 'red'", "late = 'maybe'", "late >>", "", 17, None])
+    def test_a_bad_question_costs_nothing(self, question: Any) -> None:
+        db = TestDatabase(SCHEMA, rows(500))
+        mechanism = self.make(db)
+        with pytest.raises(tr.QueryError):
+            mechanism.ask(question)
+        with pytest.raises(tr.QueryError, match="query 1"):
+            mechanism.ask_many(["late = 'yes'", question])
+        with pytest.raises(tr.QueryError, match="list"):
+            mechanism.ask_many("late = 'yes'")
+        assert (mechanism.spent, db.touched) == (0, 0)
+
+    def test_a_text_and_its_query_are_the_same(self) -> None:
+        """With noise this small the answers are certain."""
+        db = TestDatabase(SCHEMA, rows(10_000))
+        text = "late = 'yes' AND month <= 6"
+        sharp = [self.make(db_, epsilon=10_000.0) for db_ in (TestDatabase(SCHEMA, rows(10_000)), db)]
+        assert sharp[0].ask(text) == sharp[1].ask(tr.parse(text, SCHEMA))
+
+    def test_an_empty_batch_is_free(self) -> None:
+        mechanism = self.make(TestDatabase(SCHEMA, rows(500)))
+        assert mechanism.ask_many([]) == []
+        assert mechanism.spent == 0
+
+    def test_the_guarantee_improves_as_the_database_grows(self) -> None:
+        db = TestDatabase(SCHEMA, rows(500))
+        mechanism = self.make(db)
+        before = mechanism.guarantee
+        assert (before.epsilon, before.delta, before.size) == (self.epsilon, 0.0, 500)
+        db.append_cells(rows(500))
+        assert mechanism.guarantee.alpha == pytest.approx(before.alpha / 2)
+
+    @pytest.mark.parametrize("epsilon", [0, -1, float("nan"), float("inf"), 5e-324, "1", None, True])
+    def test_bad_epsilons_are_refused(self, epsilon: Any) -> None:
+        db = TestDatabase(SCHEMA, rows(10))
+        with pytest.raises(tr.ParameterError, match="epsilon must be a positive finite number"):
+            self.make(db, epsilon=epsilon)
+
+    def test_bad_parameters_are_refused_by_name(self) -> None:
+        for options, name in self.bad_parameters:
+            db = TestDatabase(SCHEMA, rows(10))
+            with pytest.raises(tr.ParameterError, match=name) as caught:
+                self.make(db, **options)
+            assert caught.value.parameter == name
+            assert db.touched == 0
