@@ -1,0 +1,36 @@
+"""Run every benchmark: ``python -m benchmarks``, or only some: ``python -m benchmarks encode``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+
+from benchmarks.harness import Result, report
+
+HERE = Path(__file__).parent
+
+
+def names() -> list[str]:
+    """The benchmarks there are: NAME of each bench_NAME.py."""
+    return sorted(path.stem.removeprefix("bench_") for path in HERE.glob("bench_*.py"))
+
+
+def results(wanted: Sequence[str]) -> Iterator[Result]:
+    """The results of the benchmarks named, one by one as they come."""
+    for name in wanted:
+        yield from import_module(f"benchmarks.bench_{name}").results()
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run them, print a table, write results.json beside this file if all were run."""
+    unknown = sorted(set(arguments) - set(names()))
+    if unknown:
+        print(f"no benchmark {', '.join(unknown)}; there are {', '.join(names())}", file=sys.stderr)
+        return 2
+    return report(results(arguments or names()), None if arguments else HERE / "results.json")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
