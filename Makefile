@@ -1,0 +1,119 @@
+# Everything a person or a machine does with this checkout. `make help` lists it.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# Two workers: the statistical tests are processor-bound, and more would measure each other on a small machine.
+WORKERS ?= 2
+PYTEST := $(BIN)/python -m pytest
+
+export UV_HTTP_TIMEOUT ?= 180
+export UV_LINK_MODE ?= copy
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PYTHONUNBUFFERED := 1
+
+say = @printf '\n== %s\n' "$(1)"
+
+.PHONY: help setup setup-dev system demo check format test test-unit test-statistical bench lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# -- the environment ---------------------------------------------------------------------------------------------------
+
+setup: $(VENV)/.runtime ## install what the package and the demo need, into .venv
+
+setup-dev: $(VENV)/.system $(VENV)/.dev ## the same, and what the tests and checks need
+
+system: $(VENV)/.system ## install the Debian packages of requirements/debian.txt (none so far)
+
+$(VENV)/.system: requirements/debian.txt | $(VENV)/.uv
+	@packages=$$(sed 's/#.*//' requirements/debian.txt | xargs); \
+	if [ -n "$$packages" ]; then \
+	    printf '\n== installing Debian packages: %s\n' "$$packages"; \
+	    apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends $$packages; \
+	fi
+	@touch $@
+
+INSTALL = $(BIN)/uv pip install --quiet --python $(BIN)/python
+INSTALL_TREERING = $(INSTALL) --no-deps --no-build-isolation -e .
+
+$(VENV)/.uv: requirements/uv.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+	    { echo "treering needs Python 3.11 or later, and '$(PYTHON)' is not: try 'make PYTHON=python3.11 ...'" >&2; exit 1; }
+	$(call say,making $(VENV) with $$($(PYTHON) --version))
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements/uv.txt
+	@touch $@
+
+$(VENV)/.runtime: $(VENV)/.uv requirements/runtime.txt pyproject.toml
+	$(call say,installing the runtime and demo packages)
+	@$(INSTALL) --require-hashes -r requirements/runtime.txt
+	@$(INSTALL_TREERING)
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.runtime requirements/dev.txt
+	$(call say,installing the development packages)
+	@$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes requirements/dev.txt
+	@$(INSTALL_TREERING)
+	@touch $@
+
+# -- what it is for ----------------------------------------------------------------------------------------------------
+
+demo: setup ## run the end-to-end example on the flights of 2013
+	$(call say,examples/flights.py)
+	@$(BIN)/python examples/flights.py
+
+check: setup-dev ## lint, formatting, types and import contracts
+	$(call say,ruff)
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	$(call say,mypy --strict)
+	@$(BIN)/mypy
+	$(call say,import contracts)
+	@$(BIN)/lint-imports --no-logo
+
+format: setup-dev ## put the code into the house format
+	@$(BIN)/ruff check --fix
+	@$(BIN)/ruff format
+
+# One after the other even under `make -j`: on two cores they would only disturb each other's timing.
+test: ## check, then every test
+	@$(MAKE) --no-print-directory check
+	@$(MAKE) --no-print-directory test-unit
+	@$(MAKE) --no-print-directory test-statistical
+
+test-unit: setup-dev ## doctests and all tests but the statistical ones
+	$(call say,tests)
+	@$(PYTEST) -n $(WORKERS) --dist worksteal src tests --ignore=tests/statistical
+
+test-statistical: setup-dev ## the tests that sample: noise, accuracy, privacy audits
+	$(call say,statistical tests)
+	@$(PYTEST) -n $(WORKERS) --dist worksteal tests/statistical
+
+bench: setup-dev ## run benchmarks/bench_*.py: a table, and benchmarks/results.json
+	$(call say,benchmarks)
+	@$(BIN)/python -m benchmarks
+
+# -- upkeep ------------------------------------------------------------------------------------------------------------
+
+COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
+    --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock'
+
+lock: $(VENV)/.uv ## recompile requirements/*.txt from pyproject.toml and requirements/*.in
+	$(call say,compiling requirements)
+	@$(COMPILE) $(LOCK) requirements/uv.in -o requirements/uv.txt
+	@$(COMPILE) $(LOCK) pyproject.toml requirements/build.in --extra demo -o requirements/runtime.txt
+	@$(COMPILE) $(LOCK) pyproject.toml requirements/build.in --extra demo --extra dev \
+	    -c requirements/runtime.txt -o requirements/dev.txt
+
+clean: ## remove the environment and everything that was built
+	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf src/*.egg-info
