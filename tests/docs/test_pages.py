@@ -1,0 +1,77 @@
+"""What the pages say about the repository is so: links, make targets, the two commands."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from support.markdown import anchors, blocks, links
+from support.repository import ROOT, make_targets, pages
+
+
+def broken_links(page: Path, text: str) -> list[str]:
+    broken = []
+    for link in links(text):
+        name, _, anchor = link.partition("#")
+        target = page if not name else (page.parent / name).resolve()
+        if not target.exists() or (anchor and anchor not in anchors(target.read_text())):
+            broken.append(link)
+    return broken
+
+
+def named_targets(text: str) -> set[str]:
+    """What follows ``make`` in code: in spans like `make test` and on the lines of shell blocks."""
+    spans = re.findall(r"`make ([a-z][a-z-]*)", text)
+    shell = [line for block in blocks(text) if block.info == "sh" for line in block.code.splitlines()]
+    return {*spans, *(match[1] for line in shell if (match := re.match(r"make ([a-z][a-z-]*)", line)))}
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(page: Path) -> None:
+    assert broken_links(page, page.read_text()) == []
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_documented_targets_exist(page: Path) -> None:
+    assert named_targets(page.read_text()) <= make_targets()
+
+
+def test_every_target_is_documented_for_contributors() -> None:
+    assert make_targets() - {"help"} <= named_targets((ROOT / "CONTRIBUTING.md").read_text())
+
+
+def test_the_readme_says_exactly_two_commands() -> None:
+    shell = [block for block in blocks((ROOT / "README.md").read_text()) if block.info == "sh"]
+    assert [line.split("#")[0].strip() for block in shell for line in block.code.splitlines()] == [
+        "make demo",
+        "make test",
+    ]
+
+
+def test_ci_runs_the_command_that_people_run() -> None:
+    script = (ROOT / ".ci" / "run").read_text().splitlines()
+    assert script[0] == "#!/usr/bin/env bash"
+    assert "set -euo pipefail" in script
+    assert script[-1] == "make test"
+
+
+def test_every_page_of_the_documentation_is_linked_from_its_index() -> None:
+    index = ROOT / "docs" / "index.md"
+    listed = {(index.parent / link.partition("#")[0]).resolve() for link in links(index.read_text())}
+    assert set((ROOT / "docs").rglob("*.md")) - {index} <= listed
+
+
+def test_a_broken_link_is_seen() -> None:
+    page = ROOT / "README.md"
+    assert broken_links(page, "[a](docs/nothing.md) [b](docs/index.md) [c](#no-such-heading)") == [
+        "docs/nothing.md",
+        "#no-such-heading",
+    ]
+
+
+def test_targets_are_found_in_spans_and_shell_blocks() -> None:
+    text = "Run `make check` first, or make nothing.\n\n```sh\nmake demo   # a\ncd x\n```\n"
+    assert named_targets(text) == {"check", "demo"}
+    assert {"demo", "test", "check", "bench", "lock"} <= make_targets()
