@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -25,7 +25,7 @@ MAX_LENGTH: Final = 65_536
 """The longest predicate, in characters, that is written or read."""
 
 _LONGEST_LIST: Final = 8
-"""So many consecutive integers are always written as a range; fewer are listed if that is shorter."""
+"""So many consecutive integers are always written as a range; fewer may be listed among others if that is shorter."""
 
 Run: TypeAlias = tuple[int, int]
 """The codes from the first to just below the second."""
@@ -98,10 +98,6 @@ def _join(word: str, parts: Sequence[_Part]) -> _Part:
         return parts[0]
     pieces = [part.text if part.word in ("", word) else f"({part.text})" for part in parts]
     return _Part(f" {word} ".join(pieces), word)
-
-
-def _shortest(parts: Iterable[_Part]) -> _Part:
-    return min(parts, key=lambda part: len(part.text) + (4 if part.word else 0))
 
 
 # -- queries -----------------------------------------------------------------------------------------------------------
@@ -177,14 +173,14 @@ def _condition(column: str, attribute: Attribute, mask: Mask) -> _Part:
 
 def _known(column: str, attribute: Attribute, regular: Mask, other: bool) -> _Part:
     """Some of the values that are not missing, not all: by naming them, or by naming those that do not match."""
-    ways: list[_Part] = []
-    if not other:
-        ways += _named(column, attribute, regular, negated=False)
-    if other or not attribute.other:
-        ways += _named(column, attribute, ~regular, negated=True)
-    if not ways:
+    plain = [] if other else _named(column, attribute, regular, negated=False)
+    negated = _named(column, attribute, ~regular, negated=True) if other or not attribute.other else []
+    if not plain and not negated:
         raise _TooLongError
-    return _shortest(ways)
+    # What is said plainly and in one piece may be a little longer.
+    lengths = [(len(part.text) + 4 * bool(part.word), part) for part in plain]
+    lengths += [(2 + len(part.text) + 4 * bool(part.word), part) for part in negated]
+    return min(lengths, key=lambda each: each[0])[1]
 
 
 def _named(column: str, attribute: Attribute, regular: Mask, *, negated: bool) -> list[_Part]:
@@ -216,7 +212,7 @@ def _whole_numbers(column: str, attribute: Integers, runs: Sequence[Run], negate
         rest = [attribute.low + code for low, high in runs if high - low < shortest for code in range(low, high)]
         return _join(word, parts + ([_listed(column, [str(value) for value in rest], negated)] if rest else []))
 
-    return [mixed(shortest) for shortest in (2, 3, _LONGEST_LIST)]
+    return [mixed(shortest) for shortest in ((2, 3) if len(runs) == 1 else (2, 3, _LONGEST_LIST))]
 
 
 def _whole_run(column: str, attribute: Integers, low: int, high: int, negated: bool) -> _Part:

@@ -118,7 +118,7 @@ class _Dense:
 
     def marginal(self, attributes: Attributes) -> Cells:
         others = tuple(axis for axis in range(self._counts.ndim) if axis not in attributes)
-        # An array of its own in every case, for the cache maintains it: also of one number, or when nothing is summed out.
+        # An array of its own in every case, because the cache maintains it.
         return np.array(self._counts.sum(axis=others, dtype=np.int64) if others else self._counts)
 
     def count(self, query: Query) -> int:
