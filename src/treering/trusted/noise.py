@@ -56,6 +56,7 @@ def draw(noise: Noise, factor: int, count: int) -> Draws:
     return np.array(_sampler(widened)(np.zeros(count, dtype=np.int64)), dtype=np.int64)
 
 
+@lru_cache(maxsize=256, typed=True)
 def check_scale(scale: float, factor: int) -> float:
     """What the sampler gets for a scale in rows and a weight scale W; refuses what cannot be drawn.
 

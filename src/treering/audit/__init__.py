@@ -1,0 +1,25 @@
+"""Statistical attacks on our own mechanisms: what they find is a lower bound on epsilon, with a stated confidence.
+
+lower_bound, audit     tell two neighbouring streams apart by what a mechanism releases
+Stream, grow, …        neighbouring streams, and the database that grows along one
+broken                 mechanisms that claim an epsilon they do not give, and must be caught
+"""
+
+from treering.audit import broken
+from treering.audit.confidence import clopper_pearson_lower, clopper_pearson_upper
+from treering.audit.lower_bound import Audit, audit, lower_bound
+from treering.audit.neighbours import Stream, grow, neighbour, random_neighbours, worst_pair
+
+__all__ = [
+    "Audit",
+    "Stream",
+    "audit",
+    "broken",
+    "clopper_pearson_lower",
+    "clopper_pearson_upper",
+    "grow",
+    "lower_bound",
+    "neighbour",
+    "random_neighbours",
+    "worst_pair",
+]
