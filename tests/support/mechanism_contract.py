@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from treering.domain.workload import random_conjunctions
 
 import treering as tr
 from support.databases import TestDatabase
+from treering.domain.workload import random_conjunctions
 
 SCHEMA = tr.Schema(
     {"origin": tr.categories("EWR", "JFK", "LGA"), "month": tr.integers(1, 12), "late": tr.categories("no", "yes")}

@@ -1,0 +1,236 @@
+"""What predicates mean: against a database engine, row by row."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from support.schemas import cell_weights, queries
+from treering.domain.attribute import Value, bins, categories, integers
+from treering.domain.parse import parse
+from treering.domain.query import Query
+from treering.domain.schema import Schema
+from treering.errors import QueryError
+
+SCHEMA = Schema(
+    {
+        "origin": categories("EWR", "JFK", "it's", other=True, missing=True),
+        "order": integers(1, 6, missing=True),
+        "Hour of": integers(0, 5, other=True, missing=True),
+        "delay": bins([-10, 0, 2.5, 7], missing=True),
+        "speed": bins([0, 0.1, 1], other=True, missing=True),
+        "flag": categories(True, False, missing=True),
+        "size": categories(5, 7, other=True),
+    }
+)
+VALUES: dict[str, list[Value]] = {
+    "origin": ["EWR", "JFK", "it's", "SFO", "", None],
+    "order": [1, 2, 3, 4, 5, 6, None],
+    "Hour of": [0, 1, 2, 3, 4, 5, -1, 6, 99, None],
+    "delay": [-10, -0.5, 0, 1, 2.5, 6.9, 7, None],
+    "speed": [0, 0.05, 0.1, 0.5, 1, -0.1, 1.5, 1e9, None],
+    "flag": [True, False, None],
+    "size": [5, 7, 6, -1],
+}
+
+
+@dataclass
+class Engine:
+    """One table, in DuckDB and as cells."""
+
+    connection: duckdb.DuckDBPyConnection
+    cells: npt.NDArray[np.int64]
+
+    def count(self, text: str) -> int:
+        """How many rows DuckDB finds the predicate true for."""
+        found = self.connection.execute(f"SELECT count(*) FROM t WHERE {text}").fetchone()
+        assert found is not None
+        return int(found[0])
+
+    def ours(self, query: Query) -> int:
+        return int(cell_weights(query)[self.cells].sum())
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Engine]:
+    generator = random.Random(1)
+    rows = [{name: generator.choice(values) for name, values in VALUES.items()} for _ in range(1500)]
+    kinds = ["VARCHAR", "BIGINT", "BIGINT", "DOUBLE", "DOUBLE", "BOOLEAN", "BIGINT"]
+    with duckdb.connect() as connection:
+        columns = ", ".join(f'"{name}" {kind}' for name, kind in zip(SCHEMA.names, kinds, strict=True))
+        connection.execute(f"CREATE TABLE t ({columns})")
+        connection.executemany(f"INSERT INTO t VALUES ({', '.join('?' * 7)})", [list(row.values()) for row in rows])
+        yield Engine(connection, np.array([SCHEMA.cell(row) for row in rows], dtype=np.int64))
+
+
+# -- predicates that cells can tell -----------------------------------------------------------------------------------
+
+
+def _listed(column: str, values: list[str]) -> st.SearchStrategy[str]:
+    several = st.lists(st.sampled_from(values), min_size=1, max_size=4).map(", ".join)
+    return st.one_of(
+        st.builds(f"{column} {{}} {{}}".format, st.sampled_from(["=", "<>", "!="]), st.sampled_from(values)),
+        st.builds(f"{{}} {{}} {column}".format, st.sampled_from(values), st.sampled_from(["=", "<>"])),
+        st.builds(f"{column} {{}} ({{}})".format, st.sampled_from(["IN", "NOT IN", "in"]), several),
+        st.sampled_from([f"{column} IS NULL", f"{column} is not null"]),
+    )
+
+
+def _between(column: str, lows: list[str], highs: list[str]) -> st.SearchStrategy[str]:
+    words = st.sampled_from(["BETWEEN", "NOT BETWEEN"])
+    return st.builds(f"{column} {{}} {{}} AND {{}}".format, words, st.sampled_from(lows), st.sampled_from(highs))
+
+
+NUMBERS = ["-1e3", "0", ".5", "1", "2", "2.5", "3", "4", "5.", "6", "6.5", "7", "1e2"]
+ATOMS = st.one_of(
+    _listed("origin", ["'EWR'", "'JFK'", "'it''s'"]),
+    _listed("ORIGIN", ["'EWR'", "'JFK'"]),
+    _listed('"order"', ["1", "2", "3", "6", "4.0"]),
+    st.builds('"order" {} {}'.format, st.sampled_from(["<", "<=", ">", ">="]), st.sampled_from(NUMBERS)),
+    st.builds('{} {} "order"'.format, st.sampled_from(NUMBERS), st.sampled_from(["<", "<=", ">", ">="])),
+    _between('"order"', NUMBERS, NUMBERS),
+    _listed('"Hour of"', ["0", "1", "3", "5"]),
+    _between('"Hour of"', ["0", "1", "2.5", "4"], ["1", "3", "4.5", "5"]),
+    st.builds("delay {} {}".format, st.sampled_from(["<", ">="]), st.sampled_from(["-99", "-10", "0", "2.5", "2.50"])),
+    st.builds("{} {} delay".format, st.sampled_from(["0", "25e-1"]), st.sampled_from([">", "<="])),
+    st.builds("delay {} {}".format, st.sampled_from(["<=", ">"]), st.sampled_from(["7", "8", "-11"])),
+    _between("delay", ["-10", "0", "2.5", "-99"], ["7", "99"]),
+    _between("speed", ["0", "0.1", ".10"], ["1", "1e0"]),
+    st.sampled_from(["(speed >= 0 AND speed < 0.1)", "(speed < 0 OR speed >= 0.1)", "(speed < 0.1 or 1 < speed)"]),
+    st.sampled_from(["delay IS NULL", "delay IS NOT NULL", "speed IS NULL", "NOT speed IS NOT NULL"]),
+    _listed("flag", ["TRUE", "FALSE", "true"]),
+    _listed("size", ["5", "7"]),
+    st.sampled_from(["TRUE", "FALSE", "NOT TRUE"]),
+)
+PREDICATES = st.recursive(
+    ATOMS,
+    lambda inner: st.one_of(
+        st.builds("{} AND {}".format, inner, inner),
+        st.builds("{} OR {}".format, inner, inner),
+        st.builds("NOT {}".format, inner),
+        st.builds("({})".format, inner),
+        st.builds("NOT ({}\n  or {})".format, inner, inner),
+        st.builds("not({} and {})".format, inner, inner),
+    ),
+    max_leaves=8,
+)
+SHARED_ENGINE = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@SHARED_ENGINE
+@given(text=PREDICATES)
+def test_predicates_count_what_duckdb_counts(engine: Engine, text: str) -> None:
+    assert engine.ours(parse(text, SCHEMA)) == engine.count(text)
+
+
+@SHARED_ENGINE
+@given(text=PREDICATES, other=PREDICATES)
+def test_and_and_or_agree_with_the_algebra_of_queries(engine: Engine, text: str, other: str) -> None:
+    both, either = parse(f"({text}) AND ({other})", SCHEMA), parse(f"({text}) OR ({other})", SCHEMA)
+    assert both == parse(text, SCHEMA) & parse(other, SCHEMA)
+    assert either == parse(text, SCHEMA) | parse(other, SCHEMA)
+    assert engine.ours(both) + engine.ours(either) == engine.count(text) + engine.count(other)
+
+
+@SHARED_ENGINE
+@given(query=queries(SCHEMA))
+def test_what_is_written_means_the_same_to_duckdb(engine: Engine, query: Query) -> None:
+    assert engine.count(str(query)) == engine.ours(query)
+
+
+def test_a_missing_value_is_neither_equal_nor_unequal() -> None:
+    jfk, rest = parse("origin = 'JFK'", SCHEMA), parse("NOT (origin = 'JFK')", SCHEMA)
+    assert rest == parse("origin <> 'JFK'", SCHEMA)
+    assert jfk | rest == parse("origin IS NOT NULL", SCHEMA)
+    assert rest != ~jfk
+    assert rest | parse("origin IS NULL", SCHEMA) == ~jfk
+
+
+# -- any predicate at all ---------------------------------------------------------------------------------------------
+
+
+def _wild(generator: random.Random, depth: int) -> str:
+    """A predicate over any columns and numbers, most of which cells cannot tell."""
+    pick: Callable[[list[str]], str] = generator.choice
+    if depth and generator.random() < 0.6:
+        left, right = _wild(generator, depth - 1), _wild(generator, depth - 1)
+        return pick(
+            [
+                f"{left} AND {right}",
+                f"{left} OR {right}",
+                f"NOT {left}",
+                f"({left} AND {right})",
+                f"NOT ({left} OR {right})",
+            ]
+        )
+    column = pick(['"order"', '"Hour of"', "delay", "speed", "size", "origin", "flag"])
+    numbers = ["-10", "-1", "0", "0.1", "0.5", "1", "2", "2.5", "3", "5", "6", "7", "7.5", "99"]
+    values = {"origin": ["'EWR'", "'JFK'", "'SFO'"], "flag": ["TRUE", "FALSE"]}.get(column, numbers)
+    operator = pick(["=", "<>", "<", "<=", ">", ">=", "IN", "NOT IN", "BETWEEN", "NOT BETWEEN", "IS", "mirrored"])
+    if operator.endswith("IN"):
+        return f"{column} {operator} ({pick(values)}, {pick(values)})"
+    if operator.endswith("BETWEEN"):
+        return f"{column} {operator} {pick(values)} AND {pick(values)}"
+    if operator == "IS":
+        return f"{column} IS {pick(['', 'NOT '])}NULL"
+    if operator == "mirrored":
+        return f"{pick(values)} {pick(['<', '<=', '>', '>='])} {column}"
+    return f"{column} {operator} {pick(values)}"
+
+
+def test_what_is_accepted_counts_what_duckdb_counts(engine: Engine) -> None:
+    generator = random.Random(2)
+    accepted = 0
+    for _ in range(2500):
+        text = _wild(generator, generator.randrange(4))
+        try:
+            query = parse(text, SCHEMA)
+        except QueryError:
+            continue
+        accepted += 1
+        assert engine.ours(query) == engine.count(text), text
+    assert accepted > 500
+
+
+WORDS = [
+    *("origin", "flag", "delay", '"order"', '"Hour of"', "'JFK'", "'", '"', "1", "2.5", ".5", "-", "--", "7", "TRUE"),
+    *(
+        "=",
+        "<>",
+        "<",
+        ">=",
+        "IN",
+        "NOT",
+        "BETWEEN",
+        "AND",
+        "OR",
+        "IS",
+        "NULL",
+        "(",
+        ")",
+        ",",
+        ";",
+        "/*",
+        "*/",
+        "{#",
+        ".",
+    ),
+]
+
+
+@SHARED_ENGINE
+@given(text=st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join) | st.text(max_size=30))
+def test_any_text_is_refused_or_means_what_it_means_to_duckdb(engine: Engine, text: str) -> None:
+    try:
+        query = parse(text, SCHEMA)
+    except QueryError:
+        return
+    assert engine.ours(query) == engine.count(text)
