@@ -10,12 +10,12 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from treering.domain.workload import random_conjunctions
 
 import treering.trusted.counts as counts_module
 from treering.domain.attribute import integers
 from treering.domain.query import Query
 from treering.domain.schema import Schema
+from treering.domain.workload import random_conjunctions
 from treering.errors import DataError, QueryError
 from treering.trusted.counts import Counts, project
 
