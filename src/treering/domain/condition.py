@@ -13,6 +13,7 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
+from heapq import nsmallest
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -37,7 +38,10 @@ def missing(attribute: Attribute) -> Mask:
 
 
 def unless(attribute: Attribute, flags: Mask) -> Mask:
-    """Where a comparison is false: everywhere else but at the missing cell, where it is unknown."""
+    """Where a condition is false: everywhere else but at the missing cell, where a comparison is unknown.
+
+    (IS NULL is never unknown, and its negation does not hold at the missing cell either.)
+    """
     return ~flags & ~missing(attribute)
 
 
@@ -189,10 +193,11 @@ def _not_listed(column: str, attribute: Attribute, value: Literal) -> str:
 
 def _close(value: Literal, attribute: Categories) -> list[str]:
     """The categories nearest to a value that is none."""
-    if isinstance(value, Decimal):
-        numbers = sorted(attribute.values, key=lambda each: abs(Decimal(each) - value) if value.adjusted() < 19 else 0)
-        return [literal(each) for each in numbers[:3]]
-    return [literal(each) for each in close_matches(str(value), (str(each) for each in attribute.values))]
+    if isinstance(value, str):
+        return [literal(each) for each in close_matches(value, map(str, attribute.values))]
+    if isinstance(value, bool) or value.adjusted() > 19:
+        return []
+    return [literal(each) for each in nsmallest(3, attribute.values, key=lambda each: abs(Decimal(each) - value))]
 
 
 def brief(word: str) -> str:

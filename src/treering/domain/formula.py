@@ -48,10 +48,11 @@ def join(every: bool, parts: Iterable[Formula]) -> Formula:
     """The AND (or, unless ``every``, the OR) of formulas, whose sets it takes over: they are merged in place."""
     leaves: dict[int, Leaf] = {}
     groups: list[Group] = []
+    settled = False
     for part in parts:
         if isinstance(part, bool):
-            if part != every:
-                return part
+            # The parts to come are read all the same: what is wrong with them does not depend on their order.
+            settled = settled or part != every
         elif isinstance(part, Leaf):
             _merge(every, leaves, part)
         elif part.every == every:
@@ -61,7 +62,7 @@ def join(every: bool, parts: Iterable[Formula]) -> Formula:
         else:
             groups.append(part)
     kept = [leaf for leaf in leaves.values() if not (leaf.flags.all() if every else not leaf.flags.any())]
-    if any(not leaf.flags.any() if every else leaf.flags.all() for leaf in kept):
+    if settled or any(not leaf.flags.any() if every else leaf.flags.all() for leaf in kept):
         return not every
     if len(kept) + len(groups) == 1:
         return (kept + groups)[0]

@@ -51,9 +51,9 @@ def parse(text: str, schema: Schema) -> Query:
     """The query that a predicate says.
 
     Formal Guarantees
-        A row matches exactly where SQL finds the predicate true of its values. What cells cannot tell (a bound inside
-        a bin, one side of the values out of range) is refused. At most `MAX_LENGTH` characters and `MAX_DEPTH` nested
-        parentheses and NOTs are read.
+        A row matches exactly where SQL finds the predicate true of its values, NaN being null and the values of an
+        integer attribute being whole. What cells cannot tell (a bound inside a bin, one side of the values out of
+        range) is refused. At most `MAX_LENGTH` characters and `MAX_DEPTH` nested parentheses and NOTs are read.
 
     >>> from treering.domain.attribute import bins, categories
     >>> schema = Schema({"origin": categories("EWR", "JFK"), "delay": bins([-1440, 0, 15, 60, 1440], missing=True)})
@@ -138,8 +138,7 @@ class _Reader:
         leaf = self._compared(inner) if isinstance(inner, _COMPARISONS) else self._tested(inner)
         if not negated:
             return leaf
-        flags = ~leaf.flags if isinstance(inner, exp.Is) else unless(leaf.attribute, leaf.flags)
-        return Leaf(leaf.position, leaf.attribute, flags, leaf.word)
+        return Leaf(leaf.position, leaf.attribute, unless(leaf.attribute, leaf.flags), leaf.word)
 
     def _behind(self, node: exp.Expr) -> Operand | exp.Expr:
         """What a numbered column stands for, an operand or a node in parentheses; other nodes stand for themselves."""

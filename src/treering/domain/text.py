@@ -39,7 +39,6 @@ _RESERVED: Final = re.compile(
     "symmetric|table|then|to|trailing|true|union|unique|unpivot|using|values|variadic|when|where|window|with|"
     "within|xor"
 )
-"""Words that some SQL dialect reads otherwise than as a column's name."""
 
 
 def text(query: Query) -> str:
@@ -59,8 +58,13 @@ def identifier(name: str) -> str:
     >>> identifier("month"), identifier("Month of year"), identifier("order")
     ('month', '"Month of year"', '"order"')
     """
-    plain = re.fullmatch("[a-z_][a-z0-9_]*", name) and not _RESERVED.fullmatch(name)
+    plain = re.fullmatch("[a-z_][a-z0-9_]*", name) and not reserved(name)
     return name if plain else f'"{name}"'
+
+
+def reserved(word: str) -> bool:
+    """Whether some SQL dialect reads this word otherwise than as a column's name."""
+    return _RESERVED.fullmatch(word.lower()) is not None
 
 
 def literal(value: object) -> str:

@@ -16,7 +16,7 @@ from sqlglot import Token, TokenError, Tokenizer, TokenType
 
 from treering.domain.condition import Literal, brief, close_matches
 from treering.domain.schema import Schema
-from treering.domain.text import identifier
+from treering.domain.text import identifier, reserved
 from treering.errors import QueryError
 
 MAX_DEPTH: Final = 100
@@ -187,7 +187,7 @@ def _column(text: str, token: Token, schema: Schema, call: bool) -> Column:
     start, end, word = token.start, token.end + 1, brief(token.text)
     if call:
         raise complaint(text, start, end, f"functions such as {word} are not supported", syntax=True)
-    if not quoted and token.text.upper() in Tokenizer.KEYWORDS:
+    if not quoted and reserved(token.text):
         raise complaint(text, start, end, f"{token.text.upper()} is not supported", syntax=True)
     close = [identifier(name) for name in close_matches(token.text, schema.names)]
     names = ", ".join(schema.names[:20]) + (", …" if len(schema.names) > 20 else "")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+import itertools
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +17,8 @@ from treering.domain.attribute import integers
 from treering.domain.evaluate import evaluate, evaluate_many
 from treering.domain.query import Query
 from treering.domain.schema import Schema
+from treering.domain.workload import random_conjunctions
 
-Number = TypeVar("Number", np.int64, np.float64)
 BATCHES = schemas(most_attributes=3, most_values=3).flatmap(
     lambda schema: st.lists(queries(schema) | weighted_queries(schema), max_size=12).map(lambda each: (schema, each))
 )
@@ -63,6 +64,18 @@ def test_floats_are_close(batch: tuple[Schema, list[Query]], seed: int) -> None:
     single = [evaluate(query, histogram.floats(query.attributes)) for query in asked]
     np.testing.assert_allclose(single, truth, rtol=1e-12, atol=1e-12)
     assert all(isinstance(value, np.float64) for value in single)
+
+
+@pytest.mark.parametrize("ways", [1, 2, 3, 4])
+def test_batches_over_the_same_attributes_are_exact(ways: int) -> None:
+    schema = Schema({name: integers(1, size) for name, size in zip("abcd", (2, 3, 4, 5), strict=True)})
+    histogram = Histogram(schema, ways)
+    asked = random_conjunctions(schema, 60, np.random.default_rng(1), ways=(ways, ways))
+    asked += [one | two for one, two in itertools.pairwise(asked[:20])]
+    truth = [histogram.truth(query) for query in asked]
+    assert evaluate_many(asked, histogram.integers, np.int64).tolist() == truth
+    floats = evaluate_many(asked, histogram.floats, np.float64) * histogram.counts.sum()
+    np.testing.assert_allclose(floats, truth, rtol=1e-12)
 
 
 @settings(max_examples=25)

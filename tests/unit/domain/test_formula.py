@@ -54,6 +54,12 @@ def test_what_comes_to_nothing(text: str) -> None:
     assert parse(text, WIDE) == Query.none(WIDE)
 
 
+@pytest.mark.parametrize("text", ["TRUE OR b0 = 7", "b0 = 7 OR TRUE", "FALSE AND b0 = 7", "b0 < 0 AND b0 = 7"])
+def test_a_mistake_is_one_wherever_it_stands(text: str) -> None:
+    with pytest.raises(QueryError, match="only the whole numbers 0 to 1"):
+        parse(text, WIDE)
+
+
 @pytest.mark.parametrize(
     "text",
     [

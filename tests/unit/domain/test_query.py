@@ -107,6 +107,13 @@ def test_two_ways_to_say_the_same_are_one_query() -> None:
     assert ((jfk | winter) & winter).attributes == (1,)
 
 
+def test_queries_of_different_schemas_differ() -> None:
+    year = [Schema({name: integers(1, 12)}) for name in ("month", "moon")]
+    assert Query.where(year[0], month=1) != Query.where(year[1], moon=1)
+    assert Query.all(year[0]) != Query.all(year[1])
+    assert Query.where(year[0], month=1) == Query.where(Schema({"month": integers(1, 12)}), month=1)
+
+
 def test_constants() -> None:
     everything, nothing = Query.all(FLIGHTS), Query.none(FLIGHTS)
     assert ~everything == nothing

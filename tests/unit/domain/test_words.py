@@ -171,6 +171,7 @@ def test_a_long_text_is_shown_in_part() -> None:
         ("orign = 'JFK'", "there is no attribute 'orign'; did you mean origin?"),
         ("mnth = 1", "there is no attribute 'mnth'; did you mean month?"),
         ('"A B" = 1', "there is no attribute 'A B'; did you mean \"a b\"? A text stands in single quotes."),
+        ("time = 1", "there is no attribute 'time'; there are origin"),
         ("zzz = 1", "there is no attribute 'zzz'; there are origin, month, delay, flag, a b, date, Case."),
         (
             'origin = "JFK"',
