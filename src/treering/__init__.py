@@ -5,7 +5,7 @@ Everything public is here; a name is imported from its module when it is first u
     schema     Schema, categories, integers, bins, OTHER
     questions  Query, parse
     data       GrowingDatabase, DroppedRows
-    answers    ATG, NATG, NSG: sparse vector on growing data; Guarantee
+    answers    PMW, PMWG: adaptive queries without end; ATG, NATG, NSG: sparse vector; Answer, Guarantee
     promises   Promise
     errors     TreeringError and everything below it
     modules    audit, budget, domain, theory
@@ -20,6 +20,9 @@ __all__ = [
     "NATG",
     "NSG",
     "OTHER",
+    "PMW",
+    "PMWG",
+    "Answer",
     "BudgetExceeded",
     "DataError",
     "DroppedRows",
@@ -48,7 +51,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from treering import audit, budget, domain, theory
-    from treering.answer import Guarantee
+    from treering.answer import Answer, Guarantee
     from treering.budget.promise import Promise
     from treering.domain.attribute import OTHER, bins, categories, integers
     from treering.domain.parse import parse
@@ -66,13 +69,15 @@ if TYPE_CHECKING:
         TreeringError,
         VaultError,
     )
+    from treering.mechanisms.pmw import PMW
+    from treering.mechanisms.pmwg import PMWG
     from treering.mechanisms.sparse import ATG, NATG, NSG
     from treering.trusted.database import DroppedRows, GrowingDatabase
 else:
     # Hidden from type checkers, which would otherwise take every misspelt name for a public one.
 
     _HOMES = {
-        "treering.answer": ("Guarantee",),
+        "treering.answer": ("Answer", "Guarantee"),
         "treering.budget.promise": ("Promise",),
         "treering.domain.attribute": ("OTHER", "bins", "categories", "integers"),
         "treering.domain.parse": ("parse",),
@@ -90,6 +95,8 @@ else:
             "TreeringError",
             "VaultError",
         ),
+        "treering.mechanisms.pmw": ("PMW",),
+        "treering.mechanisms.pmwg": ("PMWG",),
         "treering.mechanisms.sparse": ("ATG", "NATG", "NSG"),
         "treering.trusted.database": ("DroppedRows", "GrowingDatabase"),
     }

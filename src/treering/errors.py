@@ -22,6 +22,9 @@ from fractions import Fraction
 class TreeringError(Exception):
     """The root of the tree: ``except TreeringError`` catches all of them."""
 
+    answers: tuple[object, ...] = ()
+    """What a batch had released before it failed: these answers stand, and are paid for."""
+
 
 class ParameterError(TreeringError, ValueError):
     """A parameter that cannot be; the message names it and says what would do."""

@@ -175,6 +175,12 @@ class Gate(Protocol):
     def history(self) -> Sequence[Event]:
         """All that was released so far, oldest first."""
 
+    def cost_of_measuring(self, queries: Sequence[Query], noise: Noise) -> Cost:
+        """What `measure` would cost: free to ask."""
+
+    def cost_of_run(self, request: RunRequest) -> Cost:
+        """What `begin_run` would cost: free to ask."""
+
     def measure(self, queries: Sequence[Query], noise: Noise) -> Measured:
         """Each query's count plus noise."""
 

@@ -18,7 +18,7 @@ from treering.answer import Guarantee
 from treering.budget.exact import exact, probability
 from treering.budget.promise import Promise
 from treering.domain.query import Query
-from treering.domain.question import Question, understand_all
+from treering.domain.question import Question, understand, understand_all
 from treering.errors import GuaranteeError, Halted, ParameterError
 from treering.gate import Compared, Crossing, Database, Event, Laplace, RunRequest, RunStarted
 from treering.theory.sparse import nsg_accuracy, scales_for
@@ -67,7 +67,8 @@ class _Sparse(ABC, Generic[Reply]):
 
     def ask(self, query: Question, estimate: float | None = None) -> Reply:
         """Is the query's share of the rows above the threshold? With an ``estimate``: is |share − estimate|?"""
-        return self.ask_many([query], None if estimate is None else [estimate])[0]
+        asked = understand(query, self._gate.schema)
+        return self.ask_many([asked], None if estimate is None else [estimate])[0]
 
     def ask_many(self, queries: Iterable[Question], estimates: Sequence[float] | None = None) -> list[Reply]:
         """`ask` for a batch, in order. If the mechanism halts on the way, the list ends with its last answer."""

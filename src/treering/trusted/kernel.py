@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from treering.budget.cost import Cost
 from treering.budget.exact import exact_scale
 from treering.budget.filter import Filter
 from treering.budget.promise import Budget
@@ -98,6 +99,14 @@ class Kernel(Sealed):
     def history(self) -> Sequence[Event]:
         """All that was released so far, oldest first."""
         return self._journal.events()
+
+    def cost_of_measuring(self, queries: Sequence[Query], noise: Noise) -> Cost:
+        """What `measure` would cost: free to ask."""
+        return pricing.measuring(queries, noise)
+
+    def cost_of_run(self, request: RunRequest) -> Cost:
+        """What `begin_run` would cost: free to ask."""
+        return pricing.running(request)
 
     # -- operations ---------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,222 @@
+"""PMWG: endless adaptive queries on a growing database, under one promise."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final, Literal, TypeAlias
+
+import numpy.typing as npt
+
+from treering.answer import Guarantee
+from treering.budget.cost import gaussian, laplace
+from treering.budget.exact import Number, probability
+from treering.errors import GuaranteeError, Halted, ParameterError
+from treering.gate import Database, Laplace
+from treering.mechanisms.adaptive import Adaptive
+from treering.mechanisms.hypothesis import Hypothesis
+from treering.mechanisms.pmwg_paper import Paper, PaperParameters
+from treering.mechanisms.pmwg_tight import Tight, measuring_noise
+from treering.theory.pmwg import (
+    ForeverPlan,
+    alpha_start,
+    at_most,
+    forever,
+    hard_bound,
+    query_tail,
+    run_tail,
+    until_spent,
+)
+
+Profile: TypeAlias = Literal["tight", "paper"]
+
+MOST_QUERIES: Final = 10**9
+"""The *forever* guarantee is for this many queries. Asking more may spend the budget; it never costs privacy or
+accuracy."""
+
+_RENEWALS: Final = 20
+"""Runs are scaled for 1,000 queries more than twice those asked so far: so many renewals reach `MOST_QUERIES`."""
+
+WARM_UNIFORM: Final = 0.1
+"""The uniform part mixed into a warm start: its potential is log(N/0.1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PMWGGuarantee(Guarantee):
+    """`Guarantee`, and how long it lasts."""
+
+    forever: bool
+    """Whether the budget lasts for ever, whatever the data and the (up to a billion) queries: a theorem."""
+    hard_left: int
+    """How many more hard queries the rest of the budget pays for at the present size; growth makes each cheaper."""
+    hard_possible: float
+    """How many more the present data can cause at most, by the potential."""
+
+
+class PMWG(Adaptive):
+    """Private multiplicative weights for growing databases.
+
+    Keeps a public histogram of the database, answers from it where it is good, and pays only where it is not.
+
+    Formal guarantees. *Privacy*: (epsilon, delta)-DP for the whole transcript of adaptively chosen queries while the
+    database grows without bound, for databases that differ in one row, replaced. (The kernel's filter: pure for delta
+    = 0, zCDP otherwise.) *Accuracy*: with probability at least 1 − beta, every answer is within its `Answer.error`,
+    at most alpha, all answers together. When the budget is spent a query is refused (`BudgetExceeded`); `guarantee`
+    says whether that can ever happen.
+
+    ``profile="tight"`` (ours) measures first and guards when it pays; ``measure_first=False`` only guards.
+    ``profile="paper"`` is the paper's PMWG with its constants; ``p`` is its noise exponent. ``warm_start`` is a
+    public distribution over the cells to start from.
+
+    >>> import treering as tr
+    >>> db = tr.GrowingDatabase(tr.Schema({"late": tr.categories("no", "yes"), "month": tr.integers(1, 12)}))
+    >>> db.append([{"late": "no", "month": 1}] * 60_000 + [{"late": "yes", "month": 2}] * 40_000)
+    100000
+    >>> pmwg = PMWG(db, epsilon=1.0, delta=1e-9, alpha=0.05, beta=0.05)
+    >>> answer = pmwg.ask("late = 'yes'")
+    >>> abs(answer.value - 0.4) <= answer.error <= 0.05
+    True
+    """
+
+    _engine: Tight | Paper
+
+    def __init__(
+        self,
+        db: Database,
+        epsilon: Number,
+        delta: Number = 0.0,
+        *,
+        alpha: Number,
+        beta: Number,
+        profile: Profile = "tight",
+        measure_first: bool = True,
+        p: float = 0.5,
+        warm_start: npt.ArrayLike | None = None,
+    ) -> None:
+        if profile not in ("tight", "paper"):
+            raise ParameterError("profile", f'must be "tight" or "paper", not {profile!r}')
+        if profile == "paper" and warm_start is not None:
+            raise ParameterError("warm_start", "belongs to the tight profile: the paper starts from uniform")
+        super().__init__(db, epsilon, delta, alpha, beta)
+        self._measure_first = bool(measure_first)
+        hypothesis, self._start_potential = _start(db, warm_start)
+        if profile == "tight":
+            self._engine = Tight(
+                self._gate, self._alpha, self._beta, hypothesis, self._start_potential, self._plan, self._measure_first
+            )
+        else:
+            given = PaperParameters(float(epsilon), float(delta), self._alpha, self._beta, float(probability(p, "p")))
+            self._engine = Paper(self._gate, given, hypothesis)
+
+    @property
+    def halted(self) -> bool:
+        """Whether the paper's profile has ended for good. (The tight one ends only when its budget does.)"""
+        return isinstance(self._engine, Paper) and self._engine.state.over
+
+    @property
+    def potential(self) -> float | None:
+        """Φ, a public bound on the relative entropy between database and histogram (the paper's profile books none)."""
+        return self._engine.state.potential if isinstance(self._engine, Tight) else None
+
+    @property
+    def guarantee(self) -> PMWGGuarantee:
+        """What is promised at the present size, and for how long."""
+        self._size()
+        return (
+            self._paper_guarantee(self._engine)
+            if isinstance(self._engine, Paper)
+            else self._tight_guarantee(self._engine)
+        )
+
+    def _check_alive(self, queries: int) -> None:
+        if self.halted:
+            raise Halted("PMWG has given its last answer: more queries were hard than the paper's theorem allows for")
+
+    def _plan(self, start: int) -> ForeverPlan:
+        """The plan for a life that starts at this size; a `GuaranteeError` if not even one query could be answered."""
+        if not self._can_start(start):
+            needed = 2 * start
+            while not self._can_start(needed):
+                needed *= 2
+            raise GuaranteeError(
+                f"alpha={self._alpha:g} with this epsilon and delta needs a larger database: {start:,} rows cannot pay "
+                f"for one answer, {needed:,} can. A larger alpha or epsilon would do too"
+            )
+        return self._forever(start)
+
+    def _forever(self, start: int) -> ForeverPlan:
+        """What the guard's part of the budget can promise."""
+        budget, potential = self._promise.budget, self._start_potential
+        if self._measure_first:
+            # Half is for measuring; and bold steps may lift the potential to twice its start.
+            budget, potential = budget.share(Fraction(1, 2)), 2 * potential
+        cells, queries = self._gate.schema.cells, at_most(MOST_QUERIES)
+        return forever(start, cells, budget, self._alpha, self._beta, queries, potential=potential, renewals=_RENEWALS)
+
+    def _can_start(self, size: int) -> bool:
+        """Whether the budget pays for a first measurement, or else for a first run."""
+        budget = self._promise.budget
+        if self._measure_first:
+            noise = measuring_noise(budget.kind, self._alpha, self._beta, size, 0)
+            price = laplace if isinstance(noise, Laplace) else gaussian
+            return budget.amount(price(1, Fraction(noise.scale))) <= budget.total / 2
+        run = self._forever(size).guard.cost(size, run_tail(self._beta, 1), query_tail(self._beta, math.log(1000)))
+        return run <= float(budget.total)
+
+    def _tight_guarantee(self, engine: Tight) -> PMWGGuarantee:
+        state, size = engine.state, self._gate.size
+        plan = engine.plan or self._plan(size)
+        queries = 2 * state.asked + 1000
+        left = until_spent(
+            size,
+            plan.guard,
+            self._beta,
+            self.remaining,
+            state.potential,
+            queries,
+            state.runs,
+            in_run=state.run is not None,
+        )
+        lasts = (
+            f"the budget lasts for ever, for up to {MOST_QUERIES:,} queries"
+            if plan.fits
+            else f"the budget pays for {left.affordable:,} more hard queries at this size, more as the database grows"
+        )
+        return self._guarantee(
+            f"every answer is within its error, at most alpha; {lasts}", plan.fits, left.affordable, left.possible
+        )
+
+    def _paper_guarantee(self, engine: Paper) -> PMWGGuarantee:
+        given, start, cells = engine.parameters, engine.state.start or self._gate.size, self._gate.schema.cells
+        left = max(0.0, hard_bound(start, self._gate.size, cells, self._alpha) - engine.state.hard)
+        if engine.covered:
+            statement = "every answer is within alpha, for ever, within the paper's query budget (kappa = 1)"
+        else:
+            needed = alpha_start(self._alpha, cells, given.epsilon, given.delta, given.beta, 1, given.p)
+            statement = (
+                f"no accuracy is proven for this alpha from a start of {start:,} rows; "
+                f"the paper's theorem would cover it from {needed:,} rows"
+            )
+        return self._guarantee(statement, engine.covered, math.floor(left), left)
+
+    def _guarantee(self, statement: str, lasting: bool, left: int, possible: float) -> PMWGGuarantee:
+        promise = self._promise
+        return PMWGGuarantee(
+            float(promise.epsilon),
+            float(promise.delta),
+            self._alpha,
+            self._beta,
+            self._gate.size,
+            statement,
+            lasting,
+            left,
+            possible,
+        )
+
+
+def _start(db: Database, warm_start: npt.ArrayLike | None) -> tuple[Hypothesis, float]:
+    """The histogram to start from, and its potential."""
+    if warm_start is None:
+        return Hypothesis(db.schema), math.log(db.schema.cells)
+    return Hypothesis.warm(db.schema, warm_start, WARM_UNIFORM), math.log(db.schema.cells / WARM_UNIFORM)

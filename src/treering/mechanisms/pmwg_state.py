@@ -1,0 +1,70 @@
+"""What the tight profile of PMWG writes down, and the public state that it folds from that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from treering.domain.query import Query
+from treering.mechanisms.step import Step
+from treering.theory.sparse import RunScales
+
+
+@dataclass(frozen=True, slots=True)
+class Grown:
+    """NOTE: the histogram was brought to a larger size."""
+
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """NOTE: the histogram took a step, and the potential moved by ``change``."""
+
+    step: Step
+    change: float
+
+
+@dataclass(frozen=True, slots=True)
+class Doubted:
+    """NOTE: a hard answer that cannot be, given all earlier ones: the event of probability beta has happened."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """NOTE: the numeric answer to a hard query, kept for later."""
+
+    query: Query
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunState:
+    """The run in progress."""
+
+    handle: int
+    number: int
+    scales: RunScales
+
+
+@dataclass(frozen=True, slots=True)
+class TightState:
+    """The public state, but for the histogram and the records: a fold over the gate's history."""
+
+    potential: float
+    """Φ ≥ RE(truth‖histogram), unless an event of probability beta has happened."""
+    size: int = 0
+    asked: int = 0
+    """Queries that met noise."""
+    hard: int = 0
+    runs: int = 0
+    run: RunState | None = None
+    measured: Fraction = Fraction(0)
+    """What measuring has cost, in the budget's unit."""
+    streak: int = 0
+    """Measurements in a row that found the histogram good."""
+    patience: int = 1
+    """How many times over a run must promise to pay for itself: doubled by each halt."""
+    doubts: int = 0
+    """Hard answers that cannot be, given the earlier ones: unless this is 0 the event of probability beta has
+    happened."""

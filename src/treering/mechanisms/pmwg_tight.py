@@ -1,0 +1,324 @@
+"""PMWG, our calibration: measure first, guard when it pays.
+
+Three ways to answer, cheapest first. *Cached*: an earlier measurement of the query, or of its complement, still
+holds. *Guarded*: a sparse-vector run compares the public histogram with the truth and answers from it, for free,
+until a query is too far off; that one is measured, and the histogram learns from it. *Measured*: the answer with
+noise, directly. A run costs as much as thousands of measurements, so it is begun only when as many measurements in a
+row have found the histogram good: then, on the evidence, it will pay for itself. Every decision looks at released
+values only.
+
+The public potential Φ ≥ RE(truth‖histogram), booked at every step, certifies how many hard queries there can still be.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from treering.answer import Answer
+from treering.budget.promise import Kind
+from treering.domain.query import Query
+from treering.errors import EngineError
+from treering.gate import (
+    Compared,
+    Event,
+    Gate,
+    Gaussian,
+    Laplace,
+    Measured,
+    Noise,
+    Noted,
+    RunRequest,
+    RunStarted,
+)
+from treering.mechanisms.hypothesis import Hypothesis
+from treering.mechanisms.pmwg_state import Doubted, Grown, Kept, Learned, RunState, TightState
+from treering.mechanisms.records import Record, Records
+from treering.mechanisms.step import value_range
+from treering.theory.pmwg import ForeverPlan, growth_potential, hard_target, query_tail
+from treering.theory.sparse import RunScales
+
+FORGETTING: Final = 1 / 8
+"""μ/w: how much of the new rows' share of the database is given to the uniform distribution."""
+
+BOLDNESS: Final = 1.5
+"""The histogram learns from a measurement when it is off by more than so many standard deviations."""
+
+MEASURED_SHARE: Final = 0.9
+"""A measurement's error bound as a share of alpha: what is left lets it serve again while the database grows."""
+
+_MOST_PATIENCE: Final = 64
+
+_LEAST_SCALE: Final = 1e-6
+
+_MOST_QUERIES: Final = 2**62
+"""Where a search for the last query of a run ends."""
+
+
+class Tight:
+    """The tight profile over a gate. `PMWG` is its public face."""
+
+    def __init__(
+        self,
+        gate: Gate,
+        alpha: float,
+        beta: float,
+        hypothesis: Hypothesis,
+        potential: float,
+        planner: Callable[[int], ForeverPlan],
+        measure_first: bool,
+    ) -> None:
+        """``planner`` makes the plan once the starting size is known: at the first question."""
+        self.gate = gate
+        self.alpha = alpha
+        self.beta = beta
+        self.hypothesis = hypothesis
+        self.records = Records(alpha)
+        self.state = TightState(potential)
+        self.plan: ForeverPlan | None = None
+        self._planner = planner
+        self._measure_first = measure_first
+        for event in gate.history:
+            self._follow(event)
+
+    @property
+    def _plan(self) -> ForeverPlan:
+        assert self.plan is not None  # made when the first query is asked
+        return self.plan
+
+    # -- asking -------------------------------------------------------------------------------------------------------
+
+    def ask_many(self, queries: Sequence[Query], answers: list[Answer]) -> None:
+        """Append an answer for each query, in order. On an error, what was released before it is in the list."""
+        self._grow()
+        while len(answers) < len(queries):
+            query = queries[len(answers)]
+            known = self._recall(query)
+            if known is not None:
+                answers.append(known)
+            elif self._guarding(query):
+                self._guarded(queries, answers)
+            else:
+                answers.append(self._measured(query))
+
+    def _recall(self, query: Query) -> Answer | None:
+        """What is known without asking: a constant, or a record that still holds."""
+        size = self.state.size
+        if query.constant:
+            return Answer(float(query.weights()) / query.scale, 0.0, size, "easy")
+        share, error = self.records.best(query, size)
+        return Answer(_clip(share), error, size, "cached") if error <= self.alpha else None
+
+    # -- the guard ----------------------------------------------------------------------------------------------------
+
+    def _guarding(self, query: Query) -> bool:
+        """Whether the next query goes to the guard; begins a run where that is the decision, on public state alone."""
+        state, budget = self.state, self.gate.budget
+        if state.run is not None and self._reach(state.run) > state.asked:
+            return True
+        scales = self._plan.scales(state.size, state.runs + 1, self._log_queries())
+        request = RunRequest(scales.threshold, scales.query, _noise(budget.kind, scales.answer))
+        if self._measure_first:
+            price = budget.amount(self.gate.cost_of_measuring([query], self._noise()))
+            cost = budget.amount(self.gate.cost_of_run(request))
+            worthwhile = state.streak * price >= state.patience * cost and self.gate.spent + cost <= budget.total
+            if state.measured + price <= budget.total / 2 and not worthwhile:
+                return False
+        self._follow(self.gate.begin_run(request))
+        if state.run is not None:
+            self._follow(self.gate.end_run(state.run.handle))
+        return True
+
+    def _log_queries(self) -> float | None:
+        """A new run is scaled for twice the queries so far, if the plan has room for renewals; else for all of them."""
+        return math.log(2 * self.state.asked + 1000) if self._plan.renewals else None
+
+    def _reach(self, run: RunState) -> int:
+        """The number of the last query that the run still serves at this size, or 0."""
+        size, asked = self.state.size, self.state.asked
+        if not self._plan.serves(run.scales, size, run.number, asked + 1):
+            return 0
+        low, high = asked + 1, 2 * (asked + 1)
+        while high < _MOST_QUERIES and self._plan.serves(run.scales, size, run.number, high):
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self._plan.serves(run.scales, size, run.number, middle) else (low, middle)
+        return low
+
+    def _guarded(self, queries: Sequence[Query], answers: list[Answer]) -> None:
+        """Answer from the histogram as long as the run serves; the first query that is too far off is measured."""
+        run, size = self.state.run, self.state.size
+        assert run is not None
+        known = [self._recall(query) for query in queries[len(answers) :]]
+        asked = [index for index, answer in enumerate(known, len(answers)) if answer is None]
+        asked = asked[: self._reach(run) - self.state.asked]
+        batch = [queries[index] for index in asked]
+        scales = np.array([query.scale for query in batch], dtype=np.int64)
+        shares = self.hypothesis.answer_many(batch)
+        estimates = np.rint(shares * (scales * size)).astype(np.int64)
+        bars = np.rint(self._plan.guard.threshold * size * scales).astype(np.int64)
+        with self.gate.transaction():
+            compared = self.gate.first_exceeding(run.handle, batch, bars.tolist(), estimates.tolist())
+            self._follow(compared)
+            crossing = compared.crossing
+            hard = None
+            if crossing is not None and crossing.value is not None:
+                query = batch[crossing.index]
+                hard = self._hard(query, crossing.value, int(estimates[crossing.index]))
+        easy = iter(shares[: compared.asked - (hard is not None)].tolist())
+        end = asked[compared.asked - 1] + 1
+        answers += [
+            answer or Answer(_clip(next(easy)), self.alpha, size, "easy")
+            for answer in known[: end - len(answers) - (hard is not None)]
+        ]
+        if hard is not None:
+            answers.append(hard)
+
+    def _hard(self, query: Query, value: int, estimate: int) -> Answer:
+        """Keep the numeric answer, and project the histogram onto the nearest that the truth can be."""
+        guard, size = self._plan.guard, self.state.size
+        unit = query.scale * size
+        share, expected = value / unit, estimate / unit
+        self._follow(self.gate.note(Kept(query, share)))
+        least, most = value_range(query)
+        if value < estimate:
+            target = hard_target(expected, share, guard.error, guard.gap, size, least)
+        else:
+            target = 1 - hard_target(1 - expected, 1 - share, guard.error, guard.gap, size, 1 - most)
+        if not self._learn(query, target, target, target):
+            self._follow(self.gate.note(Doubted()))
+        return Answer(_clip(share), guard.error, size, "hard")
+
+    # -- measuring ----------------------------------------------------------------------------------------------------
+
+    def _noise(self) -> Noise:
+        return measuring_noise(self.gate.budget.kind, self.alpha, self.beta, self.state.size, self.state.asked)
+
+    def _measured(self, query: Query) -> Answer:
+        """The answer with noise, and what the histogram can learn from it."""
+        noise, error, unit = self._noise(), MEASURED_SHARE * self.alpha, query.scale * self.state.size
+        with self.gate.transaction():
+            measured = self.gate.measure([query], noise)
+            self._follow(measured)
+            share = measured.values[0] / unit
+            if abs(self.hypothesis.answer(query) - share) > BOLDNESS * _deviation(noise) / self.state.size:
+                self._learn(query, share, share - error, share + error)
+        return Answer(_clip(share), error, self.state.size, "measured")
+
+    # -- the histogram ------------------------------------------------------------------------------------------------
+
+    def _learn(self, query: Query, target: float, low: float, high: float) -> bool:
+        """Project onto ``target``, given that the truth lies between low and high (for a hard query: beyond the
+        target).
+
+        The potential moves by at most λ·f + log Z(λ), f the worse end. A bold step may raise it, but not above the
+        ceiling; then the end of the interval nearest to the histogram is the target, or nothing at all.
+        """
+        present = self.hypothesis.answer(query)
+        nearest = min(max(present, low), high)
+        for goal in dict.fromkeys((target, nearest)):
+            if not self.hypothesis.reachable(query, goal) or goal == present:
+                continue
+            step = self.hypothesis.plan(query, goal)
+            change = step.rate * (high if step.rate > 0 else low) + step.log_normaliser
+            ceiling = self._plan.ceiling(self.state.size, self.state.hard)
+            if 0 <= self.state.potential + change <= max(ceiling, self.state.potential):
+                self._follow(self.gate.note(Learned(step, change)))
+                return True
+        return False
+
+    def _grow(self) -> None:
+        size = self.gate.size
+        if size < self.state.size:
+            raise EngineError("the database has fewer rows than before: it was replaced, and the promise with it")
+        if self.plan is None:
+            self._planner(size)  # refuses a size that gives no guarantee, before anything is written down
+        if size > self.state.size:
+            self._follow(self.gate.note(Grown(size)))
+
+    # -- the fold -----------------------------------------------------------------------------------------------------
+
+    def _follow(self, event: Event) -> None:
+        """The only place where state changes: by an event that the journal holds."""
+        state = self.state
+        if isinstance(event, RunStarted):
+            request, number = event.request, state.runs + 1
+            scales = RunScales(request.threshold_scale, request.query_scale, None)
+            self.state = replace(state, runs=number, run=RunState(event.run, number, scales))
+        elif isinstance(event, Compared):
+            self.state = replace(state, asked=state.asked + event.asked)
+            if event.crossing is not None:
+                self.state = replace(
+                    self.state,
+                    hard=state.hard + 1,
+                    run=None,
+                    streak=0,
+                    patience=min(2 * state.patience, _MOST_PATIENCE),
+                )
+        elif isinstance(event, Measured):
+            self._follow_measurement(event)
+        elif isinstance(event, Noted):
+            self._follow_note(event.note)
+
+    def _follow_measurement(self, event: Measured) -> None:
+        (query,), (value,) = event.queries, event.values
+        share = value / (query.scale * event.size)
+        good = abs(self.hypothesis.answer(query) - share) <= self._plan.guard.gap
+        self.state = replace(
+            self.state,
+            asked=self.state.asked + 1,
+            measured=self.state.measured + self.gate.budget.amount(event.cost),
+            streak=self.state.streak + 1 if good else 0,
+        )
+        self.records.keep(query, Record(share, MEASURED_SHARE * self.alpha, event.size))
+
+    def _follow_note(self, note: object) -> None:
+        state = self.state
+        if isinstance(note, Grown) and self.plan is None:
+            self.plan = self._planner(note.size)
+            self.state = replace(state, size=note.size)
+        elif isinstance(note, Grown):
+            weight = (note.size - state.size) / note.size
+            self.hypothesis.grow(FORGETTING * weight)
+            grown = growth_potential(state.potential, weight, self.gate.schema.cells, FORGETTING * weight)
+            self.state = replace(state, size=note.size, potential=grown)
+        elif isinstance(note, Learned):
+            self.hypothesis.apply(note.step)
+            self.state = replace(state, potential=state.potential + note.change)
+        elif isinstance(note, Doubted):
+            self.state = replace(state, doubts=state.doubts + 1)
+        elif isinstance(note, Kept):
+            self.records.keep(note.query, Record(note.share, self._plan.guard.error, state.size))
+
+
+def measuring_noise(kind: Kind, alpha: float, beta: float, size: int, asked: int) -> Noise:
+    """The noise of a measurement after ``asked`` queries: within `MEASURED_SHARE` of alpha but with probability β_j.
+
+    The number j is rounded up to a power of two, so that the scale, and with it the sampler, changes rarely.
+    Discrete Laplace noise has P(|X| > R) ≤ e^{−(R−½)/s}, discrete Gaussian noise P(|X| ≥ R) ≤ 2e^{−R²/(2σ²)}
+    (see ``theory.pmwg_tight``). A size too small for any such noise gives the smallest scale there is.
+    """
+    rows = MEASURED_SHARE * alpha * size
+    tail = query_tail(beta, math.log(1 << asked.bit_length())) + math.log(2)  # log(1/β_j)
+    if kind == "pure":
+        return Laplace(max(rows - 0.5, _LEAST_SCALE) / tail)
+    return Gaussian(max(rows, _LEAST_SCALE) / math.sqrt(2 * (tail + math.log(2))))
+
+
+def _noise(kind: Kind, scale: float | None) -> Noise | None:
+    if scale is None:
+        return None
+    return Laplace(scale) if kind == "pure" else Gaussian(scale)
+
+
+def _deviation(noise: Noise) -> float:
+    return noise.scale * (math.sqrt(2) if isinstance(noise, Laplace) else 1.0)
+
+
+def _clip(share: float) -> float:
+    return min(1.0, max(0.0, share))
