@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 
 from treering.domain.query import Query
 from treering.mechanisms.step import Step
@@ -59,8 +58,8 @@ class TightState:
     hard: int = 0
     runs: int = 0
     run: RunState | None = None
-    measured: Fraction = Fraction(0)
-    """What measuring has cost, in the budget's unit."""
+    measured: float = 0.0
+    """What measuring has cost, in the budget's unit. (The promise rests on the kernel's exact sum, not on this one.)"""
     streak: int = 0
     """Measurements in a row that found the histogram good."""
     patience: int = 1

@@ -123,7 +123,7 @@ class Tight:
         scales = self._plan.scales(state.size, state.runs + 1, self._log_queries())
         request = RunRequest(scales.threshold, scales.query, _noise(budget.kind, scales.answer))
         if self._measure_first:
-            price = budget.amount(self.gate.cost_of_measuring([query], self._noise()))
+            price = float(budget.amount(self.gate.cost_of_measuring([query], self._noise())))
             cost = budget.amount(self.gate.cost_of_run(request))
             worthwhile = state.streak * price >= state.patience * cost and self.gate.spent + cost <= budget.total
             if state.measured + price <= budget.total / 2 and not worthwhile:
@@ -268,11 +268,11 @@ class Tight:
     def _follow_measurement(self, event: Measured) -> None:
         (query,), (value,) = event.queries, event.values
         share = value / (query.scale * event.size)
-        good = abs(self.hypothesis.answer(query) - share) <= self._plan.guard.gap
+        good = abs(self.hypothesis.answer(query) - share) <= self._plan.guard.threshold
         self.state = replace(
             self.state,
             asked=self.state.asked + 1,
-            measured=self.state.measured + self.gate.budget.amount(event.cost),
+            measured=self.state.measured + float(self.gate.budget.amount(event.cost)),
             streak=self.state.streak + 1 if good else 0,
         )
         self.records.keep(query, Record(share, MEASURED_SHARE * self.alpha, event.size))

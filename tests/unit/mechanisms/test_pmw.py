@@ -1,0 +1,83 @@
+"""The static mechanism."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import treering as tr
+from support.databases import TestDatabase
+from treering.domain.workload import random_conjunctions
+from treering.gate import RunStarted
+
+SCHEMA = tr.Schema({"a": tr.integers(0, 3), "b": tr.integers(0, 3)})
+
+
+def skewed(count: int) -> list[int]:
+    return [5 if index % 2 else index // 2 % SCHEMA.cells for index in range(count)]
+
+
+def make(db: Any, **options: Any) -> tr.PMW:
+    return tr.PMW(db, **{"epsilon": 1.0, "delta": 1e-6, "alpha": 0.2, "beta": 0.05, "queries": 60, **options})
+
+
+@pytest.mark.parametrize("options", [{}, {"delta": 0.0, "alpha": 0.4}])
+def test_answers_are_within_their_errors(options: dict[str, Any]) -> None:
+    db = TestDatabase(SCHEMA, skewed(400_000))
+    pmw = make(db, **options)
+    queries = random_conjunctions(SCHEMA, 60, np.random.default_rng(5), ways=(1, 2))
+    for query, answer in zip(queries, pmw.ask_many(queries), strict=True):
+        assert abs(answer.value - db.counts.count(query) / db.size) <= answer.error <= options.get("alpha", 0.2)
+    assert pmw.hard_queries > 0
+    assert pmw.spent <= float(pmw._promise.budget.total)
+    starts = [event for event in db.journal.events() if isinstance(event, RunStarted)]
+    assert len(starts) in (pmw.hard_queries, pmw.hard_queries + 1)  # a run for each hard query, and none is renewed
+
+
+def test_it_stops_at_its_number_of_queries() -> None:
+    db = TestDatabase(SCHEMA, skewed(400_000))
+    pmw = make(db, queries=3)
+    queries = [tr.parse(text, SCHEMA) for text in ("a = 1", "a = 2 AND b = 1", "b = 3", "a = 3")]
+    pmw.ask_many(queries[:2])
+    touched = db.touched
+    with pytest.raises(tr.Halted, match="made for 3 queries, and 1 are left"):
+        pmw.ask_many(queries[2:])
+    assert db.touched == touched
+    pmw.ask(queries[2])
+    assert pmw.halted
+    with pytest.raises(tr.Halted, match="0 are left"):
+        pmw.ask(queries[3])
+
+
+def test_a_database_that_has_grown_is_refused() -> None:
+    db = TestDatabase(SCHEMA, skewed(400_000))
+    pmw = make(db)
+    pmw.ask("a = 1")
+    before, touched = pmw.state, db.touched
+    db.append_cells([1])
+    with pytest.raises(tr.GuaranteeError, match="grown from 400,000 to 400,001 rows.*use PMWG"):
+        pmw.ask("a = 2")
+    assert (pmw.state, db.touched) == (before, touched)
+
+
+def test_parameters_without_a_guarantee_name_the_size_that_would_do() -> None:
+    db = TestDatabase(SCHEMA, skewed(1000))
+    pmw = make(db)
+    with pytest.raises(tr.GuaranteeError, match="needs at least ([0-9,]+) rows") as caught:
+        pmw.ask("a = 1")
+    with pytest.raises(tr.GuaranteeError, match="needs at least"):
+        _ = pmw.guarantee
+    assert (pmw.spent, db.touched, len(db.journal.events())) == (0, 0, 0)
+    needed = int(str(caught.value).split("at least ")[1].split(" rows")[0].replace(",", ""))
+    db.append_cells(skewed(needed - 1000))
+    assert pmw.ask("a = 1").error <= 0.2
+    with pytest.raises(tr.GuaranteeError, match="needs at least"):
+        make(TestDatabase(SCHEMA, skewed(needed - 1))).ask("a = 1")
+
+
+def test_the_guarantee() -> None:
+    guarantee = make(TestDatabase(SCHEMA, skewed(400_000))).guarantee
+    assert (guarantee.epsilon, guarantee.delta, guarantee.alpha, guarantee.size) == (1.0, 1e-6, 0.2, 400_000)
+    assert "for 60 queries" in guarantee.statement

@@ -1,0 +1,260 @@
+"""The tight profile: its tiers, its policy, its potential, and what it does when things run out."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import treering as tr
+from support.databases import TestDatabase
+from treering.domain.evaluate import evaluate
+from treering.domain.workload import random_conjunctions
+from treering.gate import Measured, RunEnded, RunStarted
+from treering.mechanisms.pmwg_tight import Tight
+from treering.mechanisms.records import Records
+from treering.theory.pmwg import growth_potential
+
+SCHEMA = tr.Schema({"a": tr.integers(0, 3), "b": tr.integers(0, 3), "c": tr.categories("x", "y")})
+SIZE = 100_000
+
+
+def skewed(count: int, seed: int = 0) -> list[int]:
+    """A table with half of its rows in one cell."""
+    generator = np.random.default_rng(seed)
+    cells = np.where(generator.random(count) < 0.5, 5, generator.integers(0, SCHEMA.cells, count))
+    return [int(cell) for cell in cells]
+
+
+def even(count: int) -> list[int]:
+    return [cell % SCHEMA.cells for cell in range(count)]
+
+
+def make(db: Any, **options: Any) -> tr.PMWG:
+    return tr.PMWG(db, **{"epsilon": 1.0, "delta": 1e-6, "alpha": 0.1, "beta": 0.05, **options})
+
+
+def engine(pmwg: tr.PMWG) -> Tight:
+    assert isinstance(pmwg._engine, Tight)
+    return pmwg._engine
+
+
+def truth(db: TestDatabase, query: tr.Query) -> float:
+    return float(db.counts.count(query)) / (query.scale * db.size)
+
+
+def divergence(db: TestDatabase, pmwg: tr.PMWG) -> float:
+    """RE(truth‖histogram)."""
+    x = db.counts.marginal((0, 1, 2)).reshape(-1) / db.size
+    y = pmwg.hypothesis.marginal(SCHEMA.names).reshape(-1)
+    occupied = x > 0
+    return float(np.sum(x[occupied] * np.log(x[occupied] / y[occupied])))
+
+
+@pytest.mark.parametrize("options", [{}, {"measure_first": False, "alpha": 0.2}, {"delta": 0.0, "alpha": 0.2}])
+def test_answers_are_within_their_errors(options: dict[str, Any]) -> None:
+    """A violation has probability 0.05 at the very most; in truth far less, as bounds add up over 10^9 queries."""
+    db = TestDatabase(SCHEMA, skewed(SIZE))
+    pmwg = make(db, **options)
+    weighted = tr.Query.weighted(SCHEMA, np.linspace(0, 1, SCHEMA.cells))
+    for query in [*random_conjunctions(SCHEMA, 60, np.random.default_rng(1)), weighted, ~weighted]:
+        answer = pmwg.ask(query)
+        assert abs(answer.value - truth(db, query)) <= answer.error <= options.get("alpha", 0.1)
+        assert (answer.size, answer.count) == (SIZE, round(answer.value * SIZE))
+        db.append_cells([])
+
+
+def test_constant_queries_are_public() -> None:
+    db = TestDatabase(SCHEMA, skewed(SIZE))
+    pmwg = make(db)
+    quarter = tr.Query.weighted(SCHEMA, np.full(SCHEMA.cells, 0.25))
+    for query, share in [(tr.Query.all(SCHEMA), 1.0), (tr.Query.none(SCHEMA), 0.0), (quarter, 0.25)]:
+        answer = pmwg.ask(query)
+        assert (answer.value, answer.error, answer.kind) == (share, 0.0, "easy")
+    assert (pmwg.spent, db.touched) == (0, 0)
+
+
+def test_a_question_asked_twice_is_paid_for_once() -> None:
+    db = TestDatabase(SCHEMA, skewed(SIZE))
+    pmwg = make(db)
+    first = pmwg.ask("a = 1 AND b = 1")
+    spent, touched = pmwg.spent, db.touched
+    again, complement = pmwg.ask("b = 1 AND NOT a <> 1"), pmwg.ask("NOT (a = 1 AND b = 1)")
+    assert (first.kind, again.kind, complement.kind) == ("measured", "cached", "cached")
+    assert again.value == first.value
+    assert complement.value == pytest.approx(1 - first.value)
+    assert (pmwg.spent, db.touched) == (spent, touched)
+    db.append_cells(skewed(SIZE // 100))
+    stale = pmwg.ask("a = 1 AND b = 1")
+    assert (stale.kind, pmwg.spent) == ("cached", spent)
+    assert first.error < stale.error <= 0.1
+    db.append_cells(skewed(SIZE))
+    assert pmwg.ask("a = 1 AND b = 1").kind == "measured"
+
+
+def test_a_hard_query_moves_the_histogram_towards_the_truth() -> None:
+    db = TestDatabase(SCHEMA, skewed(SIZE))
+    pmwg = make(db, measure_first=False, alpha=0.2)
+    query = tr.parse("a = 0 AND b = 2", SCHEMA)  # holds the heavy cell
+    before, right = pmwg.hypothesis.answer(query), truth(db, query)
+    answer = pmwg.ask(query)
+    after = pmwg.hypothesis.answer(query)
+    assert answer.kind == "hard"
+    assert abs(after - right) < abs(before - right) - 0.1
+    assert pmwg.hard_queries == 1
+    assert pmwg.potential is not None
+    assert pmwg.potential < math.log(SCHEMA.cells)
+
+
+@given(seed=st.integers(0, 10**6), measure_first=st.booleans(), pure=st.booleans())
+@settings(max_examples=25, deadline=None)
+def test_the_potential_bounds_the_divergence(seed: int, measure_first: bool, pure: bool) -> None:
+    generator = np.random.default_rng(seed)
+    db = TestDatabase(SCHEMA, skewed(SIZE, seed))
+    pmwg = make(db, measure_first=measure_first, delta=0.0 if pure else 1e-6, alpha=0.2)
+    for query in random_conjunctions(SCHEMA, 25, generator):
+        pmwg.ask(query)
+        state, plan = engine(pmwg).state, engine(pmwg).plan
+        assert plan is not None
+        assert divergence(db, pmwg) <= state.potential + 1e-9
+        assert 0 <= state.potential <= plan.ceiling(state.size, state.hard) + 1e-9
+        assert state.measured <= pmwg._promise.budget.total / 2
+        assert state.doubts == 0
+        db.append_cells(skewed(int(generator.integers(0, 5000)), seed + 1))
+
+
+def test_growth_is_booked_as_the_theorem_says() -> None:
+    db = TestDatabase(SCHEMA, skewed(SIZE))
+    pmwg = make(db)
+    pmwg.ask("TRUE")
+    db.append_cells(skewed(SIZE))
+    pmwg.ask("TRUE")
+    expected = growth_potential(math.log(SCHEMA.cells), 0.5, SCHEMA.cells, 0.5 / 8)
+    assert pmwg.potential == pytest.approx(expected)
+
+
+def test_a_guard_is_begun_when_it_pays() -> None:
+    """Even data, so that the histogram is right at once: after enough good measurements questions become free."""
+    db = TestDatabase(SCHEMA, even(SIZE))
+    pmwg = make(db, alpha=0.2)
+    queries = random_conjunctions(SCHEMA, 500, np.random.default_rng(4))
+    for number in range(10_000):
+        engine(pmwg).records = Records(0.2)  # as if every question were a new one
+        kind = pmwg.ask(queries[number % 500]).kind
+        if kind == "easy":
+            break
+        assert kind == "measured"
+    state = engine(pmwg).state
+    (started,) = [event for event in db.journal.events() if isinstance(event, RunStarted)]
+    # It had measured for as much as the run cost, and found the histogram good each time.
+    assert number >= state.streak > 1000
+    assert state.measured >= 0.9 * started.cost.rho  # prices had been a little lower at first
+    spent = pmwg.spent
+    assert {answer.kind for answer in pmwg.ask_many(queries)} <= {"easy", "cached"}
+    assert pmwg.spent == spent
+
+
+def test_measuring_takes_at_most_half() -> None:
+    """Data that keep changing size, so nothing is ever cached, at an alpha that the budget can hardly pay."""
+    db = TestDatabase(SCHEMA, skewed(2000))
+    pmwg = make(db, alpha=0.1)
+    with pytest.raises(tr.BudgetExceeded) as caught:
+        pmwg.ask_many(random_conjunctions(SCHEMA, 5000, np.random.default_rng(6)))
+    state = engine(pmwg).state
+    assert sum(isinstance(answer, tr.Answer) and answer.kind == "measured" for answer in caught.value.answers) > 10
+    assert 0.45 * pmwg._promise.budget.total < state.measured <= pmwg._promise.budget.total / 2
+    # Refused again, for nothing, with nothing touched.
+    before, touched = pmwg.state, db.touched
+    fresh = tr.parse("a = 0 AND b = 0 AND c = 'x'", SCHEMA)
+    with pytest.raises(tr.BudgetExceeded, match="spent rho=.*, requested .*, total"):
+        pmwg.ask(fresh & tr.parse("a <= 2", SCHEMA))
+    assert (pmwg.state, db.touched) == (before, touched)
+
+
+def test_a_batch_that_fails_hands_over_what_it_released() -> None:
+    db = TestDatabase(SCHEMA, skewed(2000))
+    pmwg = make(db, alpha=0.1)
+    queries = list(dict.fromkeys(random_conjunctions(SCHEMA, 5000, np.random.default_rng(6))))
+    with pytest.raises(tr.BudgetExceeded, match="budget") as caught:
+        pmwg.ask_many(queries)
+    answers = caught.value.answers
+    assert 10 < len(answers) < len(queries)
+    assert all(isinstance(answer, tr.Answer) for answer in answers)
+    assert caught.value.__notes__ == [
+        f"{len(answers)} of the {len(queries)} queries were answered before this; see error.answers"
+    ]
+    released = [event for event in db.journal.events() if isinstance(event, Measured)]
+    assert len(released) == sum(answer.kind == "measured" for answer in answers if isinstance(answer, tr.Answer))
+    assert make(db, alpha=0.1).state == pmwg.state
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_run_is_renewed_when_it_no_longer_serves(delta: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Tight, "_log_queries", lambda self: math.log(self.state.asked + 5))
+    db = TestDatabase(SCHEMA, even(10 * SIZE))
+    pmwg = make(db, measure_first=False, alpha=0.3, delta=delta)
+    answers = pmwg.ask_many(random_conjunctions(SCHEMA, 30, np.random.default_rng(2)))
+    assert {answer.kind for answer in answers} == {"easy"}
+    starts = [event for event in db.journal.events() if isinstance(event, RunStarted)]
+    ends = [event for event in db.journal.events() if isinstance(event, RunEnded)]
+    assert len(starts) == len(ends) + 1 > 2
+    assert all(end.refund > 0 for end in ends)
+    assert engine(pmwg).state.runs == len(starts)
+
+
+def test_a_size_that_cannot_pay_for_one_answer_is_refused() -> None:
+    for options in ({}, {"measure_first": False}, {"delta": 0.0}):
+        db = TestDatabase(SCHEMA, skewed(20))
+        pmwg = make(db, **options)
+        with pytest.raises(tr.GuaranteeError, match="20 rows cannot pay for one answer, ([0-9,]+) can") as caught:
+            pmwg.ask("a = 1")
+        assert (pmwg.spent, db.touched, len(db.journal.events())) == (0, 0, 0)
+        needed = int(str(caught.value).split("one answer, ")[1].split(" can")[0].replace(",", ""))
+        db.append_cells(skewed(needed - 20))
+        assert pmwg.ask("a = 1").error <= 0.1
+
+
+def test_a_shrunken_database_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    db = TestDatabase(SCHEMA, skewed(SIZE))
+    pmwg = make(db)
+    pmwg.ask("a = 1")
+    before, touched = pmwg.state, db.touched
+    monkeypatch.setattr(db.counts, "_size", SIZE - 1)
+    with pytest.raises(tr.EngineError, match="fewer rows than before"):
+        pmwg.ask("a = 2")
+    assert (pmwg.state, db.touched) == (before, touched)
+
+
+def test_a_warm_start_begins_where_it_is_told() -> None:
+    db = TestDatabase(SCHEMA, skewed(SIZE))
+    counts = np.bincount(skewed(SIZE, seed=9), minlength=SCHEMA.cells)
+    warm = make(db, warm_start=counts)
+    assert warm.potential == pytest.approx(math.log(SCHEMA.cells / 0.1))
+    query = tr.parse("a = 0 AND b = 2", SCHEMA)
+    assert abs(warm.hypothesis.answer(query) - truth(db, query)) < 0.06
+    assert divergence(db, warm) < 0.2
+
+
+def test_hypothesis_marginals_and_synthetic_rows_are_free() -> None:
+    db = TestDatabase(SCHEMA, skewed(SIZE))
+    pmwg = make(db)
+    pmwg.ask_many(random_conjunctions(SCHEMA, 100, np.random.default_rng(2)))
+    spent, touched = pmwg.spent, db.touched
+    rows = pmwg.hypothesis.sample(5000)
+    share = np.mean((rows["a"].to_numpy() == 0) & (rows["b"].to_numpy() == 2))
+    assert abs(share - evaluate(tr.parse("a = 0 AND b = 2", SCHEMA), pmwg.hypothesis.marginal(["a", "b"]))) < 0.01
+    assert (pmwg.spent, db.touched) == (spent, touched)
+
+
+def test_the_guarantee_tells_forever_from_until_spent() -> None:
+    rich = make(TestDatabase(SCHEMA, skewed(SIZE)), alpha=0.45, measure_first=False).guarantee
+    assert rich.forever
+    assert "for ever" in rich.statement
+    poor = make(TestDatabase(SCHEMA, skewed(SIZE)), alpha=0.05).guarantee
+    assert not poor.forever
+    assert poor.hard_left < poor.hard_possible
+    assert f"{poor.hard_left:,} more hard queries" in poor.statement
