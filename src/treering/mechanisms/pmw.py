@@ -34,9 +34,7 @@ class PMW(Adaptive):
 
     _engine: Tight
 
-    def __init__(
-        self, db: Database, epsilon: Number, delta: Number = 0.0, *, alpha: Number, beta: Number, queries: int
-    ) -> None:
+    def __init__(self, db: Database, epsilon: Number, delta: Number, alpha: Number, beta: Number, queries: int) -> None:
         super().__init__(db, epsilon, delta, alpha, beta)
         if isinstance(queries, bool) or not isinstance(queries, int) or queries < 1:
             raise ParameterError("queries", f"must be an integer of at least 1, not {queries!r}")

@@ -46,7 +46,7 @@ FORGETTING: Final = 1 / 8
 """μ/w: how much of the new rows' share of the database is given to the uniform distribution."""
 
 BOLDNESS: Final = 1.5
-"""The histogram learns from a measurement when it is off by more than so many standard deviations."""
+"""The histogram is moved to within so many standard deviations of a measurement, no further: it does not learn noise."""
 
 MEASURED_SHARE: Final = 0.9
 """A measurement's error bound as a share of alpha: what is left lets it serve again while the database grows."""
@@ -206,8 +206,9 @@ class Tight:
             measured = self.gate.measure([query], noise)
             self._follow(measured)
             share = measured.values[0] / unit
-            if abs(self.hypothesis.answer(query) - share) > BOLDNESS * _deviation(noise) / self.state.size:
-                self._learn(query, share, share - error, share + error)
+            present, near = self.hypothesis.answer(query), BOLDNESS * _deviation(noise) / self.state.size
+            if abs(present - share) > near:
+                self._learn(query, share + math.copysign(near, present - share), share - error, share + error)
         return Answer(_clip(share), error, self.state.size, "measured")
 
     # -- the histogram ------------------------------------------------------------------------------------------------
