@@ -55,6 +55,13 @@ def probability(value: Number, name: str) -> Fraction:
     return chance
 
 
+def whole(value: int, name: str, least: int = 1) -> int:
+    """An integer of at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ParameterError(name, f"must be an integer of at least {least}, not {value!r}")
+    return value
+
+
 def at_least(value: Fraction) -> float:
     """The smallest float that is not below a rational: rounding a noise scale up never costs privacy."""
     nearest = float(value)

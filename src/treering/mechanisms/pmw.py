@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from treering.answer import Guarantee
-from treering.budget.exact import Number
-from treering.errors import GuaranteeError, Halted, ParameterError
+from treering.budget.exact import Number, whole
+from treering.errors import GuaranteeError, Halted
 from treering.gate import Database
 from treering.mechanisms.adaptive import Adaptive
 from treering.mechanisms.hypothesis import Hypothesis
@@ -36,9 +36,7 @@ class PMW(Adaptive):
 
     def __init__(self, db: Database, epsilon: Number, delta: Number, alpha: Number, beta: Number, queries: int) -> None:
         super().__init__(db, epsilon, delta, alpha, beta)
-        if isinstance(queries, bool) or not isinstance(queries, int) or queries < 1:
-            raise ParameterError("queries", f"must be an integer of at least 1, not {queries!r}")
-        self._queries = queries
+        self._queries = whole(queries, "queries")
         potential = math.log(db.schema.cells)
         self._engine = Tight(
             self._gate, self._alpha, self._beta, Hypothesis(db.schema), potential, self._plan, measure_first=False

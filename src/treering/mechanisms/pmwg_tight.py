@@ -46,7 +46,7 @@ FORGETTING: Final = 1 / 8
 """μ/w: how much of the new rows' share of the database is given to the uniform distribution."""
 
 BOLDNESS: Final = 1.5
-"""The histogram is moved to within so many standard deviations of a measurement, no further: it does not learn noise."""
+"""The histogram is moved to within so many standard deviations of a measurement and no further: noise is not learnt."""
 
 MEASURED_SHARE: Final = 0.9
 """A measurement's error bound as a share of alpha: what is left lets it serve again while the database grows."""

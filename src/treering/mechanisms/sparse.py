@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import ClassVar, Generic, TypeVar
 
 from treering.answer import Guarantee
-from treering.budget.exact import exact, probability
+from treering.budget.exact import exact, probability, whole
 from treering.budget.promise import Promise
 from treering.domain.query import Query
 from treering.domain.question import Question, understand, understand_all
@@ -55,8 +55,8 @@ class _Sparse(ABC, Generic[Reply]):
     def __init__(self, db: Database, threshold: float, epsilon: float, *, hard: int, queries: int, beta: float) -> None:
         self._promise = Promise(epsilon)
         self._threshold = _fraction(threshold, "threshold")
-        self._hard = _positive(hard, "hard")
-        self._queries = _positive(queries, "queries")
+        self._hard = whole(hard, "hard")
+        self._queries = whole(queries, "queries")
         self._beta = float(probability(beta, "beta"))
         each = self._promise.budget.total / self._hard
         self._scales = scales_for(each, self._queries, self._beta, numeric=self._numeric, hard=self._hard)
@@ -249,9 +249,3 @@ def _fraction(value: float, name: str) -> Fraction:
     if share > 1:
         raise ParameterError(name, f"must lie in [0, 1], not {value}")
     return share
-
-
-def _positive(value: int, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ParameterError(name, f"must be an integer of at least 1, not {value!r}")
-    return value

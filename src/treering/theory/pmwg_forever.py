@@ -31,11 +31,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from treering.budget.exact import Number, share_of
+from treering.budget.exact import Number, share_of, whole
 from treering.budget.promise import Budget, Kind, Promise
 from treering.errors import ParameterError
 from treering.theory import pmwg_paper
-from treering.theory.pmwg_paper import chance, real, whole
+from treering.theory.pmwg_paper import chance, real
 from treering.theory.pmwg_tight import Guard, growth_rate, hard_decrease, query_tail, run_tail
 from treering.theory.sparse import RunScales
 

@@ -18,7 +18,7 @@ import sys
 from typing import Final
 
 from treering.budget.convert import paper_epsilon_of
-from treering.budget.exact import Number, exact, probability
+from treering.budget.exact import Number, exact, probability, whole
 from treering.errors import GuaranteeError, ParameterError
 
 LARGEST_BETA: Final = 2.0**-7.5
@@ -30,13 +30,6 @@ _CHORD: Final = 0.01
 
 
 # -- parameters --------------------------------------------------------------------------------------------------------
-
-
-def whole(value: int, name: str, least: int = 1) -> int:
-    """An integer of at least ``least``."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ParameterError(name, f"must be an integer of at least {least}, not {value!r}")
-    return value
 
 
 def check_paper(start: int, cells: int, epsilon: Number, delta: Number, beta: Number, p: float = 0.5) -> None:

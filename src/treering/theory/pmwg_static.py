@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import math
 
-from treering.budget.exact import Number
+from treering.budget.exact import Number, whole
 from treering.budget.promise import Budget
 from treering.errors import GuaranteeError
 from treering.theory.pmwg_forever import ForeverPlan, at_most, golden
-from treering.theory.pmwg_paper import chance, real, whole
+from treering.theory.pmwg_paper import chance, real
 from treering.theory.pmwg_tight import Guard, hard_decrease, query_tail, run_tail
 
 _ROUNDING = 1 + 2.0**-30

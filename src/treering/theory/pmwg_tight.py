@@ -19,10 +19,10 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from treering.budget.exact import Number
+from treering.budget.exact import Number, whole
 from treering.budget.promise import Kind
 from treering.errors import GuaranteeError, ParameterError
-from treering.theory.pmwg_paper import chance, real, whole
+from treering.theory.pmwg_paper import chance, real
 from treering.theory.sparse import RunScales, Scales, split
 
 ROUNDING: Final = 2.5

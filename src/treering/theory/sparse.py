@@ -15,8 +15,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
-from treering.budget.exact import Number, at_least, exact, exact_scale, probability
-from treering.errors import ParameterError
+from treering.budget.exact import Number, at_least, exact, exact_scale, probability, whole
 from treering.theory.sparse_paper import (
     paper_atg_beta,
     paper_atg_loss,
@@ -184,7 +183,7 @@ def nsg_accuracy(
     """`accuracy` for at most ``hard`` runs, one after the other, of at most ``queries`` queries in all."""
     runs = _Runs(threshold_scale, query_scale, answer_scale, queries, hard, weight, two_sided)
     steps = runs.smallest(float(probability(beta, "beta")))
-    return at_least(Fraction(steps, 2 * runs.grid * _positive(size, "size")))
+    return at_least(Fraction(steps, 2 * runs.grid * whole(size, "size")))
 
 
 def failure(
@@ -217,7 +216,7 @@ def failure(
     For a mixture of weights: P(ν > W·y) ≤ e^{−y/s2}/(1 + e^{−1/s2}) for all W ≥ 1 and y ≥ 0.
     """
     runs = _Runs(threshold_scale, query_scale, answer_scale, queries, hard, weight, two_sided)
-    return runs.failure(exact_scale(alpha, "alpha") * _positive(size, "size"))
+    return runs.failure(exact_scale(alpha, "alpha") * whole(size, "size"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,9 +236,9 @@ class _Runs:
         exact_scale(self.query, "query_scale")
         if self.answer is not None:
             exact_scale(self.answer, "answer_scale")
-        _positive(self.queries, "queries")
-        _positive(self.hard, "hard")
-        _positive(self.grid, "weight")
+        whole(self.queries, "queries")
+        whole(self.hard, "hard")
+        whole(self.grid, "weight")
 
     @property
     def grid(self) -> int:
@@ -307,9 +306,3 @@ class _Runs:
 def _geometric(terms: int, rate: float) -> float:
     """Σ e^{−rate·i} over 0 ≤ i < terms."""
     return terms if rate == 0 else math.expm1(-rate * terms) / math.expm1(-rate)
-
-
-def _positive(value: int, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ParameterError(name, f"must be an integer of at least 1, not {value!r}")
-    return value

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treering.budget.exact import at_least, exact, exact_scale, probability, share_of
+from treering.budget.exact import at_least, exact, exact_scale, probability, share_of, whole
 from treering.errors import ParameterError
 
 ABSURD: list[Any] = [
@@ -87,3 +87,11 @@ def test_at_least_is_the_smallest_float_not_below(value: Fraction) -> None:
 def test_every_normal_float_is_taken(value: float) -> None:
     assert float(exact(value, "x")) == value
     assert exact_scale(value, "x") == Fraction(value)
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.0, "1", None, True, Fraction(1)])
+def test_whole_refuses_all_but_integers_of_the_least_size(value: Any) -> None:
+    with pytest.raises(ParameterError, match="count must be an integer of at least 1"):
+        whole(value, "count")
+    assert whole(1, "count") == 1
+    assert whole(0, "count", least=0) == 0
