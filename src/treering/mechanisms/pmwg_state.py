@@ -25,6 +25,13 @@ class Learned:
 
 
 @dataclass(frozen=True, slots=True)
+class Judged:
+    """NOTE: whether a measurement found the histogram good: an answer's last bits may differ after a restart."""
+
+    good: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Doubted:
     """NOTE: a hard answer that cannot be, given all earlier ones: the event of probability beta has happened."""
 

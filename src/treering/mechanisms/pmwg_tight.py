@@ -36,7 +36,7 @@ from treering.gate import (
     RunStarted,
 )
 from treering.mechanisms.hypothesis import Hypothesis
-from treering.mechanisms.pmwg_state import Doubted, Grown, Kept, Learned, RunState, TightState
+from treering.mechanisms.pmwg_state import Doubted, Grown, Judged, Kept, Learned, RunState, TightState
 from treering.mechanisms.records import Record, Records
 from treering.mechanisms.step import value_range
 from treering.theory.pmwg import ForeverPlan, growth_potential, hard_target, query_tail
@@ -201,15 +201,16 @@ class Tight:
 
     def _measured(self, query: Query) -> Answer:
         """The answer with noise, and what the histogram can learn from it."""
-        noise, error, unit = self._noise(), MEASURED_SHARE * self.alpha, query.scale * self.state.size
+        noise, error, size = self._noise(), MEASURED_SHARE * self.alpha, self.state.size
         with self.gate.transaction():
             measured = self.gate.measure([query], noise)
             self._follow(measured)
-            share = measured.values[0] / unit
-            present, near = self.hypothesis.answer(query), BOLDNESS * _deviation(noise) / self.state.size
+            share, present = measured.values[0] / (query.scale * size), self.hypothesis.answer(query)
+            self._follow(self.gate.note(Judged(abs(present - share) <= self._plan.guard.threshold)))
+            near = BOLDNESS * _deviation(noise) / size
             if abs(present - share) > near:
                 self._learn(query, share + math.copysign(near, present - share), share - error, share + error)
-        return Answer(_clip(share), error, self.state.size, "measured")
+        return Answer(_clip(share), error, size, "measured")
 
     # -- the histogram ------------------------------------------------------------------------------------------------
 
@@ -268,14 +269,9 @@ class Tight:
 
     def _follow_measurement(self, event: Measured) -> None:
         (query,), (value,) = event.queries, event.values
+        spent = self.state.measured + float(self.gate.budget.amount(event.cost))
+        self.state = replace(self.state, asked=self.state.asked + 1, measured=spent)
         share = value / (query.scale * event.size)
-        good = abs(self.hypothesis.answer(query) - share) <= self._plan.guard.threshold
-        self.state = replace(
-            self.state,
-            asked=self.state.asked + 1,
-            measured=self.state.measured + float(self.gate.budget.amount(event.cost)),
-            streak=self.state.streak + 1 if good else 0,
-        )
         self.records.keep(query, Record(share, MEASURED_SHARE * self.alpha, event.size))
 
     def _follow_note(self, note: object) -> None:
@@ -291,6 +287,8 @@ class Tight:
         elif isinstance(note, Learned):
             self.hypothesis.apply(note.step)
             self.state = replace(state, potential=state.potential + note.change)
+        elif isinstance(note, Judged):
+            self.state = replace(state, streak=state.streak + 1 if note.good else 0)
         elif isinstance(note, Doubted):
             self.state = replace(state, doubts=state.doubts + 1)
         elif isinstance(note, Kept):

@@ -109,7 +109,7 @@ def _rate(values: Floats, masses: Floats, target: float) -> float:
 
     def excess(rate: float) -> tuple[float, float]:
         """How far above the goal the log-odds are, and how fast they fall."""
-        tilted = logs - rate * unit
+        tilted = logs - rate * unit if rate > 0 else logs + rate * rest
         weights = np.exp(tilted - tilted.max())
         above, below = float(weights @ unit), float(weights @ rest)
         if min(above, below) == 0:
