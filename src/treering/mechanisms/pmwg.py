@@ -73,7 +73,7 @@ class PMWG(Adaptive):
     >>> db = tr.GrowingDatabase(tr.Schema({"late": tr.categories("no", "yes"), "month": tr.integers(1, 12)}))
     >>> db.append([{"late": "no", "month": 1}] * 60_000 + [{"late": "yes", "month": 2}] * 40_000)
     100000
-    >>> pmwg = PMWG(db, epsilon=1.0, delta=1e-9, alpha=0.05, beta=0.05)
+    >>> pmwg = PMWG(db, epsilon=1.0, delta=1e-9, alpha=0.05, beta=1e-9)
     >>> answer = pmwg.ask("late = 'yes'")
     >>> abs(answer.value - 0.4) <= answer.error <= 0.05
     True

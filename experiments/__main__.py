@@ -1,0 +1,31 @@
+"""Run every experiment at full length: ``python -m experiments``; with ``--quick`` a short version of each.
+
+The picture in docs/ is not drawn anew: that is ``python -m experiments.pmwg_picture``.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from importlib import import_module
+
+NAMES = ("pmwg_bounds", "pmwg_forgetting", "pmwg_synthetic", "pmwg_flights")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run them one after the other; 0 if all claims hold, else 1."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    failed = []
+    for name in NAMES:
+        began = time.perf_counter()
+        print(f"\n-- experiments.{name}", flush=True)
+        if import_module(f"experiments.{name}").main(given) != 0:
+            failed.append(name)
+        print(f"   {time.perf_counter() - began:.0f} seconds", flush=True)
+    print(f"\n{len(NAMES)} experiments, {len(failed)} with broken claims {' '.join(failed)}".rstrip())
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

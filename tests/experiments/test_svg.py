@@ -1,0 +1,85 @@
+"""The chart writer, and the picture in docs/."""
+
+from __future__ import annotations
+
+import doctest
+from xml.etree import ElementTree
+
+import pytest
+
+from experiments import svg
+from experiments.pmwg_picture import DRAWN, TARGET
+from experiments.svg import HEIGHT, PANEL_WIDTH, Band, Dots, Line, Panel, Series, render, ticks
+
+NAMESPACE = "{" + "http" + "://www.w3.org/2000/svg}"
+
+SERIES: tuple[Series, ...] = (
+    Band("band", (1.0, 2.0, 3.0), (0.1, 0.2, 0.2), (0.3, 0.4, 0.6), "pink"),
+    Line("line <a> & b", (1.0, 2.0, 3.0), (0.2, 0.3, 0.4), "black", dashes="4 2"),
+    Dots("dots", (1.5, 2.5), (0.25, 0.35), "blue"),
+)
+
+
+def drawn(text: str) -> ElementTree.Element:
+    return ElementTree.fromstring(text)
+
+
+def texts(root: ElementTree.Element) -> list[str]:
+    return [element.text or "" for element in root.iter(f"{NAMESPACE}text")]
+
+
+def points(element: ElementTree.Element) -> list[tuple[float, float]]:
+    pairs = (pair.split(",") for pair in element.attrib["points"].split())
+    return [(float(x), float(y)) for x, y in pairs]
+
+
+def test_a_chart_is_well_formed_and_says_what_it_shows() -> None:
+    root = drawn(render("a < b", [Panel("left", "time", "share", SERIES), Panel("right", "time", "share", SERIES)]))
+    assert root.tag == f"{NAMESPACE}svg"
+    assert root.attrib["width"] == str(2 * PANEL_WIDTH)
+    assert {"a < b", "left", "right", "time", "share", "band", "line <a> & b", "dots"} <= set(texts(root))
+    assert len(list(root.iter(f"{NAMESPACE}polygon"))) == 2
+    assert len(list(root.iter(f"{NAMESPACE}polyline"))) == 2
+    assert len(list(root.iter(f"{NAMESPACE}circle"))) == 1 + 2 * 2  # one in the legend
+
+
+def test_higher_values_are_drawn_higher_and_all_within_the_frame() -> None:
+    root = drawn(render("t", [Panel("p", "x", "y", SERIES)]))
+    (line,) = root.iter(f"{NAMESPACE}polyline")
+    across, down = zip(*points(line), strict=True)
+    assert list(across) == sorted(across)
+    assert list(down) == sorted(down, reverse=True)
+    (band,) = root.iter(f"{NAMESPACE}polygon")
+    assert all(0 < x < PANEL_WIDTH and 0 < y < HEIGHT for x, y in [*points(line), *points(band)])
+
+
+def test_limits_of_y_are_kept() -> None:
+    panel = Panel("p", "x", "y", SERIES, y_limits=(0.0, 2.0))
+    assert panel.y_range() == (0.0, 2.0)
+    assert Panel("p", "x", "y", SERIES).y_range() == pytest.approx((0.1, 0.6))
+    assert {"0.5", "1.5", "2"} <= set(texts(drawn(render("t", [panel]))))
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (0.137, 0.141), (-3.0, 250.0), (1e6, 2.5e6), (109.119, 336.776)])
+def test_ticks_are_few_round_and_within(low: float, high: float) -> None:
+    found = ticks(low, high)
+    assert 2 <= len(found) <= 6
+    assert all(low - 1e-9 <= tick <= high + 1e-9 for tick in found)
+
+
+def test_an_axis_of_one_value_is_refused() -> None:
+    with pytest.raises(ValueError, match="two different values"):
+        ticks(0.5, 0.5)
+
+
+def test_the_examples_in_its_docstrings_run() -> None:
+    outcome = doctest.testmod(svg)
+    assert outcome.attempted >= 3
+    assert outcome.failed == 0
+
+
+def test_the_picture_of_the_documentation_is_what_the_command_draws() -> None:
+    root = drawn(TARGET.read_text(encoding="utf-8"))
+    assert {f"{text}: {note}" for text, note in DRAWN.items()} <= set(texts(root))
+    assert {"answer ± error", "measured answer", "hypothesis, before it is asked", "truth"} <= set(texts(root))
+    assert [len(points(line)) for line in root.iter(f"{NAMESPACE}polyline")] == [246] * 4
