@@ -155,14 +155,14 @@ class PMWG(Adaptive):
         return forever(start, cells, budget, self._alpha, self._beta, queries, potential=potential, renewals=_RENEWALS)
 
     def _can_start(self, size: int) -> bool:
-        """Whether the budget pays for a first measurement, or else for a first run."""
+        """Whether a guard is possible at all, and the budget pays for a first measurement, or else for a first run."""
         budget = self._promise.budget
-        if self._measure_first:
-            noise = measuring_noise(budget.kind, self._alpha, self._beta, size, 0)
-            price = laplace if isinstance(noise, Laplace) else gaussian
-            return budget.amount(price(1, Fraction(noise.scale))) <= budget.total / 2
         run = self._forever(size).guard.cost(size, run_tail(self._beta, 1), query_tail(self._beta, math.log(1000)))
-        return run <= float(budget.total)
+        if not self._measure_first:
+            return run <= float(budget.total)
+        noise = measuring_noise(budget.kind, self._alpha, self._beta, size, 0)
+        price = laplace if isinstance(noise, Laplace) else gaussian
+        return math.isfinite(run) and budget.amount(price(1, Fraction(noise.scale))) <= budget.total / 2
 
     def _tight_guarantee(self, engine: Tight) -> PMWGGuarantee:
         state, size = engine.state, self._gate.size

@@ -207,7 +207,7 @@ def test_a_run_is_renewed_when_it_no_longer_serves(delta: float, monkeypatch: py
 
 
 def test_a_size_that_cannot_pay_for_one_answer_is_refused() -> None:
-    for options in ({}, {"measure_first": False}, {"delta": 0.0}):
+    for options in ({}, {"measure_first": False}, {"delta": 0.0}, {"delta": 0.0, "epsilon": 1000.0}):
         db = TestDatabase(SCHEMA, skewed(20))
         pmwg = make(db, **options)
         with pytest.raises(tr.GuaranteeError, match="20 rows cannot pay for one answer, ([0-9,]+) can") as caught:
