@@ -18,8 +18,10 @@ from scipy.stats import binom
 
 from treering.audit import Stream, clopper_pearson_lower, clopper_pearson_upper, lower_bound
 
-MOST_AUDITS: Final = 20
-CONFIDENCE: Final = 1 - 5e-8
+SPARSE_AUDITS: Final = 13
+PMWG_AUDITS: Final = 12
+MOST_AUDITS: Final = SPARSE_AUDITS + PMWG_AUDITS
+CONFIDENCE: Final = 1 - 4e-8
 ATTEMPTS: Final = 3
 
 

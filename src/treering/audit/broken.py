@@ -16,6 +16,7 @@ from treering.budget.exact import exact
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import Halted
+from treering.mechanisms.hypothesis import Hypothesis
 from treering.trusted.noise import draw_laplace
 
 _BLOCK: Final = 4096
@@ -162,6 +163,35 @@ class DoubleQueryNSG(_Sparse):
         self._run = self._begin()
         noisy = self._db.exact_count(query) + _draw(self.answer_scale * query.scale)
         return noisy / (query.scale * self._db.size)
+
+
+class ExactUpdatePMWG(_Sparse):
+    """DEFECT: the public histogram of PMWG learns the exact answer to a hard query; only the number released has noise.
+
+    All that is computed from released numbers is free. Here it is computed from a true count, which every later answer
+    tells. One hard query is paid for, half of epsilon for the run and half for its number; after it the histogram
+    answers.
+    """
+
+    def __init__(self, db: Exposed, threshold: float, epsilon: float) -> None:
+        budget = float(exact(epsilon, "epsilon"))
+        super().__init__(db, threshold, budget / 2)
+        self.answer_scale = 2 / budget
+        self._run = self._begin()
+        self._histogram = Hypothesis(db.schema)
+        self._hard = False
+
+    def ask(self, query: Query) -> float:
+        """The share by the histogram, if that is close; the noisy share of the first query for which it is not."""
+        share = self._histogram.answer(query)
+        if self._hard or not self._run.exceeds(self._gap(query, share), query.scale):
+            return share
+        self._hard = True
+        unit = query.scale * self._db.size
+        count = self._db.exact_count(query)
+        # Half a grid unit short of what no histogram with positive cells can answer.
+        self._histogram.project(query, min(max(count, 0.5), unit - 0.5) / unit)
+        return (count + _draw(self.answer_scale * query.scale)) / unit
 
 
 class HalfScaleLaplace:

@@ -30,6 +30,10 @@ def understand_all(questions: Iterable[Question], schema: Schema) -> list[Query]
         raise QueryError("a batch is a list of queries, not one text")
     queries: list[Query] = []
     for position, question in enumerate(questions):
+        # The usual case, without a call: a batch has thousands.
+        if isinstance(question, Query) and question.schema is schema:
+            queries.append(question)
+            continue
         try:
             queries.append(understand(question, schema))
         except QueryError as error:

@@ -14,7 +14,7 @@ from typing import Final, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from treering.domain.evaluate import evaluate, evaluate_many
+from treering.domain.evaluate import evaluate, evaluate_many, widest
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import DataError, QueryError
@@ -99,9 +99,8 @@ class Counts(Sealed):
 
     def count_many(self, queries: Sequence[Query]) -> Cells:
         """PRIVATE: `count` for a batch."""
-        if len(queries) == 1 or any(
-            query.joint > MARGINAL_CELLS or self._size * query.scale >= MAX_COUNT for query in queries
-        ):
+        scale = max({query.scale for query in queries}, default=1)
+        if len(queries) == 1 or widest(queries) > MARGINAL_CELLS or self._size * scale >= MAX_COUNT:
             return np.array([self.count(query) for query in queries], dtype=np.int64)
         return evaluate_many(queries, self.marginal, np.int64)
 

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -44,9 +44,6 @@ from treering.trusted.noise import check_scale, draw
 from treering.trusted.runs import Run
 from treering.trusted.sealed import Sealed
 from treering.trusted.select import exponential
-
-_FIRST_BLOCK: Final = 64
-_LARGEST_BLOCK: Final = 4096
 
 Released = TypeVar("Released", bound=Event)
 Integers = npt.NDArray[np.int64]
@@ -243,15 +240,15 @@ class Kernel(Sealed):
     def _first_exceeding(
         self, run: Run, queries: Sequence[Query], scales: Integers, bars: Integers, estimates: Integers | None
     ) -> int | None:
-        """In blocks that grow: an early crossing wastes little noise, a long silence pays few calls."""
-        start, block = 0, _FIRST_BLOCK
+        """In blocks of the run's choice."""
+        start = 0
         while start < len(queries):
-            part = slice(start, start + block)
+            part = slice(start, start + run.block)
             gaps = self._gaps(queries[part], None if estimates is None else estimates[part]) - bars[part]
             first = run.first_exceeding(gaps, scales[part])
             if first is not None:
                 return start + first
-            start, block = start + block, min(2 * block, _LARGEST_BLOCK)
+            start = part.stop
         return None
 
     def _answer(self, query: Query, noise: Noise | None) -> int | None:
@@ -259,12 +256,15 @@ class Kernel(Sealed):
 
     def _check_queries(self, queries: Sequence[Query]) -> Integers:
         """The queries' weight scales; refuses queries of another schema, or whose counts could overflow."""
+        schema = self.schema
         for query in queries:
-            if not isinstance(query, Query) or query.schema != self.schema:
+            if not isinstance(query, Query) or (query.schema is not schema and query.schema != schema):
                 raise QueryError("the query is about another schema than this database")
-            if self.size * query.scale >= MAX_COUNT:
-                raise QueryError(f"size times the query's resolution ({query.scale:,}) must stay below 2^61")
-        return np.array([query.scale for query in queries], dtype=np.int64)
+        scales = np.array([query.scale for query in queries], dtype=np.int64)
+        largest = int(scales.max(initial=1))
+        if self.size * largest >= MAX_COUNT:
+            raise QueryError(f"size times the query's resolution ({largest:,}) must stay below 2^61")
+        return scales
 
     def _check_attributes(self, attributes: Sequence[int] | None) -> tuple[int, ...]:
         every = tuple(range(len(self.schema.names)))

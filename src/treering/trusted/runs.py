@@ -12,6 +12,8 @@ run is (1/s1 + 2/s2)-DP, whatever it is asked, adaptively, and whenever it halts
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 import numpy.typing as npt
 
@@ -20,14 +22,23 @@ from treering.trusted.journal import Secret
 from treering.trusted.noise import Ahead, draw_laplace
 from treering.trusted.sealed import Sealed
 
+FIRST_BLOCK: Final = 64
+LARGEST_BLOCK: Final = 4096
+"""How many queries are compared at once: at first, and at most."""
+
 
 class Run(Sealed):
-    """A run in progress. The threshold noise never leaves this object but into the journal's private part."""
+    """A run in progress. The threshold noise never leaves this object but into the journal's private part.
 
-    __slots__ = ("_query_noise", "_threshold", "request")
+    ``block`` is how many queries to compare at once: it grows with the run's silence, so that an early crossing
+    wastes little noise and a long silence pays few calls.
+    """
+
+    __slots__ = ("_query_noise", "_threshold", "block", "request")
 
     def __init__(self, request: RunRequest, threshold: Secret) -> None:
         self.request = request
+        self.block = FIRST_BLOCK
         self._threshold = threshold
         self._query_noise = Ahead(Laplace(request.query_scale))
 
@@ -44,4 +55,8 @@ class Run(Sealed):
             noisy[chosen] += self._query_noise.take(int(scale), int(chosen.sum()))
         above = noisy >= scales * self._threshold.value
         first = int(above.argmax())
-        return first if above[first] else None
+        if above[first]:
+            return first
+        if len(gaps) >= self.block:
+            self.block = min(2 * self.block, LARGEST_BLOCK)
+        return None

@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 from treering.audit import broken
-from treering.audit.broken import DoubleQueryNSG, Exposed, FreshThresholdATG, HalfScaleLaplace, NoiselessNATG, expose
+from treering.audit.broken import (
+    DoubleQueryNSG,
+    ExactUpdatePMWG,
+    Exposed,
+    FreshThresholdATG,
+    HalfScaleLaplace,
+    NoiselessNATG,
+    expose,
+)
 from treering.audit.neighbours import Stream
 from treering.domain.attribute import categories
 from treering.domain.query import Query
@@ -93,7 +101,21 @@ def test_the_claims_are_those_of_a_correct_mechanism_with_the_same_noise() -> No
     assert run_cost(fresh.threshold_scale, fresh.query_scale) == pytest.approx(0.7)
     double = DoubleQueryNSG(start(), threshold=0.5, epsilon=0.7)
     assert run_cost(double.threshold_scale, double.query_scale) + 1 / double.answer_scale == pytest.approx(0.7)
+    learning = ExactUpdatePMWG(start(), threshold=0.5, epsilon=0.7)
+    assert run_cost(learning.threshold_scale, learning.query_scale) + 1 / learning.answer_scale == pytest.approx(0.7)
     assert HalfScaleLaplace(start(), epsilon=0.7).scale == pytest.approx(0.5 / 0.7)
+
+
+def test_the_exact_update_answers_from_the_histogram_until_it_is_off_and_then_knows_the_truth() -> None:
+    mechanism = ExactUpdatePMWG(start(), threshold=0.2, epsilon=1.0)
+    assert mechanism.ask(LATE) == 1 / 3
+    released = mechanism.ask(Query.where(SCHEMA, late="cancelled"))
+    assert released == pytest.approx(0.0, abs=0.01)
+    assert mechanism.ask(Query.where(SCHEMA, late="cancelled")) == pytest.approx(0.5 / 10_000, rel=1e-9)
+    assert mechanism.ask(LATE) == pytest.approx((1 - 0.5 / 10_000) / 2, rel=1e-9)
+    weighing = ExactUpdatePMWG(start(), threshold=0.2, epsilon=1.0)
+    assert weighing.ask(WEIGHTED) == pytest.approx(0.2, abs=0.01)
+    assert weighing.ask(WEIGHTED) == pytest.approx(0.2, rel=1e-9)
 
 
 def test_the_half_scale_answers_in_the_query_s_own_grid() -> None:
@@ -105,7 +127,7 @@ def test_the_half_scale_answers_in_the_query_s_own_grid() -> None:
 
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_claim_must_be_positive_and_finite(epsilon: float) -> None:
-    for control in (FreshThresholdATG, NoiselessNATG, DoubleQueryNSG):
+    for control in (FreshThresholdATG, NoiselessNATG, DoubleQueryNSG, ExactUpdatePMWG):
         with pytest.raises(ParameterError, match="epsilon"):
             control(start(), threshold=0.5, epsilon=epsilon)
     with pytest.raises(ParameterError, match="epsilon"):
