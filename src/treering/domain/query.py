@@ -73,6 +73,7 @@ class Query:
         self.masks = masks
         self.table = table
         self.scale = scale
+        self._hash: int | None = None
         for array in (*(masks or ()), *(() if table is None else (table,))):
             array.setflags(write=False)
 
@@ -225,22 +226,22 @@ class Query:
             table = table[..., np.newaxis] * mask
         return table
 
-    @cached_property
     def _key(self) -> tuple[Any, ...]:
-        sets = None if self.masks is None else tuple(np.packbits(mask).tobytes() for mask in self.masks)
+        sets = None if self.masks is None else [mask.tobytes() for mask in self.masks]
         table = None if self.table is None else self.table.tobytes()
-        return self.attributes, self.scale, sets, table
+        return self.attributes, self.scale, None if sets is None else tuple(sets), table
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Query):
             return NotImplemented
-        return self._key == other._key and self.schema == other.schema
-
-    @cached_property
-    def _hash(self) -> int:
-        return hash((self.schema.fingerprint, self._key))
+        if self is other:
+            return True
+        return hash(self) == hash(other) and self._key() == other._key() and self.schema == other.schema
 
     def __hash__(self) -> int:
+        # Kept by hand: in a batch of thousands a cached_property, which takes a lock, would be half of the cost.
+        if self._hash is None:
+            self._hash = hash((self.schema.fingerprint, self._key()))
         return self._hash
 
     def __str__(self) -> str:

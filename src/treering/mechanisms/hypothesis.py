@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from treering.domain.evaluate import evaluate, evaluate_many
+from treering.domain.evaluate import evaluate, evaluate_many, widest
 from treering.domain.query import Query
 from treering.domain.question import Question, understand, understand_all
 from treering.domain.schema import Schema
@@ -125,7 +125,7 @@ class Hypothesis:
     def answer_many(self, queries: Iterable[Question]) -> Cells:
         """`answer` for a batch: one product for each set of attributes."""
         asked = understand_all(queries, self.schema)
-        if len(asked) == 1 or any(query.joint > MARGINAL_CELLS for query in asked):
+        if len(asked) == 1 or widest(asked) > MARGINAL_CELLS:
             return np.array([self.answer(query) for query in asked])
         values = evaluate_many(asked, self._marginal, np.float64)
         shares: Cells = np.minimum(values / np.array([query.scale for query in asked]), 1.0)
