@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from importlib import import_module
@@ -29,6 +30,8 @@ def main(arguments: Sequence[str]) -> int:
     if unknown:
         print(f"no benchmark {', '.join(unknown)}; there are {', '.join(names())}", file=sys.stderr)
         return 2
+    # One core for either side: threads of BLAS spin when others use the machine, and would slow references down most.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     return report(results(arguments or names()), None if arguments else HERE / "results.json")
 
 

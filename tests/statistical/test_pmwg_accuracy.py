@@ -40,7 +40,7 @@ QUERIES: Final = [
     tr.Query.weighted(SCHEMA, [0.1, 0.9, 0.0, 1.0, 0.3, 0.5, 0.7, 0.2]),
     tr.Query.weighted(SCHEMA, [1.0, 0.5, 0.5, 0.0, 0.0, 0.0, 0.5, 1.0], resolution=2),
 ]
-BATCH: Final = 7
+BATCH: Final = 6
 
 SHARES: Final = np.array(
     [

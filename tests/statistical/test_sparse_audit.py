@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import treering as tr
-from support.audits import CONFIDENCE, MOST_AUDITS, along, catch_rate
+from support.audits import CONFIDENCE, MOST_AUDITS, SPARSE_AUDITS, along, catch_rate
 from support.exact_runs import Asked, Floats, fresh_transcripts, laplace_upper, loss, transcripts
 from support.goodness import fits, miss_rate
 from treering.audit import Stream, grow, lower_bound, worst_pair
@@ -260,5 +260,5 @@ def test_a_real_mechanism_keeps_its_promise_and_the_audit_would_see_a_fifth_of_i
 
 def test_the_number_of_audits_is_within_the_stated_false_alarm_rate() -> None:
     """One more is made in test_negative_controls."""
-    assert len(WALKS) + len(CASES) + 1 <= MOST_AUDITS
+    assert len(WALKS) + len(CASES) + 1 <= SPARSE_AUDITS
     assert MOST_AUDITS * (1 - CONFIDENCE) <= 1e-6 * (1 + 1e-6)

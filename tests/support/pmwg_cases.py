@@ -87,6 +87,11 @@ class Guarded:
             return cls(first_run(engine.gate), engine.plan.guard.threshold, two_sided=True)
         return cls(first_run(mechanism._gate), 2 / 3 * mechanism._alpha, two_sided=False)
 
+    def louder(self, factor: float) -> Guarded:
+        """The same with more noise, or less."""
+        threshold, query = factor * self.request.threshold_scale, factor * self.request.query_scale
+        return replace(self, request=RunRequest(threshold, query, self.request.answer))
+
     def count(self, size: int, gap: int) -> int:
         """The count of one cell that is ``gap`` above what makes it too far off."""
         return round(size / SCHEMA.cells) + round(self.threshold * size) + gap

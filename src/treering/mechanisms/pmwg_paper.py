@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Final
 
 from treering.answer import Answer
 from treering.domain.query import Query
@@ -22,6 +23,9 @@ from treering.mechanisms.step import Step
 from treering.theory.pmwg import alpha as paper_alpha
 from treering.theory.pmwg import check_paper, hard_bound, noise
 from treering.theory.sparse import paper_scales
+
+_BLOCK: Final = 256
+"""How many queries are compared at once: what was computed beyond a hard one is lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +80,7 @@ class Paper:
         self._check_alive()
         self._grow()
         while len(answers) < len(queries):
-            self._compare(queries[len(answers) :], answers)
+            self._compare(queries[len(answers) : len(answers) + _BLOCK], answers)
             self._check_alive()
 
     def _compare(self, queries: Sequence[Query], answers: list[Answer]) -> None:

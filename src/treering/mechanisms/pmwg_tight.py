@@ -55,8 +55,9 @@ _MOST_PATIENCE: Final = 64
 
 _LEAST_SCALE: Final = 1e-6
 
-_MOST_QUERIES: Final = 2**62
-"""Where a search for the last query of a run ends."""
+_FIRST_BLOCK: Final = 256
+_LARGEST_BLOCK: Final = 8192
+"""How many queries are guarded at once: at first, and at most."""
 
 
 class Tight:
@@ -95,13 +96,16 @@ class Tight:
     def ask_many(self, queries: Sequence[Query], answers: list[Answer]) -> None:
         """Append an answer for each query, in order. On an error, what was released before it is in the list."""
         self._grow()
+        block = _FIRST_BLOCK
         while len(answers) < len(queries):
             query = queries[len(answers)]
             known = self._recall(query)
             if known is not None:
                 answers.append(known)
             elif self._guarding(query):
-                self._guarded(queries, answers)
+                # Blocks that grow: what was computed beyond a hard query, which moves the histogram, is lost.
+                easy = self._guarded(queries[len(answers) : len(answers) + block], answers)
+                block = min(2 * block, _LARGEST_BLOCK) if easy else _FIRST_BLOCK
             else:
                 answers.append(self._measured(query))
 
@@ -118,7 +122,7 @@ class Tight:
     def _guarding(self, query: Query) -> bool:
         """Whether the next query goes to the guard; begins a run where that is the decision, on public state alone."""
         state, budget = self.state, self.gate.budget
-        if state.run is not None and self._reach(state.run) > state.asked:
+        if state.run is not None and self._served(state.run, 1):
             return True
         scales = self._plan.scales(state.size, state.runs + 1, self._log_queries())
         request = RunRequest(scales.threshold, scales.query, _noise(budget.kind, scales.answer))
@@ -137,47 +141,45 @@ class Tight:
         """A new run is scaled for twice the queries so far, if the plan has room for renewals; else for all of them."""
         return math.log(2 * self.state.asked + 1000) if self._plan.renewals else None
 
-    def _reach(self, run: RunState) -> int:
-        """The number of the last query that the run still serves at this size, or 0."""
-        size, asked = self.state.size, self.state.asked
-        if not self._plan.serves(run.scales, size, run.number, asked + 1):
-            return 0
-        low, high = asked + 1, 2 * (asked + 1)
-        while high < _MOST_QUERIES and self._plan.serves(run.scales, size, run.number, high):
-            low, high = high, 2 * high
+    def _served(self, run: RunState, wanted: int) -> int:
+        """How many of the next ``wanted`` queries the run still serves at this size."""
+        plan, size, asked = self._plan, self.state.size, self.state.asked
+        low, high, next_guess = 0, wanted + 1, wanted  # nearly always all of them
         while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self._plan.serves(run.scales, size, run.number, middle) else (low, middle)
+            serves = plan.serves(run.scales, size, run.number, asked + next_guess)
+            low, high = (next_guess, high) if serves else (low, next_guess)
+            next_guess = (low + high) // 2
         return low
 
-    def _guarded(self, queries: Sequence[Query], answers: list[Answer]) -> None:
-        """Answer from the histogram as long as the run serves; the first query that is too far off is measured."""
+    def _guarded(self, queries: Sequence[Query], answers: list[Answer]) -> bool:
+        """Answer from the histogram as far as the run serves; the first query that is too far off is measured.
+
+        Returns whether all of them were easy.
+        """
         run, size = self.state.run, self.state.size
         assert run is not None
-        known = [self._recall(query) for query in queries[len(answers) :]]
-        asked = [index for index, answer in enumerate(known, len(answers)) if answer is None]
-        asked = asked[: self._reach(run) - self.state.asked]
+        known = [self._recall(query) for query in queries]
+        asked = [index for index, answer in enumerate(known) if answer is None]
+        asked = asked[: self._served(run, len(asked))]
         batch = [queries[index] for index in asked]
         scales = np.array([query.scale for query in batch], dtype=np.int64)
         shares = self.hypothesis.answer_many(batch)
         estimates = np.rint(shares * (scales * size)).astype(np.int64)
         bars = np.rint(self._plan.guard.threshold * size * scales).astype(np.int64)
+        hard = None
         with self.gate.transaction():
             compared = self.gate.first_exceeding(run.handle, batch, bars.tolist(), estimates.tolist())
             self._follow(compared)
             crossing = compared.crossing
-            hard = None
             if crossing is not None and crossing.value is not None:
                 query = batch[crossing.index]
                 hard = self._hard(query, crossing.value, int(estimates[crossing.index]))
-        easy = iter(shares[: compared.asked - (hard is not None)].tolist())
-        end = asked[compared.asked - 1] + 1
-        answers += [
-            answer or Answer(_clip(next(easy)), self.alpha, size, "easy")
-            for answer in known[: end - len(answers) - (hard is not None)]
-        ]
+        easy = iter(shares.tolist())
+        end = asked[compared.asked - 1] + (hard is None)
+        answers += [answer or Answer(next(easy), self.alpha, size, "easy") for answer in known[:end]]
         if hard is not None:
             answers.append(hard)
+        return hard is None
 
     def _hard(self, query: Query, value: int, estimate: int) -> Answer:
         """Keep the numeric answer, and project the histogram onto the nearest that the truth can be."""

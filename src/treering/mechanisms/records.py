@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from treering.domain.query import Query
-from treering.errors import QueryError
 
 MOST_RECORDS: Final = 100_000
 """When there are so many, those that no longer hold are dropped, and then the oldest half."""
@@ -33,7 +32,8 @@ class Records:
     def __init__(self, alpha: float) -> None:
         self._alpha = alpha
         self._records: dict[Query, Record] = {}
-        self._tables = 0
+        # Conjunctions that are the complement of a query on record: making one takes longer than an easy answer.
+        self._complements: dict[Query, Query] = {}
 
     def __len__(self) -> int:
         return len(self._records)
@@ -54,19 +54,18 @@ class Records:
         """Remember a measurement; a later one replaces it."""
         if len(self._records) >= MOST_RECORDS:
             self._prune(record.size)
-        self._tables += query.masks is None and query not in self._records
+        # The complement of several sets is a table, which `_complement` makes when asked; that of one never too wide.
+        if query not in self._records and (query.masks is None or len(query.attributes) == 1):
+            complement = ~query
+            if complement.masks is not None:
+                self._complements[complement] = query
         self._records[query] = record
 
     def _complement(self, query: Query) -> Query | None:
-        """The complement, if it can be among the records: that of a conjunction of several sets is a table."""
-        if query.masks is not None and len(query.attributes) > 1 and not self._tables:
-            return None
-        try:
-            return ~query
-        except QueryError:
-            return None  # too wide for a table
+        """The complement, if it can be among the records."""
+        return ~query if query.masks is None else self._complements.get(query)
 
     def _prune(self, size: int) -> None:
         kept = [(query, record) for query, record in self._records.items() if record.at(size)[1] <= self._alpha]
         self._records = dict(kept[-(MOST_RECORDS // 2) :])
-        self._tables = sum(query.masks is None for query in self._records)
+        self._complements = {query: other for query, other in self._complements.items() if other in self._records}

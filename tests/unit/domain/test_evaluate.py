@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from support.schemas import cell_weights, queries, schemas, weighted_queries
 from treering.domain import evaluate as module
 from treering.domain.attribute import integers
-from treering.domain.evaluate import evaluate, evaluate_many
+from treering.domain.evaluate import evaluate, evaluate_many, widest
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.domain.workload import random_conjunctions
@@ -99,6 +99,38 @@ def test_counts_beyond_what_floats_hold_are_exact() -> None:
         evaluate_many([one, one, two, two], lambda _: large, np.int64).tolist()
         == [2 * (2**60 + 1)] * 2 + [4 * (2**60 + 1)] * 2
     )
+
+
+def test_parts_of_products_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = Schema({name: integers(1, 4) for name in "abc"})
+    histogram = Histogram(schema, 5)
+    asked = random_conjunctions(schema, 60, np.random.default_rng(2), ways=(3, 3))
+    monkeypatch.setattr(module, "_SERIAL", 1)
+    monkeypatch.setattr(module, "_FEW", 7)
+    assert evaluate_many(asked, histogram.integers, np.int64).tolist() == [histogram.truth(query) for query in asked]
+
+
+def test_sums_that_floats_would_round_are_exact() -> None:
+    schema = Schema({"a": integers(1, 3), "b": integers(1, 2)})
+    counts = np.array([[2**53 + 1, 2], [4, 6], [8, 10]])
+    asked = [Query.where(schema, a=[1, 2], b=1), Query.where(schema, a=[1, 3], b=2), Query.where(schema, a=1, b=1)]
+    assert evaluate_many(asked, lambda _: counts, np.int64).tolist() == [2**53 + 5, 12, 2**53 + 1]
+
+
+def test_weighted_sums_that_floats_would_round_are_exact() -> None:
+    schema = Schema({"a": integers(1, 3)})
+    counts = np.array([2**40 + 1, 3, 5])
+    asked = [Query.weighted(schema, [(2**16 - 1) / 2**16, 0, 1]), Query.weighted(schema, [1 / 2**16, 1, 0])]
+    expected = [(2**40 + 1) * (2**16 - 1) + 5 * 2**16, 2**40 + 1 + 3 * 2**16]
+    assert evaluate_many(asked, lambda _: counts, np.int64).tolist() == expected
+
+
+def test_the_widest_query_counts() -> None:
+    schema = Schema({"a": integers(1, 3), "b": integers(1, 2), "c": integers(1, 7)})
+    narrow, wide = Query.where(schema, c=1), Query.where(schema, a=1, b=1, c=1)
+    assert widest([]) == widest([Query.all(schema)]) == 1
+    assert widest([narrow, narrow]) == 7
+    assert widest([narrow, wide, narrow]) == wide.joint == 42
 
 
 def test_each_marginal_is_asked_for_once() -> None:
