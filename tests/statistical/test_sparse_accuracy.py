@@ -15,7 +15,7 @@ import treering as tr
 from treering.audit.neighbours import Stream, grow
 
 SCHEMA = tr.Schema({"value": tr.integers(0, 99)})
-REPEATS, BETA, QUERIES = 300, 0.1, 40
+REPEATS, BETA, QUERIES = 800, 0.05, 40
 MOST = int(binom.isf(1e-7, REPEATS, BETA))
 THRESHOLD = 0.5
 

@@ -60,7 +60,7 @@ class Adaptive(ABC):
         asked = understand_all(queries, self._gate.schema)
         if not asked:
             return []
-        self._check_alive(len(asked))
+        self._check_alive()
         if self._gate.size == 0:
             raise GuaranteeError("the database is empty: a share of its rows needs at least one")
         answers: list[Answer] = []
@@ -76,7 +76,7 @@ class Adaptive(ABC):
         return answers
 
     @abstractmethod
-    def _check_alive(self, queries: int) -> None:
+    def _check_alive(self) -> None:
         """Refuse, before anything is touched, what this mechanism can no longer answer."""
 
     @property

@@ -6,7 +6,7 @@ import math
 
 from treering.answer import Guarantee
 from treering.budget.exact import Number, whole
-from treering.errors import GuaranteeError, Halted
+from treering.errors import GuaranteeError
 from treering.gate import Database
 from treering.mechanisms.adaptive import Adaptive
 from treering.mechanisms.hypothesis import Hypothesis
@@ -39,7 +39,14 @@ class PMW(Adaptive):
         self._queries = whole(queries, "queries")
         potential = math.log(db.schema.cells)
         self._engine = Tight(
-            self._gate, self._alpha, self._beta, Hypothesis(db.schema), potential, self._plan, measure_first=False
+            self._gate,
+            self._alpha,
+            self._beta,
+            Hypothesis(db.schema),
+            potential,
+            self._plan,
+            measure_first=False,
+            limit=self._queries,
         )
 
     @property
@@ -58,14 +65,11 @@ class PMW(Adaptive):
         promise = self._promise
         return Guarantee(float(promise.epsilon), float(promise.delta), self._alpha, self._beta, plan.start, statement)
 
-    def _check_alive(self, queries: int) -> None:
-        state = self._engine.state
-        if state.asked + queries > self._queries:
-            left = self._queries - state.asked
-            raise Halted(f"PMW was made for {self._queries:,} queries, and {left:,} are left; PMWG has no such limit")
-        if state.size and self._gate.size != state.size:
+    def _check_alive(self) -> None:
+        size = self._engine.state.size
+        if size and self._gate.size != size:
             raise GuaranteeError(
-                f"the database has grown from {state.size:,} to {self._gate.size:,} rows since the first question: "
+                f"the database has grown from {size:,} to {self._gate.size:,} rows since the first question: "
                 "PMW is for one that stays as it is; use PMWG"
             )
 

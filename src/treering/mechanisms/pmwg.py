@@ -129,7 +129,7 @@ class PMWG(Adaptive):
             else self._tight_guarantee(self._engine)
         )
 
-    def _check_alive(self, queries: int) -> None:
+    def _check_alive(self) -> None:
         if self.halted:
             raise Halted("PMWG has given its last answer: more queries were hard than the paper's theorem allows for")
 

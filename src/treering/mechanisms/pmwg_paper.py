@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import takewhile
 from typing import Final
 
 from treering.answer import Answer
@@ -80,7 +81,12 @@ class Paper:
         self._check_alive()
         self._grow()
         while len(answers) < len(queries):
-            self._compare(queries[len(answers) : len(answers) + _BLOCK], answers)
+            block = queries[len(answers) : len(answers) + _BLOCK]
+            if block[0].constant:
+                share = float(block[0].weights()) / block[0].scale
+                answers.append(Answer(share, 0.0, self.state.size, "easy"))
+                continue
+            self._compare(list(takewhile(lambda query: not query.constant, block)), answers)
             self._check_alive()
 
     def _compare(self, queries: Sequence[Query], answers: list[Answer]) -> None:

@@ -22,7 +22,7 @@ import numpy as np
 from treering.answer import Answer
 from treering.budget.promise import Kind
 from treering.domain.query import Query
-from treering.errors import EngineError
+from treering.errors import EngineError, Halted
 from treering.gate import (
     Compared,
     Event,
@@ -72,8 +72,12 @@ class Tight:
         potential: float,
         planner: Callable[[int], ForeverPlan],
         measure_first: bool,
+        limit: int | None = None,
     ) -> None:
-        """``planner`` makes the plan once the starting size is known: at the first question."""
+        """``planner`` makes the plan once the starting size is known: at the first question.
+
+        With a ``limit``, so many queries may meet noise; the next one finds the mechanism `Halted`.
+        """
         self.gate = gate
         self.alpha = alpha
         self.beta = beta
@@ -83,6 +87,7 @@ class Tight:
         self.plan: ForeverPlan | None = None
         self._planner = planner
         self._measure_first = measure_first
+        self._limit = limit
         for event in gate.history:
             self._follow(event)
 
@@ -122,6 +127,8 @@ class Tight:
     def _guarding(self, query: Query) -> bool:
         """Whether the next query goes to the guard; begins a run where that is the decision, on public state alone."""
         state, budget = self.state, self.gate.budget
+        if state.asked == self._limit:
+            raise Halted(f"this was made for {self._limit:,} queries and has given its last answer; PMWG has no limit")
         if state.run is not None and self._served(state.run, 1):
             return True
         scales = self._plan.scales(state.size, state.runs + 1, self._log_queries())
@@ -160,7 +167,8 @@ class Tight:
         assert run is not None
         known = [self._recall(query) for query in queries]
         asked = [index for index, answer in enumerate(known) if answer is None]
-        asked = asked[: self._served(run, len(asked))]
+        left = len(asked) if self._limit is None else self._limit - self.state.asked
+        asked = asked[: self._served(run, min(left, len(asked)))]
         batch = [queries[index] for index in asked]
         scales = np.array([query.scale for query in batch], dtype=np.int64)
         shares = self.hypothesis.answer_many(batch)

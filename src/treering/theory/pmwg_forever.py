@@ -29,6 +29,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final
 
 from treering.budget.exact import Number, share_of, whole
@@ -148,6 +149,7 @@ class ForeverPlan:
         return math.log(size / self.start)
 
 
+@lru_cache(maxsize=256, typed=True)
 def forever(
     start: int,
     cells: int,

@@ -10,6 +10,7 @@ renewal, for it is scaled for all k queries.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 from treering.budget.exact import Number, whole
 from treering.budget.promise import Budget
@@ -22,6 +23,7 @@ _ROUNDING = 1 + 2.0**-30
 _SHARES = (0.02, 0.48)
 
 
+@lru_cache(maxsize=256, typed=True)
 def static(size: int, cells: int, budget: Budget, alpha: Number, beta: Number, queries: int) -> ForeverPlan:
     """The plan of PMW; it need not fit the budget.
 

@@ -41,14 +41,25 @@ def test_it_stops_at_its_number_of_queries() -> None:
     pmw = make(db, queries=3)
     queries = [tr.parse(text, SCHEMA) for text in ("a = 1", "a = 2 AND b = 1", "b = 3", "a = 3")]
     pmw.ask_many(queries[:2])
-    touched = db.touched
-    with pytest.raises(tr.Halted, match="made for 3 queries, and 1 are left"):
+    assert not pmw.halted
+    with pytest.raises(tr.Halted, match="made for 3 queries and has given its last answer") as caught:
         pmw.ask_many(queries[2:])
-    assert db.touched == touched
-    pmw.ask(queries[2])
+    assert len(caught.value.answers) == 1
     assert pmw.halted
-    with pytest.raises(tr.Halted, match="0 are left"):
+    touched = db.touched
+    with pytest.raises(tr.Halted, match="last answer"):
         pmw.ask(queries[3])
+    assert db.touched == touched
+    assert pmw.ask("TRUE").error == 0.0  # a constant is public, and no question
+
+
+def test_what_is_known_is_no_question() -> None:
+    """One by one or in a batch: a query that was hard is on record, and asking it again is free."""
+    heavy = tr.parse("a = 1 AND b = 1", SCHEMA)
+    pmw = make(TestDatabase(SCHEMA, skewed(400_000)), queries=1)
+    answers = pmw.ask_many([heavy] * 5)
+    assert [answer.kind for answer in answers] == ["hard", "cached", "cached", "cached", "cached"]
+    assert pmw.halted
 
 
 def test_a_database_that_has_grown_is_refused() -> None:
