@@ -10,7 +10,7 @@ Noise scales are in rows; the kernel multiplies them by W.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from fractions import Fraction
@@ -137,13 +137,39 @@ class Selected:
 
 
 @dataclass(frozen=True, slots=True)
+class Reserved:
+    """A part of the budget was set aside and charged: what follows, up to `ReservationEnded`, is paid from it."""
+
+    size: int
+    cost: Cost
+    part: Budget
+
+
+@dataclass(frozen=True, slots=True)
+class ReservationEnded:
+    """What follows is paid from the whole budget again. What was left of the part stays spent."""
+
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class Noted:
     """A step of a mechanism's own, recorded so that replay need not recompute it."""
 
     note: Any
 
 
-Event: TypeAlias = Measured | RunStarted | Compared | RunEnded | HistogramReleased | Selected | Noted
+Event: TypeAlias = (
+    Measured
+    | RunStarted
+    | Compared
+    | RunEnded
+    | HistogramReleased
+    | Selected
+    | Reserved
+    | ReservationEnded
+    | Noted
+)
 
 # -- the two protocols -------------------------------------------------------------------------------------------------
 
@@ -205,6 +231,12 @@ class Gate(Protocol):
         """One query, drawn by the exponential mechanism with score count, or |count − estimate|, over ``scale``
         rows."""
 
+    def reserve(self, part: Budget) -> AbstractContextManager[Reserved]:
+        """Set a part of the budget aside, charged at once, for the operations of the block: they cannot cost more.
+
+        One at a time. A run begun in the block must end in it.
+        """
+
     def note(self, note: Any) -> Noted:
         """Record a public step of the mechanism's own."""
 
@@ -225,3 +257,6 @@ class Database(Protocol):
 
     def open_gate(self, budget: Budget) -> Gate:
         """A gate with a budget of its own. Budgets of several gates add up."""
+
+    def watch(self, grown: Callable[[], None]) -> None:
+        """Call a method after every append, for as long as its object lives. It must not raise."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ from treering.domain.schema import Schema
 from treering.trusted.counts import Counts
 from treering.trusted.journal import Journal, MemoryJournal
 from treering.trusted.kernel import Kernel
+from treering.trusted.watchers import Watchers
 
 
 class WatchedCounts(Counts):
@@ -45,6 +46,7 @@ class TestDatabase:
     def __init__(self, schema: Schema, cells: Sequence[int] = (), journal: Journal | None = None) -> None:
         self.counts = WatchedCounts(schema)
         self.journal = MemoryJournal() if journal is None else journal
+        self._watchers = Watchers()
         self.append_cells(cells)
 
     @property
@@ -61,6 +63,10 @@ class TestDatabase:
 
     def append_cells(self, cells: Sequence[int]) -> None:
         self.counts.add(np.array(cells, dtype=np.int64))
+        self._watchers.call()
+
+    def watch(self, grown: Callable[[], None]) -> None:
+        self._watchers.add(grown)
 
     def open_gate(self, budget: Budget) -> Kernel:
         return Kernel(self.counts, budget, self.journal)

@@ -7,6 +7,7 @@ rows only.
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final, Protocol, TypeAlias
@@ -49,13 +50,15 @@ class _Store(Protocol):
 class Counts(Sealed):
     """The sealed exact counts of one growing database. Only the kernel holds one; only its size is public."""
 
-    __slots__ = ("_marginals", "_schema", "_size", "_store")
+    __slots__ = ("_marginals", "_schema", "_size", "_store", "lock")
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
         self._size = 0
         self._store: _Store = _Dense(schema) if schema.cells <= DENSE_CELLS else _Sparse(schema)
         self._marginals: OrderedDict[Attributes, Cells] = OrderedDict()
+        self.lock = threading.RLock()
+        """Held while rows are taken in, and by every kernel while it works."""
 
     @property
     def schema(self) -> Schema:
@@ -73,10 +76,11 @@ class Counts(Sealed):
             return
         if int(cells.min()) < 0 or int(cells.max()) >= self._schema.cells:
             raise DataError(f"cell numbers must lie within 0..{self._schema.cells - 1}")
-        self._store.add(cells)
-        for attributes, marginal in self._marginals.items():
-            _tally(marginal.reshape(-1), project(self._schema, cells, attributes))
-        self._size += len(cells)
+        with self.lock:
+            self._store.add(cells)
+            for attributes, marginal in self._marginals.items():
+                _tally(marginal.reshape(-1), project(self._schema, cells, attributes))
+            self._size += len(cells)
 
     def marginal(self, attributes: Attributes) -> Cells:
         """PRIVATE: the exact counts over the joint values of some attributes."""

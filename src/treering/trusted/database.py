@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -16,6 +17,7 @@ from treering.trusted.encode import encode
 from treering.trusted.journal import MemoryJournal
 from treering.trusted.kernel import Kernel
 from treering.trusted.sealed import Sealed
+from treering.trusted.watchers import Watchers
 
 OnInvalid: TypeAlias = Literal["refuse", "drop"]
 
@@ -39,13 +41,14 @@ class GrowingDatabase(Sealed):
     GrowingDatabase(2 rows; 24 cells)
     """
 
-    __slots__ = ("_counts", "_dropped")
+    __slots__ = ("_counts", "_dropped", "_watchers")
 
     def __init__(self, schema: Schema) -> None:
         if not isinstance(schema, Schema):
             raise SchemaError(f"a GrowingDatabase needs a Schema, not {type(schema).__name__}")
         self._counts = Counts(schema)
         self._dropped = 0
+        self._watchers = Watchers()
 
     @property
     def schema(self) -> Schema:
@@ -80,6 +83,7 @@ class GrowingDatabase(Sealed):
                 DroppedRows,
                 stacklevel=2,
             )
+        self._watchers.call()
         return self.size
 
     def append_cells(self, cells: npt.ArrayLike) -> int:
@@ -88,11 +92,16 @@ class GrowingDatabase(Sealed):
         if given.ndim != 1 or (given.dtype.kind not in "iu" and len(given)):
             raise DataError("cell numbers come as a one-dimensional array of integers")
         self._counts.add(given.astype(np.int64))
+        self._watchers.call()
         return self.size
 
     def open_gate(self, budget: Budget) -> Kernel:
         """A gate with a budget of its own, over this database as it grows. The budgets of several gates add up."""
         return Kernel(self._counts, budget, MemoryJournal())
+
+    def watch(self, grown: Callable[[], None]) -> None:
+        """Call a method after every append, for as long as its object lives."""
+        self._watchers.add(grown)
 
     def __repr__(self) -> str:
         return f"GrowingDatabase({self.size:,} rows; {self.schema.cells:,} cells)"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import os
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
@@ -32,6 +31,8 @@ from treering.gate import (
     Measured,
     Noise,
     Noted,
+    ReservationEnded,
+    Reserved,
     RunEnded,
     RunRequest,
     RunStarted,
@@ -60,15 +61,16 @@ class Kernel(Sealed):
     from a journal that is not empty continues where the journal ends.
     """
 
-    __slots__ = ("_counts", "_filter", "_journal", "_lock", "_next_run", "_process", "_runs")
+    __slots__ = ("_counts", "_filter", "_first_reserved_run", "_journal", "_next_run", "_process", "_reserved", "_runs")
 
     def __init__(self, counts: Counts, budget: Budget, journal: Journal) -> None:
         self._counts = counts
         self._filter = Filter(budget)
+        self._reserved: Filter | None = None
+        self._first_reserved_run = 0
         self._journal = journal
         self._runs: dict[int, Run] = {}
         self._next_run = 0
-        self._lock = threading.RLock()
         self._process = os.getpid()
         self._restore(journal.events())
 
@@ -113,7 +115,7 @@ class Kernel(Sealed):
             scales = self._check_queries(queries)
             check_scale(noise.scale, int(scales.max(initial=1)))
             cost = pricing.measuring(queries, noise)
-            self._filter.charge(cost)
+            self._charge(cost)
             noisy = self._counts.count_many(queries) + _noise_for(noise, scales)
             return self._release(Measured(self.size, cost, tuple(queries), noise, tuple(noisy.tolist())))
 
@@ -123,7 +125,7 @@ class Kernel(Sealed):
             for scale in (request.threshold_scale, request.query_scale, *_answer_scale(request)):
                 check_scale(scale, 1)
             cost = pricing.running(request)
-            self._filter.charge(cost)
+            self._charge(cost)
             secret = Run.draw_threshold(request)
             event = RunStarted(self.size, cost, self._next_run, request)
             self._journal.begin(event, secret)
@@ -154,7 +156,7 @@ class Kernel(Sealed):
         with self._working():
             refund = pricing.refund(self._live(run).request, self.budget)
             del self._runs[run]
-            self._filter.refund(refund)
+            self._refund(refund)
             return self._release(RunEnded(self.size, run, refund))
 
     def histogram(self, noise: Noise, attributes: Sequence[int] | None = None) -> HistogramReleased:
@@ -164,7 +166,7 @@ class Kernel(Sealed):
             chosen = self._check_attributes(attributes)
             check_scale(noise.scale, 1)
             cost = pricing.histogram(noise)
-            self._filter.charge(cost)
+            self._charge(cost)
             exact = self._counts.marginal(chosen)
             noisy = exact + draw(noise, 1, exact.size).reshape(exact.shape)
             noisy.setflags(write=False)
@@ -181,12 +183,31 @@ class Kernel(Sealed):
             scales = self._check_queries(queries)
             estimate = None if estimates is None else _integers(estimates, "estimates", len(queries))
             cost = pricing.selecting(queries, scale)
-            self._filter.charge(cost)
+            self._charge(cost)
             unit = math.lcm(*scales.tolist())
             gaps = self._gaps(queries, estimate)
             scores = [gap * (unit // query.scale) for gap, query in zip(gaps.tolist(), queries, strict=True)]
             index = exponential(scores, exact_scale(scale, "scale") * unit)
             return self._release(Selected(self.size, cost, tuple(queries), index))
+
+    @contextmanager
+    def reserve(self, part: Budget) -> Iterator[Reserved]:
+        """Set a part of the budget aside for the operations of the block, charged now: they can cost no more.
+
+        The operations together are (part.total)-DP or -zCDP by the filter over the part, whatever ends the block; the
+        whole budget is charged exactly that.
+        """
+        with self._working():
+            if self._reserved is not None:
+                raise ParameterError("part", "cannot be reserved within another reservation")
+            cost = pricing.reserving(part)
+            self._filter.charge(cost)
+            event = self._release(Reserved(self.size, cost, part))
+            self._open_part(part)
+            try:
+                yield event
+            finally:
+                self._close_part()
 
     def note(self, note: Any) -> Noted:
         """Record a public step of the mechanism's own."""
@@ -205,8 +226,23 @@ class Kernel(Sealed):
     def _working(self) -> Iterator[None]:
         if os.getpid() != self._process:
             raise TreeringError("this database was opened by another process: a forked child must open its own")
-        with self._lock:
+        with self._counts.lock:
             yield
+
+    def _charge(self, cost: Cost) -> None:
+        (self._reserved or self._filter).charge(cost)
+
+    def _refund(self, amount: Fraction) -> None:
+        (self._reserved or self._filter).refund(amount)
+
+    def _open_part(self, part: Budget) -> None:
+        self._reserved, self._first_reserved_run = Filter(part), self._next_run
+
+    def _close_part(self) -> None:
+        for run in [run for run in self._runs if run >= self._first_reserved_run]:
+            self.end_run(run)
+        self._reserved, self._first_reserved_run = None, 0
+        self._release(ReservationEnded(self.size))
 
     def _release(self, event: Released) -> Released:
         self._journal.write(event)
@@ -216,21 +252,30 @@ class Kernel(Sealed):
         """Take up an earlier life: its charges, and its runs that were not over."""
         begun: dict[int, RunRequest] = {}
         for event in events:
-            if isinstance(event, RunStarted | Measured | HistogramReleased | Selected):
+            if isinstance(event, Reserved):
                 self._filter.charge(event.cost)
+                self._open_part(event.part)
+            elif isinstance(event, ReservationEnded):
+                self._reserved, self._first_reserved_run = None, 0
+            elif isinstance(event, RunStarted | Measured | HistogramReleased | Selected):
+                self._charge(event.cost)
             if isinstance(event, RunStarted):
                 begun[event.run] = event.request
                 self._next_run = event.run + 1
             elif isinstance(event, RunEnded):
-                self._filter.refund(event.refund)
+                self._refund(event.refund)
                 del begun[event.run]
             elif isinstance(event, Compared) and event.crossing is not None:
                 del begun[event.run]
         self._runs = {run: Run(request, self._journal.secret(run)) for run, request in begun.items()}
+        if self._reserved is not None:  # The last life ended within a reservation, and the reservation with it.
+            self._close_part()
 
     def _live(self, run: int) -> Run:
         if run not in self._runs:
             raise Halted(f"run {run} is over, or was never begun")
+        if run < self._first_reserved_run:
+            raise ParameterError("run", "was begun before the reservation: it is paid for, and waits, outside of it")
         return self._runs[run]
 
     def _gaps(self, queries: Sequence[Query], estimate: Integers | None) -> Integers:

@@ -1,0 +1,1 @@
+"""PUBLIC: static private algorithms that the schedulers rerun as the data grow, one file each."""
