@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treering.budget.cost import Cost
-from treering.budget.exact import exact_scale
+from treering.budget.exact import at_least, exact_scale, root_at_least
 from treering.budget.promise import Budget
 from treering.domain.query import Query
 from treering.domain.schema import Schema
@@ -37,6 +37,11 @@ class Laplace:
     def __post_init__(self) -> None:
         exact_scale(self.scale, "scale")
 
+    def shared(self, parts: int) -> Laplace:
+        """The noise with which ``parts`` operations cost together what one costs at this: of scale·parts, or a hair
+        more."""
+        return Laplace(at_least(exact_scale(self.scale, "scale") * parts))
+
 
 @dataclass(frozen=True, slots=True)
 class Gaussian:
@@ -46,6 +51,11 @@ class Gaussian:
 
     def __post_init__(self) -> None:
         exact_scale(self.scale, "scale")
+
+    def shared(self, parts: int) -> Gaussian:
+        """The noise with which ``parts`` operations cost together what one costs at this: of scale·√parts, or a hair
+        more."""
+        return Gaussian(root_at_least(exact_scale(self.scale, "scale") ** 2 * parts))
 
 
 Noise: TypeAlias = Laplace | Gaussian
@@ -137,6 +147,75 @@ class Selected:
 
 
 @dataclass(frozen=True, slots=True)
+class RowsDrawn:
+    """A synthetic database of ``rows`` rows that the exponential mechanism drew, as cells, increasing.
+
+    Only the queries' values on it mean anything: each row is the first cell of those that no query tells apart.
+    """
+
+    size: int
+    cost: Cost
+    queries: tuple[Query, ...]
+    rows: int
+    cells: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignReleased:
+    """What a measurement of another library made of the counts: a value for each cell, none if it failed."""
+
+    size: int
+    cost: Cost
+    values: tuple[int | float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TreeStarted:
+    """A tree over the batches to come began (see ``budget/segments.py``): the cost of all its nodes is charged.
+    ``noise`` is that of a node in segment 0; a node in segment k has ``noise.shared(k + 1)``."""
+
+    size: int
+    cost: Cost
+    tree: int
+    noise: Noise
+
+
+@dataclass(frozen=True, slots=True)
+class LeafCut:
+    """The rows since the last cut, up to ``size``, are leaf number ``leaf``."""
+
+    size: int
+    tree: int
+    leaf: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeReleased:
+    """Noisy counts, over all cells, of the rows of one node's leaves."""
+
+    size: int
+    tree: int
+    level: int
+    index: int
+    noise: Noise
+    counts: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TreeCondensed:
+    """A note stands for all nodes released so far: replay begins with it, and a journal need not keep their counts.
+
+    ``starts`` are the sizes at which the node of each level that the next leaf lies in begins.
+    """
+
+    size: int
+    tree: int
+    leaf: int
+    starts: tuple[int, ...]
+    note: Any
+
+
+@dataclass(frozen=True, slots=True)
 class Reserved:
     """A part of the budget was set aside and charged: what follows, up to `ReservationEnded`, is paid from it."""
 
@@ -166,6 +245,12 @@ Event: TypeAlias = (
     | RunEnded
     | HistogramReleased
     | Selected
+    | RowsDrawn
+    | ForeignReleased
+    | TreeStarted
+    | LeafCut
+    | NodeReleased
+    | TreeCondensed
     | Reserved
     | ReservationEnded
     | Noted
@@ -199,7 +284,7 @@ class Gate(Protocol):
 
     @property
     def history(self) -> Sequence[Event]:
-        """All that was released so far, oldest first."""
+        """All that was released so far, oldest first; where a tree was condensed, what that left of it."""
 
     def cost_of_measuring(self, queries: Sequence[Query], noise: Noise) -> Cost:
         """What `measure` would cost: free to ask."""
@@ -230,6 +315,25 @@ class Gate(Protocol):
     def select(self, queries: Sequence[Query], scale: float, estimates: Sequence[int] | None = None) -> Selected:
         """One query, drawn by the exponential mechanism with score count, or |count − estimate|, over ``scale``
         rows."""
+
+    def draw_rows(self, queries: Sequence[Query], rows: int, scale: float) -> RowsDrawn:
+        """A synthetic database, drawn by the exponential mechanism with score −max_f |count of f − (size/rows)·its
+        synthetic count| over ``scale`` rows."""
+
+    def foreign(self, measurement: Any) -> ForeignReleased:
+        """What a measurement of OpenDP's makes of the counts of all cells. Its own privacy map is charged."""
+
+    def begin_tree(self, noise: Noise) -> TreeStarted:
+        """Start a tree over batches, and charge all nodes it will ever have: 2/s pure, 1/σ² zCDP."""
+
+    def cut(self, tree: int) -> LeafCut:
+        """Make the rows that came since the last cut (the first one: all rows) the next leaf."""
+
+    def tree_node(self, tree: int, level: int, index: int) -> NodeReleased:
+        """The noisy counts of a node that the last leaf cut has completed: each once, and before the next cut."""
+
+    def condense_tree(self, tree: int, note: Any) -> TreeCondensed:
+        """Record a note that stands for all nodes of the tree so far. Nodes not measured by now are given up."""
 
     def reserve(self, part: Budget) -> AbstractContextManager[Reserved]:
         """Set a part of the budget aside, charged at once, for the operations of the block: they cannot cost more.

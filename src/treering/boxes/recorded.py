@@ -15,15 +15,21 @@ from treering.errors import ParameterError, TreeringError
 from treering.gate import (
     Compared,
     Event,
+    ForeignReleased,
     HistogramReleased,
+    LeafCut,
     Measured,
+    NodeReleased,
     Noise,
     Noted,
     Reserved,
+    RowsDrawn,
     RunEnded,
     RunRequest,
     RunStarted,
     Selected,
+    TreeCondensed,
+    TreeStarted,
 )
 
 Recorded = TypeVar("Recorded", bound=Event)
@@ -32,8 +38,9 @@ Recorded = TypeVar("Recorded", bound=Event)
 class RecordedGate:
     """The gate of a run that is over: each operation returns the next event on record, which must be of its kind.
 
-    A box is deterministic given what the gate returns, so running it over the record gives its release again. What it
-    asks for is taken as asked before; asking for another kind of thing, or for more, is an error.
+    A box is deterministic given what the gate returns, so running it over the record gives its release again. Asking
+    for another kind of thing, or for more, is an error; so is measuring, selecting or counting something else, or with
+    other noise.
     """
 
     def __init__(self, schema: Schema, size: int, budget: Budget, events: Sequence[Event]) -> None:
@@ -79,7 +86,9 @@ class RecordedGate:
 
     def measure(self, queries: Sequence[Query], noise: Noise) -> Measured:
         """As it was answered then."""
-        return self._next(Measured)
+        event = self._next(Measured)
+        _same((event.noise, event.queries), (noise, tuple(queries)))
+        return event
 
     def begin_run(self, request: RunRequest) -> RunStarted:
         """As it began then."""
@@ -97,11 +106,39 @@ class RecordedGate:
 
     def histogram(self, noise: Noise, attributes: Sequence[int] | None = None) -> HistogramReleased:
         """As it was released then."""
-        return self._next(HistogramReleased)
+        event = self._next(HistogramReleased)
+        _same((event.noise, event.attributes), (noise, event.attributes if attributes is None else tuple(attributes)))
+        return event
 
     def select(self, queries: Sequence[Query], scale: float, estimates: Sequence[int] | None = None) -> Selected:
         """As it was drawn then."""
-        return self._next(Selected)
+        event = self._next(Selected)
+        _same(event.queries, tuple(queries))
+        return event
+
+    def draw_rows(self, queries: Sequence[Query], rows: int, scale: float) -> RowsDrawn:
+        """As they were drawn then."""
+        return self._next(RowsDrawn)
+
+    def foreign(self, measurement: Any) -> ForeignReleased:
+        """As it was released then."""
+        return self._next(ForeignReleased)
+
+    def begin_tree(self, noise: Noise) -> TreeStarted:
+        """As it began then."""
+        return self._next(TreeStarted)
+
+    def cut(self, tree: int) -> LeafCut:
+        """As it was cut then."""
+        return self._next(LeafCut)
+
+    def tree_node(self, tree: int, level: int, index: int) -> NodeReleased:
+        """As it was released then."""
+        return self._next(NodeReleased)
+
+    def condense_tree(self, tree: int, note: Any) -> TreeCondensed:
+        """As it was condensed then."""
+        return self._next(TreeCondensed)
 
     def note(self, note: Any) -> Noted:
         """As it was noted then."""
@@ -127,3 +164,8 @@ class RecordedGate:
         if isinstance(cost, Cost):
             self._spent += self._budget.amount(cost)
         return event
+
+
+def _same(recorded: object, asked: object) -> None:
+    if recorded != asked:
+        raise TreeringError("the run asks for something else than is on record, or with other noise")

@@ -66,3 +66,15 @@ def at_least(value: Fraction) -> float:
     """The smallest float that is not below a rational: rounding a noise scale up never costs privacy."""
     nearest = float(value)
     return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
+
+
+def root_at_least(value: Fraction) -> float:
+    """The smallest float whose square is not below a positive rational."""
+    # An integer root of some 64 bits is at most a few floats away, however large or small the value.
+    bits = 64 - (value.numerator.bit_length() - value.denominator.bit_length()) // 2
+    root = at_least(math.isqrt(int(value * Fraction(4) ** bits)) / Fraction(2) ** bits)
+    while Fraction(root) ** 2 < value:
+        root = math.nextafter(root, math.inf)
+    while Fraction(below := math.nextafter(root, 0.0)) ** 2 >= value:
+        root = below
+    return root

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final, Protocol, TypeAlias
 
 import numpy as np
@@ -19,6 +19,7 @@ from treering.domain.evaluate import evaluate, evaluate_many, widest
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import DataError, QueryError
+from treering.trusted.bookmarks import Bookmarks
 from treering.trusted.sealed import Sealed
 
 Cells: TypeAlias = npt.NDArray[np.int64]
@@ -50,13 +51,14 @@ class _Store(Protocol):
 class Counts(Sealed):
     """The sealed exact counts of one growing database. Only the kernel holds one; only its size is public."""
 
-    __slots__ = ("_marginals", "_schema", "_size", "_store", "lock")
+    __slots__ = ("_bookmarks", "_marginals", "_schema", "_size", "_store", "lock")
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
         self._size = 0
         self._store: _Store = _Dense(schema) if schema.cells <= DENSE_CELLS else _Sparse(schema)
         self._marginals: OrderedDict[Attributes, Cells] = OrderedDict()
+        self._bookmarks = Bookmarks()
         self.lock = threading.RLock()
         """Held while rows are taken in, and by every kernel while it works."""
 
@@ -107,6 +109,24 @@ class Counts(Sealed):
         if len(queries) == 1 or widest(queries) > MARGINAL_CELLS or self._size * scale >= MAX_COUNT:
             return np.array([self.count(query) for query in queries], dtype=np.int64)
         return evaluate_many(queries, self.marginal, np.int64)
+
+    def mark(self, journal: object) -> None:
+        """Keep the present counts of all cells for a journal's trees, until `keep_marks` lets go of them."""
+        every = tuple(range(len(self._schema.shape)))
+        with self.lock:
+            self._bookmarks.add(journal, self._size, lambda: self._store.marginal(every).reshape(-1))
+
+    def keep_marks(self, journal: object, sizes: Collection[int]) -> None:
+        """Let go of what a journal has marked at other sizes than these."""
+        self._bookmarks.keep(journal, sizes)
+
+    def check_mark(self, journal: object, size: int) -> None:
+        """Refuse to go on if the counts were not marked at this size."""
+        self._bookmarks.check(journal, size)
+
+    def between(self, journal: object, start: int, end: int) -> Cells:
+        """PRIVATE: the exact counts of all cells among the rows that came after one marked size and up to another."""
+        return self._bookmarks.between(journal, start, end)
 
 
 class _Dense:

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Protocol, TypeGuard
 
-from treering.gate import Compared, Event, RunEnded, RunStarted
+from treering.gate import Compared, Event, LeafCut, NodeReleased, RunEnded, RunStarted, TreeCondensed
 from treering.trusted.sealed import Sealed
 
 
@@ -28,7 +28,8 @@ class Journal(Protocol):
     an error."""
 
     def write(self, event: Event) -> None:
-        """Record an event. One that ends a run also destroys the run's secret."""
+        """Record an event. One that ends a run also destroys the run's secret. `TreeCondensed` stands for the earlier
+        cuts, nodes and condensations of its tree, which need not be given back."""
 
     def begin(self, event: RunStarted, secret: Secret) -> None:
         """Record the start of a run, and its secret in the private part."""
@@ -46,7 +47,7 @@ class Journal(Protocol):
 class MemoryJournal(Sealed):
     """A journal that lives as long as its process."""
 
-    __slots__ = ("_events", "_secrets")
+    __slots__ = ("__weakref__", "_events", "_secrets")
 
     def __init__(self) -> None:
         self._events: list[Event] = []
@@ -58,6 +59,8 @@ class MemoryJournal(Sealed):
         if _easy(event) and _easy(last) and (event.run, event.size) == (last.run, last.size):
             self._events[-1] = replace(last, asked=last.asked + event.asked)
             return
+        if isinstance(event, TreeCondensed):
+            self._events = [each for each in self._events if not _stood_for(each, event.tree)]
         self._events.append(event)
         if isinstance(event, RunEnded) or (isinstance(event, Compared) and event.crossing is not None):
             del self._secrets[event.run]
@@ -79,6 +82,10 @@ class MemoryJournal(Sealed):
     def transaction(self) -> Iterator[None]:
         """Nothing to do: memory is all or nothing."""
         yield
+
+
+def _stood_for(event: Event, tree: int) -> bool:
+    return isinstance(event, LeafCut | NodeReleased | TreeCondensed) and event.tree == tree
 
 
 def _easy(event: Event | None) -> TypeGuard[Compared]:

@@ -27,30 +27,34 @@ from treering.gate import (
     Compared,
     Crossing,
     Event,
+    ForeignReleased,
     HistogramReleased,
     Measured,
     Noise,
     Noted,
     ReservationEnded,
     Reserved,
+    RowsDrawn,
     RunEnded,
     RunRequest,
     RunStarted,
     Selected,
+    TreeStarted,
 )
-from treering.trusted import pricing
+from treering.trusted import foreign, pricing
 from treering.trusted.counts import DENSE_CELLS, MAX_COUNT, Counts
 from treering.trusted.journal import Journal
 from treering.trusted.noise import check_scale, draw
 from treering.trusted.runs import Run
-from treering.trusted.sealed import Sealed
 from treering.trusted.select import exponential
+from treering.trusted.synthesis import Synthesis
+from treering.trusted.trees import TreeOperations, Trees
 
 Released = TypeVar("Released", bound=Event)
 Integers = npt.NDArray[np.int64]
 
 
-class Kernel(Sealed):
+class Kernel(TreeOperations):
     """The gate to one growing database under one budget: the one implementation of `treering.gate.Gate`.
 
     Guarantee: the transcript of all operations, chosen adaptively while the database grows, is (budget.total)-DP for
@@ -61,7 +65,10 @@ class Kernel(Sealed):
     from a journal that is not empty continues where the journal ends.
     """
 
-    __slots__ = ("_counts", "_filter", "_first_reserved_run", "_journal", "_next_run", "_process", "_reserved", "_runs")
+    __slots__ = (
+        *("_counts", "_filter", "_first_reserved_run", "_journal", "_next_run", "_process", "_reserved", "_runs"),
+        "_trees",
+    )
 
     def __init__(self, counts: Counts, budget: Budget, journal: Journal) -> None:
         self._counts = counts
@@ -70,6 +77,7 @@ class Kernel(Sealed):
         self._first_reserved_run = 0
         self._journal = journal
         self._runs: dict[int, Run] = {}
+        self._trees = Trees(counts, journal)
         self._next_run = 0
         self._process = os.getpid()
         self._restore(journal.events())
@@ -154,7 +162,7 @@ class Kernel(Sealed):
     def end_run(self, run: int) -> RunEnded:
         """Abandon a run at a public moment, and take back what it can no longer lose (see ``pricing.refund``)."""
         with self._working():
-            refund = pricing.refund(self._live(run).request, self.budget)
+            refund = pricing.refund(self._live(run).request, (self._reserved or self._filter).budget)
             del self._runs[run]
             self._refund(refund)
             return self._release(RunEnded(self.size, run, refund))
@@ -189,6 +197,31 @@ class Kernel(Sealed):
             scores = [gap * (unit // query.scale) for gap, query in zip(gaps.tolist(), queries, strict=True)]
             index = exponential(scores, exact_scale(scale, "scale") * unit)
             return self._release(Selected(self.size, cost, tuple(queries), index))
+
+    def draw_rows(self, queries: Sequence[Query], rows: int, scale: float) -> RowsDrawn:
+        """A synthetic database, drawn exactly with probability ∝ e^{score/scale} (see ``synthesis``).
+
+        Cost: ε = 2r/scale with r the largest spread of a query in rows; ε²/8-zCDP.
+        """
+        with self._working():
+            self._check_queries(queries)
+            synthesis = Synthesis(queries, rows, self.size, scale)
+            cost = pricing.drawing_rows(queries, scale)
+            self._charge(cost)
+            cells = synthesis.draw(self._counts.count_many(synthesis.asked).tolist())
+            return self._release(RowsDrawn(self.size, cost, tuple(queries), rows, cells))
+
+    def foreign(self, measurement: Any) -> ForeignReleased:
+        """What a measurement of OpenDP's makes of the counts of all cells. Cost: its own map's (see ``foreign``)."""
+        with self._working():
+            every = self._check_attributes(None)
+            cost = foreign.price(measurement, self.schema.cells, self.size)
+            self._charge(cost)
+            values = foreign.released(measurement, self._counts.marginal(every).reshape(-1).tolist())
+            event = self._release(ForeignReleased(self.size, cost, values or ()))
+            if values is None:
+                raise foreign.failure(self.schema.cells)
+            return event
 
     @contextmanager
     def reserve(self, part: Budget) -> Iterator[Reserved]:
@@ -246,10 +279,12 @@ class Kernel(Sealed):
 
     def _release(self, event: Released) -> Released:
         self._journal.write(event)
+        self._trees.follow(event)
         return event
 
     def _restore(self, events: Sequence[Event]) -> None:
-        """Take up an earlier life: its charges, and its runs that were not over."""
+        """Take up an earlier life: its charges, its trees, and its runs that were not over."""
+        self._trees.restore(events)
         begun: dict[int, RunRequest] = {}
         for event in events:
             if isinstance(event, Reserved):
@@ -257,7 +292,9 @@ class Kernel(Sealed):
                 self._open_part(event.part)
             elif isinstance(event, ReservationEnded):
                 self._reserved, self._first_reserved_run = None, 0
-            elif isinstance(event, RunStarted | Measured | HistogramReleased | Selected):
+            elif isinstance(
+                event, RunStarted | Measured | HistogramReleased | Selected | RowsDrawn | ForeignReleased | TreeStarted
+            ):
                 self._charge(event.cost)
             if isinstance(event, RunStarted):
                 begun[event.run] = event.request

@@ -38,6 +38,11 @@ def selecting(queries: Sequence[Query], scale: float) -> Cost:
     return exponential(max(_ratio(query) for query in queries), exact_scale(scale, "scale"))
 
 
+def drawing_rows(queries: Sequence[Query], scale: float) -> Cost:
+    """The exponential mechanism again: the score, a maximum over the queries, moves by at most the largest r."""
+    return selecting(queries, scale)
+
+
 def reserving(part: Budget) -> Cost:
     """Whatever a filter over the part admits: (part.total)-DP in a pure one, (part.total)-zCDP in a zCDP one."""
     return pure(part.total) if part.kind == "pure" else Cost(None, part.total)

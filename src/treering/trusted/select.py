@@ -28,7 +28,7 @@ from typing import Final
 
 from treering.errors import ParameterError
 
-_SHARPEST: Final = Fraction(1, 1024)
+SHARPEST: Final = Fraction(1, 1024)
 """Smaller scales act as this one: a lead of one then has odds of e^1024, and more would only lengthen the numbers."""
 
 _PRECISION: Final = 64
@@ -81,7 +81,7 @@ def base(scale: Fraction) -> Fraction:
     """
     if scale <= 0:
         raise ParameterError("scale", f"must be positive, not {scale}")
-    scale = max(scale, _SHARPEST)
+    scale = max(scale, SHARPEST)
     # log2 of 1/(1 − b) and of 1/b: what the closeness loses for large and for small scales.
     bits = _PRECISION + floor(scale).bit_length() + ceil(3 / (2 * scale))
     guard = 32

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treering.budget.exact import at_least, exact, exact_scale, probability, share_of, whole
+from treering.budget.exact import at_least, exact, exact_scale, probability, root_at_least, share_of, whole
 from treering.errors import ParameterError
 
 ABSURD: list[Any] = [
@@ -95,3 +95,11 @@ def test_whole_refuses_all_but_integers_of_the_least_size(value: Any) -> None:
         whole(value, "count")
     assert whole(1, "count") == 1
     assert whole(0, "count", least=0) == 0
+
+
+@given(st.integers(1, 2**200), st.integers(1, 2**200), st.integers(-1500, 1500))
+def test_a_root_is_the_smallest_float_whose_square_is_not_below(above: int, below: int, exponent: int) -> None:
+    value = Fraction(above, below) * Fraction(2) ** exponent
+    root = root_at_least(value)
+    assert Fraction(root) ** 2 >= value
+    assert Fraction(math.nextafter(root, 0.0)) ** 2 < value

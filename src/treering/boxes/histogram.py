@@ -1,0 +1,197 @@
+"""HistogramBox: noise on the count of every cell, and then every query there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property, lru_cache
+from typing import Final, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from treering.boxes.bound import SchemaBox
+from treering.boxes.noisy_counts import NoisyCounts
+from treering.boxes.protocol import Floats, Progress, Rate, Release, silent
+from treering.boxes.query_class import QueryClass, declared
+from treering.budget.exact import probability, whole
+from treering.budget.promise import Budget
+from treering.domain.query import Query
+from treering.domain.question import Question
+from treering.domain.schema import Schema
+from treering.errors import GuaranteeError, ParameterError
+from treering.gate import Gate, Noise
+from treering.theory.cell_noise import CellNoise, SmoothLaplaceCell, exact, smooth
+from treering.theory.static import LARGEST_BETA, histogram_noise, histogram_radius, histogram_rate, rate_of
+from treering.theory.subsets import all_subsets, subset_radius
+
+MOST_CELLS: Final = 2**24
+"""The largest universe of which all cells are released."""
+
+Spectrum = tuple[tuple[float, ...], tuple[int, ...]]
+
+
+class HistogramBox(SchemaBox):
+    """Discrete noise on the counts of all cells, which then answer any query. Hard to beat while cells are few.
+
+    Formal guarantee. Neighbours replace one row, which moves two counts by one each. Pure budget: Laplace noise of
+    scale 2/ε, ε-DP. zCDP budget: Gaussian noise with σ² = 1/ρ, or Laplace noise of the same scale, ρ-zCDP.
+    Accuracy. Without ``queries``: with probability at least 1 − beta the errors of *all* queries hold together, also of
+    those that are chosen after looking at the noisy counts; a query's error follows from how many cells it weighs, or
+    its complement, whichever is lighter (`treering.theory.subsets.all_subsets`). With ``queries``, declared before:
+    these alone are answered, each within the radius of its own noise at beta over their number (`subset_radius`), which
+    is far less.
+    ``noise="laplace"`` asks for Laplace noise under a zCDP budget, too.
+    """
+
+    def __init__(self, queries: Iterable[Question] | None = None, noise: Literal["laplace"] | None = None) -> None:
+        super().__init__()
+        if noise is not None and noise != "laplace":
+            raise ParameterError(
+                "noise", f"must be 'laplace', or None for what suits the budget (Gaussian for zCDP), not {noise!r}"
+            )
+        self._laplace = noise is not None
+        self._declared = None if queries is None else declared(queries)
+        self._class: QueryClass | None = None
+
+    def _prepare(self, schema: Schema) -> None:
+        if schema.cells > MOST_CELLS:
+            raise GuaranteeError(
+                f"HistogramBox releases every cell, at most {MOST_CELLS:,} (2^24) of them; this schema has "
+                f"{schema.cells:,}: use coarser bins() or fewer attributes, or AnswersBox(queries), whose noise does "
+                "not depend on the cells"
+            )
+        if self._declared is not None:
+            self._class = QueryClass(schema, self._declared)
+
+    def alpha(self, size: int, budget: Budget, beta: float) -> float:
+        """The error of the worst query: half of all cells, or the worst one declared."""
+        noise, rows = self._noise(budget), whole(size, "size")
+        if self._class is None:
+            return histogram_radius(noise, self.schema.cells, beta) / rows
+        return self._worst(smooth(noise), beta) / rows
+
+    @property
+    def rate(self) -> Rate:
+        """p = 1, for beta up to ½."""
+        if self._class is None:
+            return Rate(1.0, histogram_rate(self.schema.cells), 1.0)
+        # The bound for a declared query is concave in log(1/beta) as well, and in units of the scale always the same.
+        return Rate(1.0, rate_of(self._worst(SmoothLaplaceCell(1.0), LARGEST_BETA), 2), 1.0)
+
+    def run(self, gate: Gate, budget: Budget, alpha: float, beta: float, progress: Progress = silent) -> Release:
+        """Release the noisy counts: one operation, which costs the budget."""
+        noise = self._noise(budget)
+        probability(beta, "beta")
+        self._check(gate)
+        progress(0.0, f"adding noise to {self.schema.cells:,} cells")
+        counts = NoisyCounts(self.schema, gate.size, gate.histogram(noise).counts)
+        progress(1.0, "released")
+        if self._class is None:
+            return _Histogram(counts, noise, beta)
+        return _Declared(counts, self._class, self._spectra, noise, beta)
+
+    def _noise(self, budget: Budget) -> Noise:
+        return histogram_noise(budget, self._laplace)
+
+    @cached_property
+    def _spectra(self) -> tuple[Spectrum, ...]:
+        """For each declared query, its weights less their mean, and how many cells have them."""
+        assert self._class is not None
+        return tuple(_centred(query) for query in self._class.queries)
+
+    @cached_property
+    def _different(self) -> tuple[Spectrum, ...]:
+        return tuple(set(self._spectra))
+
+    def _worst(self, noise: CellNoise, beta: float) -> float:
+        share = float(probability(beta, "beta")) / max(1, len(self._spectra))
+        return max((subset_radius(noise, *spectrum, share) for spectrum in self._different), default=0.0)
+
+
+class _Histogram(Release):
+    """All queries, from the noisy counts."""
+
+    def __init__(self, counts: NoisyCounts, noise: Noise, beta: float) -> None:
+        super().__init__(counts.schema, counts.size)
+        self._counts = counts
+        cells = counts.schema.cells
+        # One of the two laws, for each bound holds but with probability beta: the one whose worst query has the smaller
+        # error. The smooth one is what `alpha` is made of, so no error is above that.
+        laws = (all_subsets(exact(noise), cells, beta), all_subsets(smooth(noise), cells, beta))
+        self._bound = min(laws, key=lambda bound: float(bound.radius(cells / 2)))
+
+    def shares(self, queries: Sequence[Query]) -> tuple[Floats, Floats]:
+        cells = self.schema.cells
+        low, high, masses = (np.array(each) for each in zip(*map(_masses, queries), strict=True)) if queries else _NONE
+        heavy = masses > cells / 2
+        values = self._counts.rows(queries, np.where(heavy, high, low))
+        lighter = np.where(heavy, cells - masses, masses)
+        return values / self.size, (high - low) * self._bound.radius(lighter) / self.size
+
+    def sample(self, rows: int, generator: np.random.Generator) -> pa.Table:
+        return self._counts.sample(rows, generator)
+
+
+class _Declared(Release):
+    """The declared queries, from the noisy counts less what the total says of their noise."""
+
+    def __init__(
+        self, counts: NoisyCounts, declared: QueryClass, spectra: Sequence[Spectrum], noise: Noise, beta: float
+    ) -> None:
+        super().__init__(counts.schema, counts.size)
+        self._counts, self._class = counts, declared
+        share = beta / max(1, len(declared))
+        queries = declared.queries
+        radii = [min(subset_radius(law, *each, share) for law in (exact(noise), smooth(noise))) for each in spectra]
+        self._values = counts.rows(queries, np.array([_mean(query) for query in queries])) / counts.size
+        self._errors = np.array(radii) / counts.size
+
+    def shares(self, queries: Sequence[Query]) -> tuple[Floats, Floats]:
+        return self._class.shares(queries, "HistogramBox", self._values, self._errors)
+
+    def sample(self, rows: int, generator: np.random.Generator) -> pa.Table:
+        return self._counts.sample(rows, generator)
+
+
+_NONE: Final = (np.empty(0), np.empty(0), np.empty(0))
+
+
+def _matching(query: Query) -> int:
+    """A conjunction's number of cells."""
+    assert query.masks is not None
+    cells = query.schema.cells
+    for mask in query.masks:
+        cells = cells // len(mask) * int(np.count_nonzero(mask))
+    return cells
+
+
+def _masses(query: Query) -> tuple[float, float, float]:
+    """The least and the largest weight, and the mass of the weights between them, from 0 at the least to 1."""
+    if query.table is None:
+        return (1.0, 1.0, 0.0) if query.constant else (0.0, 1.0, float(_matching(query)))
+    low, high = int(query.table.min()), int(query.table.max())
+    if low == high:
+        return low / query.scale, low / query.scale, 0.0
+    total = (int(query.table.sum()) - low * query.joint) * (query.schema.cells // query.joint)
+    return low / query.scale, high / query.scale, total / (high - low)
+
+
+def _mean(query: Query) -> float:
+    """The mean weight of a cell."""
+    low, high, mass = _masses(query)
+    return low + (high - low) * mass / query.schema.cells
+
+
+@lru_cache(maxsize=2**12)
+def _of_counting(matching: int, cells: int) -> Spectrum:
+    mean = matching / cells
+    return (1 - mean, -mean), (matching, cells - matching)
+
+
+def _centred(query: Query) -> Spectrum:
+    cells = query.schema.cells
+    if query.table is None:
+        return _of_counting(_matching(query), cells)
+    weights, numbers = np.unique(query.table, return_counts=True)
+    shifted = weights / query.scale - _mean(query)
+    return tuple(shifted.tolist()), tuple((numbers * (cells // query.joint)).tolist())

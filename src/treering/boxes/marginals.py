@@ -1,0 +1,295 @@
+"""Marginals: all sets of so many attributes, measured with noise, and a distribution fitted to them."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from treering.boxes.bound import SchemaBox
+from treering.boxes.marginals_fit import Model, NoisyMarginal, check_installed, fit, load
+from treering.boxes.protocol import Floats, Progress, Rate, Release, silent
+from treering.budget.exact import probability, whole
+from treering.budget.promise import Budget
+from treering.domain.evaluate import evaluate_many
+from treering.domain.query import Query
+from treering.domain.schema import Schema
+from treering.errors import ParameterError, QueryError
+from treering.gate import Gate, HistogramReleased, Laplace, Noise
+from treering.mechanisms.synthetic import rows_of
+from treering.theory.marginals import Marginals
+
+Attributes: TypeAlias = tuple[int, ...]
+
+MOST_SETS: Final = 256
+"""The most marginals: a fit over more takes minutes to compile."""
+
+MOST_CELLS: Final = 2**20
+"""The most cells of all marginals together: each is a draw of exact noise, and all are fitted at every step."""
+
+_MEASURING: Final = 0.3
+"""The share of a run that is measuring, for the progress report."""
+
+
+class MarginalsBox(SchemaBox):
+    """The marginals of all sets of ``ways`` attributes with exact noise, and a distribution that fits them.
+
+    *Privacy.* Every marginal is a histogram with discrete Laplace noise (pure budgets) or discrete Gaussian noise (zCDP
+    ones), and costs what `theory.marginals` gives it: together the budget, neighbours replacing one row. The fit, by
+    mbi, is post-processing.
+
+    *Accuracy.* The class is all linear queries over at most ``ways`` attributes. For each, the noisy marginals confine
+    the true share to an interval (theory.marginals: all intervals hold together but with probability beta). The answer
+    is the fitted distribution's, moved into the interval if it lies outside; the error is the distance to the farther
+    end. Where that would be more than `alpha` it is moved on towards the middle. So what is proven rests on the noise
+    alone, and the fit makes answers consistent with each other and closer to the truth than the noise by itself; where
+    it does not fit (its squared deviations are above the noise's own) the noisy marginal answers.
+
+    *Rows.* Synthetic ones are drawn from the fitted distribution. They speak about all attributes together; what is
+    proven is about ``ways`` at a time, for the answers.
+
+    Needs the extra: ``pip install treering[marginals]``.
+    """
+
+    def __init__(self, ways: int) -> None:
+        super().__init__()
+        self.ways = whole(ways, "ways")
+        self._plan: Marginals | None = None
+
+    def __repr__(self) -> str:
+        return f"MarginalsBox({self.ways})"
+
+    @property
+    def plan(self) -> Marginals:
+        """The sets of attributes, and how they share a budget."""
+        if self._plan is None:
+            self._plan = Marginals(self.schema.shape, self.ways)
+        return self._plan
+
+    def alpha(self, size: int, budget: Budget, beta: float) -> float:
+        """The error of any query over at most ``ways`` attributes: `Marginals.radius` over the size."""
+        chance = float(probability(beta, "beta"))
+        return self.plan.radius(budget, chance) / whole(size, "size")
+
+    @property
+    def rate(self) -> Rate:
+        """p = 1, for beta up to ½."""
+        return Rate(1.0, self.plan.rate, 1.0)
+
+    def run(
+        self, gate: Gate, budget: Budget, alpha: float, beta: float, progress: Progress = silent
+    ) -> MarginalsRelease:
+        """Measure, then fit."""
+        chance = float(probability(beta, "beta"))
+        self._check(gate)
+        load()  # before anything is paid for
+        with gate.transaction():
+            released = self._measure(gate, budget, progress)
+            size = gate.size
+        proven = _Proven(self.schema, size, self.plan, released, self.plan.radius(budget, chance), chance)
+        model = fit(
+            self.schema.shape,
+            [_as_shares(event, size) for event in released],
+            lambda done: progress(_MEASURING + (1 - _MEASURING) * done, "fitting a distribution"),
+        )
+        return MarginalsRelease(proven, model)
+
+    def _measure(self, gate: Gate, budget: Budget, progress: Progress) -> list[HistogramReleased]:
+        released = []
+        for number, (attributes, noise) in enumerate(zip(self.plan.sets, self.plan.noises(budget), strict=True)):
+            names = ", ".join(self.schema.names[position] for position in attributes)
+            progress(_MEASURING * number / len(self.plan.sets), f"measuring {names}")
+            released.append(gate.histogram(noise, attributes))
+        return released
+
+    def _prepare(self, schema: Schema) -> None:
+        check_installed()
+        plan = self.plan
+        if plan.number > MOST_SETS:
+            raise ParameterError(
+                "ways",
+                f"= {self.ways} means {plan.number:,} marginals of {len(plan.positions)} attributes, and at most "
+                f"{MOST_SETS:,} can be fitted: use fewer attributes, or a smaller number of ways",
+            )
+        if sum(plan.sizes) > MOST_CELLS:
+            raise ParameterError(
+                "ways",
+                f"= {self.ways} means marginals of {sum(plan.sizes):,} cells together, and at most {MOST_CELLS:,} can "
+                "be fitted: use coarser attributes, or a smaller number of ways",
+            )
+
+
+class MarginalsRelease(Release):
+    """Answers about up to so many attributes with their proven errors, and synthetic rows about all of them."""
+
+    def __init__(self, proven: _Proven, model: Model) -> None:
+        super().__init__(proven.schema, proven.size)
+        self._proven = proven
+        self._model = model
+        self._trusted = frozenset(
+            event.attributes for event in proven.released if _fits(event, model.marginal(event.attributes), self.size)
+        )
+
+    def shares(self, queries: Sequence[Query]) -> tuple[Floats, Floats]:
+        """The fitted distribution's answers within what the noisy marginals prove: see `MarginalsBox`."""
+        self._check(queries)
+        values, errors = np.empty(len(queries)), np.empty(len(queries))
+        groups: defaultdict[Attributes, list[int]] = defaultdict(list)
+        for index, query in enumerate(queries):
+            groups[query.attributes].append(index)
+        for attributes, places in groups.items():
+            asked = [queries[place] for place in places]
+            middle, low, high = self._proven.intervals(attributes, asked)
+            wanted = self._fitted(attributes, asked) if self._proven.home(attributes) in self._trusted else middle
+            values[places], errors[places] = self._proven.choose(wanted, middle, low, high)
+        return values / self.size, errors / self.size
+
+    def sample(self, rows: int, generator: np.random.Generator) -> pa.Table:
+        """Rows drawn independently from the fitted distribution, in the schema's own values."""
+        return rows_of(self.schema, self._model.draw(whole(rows, "rows", 0), generator))
+
+    def _fitted(self, attributes: Attributes, queries: Sequence[Query]) -> Floats:
+        if not attributes:
+            return _counts(queries, np.array(float(self.size)))
+        return _counts(queries, self._model.marginal(attributes) * self.size)
+
+    def _check(self, queries: Sequence[Query]) -> None:
+        ways = self._proven.plan.ways
+        for query in queries:
+            if len(query.attributes) > ways:
+                raise QueryError(
+                    f"the marginals of {ways} attributes at a time say nothing proven about {len(query.attributes)}: "
+                    f"{', '.join(query.names)}. Ask about fewer, or make the box with more ways"
+                )
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The noisy counts over some attributes."""
+
+    counts: Floats
+    missing: float
+    """By how much their sum falls short of the number of rows, which is public."""
+    radius: Callable[[Floats], Floats]
+    """The proven error of a query by its mass, in cells."""
+
+
+class _Proven:
+    """What the noisy marginals prove, in rows."""
+
+    def __init__(
+        self,
+        schema: Schema,
+        size: int,
+        plan: Marginals,
+        released: Sequence[HistogramReleased],
+        worst: float,
+        beta: float,
+    ) -> None:
+        self.schema = schema
+        self.size = size
+        self.plan = plan
+        self.released = tuple(released)
+        self._worst = worst
+        self._beta = beta
+        self._homes: dict[Attributes, HistogramReleased] = {}
+        self._tables: dict[Attributes, _Table] = {}
+
+    def home(self, attributes: Attributes) -> Attributes:
+        """The measured set that is the best to read these attributes off."""
+        return self._home(attributes).attributes
+
+    def intervals(self, attributes: Attributes, queries: Sequence[Query]) -> tuple[Floats, Floats, Floats]:
+        """The noisy counts, and between what the true ones lie.
+
+        A query's weights run from a to b, so that it is a + (b−a)·f with f from 0 to 1, and the total is public: the
+        error is b − a times that of f, or of 1 − f, whichever has less mass.
+        """
+        table = self._table(attributes)
+        cells = self.plan.cells(attributes)
+        least, most, masses = (np.array(each) for each in zip(*map(_weighing, queries), strict=True))
+        heavy = masses > cells / 2
+        noisy = _counts(queries, table.counts) + np.where(heavy, most, least) * table.missing
+        errors = (most - least) * table.radius(np.where(heavy, cells - masses, masses))
+        return noisy, noisy - errors, noisy + errors
+
+    def choose(self, wanted: Floats, middle: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+        """The allowed values next to the wanted ones, and their errors.
+
+        low ≤ truth ≤ high, hence a value v is off by at most max(v − low, high − v). That is at most ``worst`` for v
+        between high − worst and low + worst, which is no empty range: high − low ≤ 2·worst.
+        """
+        inner, outer = np.maximum(low, 0.0), np.minimum(high, self.size)
+        # Empty only if beta has happened: then the noisy counts stand.
+        void = inner > outer
+        inner, outer, wanted = np.where(void, low, inner), np.where(void, high, outer), np.where(void, middle, wanted)
+        least, most = np.maximum(inner, outer - self._worst), np.minimum(outer, inner + self._worst)
+        values = np.minimum(np.maximum(wanted, least), np.maximum(most, least))
+        return values, np.minimum(np.maximum(values - inner, outer - values), self._worst)
+
+    def _home(self, attributes: Attributes) -> HistogramReleased:
+        if attributes not in self._homes:
+            wider = [event for event in self.released if set(attributes) <= set(event.attributes)]
+            # Adding up c_S/c_A cells multiplies the variance by that.
+            self._homes[attributes] = min(wider, key=lambda event: event.counts.size * event.noise.scale**2)
+        return self._homes[attributes]
+
+    def _table(self, attributes: Attributes) -> _Table:
+        if attributes not in self._tables:
+            self._tables[attributes] = self._project(attributes) if attributes else self._everything()
+        return self._tables[attributes]
+
+    def _everything(self) -> _Table:
+        return _Table(np.array(float(self.size)), 0.0, np.zeros_like)
+
+    def _project(self, attributes: Attributes) -> _Table:
+        event = self._home(attributes)
+        others = tuple(axis for axis, position in enumerate(event.attributes) if position not in attributes)
+        counts = event.counts.sum(axis=others).astype(np.float64)
+        summed = event.counts.size // counts.size
+        whole_set = self.plan.bound(event.noise, event.counts.size, self._beta)
+        part = self.plan.projected_bound(event.noise, counts.size, summed, self._beta) if others else None
+
+        def radius(masses: Floats) -> Floats:
+            known = whole_set.radius(masses * summed)
+            return known if part is None else np.minimum(known, part.radius(masses))
+
+        return _Table(counts, self.size - float(counts.sum()), radius)
+
+
+def _weighing(query: Query) -> tuple[float, float, float]:
+    """The least and the largest weight, and the mass of the weights between them, from 0 at the least to 1."""
+    if query.constant:
+        weight = 1.0 if query.table is None else float(query.table) / query.scale
+        return weight, weight, 0.0
+    if query.masks is not None:
+        return 0.0, 1.0, float(math.prod(int(mask.sum()) for mask in query.masks))
+    assert query.table is not None
+    least, most = int(query.table.min()), int(query.table.max())
+    mass = (int(query.table.sum()) - least * query.joint) / (most - least)
+    return least / query.scale, most / query.scale, mass
+
+
+def _counts(queries: Sequence[Query], counts: Floats) -> Floats:
+    """What each query counts, all of them over the same attributes."""
+    scales = np.array([query.scale for query in queries], dtype=np.float64)
+    return evaluate_many(queries, lambda _: counts, np.float64) / scales
+
+
+def _as_shares(event: HistogramReleased, size: int) -> NoisyMarginal:
+    return NoisyMarginal(event.attributes, event.counts / size, _deviation(event.noise) / size)
+
+
+def _deviation(noise: Noise) -> float:
+    return noise.scale * math.sqrt(2) if isinstance(noise, Laplace) else noise.scale
+
+
+def _fits(event: HistogramReleased, marginal: Floats, size: int) -> bool:
+    """Whether a fitted marginal is as near to the noisy one as the truth can be expected to be."""
+    squares = ((marginal * size - event.counts) ** 2).mean()
+    return bool(squares <= _deviation(event.noise) ** 2)

@@ -1,0 +1,264 @@
+"""ContinualHistogram: every cell of a growing database, kept current for ever."""
+
+from __future__ import annotations
+
+import bisect
+import math
+import threading
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import numpy as np
+
+from treering.answer import Answer, Guarantee
+from treering.budget.exact import Number, probability, whole
+from treering.budget.promise import Promise
+from treering.domain.evaluate import Attributes, Marginal, evaluate_many
+from treering.domain.query import Query
+from treering.domain.question import Question, understand, understand_all
+from treering.domain.schema import Schema
+from treering.errors import GuaranteeError, ParameterError, TreeringError
+from treering.gate import Database, Event
+from treering.mechanisms.marginals import Tabulated
+from treering.mechanisms.tree_estimate import Cells, TreeEstimate
+from treering.theory.continual import bound, start_noise
+from treering.theory.structured import StructuredBound
+
+MAX_CELLS: Final = 2**22
+"""The largest universe: some 4·log2(batches) numbers are kept for each cell, and two drawn for each batch."""
+
+_FEW_NODES: Final = 16
+"""Nodes are not condensed before there are so many."""
+
+_ROUNDING: Final = 1 + 2.0**-20
+_SHARE_ROUNDING: Final = 2.0**-30
+"""More than all rounding errors: of the noise's part in an answer, and of the share itself. A sum of 2^22 floats, in
+whatever order, is off by at most 2^-31 of the sum of their sizes; combining nodes and marginals adds far less."""
+
+
+class ContinualHistogram:
+    """The histogram over all cells, current after every append, for an endless stream of batches and questions.
+
+    It starts at its first question: the rows there are become the first batch, and all of epsilon is charged. From then
+    on each append is a batch of its own, and every answer is free: about all rows, or with ``since`` about those that
+    came after an earlier size. New rows are disjoint from old ones, so nothing is ever paid again.
+
+    *Formal guarantee.* Privacy: (epsilon, delta)-DP for the whole transcript, for ever, for databases that differ in
+    one row, replaced, which keeps its arrival time (``trusted/trees.py`` has the proof). Accuracy: with probability at
+    least 1 − beta every answer ever given, to whatever queries, chosen however adaptively, is within its ``error``
+    (``theory/continual.py``). A query that names few attributes, or that few cells meet (or all but a few), has a small
+    error. In rows errors grow with the logarithm of the number of batches alone; as shares they fall as 1/size.
+
+    Answers are of kind "measured": sums of noisy counts of the rows themselves, clipped to [0, 1]. With ``since`` they
+    are shares of the rows after that size, and ``answer.size`` is the number of those rows. Sizes at which ``since``
+    may point are in `boundaries`: all recent ones, and fewer the longer ago.
+
+    Memory is of the order of cells times the logarithm of the number of batches, whatever the number of rows; an append
+    draws two numbers of noise for each cell, on average, which takes some 20 µs. For large universes use `PMWG`.
+
+    >>> import treering as tr
+    >>> from treering.mechanisms.continual import ContinualHistogram
+    >>> db = tr.GrowingDatabase(tr.Schema({"late": tr.categories("no", "yes")}))
+    >>> db.append([{"late": "yes"}] * 9000 + [{"late": "no"}] * 1000)
+    10000
+    >>> histogram = ContinualHistogram(db, epsilon=1.0, beta=1e-9)
+    >>> answer = histogram.ask("late = 'yes'")
+    >>> abs(answer.value - 0.9) <= answer.error < 0.01
+    True
+    >>> db.append([{"late": "no"}] * 1000)
+    11000
+    >>> recent = histogram.ask("late = 'yes'", since=10_000)
+    >>> recent.value <= recent.error < 0.15, recent.size, histogram.boundaries
+    (True, 1000, (0, 10000))
+    """
+
+    def __init__(self, db: Database, epsilon: Number, delta: Number = 0.0, beta: Number = 0.05) -> None:
+        self._promise = Promise(epsilon, delta)
+        self._beta = float(probability(beta, "beta"))
+        self._noise = start_noise(self._promise.budget)
+        if db.schema.cells > MAX_CELLS:
+            raise ParameterError(
+                "db",
+                f"has {db.schema.cells:,} cells, and all of them are kept, with noise drawn for each: at most "
+                f"{MAX_CELLS:,} (2^22) can be; use coarser bins(), fewer attributes, or PMWG",
+            )
+        self._gate = db.open_gate(self._promise.budget)
+        self._estimate = TreeEstimate()
+        self._views: dict[int, _View] = {}
+        self._lock = threading.RLock()
+        for event in self._gate.history:
+            self._estimate.follow(event)
+        db.watch(self._grown)
+
+    def ask(self, query: Question, since: int | None = None) -> Answer:
+        """The share of the rows that match, or of the rows that came after size ``since``, with its error."""
+        return self.ask_many([understand(query, self._gate.schema)], since)[0]
+
+    def ask_many(self, queries: Iterable[Question], since: int | None = None) -> list[Answer]:
+        """`ask` for a batch: all answers are about the same rows."""
+        asked = understand_all(queries, self._gate.schema)
+        if since is not None:
+            whole(since, "since", 0)
+        if not asked:
+            return []
+        with self._lock:
+            self._check_start(since)
+            self._catch_up()
+            view = self._view(since or 0)
+        return view.answers(asked)
+
+    @property
+    def boundaries(self) -> tuple[int, ...]:
+        """The sizes that ``since`` may name, increasing: 0, and the ends of batches, fewer the longer ago they were."""
+        return self._estimate.boundaries
+
+    @property
+    def batches(self) -> int:
+        """How many batches there have been, the rows at the start being the first."""
+        return self._estimate.leaf
+
+    @property
+    def halted(self) -> bool:
+        """Never: all answers to come are paid for."""
+        return False
+
+    @property
+    def state(self) -> tuple[int, int, str]:
+        """The public state: batches, size at the last one, and a fingerprint of all estimates."""
+        return self.batches, self._estimate.size, self._estimate.fingerprint()
+
+    @property
+    def spent(self) -> float:
+        """What has been charged: of epsilon for delta = 0, otherwise of rho."""
+        return float(self._gate.spent)
+
+    @property
+    def remaining(self) -> float:
+        """What may still be charged, in the same unit: next to nothing after the start."""
+        return float(self._gate.budget.total - self._gate.spent)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised at the present size, of every query about all rows. Most queries have smaller errors."""
+        size = self._gate.size
+        if size == 0:
+            raise GuaranteeError("the database is empty: an accuracy guarantee needs at least one row")
+        leaf = self._estimate.leaf + (size > self._estimate.size)
+        return Guarantee(
+            float(self._promise.epsilon),
+            float(self._promise.delta),
+            min(1.0, _share(self._bound(leaf).worst, size)),
+            self._beta,
+            size,
+            "every answer, to whatever queries and at whatever time, is within its own error of the true share; "
+            f"about all rows, after {leaf:,} batches, no error is above alpha, which falls as log(batches)/size",
+        )
+
+    # -- inside -------------------------------------------------------------------------------------------------------
+
+    def _grown(self) -> None:
+        """Told by the database after each append. What fails here fails again, in the open, at the next question."""
+        with self._lock:
+            if self._estimate.tree is not None:
+                try:
+                    self._catch_up()
+                except TreeringError:
+                    return
+
+    def _check_start(self, since: int | None) -> None:
+        """Refuse, before anything is charged, a start that would promise nothing."""
+        if self._estimate.tree is not None:
+            return
+        size = self._gate.size
+        if size == 0:
+            raise GuaranteeError("the database is empty: a share of its rows needs at least one")
+        if since:
+            raise ParameterError(
+                "since", "must be 0 before the first answer: the rows there are become the first batch"
+            )
+        rows = float(self._bound(1).every.radius(1)) * _ROUNDING
+        if rows >= size:
+            raise GuaranteeError(
+                f"with this epsilon not even the count of a single cell is known within {size:,} rows, all there are; "
+                f"it takes at least {math.floor(rows) + 1:,} rows, or a larger epsilon"
+            )
+
+    def _catch_up(self) -> None:
+        """Begin the tree if there is none, and make rows that no batch holds yet the next one."""
+        estimate = self._estimate
+        if estimate.tree is not None and not estimate.pending and self._gate.size == estimate.size:
+            return
+        with self._gate.transaction():
+            if estimate.tree is None:
+                self._follow(self._gate.begin_tree(self._noise))
+            self._measure()  # what an interrupted batch has left
+            if self._gate.size > estimate.size:
+                self._follow(self._gate.cut(self._tree))
+                self._measure()
+            if estimate.fresh >= max(_FEW_NODES, estimate.arrays):
+                self._follow(self._gate.condense_tree(self._tree, estimate.note()))
+
+    @property
+    def _tree(self) -> int:
+        assert self._estimate.tree is not None
+        return self._estimate.tree
+
+    def _measure(self) -> None:
+        while self._estimate.pending:
+            self._follow(self._gate.tree_node(self._tree, *self._estimate.pending[0]))
+
+    def _follow(self, event: Event) -> None:
+        self._estimate.follow(event)
+        self._views.clear()
+
+    def _bound(self, leaf: int, first: int = 1) -> StructuredBound:
+        return bound(self._noise, self._gate.schema.shape, self._beta, leaf, first)
+
+    def _view(self, since: int) -> _View:
+        if since not in self._views:
+            self._check_since(since)
+            first = self._estimate.first_leaf_since(since)
+            size, cells = self._estimate.rows(first)
+            self._views[since] = _View(self._gate.schema, size, cells, self._bound(self._estimate.leaf, first))
+        return self._views[since]
+
+    def _check_since(self, since: int) -> None:
+        sizes = self.boundaries
+        if since in sizes:
+            return
+        place = bisect.bisect(sizes, since)
+        nearest = " or ".join(f"{size:,}" for size in sizes[max(0, place - 1) : place + 1])
+        raise ParameterError("since", f"must be a size at which a batch ended that is still told apart: {nearest}")
+
+
+class _View:
+    """The estimate of one stretch of rows: answers are free."""
+
+    def __init__(self, schema: Schema, size: int, cells: Cells, errors: StructuredBound) -> None:
+        self._size = size
+        self._schema = schema
+        self._errors = errors
+        # Axes are the attributes with more than one value.
+        positions = [position for position, values in enumerate(schema.shape) if values > 1]
+        self._axes = {position: axis for axis, position in enumerate(positions)}
+        self._table = Tabulated(cells, tuple(schema.shape[position] for position in positions))
+
+    def answers(self, queries: Sequence[Query]) -> list[Answer]:
+        """An answer for each query, about the same rows."""
+        counts = evaluate_many(queries, self._marginal, np.float64)
+        radii = self._errors.radius(queries)
+        return [self._answer(*each) for each in zip(queries, counts.tolist(), radii.tolist(), strict=True)]
+
+    def _answer(self, query: Query, count: float, radius: float) -> Answer:
+        if query.constant:
+            return Answer(int(query.weights()) / query.scale, 0.0, self._size, "measured")
+        value = min(1.0, max(0.0, count / (query.scale * self._size)))
+        return Answer(value, min(1.0, _share(radius, self._size)), self._size, "measured")
+
+    def _marginal(self, attributes: Attributes) -> Marginal[np.float64]:
+        sums = self._table.sums(tuple(self._axes[position] for position in attributes))
+        return sums.reshape([self._schema.shape[position] for position in attributes])
+
+
+def _share(rows: float, size: int) -> float:
+    return rows * _ROUNDING / size + _SHARE_ROUNDING

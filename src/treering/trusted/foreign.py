@@ -1,0 +1,166 @@
+"""A measurement of OpenDP's on the vector of all counts: charged by its own privacy map, run in here.
+
+*Formal guarantee.* Replacing one row lowers one count by one and raises another: the vectors of neighbours are 2 apart
+in L1, √2 in L2. So a measurement whose map says d_out for that distance is d_out-DP (`MaxDivergence`) or d_out-zCDP
+(`ZeroConcentratedDivergence`) for neighbours that replace one row. `price` reads d_out off the map, as the exact value
+of the float it returns; distances are rounded up. This rests on the measurement being what its map says: whoever makes
+one with ``make_user_measurement`` vouches for it, for what it raises as well as for what it returns.
+
+What a measurement says when it fails may hold private values, so none of it is passed on: not its message, not the
+exception itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+
+from treering.budget.cost import Cost, pure
+from treering.errors import ParameterError, TreeringError
+
+if TYPE_CHECKING:
+    from opendp.mod import Domain, Measurement
+
+Values: TypeAlias = tuple[int | float, ...]
+
+MOST_CELLS: Final = 2**20
+"""The longest vector that is handed to a measurement."""
+
+LARGEST_VALUE: Final = 2**63
+"""Values beyond this are no counts, whatever the noise."""
+
+_LARGEST_COUNT: Final = {
+    "i8": 2**7 - 1,
+    "i16": 2**15 - 1,
+    "i32": 2**31 - 1,
+    "i64": 2**63 - 1,
+    "i128": 2**127 - 1,
+    "u8": 2**8 - 1,
+    "u16": 2**16 - 1,
+    "u32": 2**32 - 1,
+    "u64": 2**64 - 1,
+    "u128": 2**128 - 1,
+}
+"""The integer types of OpenDP, and what each can hold."""
+
+_ROOT_OF_TWO: Final = 1.4142135623730951
+"""The float just above √2."""
+
+
+def price(measurement: Any, cells: int, size: int) -> Cost:
+    """What a measurement costs; refuses, on public grounds, one that does not take the counts of these cells.
+
+    Taken are vectors of integers, of any length or of just this one, whose type and bounds (if any) have room for
+    counts from 0 to ``size``; L1 or L2 distances; pure or zero-concentrated privacy.
+    """
+    if cells > MOST_CELLS:
+        raise ParameterError(
+            "measurement", f"gets the counts of all cells: at most {MOST_CELLS:,}, and this universe has {cells:,}"
+        )
+    known = _check_type(measurement)
+    _check_domain(known.input_domain, cells, size)
+    measure = str(known.output_measure.type)
+    if measure not in ("MaxDivergence", "ZeroConcentratedDivergence"):
+        raise ParameterError(
+            "measurement",
+            f"must state its privacy as MaxDivergence (pure) or ZeroConcentratedDivergence (zCDP), not as {measure}: "
+            "the budget keeps no account of a delta",
+        )
+    loss = _map(known, _distance(str(known.input_metric.type)))
+    return pure(loss) if measure == "MaxDivergence" else Cost(None, loss)
+
+
+def released(measurement: Any, counts: list[int]) -> Values | None:
+    """PRIVATE input: what the measurement makes of the counts, as many finite numbers; None if it fails at that.
+
+    It must have been priced. None says nothing about how it failed.
+    """
+    from opendp.core import measurement_invoke
+
+    invoke: Callable[[Any, list[int]], object] = measurement_invoke
+    try:
+        return _numbers(invoke(measurement, counts), len(counts))
+    except Exception:
+        return None
+
+
+def failure(cells: int) -> TreeringError:
+    """The error for a measurement that failed, made where nothing private is in sight."""
+    return TreeringError(
+        f"the measurement failed, or what it returned is not {cells:,} finite numbers, one for each cell. What it said "
+        "may be private and is withheld; its cost is spent"
+    )
+
+
+def _check_type(measurement: Any) -> Measurement:
+    from opendp.mod import Measurement
+
+    # No subclass: it could bring a map of its own.
+    if type(measurement) is not Measurement:
+        raise ParameterError("measurement", f"must be a Measurement of OpenDP, not {type(measurement).__name__}")
+    return measurement
+
+
+def _check_domain(domain: Domain, cells: int, size: int) -> None:
+    from opendp.mod import AtomDomain, VectorDomain
+
+    carrier = str(domain.carrier_type)
+    kind = carrier.removeprefix("Vec<").removesuffix(">")
+    if not isinstance(domain, VectorDomain) or kind not in _LARGEST_COUNT:
+        raise ParameterError(
+            "measurement",
+            f"must take vectors of integers, such as vector_domain(atom_domain(T='i64')), not {carrier}: "
+            "counts are integers until noised",
+        )
+    if domain.size not in (None, cells):
+        raise ParameterError("measurement", f"must take vectors of {cells:,} counts, one for each cell")
+    atoms = domain.element_domain
+    if not isinstance(atoms, AtomDomain):
+        raise ParameterError("measurement", "must take vectors of plain integers")
+    low, high = (0, _LARGEST_COUNT[kind]) if atoms.bounds is None else atoms.bounds
+    if low > 0 or high < size:
+        raise ParameterError("measurement", f"must take counts from 0 to the number of rows: {size:,}")
+
+
+def _distance(metric: str) -> int | float:
+    """How far the counts of neighbours are apart, at most, in a number that the metric takes."""
+    name, _, kind = metric.removesuffix(">").partition("<")
+    if name not in ("L1Distance", "L2Distance") or (kind != "f64" and kind not in _LARGEST_COUNT):
+        raise ParameterError(
+            "measurement", f"must measure inputs by l1_distance or l2_distance, of T='f64' or an integer, not {metric}"
+        )
+    if kind != "f64":
+        return 2
+    return 2.0 if name == "L1Distance" else _ROOT_OF_TWO
+
+
+def _map(measurement: Measurement, distance: int | float) -> Fraction:
+    from opendp.core import measurement_map
+
+    # Not the object's own method, which could be another's.
+    bound: Callable[[Any, int | float], Any] = measurement_map
+    try:
+        loss = bound(measurement, distance)
+    except Exception:
+        loss = None
+    if isinstance(loss, bool) or not isinstance(loss, int | float) or not math.isfinite(loss) or loss < 0:
+        raise ParameterError("measurement", f"must have a privacy map that is finite at a distance of {distance:.6g}")
+    return Fraction(loss)
+
+
+def _numbers(output: object, length: int) -> Values | None:
+    if isinstance(output, np.ndarray):
+        output = output.tolist()
+    if not isinstance(output, list | tuple) or len(output) != length:
+        return None
+    numbers = tuple(each.item() if isinstance(each, np.generic) else each for each in output)
+    return numbers if all(_is_number(each) for each in numbers) else None
+
+
+def _is_number(value: object) -> bool:
+    # NaN is not below anything.
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST_VALUE
