@@ -1,0 +1,107 @@
+"""BBImprover: a static private algorithm, rerun ever more often, so that its error falls as the database grows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from treering.boxes.protocol import Box, Progress
+from treering.budget.exact import Number, exact, probability
+from treering.budget.promise import Promise
+from treering.errors import ParameterError
+from treering.gate import Database
+from treering.schedulers.keeper import Present
+from treering.schedulers.paper import paper_rate
+from treering.schedulers.scheduled import Profile, Scheduled, check_profile
+from treering.schedulers.starts import useful
+from treering.schedulers.supply import BoxOrFunction, Supply
+from treering.theory import schedule
+from treering.theory.schedule import ImprovingSchedule
+
+PAPER_C: Final = 0.05
+"""The paper's free parameter: √c·t^{−c} is largest at c = 1/(2·log t), which is 0.05 at 22,000 rows, 0.036 at 10^6."""
+
+
+class BBImprover(Scheduled):
+    """Answers that become more accurate as the database grows: `alpha_at` says how accurate at which size.
+
+    Formal guarantee: as `Scheduled`, and every answer, at every size t, is within ``alpha_at(t)``, all together with
+    probability at least 1 − beta. (Cummings, Krehbiel, Lai, Tantipongpipat, theorem "BBImprover".)
+
+    profile="tight"  the box is rerun at gaps that grow, but slower than the database: for a box of rate p the error
+                     falls as t^{−p/(1+p/2)} up to logarithms (delta = 0: t^{−p/(1+p)}), with about t^{p/(1+p/2)} runs
+                     by size t. Epochs are of the promise's kind: pure for delta = 0, zCDP otherwise.
+    profile="paper"  the box is rerun at *every* size that the database is seen with, so each append costs one run
+                     (a batch: one, at its end), and the error falls as t^{−p(½−c)}. For a (p, p′, p″, g)-black box, and
+                     delta > 0; epochs are pure.
+
+    ``box`` may be a function from the epoch's index to its box; the schedule is made for the first one. ``progress`` is
+    told about long runs, and about each epoch that opens.
+
+    >>> import treering as tr
+    >>> from treering.boxes.answers import AnswersBox
+    >>> db = tr.GrowingDatabase(tr.Schema({"late": tr.categories("no", "yes")}))
+    >>> db.append([{"late": "yes"}] * 4000 + [{"late": "no"}] * 6000)
+    10000
+    >>> improver = BBImprover(db, AnswersBox(["late = 'yes'"]), epsilon=1.0, delta=1e-9, beta=1e-9)
+    >>> answer = improver.ask("late = 'yes'")
+    >>> abs(answer.value - 0.4) <= answer.error <= improver.alpha_at(10_000)
+    True
+    >>> improver.alpha_at(1_000_000) < improver.alpha_at(10_000) / 5
+    True
+    """
+
+    def __init__(
+        self,
+        db: Database,
+        box: BoxOrFunction,
+        epsilon: Number,
+        delta: Number,
+        beta: Number = 0.05,
+        profile: Profile = "tight",
+        *,
+        c: Number | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        check_profile(profile)
+        promise, chance = Promise(epsilon, delta), float(probability(beta, "beta"))
+        if profile == "tight":
+            if c is not None:
+                raise ParameterError("c", "belongs to the paper's profile: the tight one has no free parameter")
+            boxes = Supply(box, db.schema, promise.budget.kind)
+            plan = _tight(boxes.first, promise, chance)
+        else:
+            if promise.delta == 0:
+                raise ParameterError("delta", "must be above 0 in the paper's profile: its theorem has no pure version")
+            boxes = Supply(box, db.schema, "pure")
+            plan = _paper(boxes.first, promise, chance, float(exact(PAPER_C if c is None else c, "c")))
+        super().__init__(db, boxes, promise, chance, plan, profile, progress)
+
+    def _promised(self, plan: ImprovingSchedule, present: Present, size: int) -> tuple[float, str]:
+        asked = present.until if self._keeper.started and present.epoch is None else size
+        return self.alpha_at(asked), (
+            f"every answer is within its error, at every size from {plan.start:,} rows on; at {asked:,} rows that is "
+            "at most alpha, at others at most alpha_at(size), which falls as the database grows"
+        )
+
+
+def _tight(box: Box, promise: Promise, beta: float) -> Callable[[int], ImprovingSchedule]:
+    def plan(start: int) -> ImprovingSchedule:
+        return schedule.improving_for(box.alpha, start, promise.budget, beta, centred=True)
+
+    return lambda start: useful(plan, _first_error, start)
+
+
+def _paper(box: Box, promise: Promise, beta: float, c: float) -> Callable[[int], ImprovingSchedule]:
+    rate = paper_rate(box, promise)
+
+    def plan(start: int) -> ImprovingSchedule:
+        rates = (rate.p, rate.p1, rate.p2, rate.g)
+        return schedule.improving(start, promise.epsilon, promise.delta, beta, *rates, c, profile="paper")
+
+    return lambda start: useful(plan, _first_error, start)
+
+
+def _first_error(planned: ImprovingSchedule) -> float:
+    """It falls from there."""
+    return planned.alpha_at(planned.start)

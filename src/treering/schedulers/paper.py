@@ -1,0 +1,19 @@
+"""What the paper's theorems ask of a box and of a promise before any schedule is made."""
+
+from __future__ import annotations
+
+from treering.boxes.protocol import Box, Rate
+from treering.budget.promise import Promise
+from treering.errors import GuaranteeError
+from treering.theory.schedule_paper import covers
+
+
+def paper_rate(box: Box, promise: Promise) -> Rate:
+    """The box's (p, p′, p″, g), under a promise that the theorems cover."""
+    if problems := covers(promise.epsilon, promise.delta):
+        raise GuaranteeError(f"the paper's theorem does not cover this promise: {'; '.join(problems)}")
+    if box.rate is None:
+        raise GuaranteeError(
+            f'{type(box).__name__} is no (p, g)-black box, which profile="paper" needs; profile="tight" takes any box'
+        )
+    return box.rate

@@ -1,0 +1,101 @@
+"""BBScheduler: a static private algorithm, rerun each time the database has grown by a factor; fixed accuracy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from treering.boxes.protocol import Box, Progress
+from treering.budget.exact import Number, probability
+from treering.budget.promise import Promise
+from treering.errors import GuaranteeError
+from treering.gate import Database
+from treering.schedulers.keeper import Present
+from treering.schedulers.paper import paper_rate
+from treering.schedulers.scheduled import Profile, Scheduled, check_profile
+from treering.schedulers.starts import useful
+from treering.schedulers.supply import BoxOrFunction, Supply
+from treering.theory import schedule
+from treering.theory.schedule import FixedSchedule
+
+
+class BBScheduler(Scheduled):
+    """Answers of one accuracy for ever: the box is rerun whenever the database has grown by a share γ.
+
+    Formal guarantee: as `Scheduled`, and every answer, at every size, is within `guarantee`'s alpha, all together with
+    probability at least 1 − beta. (Cummings, Krehbiel, Lai, Tantipongpipat, theorem "BBScheduler".)
+
+    profile="tight"  γ and the budgets are optimised for the box's own proven error, so that all epochs have the same;
+                     answers are centred between what new rows could do. Epochs are of the promise's kind: pure for
+                     delta = 0, zCDP otherwise.
+    profile="paper"  the paper's schedule, to the letter of its proof (errata E4, E5, E8), for a (p, g)-black box;
+                     epochs are pure. An answer's error is the one that the release states, and staleness.
+
+    ``box`` may be a function from the epoch's index to its box: then the query class may change from epoch to epoch,
+    and the schedule, hence alpha, is made for the first one. ``progress`` is told about long runs, and about each
+    epoch that opens.
+
+    >>> import treering as tr
+    >>> from treering.boxes.answers import AnswersBox
+    >>> db = tr.GrowingDatabase(tr.Schema({"late": tr.categories("no", "yes")}))
+    >>> db.append([{"late": "yes"}] * 4000 + [{"late": "no"}] * 6000)
+    10000
+    >>> scheduler = BBScheduler(db, AnswersBox(["late = 'yes'"]), epsilon=1.0, beta=1e-9)
+    >>> answer = scheduler.ask("late = 'yes'")
+    >>> abs(answer.value - 0.4) <= answer.error <= scheduler.guarantee.alpha
+    True
+    >>> size = db.append([{"late": "yes"}] * 90_000)
+    >>> [epoch.size for epoch in scheduler.epochs]
+    [10000, 100000]
+    """
+
+    def __init__(
+        self,
+        db: Database,
+        box: BoxOrFunction,
+        epsilon: Number,
+        delta: Number = 0.0,
+        beta: Number = 0.05,
+        profile: Profile = "tight",
+        *,
+        progress: Progress | None = None,
+    ) -> None:
+        check_profile(profile)
+        promise, chance = Promise(epsilon, delta), float(probability(beta, "beta"))
+        boxes = Supply(box, db.schema, "pure" if profile == "paper" else promise.budget.kind)
+        plan = _paper(boxes.first, promise, chance) if profile == "paper" else _tight(boxes.first, promise, chance)
+        super().__init__(db, boxes, promise, chance, plan, profile, progress)
+
+    def _promised(self, plan: FixedSchedule, present: Present, size: int) -> tuple[float, str]:
+        first = plan.epoch(0)
+        alpha = plan.alpha + max(0.0, self._keeper.promised(first, first.size) - first.alpha)
+        statement = (
+            f"every answer is within its error, at most alpha, at every size from {plan.start:,} rows on; "
+            f"an epoch opens whenever the database has grown by {plan.growth:.3g} of its size"
+        )
+        if present.epoch is not None:
+            longest = self._aged_bound(present.epoch, max(size, present.until - 1))
+            if longest > alpha:
+                alpha = longest
+                statement += (
+                    f"; epoch {present.epoch.index}, of {present.epoch.size:,} rows, has to answer until the next one "
+                    f"opens at {present.until:,} rows, and alpha allows for that"
+                )
+        return alpha, statement
+
+
+def _tight(box: Box, promise: Promise, beta: float) -> Callable[[int], FixedSchedule]:
+    return lambda start: schedule.fixed_for(box.alpha, start, promise.budget, beta, centred=True)
+
+
+def _paper(box: Box, promise: Promise, beta: float) -> Callable[[int], FixedSchedule]:
+    rate = paper_rate(box, promise)
+    if (rate.p1, rate.p2) != (rate.p, 0.0):
+        raise GuaranteeError(
+            f"{type(box).__name__} is no (p, g)-black box, for its rate has p1 other than p, or p2 other than 0: "
+            'BBImprover takes it under profile="paper", BBScheduler under profile="tight" only'
+        )
+
+    def plan(start: int) -> FixedSchedule:
+        return schedule.fixed(start, promise.epsilon, promise.delta, beta, rate.p, rate.g, profile="paper")
+
+    return lambda start: useful(plan, lambda planned: planned.alpha, start)
