@@ -101,7 +101,7 @@ bench: setup-dev ## run benchmarks/bench_*.py: a table, and benchmarks/results.j
 	$(call say,benchmarks)
 	@$(BIN)/python -m benchmarks
 
-experiments: setup-dev ## run experiments/pmwg_*.py at full length: what PMWG claims, shown
+experiments: setup-dev ## run the experiments at full length: what the documentation claims, shown
 	$(call say,experiments)
 	@$(BIN)/python -m experiments
 

@@ -1,6 +1,7 @@
 """Run every experiment at full length: ``python -m experiments``; with ``--quick`` a short version of each.
 
-The picture in docs/ is not drawn anew: that is ``python -m experiments.pmwg_picture``.
+The pictures in docs/ are not drawn anew: ``python -m experiments.pmwg_picture`` does that, and
+``python -m experiments.schedulers_picture``.
 """
 
 from __future__ import annotations
@@ -10,7 +11,16 @@ import time
 from collections.abc import Sequence
 from importlib import import_module
 
-NAMES = ("pmwg_bounds", "pmwg_forgetting", "pmwg_synthetic", "pmwg_flights")
+NAMES = (
+    "pmwg_bounds",
+    "pmwg_forgetting",
+    "pmwg_synthetic",
+    "pmwg_flights",
+    "schedule_bounds",
+    "schedulers_improver",
+    "schedulers_flights",
+    "compare_mechanisms",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

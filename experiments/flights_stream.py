@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -29,24 +30,35 @@ SCHEMA = tr.Schema(
 )
 
 
-def cells_of(day: pa.Table) -> npt.NDArray[np.int64]:
-    """The cells of a day's flights, worked out here in numpy: the truth does not lean on what it checks."""
-    column = {name: np.asarray(day[name]) for name in SCHEMA.names}
-    delay = column["delay"].astype(np.float64)
-    codes = (
-        np.searchsorted(ORIGINS, column["origin"].astype(str)),
-        np.searchsorted(CARRIERS, column["carrier"].astype(str)),
-        column["month"].astype(np.int64) - 1,
-        np.searchsorted(HOURS, column["hour"], side="right") - 1,
-        np.where(np.isnan(delay), len(DELAYS) - 1, np.searchsorted(DELAYS, delay, side="right") - 1),
-    )
-    return np.ravel_multi_index(codes, SCHEMA.shape)
+def cells_of(day: pa.Table, schema: tr.Schema = SCHEMA) -> npt.NDArray[np.int64]:
+    """The cells of a day's flights, worked out here in numpy: the truth does not lean on what it checks.
+
+    ``schema`` may be part of the whole one: some of its attributes, in any order.
+    """
+    column = {name: np.asarray(day[name]) for name in schema.names}
+    codes = [_codes(name, values) for name, values in column.items()]
+    return np.ravel_multi_index(codes, schema.shape)
 
 
-def stream_of_flights() -> Iterator[Stream]:
-    """One stream, given again after each day: first with January to April, last with the whole year."""
-    stream = Stream(SCHEMA)
-    for number, day in enumerate(days(flights(), SCHEMA.names), start=1):
-        stream.append(cells_of(day), day)
-        if number >= START_DAY:
-            yield stream
+def _codes(name: str, values: npt.NDArray[np.generic]) -> npt.NDArray[np.int64]:
+    """Which value of an attribute each flight has."""
+    if name == "origin":
+        return np.searchsorted(ORIGINS, values.astype(str))
+    if name == "carrier":
+        return np.searchsorted(CARRIERS, values.astype(str))
+    if name == "month":
+        return values.astype(np.int64) - 1
+    if name == "hour":
+        return np.searchsorted(HOURS, values.astype(np.int64), side="right") - 1
+    delay = values.astype(np.float64)
+    return np.where(np.isnan(delay), len(DELAYS) - 1, np.searchsorted(DELAYS, delay, side="right") - 1)
+
+
+def stream_of_flights(schema: tr.Schema = SCHEMA, start: int = START_DAY, step: int = 1) -> Iterator[Stream]:
+    """One stream, given again after each batch: first with all days up to the start, last with the whole year."""
+    stream = Stream(schema)
+    daily = days(flights(), schema.names)
+    for first, last in pairwise([0, *range(start, len(daily), step), len(daily)]):
+        batch = pa.concat_tables(daily[first:last])
+        stream.append(cells_of(batch, schema), batch)
+        yield stream

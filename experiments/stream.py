@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -77,6 +77,18 @@ class Tally:
         return ", ".join(f"{count:,} {kind}" for kind, count in self.kinds.most_common())
 
 
-def spent_share(mechanism: tr.PMW | tr.PMWG) -> float:
+class Spender(Protocol):
+    """A mechanism, as far as its budget goes."""
+
+    @property
+    def spent(self) -> float:
+        """What has been charged."""
+
+    @property
+    def remaining(self) -> float:
+        """What may still be."""
+
+
+def spent_share(mechanism: Spender) -> float:
     """What was spent, as a share of the budget."""
     return mechanism.spent / (mechanism.spent + mechanism.remaining)

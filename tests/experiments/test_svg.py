@@ -1,4 +1,4 @@
-"""The chart writer, and the picture in docs/."""
+"""The chart writer, and the pictures in docs/."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from experiments import svg
+from experiments import schedulers_picture, svg
 from experiments.pmwg_picture import DRAWN, TARGET
+from experiments.schedulers_flights import CASES
 from experiments.svg import HEIGHT, PANEL_WIDTH, Band, Dots, Line, Panel, Series, render, ticks
 
 NAMESPACE = "{" + "http" + "://www.w3.org/2000/svg}"
@@ -83,3 +84,13 @@ def test_the_picture_of_the_documentation_is_what_the_command_draws() -> None:
     assert {f"{text}: {note}" for text, note in DRAWN.items()} <= set(texts(root))
     assert {"answer ± error", "measured answer", "hypothesis, before it is asked", "truth"} <= set(texts(root))
     assert [len(points(line)) for line in root.iter(f"{NAMESPACE}polyline")] == [246] * 4
+
+
+def test_the_picture_of_the_schedulers_is_what_the_command_draws() -> None:
+    root = drawn(schedulers_picture.TARGET.read_text(encoding="utf-8"))
+    words = texts(root)
+    assert {schedulers_picture.TITLE, "staleness, halved", "guarantee", "an epoch opens"} <= set(words)
+    for case in CASES:
+        (title,) = [text for text in words if text.startswith(f"{case.name}: ")]
+        assert title.endswith(" epochs")
+    assert [len(points(line)) for line in root.iter(f"{NAMESPACE}polyline")] == [335] * 9
