@@ -40,21 +40,19 @@ class Multisets(Sealed):
     """PRIVATE: all candidates by their scores, max_f |rows·C_f(x) − size·C_f(y)| on the queries' common grid, as
     ``layers`` draws them: one direction, the score."""
 
-    __slots__ = ("_ends", "_order", "_rows", "_width", "levels")
+    __slots__ = ("_order", "_rows", "_sorted", "_width", "levels")
 
     def __init__(self, atoms: Atoms, true: Sequence[int], size: int, rows: int) -> None:
         self._rows = rows
         self._width = atoms.number
         scores = _scores(atoms, np.asarray(true, dtype=np.int64), size, rows)
         self._order = np.argsort(scores, kind="stable")
-        found, numbers = np.unique(scores, return_counts=True)
-        levels: list[int] = found.tolist()
-        self.levels: Sequence[int] = levels
-        self._ends = dict(zip(levels, np.cumsum(numbers).tolist(), strict=True))
+        self._sorted = scores[self._order]
+        self.levels: Sequence[int] = self._sorted[np.diff(self._sorted, prepend=-1) > 0].tolist()
 
     def count(self, level: int) -> int:
-        """How many candidates have a score of at most this, which is one of the levels."""
-        return int(self._ends[level])
+        """How many candidates have a score of at most this."""
+        return int(np.searchsorted(self._sorted, level, side="right"))
 
     def member(self, rank: int, level: int) -> list[int]:
         """One of them, by its rank: its count in each atom."""
@@ -98,11 +96,11 @@ def _scores(atoms: Atoms, true: Integers, size: int, rows: int) -> Integers:
     if not atoms.queries:
         return np.zeros(math.comb(atoms.number + rows - 1, rows), dtype=np.int64)
     factors = unit(atoms) // np.array([query.scale for query in atoms.queries], dtype=np.int64)
-    targets = rows * true * factors
+    targets = (rows * true * factors)[:, np.newaxis]
     # Rows times resolution is far below 2^53, so products of floats are exact, and much faster than of integers.
-    weights = (atoms.weights * factors[:, np.newaxis]).T.astype(np.float64)
+    weights = (atoms.weights * factors[:, np.newaxis]).astype(np.float64)
     parts = [
-        np.abs(targets - size * (counts.astype(np.float64) @ weights).astype(np.int64)).max(axis=1)
+        np.abs(targets - size * (weights @ counts.T.astype(np.float64)).astype(np.int64)).max(axis=0)
         for counts in listing(atoms.number, rows)
     ]
     return np.concatenate(parts)
