@@ -5,7 +5,11 @@ Everything public is here; a name is imported from its module when it is first u
     schema     Schema, categories, integers, bins, OTHER
     questions  Query, parse
     data       GrowingDatabase, DroppedRows
-    answers    PMW, PMWG: adaptive queries without end; ATG, NATG, NSG: sparse vector; Answer, Guarantee
+    answers    PMW, PMWG: adaptive queries without end; ATG, NATG, NSG: sparse vector; ContinualHistogram: few cells;
+               Answer, Guarantee
+    boxes      Box; AnswersBox, HistogramBox, MarginalsBox, MWEM, SmallDB, from_opendp: static private algorithms
+    schedulers BBScheduler, BBImprover, SmallDBG: a box, rerun as the data grow
+    planning   plan, Plan: which of them, for your parameters
     promises   Promise
     errors     TreeringError and everything below it
     modules    audit, budget, domain, theory
@@ -17,13 +21,19 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ATG",
+    "MWEM",
     "NATG",
     "NSG",
     "OTHER",
     "PMW",
     "PMWG",
     "Answer",
+    "AnswersBox",
+    "BBImprover",
+    "BBScheduler",
+    "Box",
     "BudgetExceeded",
+    "ContinualHistogram",
     "DataError",
     "DroppedRows",
     "EngineError",
@@ -31,12 +41,17 @@ __all__ = [
     "Guarantee",
     "GuaranteeError",
     "Halted",
+    "HistogramBox",
+    "MarginalsBox",
     "ParameterError",
+    "Plan",
     "Promise",
     "Query",
     "QueryError",
     "Schema",
     "SchemaError",
+    "SmallDB",
+    "SmallDBG",
     "TreeringError",
     "VaultError",
     "audit",
@@ -44,14 +59,23 @@ __all__ = [
     "budget",
     "categories",
     "domain",
+    "from_opendp",
     "integers",
     "parse",
+    "plan",
     "theory",
 ]
 
 if TYPE_CHECKING:
     from treering import audit, budget, domain, theory
     from treering.answer import Answer, Guarantee
+    from treering.boxes.answers import AnswersBox
+    from treering.boxes.foreign import from_opendp
+    from treering.boxes.histogram import HistogramBox
+    from treering.boxes.marginals import MarginalsBox
+    from treering.boxes.mwem import MWEM
+    from treering.boxes.protocol import Box
+    from treering.boxes.smalldb import SmallDB
     from treering.budget.promise import Promise
     from treering.domain.attribute import OTHER, bins, categories, integers
     from treering.domain.parse import parse
@@ -69,15 +93,27 @@ if TYPE_CHECKING:
         TreeringError,
         VaultError,
     )
+    from treering.mechanisms.continual import ContinualHistogram
     from treering.mechanisms.pmw import PMW
     from treering.mechanisms.pmwg import PMWG
     from treering.mechanisms.sparse import ATG, NATG, NSG
+    from treering.schedulers.improver import BBImprover
+    from treering.schedulers.scheduler import BBScheduler
+    from treering.schedulers.smalldbg import SmallDBG
+    from treering.theory.plan import Plan, plan
     from treering.trusted.database import DroppedRows, GrowingDatabase
 else:
     # Hidden from type checkers, which would otherwise take every misspelt name for a public one.
 
     _HOMES = {
         "treering.answer": ("Answer", "Guarantee"),
+        "treering.boxes.answers": ("AnswersBox",),
+        "treering.boxes.foreign": ("from_opendp",),
+        "treering.boxes.histogram": ("HistogramBox",),
+        "treering.boxes.marginals": ("MarginalsBox",),
+        "treering.boxes.mwem": ("MWEM",),
+        "treering.boxes.protocol": ("Box",),
+        "treering.boxes.smalldb": ("SmallDB",),
         "treering.budget.promise": ("Promise",),
         "treering.domain.attribute": ("OTHER", "bins", "categories", "integers"),
         "treering.domain.parse": ("parse",),
@@ -95,9 +131,14 @@ else:
             "TreeringError",
             "VaultError",
         ),
+        "treering.mechanisms.continual": ("ContinualHistogram",),
         "treering.mechanisms.pmw": ("PMW",),
         "treering.mechanisms.pmwg": ("PMWG",),
         "treering.mechanisms.sparse": ("ATG", "NATG", "NSG"),
+        "treering.schedulers.improver": ("BBImprover",),
+        "treering.schedulers.scheduler": ("BBScheduler",),
+        "treering.schedulers.smalldbg": ("SmallDBG",),
+        "treering.theory.plan": ("Plan", "plan"),
         "treering.trusted.database": ("DroppedRows", "GrowingDatabase"),
     }
     _HOME = {name: module for module, names in _HOMES.items() for name in names}

@@ -1,0 +1,232 @@
+"""A plan as its reader sees it: rows, the best of them, and why, in plain words."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from treering.theory.plan_case import GUESS, Lifetime, number
+
+Wanted: TypeAlias = Literal["alpha", "epsilon", "size"]
+"""What was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRow:
+    """What one mechanism can do."""
+
+    name: str
+    use: str
+    """How to make it."""
+    alpha: float
+    """The guarantee: but with probability beta every answer, at every size from the start to the horizon, is within
+    this of the truth. 1 or more (infinite, mostly): there is none. ½ is what answering ½ without looking has."""
+    expected: float | None
+    """The mean of |answer − truth| at the starting size, for a counting query over half of the cells that was chosen
+    without looking at the noise. None: it depends on the data, and is at most alpha."""
+    lifetime: Lifetime
+    """For how many queries, and up to how many rows, the guarantee holds."""
+    epsilon: float
+    """The epsilon that this is for; where epsilon was asked for, the least that gives alpha, infinite if none does."""
+    size: float
+    """The same for the rows to start with."""
+    declared: bool
+    """Whether it answers only queries that were named before it ran."""
+    runs: bool
+    """Whether the library can run it on so many cells."""
+    note: str = ""
+    """What else there is to know."""
+
+    @property
+    def guaranteed(self) -> bool:
+        """Whether the guarantee says anything: answering ½ without looking would not do as well."""
+        return self.alpha < GUESS and math.isfinite(self.epsilon) and math.isfinite(self.size)
+
+    @property
+    def verdict(self) -> str:
+        """ "guaranteed", "no better than a guess", or "no guarantee"."""
+        if self.guaranteed:
+            return "guaranteed"
+        return "no better than a guess" if self.alpha < 1 else "no guarantee"
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON: None stands for what is infinite or unknown."""
+        return {
+            "name": self.name,
+            "use": self.use,
+            "alpha": _finite(self.alpha),
+            "expected": self.expected,
+            "epsilon": _finite(self.epsilon),
+            "size": _finite(self.size),
+            "lifetime": {
+                "queries": _finite(self.lifetime.queries),
+                "size": _finite(self.lifetime.size),
+                "words": self.lifetime.words,
+            },
+            "declared": self.declared,
+            "runs": self.runs,
+            "verdict": self.verdict,
+            "note": self.note,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Every mechanism for one set of parameters, the best first.
+
+    ``print(plan)`` shows it as a table.
+    """
+
+    wanted: Wanted
+    """What was asked for: "alpha", "epsilon" or "size"."""
+    cells: int
+    size: int | None
+    epsilon: float | None
+    delta: float
+    beta: float
+    queries: float
+    horizon: float | None
+    """The largest size that matters; infinite: for ever; None: the data do not grow."""
+    alpha: float | None
+    adaptive: bool
+    """Whether queries may depend on answers."""
+    rows: tuple[PlanRow, ...]
+    best: PlanRow | None
+    """The row to take; None if no mechanism guarantees anything."""
+    reason: str
+    """Why, in plain words."""
+
+    def row(self, name: str) -> PlanRow:
+        """The row of this name."""
+        return next(row for row in self.rows if row.name == name)
+
+    def to_json(self) -> str:
+        """The whole plan as JSON; what is infinite, or was not given, is null."""
+        return json.dumps(
+            {
+                "wanted": self.wanted,
+                "cells": self.cells,
+                "size": self.size,
+                "epsilon": self.epsilon,
+                "delta": self.delta,
+                "beta": self.beta,
+                "queries": _finite(self.queries),
+                "grows": self.horizon is not None,
+                "horizon": None if self.horizon is None else _finite(self.horizon),
+                "alpha": self.alpha,
+                "adaptive": self.adaptive,
+                "best": None if self.best is None else self.best.name,
+                "reason": self.reason,
+                "rows": [row.to_dict() for row in self.rows],
+            },
+            allow_nan=False,
+            ensure_ascii=False,
+        )
+
+    def __str__(self) -> str:
+        heads = ["mechanism", *_HEADS[self.wanted], "typical error", "queries", "lasts"]
+        table = [heads, *([*_cells(row, self.wanted)] for row in self.rows)]
+        widths = [max(len(line[column]) for line in table) for column in range(len(heads))]
+        lines = [
+            "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in table
+        ]
+        lines.insert(1, "  ".join("-" * width for width in widths))
+        notes = [f"- {row.name}: {row.note}." for row in self.rows if row.note]
+        return "\n".join([_question(self), "", *lines, "", self.reason, "", _LEGEND, *notes])
+
+
+_HEADS: dict[Wanted, tuple[str, ...]] = {
+    "alpha": ("guaranteed error",),
+    "epsilon": ("epsilon needed",),
+    "size": ("rows needed",),
+}
+
+_LEGEND = (
+    "Errors are shares of the rows. Guaranteed: no answer is further off, but with probability beta. Typical: the mean "
+    "for a query over half of the cells that nobody chose by looking at the noise (–: it depends on the data)."
+)
+
+
+def _cells(row: PlanRow, wanted: Wanted) -> list[str]:
+    expected = "–" if row.expected is None or not row.guaranteed else number(row.expected)
+    first = {"alpha": row.alpha, "epsilon": row.epsilon, "size": row.size}[wanted]
+    shown = row.verdict if wanted == "alpha" and not row.guaranteed else _quantity(first, wanted)
+    shown += "" if row.runs or not row.guaranteed else " (theory)"
+    kind = "declared" if row.declared else "any"
+    return [row.name, shown, expected, kind, row.lifetime.words if row.guaranteed else "–"]
+
+
+def _quantity(value: float, wanted: Wanted) -> str:
+    if not math.isfinite(value):
+        return "cannot be had"
+    return f"{value:,.0f}" if wanted == "size" else number(value)
+
+
+def _question(plan: Plan) -> str:
+    start = "a start to be found" if plan.size is None else f"{plan.size:,} rows"
+    if plan.horizon is None:
+        growth = "which do not grow"
+    else:
+        growth = "growing for ever" if plan.horizon == math.inf else f"growing to {plan.horizon:,.0f}"
+    many = "any number of" if plan.queries == math.inf else f"{plan.queries:,.0f}"
+    kind = "adaptive" if plan.adaptive else "declared"
+    privacy = "epsilon to be found" if plan.epsilon is None else f"epsilon = {plan.epsilon:g}"
+    wish = "" if plan.alpha is None else f", alpha = {plan.alpha:g} wanted"
+    return (
+        f"{plan.cells:,} cells; {start}, {growth}; {many} {kind} queries; {privacy}, delta = {plan.delta:g}, "
+        f"beta = {plan.beta:g}{wish}"
+    )
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A row while the plan is being made: with what it is ranked by, and why it would win."""
+
+    row: PlanRow
+    eligible: bool
+    covers: bool
+    """Whether its lifetime covers all that was asked about."""
+    because: str
+
+
+def rank(rows: list[Ranked], wanted: Wanted) -> list[Ranked]:
+    """The best first: those that may win (before the rest, those that last), by what was asked for."""
+
+    def key(each: Ranked) -> tuple[bool, bool, float, float]:
+        row = each.row
+        return (
+            not each.eligible,
+            not each.covers,
+            {"alpha": row.alpha, "epsilon": row.epsilon, "size": row.size}[wanted],
+            row.alpha,
+        )
+
+    return sorted(rows, key=key)
+
+
+def reason(ranked: list[Ranked], wanted: Wanted) -> str:
+    """Why the first of the ranked rows wins, and by how much; or what would help if none does."""
+    first = ranked[0]
+    if not first.eligible:
+        return (
+            "No mechanism guarantees better than answering ½ without looking: these are too few rows, or too small an "
+            "epsilon. plan(..., alpha=) without epsilon, or without size, says what would do."
+        )
+    row = first.row
+    does = {
+        "alpha": f"keeps every answer within {number(row.alpha)}",
+        "epsilon": f"does it with epsilon = {number(row.epsilon)}",
+        "size": f"does it from {row.size:,.0f} rows on",
+    }[wanted]
+    text = f"Best: {row.name}. It {does}, because {first.because}."
+    rival = next((each.row for each in ranked[1:] if each.eligible), None)
+    if rival is not None:
+        value = {"alpha": rival.alpha, "epsilon": rival.epsilon, "size": rival.size}[wanted]
+        text += f" Next: {rival.name}, {_quantity(value, wanted)}."
+    return text
