@@ -159,7 +159,11 @@ def _case(
 
 def _count(value: float, name: str, least: int, most: int) -> int:
     """A whole number; 1e6 is one, too."""
-    number = whole(int(value) if isinstance(value, float) and value.is_integer() else value, name, least)
+    if isinstance(value, float):
+        if not value.is_integer():
+            raise ParameterError(name, f"must be an integer of at least {least}, not {value!r}")
+        value = int(value)
+    number = whole(value, name, least)
     if number > most:
         raise ParameterError(name, f"must be at most {most:,}, not {number:,}")
     return number

@@ -61,7 +61,8 @@ def _least(
     """Where ``meets``, which turns true once, begins to hold."""
     if shortfall(guess) is None:
         return _bisected(meets, guess, least, most, 4.0)
-    near, flat = _root(lambda place: _height(shortfall(place)), guess, least, most)
+    found, flat = _root(lambda place: _height(shortfall(place)), guess, least, most)
+    near = min(most, max(least, found))  # logarithms round
     for step in range(1, 1 if flat else 9):
         trial = min(most, near * (1 + 0.0015 * step))
         if meets(trial):
@@ -106,14 +107,14 @@ def _bisected(
         high = guess
         while high > least and meets(trial := max(least, high / step)):
             high, step = trial, step**2
-        if high == least:
+        if high <= least:
             return least
         low = trial
     else:
         low = guess
         while low < most and not meets(trial := min(most, low * step)):
             low, step = trial, step**2
-        if low == most:
+        if low >= most:
             return math.inf
         high = trial
     while high > low * (1 + close):

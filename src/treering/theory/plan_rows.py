@@ -100,6 +100,8 @@ class PerQuery(Candidate):
         return Lifetime(case.queries, math.inf)
 
     def because(self, case: Case) -> str:
+        if case.queries == 1:
+            return "a single query can have the whole budget"
         return f"{case.queries:,.0f} queries are few enough for each to have a share of the budget of its own"
 
     def note(self, case: Case) -> str:

@@ -65,3 +65,9 @@ def test_a_plan_for_alpha_names_what_each_mechanism_needs_and_the_best_needs_lea
     assert best.alpha == 0.05
     assert row_of(best.name, 128, int(best.size), best.epsilon).alpha <= 0.05
     assert "cannot be had" in str(planned)
+
+
+def test_what_even_the_most_rows_do_not_give_cannot_be_had() -> None:
+    hopeless = plan(2**22, epsilon=1e-9, delta=1e-300, queries=1, horizon=10**12, alpha=0.05)
+    assert hopeless.best is None
+    assert all(row.size == math.inf for row in hopeless.rows)
