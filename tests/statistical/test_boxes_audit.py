@@ -8,30 +8,20 @@ from fractions import Fraction
 from typing import ClassVar
 
 import treering as tr
-from support.box_audit import BoxAudit
+from support.box_audit import BoxAudit, reaches
 from treering.boxes.answers import AnswersBox
 from treering.boxes.histogram import HistogramBox
 from treering.boxes.mwem import MWEM
 from treering.boxes.protocol import Box, Release
 from treering.budget.promise import Budget, Kind
 from treering.domain.query import Query
-from treering.gate import Event, Laplace, Measured, Noise, Selected
+from treering.gate import Event, Measured, Selected
 from treering.theory.mwem import plan
 from treering.theory.static import answers_noise, histogram_noise
-from treering.theory.tails import laplace_upper
 
 SCHEMA = tr.Schema({"late": tr.categories("no", "little", "yes")})
 NO, LITTLE, YES = range(3)
 LATE, AT_ALL, IN_TIME = (Query.where(SCHEMA, late=values) for values in ("yes", ["little", "yes"], "no"))
-
-
-def reaches(noise: Noise, k: int) -> float:
-    """P(X ≥ k), by summation for Gaussian noise."""
-    if isinstance(noise, Laplace):
-        return laplace_upper(noise.scale, k)
-    values = range(-math.ceil(20 * noise.scale) - 2, math.ceil(20 * noise.scale) + 3)
-    weights = {value: math.exp(-((value / noise.scale) ** 2) / 2) for value in values}
-    return sum(weight for value, weight in weights.items() if value >= k) / sum(weights.values())
 
 
 class TestHistogramBox(BoxAudit):

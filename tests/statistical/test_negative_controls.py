@@ -30,7 +30,7 @@ LATE = tr.Query.where(SCHEMA, late="yes")
 STEPS = 100
 SILENCE = worst_pair(SCHEMA, inside=1, outside=0, gaps=[-1] * 8 + [-10] * (STEPS - 8))
 EPSILON = 4.0
-SAMPLES = 82_000
+SAMPLES = 88_000
 
 ONE_STEP = worst_pair(SCHEMA, inside=1, outside=0, gaps=[0])
 

@@ -191,7 +191,7 @@ def static() -> Case:
     pair = neighbours((size,) * 4, (1,) * 4, (rises,) * 4, arrival=0)
     left, right = (float(guard.louder(quiet).first_hard(stream, [(0, IN)] * 3)[3]) for stream in pair)
     choose = until_hard((IN, IN, IN, MIXED), rises / size)
-    return Case(make, choose, pair, epsilon, (left, right), samples=300, quiet=quiet)
+    return Case(make, choose, pair, epsilon, (left, right), samples=330, quiet=quiet)
 
 
 # -- measuring first ---------------------------------------------------------------------------------------------------

@@ -102,7 +102,7 @@ WALKS = {
 }
 ATG_EPSILON = 4.0
 ATG_SCALES = scales_for(ATG_EPSILON, 1000, 0.05, numeric=False)
-ATG_SAMPLES = 1500
+ATG_SAMPLES = 1650
 
 
 @pytest.mark.parametrize("name", WALKS)

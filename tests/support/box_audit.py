@@ -16,6 +16,7 @@ false alarms). Each can fail, which is shown in two ways:
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from fractions import Fraction
@@ -28,10 +29,20 @@ from treering.boxes.protocol import Box, Release
 from treering.budget.convert import epsilon_of
 from treering.budget.promise import Budget, Kind
 from treering.domain.schema import Schema
-from treering.gate import Event
+from treering.gate import Event, Laplace, Noise
+from treering.theory.tails import laplace_upper
 
 MISS = 1e-6
 """How rarely an audit may fail to find what it should."""
+
+
+def reaches(noise: Noise, k: int) -> float:
+    """P(X ≥ k), by summation for Gaussian noise."""
+    if isinstance(noise, Laplace):
+        return laplace_upper(noise.scale, k)
+    values = range(-math.ceil(20 * noise.scale) - 2, math.ceil(20 * noise.scale) + 3)
+    weights = {value: math.exp(-((value / noise.scale) ** 2) / 2) for value in values}
+    return sum(weight for value, weight in weights.items() if value >= k) / sum(weights.values())
 
 
 class BoxAudit(ABC):
