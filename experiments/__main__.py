@@ -20,6 +20,8 @@ NAMES = (
     "schedulers_improver",
     "schedulers_flights",
     "compare_mechanisms",
+    "erm_logistic",
+    "erm_flights",
 )
 
 

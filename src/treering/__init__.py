@@ -9,10 +9,11 @@ Everything public is here; a name is imported from its module when it is first u
                Answer, Guarantee
     boxes      Box; AnswersBox, HistogramBox, MarginalsBox, MWEM, SmallDB, from_opendp: static private algorithms
     schedulers BBScheduler, BBImprover, SmallDBG: a box, rerun as the data grow
+    learning   ERM, ERMG, Model: private empirical risk minimisation; treering.learn: scikit-learn estimators
     planning   plan, Plan: which of them, for your parameters
     promises   Promise
     errors     TreeringError and everything below it
-    modules    audit, budget, domain, theory
+    modules    audit, budget, domain, learn, theory
 """
 
 from typing import TYPE_CHECKING
@@ -21,6 +22,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ATG",
+    "ERM",
+    "ERMG",
     "MWEM",
     "NATG",
     "NSG",
@@ -43,6 +46,7 @@ __all__ = [
     "Halted",
     "HistogramBox",
     "MarginalsBox",
+    "Model",
     "ParameterError",
     "Plan",
     "Promise",
@@ -61,18 +65,21 @@ __all__ = [
     "domain",
     "from_opendp",
     "integers",
+    "learn",
     "parse",
     "plan",
     "theory",
 ]
 
 if TYPE_CHECKING:
-    from treering import audit, budget, domain, theory
+    from treering import audit, budget, domain, learn, theory
     from treering.answer import Answer, Guarantee
     from treering.boxes.answers import AnswersBox
+    from treering.boxes.erm import ERM
     from treering.boxes.foreign import from_opendp
     from treering.boxes.histogram import HistogramBox
     from treering.boxes.marginals import MarginalsBox
+    from treering.boxes.model import Model
     from treering.boxes.mwem import MWEM
     from treering.boxes.protocol import Box
     from treering.boxes.smalldb import SmallDB
@@ -97,6 +104,7 @@ if TYPE_CHECKING:
     from treering.mechanisms.pmw import PMW
     from treering.mechanisms.pmwg import PMWG
     from treering.mechanisms.sparse import ATG, NATG, NSG
+    from treering.schedulers.ermg import ERMG
     from treering.schedulers.improver import BBImprover
     from treering.schedulers.scheduler import BBScheduler
     from treering.schedulers.smalldbg import SmallDBG
@@ -108,9 +116,11 @@ else:
     _HOMES = {
         "treering.answer": ("Answer", "Guarantee"),
         "treering.boxes.answers": ("AnswersBox",),
+        "treering.boxes.erm": ("ERM",),
         "treering.boxes.foreign": ("from_opendp",),
         "treering.boxes.histogram": ("HistogramBox",),
         "treering.boxes.marginals": ("MarginalsBox",),
+        "treering.boxes.model": ("Model",),
         "treering.boxes.mwem": ("MWEM",),
         "treering.boxes.protocol": ("Box",),
         "treering.boxes.smalldb": ("SmallDB",),
@@ -135,6 +145,7 @@ else:
         "treering.mechanisms.pmw": ("PMW",),
         "treering.mechanisms.pmwg": ("PMWG",),
         "treering.mechanisms.sparse": ("ATG", "NATG", "NSG"),
+        "treering.schedulers.ermg": ("ERMG",),
         "treering.schedulers.improver": ("BBImprover",),
         "treering.schedulers.scheduler": ("BBScheduler",),
         "treering.schedulers.smalldbg": ("SmallDBG",),

@@ -22,6 +22,8 @@ import numpy.typing as npt
 from treering.budget.cost import Cost
 from treering.budget.exact import at_least, exact_scale, root_at_least
 from treering.budget.promise import Budget
+from treering.domain.minimiser import Method, Minimise
+from treering.domain.problem import Problem
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 
@@ -216,6 +218,17 @@ class TreeCondensed:
 
 
 @dataclass(frozen=True, slots=True)
+class Minimised:
+    """A model in the ball whose empirical risk is near the least: see `treering.theory.erm` for how near."""
+
+    size: int
+    cost: Cost
+    problem: Problem
+    method: Method
+    theta: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Reserved:
     """A part of the budget was set aside and charged: what follows, up to `ReservationEnded`, is paid from it."""
 
@@ -251,6 +264,7 @@ Event: TypeAlias = (
     | LeafCut
     | NodeReleased
     | TreeCondensed
+    | Minimised
     | Reserved
     | ReservationEnded
     | Noted
@@ -334,6 +348,9 @@ class Gate(Protocol):
 
     def condense_tree(self, tree: int, note: Any) -> TreeCondensed:
         """Record a note that stands for all nodes of the tree so far. Nodes not measured by now are given up."""
+
+    def minimise(self, request: Minimise) -> Minimised:
+        """A private minimiser of an empirical risk, over points or over the counts of cells."""
 
     def reserve(self, part: Budget) -> AbstractContextManager[Reserved]:
         """Set a part of the budget aside, charged at once, for the operations of the block: they cannot cost more.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -105,7 +105,7 @@ class ForeignBox(SchemaBox):
 class ZcdpForeignBox(ForeignBox):
     """One that takes zCDP budgets only."""
 
-    kind: ClassVar[Kind] = "zcdp"
+    kind: Kind = "zcdp"
 
 
 class ForeignRelease(Release):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -91,7 +91,7 @@ class Box(ABC):
       running it again over the recorded events gives the same release, bit for bit.
     """
 
-    kind: ClassVar[Kind] = "pure"
+    kind: Kind = "pure"
     """"pure": it is ε-DP for some ε, and takes budgets of both kinds. "zcdp": it takes zCDP budgets only."""
 
     @abstractmethod
@@ -101,6 +101,16 @@ class Box(ABC):
     @abstractmethod
     def alpha(self, size: int, budget: Budget, beta: float) -> float:
         """The error that every answer keeps to but with probability beta: proven. May be above 1: no guarantee."""
+
+    @property
+    def worst(self) -> float:
+        """The error from which on a guarantee says nothing, since none can be larger: 1, for shares."""
+        return 1.0
+
+    @property
+    def staleness(self) -> float | None:
+        """How wrong a release can be about rows that came after it; None for shares, which schedulers age by query."""
+        return None
 
     @property
     def rate(self) -> Rate | None:
@@ -119,9 +129,9 @@ class Box(ABC):
         if db.size == 0:
             raise GuaranteeError("the database is empty: a share of its rows needs at least one")
         alpha = box.alpha(db.size, budget, chance)
-        if not alpha < 1:
+        if not alpha < box.worst:
             raise GuaranteeError(
-                f"{type(self).__name__} guarantees nothing here: its error could be {alpha:.3g}, and shares lie within "
-                f"[0, 1]; it needs more than {db.size:,} rows, or a larger epsilon"
+                f"{type(self).__name__} guarantees nothing here: its error could be {alpha:.3g}, and no error is "
+                f"above {box.worst:.3g} anyway; it needs more than {db.size:,} rows, or a larger epsilon"
             )
         return box.run(db.open_gate(budget), budget, alpha, chance)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from treering.budget.cost import Cost
 from treering.budget.promise import Budget
+from treering.domain.minimiser import Minimise
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import ParameterError, TreeringError
@@ -19,6 +20,7 @@ from treering.gate import (
     HistogramReleased,
     LeafCut,
     Measured,
+    Minimised,
     NodeReleased,
     Noise,
     Noted,
@@ -139,6 +141,10 @@ class RecordedGate:
     def condense_tree(self, tree: int, note: Any) -> TreeCondensed:
         """As it was condensed then."""
         return self._next(TreeCondensed)
+
+    def minimise(self, request: Minimise) -> Minimised:
+        """As it was minimised then."""
+        return self._next(Minimised)
 
     def note(self, note: Any) -> Noted:
         """As it was noted then."""

@@ -34,8 +34,14 @@ def aged(
     return values, errors + (1 - fresh) * (high - low)
 
 
-def aged_bound(alpha: float, fresh: float, *, centred: bool) -> float:
-    """The error that every answer keeps to, if it kept to alpha at the size it was computed at."""
+def aged_bound(alpha: float, fresh: float, *, centred: bool, staleness: float | None = None) -> float:
+    """The error that every answer keeps to, if it kept to alpha at the size it was computed at.
+
+    ``staleness``: the error is no share's, but one that is at most this on new rows, and averages over rows: that of
+    all rows is then (t/τ)·alpha + (1−t/τ)·staleness.
+    """
+    if staleness is not None:
+        return fresh * alpha + (1 - fresh) * staleness
     return fresh * alpha + (1 - fresh) / 2 if centred else alpha + (1 - fresh)
 
 

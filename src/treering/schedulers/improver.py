@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeAlias
 
-from treering.boxes.protocol import Box, Progress
+from treering.boxes.protocol import Box, Progress, Rate
 from treering.budget.exact import Number, exact, probability
 from treering.budget.promise import Promise
 from treering.errors import ParameterError
@@ -17,6 +17,9 @@ from treering.schedulers.starts import useful
 from treering.schedulers.supply import BoxOrFunction, Supply
 from treering.theory import schedule
 from treering.theory.schedule import ImprovingSchedule
+
+Improving: TypeAlias = Callable[[int], ImprovingSchedule]
+"""The plan for a starting size."""
 
 PAPER_C: Final = 0.05
 """The paper's free parameter: √c·t^{−c} is largest at c = 1/(2·log t), which is 0.05 at 22,000 rows, 0.036 at 10^6."""
@@ -74,8 +77,18 @@ class BBImprover(Scheduled):
             if promise.delta == 0:
                 raise ParameterError("delta", "must be above 0 in the paper's profile: its theorem has no pure version")
             boxes = Supply(box, db.schema, "pure")
-            plan = _paper(boxes.first, promise, chance, float(exact(PAPER_C if c is None else c, "c")))
-        super().__init__(db, boxes, promise, chance, plan, profile, progress)
+            free = float(exact(PAPER_C if c is None else c, "c"))
+            plan = _paper(self._rate(boxes.first, promise), promise, chance, free)
+        super().__init__(db, boxes, promise, chance, self._worthwhile(plan, boxes.first), profile, progress)
+
+    def _rate(self, box: Box, promise: Promise) -> Rate:
+        """The rate that the paper's profile takes the box to have."""
+        return paper_rate(box, promise)
+
+    def _worthwhile(self, plan: Improving, box: Box) -> Improving:
+        """The plan, refused where it promises nothing. (The keeper keeps it: it must not refer to this object.)"""
+        limit = box.worst
+        return lambda start: useful(plan, _first_error, start, limit)
 
     def _promised(self, plan: ImprovingSchedule, present: Present, size: int) -> tuple[float, str]:
         asked = present.until if self._keeper.started and present.epoch is None else size
@@ -85,21 +98,19 @@ class BBImprover(Scheduled):
         )
 
 
-def _tight(box: Box, promise: Promise, beta: float) -> Callable[[int], ImprovingSchedule]:
+def _tight(box: Box, promise: Promise, beta: float) -> Improving:
     def plan(start: int) -> ImprovingSchedule:
-        return schedule.improving_for(box.alpha, start, promise.budget, beta, centred=True)
+        return schedule.improving_for(box.alpha, start, promise.budget, beta, centred=True, staleness=box.staleness)
 
-    return lambda start: useful(plan, _first_error, start)
+    return plan
 
 
-def _paper(box: Box, promise: Promise, beta: float, c: float) -> Callable[[int], ImprovingSchedule]:
-    rate = paper_rate(box, promise)
-
+def _paper(rate: Rate, promise: Promise, beta: float, c: float) -> Improving:
     def plan(start: int) -> ImprovingSchedule:
         rates = (rate.p, rate.p1, rate.p2, rate.g)
         return schedule.improving(start, promise.epsilon, promise.delta, beta, *rates, c, profile="paper")
 
-    return lambda start: useful(plan, _first_error, start)
+    return plan
 
 
 def _first_error(planned: ImprovingSchedule) -> float:

@@ -10,10 +10,15 @@ from treering.theory.schedule_paper import covers
 
 def paper_rate(box: Box, promise: Promise) -> Rate:
     """The box's (p, p′, p″, g), under a promise that the theorems cover."""
-    if problems := covers(promise.epsilon, promise.delta):
-        raise GuaranteeError(f"the paper's theorem does not cover this promise: {'; '.join(problems)}")
+    check_covered(promise)
     if box.rate is None:
         raise GuaranteeError(
             f'{type(box).__name__} is no (p, g)-black box, which profile="paper" needs; profile="tight" takes any box'
         )
     return box.rate
+
+
+def check_covered(promise: Promise) -> None:
+    """Refuse a promise that the theorems do not cover."""
+    if problems := covers(promise.epsilon, promise.delta):
+        raise GuaranteeError(f"the paper's theorem does not cover this promise: {'; '.join(problems)}")

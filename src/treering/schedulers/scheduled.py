@@ -56,6 +56,7 @@ class Scheduled(ABC):
         self._promise = promise
         self._beta = beta
         self._centred = profile == "tight"
+        self._staleness = boxes.first.staleness
         self._gate = db.open_gate(promise.budget)
         # Nothing of the keeper's refers to this object: it is forgotten, and no longer watches, with its last user.
         self._keeper = Keeper(self._gate, boxes, plan, progress or silent, own_alpha=profile == "tight")
@@ -164,7 +165,7 @@ class Scheduled(ABC):
     # -- inside -------------------------------------------------------------------------------------------------------
 
     def _aged_bound(self, epoch: Epoch, size: int) -> float:
-        return aged_bound(epoch.alpha, epoch.size / size, centred=self._centred)
+        return aged_bound(epoch.alpha, epoch.size / size, centred=self._centred, staleness=self._staleness)
 
     def _size(self) -> int:
         size = self._gate.size

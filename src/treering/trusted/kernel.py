@@ -20,6 +20,7 @@ from treering.budget.cost import Cost
 from treering.budget.exact import exact_scale
 from treering.budget.filter import Filter
 from treering.budget.promise import Budget
+from treering.domain.minimiser import Minimise
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import Halted, ParameterError, QueryError, TreeringError
@@ -30,6 +31,7 @@ from treering.gate import (
     ForeignReleased,
     HistogramReleased,
     Measured,
+    Minimised,
     Noise,
     Noted,
     ReservationEnded,
@@ -41,7 +43,7 @@ from treering.gate import (
     Selected,
     TreeStarted,
 )
-from treering.trusted import foreign, pricing
+from treering.trusted import foreign, optimum, pricing
 from treering.trusted.counts import DENSE_CELLS, MAX_COUNT, Counts
 from treering.trusted.journal import Journal
 from treering.trusted.noise import check_scale, draw
@@ -52,6 +54,7 @@ from treering.trusted.trees import TreeOperations, Trees
 
 Released = TypeVar("Released", bound=Event)
 Integers = npt.NDArray[np.int64]
+Charged = RunStarted | Measured | HistogramReleased | Selected | RowsDrawn | ForeignReleased | TreeStarted | Minimised
 
 
 class Kernel(TreeOperations):
@@ -223,6 +226,15 @@ class Kernel(TreeOperations):
                 raise foreign.failure(self.schema.cells)
             return event
 
+    def minimise(self, request: Minimise) -> Minimised:
+        """A private minimiser of an empirical risk (see ``optimum``). Cost: derived from the problem's constants, the
+        method's noise and the size, by ``budget/minimising``."""
+        with self._working():
+            cost = optimum.price(request, self._counts)
+            self._charge(cost)
+            theta = optimum.minimum(request, self._counts)
+            return self._release(Minimised(self.size, cost, request.problem, request.method, theta))
+
     @contextmanager
     def reserve(self, part: Budget) -> Iterator[Reserved]:
         """Set a part of the budget aside for the operations of the block, charged now: they can cost no more.
@@ -292,9 +304,7 @@ class Kernel(TreeOperations):
                 self._open_part(event.part)
             elif isinstance(event, ReservationEnded):
                 self._reserved, self._first_reserved_run = None, 0
-            elif isinstance(
-                event, RunStarted | Measured | HistogramReleased | Selected | RowsDrawn | ForeignReleased | TreeStarted
-            ):
+            elif isinstance(event, Charged):
                 self._charge(event.cost)
             if isinstance(event, RunStarted):
                 begun[event.run] = event.request

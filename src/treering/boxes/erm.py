@@ -1,0 +1,177 @@
+"""ERM: a private model, learnt once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Literal, TypeAlias
+
+from treering.boxes.bound import SchemaBox
+from treering.boxes.model import Model, worst_risk
+from treering.boxes.protocol import Progress, silent
+from treering.budget.exact import probability, whole
+from treering.budget.promise import Budget
+from treering.domain.loss import Loss
+from treering.domain.minimiser import Minimise, Start
+from treering.domain.problem import CellFeatures, Problem, check_labels
+from treering.domain.schema import Schema
+from treering.errors import GuaranteeError, ParameterError, SchemaError, TreeringError
+from treering.gate import Gate, Minimised
+from treering.theory.erm_choice import Choice, Choosing, Descending, Perturbing
+from treering.theory.erm_plan import NET_CANDIDATES
+
+How: TypeAlias = Literal["auto", "perturbation", "descent", "net"]
+
+PASSES: Final = 256
+"""How often a run may go over the data at most; what it takes is far less (see `treering.theory.erm_choice`)."""
+
+
+class ERM(SchemaBox):
+    """Private empirical risk minimisation: the mean loss, plus regularisation/2·‖θ‖², over the L2 ball of ``radius``.
+
+    Formal guarantee. Neighbours replace one row. A run is ε-DP or ρ-zCDP, as its budget says: it is one operation of
+    the gate, whose cost is derived in ``budget/minimising.py``. With probability at least 1 − beta the excess risk of
+    the model is at most its own ``excess_risk``, and that at most ``alpha(size, budget, beta)``; proofs in
+    ``theory/erm_static.py``. This is an excess *empirical* risk, in the loss's own unit: it may be above 1, and says
+    nothing from `worst` on.
+
+    ``features`` says how the cells of a database become vectors and labels; over points there are none, and
+    ``dimension`` is theirs. ``method``: "perturbation" (smooth losses; pure or zCDP), "descent" (any loss; zCDP),
+    "net" (any loss, at most 3 dimensions; pure or zCDP), or "auto": the one with the least alpha at the time.
+
+    ``passes`` is how often a run may go over the data at most. Descent and the solver of output perturbation need far
+    fewer, but at large sizes (`treering.theory.erm_choice`). A net needs one pass for each candidate; over cells, where
+    a pass is short, it has 4,096 of them anyway. Output perturbation obeys the scaling law of boxes as far as its
+    passes reach.
+
+    The solver of output perturbation starts from the last model that the gate released for the same problem: a public
+    value. Its number of passes is fixed beforehand for the worst case all the same.
+
+    >>> import treering as tr
+    >>> from treering.domain.loss import Logistic
+    >>> schema = tr.Schema({"origin": tr.categories("EWR", "JFK"), "late": tr.categories("no", "yes")})
+    >>> db = tr.GrowingDatabase(schema)
+    >>> db.append([{"origin": "EWR", "late": "yes"}] * 40_000 + [{"origin": "JFK", "late": "no"}] * 60_000)
+    100000
+    >>> late = CellFeatures(schema, ["origin"], [[1.0, 0.0], [0.0, 1.0]], tr.parse("late = 'yes'", schema))
+    >>> model = ERM(Logistic(), radius=4.0, features=late).release(db, epsilon=1.0, delta=1e-9, beta=1e-9)
+    >>> model.theta[0] > 1 and model.theta[1] < -1
+    True
+    """
+
+    def __init__(
+        self,
+        loss: Loss,
+        dimension: int | None = None,
+        *,
+        radius: float = 1.0,
+        regularisation: float = 0.0,
+        features: CellFeatures | None = None,
+        method: How = "auto",
+        passes: int = PASSES,
+    ) -> None:
+        super().__init__()
+        if features is not None and not isinstance(features, CellFeatures):
+            raise ParameterError("features", f"must be CellFeatures, not {type(features).__name__}")
+        self.problem = Problem(loss, _dimension(dimension, features), radius, regularisation)
+        """What is minimised."""
+        if features is not None:
+            check_labels(features.label_kind, loss)
+        self.features = features
+        """How cells become vectors; None over points."""
+        self.method: How = method
+        """How it is minimised."""
+        most = whole(passes, "passes")
+        self._choices = _choices(self.problem, method, most, most if features is None else max(most, NET_CANDIDATES))
+        pure = any(choice.kind == "pure" for choice in self._choices)
+        self.kind = "pure" if pure else "zcdp"
+
+    @property
+    def worst(self) -> float:
+        """Lipschitz constant times diameter: no model in the ball has a larger excess risk."""
+        return worst_risk(self.problem)
+
+    @property
+    def staleness(self) -> float:
+        """The same: how much worse than the best a model can be on rows that came after it."""
+        return self.worst
+
+    def alpha(self, size: int, budget: Budget, beta: float) -> float:
+        """The excess risk that a run keeps to, but with probability beta."""
+        _ = self.schema
+        rows, chance = whole(size, "size"), float(probability(beta, "beta"))
+        return min(choice.alpha(rows, budget, chance) for choice in self._for(budget))
+
+    def run(self, gate: Gate, budget: Budget, alpha: float, beta: float, progress: Progress = silent) -> Model:
+        """Minimise: one operation, which costs the budget. The model depends on what the gate returns alone."""
+        self._check(gate)
+        chance = float(probability(beta, "beta"))
+        size = gate.size
+        choice = min(self._for(budget), key=lambda each: each.alpha(size, budget, chance))
+        request = Minimise(
+            self.problem, choice.method(size, budget, chance, _last_model(gate, self.problem)), self.features
+        )
+        progress(0.0, f"learning by {type(request.method).__name__}")
+        event = gate.minimise(request)
+        progress(1.0, "learnt")
+        if event.problem != self.problem:
+            raise TreeringError("the run is about another problem than is on record")
+        return Model(self.schema, event, chance)
+
+    def _prepare(self, schema: Schema) -> None:
+        if self.features is None:
+            if schema.cells > 1:
+                raise ParameterError(
+                    "features", "must say how the schema's cells become vectors: use CellFeatures (public, not of rows)"
+                )
+        elif self.features.schema != schema:
+            raise SchemaError("the features of this ERM are about another schema")
+
+    def _for(self, budget: Budget) -> list[Choice]:
+        """What a budget of this kind can pay."""
+        if budget.kind == "zcdp":
+            return self._choices
+        pure = [choice for choice in self._choices if choice.kind == "pure"]
+        if not pure:
+            raise ParameterError("budget", f"must be zCDP (delta > 0) for descent: {_PURE}")
+        return pure
+
+
+_PURE: Final = "output perturbation (smooth losses) and the net (at most 3 dimensions) are the pure ones"
+
+
+def _dimension(dimension: int | None, features: CellFeatures | None) -> int:
+    if features is None:
+        if dimension is None:
+            raise ParameterError("dimension", "must be given without features: how many numbers a point has")
+        return dimension
+    if dimension is not None and dimension != features.dimension:
+        raise ParameterError("dimension", f"must be that of the features, {features.dimension}, not {dimension}")
+    return features.dimension
+
+
+def _choices(problem: Problem, method: str, passes: int, candidates: int) -> list[Choice]:
+    """The kinds of minimiser that this method stands for, and that the problem allows."""
+    makers: dict[str, Callable[[], Choice]] = {
+        "perturbation": lambda: Perturbing(problem, passes),
+        "descent": lambda: Descending(problem, passes),
+        "net": lambda: Choosing(problem, candidates),
+    }
+    if method in makers:
+        return [makers[method]()]
+    if method != "auto":
+        raise ParameterError("method", f'must be "auto", "perturbation", "descent" or "net", not {method!r}')
+    made = []
+    for make in makers.values():
+        try:
+            made.append(make())
+        except (ParameterError, GuaranteeError):
+            continue
+    return made
+
+
+def _last_model(gate: Gate, problem: Problem) -> Start:
+    """The last model released for this problem: public. A run on record needs none, as it asks for no new one."""
+    for event in reversed(gate.history):
+        if isinstance(event, Minimised) and event.problem == problem:
+            return event.theta
+    return None

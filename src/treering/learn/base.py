@@ -1,0 +1,221 @@
+"""What the estimators share: sealed rows, a model released when the schedule says so, and pickles without rows."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import validate_data
+
+from treering.boxes.model import Model
+from treering.budget.exact import whole
+from treering.domain.loss import Floats, Loss
+from treering.errors import GuaranteeError, Halted, ParameterError
+from treering.learn.checking import declared, features_of
+from treering.schedulers.epochs import Epoch
+from treering.schedulers.ermg import ERMG
+from treering.trusted.collection import GrowingPoints
+
+
+@dataclass(slots=True, repr=False)
+class _Held:
+    """The rows, which stay in this process, and what learns from them."""
+
+    points: GrowingPoints
+    learner: ERMG
+    parameters: dict[str, Any]
+    """As they were when the first rows came: the promise was made for these."""
+    waiting: str = ""
+    """Why no model could be released yet."""
+
+
+class PrivateEstimator(BaseEstimator, ABC):
+    """An estimator whose rows are sealed, and whose models are private.
+
+    Formal guarantee. *Privacy*: everything that the estimator makes public from one `fit` to the next — all models of
+    all `partial_fit` — is together (epsilon, delta)-DP, for rows that differ in one of them, features and label
+    replaced. Proof: features and label of an entry are functions of that row and of declared constants; entries live
+    in `GrowingPoints`, which only ERMG's gate reads, under one budget; attributes are computed from what it released.
+    The number of rows, and when a model is released, are public. Each `fit` makes a promise of its own: rows that are
+    fitted twice, as a search over parameters does, are protected by the sum.
+    *Accuracy*: with probability at least 1 − beta, at all times, the mean loss of the released model over all rows so
+    far is within ``excess_risk_bound_`` of the least that any model in the ball has.
+
+    Bounds are public and must be declared. Refused rows are refused by position, and nothing is taken in.
+
+    After a release: ``excess_risk_bound_``, ``epochs_`` (one for each run, failed ones included), ``spent_`` (of rho,
+    or of epsilon for delta = 0), ``n_samples_seen_``, ``next_release_`` (the number of rows that the next model waits
+    for), ``n_features_in_``, and ``feature_names_in_`` for data frames.
+
+    A pickled or copied estimator keeps the model and public facts; the rows stay behind, so it cannot grow.
+    """
+
+    _held: _Held | None = None
+    _left_behind = False
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Begin anew with these rows, and release a model at once, be there fewer than ``start`` or not.
+
+        With few rows the model is mostly noise: ``excess_risk_bound_`` says what is proven. Only the schedule's first
+        part of the budget is spent; the rest is for the rows to come. A refused fit changes nothing.
+        """
+        with self._unchanged_if_refused():
+            held = self._take(None, X, y)
+            held.learner.update()
+            self._held, self._left_behind = held, False
+            self._show(held, held.learner.model)
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Take in more rows. The first model is released at ``start`` rows, later ones when the schedule says so."""
+        if self._left_behind:
+            raise Halted("the rows of this estimator stayed in the process that took them in: it can predict, not grow")
+        with self._unchanged_if_refused():
+            self._held = held = self._take(self._held, X, y)
+        self._show(held, self._due_model(held))
+        return self
+
+    # -- what a kind of estimator adds --------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _loss(self) -> Loss:
+        """What is minimised."""
+
+    @abstractmethod
+    def _entries(self, features: Floats) -> Floats:
+        """Features in the unit ball."""
+
+    @abstractmethod
+    def _labels(self, y: Any, rows: int) -> Floats | None:
+        """Labels as the loss takes them, checked."""
+
+    @abstractmethod
+    def _present(self, theta: Floats) -> None:
+        """Set the attributes that make a model of θ."""
+
+    def _unit(self) -> float:
+        """What a loss of 1 is in the units of the caller's data."""
+        return 1.0
+
+    # -- inside -------------------------------------------------------------------------------------------------------
+
+    def _take(self, held: _Held | None, X: Any, y: Any) -> _Held:
+        """Rows taken in, by a new collection if there is none yet. All or none."""
+        whole(self.start, "start")
+        declared(self.norm_bound, "norm_bound")
+        if held is not None and not _same(self.get_params(), held.parameters):
+            raise ParameterError(
+                "parameters",
+                "have changed since the first rows came, for which the promise was made: use fit, or a clone",
+            )
+        features = features_of(X)
+        labels = self._labels(y, len(features))
+        validate_data(self, X, reset=held is None, skip_check_array=True)
+        entries = self._entries(features)
+        if held is None:
+            held = self._begin(entries.shape[1])
+        held.points.append(entries, labels)
+        return held
+
+    def _begin(self, dimension: int) -> _Held:
+        loss = self._loss()
+        points = GrowingPoints(dimension, loss.labels)
+        learner = ERMG(
+            points,
+            loss,
+            self.epsilon,
+            self.delta,
+            self.beta,
+            self.profile,
+            c=self.c,
+            dimension=dimension,
+            radius=self.radius,
+            regularisation=self.regularisation,
+            method=self.method,
+        )
+        return _Held(points, learner, self.get_params())
+
+    def _due_model(self, held: _Held) -> Model | None:
+        """The model for the rows at hand; None as long as there is none.
+
+        The rows are in already: raising that nothing can be promised yet would invite to hand them over again.
+        """
+        if held.points.size < self.start and not held.learner.epochs:
+            return None
+        try:
+            held.learner.update()
+            return held.learner.model
+        except GuaranteeError as refusal:
+            held.waiting = str(refusal)
+            return None
+
+    def _show(self, held: _Held, model: Model | None) -> None:
+        """Make what is public an attribute."""
+        learner = held.learner
+        self.n_samples_seen_ = held.points.size
+        self.epochs_: list[Epoch] = list(learner.epochs)
+        self.spent_ = learner.spent
+        self.next_release_ = learner.next_epoch or max(self.start, held.points.size)
+        if model is not None:
+            held.waiting = ""
+            self.excess_risk_bound_ = learner.excess_risk_bound * self._unit()
+            self._present(np.array(model.theta))
+
+    @contextmanager
+    def _unchanged_if_refused(self) -> Iterator[None]:
+        before = dict(self.__dict__)
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    def _scaled(self, features: Floats) -> Floats:
+        """Features divided by the declared bound; longer rows are scaled down to norm 1."""
+        scaled = features / declared(self.norm_bound, "norm_bound")
+        largest = np.maximum(np.abs(scaled).max(axis=1, keepdims=True), 1.0)
+        lengths = np.linalg.norm(scaled / largest, axis=1, keepdims=True) * largest
+        return np.asarray(scaled / np.maximum(lengths, 1.0))
+
+    def _check_released(self) -> None:
+        if self.__sklearn_is_fitted__():
+            return
+        if self._held is None:
+            advice = "call fit, or partial_fit until the first model is released"
+        else:
+            advice = (
+                self._held.waiting
+                or f"{self.n_samples_seen_:,} rows are in, and the first model waits for {self.start:,}"
+            )
+        raise NotFittedError(f"this {type(self).__name__} instance is not fitted yet: {advice}")
+
+    def _rows_to_predict(self, X: Any) -> Floats:
+        self._check_released()
+        features = features_of(X)
+        validate_data(self, X, reset=False, skip_check_array=True)
+        return features
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "excess_risk_bound_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True
+        return tags
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = dict(super().__getstate__())
+        if state.pop("_held", None) is not None:
+            state["_left_behind"] = True
+        return state
+
+
+def _same(now: dict[str, Any], then: dict[str, Any]) -> bool:
+    return all(np.array_equal(now[name], value) for name, value in then.items())

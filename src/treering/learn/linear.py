@@ -1,0 +1,40 @@
+"""Linear predictions with an intercept, over the unit ball."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+
+from treering.domain.loss import Floats
+from treering.learn.base import PrivateEstimator
+from treering.learn.checking import declared
+
+_HALF: Final = math.sqrt(0.5)
+
+
+class LinearEstimator(PrivateEstimator):
+    """Predictions ⟨coef, x⟩ + intercept.
+
+    A row x of norm at most B = ``norm_bound`` becomes the entry (x/B, 1)/√2, of norm at most 1 (x/B without an
+    intercept), and a model θ = (w, b) of norm at most ``radius`` predicts ⟨w, x⟩/(√2·B) + b/√2. So
+    ‖(B·coef, intercept)‖ ≤ radius/√2. Longer rows are scaled down while learning; a prediction is linear for all.
+    """
+
+    def _entries(self, features: Floats) -> Floats:
+        scaled = self._scaled(features)
+        if not self.fit_intercept:
+            return scaled
+        return np.hstack([scaled, np.ones((len(scaled), 1))]) * _HALF
+
+    def _split(self, theta: Floats) -> tuple[Floats, float]:
+        """Coefficients and intercept, in the units of the features."""
+        bound = declared(self.norm_bound, "norm_bound")
+        if not self.fit_intercept:
+            return theta / bound, 0.0
+        return theta[:-1] * (_HALF / bound), float(theta[-1]) * _HALF
+
+    def _linear(self, X: Any) -> Floats:
+        features = self._rows_to_predict(X)
+        return np.asarray(features @ np.ravel(self.coef_) + np.ravel(self.intercept_)[0])

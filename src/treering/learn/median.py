@@ -1,0 +1,76 @@
+"""The private geometric median."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from treering.budget.exact import Number
+from treering.domain.loss import Distance, Floats, Loss
+from treering.learn.base import PrivateEstimator
+from treering.learn.checking import declared
+
+
+class PrivateMedian(PrivateEstimator):
+    """The point with the least mean distance to all rows, as they keep arriving: in one dimension, the median.
+
+    Formal guarantee: as `treering.learn.base.PrivateEstimator`, for the mean distance, in the units of the features,
+    plus the regulariser. After a release, ``median_`` is the point.
+
+    ``norm_bound`` is public and must be declared: features should be centred by general knowledge, so that it is small.
+
+    >>> import numpy as np
+    >>> ages = np.concatenate([np.full(60_000, 40.0), np.linspace(0, 100, 40_000)]).reshape(-1, 1)
+    >>> model = PrivateMedian(epsilon=1.0, delta=1e-6, norm_bound=100.0).fit(ages)
+    >>> abs(model.median_.item() - 40) < 10
+    True
+    """
+
+    def __init__(
+        self,
+        epsilon: Number = 1.0,
+        delta: Number = 1e-6,
+        *,
+        beta: Number = 0.05,
+        norm_bound: Number | None = None,
+        start: int = 1000,
+        radius: float = 1.0,
+        regularisation: float = 0.0,
+        profile: str = "tight",
+        method: str = "auto",
+        c: Number | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.beta = beta
+        self.norm_bound = norm_bound
+        self.start = start
+        self.radius = radius
+        self.regularisation = regularisation
+        self.profile = profile
+        self.method = method
+        self.c = c
+
+    def distances(self, X: Any) -> Floats:
+        """How far each row is from the median."""
+        return np.asarray(np.linalg.norm(self._rows_to_predict(X) - self.median_, axis=1))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Minus the mean distance of rows at hand from the median: larger is better. Not private: for public rows."""
+        return -float(self.distances(X).mean())
+
+    def _loss(self) -> Loss:
+        return Distance()
+
+    def _entries(self, features: Floats) -> Floats:
+        return self._scaled(features)
+
+    def _labels(self, y: Any, rows: int) -> None:
+        """There are none; scikit-learn's pipelines may hand some over all the same."""
+
+    def _unit(self) -> float:
+        return declared(self.norm_bound, "norm_bound")
+
+    def _present(self, theta: Floats) -> None:
+        self.median_ = theta * declared(self.norm_bound, "norm_bound")

@@ -1,0 +1,183 @@
+"""ERMG: the paper's second instantiation, a private model that improves as the database grows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, NoReturn, TypeAlias
+
+from treering.answer import Answer
+from treering.boxes.erm import ERM, PASSES, How
+from treering.boxes.model import NO_ANSWERS, Model
+from treering.boxes.protocol import Box, Progress, Rate
+from treering.budget.exact import Number
+from treering.budget.promise import Promise
+from treering.domain.loss import Loss
+from treering.domain.problem import CellFeatures, Problem, check_labels
+from treering.domain.question import Question
+from treering.errors import GuaranteeError, ParameterError, QueryError
+from treering.gate import Database
+from treering.schedulers.improver import BBImprover, Improving
+from treering.schedulers.keeper import Present
+from treering.schedulers.paper import check_covered
+from treering.schedulers.scheduled import Profile
+from treering.theory.erm_paper import rate
+from treering.theory.schedule import ImprovingSchedule
+
+Vacuous: TypeAlias = Literal["allow", "refuse"]
+
+
+class ERMG(BBImprover):
+    """`BBImprover` over `ERM`: a model, released again and again, whose excess risk falls as the database grows.
+
+    Formal guarantee. *Privacy*: all models ever released together are (epsilon, delta)-DP, neighbours replacing one
+    row. *Accuracy*: with probability at least 1 − beta, at every size τ from the start on, the model in force, made at
+    size t ≤ τ, has excess empirical risk on all τ rows of at most (t/τ)·α_t + (1−t/τ)·staleness, α_t its proven excess
+    risk when it was made and staleness = Lipschitz constant times diameter. (Cummings, Krehbiel, Lai,
+    Tantipongpipat, theorem "ERMG"; the convex sum in place of α_t + staleness is ours, see `Model.aged`.)
+
+    profile="tight"  noise for zCDP if delta > 0 (Gaussian, √d), pure otherwise; runs at gaps that grow.
+    profile="paper"  a pure run at every size that the database is seen with: the net in at most 3 dimensions, or
+                     output perturbation. Each gets so little that the model is mostly noise at common sizes. Its
+                     `alpha_at` is the paper's rate with a leading constant of 1, or what is proven if that is more.
+
+    Nothing is released before the first `update`, which runs on the database as it is then and starts the schedule;
+    from then on models are released by themselves as rows arrive, and `model` is the latest.
+
+    ``db`` is a database, with ``features`` that map its cells to vectors and labels, or points, which have their own.
+    ``loss`` may be an `ERM` instead, which has all of ``dimension`` … ``passes`` already. ``vacuous="refuse"`` refuses
+    to start where no excess risk below the worst possible one is guaranteed; by default it starts, as a model may be
+    good long before that is proven.
+
+    >>> import numpy as np
+    >>> from treering.domain.loss import Logistic
+    >>> from treering.trusted.collection import GrowingPoints
+    >>> points = GrowingPoints(2, "signs")
+    >>> points.append(np.tile([[0.6, 0.0], [-0.6, 0.0]], (10_000, 1)), np.tile([1, -1], 10_000))
+    20000
+    >>> learner = ERMG(points, Logistic(), epsilon=1.0, delta=1e-9, beta=1e-9, radius=4.0)
+    >>> learner.update().theta[0] > 1
+    True
+    >>> learner.alpha_at(10**6) < learner.alpha_at(20_000) / 5
+    True
+    """
+
+    def __init__(
+        self,
+        db: Database,
+        loss: Loss | ERM,
+        epsilon: Number,
+        delta: Number,
+        beta: Number = 0.05,
+        profile: Profile = "tight",
+        *,
+        c: Number | None = None,
+        progress: Progress | None = None,
+        dimension: int | None = None,
+        radius: float = 1.0,
+        regularisation: float = 0.0,
+        features: CellFeatures | None = None,
+        method: How = "auto",
+        passes: int = PASSES,
+        vacuous: Vacuous = "allow",
+    ) -> None:
+        if vacuous not in ("allow", "refuse"):
+            raise ParameterError("vacuous", f'must be "allow" or "refuse", not {vacuous!r}')
+        self._vacuous = vacuous
+        if isinstance(loss, ERM):
+            given = (dimension, radius, regularisation, features, method, passes)
+            if given != (None, 1.0, 0.0, None, "auto", PASSES):
+                raise ParameterError("loss", "is an ERM, which has its own dimension, radius, features and method")
+            box = loss
+        else:
+            own = getattr(db, "dimension", None) if dimension is None and features is None else dimension
+            box = ERM(
+                loss,
+                own,
+                radius=radius,
+                regularisation=regularisation,
+                features=_needed(db, features),
+                method=method,
+                passes=passes,
+            )
+        _check(db, box)
+        self.problem: Problem = box.problem
+        """What is minimised."""
+        self._worst = box.worst
+        super().__init__(db, box, epsilon, delta, beta, profile, c=c, progress=progress)
+
+    # -- models -------------------------------------------------------------------------------------------------------
+
+    def update(self) -> Model:
+        """The latest model; a new one if that is due. The first call starts the schedule, and pays for a run."""
+        if self._gate.size == 0:
+            raise GuaranteeError("the database is empty: an empirical risk needs at least one row")
+        release = self._keeper.standing()[1]
+        assert isinstance(release, Model)
+        return release
+
+    @property
+    def model(self) -> Model:
+        """The latest model. It costs nothing, and touches nothing private."""
+        if not self._keeper.started:
+            raise GuaranteeError("no model has been released yet: update() releases the first one")
+        release = self.release
+        assert isinstance(release, Model)
+        return release
+
+    @property
+    def excess_risk_bound(self) -> float:
+        """What the latest model's excess risk on all rows of now is proven to be at most, new rows included."""
+        return self.model.aged(self._gate.size)
+
+    def ask(self, query: Question) -> NoReturn:
+        """Refused: a model answers no queries."""
+        raise QueryError(NO_ANSWERS)
+
+    def ask_many(self, queries: Iterable[Question]) -> list[Answer]:
+        """Refused: a model answers no queries."""
+        raise QueryError(NO_ANSWERS)
+
+    # -- inside -------------------------------------------------------------------------------------------------------
+
+    def alpha_at(self, size: int) -> float:
+        """The excess risk that the model in force keeps to when the database has this many rows, now or later.
+
+        Before the first `update`: if it were now. Never above the worst excess risk that any model can have.
+        """
+        return min(super().alpha_at(size), self._worst)
+
+    def _promised(self, plan: ImprovingSchedule, present: Present, size: int) -> tuple[float, str]:
+        asked = present.until if self._keeper.started and present.epoch is None else size
+        return self.alpha_at(asked), (
+            f"the model in force has an excess empirical risk of at most alpha_at(size), at every size from "
+            f"{plan.start:,} rows on; at {asked:,} rows that is alpha. Any model of the ball has {self._worst:.3g}"
+        )
+
+    def _rate(self, box: Box, promise: Promise) -> Rate:
+        """The paper's, for a 1-Lipschitz loss on diameter 1, in the units of this problem: L·D times that loss."""
+        check_covered(promise)
+        problem, convexity = self.problem, None
+        if problem.regularisation:
+            convexity = min(2.0, problem.regularisation * 2 * problem.radius / problem.whole_lipschitz)
+        p, p1, p2, g = rate(problem.dimension, convexity)
+        return Rate(p, g * box.worst, p1, p2)
+
+    def _worthwhile(self, plan: Improving, box: Box) -> Improving:
+        return plan if self._vacuous == "allow" else super()._worthwhile(plan, box)
+
+
+def _needed(db: Database, features: CellFeatures | None) -> CellFeatures | None:
+    if features is None and db.schema.cells > 1:
+        raise ParameterError("features", "must say how the database's cells become vectors: use CellFeatures")
+    return features
+
+
+def _check(db: Database, box: ERM) -> None:
+    """Refuse what the kernel would refuse in every epoch, after the epoch's budget is set aside."""
+    if box.features is None:
+        points = getattr(db, "dimension", box.problem.dimension)
+        if points != box.problem.dimension:
+            raise ParameterError("dimension", f"must be that of the points, {points}, not {box.problem.dimension}")
+        check_labels(getattr(db, "label_kind", box.problem.loss.labels), box.problem.loss)
+    elif hasattr(db, "dimension"):
+        raise ParameterError("features", "are a map from cells: points have features of their own")

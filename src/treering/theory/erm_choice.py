@@ -1,0 +1,187 @@
+"""Which private minimiser runs at which size: bounds that obey the scaling law of boxes, found fast.
+
+A `Choice` is one kind of minimiser for one problem. Its ``alpha`` is a minimum over candidates that do not depend on
+size, budget or beta (a ridge, a number of steps, a pitch), each with a bound that falls, or stays, when one of the
+three grows, and when the size grows c-fold while a pure budget is divided by c, or a zCDP one by c². So the minimum
+does, too. Its ``method`` costs at most the budget, and its proven excess risk is at most ``alpha``.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from treering.budget.exact import at_least
+from treering.budget.minimising import gradient_sensitivity, lattice_size, loss_sensitivity, solver_distance
+from treering.budget.promise import Budget, Kind
+from treering.domain.loss import Floats
+from treering.domain.minimiser import MOST_CANDIDATES, MOST_STEPS, Descent, Method, Net, Perturbation, Start
+from treering.domain.problem import Problem
+from treering.errors import GuaranteeError, ParameterError
+from treering.theory.erm_plan import (
+    NET_CANDIDATES,
+    displaced_share,
+    per_unit,
+    perturbation_with,
+    plan_descent,
+    root_above,
+    solver_tolerance,
+    step_numbers,
+)
+from treering.theory.erm_static import Steps, net_bound, net_size
+
+THRIFT: Final = 1.3
+"""Descent takes the fewest steps whose bound is within this factor of the best one's: the last tenths cost most."""
+
+_ROOM: Final = 1 + 2.0**-20
+_RIDGES: Final = tuple(2.0 ** (step / 4) for step in range(-80, 33))
+
+
+class Choice(ABC):
+    """One kind of minimiser for one problem, in at most ``passes`` passes over the entries."""
+
+    kind: Kind = "pure"
+    """"pure": it takes budgets of both kinds."""
+
+    @abstractmethod
+    def alpha(self, size: int, budget: Budget, beta: float) -> float:
+        """The excess risk that it keeps to, but with probability beta."""
+
+    @abstractmethod
+    def method(self, size: int, budget: Budget, beta: float, start: Start) -> Method:
+        """What to run. ``start`` is a public model that a solver may begin with."""
+
+
+class Perturbing(Choice):
+    """Output perturbation with the best ridge λ.
+
+    The solver's distance r(λ) after all passes is public; it is small enough, at most a 64th of the sensitivity
+    2L/(λn) on both sides together, up to some size N(λ). A larger database is treated as one of N(λ) entries, which
+    costs no more: the sensitivity falls with the size. So alpha never rises with the size; the scaling law holds up
+    to N(λ), the end of what the passes, and in the end floating point, can resolve.
+    """
+
+    def __init__(self, problem: Problem, passes: int) -> None:
+        self._problem = problem
+        self._passes = min(passes, MOST_STEPS)
+        far = (problem.radius, *[0.0] * (problem.dimension - 1))
+        ridges, reaches = [], []
+        for ridge in (*_RIDGES, *([0.0] if problem.regularisation else [])):
+            draft = Perturbation("gaussian", 1.0, 1.0, self._passes, ridge, far)
+            try:
+                # From the far end of the ball: any start is at most as far from the minimiser.
+                distance = solver_distance(problem, draft)
+            except GuaranteeError:
+                continue
+            reach = solver_tolerance(problem, ridge, 1) / distance * (1 - 2.0**-20)
+            if reach >= 1:
+                ridges.append(ridge)
+                reaches.append(math.floor(min(reach, 2.0**62)))
+        if not ridges:
+            raise GuaranteeError(f"no ridge lets the solver come near enough within {passes:,} passes; allow more")
+        self._ridges = np.array(ridges)
+        self._reaches = np.array(reaches, dtype=np.int64)
+
+    def alpha(self, size: int, budget: Budget, beta: float) -> float:
+        return float(self._bounds(size, budget, beta).min())
+
+    def method(self, size: int, budget: Budget, beta: float, start: Start) -> Method:
+        place = int(self._bounds(size, budget, beta).argmin())
+        reached = min(size, int(self._reaches[place]))
+        method = perturbation_with(self._problem, float(self._ridges[place]), reached, budget, self._passes, start)
+        assert method is not None  # That is what the reaches are for.
+        return method
+
+    def _bounds(self, size: int, budget: Budget, beta: float) -> Floats:
+        """`displacement_bound` for every ridge at once."""
+        problem, ridges = self._problem, self._ridges
+        share = displaced_share(problem, budget, beta)
+        convexity = problem.regularisation + ridges
+        displaced = share * 2 * problem.lipschitz / (convexity * np.minimum(size, self._reaches))
+        straight = problem.whole_lipschitz * displaced
+        curved = (problem.smoothness + ridges) / 2 * displaced**2
+        inside = convexity * problem.radius >= problem.lipschitz
+        loss = np.where(inside, np.minimum(straight, curved), straight)
+        return np.asarray((loss + ridges / 2 * problem.radius**2) * _ROOM)
+
+
+class Descending(Choice):
+    """Noisy projected gradient descent from the centre, zCDP, with the best schedule and few steps.
+
+    It begins at the centre, not at a released model: the proven distance to the minimiser is R from there, and up to
+    2R from anywhere else.
+    """
+
+    kind: Kind = "zcdp"
+
+    def __init__(self, problem: Problem, passes: int) -> None:
+        self._problem = problem
+        self._numbers = step_numbers(min(passes, MOST_STEPS))
+        draft = Descent("averaged", 1, 1.0)
+        self._resolution = draft.resolution
+        self._sensitivity = float(gradient_sensitivity(problem, draft))
+
+    def alpha(self, size: int, budget: Budget, beta: float) -> float:
+        return min(self._bounds(size, budget, beta)) * THRIFT * _ROOM
+
+    def method(self, size: int, budget: Budget, beta: float, start: Start) -> Method:
+        bounds = self._bounds(size, budget, beta)
+        enough = min(bounds) * THRIFT
+        few = next(number for number, bound in zip(self._numbers, bounds, strict=True) if bound <= enough)
+        return plan_descent(self._problem, size, budget, beta, passes=few, resolution=self._resolution).method
+
+    def _bounds(self, size: int, budget: Budget, beta: float) -> list[float]:
+        """The best schedule's bound for each number of steps."""
+        if budget.kind != "zcdp":
+            raise ParameterError("budget", "must be zCDP for noisy descent: its noise is Gaussian (delta > 0)")
+        one = self._sensitivity * per_unit(budget) / size
+        first = Steps.of(self._problem, 1, one, self._resolution, None, beta)
+        smooth = math.isfinite(self._problem.smoothness)
+        bounds = []
+        for number in self._numbers:
+            steps = replace(first, number=number, sigma=one * math.sqrt(number))
+            bounds.append(min(steps.averaged(), steps.strong(), steps.accelerated() if smooth else math.inf))
+        return bounds
+
+
+class Choosing(Choice):
+    """The exponential mechanism over the best net. A run looks at every entry once for each candidate."""
+
+    def __init__(self, problem: Problem, candidates: int = NET_CANDIDATES) -> None:
+        drafts = [Net(problem.radius * 2.0 ** (-step / 4), 1.0) for step in range(64)]
+        if problem.dimension > drafts[0].most_dimensions:
+            raise ParameterError(
+                "dimension",
+                f"of a net is at most {drafts[0].most_dimensions}, not {problem.dimension}: its size grows as a power "
+                "of it. Use output perturbation, or noisy descent under a promise with delta > 0",
+            )
+        self._problem = problem
+        self._drafts = [
+            draft for draft in drafts if lattice_size(problem, draft) <= min(candidates, MOST_CANDIDATES)
+        ] or drafts[:1]
+        self._doubled = 2 * loss_sensitivity(problem, drafts[0])
+        # `net_bound` is fixed + scale·(logarithm + log(1/β))/size.
+        self._fixed = np.array([net_bound(problem, replace(draft, scale=2.0**-900), 1, 0.5) for draft in self._drafts])
+        self._logarithms = np.array([math.log(net_size(problem, draft)) for draft in self._drafts])
+
+    def alpha(self, size: int, budget: Budget, beta: float) -> float:
+        return float(self._bounds(size, budget, beta).min())
+
+    def method(self, size: int, budget: Budget, beta: float, start: Start) -> Method:
+        draft = self._drafts[int(self._bounds(size, budget, beta).argmin())]
+        return replace(draft, scale=self._scale(budget))
+
+    def _bounds(self, size: int, budget: Budget, beta: float) -> Floats:
+        """`net_bound` for every pitch at once."""
+        draw = self._scale(budget) * (self._logarithms + math.log(1 / beta)) / size
+        return np.asarray((self._fixed + draw) * _ROOM)
+
+    def _scale(self, budget: Budget) -> float:
+        """ε-DP, or ρ = ε²/8 under a zCDP budget."""
+        if budget.kind == "pure":
+            return at_least(self._doubled / budget.total)
+        return at_least(self._doubled * root_above(1 / (8 * budget.total)))

@@ -1,0 +1,85 @@
+"""PRIVATE: what a minimiser reads, weighted entries, whether they come from points or from the counts of cells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from treering.budget.minimising import SUMMED
+from treering.domain.loss import Floats
+from treering.domain.problem import FEATURE_UNIT, CellFeatures
+from treering.trusted.counts import Counts
+from treering.trusted.sealed import Sealed
+
+Integers: TypeAlias = npt.NDArray[np.int64]
+
+_EXACT_ROWS: Final = 2**20
+"""Products of two features summed over this many rows are below 2^53: a float product of matrices is exact."""
+
+
+class Moments(Sealed):
+    """Exact sums over entries: of features times features, and of features times labels, in units of 1/2^32.
+
+    Below 2^62 for fewer than 2^30 entries. They are all that a squared loss needs, and maintained as entries arrive.
+    """
+
+    __slots__ = ("cross", "square")
+
+    def __init__(self, dimension: int) -> None:
+        self.square: Integers = np.zeros((dimension, dimension), dtype=np.int64)
+        self.cross: Integers = np.zeros(dimension, dtype=np.int64)
+
+    def add(self, grid: Floats, labels: Floats) -> None:
+        """Take in entries: integer features, labels as they are."""
+        for start in range(0, len(grid), _EXACT_ROWS):
+            part = grid[start : start + _EXACT_ROWS]
+            marks = labels[start : start + _EXACT_ROWS] * FEATURE_UNIT
+            self.square += (part.T @ part).astype(np.int64)
+            self.cross += (marks @ part).astype(np.int64)
+
+    @classmethod
+    def weighted(cls, grid: Floats, labels: Floats, weights: Integers) -> Moments:
+        """The sums over entries that stand for several each."""
+        moments = cls(grid.shape[1])
+        whole = grid.astype(np.int64)
+        moments.square = (whole * weights[:, None]).T @ whole
+        moments.cross = ((labels * FEATURE_UNIT).astype(np.int64) * weights) @ whole
+        return moments
+
+
+class Entries(Sealed):
+    """Entries of one moment: features as integers (held in floats, for speed), labels, and how often each occurs."""
+
+    __slots__ = ("_moments", "grid", "labels", "size", "weights")
+
+    def __init__(
+        self, grid: Floats, labels: Floats, weights: Integers | None, size: int, moments: Moments | None
+    ) -> None:
+        self.grid = grid
+        self.labels = labels
+        self.weights = weights
+        self.size = size
+        self._moments = moments
+
+    @property
+    def moments(self) -> Moments:
+        """PRIVATE: their exact second moments."""
+        if self._moments is None:
+            assert self.weights is not None
+            self._moments = Moments.weighted(self.grid, self.labels, self.weights)
+        return self._moments
+
+    def blocks(self, rows: int = SUMMED) -> Iterator[tuple[Floats, Floats, Integers | None]]:
+        """Features, labels and weights, some rows at a time."""
+        for start in range(0, len(self.grid), rows):
+            part = slice(start, start + rows)
+            yield self.grid[part], self.labels[part], None if self.weights is None else self.weights[part]
+
+
+def entries_of_cells(counts: Counts, features: CellFeatures) -> Entries:
+    """PRIVATE: each joint value of the attributes that matter is an entry, weighted by its count."""
+    weights = np.array(counts.marginal(features.joint)).reshape(-1)
+    return Entries(features.grid.astype(np.float64), features.labels, weights, counts.size, None)
