@@ -11,7 +11,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Two workers: the statistical tests are processor-bound, and more would measure each other on a small machine.
 WORKERS ?= 2
-PYTEST := $(BIN)/python -m pytest
+# The same examples each time, so that CI fails for a reason; `make HYPOTHESIS=default test-unit` looks for new ones.
+HYPOTHESIS ?= ci
+PYTEST := $(BIN)/python -m pytest --hypothesis-profile=$(HYPOTHESIS)
 
 export UV_HTTP_TIMEOUT ?= 180
 export UV_LINK_MODE ?= copy

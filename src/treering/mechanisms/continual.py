@@ -54,7 +54,7 @@ class ContinualHistogram:
     may point are in `boundaries`: all recent ones, and fewer the longer ago.
 
     Memory is of the order of cells times the logarithm of the number of batches, whatever the number of rows; an append
-    draws two numbers of noise for each cell, on average, which takes some 20 µs. For large universes use `PMWG`.
+    draws two numbers of noise for each cell, on average, which takes some 30 µs. For large universes use `PMWG`.
 
     >>> import treering as tr
     >>> from treering.mechanisms.continual import ContinualHistogram

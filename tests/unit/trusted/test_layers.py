@@ -117,11 +117,16 @@ def test_numbers_next_to_a_boundary_are_refined_until_they_are_certain(
         return (share - step if first else share + step), first
 
     level, numbers = exactly(*case, ratio, next_to)
-    found, digits = drawn(*case, ratio, numbers)
-    assert found == level
-    # Shares of 0 and 1 are certain without digits.
-    if any(2 * step < number < 1 - 2 * step for number in numbers):
-        assert digits.most >= 900
+    assert drawn(*case, ratio, numbers)[0] == level
+
+
+@pytest.mark.parametrize("above", [False, True])
+def test_a_number_next_to_a_third_takes_as_many_digits_as_they_share(above: bool) -> None:
+    """One candidate of two at level 0: its share is (1−b)/(1−b + 2b), a third for b = ½, and has no end of digits."""
+    third, step = Fraction(1, 3), Fraction(1, 10**900)
+    level, digits = drawn([0, 1], lambda level: 1 + level, Fraction(1, 2), [third + step if above else third - step])
+    assert level == int(above)
+    assert digits.most >= 900
 
 
 def test_few_levels_are_counted() -> None:
