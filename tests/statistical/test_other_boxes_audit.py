@@ -7,22 +7,17 @@ from collections.abc import Hashable, Sequence
 from fractions import Fraction
 
 import numpy as np
-from opendp.domains import atom_domain, vector_domain
-from opendp.measurements import make_gaussian, make_laplace
-from opendp.metrics import l1_distance, l2_distance
-from opendp.mod import Measurement, enable_features
 
 import treering as tr
 from support.box_audit import BoxAudit, reaches
+from support.opendp_noise import affordable, noisy_counts
 from treering.boxes.foreign import from_opendp
 from treering.boxes.marginals import MarginalsBox
 from treering.boxes.protocol import Box, Floats, Progress, Release, silent
 from treering.budget.promise import Budget
 from treering.domain.query import Query
 from treering.domain.schema import Schema
-from treering.gate import Event, ForeignReleased, Gate, Gaussian, HistogramReleased, Laplace, Noise
-
-enable_features("contrib")
+from treering.gate import Event, ForeignReleased, Gate, HistogramReleased
 
 PAIR = tr.Schema({"late": tr.categories("no", "yes"), "origin": tr.categories("EWR", "JFK")})
 IN_TIME_FROM_EWR, LATE_FROM_JFK = 0, 3
@@ -81,22 +76,6 @@ class TestMarginalsBox(BoxAudit):
 
 SCHEMA = tr.Schema({"late": tr.categories("no", "little", "yes")})
 NO, LITTLE, YES = range(3)
-HAIR = 1 + 1e-9
-"""OpenDP rounds its maps up."""
-
-
-def law(budget: Budget) -> Noise:
-    """What costs the budget, but for a hair."""
-    if budget.kind == "pure":
-        return Laplace(2 / float(budget.total) * HAIR)
-    return Gaussian(1 / math.sqrt(float(budget.total)) * HAIR)
-
-
-def noisy_counts(budget: Budget) -> Measurement:
-    vectors, noise = vector_domain(atom_domain(T="i64"), size=SCHEMA.cells), law(budget)
-    if isinstance(noise, Laplace):
-        return make_laplace(vectors, l1_distance(T="f64"), scale=noise.scale)
-    return make_gaussian(vectors, l2_distance(T="f64"), scale=noise.scale)
 
 
 class TestForeign(BoxAudit):
@@ -106,7 +85,7 @@ class TestForeign(BoxAudit):
     left, right = (NO, NO, YES, YES), (NO, YES, YES, YES)
 
     def make(self) -> Box:
-        return from_opendp(noisy_counts, alpha=lambda *_: 0.5)
+        return from_opendp(lambda budget: noisy_counts(budget, SCHEMA.cells), alpha=lambda *_: 0.5)
 
     def outcome(self, release: Release, events: Sequence[Event]) -> Hashable:
         (event,) = events
@@ -114,5 +93,5 @@ class TestForeign(BoxAudit):
         return event.values[YES] > 2.5, event.values[NO] < 1.5
 
     def event(self, budget: Budget) -> tuple[float, float]:
-        noise = law(budget)
+        noise = affordable(budget)
         return reaches(noise, 0) ** 2, reaches(noise, 1) ** 2

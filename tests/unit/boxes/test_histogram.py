@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import time
 from fractions import Fraction
 
 import numpy as np
@@ -14,9 +13,8 @@ from treering.boxes.histogram import HistogramBox
 from treering.boxes.protocol import Release
 from treering.budget.promise import Budget
 from treering.domain.query import Query
-from treering.domain.workload import random_conjunctions
 from treering.gate import Gaussian, HistogramReleased, Laplace
-from treering.theory.cell_noise import exact
+from treering.theory.cell_noise import exact, smooth
 from treering.theory.subsets import all_subsets_radius, subset_radius
 
 PURE, ZCDP = Budget("pure", Fraction(1, 2)), Budget("zcdp", Fraction(1, 4))
@@ -84,13 +82,18 @@ def test_errors_follow_the_mass_of_the_lighter_side(budget: Budget) -> None:
     queries = [any_query(generator, SCHEMA) for _ in range(50)]
     _, errors = release.shares(queries)
     noise = released(db).noise
-    for query, error in zip(queries, errors.tolist(), strict=True):
-        weights = values_per_cell(query).reshape(-1)
-        spread = float(weights.max() - weights.min())
-        mass = float(((weights - weights.min()) / spread).sum())
-        right = spread * all_subsets_radius(noise, N, min(mass, N - mass), 0.05) / db.size
-        assert error <= right * (1 + 1e-9)
-        assert error >= 0.5 * right
+    # Each law's bound fails with probability beta: the smaller of the two for each query could fail with twice that.
+    by_law = []
+    for law in (exact(noise), smooth(noise)):
+        stated = []
+        for query in queries:
+            weights = values_per_cell(query).reshape(-1)
+            spread = float(weights.max() - weights.min())
+            mass = float(((weights - weights.min()) / spread).sum())
+            stated.append(spread * all_subsets_radius(law, N, min(mass, N - mass), 0.05) / db.size)
+        by_law.append(stated)
+    assert any(errors.tolist() == pytest.approx(stated) for stated in by_law)
+    assert by_law[0] != pytest.approx(by_law[1])
     bound = HistogramBox().bind(SCHEMA)
     assert (errors <= bound.alpha(db.size, budget, 0.05)).all()
 
@@ -141,17 +144,3 @@ def test_gates_to_elsewhere_or_to_nothing_are_refused_for_free() -> None:
     with pytest.raises(tr.GuaranteeError, match="empty"):
         box.run(empty.open_gate(PURE), PURE, 1.0, 0.05)
     assert (other.touched, empty.touched) == (0, 0)
-
-
-def test_ten_thousand_questions_are_quick() -> None:
-    """Bound to be slow on a busy machine, so compared with one question at a time: at least five times faster."""
-    _, release = run(HistogramBox(), PURE)
-    queries = random_conjunctions(SCHEMA, 10_000, np.random.default_rng(6))
-    release.ask_many(queries[:100])
-    start = time.perf_counter()
-    release.ask_many(queries)
-    batch = time.perf_counter() - start
-    start = time.perf_counter()
-    for query in queries[:500]:
-        release.ask(query)
-    assert batch < 20 * (time.perf_counter() - start) / 5

@@ -9,6 +9,7 @@ import sys
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -233,7 +234,6 @@ def test_it_works_at_the_end_of_a_pipeline(estimator: PrivateEstimator) -> None:
 
 
 def test_the_names_of_columns_are_kept() -> None:
-    pandas = pytest.importorskip("pandas")
     X, numbers = easy(200)
     frame = pandas.DataFrame(X, columns=["east", "north"])
     model = PrivateRidge(norm_bound=10.0, label_bound=30.0).fit(frame, numbers)

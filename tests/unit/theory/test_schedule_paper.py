@@ -27,7 +27,13 @@ SMALLDB = 14.508347649357903  # (64·log N·log k)^{1/3}, N = k = 1000
     ("start", "epsilon", "delta", "beta", "p", "g", "growth", "epochs"),
     [
         (
-            1000000, 1.0, 0.0, 0.05, THIRD, SMALLDB, 0.3923508591870807,
+            1000000,
+            1.0,
+            0.0,
+            0.05,
+            THIRD,
+            SMALLDB,
+            0.3923508591870807,
             [
                 (0, 0.07940572981178788, -3.044522437723423, 0.489223224856738),
                 (1, 0.1140599429918816, -6.089044875446846, 0.489223224856738),
@@ -36,7 +42,13 @@ SMALLDB = 14.508347649357903  # (64·log N·log k)^{1/3}, N = k = 1000
             ],
         ),
         (
-            100000, 0.5, 0.0, 0.01, 1.0, 2.0, 0.05693959134913533,
+            100000,
+            0.5,
+            0.0,
+            0.01,
+            1.0,
+            2.0,
+            0.05693959134913533,
             [
                 (0, 0.0014511034136128948, -4.61512051684126, 0.06360843029582201),
                 (1, 0.0027458587519853003, -9.23024103368252, 0.063608430295822),
@@ -45,7 +57,13 @@ SMALLDB = 14.508347649357903  # (64·log N·log k)^{1/3}, N = k = 1000
             ],
         ),
         (
-            1000000, 0.9, 1e-06, 0.05, 0.5, 3.0, 0.10204854795364736,
+            1000000,
+            0.9,
+            1e-06,
+            0.05,
+            0.5,
+            3.0,
+            0.10204854795364736,
             [
                 (0, 0.0022742957482480295, -3.044522437723423, 0.10976335536256354),
                 (1, 0.0041273966604667, -6.089044875446846, 0.10976335536256354),
@@ -54,7 +72,7 @@ SMALLDB = 14.508347649357903  # (64·log N·log k)^{1/3}, N = k = 1000
             ],
         ),
     ],
-)  # fmt: skip
+)
 def test_bbscheduler(
     start: int, epsilon: float, delta: float, beta: float, p: float, g: float, growth: float, epochs: Epochs
 ) -> None:
@@ -77,12 +95,23 @@ def test_bbscheduler(
         (1000, 0.9, 1e-06, 0.05, 1.0, 1.0, 0.0, 10.0, 0.1, 0.0004045179383610068, 2.5e-08, 432.7222195139501),
         (1000000, 0.5, 1e-09, 0.01, 0.5, 1.0, 0.5, 2.0, 0.01, 3.1887439714009367e-06, 5e-15, 137.08396145486694),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("start", [1, 500, None])
 def test_bbimprover(
-    start: int | None, size: int, epsilon: float, delta: float, beta: float, p: float, p1: float, p2: float, g: float,
-    c: float, loss: float, failing: float, alpha: float,
-) -> None:  # fmt: skip
+    start: int | None,
+    size: int,
+    epsilon: float,
+    delta: float,
+    beta: float,
+    p: float,
+    p1: float,
+    p2: float,
+    g: float,
+    c: float,
+    loss: float,
+    failing: float,
+    alpha: float,
+) -> None:
     plan = schedule.improving(start or size, epsilon, delta, beta, p, p1, p2, g, c, "paper")
     run = plan.at(size)
     assert run.size == size
