@@ -5,6 +5,7 @@ Everything public is here; a name is imported from its module when it is first u
     schema     Schema, categories, integers, bins, OTHER
     questions  Query, parse
     data       GrowingDatabase, DroppedRows
+    durable    Vault, VaultReader: a growing database in a folder, with its promise
     answers    PMW, PMWG: adaptive queries without end; ATG, NATG, NSG: sparse vector; ContinualHistogram: few cells;
                Answer, Guarantee
     boxes      Box; AnswersBox, HistogramBox, MarginalsBox, MWEM, SmallDB, from_opendp: static private algorithms
@@ -57,7 +58,9 @@ __all__ = [
     "SmallDB",
     "SmallDBG",
     "TreeringError",
+    "Vault",
     "VaultError",
+    "VaultReader",
     "audit",
     "bins",
     "budget",
@@ -110,6 +113,8 @@ if TYPE_CHECKING:
     from treering.schedulers.smalldbg import SmallDBG
     from treering.theory.plan import Plan, plan
     from treering.trusted.database import DroppedRows, GrowingDatabase
+    from treering.vault.reader import VaultReader
+    from treering.vault.vault import Vault
 else:
     # Hidden from type checkers, which would otherwise take every misspelt name for a public one.
 
@@ -151,6 +156,8 @@ else:
         "treering.schedulers.smalldbg": ("SmallDBG",),
         "treering.theory.plan": ("Plan", "plan"),
         "treering.trusted.database": ("DroppedRows", "GrowingDatabase"),
+        "treering.vault.reader": ("VaultReader",),
+        "treering.vault.vault": ("Vault",),
     }
     _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -9,6 +9,10 @@
     ├── GuaranteeError      parameters that give no guarantee; the message says which would
     ├── Halted              a mechanism that has given its last answer
     ├── VaultError          durable state that is missing, locked, damaged or of another version
+    │   ├── NotAVault       a folder that is no vault
+    │   ├── NewerVault      a vault that a later version of treering wrote
+    │   ├── DamagedVault    a vault that does not hold what was written to it
+    │   └── VaultBusy       a vault that another process is writing to
     └── EngineError         a database engine that failed, or a table that changed under us
 
 No message carries a private value: what is quoted is a parameter, a query, a schema or a position.
@@ -75,6 +79,22 @@ class Halted(TreeringError):
 
 class VaultError(TreeringError):
     """Durable state that is missing, locked, damaged or of another version."""
+
+
+class NotAVault(VaultError):
+    """A folder that is no vault."""
+
+
+class NewerVault(VaultError):
+    """A vault that a later version of treering wrote."""
+
+
+class DamagedVault(VaultError):
+    """A vault that does not hold what was written to it."""
+
+
+class VaultBusy(VaultError):
+    """A vault that another process is writing to."""
 
 
 class EngineError(TreeringError):

@@ -245,6 +245,17 @@ class ReservationEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class Condensed:
+    """A note stands for all events so far, which cost ``spent``: replay begins with it. ``runs`` are not over."""
+
+    size: int
+    spent: Fraction
+    next_run: int
+    runs: tuple[RunStarted, ...]
+    note: Any
+
+
+@dataclass(frozen=True, slots=True)
 class Noted:
     """A step of a mechanism's own, recorded so that replay need not recompute it."""
 
@@ -267,6 +278,7 @@ Event: TypeAlias = (
     | Minimised
     | Reserved
     | ReservationEnded
+    | Condensed
     | Noted
 )
 
@@ -357,6 +369,9 @@ class Gate(Protocol):
 
         One at a time. A run begun in the block must end in it.
         """
+
+    def condense(self, note: Any) -> Condensed:
+        """Record a note that stands for all events so far. Refused within a reservation, and where there are trees."""
 
     def note(self, note: Any) -> Noted:
         """Record a public step of the mechanism's own."""

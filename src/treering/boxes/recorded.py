@@ -15,6 +15,7 @@ from treering.domain.schema import Schema
 from treering.errors import ParameterError, TreeringError
 from treering.gate import (
     Compared,
+    Condensed,
     Event,
     ForeignReleased,
     HistogramReleased,
@@ -145,6 +146,10 @@ class RecordedGate:
     def minimise(self, request: Minimise) -> Minimised:
         """As it was minimised then."""
         return self._next(Minimised)
+
+    def condense(self, note: Any) -> Condensed:
+        """A run is itself within a reservation."""
+        raise ParameterError("note", "cannot stand for a reservation that is open, or for a tree")
 
     def note(self, note: Any) -> Noted:
         """As it was noted then."""

@@ -96,6 +96,12 @@ class Filter:
             raise ParameterError("amount", "of a refund must lie between 0 and what was spent")
         self._spent = self._round_up(self._spent - amount)
 
+    def restore(self, spent: Fraction) -> None:
+        """Take up an earlier life of this filter, which had spent so much."""
+        if not 0 <= spent <= self.total:
+            raise ParameterError("spent", "of an earlier life must lie between 0 and the total")
+        self._spent = spent
+
     def _round_up(self, value: Fraction) -> Fraction:
         if value.denominator.bit_length() <= _DENOMINATOR_BITS:
             return value

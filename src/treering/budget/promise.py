@@ -77,13 +77,19 @@ class Promise:
     δ > 0: releases that are together (ρ/k²)-zCDP per row are ρ-zCDP for k rows (Bun and Steinke 2016, Proposition 1.9),
     and ρ = `rho_of` (ε, δ) makes that (ε, δ)-DP.
 
+    With a ``share``, `budget` is that part of what keeps the promise: mechanisms whose shares sum to at most 1 keep it
+    together, side by side (see `Budget.split`). A mechanism takes a promise in place of its ``epsilon``.
+
     >>> Promise(1.0, rows_per_person=4).budget
+    Budget(kind='pure', total=Fraction(1, 4))
+    >>> Promise(1.0, share=0.25).budget
     Budget(kind='pure', total=Fraction(1, 4))
     """
 
     epsilon: Number
     delta: Number = 0.0
     rows_per_person: int = 1
+    share: Number = 1
 
     def __post_init__(self) -> None:
         exact(self.epsilon, "epsilon")
@@ -93,10 +99,27 @@ class Promise:
             raise ParameterError("rows_per_person", f"must be an integer, not {type(self.rows_per_person).__name__}")
         if self.rows_per_person < 1:
             raise ParameterError("rows_per_person", f"must be at least 1, not {self.rows_per_person}")
+        share_of(self.share, "share")
+
+    @classmethod
+    def of(cls, epsilon: Number | Promise, delta: Number = 0.0) -> Promise:
+        """The promise that a mechanism is given: in full, or by epsilon and delta."""
+        if not isinstance(epsilon, Promise):
+            return cls(epsilon, delta)
+        if delta != 0 and delta != epsilon.delta:
+            raise ParameterError("delta", "is part of the promise that was given in place of epsilon: leave it out")
+        return epsilon
+
+    @property
+    def plain(self) -> bool:
+        """Whether epsilon and delta are all there is to it: one row a person, and nothing shared."""
+        return self.rows_per_person == 1 and self.share == 1
 
     @property
     def budget(self) -> Budget:
         """What all releases together may cost per row."""
         if self.delta == 0:
-            return Budget("pure", exact(self.epsilon, "epsilon") / self.rows_per_person)
-        return Budget("zcdp", rho_of(self.epsilon, self.delta) / self.rows_per_person**2)
+            whole = Budget("pure", exact(self.epsilon, "epsilon") / self.rows_per_person)
+        else:
+            whole = Budget("zcdp", rho_of(self.epsilon, self.delta) / self.rows_per_person**2)
+        return whole.share(self.share)

@@ -42,8 +42,8 @@ class Adaptive(ABC):
 
     _engine: Engine
 
-    def __init__(self, db: Database, epsilon: Number, delta: Number, alpha: Number, beta: Number) -> None:
-        self._promise = Promise(epsilon, delta)
+    def __init__(self, db: Database, epsilon: Number | Promise, delta: Number, alpha: Number, beta: Number) -> None:
+        self._promise = Promise.of(epsilon, delta)
         self._alpha = float(probability(alpha, "alpha"))
         self._beta = float(probability(beta, "beta"))
         self._gate = db.open_gate(self._promise.budget)

@@ -6,6 +6,7 @@ import bisect
 import math
 import threading
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from typing import Final
 
 import numpy as np
@@ -72,8 +73,8 @@ class ContinualHistogram:
     (True, 1000, (0, 10000))
     """
 
-    def __init__(self, db: Database, epsilon: Number, delta: Number = 0.0, beta: Number = 0.05) -> None:
-        self._promise = Promise(epsilon, delta)
+    def __init__(self, db: Database, epsilon: Number | Promise, delta: Number = 0.0, beta: Number = 0.05) -> None:
+        self._promise = Promise.of(epsilon, delta)
         self._beta = float(probability(beta, "beta"))
         self._noise = start_noise(self._promise.budget)
         if db.schema.cells > MAX_CELLS:
@@ -106,6 +107,12 @@ class ContinualHistogram:
             self._catch_up()
             view = self._view(since or 0)
         return view.answers(asked)
+
+    def price(self, query: Question) -> Fraction:
+        """The most that asking this next could cost, in the budget's unit: the first question pays for all."""
+        understand(query, self._gate.schema)
+        self._check_start(None)
+        return Fraction(0) if self.batches else self._gate.budget.total
 
     @property
     def boundaries(self) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from typing import Final
 
@@ -27,7 +28,7 @@ from treering.mechanisms.marginals import MARGINAL_CELLS, Axes, Tabulated
 from treering.mechanisms.step import Spectrum, Step, projection, tilting, value_range
 from treering.mechanisms.synthetic import cells_at, rows_of
 
-__all__ = ["LEAST_WEIGHT", "MAX_CELLS", "REFRESH", "Hypothesis", "Step"]
+__all__ = ["LEAST_WEIGHT", "MAX_CELLS", "REFRESH", "Hypothesis", "KeptHistogram", "Step"]
 
 MAX_CELLS: Final = 2**26
 """The largest universe that a hypothesis is kept for: one vector of doubles, half a gigabyte."""
@@ -41,6 +42,17 @@ LEAST_WEIGHT: Final = 1e-100
 _MODERATE_RATIO: Final = 1e20
 _MODERATE_TOTAL: Final = 1e30
 """A block is multiplied alone while its ratio and the sum of z are within these factors of one; else z is set anew."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeptHistogram:
+    """A histogram as it is kept, bit for bit: y = kept·vector/total + even/N; no vector, and y is uniform."""
+
+    vector: Cells | None
+    total: float
+    kept: float
+    even: float
+    steps: int
 
 
 class Hypothesis:
@@ -154,6 +166,18 @@ class Hypothesis:
         if self._vector is not None:
             state.update(self._vector.cells.data)
         return state.hexdigest()
+
+    def keep(self) -> KeptHistogram:
+        """A copy of all that `fingerprint` is about. O(N)."""
+        vector = None if self._vector is None else self._vector.cells.copy()
+        return KeptHistogram(vector, self._total, self._kept, self._even, self._steps)
+
+    def restore(self, kept: KeptHistogram) -> None:
+        """Become what was kept: from here on equal steps give equal bits."""
+        if kept.vector is not None and kept.vector.shape != (self.schema.cells,):
+            raise ParameterError("kept", f"must have a number for each of the {self.schema.cells:,} cells")
+        self._vector = None if kept.vector is None else Tabulated(kept.vector.copy(), self._shape)
+        self._total, self._kept, self._even, self._steps = kept.total, kept.kept, kept.even, kept.steps
 
     # -- moving -------------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,8 @@ import numpy.typing as npt
 from treering.answer import Guarantee
 from treering.budget.cost import gaussian, laplace
 from treering.budget.exact import Number, probability
+from treering.budget.promise import Promise
+from treering.domain.question import Question, understand
 from treering.errors import GuaranteeError, Halted, ParameterError
 from treering.gate import Database, Laplace
 from treering.mechanisms.adaptive import Adaptive
@@ -84,7 +86,7 @@ class PMWG(Adaptive):
     def __init__(
         self,
         db: Database,
-        epsilon: Number,
+        epsilon: Number | Promise,
         delta: Number = 0.0,
         *,
         alpha: Number,
@@ -106,13 +108,31 @@ class PMWG(Adaptive):
                 self._gate, self._alpha, self._beta, hypothesis, self._start_potential, self._plan, self._measure_first
             )
         else:
-            given = PaperParameters(float(epsilon), float(delta), self._alpha, self._beta, float(probability(p, "p")))
+            promise = self._promise
+            if not promise.plain:
+                raise ParameterError("profile", 'must be "tight" under a promise that is shared, or for several rows')
+            privacy = float(promise.epsilon), float(promise.delta)
+            given = PaperParameters(*privacy, self._alpha, self._beta, float(probability(p, "p")))
             self._engine = Paper(self._gate, given, hypothesis)
+
+    def price(self, query: Question) -> Fraction:
+        """The most that asking this next could cost, in the budget's unit. Free, and nothing private is touched."""
+        asked = understand(query, self._gate.schema)
+        self._check_alive()
+        self._size()
+        if isinstance(self._engine, Paper):
+            return self._gate.budget.total - self._gate.spent
+        return self._engine.price(asked)
 
     @property
     def halted(self) -> bool:
         """Whether the paper's profile has ended for good. (The tight one ends only when its budget does.)"""
         return isinstance(self._engine, Paper) and self._engine.state.over
+
+    def condense(self) -> None:
+        """Let one note stand for the whole record so far, so that it replays fast. Public, free, changes no answer."""
+        if isinstance(self._engine, Tight):
+            self._engine.condense()
 
     @property
     def potential(self) -> float | None:

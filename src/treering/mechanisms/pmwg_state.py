@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from treering.domain.query import Query
+from treering.mechanisms.hypothesis import KeptHistogram
+from treering.mechanisms.records import Record
 from treering.mechanisms.step import Step
 from treering.theory.sparse import RunScales
 
@@ -74,3 +76,14 @@ class TightState:
     doubts: int = 0
     """Hard answers that cannot be, given the earlier ones: unless this is 0 the event of probability beta has
     happened."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Summary:
+    """NOTE: all of the public state, in place of the events that led to it."""
+
+    start: int
+    """The size of the database at the first question, which the plan was made for."""
+    state: TightState
+    histogram: KeptHistogram
+    records: tuple[tuple[Query, Record], ...]

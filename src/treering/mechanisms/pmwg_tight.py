@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from typing import Final
 
 import numpy as np
@@ -25,6 +26,7 @@ from treering.domain.query import Query
 from treering.errors import EngineError, Halted
 from treering.gate import (
     Compared,
+    Condensed,
     Event,
     Gate,
     Gaussian,
@@ -36,7 +38,7 @@ from treering.gate import (
     RunStarted,
 )
 from treering.mechanisms.hypothesis import Hypothesis
-from treering.mechanisms.pmwg_state import Doubted, Grown, Judged, Kept, Learned, RunState, TightState
+from treering.mechanisms.pmwg_state import Doubted, Grown, Judged, Kept, Learned, RunState, Summary, TightState
 from treering.mechanisms.records import Record, Records
 from treering.mechanisms.step import value_range
 from treering.theory.pmwg import ForeverPlan, growth_potential, hard_target, query_tail
@@ -85,6 +87,7 @@ class Tight:
         self.records = Records(alpha)
         self.state = TightState(potential)
         self.plan: ForeverPlan | None = None
+        self._start = 0
         self._planner = planner
         self._measure_first = measure_first
         self._limit = limit
@@ -126,27 +129,44 @@ class Tight:
 
     def _guarding(self, query: Query) -> bool:
         """Whether the next query goes to the guard; begins a run where that is the decision, on public state alone."""
-        state, budget = self.state, self.gate.budget
+        state = self.state
         if state.asked == self._limit:
             raise Halted(f"this was made for {self._limit:,} queries and has given its last answer; PMWG has no limit")
         if state.run is not None and self._served(state.run, 1):
             return True
-        scales = self._plan.scales(state.size, state.runs + 1, self._log_queries())
-        request = RunRequest(scales.threshold, scales.query, _noise(budget.kind, scales.answer))
-        if self._measure_first:
-            price = float(budget.amount(self.gate.cost_of_measuring([query], self._noise())))
-            cost = budget.amount(self.gate.cost_of_run(request))
-            worthwhile = state.streak * price >= state.patience * cost and self.gate.spent + cost <= budget.total
-            if state.measured + price <= budget.total / 2 and not worthwhile:
-                return False
+        request, _ = self._choice(self._plan, query, state.size)
+        if request is None:
+            return False
         self._follow(self.gate.begin_run(request))
         if state.run is not None:
             self._follow(self.gate.end_run(state.run.handle))
         return True
 
-    def _log_queries(self) -> float | None:
-        """A new run is scaled for twice the queries so far, if the plan has room for renewals; else for all of them."""
-        return math.log(2 * self.state.asked + 1000) if self._plan.renewals else None
+    def _choice(self, plan: ForeverPlan, query: Query, size: int) -> tuple[RunRequest | None, Fraction]:
+        """What a query that no run serves leads to at this size: a run, or else a measurement; and what that costs."""
+        state, budget = self.state, self.gate.budget
+        # A run is scaled for twice the queries so far, if the plan has room for renewals; else for all of them.
+        queries = math.log(2 * state.asked + 1000) if plan.renewals else None
+        scales = plan.scales(size, state.runs + 1, queries)
+        request = RunRequest(scales.threshold, scales.query, _noise(budget.kind, scales.answer))
+        cost = budget.amount(self.gate.cost_of_run(request))
+        if self._measure_first:
+            price = budget.amount(self.gate.cost_of_measuring([query], self._noise(size)))
+            due, share = float(price), budget.total / 2
+            worthwhile = state.streak * due >= state.patience * cost and self.gate.spent + cost <= budget.total
+            if state.measured + due <= share and not worthwhile:
+                return None, price
+        return request, cost
+
+    def price(self, query: Query) -> Fraction:
+        """What asking this next costs."""
+        size, state = self.gate.size, self.state
+        plan = self.plan or self._planner(size)
+        if query.constant or (state.size and self.records.best(query, size)[1] <= self.alpha):
+            return Fraction(0)
+        if state.run is not None and plan.serves(state.run.scales, size, state.run.number, state.asked + 1):
+            return Fraction(0)
+        return self._choice(plan, query, size)[1]
 
     def _served(self, run: RunState, wanted: int) -> int:
         """How many of the next ``wanted`` queries the run still serves at this size."""
@@ -206,12 +226,13 @@ class Tight:
 
     # -- measuring ----------------------------------------------------------------------------------------------------
 
-    def _noise(self) -> Noise:
-        return measuring_noise(self.gate.budget.kind, self.alpha, self.beta, self.state.size, self.state.asked)
+    def _noise(self, size: int) -> Noise:
+        return measuring_noise(self.gate.budget.kind, self.alpha, self.beta, size, self.state.asked)
 
     def _measured(self, query: Query) -> Answer:
         """The answer with noise, and what the histogram can learn from it."""
-        noise, error, size = self._noise(), MEASURED_SHARE * self.alpha, self.state.size
+        error, size = MEASURED_SHARE * self.alpha, self.state.size
+        noise = self._noise(size)
         with self.gate.transaction():
             measured = self.gate.measure([query], noise)
             self._follow(measured)
@@ -253,6 +274,13 @@ class Tight:
         if size > self.state.size:
             self._follow(self.gate.note(Grown(size)))
 
+    def condense(self) -> None:
+        """Put one note in the place of all events so far: replay is then short, and gives the same state."""
+        if self.plan is not None:
+            state = self.state
+            records = self.records.standing(state.size)
+            self.gate.condense(Summary(self._start, state, self.hypothesis.keep(), records))
+
     # -- the fold -----------------------------------------------------------------------------------------------------
 
     def _follow(self, event: Event) -> None:
@@ -276,6 +304,14 @@ class Tight:
             self._follow_measurement(event)
         elif isinstance(event, Noted):
             self._follow_note(event.note)
+        elif isinstance(event, Condensed):
+            self._take_up(event.note)
+
+    def _take_up(self, summary: Summary) -> None:
+        self._start, self.plan, self.state = summary.start, self._planner(summary.start), summary.state
+        self.hypothesis.restore(summary.histogram)
+        for query, record in summary.records:
+            self.records.keep(query, record)
 
     def _follow_measurement(self, event: Measured) -> None:
         (query,), (value,) = event.queries, event.values
@@ -287,7 +323,7 @@ class Tight:
     def _follow_note(self, note: object) -> None:
         state = self.state
         if isinstance(note, Grown) and self.plan is None:
-            self.plan = self._planner(note.size)
+            self._start, self.plan = note.size, self._planner(note.size)
             self.state = replace(state, size=note.size)
         elif isinstance(note, Grown):
             weight = (note.size - state.size) / note.size

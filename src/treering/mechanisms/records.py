@@ -50,6 +50,10 @@ class Records:
         share, error = record.at(size)
         return 1 - share, error
 
+    def standing(self, size: int) -> tuple[tuple[Query, Record], ...]:
+        """Those that still hold at this size, oldest first. (One that does not hold will never again.)"""
+        return tuple((query, record) for query, record in self._records.items() if record.at(size)[1] <= self._alpha)
+
     def keep(self, query: Query, record: Record) -> None:
         """Remember a measurement; a later one replaces it."""
         if len(self._records) >= MOST_RECORDS:
@@ -66,6 +70,5 @@ class Records:
         return ~query if query.masks is None else self._complements.get(query)
 
     def _prune(self, size: int) -> None:
-        kept = [(query, record) for query, record in self._records.items() if record.at(size)[1] <= self._alpha]
-        self._records = dict(kept[-(MOST_RECORDS // 2) :])
+        self._records = dict(self.standing(size)[-(MOST_RECORDS // 2) :])
         self._complements = {query: other for query, other in self._complements.items() if other in self._records}

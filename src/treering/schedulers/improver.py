@@ -58,7 +58,7 @@ class BBImprover(Scheduled):
         self,
         db: Database,
         box: BoxOrFunction,
-        epsilon: Number,
+        epsilon: Number | Promise,
         delta: Number,
         beta: Number = 0.05,
         profile: Profile = "tight",
@@ -67,7 +67,7 @@ class BBImprover(Scheduled):
         progress: Progress | None = None,
     ) -> None:
         check_profile(profile)
-        promise, chance = Promise(epsilon, delta), float(probability(beta, "beta"))
+        promise, chance = Promise.of(epsilon, delta), float(probability(beta, "beta"))
         if profile == "tight":
             if c is not None:
                 raise ParameterError("c", "belongs to the paper's profile: the tight one has no free parameter")

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from fractions import Fraction
 from threading import Lock
 from typing import Any
 
@@ -96,6 +97,13 @@ class Keeper:
         """The error that an epoch promises if it opens at this size with this box, by default the first one."""
         own = (self._boxes.first if box is None else box).alpha(size, planned.budget, planned.beta)
         return own if self._own_alpha else max(own, planned.alpha)
+
+    def due(self) -> Fraction:
+        """What the epoch that a question would open now may cost: nothing if none is due."""
+        size = self._gate.size
+        if size < self._present.until:
+            return Fraction(0)
+        return self.plan.epoch(self.plan.index_at(size)).budget.total
 
     def grown(self) -> None:
         """The database has grown. What cannot be done now is tried again at the next question."""

@@ -20,5 +20,7 @@ def paper_rate(box: Box, promise: Promise) -> Rate:
 
 def check_covered(promise: Promise) -> None:
     """Refuse a promise that the theorems do not cover."""
+    if not promise.plain:
+        raise GuaranteeError('the paper\'s theorems are for a whole promise, one row a person: use profile="tight"')
     if problems := covers(promise.epsilon, promise.delta):
         raise GuaranteeError(f"the paper's theorem does not cover this promise: {'; '.join(problems)}")

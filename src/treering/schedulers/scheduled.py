@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
 from treering.answer import Answer, Guarantee
@@ -92,6 +93,14 @@ class Scheduled(ABC):
                 Answer(value, error, size, "synthetic")
                 for value, error in zip(values.tolist(), errors.tolist(), strict=True)
             ]
+
+    def price(self, query: Question) -> Fraction:
+        """The most that asking this next could cost, in the budget's unit: an epoch's budget if one is due, else
+        nothing. Free, and nothing private is touched."""
+        understand(query, self._gate.schema)
+        if self._gate.size == 0:
+            raise GuaranteeError("the database is empty: a share of its rows needs at least one")
+        return self._keeper.due()
 
     @property
     def release(self) -> Release:

@@ -52,7 +52,7 @@ class BBScheduler(Scheduled):
         self,
         db: Database,
         box: BoxOrFunction,
-        epsilon: Number,
+        epsilon: Number | Promise,
         delta: Number = 0.0,
         beta: Number = 0.05,
         profile: Profile = "tight",
@@ -60,7 +60,7 @@ class BBScheduler(Scheduled):
         progress: Progress | None = None,
     ) -> None:
         check_profile(profile)
-        promise, chance = Promise(epsilon, delta), float(probability(beta, "beta"))
+        promise, chance = Promise.of(epsilon, delta), float(probability(beta, "beta"))
         boxes = Supply(box, db.schema, "pure" if profile == "paper" else promise.budget.kind)
         plan = _paper(boxes.first, promise, chance) if profile == "paper" else _tight(boxes.first, promise, chance)
         super().__init__(db, boxes, promise, chance, plan, profile, progress)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from treering.boxes.protocol import Progress
 from treering.boxes.smalldb import SmallDB
 from treering.budget.exact import Number
+from treering.budget.promise import Promise
 from treering.domain.question import Question
 from treering.gate import Database
 from treering.schedulers.scheduled import Profile
@@ -24,7 +25,7 @@ class SmallDBG(BBScheduler):
         self,
         db: Database,
         queries: Iterable[Question],
-        epsilon: Number,
+        epsilon: Number | Promise,
         delta: Number = 0.0,
         beta: Number = 0.05,
         profile: Profile = "tight",

@@ -43,6 +43,8 @@ class _Store(Protocol):
 
     def add(self, cells: Cells) -> None: ...
 
+    def add_counted(self, cells: Cells, counts: Cells) -> None: ...
+
     def marginal(self, attributes: Attributes) -> Cells: ...
 
     def count(self, query: Query) -> int: ...
@@ -83,6 +85,22 @@ class Counts(Sealed):
             for attributes, marginal in self._marginals.items():
                 _tally(marginal.reshape(-1), project(self._schema, cells, attributes))
             self._size += len(cells)
+
+    def add_counted(self, cells: Cells, counts: Cells) -> None:
+        """Take in rows that are already encoded and counted: so many for each of these cells."""
+        if cells.ndim != 1 or cells.shape != counts.shape:
+            raise DataError("cells and counts come as two arrays of one length")
+        if len(cells) == 0:
+            return
+        if int(cells.min()) < 0 or int(cells.max()) >= self._schema.cells:
+            raise DataError(f"cell numbers must lie within 0..{self._schema.cells - 1}")
+        if int(counts.min()) < 1 or self._size + counts.sum(dtype=np.float64) >= MAX_COUNT:
+            raise DataError("counts must be positive, and below 2^61 together with the rows before")
+        with self.lock:
+            self._store.add_counted(cells, counts)
+            for attributes, marginal in self._marginals.items():
+                np.add.at(marginal.reshape(-1), project(self._schema, cells, attributes), counts)
+            self._size += int(counts.sum())
 
     def marginal(self, attributes: Attributes) -> Cells:
         """PRIVATE: the exact counts over the joint values of some attributes."""
@@ -139,6 +157,9 @@ class _Dense:
     def add(self, cells: Cells) -> None:
         _tally(self._counts.reshape(-1), cells)
 
+    def add_counted(self, cells: Cells, counts: Cells) -> None:
+        np.add.at(self._counts.reshape(-1), cells, counts)
+
     def marginal(self, attributes: Attributes) -> Cells:
         others = tuple(axis for axis in range(self._counts.ndim) if axis not in attributes)
         # An array of its own in every case, because the cache maintains it.
@@ -161,7 +182,13 @@ class _Sparse:
 
     def add(self, cells: Cells) -> None:
         unique, counts = np.unique(cells, return_counts=True)
-        run = (unique, counts.astype(np.int64))
+        self._push((unique, counts.astype(np.int64)))
+
+    def add_counted(self, cells: Cells, counts: Cells) -> None:
+        # Merging with nothing sorts, and brings equal cells together.
+        self._push(_merge((cells[:0], counts[:0]), (cells, counts)))
+
+    def _push(self, run: tuple[Cells, Cells]) -> None:
         while self._runs and len(self._runs[-1][0]) < 2 * len(run[0]):
             run = _merge(self._runs.pop(), run)
         self._runs.append(run)

@@ -32,11 +32,17 @@ INVALID: Final = -1
 
 def encode(frame: Any, schema: Schema, *, drop: bool) -> tuple[Cells, int]:
     """The cell of every row, and how many rows were left out because they do not fit (only with ``drop``)."""
-    rows = isinstance(frame, Sequence) and not isinstance(frame, str | bytes)
-    cells, bad, faults = _encode_dicts(frame, schema) if rows else _encode_table(_as_table(frame), schema)
-    if bad and drop:
-        return cells[cells != INVALID], bad
-    if bad:
+    cells = encode_all(frame, schema, drop=drop)
+    fits = cells != INVALID
+    return (cells, 0) if fits.all() else (cells[fits], int((~fits).sum()))
+
+
+def encode_all(frame: Any, schema: Schema, *, drop: bool) -> Cells:
+    """The cell of every row; `INVALID` for a row that does not fit (only with ``drop``: else it is an error)."""
+    cells, bad, faults = (
+        _encode_dicts(frame, schema) if comes_as_dicts(frame) else _encode_table(as_table(frame), schema)
+    )
+    if bad and not drop:
         row, column = next(faults)
         raise DataError(
             f"row {row}, column {column!r}: the value is not among {schema.attributes[column].describe()}"
@@ -44,7 +50,12 @@ def encode(frame: Any, schema: Schema, *, drop: bool) -> tuple[Cells, int]:
             row=row,
             column=column,
         )
-    return cells, 0
+    return cells
+
+
+def comes_as_dicts(frame: Any) -> bool:
+    """Whether rows are given one by one."""
+    return isinstance(frame, Sequence) and not isinstance(frame, str | bytes)
 
 
 def _hint(attribute: Attribute) -> str:
@@ -73,7 +84,7 @@ def _check_columns(given: Collection[str], schema: Schema, row: int | None = Non
 # -- Arrow ------------------------------------------------------------------------------------------------------------
 
 
-def _as_table(frame: Any) -> pa.Table:
+def as_table(frame: Any) -> pa.Table:
     """Any object that speaks Arrow, as an Arrow table."""
     try:
         if isinstance(frame, pa.Table):

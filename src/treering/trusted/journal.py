@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Protocol, TypeGuard
 
-from treering.gate import Compared, Event, LeafCut, NodeReleased, RunEnded, RunStarted, TreeCondensed
+from treering.gate import Compared, Condensed, Event, LeafCut, NodeReleased, RunEnded, RunStarted, TreeCondensed
 from treering.trusted.sealed import Sealed
 
 
@@ -29,7 +29,7 @@ class Journal(Protocol):
 
     def write(self, event: Event) -> None:
         """Record an event. One that ends a run also destroys the run's secret. `TreeCondensed` stands for the earlier
-        cuts, nodes and condensations of its tree, which need not be given back."""
+        cuts, nodes and condensations of its tree, and `Condensed` for all events: they need not be given back."""
 
     def begin(self, event: RunStarted, secret: Secret) -> None:
         """Record the start of a run, and its secret in the private part."""
@@ -56,13 +56,15 @@ class MemoryJournal(Sealed):
     def write(self, event: Event) -> None:
         """Record an event; a stretch of easy comparisons is kept as one, so that free answers need no memory."""
         last = self._events[-1] if self._events else None
-        if _easy(event) and _easy(last) and (event.run, event.size) == (last.run, last.size):
+        if is_easy(event) and is_easy(last) and (event.run, event.size) == (last.run, last.size):
             self._events[-1] = replace(last, asked=last.asked + event.asked)
             return
-        if isinstance(event, TreeCondensed):
+        if isinstance(event, Condensed):
+            self._events.clear()
+        elif isinstance(event, TreeCondensed):
             self._events = [each for each in self._events if not _stood_for(each, event.tree)]
         self._events.append(event)
-        if isinstance(event, RunEnded) or (isinstance(event, Compared) and event.crossing is not None):
+        if ends_run(event):
             del self._secrets[event.run]
 
     def begin(self, event: RunStarted, secret: Secret) -> None:
@@ -84,9 +86,15 @@ class MemoryJournal(Sealed):
         yield
 
 
+def ends_run(event: Event) -> TypeGuard[RunEnded | Compared]:
+    """Whether an event is a run's last."""
+    return isinstance(event, RunEnded) or (isinstance(event, Compared) and event.crossing is not None)
+
+
 def _stood_for(event: Event, tree: int) -> bool:
     return isinstance(event, LeafCut | NodeReleased | TreeCondensed) and event.tree == tree
 
 
-def _easy(event: Event | None) -> TypeGuard[Compared]:
+def is_easy(event: Event | None) -> TypeGuard[Compared]:
+    """Whether an event is a stretch of comparisons below the threshold: free, and its run goes on."""
     return isinstance(event, Compared) and event.crossing is None

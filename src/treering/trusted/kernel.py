@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from treering.budget.charges import Charges
 from treering.budget.cost import Cost
 from treering.budget.exact import exact_scale
-from treering.budget.filter import Filter
 from treering.budget.promise import Budget
 from treering.domain.minimiser import Minimise
 from treering.domain.query import Query
@@ -26,6 +26,7 @@ from treering.domain.schema import Schema
 from treering.errors import Halted, ParameterError, QueryError, TreeringError
 from treering.gate import (
     Compared,
+    Condensed,
     Crossing,
     Event,
     ForeignReleased,
@@ -41,7 +42,6 @@ from treering.gate import (
     RunRequest,
     RunStarted,
     Selected,
-    TreeStarted,
 )
 from treering.trusted import foreign, optimum, pricing
 from treering.trusted.counts import DENSE_CELLS, MAX_COUNT, Counts
@@ -54,7 +54,6 @@ from treering.trusted.trees import TreeOperations, Trees
 
 Released = TypeVar("Released", bound=Event)
 Integers = npt.NDArray[np.int64]
-Charged = RunStarted | Measured | HistogramReleased | Selected | RowsDrawn | ForeignReleased | TreeStarted | Minimised
 
 
 class Kernel(TreeOperations):
@@ -68,15 +67,11 @@ class Kernel(TreeOperations):
     from a journal that is not empty continues where the journal ends.
     """
 
-    __slots__ = (
-        *("_counts", "_filter", "_first_reserved_run", "_journal", "_next_run", "_process", "_reserved", "_runs"),
-        "_trees",
-    )
+    __slots__ = ("_charges", "_counts", "_first_reserved_run", "_journal", "_next_run", "_process", "_runs", "_trees")
 
     def __init__(self, counts: Counts, budget: Budget, journal: Journal) -> None:
         self._counts = counts
-        self._filter = Filter(budget)
-        self._reserved: Filter | None = None
+        self._charges = Charges(budget)
         self._first_reserved_run = 0
         self._journal = journal
         self._runs: dict[int, Run] = {}
@@ -98,12 +93,12 @@ class Kernel(TreeOperations):
     @property
     def budget(self) -> Budget:
         """What may be spent in all."""
-        return self._filter.budget
+        return self._charges.budget
 
     @property
     def spent(self) -> Fraction:
         """What has been charged, in the budget's unit."""
-        return self._filter.spent
+        return self._charges.spent
 
     @property
     def history(self) -> Sequence[Event]:
@@ -165,9 +160,9 @@ class Kernel(TreeOperations):
     def end_run(self, run: int) -> RunEnded:
         """Abandon a run at a public moment, and take back what it can no longer lose (see ``pricing.refund``)."""
         with self._working():
-            refund = pricing.refund(self._live(run).request, (self._reserved or self._filter).budget)
+            refund = pricing.refund(self._live(run).request, self._charges.present)
             del self._runs[run]
-            self._refund(refund)
+            self._charges.refund(refund)
             return self._release(RunEnded(self.size, run, refund))
 
     def histogram(self, noise: Noise, attributes: Sequence[int] | None = None) -> HistogramReleased:
@@ -243,16 +238,27 @@ class Kernel(TreeOperations):
         whole budget is charged exactly that.
         """
         with self._working():
-            if self._reserved is not None:
+            if self._charges.reserved:
                 raise ParameterError("part", "cannot be reserved within another reservation")
             cost = pricing.reserving(part)
-            self._filter.charge(cost)
+            self._charges.set_aside(cost)
             event = self._release(Reserved(self.size, cost, part))
-            self._open_part(part)
+            self._charges.open(part)
+            self._first_reserved_run = self._next_run
             try:
                 yield event
             finally:
                 self._close_part()
+
+    def condense(self, note: Any) -> Condensed:
+        """Record a note that stands for all events so far. What they cost stays charged; runs in progress go on."""
+        with self._working():
+            if self._charges.reserved or self._trees:
+                raise ParameterError("note", "cannot stand for a reservation that is open, or for a tree")
+            begun = (event for event in self.history if isinstance(event, RunStarted | Condensed))
+            started = [run for event in begun for run in (event.runs if isinstance(event, Condensed) else (event,))]
+            running = tuple(run for run in started if run.run in self._runs)
+            return self._release(Condensed(self.size, self.spent, self._next_run, running, note))
 
     def note(self, note: Any) -> Noted:
         """Record a public step of the mechanism's own."""
@@ -275,18 +281,13 @@ class Kernel(TreeOperations):
             yield
 
     def _charge(self, cost: Cost) -> None:
-        (self._reserved or self._filter).charge(cost)
-
-    def _refund(self, amount: Fraction) -> None:
-        (self._reserved or self._filter).refund(amount)
-
-    def _open_part(self, part: Budget) -> None:
-        self._reserved, self._first_reserved_run = Filter(part), self._next_run
+        self._charges.charge(cost)
 
     def _close_part(self) -> None:
         for run in [run for run in self._runs if run >= self._first_reserved_run]:
             self.end_run(run)
-        self._reserved, self._first_reserved_run = None, 0
+        self._charges.close()
+        self._first_reserved_run = 0
         self._release(ReservationEnded(self.size))
 
     def _release(self, event: Released) -> Released:
@@ -299,23 +300,22 @@ class Kernel(TreeOperations):
         self._trees.restore(events)
         begun: dict[int, RunRequest] = {}
         for event in events:
-            if isinstance(event, Reserved):
-                self._filter.charge(event.cost)
-                self._open_part(event.part)
+            self._charges.follow(event)
+            if isinstance(event, Condensed):
+                begun, self._next_run = {run.run: run.request for run in event.runs}, event.next_run
+            elif isinstance(event, Reserved):
+                self._first_reserved_run = self._next_run
             elif isinstance(event, ReservationEnded):
-                self._reserved, self._first_reserved_run = None, 0
-            elif isinstance(event, Charged):
-                self._charge(event.cost)
-            if isinstance(event, RunStarted):
+                self._first_reserved_run = 0
+            elif isinstance(event, RunStarted):
                 begun[event.run] = event.request
                 self._next_run = event.run + 1
             elif isinstance(event, RunEnded):
-                self._refund(event.refund)
                 del begun[event.run]
             elif isinstance(event, Compared) and event.crossing is not None:
                 del begun[event.run]
         self._runs = {run: Run(request, self._journal.secret(run)) for run, request in begun.items()}
-        if self._reserved is not None:  # The last life ended within a reservation, and the reservation with it.
+        if self._charges.reserved:  # The last life ended within a reservation, and the reservation with it.
             self._close_part()
 
     def _live(self, run: int) -> Run:

@@ -87,6 +87,9 @@ class Trees(Sealed):
         self._journal = journal
         self._trees: dict[int, _Tree] = {}
 
+    def __bool__(self) -> bool:
+        return bool(self._trees)
+
     def check(self, noise: Noise) -> None:
         """Refuse a tree that could not go on for ever."""
         cells = self._counts.schema.cells

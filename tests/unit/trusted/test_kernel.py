@@ -112,7 +112,7 @@ def test_the_charge_comes_before_the_touch(size: int, monkeypatch: pytest.Monkey
 
         monkeypatch.setattr(owner, method, spied)
 
-    spy(type(gate._filter), "charge", "charge")
+    spy(type(gate._charges), "charge", "charge")
     spy(type(db.counts), "count_many", "touch")
     spy(kernel_module, "draw", "noise")
     spy(type(db.journal), "write", "journal")

@@ -1,0 +1,82 @@
+"""At most so many rows a person: the limit that a promise per person rests on, kept at the door."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treering.errors import DataError
+from treering.trusted.encode import as_table, comes_as_dicts
+from treering.trusted.sealed import Sealed
+
+Chosen = npt.NDArray[np.bool_]
+
+
+class Persons(Sealed):
+    """PRIVATE: how many rows each person has, by a digest of who they are, with a key that only the vault has.
+
+    Guarantee: `admit` lets no person have more than ``limit`` rows in all, so a promise for streams that differ in
+    ``limit`` rows is one for streams that differ in a person. A person is what the column says, as a text: 7 and "7"
+    are one person. Rows without a person are refused.
+    """
+
+    __slots__ = ("_key", "_rows", "column", "limit")
+
+    def __init__(self, column: str, limit: int, key: bytes) -> None:
+        self.column, self.limit = column, limit
+        self._key = key
+        self._rows: Counter[bytes] = Counter()
+
+    def take_up(self, rows: Mapping[bytes, int]) -> None:
+        """Count what was taken in."""
+        self._rows.update(rows)
+
+    def split(self, frame: Any) -> tuple[Any, list[bytes]]:
+        """The frame without the column, and the digest of each row's person."""
+        if comes_as_dicts(frame):
+            names = [row.get(self.column) if isinstance(row, Mapping) else None for row in frame]
+            rest = [
+                {name: value for name, value in row.items() if name != self.column} if isinstance(row, Mapping) else row
+                for row in frame
+            ]
+            return rest, self._digests(names)
+        table = as_table(frame)
+        if self.column not in table.column_names:
+            raise DataError(f"the rows need a column {self.column!r} that says whose they are", column=self.column)
+        return table.drop_columns([self.column]), self._digests(table.column(self.column).to_pylist())
+
+    def within(self, digests: Sequence[bytes]) -> Chosen:
+        """For each row, whether its person's limit allows for it; earlier rows come first."""
+        coming: Counter[bytes] = Counter()
+        allowed = np.empty(len(digests), dtype=np.bool_)
+        for row, digest in enumerate(digests):
+            coming[digest] += 1
+            allowed[row] = self._rows[digest] + coming[digest] <= self.limit
+        return allowed
+
+    def _digests(self, names: Sequence[Any]) -> list[bytes]:
+        digests = []
+        for row, name in enumerate(names):
+            if name is None or name != name:
+                raise DataError(
+                    f"row {row}, column {self.column!r}: there is no person; nothing of the batch was taken",
+                    row=row,
+                    column=self.column,
+                )
+            digests.append(hashlib.blake2b(str(name).encode(), key=self._key, digest_size=16).digest())
+        return digests
+
+
+def excess(row: int, persons: Persons) -> DataError:
+    """The error for a row beyond its person's limit: where, not whose."""
+    return DataError(
+        f"row {row}: its person has {persons.limit} rows already, which is rows_per_person; nothing of the batch was "
+        'taken (on_invalid="drop" would leave such rows out)',
+        row=row,
+        column=persons.column,
+    )

@@ -1,0 +1,1 @@
+"""Durable state: one folder on disk is one growing database with its promise."""

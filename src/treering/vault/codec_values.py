@@ -1,0 +1,230 @@
+"""Numbers and arrays as JSON, bit for bit: the leaves of the ledger's events.
+
+Writing gives plain JSON values; reading takes what `json` made of them and refuses what writing would not have given.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import struct
+import zlib
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Array: TypeAlias = npt.NDArray[Any]
+
+
+class Unfit(Exception):
+    """A value that cannot be written, or was never written so; its message goes on from the value's name, and quotes
+    nothing. It never leaves the codec."""
+
+
+_DECIMAL_BITS: Final = 4096
+"""Integers of more bits are written in hexadecimal: Python limits the digits of decimal text."""
+
+_NAN_BITS: Final = 0x7FF8000000000000
+"""Those of the usual NaN; any other is written with its bits."""
+
+_LISTED: Final = 64
+"""Arrays of no more integers than this are written as a list that a person can read."""
+
+_PLAIN_KINDS: Final = "biufc"
+"""Kinds of dtype that are numbers: booleans, integers, floats, complex numbers."""
+
+_MOST_BYTES: Final = 2**40
+"""The largest array that is read."""
+
+_FAST: Final = 1
+"""The level of zlib: noisy numbers gain nothing from a higher one."""
+
+
+# -- numbers -----------------------------------------------------------------------------------------------------------
+
+
+def write_integer(value: Any) -> int | str:
+    """A number; a text in hexadecimal if it is huge."""
+    if type(value) is not int:
+        if isinstance(value, bool) or not isinstance(value, int | np.integer):
+            raise Unfit(f"is {type(value).__name__}, not an integer")
+        value = int(value)
+    return value if value.bit_length() <= _DECIMAL_BITS else hex(value)
+
+
+def read_integer(raw: Any) -> int:
+    """What `write_integer` wrote."""
+    if type(raw) is int:
+        return raw
+    if type(raw) is str:
+        return _integer(raw, 16)
+    raise Unfit("is not an integer")
+
+
+def write_float(value: Any) -> float | int | str:
+    """A number, in the shortest decimal digits that give the same float; a text if it is not finite.
+
+    An integer where a float is declared stays one.
+    """
+    if type(value) is not float:
+        if not isinstance(value, float | np.floating):
+            return write_integer(value)
+        if float(value) != value and value == value:
+            raise Unfit(f"is {type(value).__name__}, which has more digits than a float")
+    return _finite(float(value))
+
+
+def _finite(value: float) -> float | str:
+    if math.isfinite(value):
+        return value
+    if value == value:
+        return "inf" if value > 0 else "-inf"
+    (bits,) = struct.unpack("<Q", struct.pack("<d", value))
+    return "nan" if bits == _NAN_BITS else f"nan:{bits:016x}"
+
+
+def read_float(raw: Any) -> float:
+    """What `write_float` wrote."""
+    if type(raw) is float or type(raw) is int:
+        return raw
+    if type(raw) is not str:
+        raise Unfit("is not a number")
+    if raw in ("inf", "-inf", "nan"):
+        return float(raw)
+    if raw.startswith("nan:"):
+        return _nan(raw)
+    return _integer(raw, 16)
+
+
+def _nan(text: str) -> float:
+    try:
+        value: float = struct.unpack("<d", struct.pack("<Q", int(text[4:], 16)))[0]
+    except (ValueError, struct.error):
+        raise Unfit("is not a number") from None
+    if write_float(value) != text:
+        raise Unfit("is not a number")
+    return value
+
+
+def _integer(text: str, base: int) -> int:
+    try:
+        value = int(text, base)
+    except ValueError:
+        raise Unfit("is not an integer") from None
+    if (hex(value) if base == 16 else str(value)) != text:
+        raise Unfit("is not an integer")
+    return value
+
+
+def write_fraction(value: Any) -> str:
+    """p/q in lowest terms."""
+    if type(value) is not Fraction:
+        raise Unfit(f"is {type(value).__name__}, not a fraction")
+    return f"{write_integer(value.numerator)}/{write_integer(value.denominator)}"
+
+
+@lru_cache(maxsize=4096)
+def _fraction(text: str) -> Fraction:
+    above, slash, below = text.partition("/")
+    parts = [_integer(part, 16 if "x" in part else 10) for part in (above, below)]
+    if not slash or parts[1] < 1:
+        raise Unfit("is not a fraction")
+    value = Fraction(*parts)
+    if write_fraction(value) != text:
+        raise Unfit("is not a fraction in lowest terms")
+    return value
+
+
+def read_fraction(raw: Any) -> Fraction:
+    """What `write_fraction` wrote."""
+    if type(raw) is not str:
+        raise Unfit("is not a fraction")
+    return _fraction(raw)
+
+
+# -- bytes and arrays --------------------------------------------------------------------------------------------------
+
+
+def write_bytes(data: bytes) -> str:
+    """Base64: "z:" of what zlib made of the bytes, "b:" of the bytes themselves if that is no longer."""
+    packed = zlib.compress(data, _FAST)
+    short, mark = (packed, "z:") if len(packed) < len(data) else (data, "b:")
+    return mark + base64.b64encode(short).decode("ascii")
+
+
+def read_bytes(raw: Any, length: int) -> bytes:
+    """What `write_bytes` wrote, which must be so many bytes: no more than that is ever unpacked."""
+    if type(raw) is not str or raw[:2] not in ("z:", "b:"):
+        raise Unfit("is not packed bytes")
+    try:
+        data = base64.b64decode(raw[2:], validate=True)
+        if raw[0] == "z":
+            unpacking = zlib.decompressobj()
+            data = unpacking.decompress(data, length + 1)
+            if len(data) == length and not unpacking.eof:  # the checksum is still to come
+                data += unpacking.decompress(unpacking.unconsumed_tail, 1)
+            if not unpacking.eof or unpacking.unused_data:
+                raise Unfit("has packed bytes of another length")
+    except (binascii.Error, zlib.error):
+        raise Unfit("has packed bytes that cannot be unpacked") from None
+    if len(data) != length:
+        raise Unfit("has packed bytes of another length")
+    return data
+
+
+def write_array(value: Any) -> dict[str, Any]:
+    """Dtype, shape and the entries, in C order: a list if they are few integers, otherwise little-endian bytes."""
+    if type(value) is not np.ndarray or value.dtype.kind not in _PLAIN_KINDS:
+        raise Unfit("is not an array of numbers")
+    head = {"dtype": value.dtype.str, "shape": list(value.shape)}
+    if value.dtype.kind in "iu" and value.size <= _LISTED:
+        return {**head, "values": value.reshape(-1).tolist()}
+    if value.dtype.str[0] == ">":
+        value = value.byteswap()
+    return {**head, "data": write_bytes(value.tobytes())}
+
+
+def read_array(raw: Any) -> Array:
+    """What `write_array` wrote, read-only."""
+    if type(raw) is not dict or len(raw) != 3 or "dtype" not in raw:
+        raise Unfit("is not an array")
+    dtype, shape = _dtype(raw["dtype"]), raw.get("shape")
+    if type(shape) is not list or len(shape) > 64 or any(type(size) is not int or size < 0 for size in shape):
+        raise Unfit("has no shape")
+    length = math.prod(shape) * dtype.itemsize
+    if length > _MOST_BYTES:
+        raise Unfit("is an array too large to be")
+    array = _listed(raw["values"], dtype) if "values" in raw else _packed(raw.get("data"), dtype, length)
+    if array.size != math.prod(shape):
+        raise Unfit("has another number of entries than its shape says")
+    array = array.reshape(shape)
+    array.setflags(write=False)
+    return array
+
+
+def _listed(values: Any, dtype: np.dtype[Any]) -> Array:
+    if type(values) is not list or not set(map(type, values)) <= {int} or dtype.kind not in "iu":
+        raise Unfit("has entries that are not integers")
+    try:
+        return np.array(values, dtype=dtype)
+    except OverflowError:
+        raise Unfit("has an entry that is too large") from None
+
+
+def _packed(data: Any, dtype: np.dtype[Any], length: int) -> Array:
+    array = np.frombuffer(read_bytes(data, length), dtype=dtype.newbyteorder("<"))
+    return array.byteswap().view(dtype) if dtype.str[0] == ">" else array
+
+
+def _dtype(text: Any) -> np.dtype[Any]:
+    try:
+        dtype = np.dtype(text) if type(text) is str else None
+    except (TypeError, ValueError, SyntaxError):
+        dtype = None
+    if dtype is None or dtype.kind not in _PLAIN_KINDS or dtype.str != text:
+        raise Unfit("has no dtype of numbers")
+    return dtype

@@ -1,0 +1,169 @@
+"""The mechanisms that a vault can hold: how each is made from options that a line of the ledger can keep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final, TypeAlias
+
+from treering.boxes.answers import AnswersBox
+from treering.boxes.histogram import HistogramBox
+from treering.boxes.marginals import MarginalsBox
+from treering.boxes.mwem import MWEM
+from treering.boxes.protocol import Box
+from treering.boxes.smalldb import SmallDB
+from treering.budget.exact import Number, share_of
+from treering.budget.promise import Promise
+from treering.domain.loss import HuberHinge, Logistic, Loss, Squared
+from treering.domain.problem import CellFeatures
+from treering.errors import ParameterError
+from treering.gate import Database
+from treering.mechanisms.continual import ContinualHistogram
+from treering.mechanisms.pmwg import PMWG
+from treering.schedulers.ermg import ERMG
+from treering.schedulers.improver import BBImprover
+from treering.schedulers.scheduler import BBScheduler
+from treering.theory.plan import plan
+
+Mechanism: TypeAlias = PMWG | ContinualHistogram | BBScheduler | BBImprover | ERMG
+Options: TypeAlias = Mapping[str, Any]
+
+EXPECTED_ROWS: Final = 1_000_000
+"""What ``mechanism="auto"`` plans for, unless it is told how many rows there will be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """A mechanism as the ledger has it."""
+
+    name: str
+    kind: str
+    share: Fraction
+    options: dict[str, Any]
+
+    def build(self, db: Database, promise: Promise) -> Mechanism:
+        """The mechanism, over a database whose gate belongs to it."""
+        own = Promise(promise.epsilon, promise.delta, promise.rows_per_person, self.share)
+        if self.kind not in _BUILDERS:
+            raise ParameterError("kind", f"must be one of {', '.join(_BUILDERS)}, not {self.kind!r}")
+        builder, known = _BUILDERS[self.kind]
+        unknown = sorted(set(self.options) - set(known))
+        if unknown:
+            raise ParameterError(unknown[0], f"is no option of {self.kind!r}; there are {', '.join(known)}")
+        return builder(db, own, self.options)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What the ledger keeps."""
+        return {"name": self.name, "kind": self.kind, "share": str(self.share), "options": self.options}
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Spec:
+        """Read what `to_dict` wrote."""
+        return cls(plain["name"], plain["kind"], Fraction(plain["share"]), dict(plain["options"]))
+
+
+def spec(kind: str, share: Number, options: Options, taken: Sequence[Spec]) -> Spec:
+    """A new mechanism beside those there are: its share must be left, and its name new."""
+    name = options.get("name") or next(
+        candidate
+        for candidate in (kind, *(f"{kind}{number}" for number in range(2, 1000)))
+        if candidate not in {each.name for each in taken}
+    )
+    if not isinstance(name, str) or not name.isidentifier():
+        raise ParameterError("name", f"must be a word of letters, digits and underscores, not {name!r}")
+    if name in {each.name for each in taken}:
+        raise ParameterError("name", f"{name!r} is taken by another mechanism of this vault")
+    part = share_of(share, "share")
+    left = 1 - sum(each.share for each in taken)
+    if part > left:
+        raise ParameterError(
+            "share",
+            f"must be at most {float(left):.6g}, what the other mechanisms leave of the promise, not {float(part):.6g}",
+        )
+    return Spec(name, kind, part, {key: value for key, value in options.items() if key != "name" and value is not None})
+
+
+def choose(cells: int, promise: Promise, alpha: float, beta: float, rows: int) -> str:
+    """What ``mechanism="auto"`` stands for: the planner's choice among those that answer any query for ever.
+
+    A histogram of all cells where it keeps every answer within alpha; PMWG otherwise.
+    """
+    own = promise.budget.total / Promise(promise.epsilon, promise.delta).budget.total
+    epsilon = float(promise.epsilon) * float(own) ** (1.0 if promise.delta == 0 else 0.5)
+    planned = {row.name: row.alpha for row in plan(cells, rows, epsilon, float(promise.delta), beta).rows}
+    return "continual" if planned.get("ContinualHistogram", 1.0) <= alpha else "pmwg"
+
+
+# -- one builder a kind ------------------------------------------------------------------------------------------------
+
+
+def _pmwg(db: Database, promise: Promise, options: Options) -> PMWG:
+    return PMWG(
+        db,
+        promise,
+        alpha=options.get("alpha", 0.05),
+        beta=options.get("beta", 0.05),
+        measure_first=options.get("measure_first", True),
+    )
+
+
+def _continual(db: Database, promise: Promise, options: Options) -> ContinualHistogram:
+    return ContinualHistogram(db, promise, beta=options.get("beta", 0.05))
+
+
+def _scheduler(db: Database, promise: Promise, options: Options) -> BBScheduler:
+    return BBScheduler(db, _box(options), promise, beta=options.get("beta", 0.05))
+
+
+def _improver(db: Database, promise: Promise, options: Options) -> BBImprover:
+    return BBImprover(db, _box(options), promise, promise.delta, beta=options.get("beta", 0.05))
+
+
+def _ermg(db: Database, promise: Promise, options: Options) -> ERMG:
+    if "target" not in options or "features" not in options:
+        raise ParameterError("target", "and features say what is learnt from what: a predicate, and attribute names")
+    name = options.get("loss", "logistic")
+    if name not in _LOSSES:
+        raise ParameterError("loss", f"must be one of {', '.join(_LOSSES)}, not {name!r}")
+    features = CellFeatures.one_hot(db.schema, options["features"], options["target"])
+    return ERMG(
+        db,
+        _LOSSES[name](),
+        promise,
+        promise.delta,
+        beta=options.get("beta", 0.05),
+        radius=options.get("radius", 4.0),
+        regularisation=options.get("regularisation", 0.0),
+        features=features,
+    )
+
+
+def _box(options: Options) -> Box:
+    name = options.get("box", "histogram")
+    if name not in _BOXES:
+        raise ParameterError("box", f"must be one of {', '.join(_BOXES)}, not {name!r}")
+    make, needed = _BOXES[name]
+    if needed and needed not in options:
+        raise ParameterError(needed, f"must be given for the box {name!r}")
+    return make(options)
+
+
+_BOXES: Final[dict[str, tuple[Callable[[Options], Box], str]]] = {
+    "histogram": (lambda _: HistogramBox(), ""),
+    "marginals": (lambda options: MarginalsBox(options["ways"]), "ways"),
+    "answers": (lambda options: AnswersBox(options["queries"]), "queries"),
+    "mwem": (lambda options: MWEM(options["queries"]), "queries"),
+    "smalldb": (lambda options: SmallDB(options["queries"]), "queries"),
+}
+_LOSSES: Final[dict[str, Callable[[], Loss]]] = {"logistic": Logistic, "hinge": HuberHinge, "squared": Squared}
+_BOXED: Final = ("box", "queries", "ways", "beta")
+_BUILDERS: Final[dict[str, tuple[Callable[[Database, Promise, Options], Mechanism], tuple[str, ...]]]] = {
+    "pmwg": (_pmwg, ("alpha", "beta", "measure_first")),
+    "continual": (_continual, ("beta",)),
+    "scheduler": (_scheduler, _BOXED),
+    "improver": (_improver, _BOXED),
+    "ermg": (_ermg, ("target", "features", "loss", "radius", "regularisation", "beta")),
+}
+KINDS: Final = tuple(_BUILDERS)
+"""What can be added."""

@@ -1,0 +1,114 @@
+"""The mechanisms of an open vault, side by side under one promise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from treering.budget.promise import Promise
+from treering.errors import ParameterError
+from treering.mechanisms.pmwg import PMWG
+from treering.trusted.counts import Counts
+from treering.trusted.trees import sizes_to_mark
+from treering.trusted.watchers import Watchers
+from treering.vault.checkpoints import Checkpoints
+from treering.vault.journal import LedgerJournal, Recovered, recover
+from treering.vault.kinds import Mechanism, Spec
+from treering.vault.ledger import Ledger, SecretValue
+from treering.vault.record import Record
+from treering.vault.store import Shown, Store
+
+_REPLAYED: Final = 2**29
+"""A checkpoint is due when replaying the steps since would touch so many cells: about half a second."""
+
+_FEW_STEPS: Final = 64
+"""At the end of a session a checkpoint is made for no fewer."""
+
+
+@dataclass(slots=True)
+class Member:
+    """A mechanism in its vault."""
+
+    spec: Spec
+    mechanism: Mechanism
+    journal: LedgerJournal
+    condensed: int = 0
+    """The steps of its histogram when it was last condensed."""
+
+    @property
+    def _steps(self) -> int:
+        return self.mechanism.hypothesis.steps if isinstance(self.mechanism, PMWG) else 0
+
+    def condense(self, *, closing: bool = False) -> None:
+        """Make a checkpoint, if one is due."""
+        if not isinstance(self.mechanism, PMWG):
+            return
+        fresh = self._steps - self.condensed
+        cells = self.mechanism.hypothesis.schema.cells
+        if fresh * max(cells, 2**13) > _REPLAYED or (closing and fresh > _FEW_STEPS):
+            self.mechanism.condense()
+            self.condensed = self._steps
+
+
+def chosen(members: Iterable[Member], name: str | None) -> tuple[int, Member]:
+    """The member of a name; without one, the first that answers queries."""
+    listed = list(members)
+    for number, member in enumerate(listed):
+        if member.spec.name == name or (name is None and member.spec.kind != "ermg"):
+            return number, member
+    if name is None:
+        raise ParameterError("mechanism", "must be added first: this vault has none that answers queries")
+    names = ", ".join(member.spec.name for member in listed) or "none"
+    raise ParameterError("mechanism", f"{name!r} is not in this vault; there are: {names}")
+
+
+class Assembly:
+    """The parts of an open vault that mechanisms are made from."""
+
+    def __init__(
+        self, promise: Promise, counts: Counts, ledger: Ledger, checkpoints: Checkpoints, watchers: Watchers
+    ) -> None:
+        self._promise = promise
+        self._counts = counts
+        self._ledger = ledger
+        self._checkpoints = checkpoints
+        self._watchers = watchers
+
+    def new(self, spec: Spec, number: int) -> Member:
+        """A mechanism that begins its life."""
+        return self.of(spec, LedgerJournal(self._ledger, number, self._checkpoints))
+
+    def of(self, spec: Spec, journal: LedgerJournal) -> Member:
+        """A mechanism over its journal: where the journal ends, it goes on."""
+        mechanism = spec.build(Store(self._counts, journal, self._watchers), self._promise)
+        member = Member(spec, mechanism, journal)
+        member.condensed = member._steps if journal.events() else 0
+        return member
+
+    def journals(self, record: Record, secrets: Mapping[str, SecretValue]) -> tuple[list[LedgerJournal], Marks]:
+        """The journals of all mechanisms, each at its end, and where the counts must be marked for them."""
+        journals: list[LedgerJournal] = []
+        marks: Marks = {}
+        for number, entries in enumerate(record.lines):
+            journal = LedgerJournal(self._ledger, number, self._checkpoints)
+            recovered = recover(entries, self._counts.schema, self._checkpoints)
+            journal.take_up(recovered, dict(secrets))
+            for size in sizes_to_mark(recovered.events):
+                marks.setdefault(size, []).append(journal)
+            journals.append(journal)
+        return journals, marks
+
+
+Marks = dict[int, list[object]]
+"""For each size, the journals that need the counts as they were then."""
+
+
+def shown(record: Record, recovered: Iterable[Recovered]) -> list[Mechanism]:
+    """The mechanisms as the public record has them, without anything private: for reading."""
+    size = record.parts[-1].size if record.parts else 0
+    schema, promise = record.origin.schema, record.origin.promise
+    return [
+        spec.build(Shown(schema, size, (*each.events, *each.lost)), promise)
+        for spec, each in zip(record.specs, recovered, strict=True)
+    ]

@@ -1,0 +1,145 @@
+"""What a ledger says, sorted: how the vault was made, its mechanisms, its parts, and each mechanism's own lines."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from treering.answer import Answer
+from treering.budget.promise import Promise
+from treering.domain.query import Query
+from treering.domain.schema import Schema
+from treering.errors import NotAVault, ParameterError
+from treering.vault.codec_queries import write_query
+from treering.vault.kinds import Spec
+from treering.vault.lines import ANSWERS, CHECKPOINT, CREATED, EVENT, LEASE, MECHANISM, ROWS, Entry, Line, body
+from treering.vault.parts import Part
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """How a vault was made: never changes."""
+
+    identity: str
+    schema: Schema
+    promise: Promise
+    person: str | None = None
+    source: Mapping[str, str] | None = None
+    """The table of another engine that the rows stay in: its ``address`` (or none), ``identity`` and ``order``."""
+
+    def line(self) -> Line:
+        """The first line of a ledger."""
+        promise = self.promise
+        return Line(
+            CREATED,
+            body(
+                identity=self.identity,
+                schema=self.schema.to_dict(),
+                epsilon=str(Fraction(str(promise.epsilon))),
+                delta=str(Fraction(str(promise.delta))),
+                rows_per_person=promise.rows_per_person,
+                person=self.person,
+                source=None if self.source is None else dict(self.source),
+            ),
+        )
+
+    @classmethod
+    def of(cls, line: Line) -> Origin:
+        """Read the first line."""
+        plain = line.plain()
+        promise = Promise(Fraction(plain["epsilon"]), Fraction(plain["delta"]) or 0.0, plain["rows_per_person"])
+        return cls(plain["identity"], Schema.from_dict(plain["schema"]), promise, plain["person"], plain["source"])
+
+
+@dataclass(slots=True)
+class Record:
+    """A fold over the lines of a ledger."""
+
+    origin: Origin
+    created: int
+    """When, in microseconds since 1970."""
+    specs: list[Spec] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
+    lines: list[list[Entry]] = field(default_factory=list)
+    """Those of each mechanism."""
+    checkpoints: list[Line] = field(default_factory=list)
+    keys: dict[str, Line] = field(default_factory=dict)
+    head: bytes = b""
+    seq: int = 0
+
+    @classmethod
+    def of(cls, entries: Iterable[Entry]) -> Record:
+        """Sort the lines of a ledger."""
+        rest = iter(entries)
+        first = next(rest, None)
+        if first is None or first.line.kind != CREATED:
+            raise NotAVault("the vault was never finished: its ledger is empty. Delete the folder and create it again")
+        record = cls(Origin.of(first.line), first.time, head=first.hash, seq=first.seq)
+        for entry in rest:
+            record.add(entry)
+        return record
+
+    def add(self, entry: Entry) -> None:
+        """One more line."""
+        line = entry.line
+        if line.kind in (EVENT, LEASE, CHECKPOINT):
+            self.lines[line.mechanism].append(entry)
+        if line.kind == MECHANISM:
+            self.specs.append(Spec.from_dict(line.plain()))
+            self.lines.append([])
+        elif line.kind == ROWS:
+            self.parts.append(Part.of(line))
+        elif line.kind == CHECKPOINT:
+            self.checkpoints.append(line)
+        if line.key:
+            self.keys[line.key] = line
+        self.head, self.seq = entry.hash, entry.seq
+
+
+# -- idempotency keys --------------------------------------------------------------------------------------------------
+
+
+def question(queries: Sequence[Query], mechanism: str) -> str:
+    """A digest of what was asked: a key stands for one question."""
+    text = json.dumps([mechanism, [write_query(query) for query in queries]], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def answers_line(key: str, asked: str, mechanism: int, answers: Sequence[Answer]) -> Line:
+    """The line that remembers what a key was answered."""
+    plain = [[answer.value, answer.error, answer.size, answer.kind] for answer in answers]
+    return Line(ANSWERS, body(asked=asked, answers=plain), mechanism, key)
+
+
+def recorded_answers(line: Line, asked: str) -> list[Answer]:
+    """What a key was answered; refused if it was used for something else."""
+    plain = line.plain()
+    if line.kind != ANSWERS or plain["asked"] != asked:
+        raise ParameterError("key", f"{line.key!r} was used for something else: use a new key for a new question")
+    return [Answer(*each) for each in plain["answers"]]
+
+
+def recorded_part(line: Line) -> Part:
+    """The rows that a key stands for."""
+    if line.kind != ROWS:
+        raise ParameterError("key", f"{line.key!r} was used for something else: use a new key for new rows")
+    return Part.of(line)
+
+
+def check_key(key: str | None) -> None:
+    """Refuse what is no key."""
+    if key is not None and (not isinstance(key, str) or not 1 <= len(key) <= 200 or not key.isprintable()):
+        raise ParameterError("key", "must be a printable text of 1 to 200 characters")
+
+
+def options_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options as a ledger keeps them: refused unless they are plain."""
+    try:
+        plain: dict[str, Any] = json.loads(json.dumps(dict(options), allow_nan=False))
+    except (TypeError, ValueError):
+        raise ParameterError("options", "must be numbers, texts, and lists of them: the ledger keeps them") from None
+    return plain

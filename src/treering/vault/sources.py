@@ -1,0 +1,75 @@
+"""A vault whose rows stay in a table of another engine."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from treering.domain.schema import Schema
+from treering.errors import VaultError
+from treering.trusted.database import OnInvalid
+from treering.trusted.engines import Increment, Source, Watermark
+from treering.vault import ledger as ledgers
+from treering.vault.folder import Folder, private
+from treering.vault.record import Origin
+
+
+def source_of(table: Any, schema: Schema, order: str) -> dict[str, str]:
+    """What the ledger keeps of a table."""
+    source = Source.of(table, schema, order)
+    return {"identity": source.identity, "address": source.address or "", "order": order}
+
+
+def attached(origin: Origin, table: Any) -> Source:
+    """The vault's table, from its address or as it is given again; refused if it is another one."""
+    kept = origin.source
+    assert kept is not None
+    place = kept["address"] if table is None else table
+    if not place:
+        raise VaultError("the vault's table has no address to find it by: open the vault with table=")
+    source = Source.of(place, origin.schema, kept["order"])
+    if source.identity != kept["identity"]:
+        raise VaultError("this is another table than the one that the vault was made for")
+    return source
+
+
+def increment_of(source: Source, watermark: Mapping[str, Any] | None, on_invalid: OnInvalid) -> Increment:
+    """What came past the watermark."""
+    return source.increments(None if watermark is None else Watermark.from_dict(watermark), on_invalid)
+
+
+def claim(origin: Origin, folder: Folder) -> None:
+    """Remember, for this user on this machine, which vault a table belongs to; refuse a table that has one.
+
+    Two vaults on one table are two promises about the same rows, which add up without anybody adding them. A claim of a
+    vault that is gone is void. Other users and machines are not seen.
+    """
+    assert origin.source is not None
+    state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "treering" / "tables"
+    file = state / hashlib.sha256(origin.source["identity"].encode()).hexdigest()
+    try:
+        holder = json.loads(file.read_text()) if file.exists() else None
+        if holder is not None and _stands(holder, origin):
+            raise VaultError(
+                f"the vault at {holder['path']} has this table already, and two vaults on one table are two promises "
+                "about the same rows: use that one, and add() mechanisms to it; or delete it if it was never asked"
+            )
+        with private():
+            state.mkdir(parents=True, exist_ok=True)
+            file.write_text(json.dumps({"path": str(folder.path.resolve()), "identity": origin.identity}))
+    except OSError as error:
+        raise VaultError(f"cannot note whose table this is in {state}: {error.strerror}") from None
+
+
+def _stands(holder: Mapping[str, str], origin: Origin) -> bool:
+    """Whether the vault that claimed a table is still there, and another one than this."""
+    ledger = Folder(holder["path"]).ledger
+    if holder["identity"] == origin.identity or not ledger.exists():
+        return False
+    with ledgers.reading(ledger) as connection:
+        first = next(ledgers.rows_of(connection), None)
+    return first is not None and first.line.plain().get("identity") == holder["identity"]

@@ -1,0 +1,385 @@
+"""The vault: a growing database with its promise, in one folder that outlives processes, crashes and years."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from os import PathLike
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from treering.answer import Answer
+from treering.boxes.model import Model
+from treering.budget.exact import Number, whole
+from treering.budget.promise import Promise
+from treering.domain.question import Question, understand, understand_all
+from treering.domain.schema import Schema
+from treering.errors import ParameterError, QueryError, VaultError
+from treering.mechanisms.pmwg import PMWG
+from treering.schedulers.ermg import ERMG
+from treering.schedulers.scheduled import Scheduled
+from treering.trusted.batches import Batch
+from treering.trusted.counts import Counts
+from treering.trusted.database import DroppedRows, OnInvalid
+from treering.trusted.intake import take_in
+from treering.trusted.persons import Persons
+from treering.trusted.sealed import Sealed
+from treering.trusted.watchers import Watchers
+from treering.vault import ledger as ledgers
+from treering.vault.checkpoints import Checkpoints
+from treering.vault.creation import PERSON_KEY, checked, first_spec, found, mechanism_line, originate
+from treering.vault.folder import Folder, private, sync_folder
+from treering.vault.kinds import EXPECTED_ROWS, Mechanism, spec
+from treering.vault.ledger import Ledger
+from treering.vault.lock import WriterLock
+from treering.vault.members import Assembly, Member, chosen
+from treering.vault.parts import Parts
+from treering.vault.reader import VaultReader, verify
+from treering.vault.record import (
+    Record,
+    answers_line,
+    check_key,
+    options_of,
+    question,
+    recorded_answers,
+    recorded_part,
+)
+from treering.vault.sources import attached, increment_of
+from treering.vault.status import status
+from treering.vault.steps import Step, reached
+
+Place: TypeAlias = str | PathLike[str]
+
+WAIT: Final = 10.0
+"""Seconds that a second writer waits for the first, by default."""
+
+
+class Vault(Sealed):
+    """A durable growing database, and the mechanisms that answer about it under one promise.
+
+    Formal guarantee. *Privacy*: all that ever leaves the vault, through all its mechanisms together, is
+    (epsilon, delta)-DP for persons with up to ``rows_per_person`` rows (`Promise`): each mechanism has a fixed share of
+    the promise's budget, the shares sum to at most 1, and each one's kernel refuses what exceeds its share. That holds
+    across crashes: a charge is durable before what it paid for leaves. It cannot hold if the folder is copied, or set
+    back to an earlier state, and both answer: `verify` with a noted ``head`` detects the second.
+    *Durability*: what an answer rests on (charge, secret, step of the histogram, the answer itself) is one commit, made
+    before the answer leaves; a batch of rows is whole or absent.
+
+    One process at a time has a vault open; threads may share it. `read` looks without waiting for the writer.
+
+    >>> import tempfile, treering as tr
+    >>> place = tempfile.mkdtemp() + "/flights"
+    >>> schema = tr.Schema({"late": tr.categories("no", "yes"), "month": tr.integers(1, 12)})
+    >>> with Vault.create(place, schema, epsilon=1.0, delta=1e-9, mechanism="pmwg", beta=1e-9) as vault:
+    ...     size = vault.append([{"late": "no", "month": 1}] * 60_000 + [{"late": "yes", "month": 2}] * 40_000)
+    ...     answer = vault.ask("late = 'yes'", key="first")
+    >>> with Vault.open(place) as vault:
+    ...     vault.size, vault.ask("late = 'yes'", key="first") == answer
+    (100000, True)
+    """
+
+    __slots__ = (
+        *("_assembly", "_counts", "_folder", "_ledger", "_lock", "_members", "_parts", "_persons", "_process"),
+        *("_record", "_source", "_watchers"),
+    )
+
+    def __init__(self, folder: Folder, lock: WriterLock, ledger: Ledger, table: Any = None) -> None:
+        """Use `create` or `open`."""
+        self._folder, self._lock, self._ledger = folder, lock, ledger
+        self._process = os.getpid()
+        self._record = record = Record.of(ledger.read())
+        secrets = ledger.secrets()
+        checkpoints = Checkpoints(folder.checkpoints)
+        for line in record.checkpoints:
+            checkpoints.know(line)
+        self._parts = Parts(folder.parts, record.parts)
+        folder.clean(self._parts.named, checkpoints.named)
+        self._counts = Counts(record.origin.schema)
+        self._watchers = Watchers()
+        self._assembly = Assembly(record.origin.promise, self._counts, ledger, checkpoints, self._watchers)
+        journals, marks = self._assembly.journals(record, secrets)
+        self._parts.load(self._counts, marks)
+        self._members = [self._assembly.of(each, journal) for each, journal in zip(record.specs, journals, strict=True)]
+        self._persons: Persons | None = None
+        if record.origin.person is not None:
+            key = bytes.fromhex(secrets[PERSON_KEY].value)
+            self._persons = Persons(record.origin.person, record.origin.promise.rows_per_person, key)
+            self._parts.load_persons(self._persons)
+        self._record.lines.clear()  # They are events now.
+        self._source = None if record.origin.source is None else attached(record.origin, table)
+
+    # -- coming and going ---------------------------------------------------------------------------------------------
+
+    @classmethod
+    def create(
+        cls,
+        path: Place,
+        schema: Schema,
+        epsilon: Number,
+        delta: Number = 0.0,
+        alpha: Number = 0.05,
+        beta: Number = 0.05,
+        mechanism: str | None = "auto",
+        share: Number = 1.0,
+        rows_per_person: int = 1,
+        *,
+        person: str | None = None,
+        rows: int = EXPECTED_ROWS,
+        table: Any = None,
+        order: str = "id",
+        wait: float = WAIT,
+        **options: Any,
+    ) -> Vault:
+        """A new vault with its promise and, unless ``mechanism`` is None, a first mechanism, as `add` makes it.
+
+        "auto" is the planner's choice for a database of about ``rows`` rows: a `ContinualHistogram` where that keeps
+        every answer within ``alpha`` for ever, `PMWG` otherwise. With ``person``, each batch must have a column of that
+        name, and a row that would be its person's ``rows_per_person`` + 1st is refused. With ``table``, an Ibis table
+        or the address of one, rows stay there and `refresh` takes in what is new past the column ``order``.
+        """
+        promise = Promise(epsilon, delta, rows_per_person)
+        origin = originate(schema, promise, person, table, order)
+        first = None
+        if mechanism is not None:
+            first = first_spec(origin, mechanism, share, alpha, beta, rows, options)
+        found(Folder(path), origin, first, wait)
+        return cls.open(path, wait=wait, table=table)
+
+    @classmethod
+    def open(cls, path: Place, *, wait: float = WAIT, table: Any = None) -> Vault:
+        """Open a vault for writing, after whatever happened to its last process.
+
+        Waits up to ``wait`` seconds for another writer, then raises `VaultBusy`. A vault over a table that has no
+        address (Spark) needs the ``table`` again.
+        """
+        folder = Folder(path)
+        folder.check()
+        lock = WriterLock(folder.lock, wait)
+        try:
+            ledger = ledgers.open_writer(folder.ledger)
+            try:
+                return cls(folder, lock, ledger, table)
+            except BaseException:
+                ledger.close()
+                raise
+        except BaseException:
+            lock.release()
+            raise
+
+    @classmethod
+    def read(cls, path: Place) -> VaultReader:
+        """Look at a vault's public state, without waiting for a writer and without disturbing one."""
+        return VaultReader(path)
+
+    def close(self) -> None:
+        """Record what is pending, and let the next writer in. A crash instead of this loses nothing."""
+        with self._counts.lock:
+            if self._lock.held:
+                try:
+                    with suppress(VaultError):
+                        for member in self._members:
+                            member.condense(closing=True)
+                            member.journal.close()
+                finally:
+                    self._ledger.close()
+                    self._lock.release()
+
+    def __enter__(self) -> Vault:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    # -- rows ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def schema(self) -> Schema:
+        """The universe: public."""
+        return self._counts.schema
+
+    @property
+    def size(self) -> int:
+        """The number of rows: public."""
+        return self._counts.size
+
+    def append(self, frame: Any, on_invalid: OnInvalid = "refuse", key: str | None = None) -> int:
+        """Take in rows, as `GrowingDatabase.append` does, durably; and return the new size.
+
+        With a ``key``, doing it again (after an answer got lost, say) takes in nothing, and returns the same.
+        """
+        if on_invalid not in ("refuse", "drop"):
+            raise ParameterError("on_invalid", 'must be "refuse" or "drop"')
+        check_key(key)
+        with self._working():
+            if self._source is not None:
+                raise VaultError("the rows of this vault stay in their own engine: add them there, then refresh()")
+            if key in self._record.keys:
+                return recorded_part(self._record.keys[key]).size
+            batch, dropped = take_in(frame, self.schema, self._persons, drop=on_invalid == "drop")
+            return self._take(batch, dropped, key or "")
+
+    def refresh(self, on_invalid: OnInvalid = "refuse") -> int:
+        """Take in the rows past the watermark of the vault's table, durably; and return the new size."""
+        with self._working():
+            if self._source is None:
+                raise VaultError("this vault has no table of its own to refresh from: append rows")
+            increment = increment_of(self._source, self._parts.watermark, on_invalid)
+            batch = Batch(increment.cells, increment.counts)
+            return self._take(batch, increment.dropped, "", increment.watermark.to_dict())
+
+    def _take(self, batch: Batch, dropped: int, key: str, watermark: dict[str, Any] | None = None) -> int:
+        if batch.rows == 0 and dropped == 0 and watermark == self._parts.watermark:
+            return self.size
+        with self._ledger.transaction():
+            for member in self._members:
+                member.journal.settle(renew=True)
+            part = self._parts.save(batch, dropped, self._ledger, key, watermark)
+        batch.add_to(self._counts)
+        if self._persons is not None:
+            self._persons.take_up(batch.persons)
+        if key:
+            self._record.keys[key] = part.line(key)
+        reached(Step.ROWS_COUNTED)
+        if dropped:
+            message = f"{dropped:,} of {dropped + batch.rows:,} rows did not fit and were dropped"
+            warnings.warn(message, DroppedRows, stacklevel=4)
+        self._watchers.call()
+        self._ledger.check_usable()
+        return self.size
+
+    # -- questions ----------------------------------------------------------------------------------------------------
+
+    def ask(self, query: Question, mechanism: str | None = None, key: str | None = None) -> Answer:
+        """The share of the rows that match, with its error, from the named mechanism or else the first.
+
+        With a ``key``, asking the same again returns the recorded answer and charges nothing.
+        """
+        return self.ask_many([understand(query, self.schema)], mechanism, key)[0]
+
+    def ask_many(
+        self, queries: Iterable[Question], mechanism: str | None = None, key: str | None = None
+    ) -> list[Answer]:
+        """`ask` for a batch, in one durable step."""
+        check_key(key)
+        asked = understand_all(queries, self.schema)
+        with self._working():
+            number, member = chosen(self._members, mechanism)
+            digest = "" if key is None else question(asked, member.spec.name)
+            if key in self._record.keys:
+                return recorded_answers(self._record.keys[key], digest)
+            with self._ledger.transaction():
+                answers = member.mechanism.ask_many(asked)
+                if key is not None:
+                    line = answers_line(key, digest, number, answers)
+                    self._ledger.write(line)
+            if key is not None:
+                self._record.keys[key] = line
+            reached(Step.ANSWERED)
+            self._condense(member)
+            return answers
+
+    def price(self, query: Question, mechanism: str | None = None) -> float:
+        """The most that asking this next could cost, in the promise's unit. Free, and nothing private is touched."""
+        asked = understand(query, self.schema)
+        with self._working():
+            return float(chosen(self._members, mechanism)[1].mechanism.price(asked))
+
+    def synthesize(
+        self, rows: int, mechanism: str | None = None, generator: np.random.Generator | None = None
+    ) -> pa.Table:
+        """Synthetic rows from what was released so far: free. A scheduler's box draws them with the generator."""
+        with self._working():
+            return sampled(chosen(self._members, mechanism)[1].mechanism, rows, generator)
+
+    def model(self, mechanism: str | None = None, *, update: bool = True) -> Model:
+        """The latest model of an "ermg" mechanism; the first call pays for the first one."""
+        with self._working():
+            named = mechanism or next((each.spec.name for each in self._members if each.spec.kind == "ermg"), "ermg")
+            member = chosen(self._members, named)[1]
+            if not isinstance(member.mechanism, ERMG):
+                raise ParameterError("mechanism", f"{named!r} learns no model: add one of kind 'ermg'")
+            with self._ledger.transaction():
+                return member.mechanism.update() if update else member.mechanism.model
+
+    # -- the promise --------------------------------------------------------------------------------------------------
+
+    def add(self, kind: str, share: Number, **options: Any) -> str:
+        """Another mechanism beside the others, with a share of the promise; its name.
+
+        ``kind`` is "pmwg" (alpha, beta, measure_first), "continual" (beta), "scheduler" or "improver" (box, queries,
+        ways, beta) or "ermg" (target, features, loss, radius, regularisation, beta); ``name`` calls it something else.
+        Refused if the shares would sum to more than 1. What it may cost is set aside for ever, though nothing is
+        charged before it is asked.
+        """
+        with self._working():
+            new = checked(self._record.origin, spec(kind, share, options_of(options), self._record.specs))
+            self._ledger.write(mechanism_line(new))
+            self._record.specs.append(new)
+            self._members.append(self._assembly.new(new, len(self._members)))
+            return new.name
+
+    def status(self) -> dict[str, Any]:
+        """The public state: size, spent, remaining, the mechanisms and what they promise, the ledger's head."""
+        with self._working():
+            self._record.seq, self._record.head = self._ledger.seq, self._ledger.head
+            self._record.parts = self._parts.listed
+            return status(self._record, [member.mechanism for member in self._members])
+
+    def ledger(self) -> Iterator[dict[str, Any]]:
+        """Every line of the ledger, oldest first, with ``seq``, ``kind``, ``cost``, ``size``, ``hash`` and more."""
+        return VaultReader(self._folder.path).ledger()
+
+    def verify(self, head: str | None = None) -> dict[str, Any]:
+        """Check all that can be checked: see `VaultReader.verify`."""
+        with self._working():
+            return verify(self._folder, head)
+
+    def backup(self, path: Place) -> None:
+        """Copy the vault, as it is now, to a new folder. The copy is for restoring, not for asking: if both answer, the
+        promise is broken."""
+        target = Folder(path)
+        with self._working():
+            with self._ledger.transaction():
+                for member in self._members:
+                    member.journal.settle(renew=True)
+            target.create()
+            with private():
+                self._ledger.backup(target.ledger)
+                self._parts.copy(target.parts)
+            for each in (target.parts, target.path):
+                sync_folder(each)
+
+    # -- inside -------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _working(self) -> Iterator[None]:
+        if os.getpid() != self._process:
+            raise VaultError("this vault was opened by another process: a forked child must open its own")
+        with self._counts.lock:
+            if not self._lock.held:
+                raise VaultError("the vault is closed: open it again")
+            self._ledger.check_usable()
+            yield
+
+    def _condense(self, member: Member) -> None:
+        """A checkpoint is a convenience: where it cannot be written, the next opening takes longer."""
+        with suppress(VaultError):
+            member.condense()
+
+    def __repr__(self) -> str:
+        return f"Vault({self.size:,} rows; {self.schema.cells:,} cells; {len(self._members)} mechanisms)"
+
+
+def sampled(mechanism: Mechanism, rows: int, generator: np.random.Generator | None) -> pa.Table:
+    """Synthetic rows from a mechanism that has some."""
+    if isinstance(mechanism, PMWG):
+        return mechanism.hypothesis.sample(rows, generator)
+    if isinstance(mechanism, Scheduled):
+        if generator is None:
+            raise ParameterError("generator", "must be given: numpy.random.default_rng(), as rows are drawn at random")
+        return mechanism.release.sample(whole(rows, "rows", 0), generator)
+    raise QueryError("a continual histogram keeps counts per cell and draws no rows: add a pmwg or a scheduler")
