@@ -22,7 +22,8 @@ export PYTHONUNBUFFERED := 1
 
 say = @printf '\n== %s\n' "$(1)"
 
-.PHONY: help setup setup-dev system demo check format test test-unit test-statistical bench experiments lock clean
+.PHONY: help setup setup-dev system demo check format test test-unit test-durability test-engines test-statistical
+.PHONY: torture bench experiments docs lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,7 +34,7 @@ setup: $(VENV)/.runtime ## install what the package and the demo need, into .ven
 
 setup-dev: $(VENV)/.system $(VENV)/.dev ## the same, and what the tests and checks need
 
-system: $(VENV)/.system ## install the Debian packages of requirements/debian.txt (none so far)
+system: $(VENV)/.system ## install the Debian packages of requirements/debian.txt
 
 $(VENV)/.system: requirements/debian.txt | $(VENV)/.uv
 	@packages=$$(sed 's/#.*//' requirements/debian.txt | xargs); \
@@ -68,9 +69,9 @@ $(VENV)/.dev: $(VENV)/.runtime requirements/dev.txt
 
 # -- what it is for ----------------------------------------------------------------------------------------------------
 
-demo: setup ## run the end-to-end example on the flights of 2013
-	$(call say,examples/flights.py)
-	@$(BIN)/python -m examples.flights
+demo: setup ## a year of real flights in a vault: thousands of questions, a model, a report (in demo/)
+	$(call say,treering demo)
+	@$(BIN)/treering demo
 
 check: setup-dev ## lint, formatting, types and import contracts
 	$(call say,ruff)
@@ -89,11 +90,22 @@ format: setup-dev ## put the code into the house format
 test: ## check, then every test
 	@$(MAKE) --no-print-directory check
 	@$(MAKE) --no-print-directory test-unit
+	@$(MAKE) --no-print-directory test-durability
+	@$(MAKE) --no-print-directory test-engines
 	@$(MAKE) --no-print-directory test-statistical
 
-test-unit: setup-dev ## doctests and all tests but the statistical ones
+test-unit: setup-dev ## doctests, and all tests but those below
 	$(call say,tests)
-	@$(PYTEST) -n $(WORKERS) --dist worksteal src tests --ignore=tests/statistical
+	@$(PYTEST) -n $(WORKERS) --dist worksteal src tests \
+	    --ignore=tests/statistical --ignore=tests/durability --ignore=tests/engines
+
+test-durability: setup-dev ## the vault under crashes and write failures, in short
+	$(call say,durability)
+	@$(PYTEST) -n $(WORKERS) --dist worksteal tests/durability
+
+test-engines: setup-dev ## rows that stay in DuckDB, Parquet, PostgreSQL and Spark
+	$(call say,engines)
+	@$(PYTEST) -n $(WORKERS) --dist loadfile tests/engines
 
 test-statistical: setup-dev ## the tests that sample: noise, accuracy, privacy audits
 	$(call say,statistical tests)
@@ -102,6 +114,10 @@ test-statistical: setup-dev ## the tests that sample: noise, accuracy, privacy a
 bench: setup-dev ## run benchmarks/bench_*.py: a table, and benchmarks/results.json
 	$(call say,benchmarks)
 	@$(BIN)/python -m benchmarks
+
+docs: setup-dev ## build the documentation into site/
+	$(call say,documentation)
+	@$(BIN)/mkdocs build --strict --quiet
 
 experiments: setup-dev ## run the experiments at full length: what the documentation claims, shown
 	$(call say,experiments)

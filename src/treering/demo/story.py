@@ -1,0 +1,209 @@
+"""A year in the life of a vault: rows arrive by day, questions are asked, a model learns on the way."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from treering.answer import Answer
+from treering.boxes.model import Model
+from treering.demo.analyst import DASHBOARD, LATE, drill_down
+from treering.demo.flights import CARRIERS, SCHEMA, cells_of, days, flights
+from treering.domain.evaluate import evaluate
+from treering.domain.parse import parse
+from treering.domain.problem import FEATURE_UNIT, CellFeatures
+from treering.domain.query import Query
+from treering.vault.vault import Vault
+
+EPSILON, DELTA, ALPHA, BETA = 1.0, 1e-6, 0.05, 0.05
+FIRST_DAY, BETWEEN = 120, 14
+"""Questions are asked from the end of April on: the dashboard's every day, the analyst's every second week."""
+FEATURES: Final = ("origin", "carrier", "month", "hour")
+ANALYST, FIGURES, LEARNING = 0.5, 0.2, 0.3
+"""The shares of the promise."""
+
+Advance = Callable[[int, int, str], None]
+"""Told how many days are done, how many there are, and what is going on."""
+
+
+class Truth:
+    """The exact figures. Only a demonstration on public data may look at them."""
+
+    def __init__(self) -> None:
+        self.counts: npt.NDArray[np.int64] = np.zeros(SCHEMA.cells, dtype=np.int64)
+
+    def add(self, cells: npt.NDArray[np.int64]) -> None:
+        """Count a day's flights."""
+        self.counts += np.bincount(cells, minlength=SCHEMA.cells)
+
+    def share(self, query: Query) -> float:
+        """The true share of the flights so far."""
+        table = self.counts.reshape(SCHEMA.shape)
+        others = tuple(axis for axis in range(table.ndim) if axis not in query.attributes)
+        return float(evaluate(query, table.sum(axis=others))) / (query.scale * int(self.counts.sum()))
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """How things stood on a day."""
+
+    day: int
+    size: int
+    asked: int
+    free: int
+    spent: float
+    """The part of the promise that is spent."""
+    worst: float
+    """The largest error of an answer that day."""
+    stated: float
+    """The largest error that was stated that day."""
+    auc: float
+    """How well the model of the day tells late flights from others."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """The answers that one mechanism gave, held against the truth."""
+
+    asked: int = 0
+    free: int = 0
+    """Those of batches that cost nothing."""
+    worst: float = 0.0
+    stated: float = 0.0
+    beyond: int = 0
+    """Answers that were further off than their stated error."""
+
+    def add(self, answers: Sequence[Answer], truth: Sequence[float], *, free: bool) -> None:
+        """Count a batch."""
+        self.asked += len(answers)
+        self.free += len(answers) * free
+        for answer, exact in zip(answers, truth, strict=True):
+            error = abs(answer.value - exact)
+            self.worst, self.stated = max(self.worst, error), max(self.stated, answer.error)
+            self.beyond += error > answer.error
+
+
+@dataclass(slots=True)
+class Story:
+    """All that the summary and the report tell."""
+
+    moments: list[Moment] = field(default_factory=list)
+    tallies: dict[str, Tally] = field(default_factory=dict)
+    findings: list[tuple[int, str]] = field(default_factory=list)
+    """What the analyst found on which day."""
+    by_carrier: list[tuple[str, float, float, float]] = field(default_factory=list)
+    """Of each carrier, the share of all flights that are its late ones: answered, its error, and true."""
+    status: dict[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def asked(self) -> int:
+        """All questions."""
+        return sum(tally.asked for tally in self.tallies.values())
+
+    @property
+    def free(self) -> int:
+        """Those that cost nothing."""
+        return sum(tally.free for tally in self.tallies.values())
+
+    @property
+    def unused(self) -> float:
+        """The part of the promise that is left."""
+        return float(self.status["remaining"] / self.status["total"])
+
+
+class Year:
+    """The year, as it is lived."""
+
+    def __init__(self, vault: Vault) -> None:
+        self.vault = vault
+        self.truth = Truth()
+        self.story = Story(tallies={"pmwg": Tally(), "dashboard": Tally()})
+        self.features = CellFeatures.one_hot(SCHEMA, FEATURES, LATE)
+        self._spent = 0.0
+        self._today = Tally()
+        vault.add("scheduler", FIGURES, name="dashboard", box="answers", queries=list(DASHBOARD), beta=BETA)
+        vault.add("ermg", LEARNING, target=LATE, features=list(FEATURES), radius=6.0, beta=BETA)
+
+    def append(self, day: pa.Table, number: int) -> None:
+        """A day's flights arrive."""
+        self.vault.append(day, key=f"day {number}")
+        self.truth.add(cells_of(day))
+
+    def ask(self, texts: Sequence[str], mechanism: str) -> list[Answer]:
+        """Ask, and hold the answers against the truth."""
+        queries = [_query(text) for text in texts]
+        answers = self.vault.ask_many(queries, mechanism)
+        before, self._spent = self._spent, self.vault.spent
+        truth = [self.truth.share(query) for query in queries]
+        self.story.tallies[mechanism].add(answers, truth, free=self._spent == before)
+        self._today.add(answers, truth, free=self._spent == before)
+        return answers
+
+    def look(self, number: int, month: int) -> None:
+        """Look at the dashboard and, every second week, ask what it makes one wonder about."""
+        self._today = Tally()
+        model = self.vault.model()
+        self._spent = self.vault.spent
+        self.ask(DASHBOARD, "dashboard")
+        if (number - FIRST_DAY) % BETWEEN == 0:
+            found = drill_down(lambda texts: self.ask(texts, "pmwg"), month)
+            self.story.findings.append((number, found))
+        part = self._spent / self.vault.total
+        story, today = self.story, self._today
+        quality = auc(self.features, model, self.truth.counts)
+        story.moments.append(
+            Moment(number, self.vault.size, story.asked, story.free, part, today.worst, today.stated, quality)
+        )
+
+    def end(self) -> Story:
+        """New Year's Eve."""
+        texts = [f"carrier = '{carrier}' AND {LATE}" for carrier in CARRIERS]
+        answers = self.vault.ask_many(texts, "dashboard")
+        exact = [self.truth.share(_query(text)) for text in texts]
+        self.story.by_carrier = [
+            (carrier, answer.value, answer.error, share)
+            for carrier, answer, share in zip(CARRIERS, answers, exact, strict=True)
+        ]
+        self.story.status = self.vault.status()
+        return self.story
+
+
+def live_through_the_year(place: Path, advance: Advance, last_day: int = 365) -> Story:
+    """Make a vault, stream the flights into it, ask, learn; and tell what happened."""
+    began = time.perf_counter()
+    daily = days(flights(), SCHEMA.names)[:last_day]
+    with Vault.create(place, SCHEMA, EPSILON, DELTA, ALPHA, BETA, mechanism="pmwg", share=ANALYST) as vault:
+        year = Year(vault)
+        for number, day in enumerate(daily, 1):
+            year.append(day, number)
+            if number >= FIRST_DAY:
+                year.look(number, int(day["month"][0].as_py()))
+            advance(number, len(daily), f"{vault.size:,} flights, {year.story.asked:,} questions")
+        story = year.end()
+    story.seconds = time.perf_counter() - began
+    return story
+
+
+@cache
+def _query(text: str) -> Query:
+    return parse(text, SCHEMA)
+
+
+def auc(features: CellFeatures, model: Model, counts: npt.NDArray[np.int64]) -> float:
+    """How often a late flight scores above one that is not: 1 is perfect, one half is guessing."""
+    assert features.entries == SCHEMA.cells  # so the entries are the cells, in their order
+    scores = model.predictions(features.grid / FEATURE_UNIT)
+    late = features.labels > 0
+    values, group = np.unique(scores, return_inverse=True)
+    ones, zeros = (np.bincount(group, weights=counts * chosen, minlength=len(values)) for chosen in (late, ~late))
+    below = np.cumsum(zeros) - zeros
+    return float((ones * (below + zeros / 2)).sum() / (ones.sum() * zeros.sum()))
