@@ -117,7 +117,7 @@ bench: setup-dev ## run benchmarks/bench_*.py: a table, and benchmarks/results.j
 
 docs: setup-dev ## build the documentation into site/
 	$(call say,documentation)
-	@$(BIN)/mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 experiments: setup-dev ## run the experiments at full length: what the documentation claims, shown
 	$(call say,experiments)

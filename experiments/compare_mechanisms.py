@@ -27,6 +27,7 @@ from experiments import flights_stream
 from experiments.claims import Claims
 from experiments.options import QUICK_BETA, options
 from experiments.stream import Spender, Stream, Tally, spent_share
+from treering.demo.flights import SCHEMA
 from treering.domain.workload import random_conjunctions
 from treering.gate import Database
 
@@ -153,7 +154,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     makes = {**BOTH, "PMWG, alpha = 0.05": pmwg(0.05)}
     outcomes = compare(flights_stream.stream_of_flights(step=step), makes, queries, beta, generator)
-    report(f"many cells: {flights_stream.SCHEMA.cells:,}", outcomes)
+    report(f"many cells: {SCHEMA.cells:,}", outcomes)
     claim_all(claims, outcomes)
     claims.at_most("PMWG: alpha", 0.05, min(each.alpha for each in outcomes if each.name in BOTH))
     return claims.exit_code()

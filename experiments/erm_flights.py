@@ -26,10 +26,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 import treering as tr
-from examples.flights_data import days, flights
 from experiments.claims import Claims
-from experiments.flights_stream import LAST_DAY, SCHEMA, cells_of
+from experiments.flights_stream import LAST_DAY
 from experiments.options import options
+from treering.demo.flights import SCHEMA, cells_of, days, flights
 from treering.domain.loss import Floats, Logistic
 from treering.domain.problem import FEATURE_UNIT, CellFeatures
 from treering.schedulers.ermg import ERMG

@@ -20,9 +20,10 @@ import numpy as np
 
 import treering as tr
 from experiments.claims import Claims
-from experiments.flights_stream import LAST_DAY, SCHEMA, START_DAY, stream_of_flights
+from experiments.flights_stream import LAST_DAY, START_DAY, stream_of_flights
 from experiments.options import QUICK_BETA, options
 from experiments.stream import Tally, spent_share
+from treering.demo.flights import SCHEMA
 from treering.domain.workload import random_conjunctions
 
 EPSILON, DELTA, ALPHA, BETA = 1.0, 1e-9, 0.05, 0.05

@@ -17,10 +17,11 @@ import numpy as np
 
 import treering as tr
 from experiments.claims import Claims
-from experiments.flights_stream import SCHEMA, stream_of_flights
+from experiments.flights_stream import stream_of_flights
 from experiments.options import QUICK_BETA, options
 from experiments.stream import Tally
 from experiments.svg import Band, Dots, Line, Panel, render
+from treering.demo.flights import SCHEMA
 from treering.domain.workload import random_conjunctions
 
 TARGET = Path(__file__).resolve().parents[1] / "docs" / "images" / "pmwg_growth.svg"

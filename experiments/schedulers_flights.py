@@ -20,10 +20,10 @@ import numpy as np
 
 import treering as tr
 from experiments.claims import ROUNDING, Claims
-from experiments.flights_stream import SCHEMA as ALL
 from experiments.flights_stream import stream_of_flights
 from experiments.options import QUICK_BETA, options
 from experiments.stream import Stream, Tally, spent_share
+from treering.demo.flights import SCHEMA as ALL
 from treering.domain.workload import marginals, random_conjunctions
 from treering.theory.schedule import FixedSchedule, fixed_for
 

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 import treering as tr
-from examples.flights_data import days, flights
 from experiments import __main__ as everything
 from experiments import (
     compare_mechanisms,
@@ -26,10 +25,11 @@ from experiments import (
     schedulers_improver,
 )
 from experiments.claims import Claims
-from experiments.flights_stream import LAST_DAY, SCHEMA, cells_of
+from experiments.flights_stream import LAST_DAY
 from experiments.options import QUICK_BETA
 from experiments.stream import Stream, Tally, spent_share
 from support.repository import ROOT
+from treering.demo.flights import SCHEMA, cells_of, days, flights
 from treering.trusted.encode import encode
 
 PICTURES = ("pmwg_picture", "schedulers_picture")
