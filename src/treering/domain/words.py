@@ -105,7 +105,7 @@ def complaint(text: str, start: int, end: int, problem: str, *, syntax: bool = F
 
 def read(text: str, schema: Schema) -> list[Word]:
     """The words of a predicate, at least one, each in a place where it may stand."""
-    words = list(_operands(text, _tokens(text), schema))
+    words = list(_operands(text, tokens(text), schema))
     if not words:
         raise QueryError(f"the predicate is empty; TRUE matches every row. {SUPPORTED}")
     _check_order(text, words)
@@ -119,7 +119,8 @@ class _Words(Tokenizer):
     COMMENTS: ClassVar[list[str | tuple[str, str]]] = []
 
 
-def _tokens(text: str) -> list[Token]:
+def tokens(text: str) -> list[Token]:
+    """The text in sqlglot's tokens: only the words of predicates are keywords, and comments are none."""
     # Whatever the dialect, sqlglot drops what stands between {# and #}: a template language's comment.
     for match in re.finditer(f"{_QUOTED}|({{#)", text):
         if match[1]:
@@ -144,7 +145,7 @@ def _operands(text: str, tokens: Sequence[Token], schema: Schema) -> Iterator[Wo
             continue
         position += 1
         if token.token_type in (TokenType.VAR, TokenType.IDENTIFIER):
-            yield Operand(_column(text, token, schema, following is TokenType.L_PAREN), token.start, token.end + 1)
+            yield Operand(column(text, token, schema, following is TokenType.L_PAREN), token.start, token.end + 1)
         elif token.token_type is TokenType.STRING:
             yield Operand(token.text, token.start, token.end + 1)
         elif token.token_type in (TokenType.TRUE, TokenType.FALSE):
@@ -179,7 +180,8 @@ def _number(text: str, tokens: Sequence[Token], position: int) -> tuple[Operand,
     return Operand(value.copy_negate() if sign else value, start, end), position
 
 
-def _column(text: str, token: Token, schema: Schema, call: bool) -> Column:
+def column(text: str, token: Token, schema: Schema, call: bool = False) -> Column:
+    """The attribute that a token names; a ``call`` is a name before a parenthesis, which is none."""
     quoted = token.token_type is TokenType.IDENTIFIER
     for position, name in enumerate(schema.names):
         if not call and (name == token.text or (not quoted and name.lower() == token.text.lower())):

@@ -1,0 +1,170 @@
+"""`treering ask`: questions, as predicates or as SQL."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from treering.cli.render import JsonFlag, Output
+from treering.cli.vaults import MechanismName, VaultPath, amount, unit, writing
+
+if TYPE_CHECKING:
+    from treering.domain.query import Query
+    from treering.domain.sql import Statement
+    from treering.domain.sql_table import Entry
+    from treering.vault.vault import Vault
+
+_EXAMPLES = """Examples:
+
+\b
+  treering ask flights.treering "origin = 'JFK' AND delay >= 60"
+  treering ask flights.treering "delay IS NULL" --dry-run        the most it could cost, for free
+  treering ask flights.treering --sql "SELECT month, COUNT(*) FROM flights WHERE delay >= 60 GROUP BY month"
+  treering ask flights.treering --sql "SELECT AVG(delay) FROM flights WHERE origin = 'JFK'"
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=_EXAMPLES)(ask)
+
+
+def ask(
+    vault: VaultPath,
+    question: Annotated[
+        str | None, typer.Argument(help="A predicate: which rows to count.", show_default=False)
+    ] = None,
+    sql: Annotated[
+        str | None, typer.Option(metavar="SELECT", help="COUNT(*) and AVG, with WHERE and GROUP BY.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what asking could cost at most: free.")] = False,
+    mechanism: MechanismName = None,
+    key: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="A name for this question: asked twice, it is paid for once.")
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Ask how many rows match, and get an answer with its error."""
+    if (question is None) == (sql is None):
+        raise typer.BadParameter("ask one thing: a predicate, or a statement with --sql")
+    out = Output(as_json)
+    with writing(vault) as opened:
+        statement = _statement(sql, opened) if sql is not None else None
+        queries = _queries(question, statement, opened)
+        if dry_run:
+            plain = _price(opened, queries, mechanism)
+            out.result(plain, lambda shown: _show_price(shown, plain))
+            return
+        before = opened.status()
+        answers = opened.ask_many(queries, mechanism, key)
+        after = opened.status()
+    costs = {"cost": max(0.0, after["spent"] - before["spent"]), "remaining": after["remaining"], "unit": after["unit"]}
+    if statement is not None:
+        table = statement.table(answers)
+        out.result({**table.to_dict(), **costs}, lambda shown: _show_table(shown, table.to_dict(), table.rows, costs))
+        return
+    (answer,) = answers
+    plain = {
+        "question": str(queries[0]),
+        "value": answer.value,
+        "error": answer.error,
+        "count": answer.count,
+        "count_error": answer.count_error,
+        "size": answer.size,
+        "kind": answer.kind,
+        **costs,
+    }
+    out.result(plain, lambda shown: show(shown, plain))
+
+
+def _statement(sql: str, vault: Vault) -> Statement:
+    from treering.domain.sql import read_sql
+
+    return read_sql(sql, vault.schema)
+
+
+def _queries(question: str | None, statement: Statement | None, vault: Vault) -> list[Query]:
+    if statement is not None:
+        return list(statement.queries)
+    from treering.domain.parse import parse
+
+    return [parse(question or "", vault.schema)]
+
+
+# -- what it would cost ------------------------------------------------------------------------------------------------
+
+
+def _price(vault: Vault, queries: list[Query], mechanism: str | None) -> dict[str, Any]:
+    """The most that a batch could cost.
+
+    One question: what the mechanism says. Several: a histogram or a scheduler pays at the first of them, if at all, and
+    PMWG never pays more than it has left.
+    """
+    status = vault.status()
+    listed = status["mechanisms"]
+    member = next((each for each in listed if each["name"] == mechanism), listed[0] if listed else None)
+    first = vault.price(queries[0], mechanism)
+    assert member is not None  # or there would be no price
+    several = len(queries) > 1 and member["kind"] == "pmwg"
+    return {
+        "queries": len(queries),
+        "most": member["remaining"] if several else min(first, member["remaining"]) if first else 0.0,
+        "remaining": member["remaining"],
+        "unit": status["unit"],
+        "mechanism": member["name"],
+    }
+
+
+def _show_price(out: Output, plain: dict[str, Any]) -> None:
+    many = "1 question" if plain["queries"] == 1 else f"{plain['queries']:,} questions"
+    most = "nothing" if plain["most"] == 0 else f"{unit(plain['unit'], plain['most'])} at most"
+    out.line(f"{many} of {plain['mechanism']}: {most}, of {amount(plain['remaining'])} left. Nothing was asked.")
+
+
+# -- answers -----------------------------------------------------------------------------------------------------------
+
+_KINDS = {
+    "easy": "known from earlier answers",
+    "hard": "measured, as earlier answers did not tell",
+    "measured": "measured",
+    "cached": "answered before",
+    "synthetic": "from synthetic data",
+}
+
+
+def show(out: Output, plain: dict[str, Any]) -> None:
+    """One answer."""
+    out.line(
+        f"{plain['count']:,} rows ± {plain['count_error']:,} of {plain['size']:,}  "
+        f"({plain['value']:.2%} ± {plain['error']:.2%})",
+        "bold",
+    )
+    out.line(f"{plain['question']}: {_KINDS[plain['kind']]}.", "dim")
+    _show_costs(out, plain)
+
+
+def _show_table(out: Output, plain: dict[str, Any], rows: tuple[tuple[Entry, ...], ...], costs: dict[str, Any]) -> None:
+    right = [place for place, value in enumerate(plain["rows"][0]) if isinstance(value, dict)]
+    out.table(plain["columns"], [[_written(entry) for entry in row] for row in rows], right=right)
+    out.line(f"Of {plain['size']:,} rows.", "dim")
+    for note in plain["notes"]:
+        out.line(note, "dim")
+    _show_costs(out, costs)
+
+
+def _written(entry: Entry) -> str:
+    from treering.domain.sql_table import Estimate
+
+    if not isinstance(entry, Estimate):
+        return "NULL" if entry is None else str(entry)
+    if entry.value is None or entry.error is None:
+        return f"unknown ({entry.low:,.4g} to {entry.high:,.4g})"
+    if isinstance(entry.value, int):
+        return f"{entry.value:,} ± {entry.error:,}"
+    return f"{entry.value:,.4g} ± {entry.error:,.2g}"
+
+
+def _show_costs(out: Output, costs: dict[str, Any]) -> None:
+    paid = "Free" if costs["cost"] == 0 else f"Cost {unit(costs['unit'], costs['cost'])}"
+    out.line(f"{paid}; {amount(costs['remaining'])} left.", "dim")

@@ -1,0 +1,105 @@
+"""`treering demo`: a year of real flights in a vault, told from beginning to end."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from treering.cli.render import JsonFlag, Output, progress
+from treering.errors import VaultError
+
+if TYPE_CHECKING:
+    from treering.demo.story import Story
+
+_EXAMPLES: Final = """Examples:
+
+\b
+  treering demo
+  treering demo --out elsewhere
+"""
+_MARK: Final = ".made-by-treering-demo"
+"""A folder with this file in it is the demonstration's own, and may be made anew."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=_EXAMPLES)(demo)
+
+
+def demo(
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the vault and the report go.")] = Path("demo"),
+    days: Annotated[int, typer.Option(min=134, max=365, help="How much of the year.")] = 365,
+    as_json: JsonFlag = False,
+) -> None:
+    """Stream the flights that left New York in 2013 into a vault, ask thousands of questions, train a model."""
+    from treering.demo.report import report
+    from treering.demo.story import live_through_the_year
+    from treering.demo.summary import sentences
+
+    _make_room(out)
+    vault, page = out / "flights.treering", out / "report.html"
+    shown = Output(as_json)
+    if not as_json:
+        shown.line("The flights that left New York in 2013, day by day, into a vault.", "bold")
+    with progress("streaming the year", "days") as advance:
+        story = live_through_the_year(vault, lambda done, whole, _: advance(done, whole), days)
+    page.write_text(report(story), encoding="utf-8")
+    shown.result(_plain(story, vault, page), lambda output: _tell(output, sentences(story), story, vault, page))
+
+
+def _make_room(out: Path) -> None:
+    """An empty folder; what an earlier demonstration left there is removed, anything else is left alone."""
+    if out.exists():
+        if not (out / _MARK).is_file():
+            raise VaultError(f"{out} exists, and is not of the demonstration's making: give --out a new folder")
+        shutil.rmtree(out)
+    try:
+        out.mkdir(parents=True)
+        (out / _MARK).write_text("treering demo made this folder, and may remove it.\n")
+    except OSError as error:
+        raise VaultError(f"cannot write to {out}: {error.strerror}") from None
+
+
+def _tell(output: Output, told: list[str], story: Story, vault: Path, page: Path) -> None:
+    for sentence in told:
+        output.line()
+        output.line(sentence)
+    output.line()
+    output.bar(1 - story.unused, f"{1 - story.unused:.0%} of the promise is spent")
+    output.line()
+    output.line(f"Done in {story.seconds:.0f} seconds. The report, with charts: {page}")
+    output.line("Next, try:", "bold")
+    for command in next_commands(vault):
+        output.line(f"  {command}")
+
+
+def next_commands(vault: Path) -> list[str]:
+    """What to try with the vault: commands as they can be typed here."""
+    program = "treering" if shutil.which("treering") else sys.argv[0]
+    return [
+        f"{program} status {vault}",
+        f"{program} ask {vault} \"origin = 'JFK' AND delay >= 60\"",
+        f'{program} ask {vault} --sql "SELECT month, COUNT(*) FROM flights WHERE delay >= 60 GROUP BY month"',
+    ]
+
+
+def _plain(story: Story, vault: Path, page: Path) -> dict[str, Any]:
+    worst = {name: {"worst": tally.worst, "stated": tally.stated} for name, tally in story.tallies.items()}
+    return {
+        "size": story.status["size"],
+        "asked": story.asked,
+        "free": story.free,
+        "spent": story.status["spent"],
+        "remaining": story.status["remaining"],
+        "unit": story.status["unit"],
+        "errors": worst,
+        "auc": story.moments[-1].auc,
+        "seconds": story.seconds,
+        "vault": str(vault),
+        "report": str(page),
+        "next": next_commands(vault),
+    }

@@ -1,0 +1,145 @@
+"""`treering status`, `treering ledger` and `treering verify`: looking at a vault costs nothing and disturbs nobody."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from typing import Annotated, Any
+
+import typer
+
+from treering.cli.render import JsonFlag, Output
+from treering.cli.vaults import VaultPath, amount, reading, unit
+
+_STATUS_EXAMPLES = """Examples:
+
+\b
+  treering status flights.treering
+  treering status flights.treering --json | jq .remaining
+"""
+_LEDGER_EXAMPLES = """Examples:
+
+\b
+  treering ledger flights.treering --tail 20
+  treering ledger flights.treering --json > ledger.json
+"""
+_VERIFY_EXAMPLES = """Examples:
+
+\b
+  treering verify flights.treering
+  treering verify flights.treering --head HASH    also: was it ever set back?
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command(epilog=_STATUS_EXAMPLES)(status)
+    app.command(epilog=_LEDGER_EXAMPLES)(ledger)
+    app.command(epilog=_VERIFY_EXAMPLES)(verify)
+
+
+def status(vault: VaultPath, as_json: JsonFlag = False) -> None:
+    """What a vault has, promises, has spent, and has left."""
+    plain = reading(vault).status()
+    Output(as_json).result(plain, lambda out: show_status(out, plain))
+
+
+def show_status(out: Output, plain: dict[str, Any]) -> None:
+    """A vault in a few lines: rows, promise, budget, mechanisms, rings."""
+    out.line(f"{plain['size']:,} rows in {plain['batches']:,} batches; {plain['cells']:,} cells.", "bold")
+    if plain["dropped"]:
+        out.line(f"{plain['dropped']:,} rows did not fit and were dropped.")
+    out.line(f"Promise: {plain['promise']}.")
+    part = plain["spent"] / plain["total"] if plain["total"] else 0.0
+    name = plain["unit"]
+    out.bar(part, f"{unit(name, plain['spent'])} of {amount(plain['total'])} spent, {amount(plain['remaining'])} left")
+    out.line()
+    rows = [_mechanism(each) for each in plain["mechanisms"]]
+    out.table(["mechanism", "share", "spent", "left", "hard", "every answer within"], rows, right=(1, 2, 3, 4, 5))
+    for each in plain["mechanisms"]:
+        if each["epochs"]:
+            out.line(f"{each['name']} grew {_rings(len(each['epochs']))}", "green")
+            out.line(f"  rings at {_sizes(each)}", "dim")
+    out.line(f"Head of the ledger ({plain['entries']:,} entries): {plain['head']}", "dim")
+    out.line("Note it elsewhere: `treering verify --head` tells whether the folder was ever set back.", "dim")
+
+
+def _mechanism(each: dict[str, Any]) -> list[str]:
+    alpha = each["guarantee"].get("alpha")
+    hard = each["hard_queries"]
+    return [
+        each["name"],
+        f"{each['share']:g}",
+        amount(each["spent"]),
+        amount(each["remaining"]),
+        "–" if hard is None else f"{hard:,}",
+        "no guarantee yet" if alpha is None else f"{alpha:.4g}",
+    ]
+
+
+def _rings(number: int) -> str:
+    """A trunk, cut: one ring for each epoch (at most twenty are drawn)."""
+    drawn = min(number, 20)
+    return f"{'(' * drawn}•{')' * drawn} {number} ring{'s' if number > 1 else ''}"
+
+
+def _sizes(each: dict[str, Any]) -> str:
+    sizes = [f"{epoch['size']:,}" for epoch in each["epochs"]]
+    shown = sizes if len(sizes) <= 8 else [*sizes[:3], "…", *sizes[-4:]]
+    following = f"; the next at {each['next_epoch']:,}" if each.get("next_epoch") else ""
+    return ", ".join(shown) + following
+
+
+def ledger(
+    vault: VaultPath,
+    tail: Annotated[int | None, typer.Option(help="Only the last so many entries.", min=1)] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Everything that ever happened to a vault: what was asked, what it cost, and the chain of hashes."""
+    entries = deque(reading(vault).ledger(), maxlen=tail)
+    plain = {"entries": [_jsonable(each) for each in entries]}
+
+    def show(out: Output) -> None:
+        rows = [
+            [
+                f"{each['seq']:,}",
+                each["time"],
+                each["kind"],
+                each["mechanism"] or "–",
+                f"{each['cost']:.4g}",
+                "–" if each["size"] is None else f"{each['size']:,}",
+                each["hash"][:16],
+            ]
+            for each in plain["entries"]
+        ]
+        out.table(["seq", "time", "kind", "mechanism", "cost", "size", "hash"], rows, right=(0, 4, 5))
+
+    Output(as_json).result(plain, show)
+
+
+def _jsonable(entry: dict[str, Any]) -> dict[str, Any]:
+    """An entry whose body is plain JSON, whatever it holds."""
+    plain: dict[str, Any] = json.loads(json.dumps(entry, default=str))
+    return plain
+
+
+def verify(
+    vault: VaultPath,
+    head: Annotated[
+        str | None, typer.Option(metavar="HASH", help="A head that `status` showed earlier: is it still there?")
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Check a vault: the chain of hashes, every part, and that replaying it gives the same state.
+
+    Exit code 1 if anything is damaged, or if the folder was set back to an earlier state.
+    """
+    plain = reading(vault).verify(head)
+
+    def show(out: Output) -> None:
+        out.line(f"{vault} is whole: {plain['entries']:,} entries, {plain['size']:,} rows.", "bold green")
+        if head is not None:
+            out.line("The head given is part of its history: it was not set back since.")
+        out.line(f"Head: {plain['head']}")
+
+    Output(as_json).result(plain, show)

@@ -1,0 +1,153 @@
+"""`treering plan`: which mechanism, for which promise, at which accuracy."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from treering.cli.numbers import count, endless, last_size, number
+from treering.cli.render import JsonFlag, Output, progress
+
+if TYPE_CHECKING:
+    from treering.theory.plan import Plan, PlanRow
+
+_EXAMPLES = """Examples:
+
+\b
+  treering plan --cells 65536 --rows 1e6 --epsilon 1 --delta 1e-9 --queries 100000
+  treering plan --cells 128 --rows 1e6 --alpha 0.01            which epsilon does it take?
+  treering plan --cells 128 --epsilon 1 --alpha 0.01           how many rows does it take?
+  treering plan --cells 2^20 --rows 1e7 --epsilon 1 --horizon 1e9 --plot plan.html
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=_EXAMPLES)(plan)
+
+
+def plan(
+    cells: Annotated[int, typer.Option(parser=count, metavar="NUMBER", help="Combinations of values in the schema.")],
+    rows: Annotated[
+        int | None, typer.Option(parser=count, metavar="NUMBER", help="Rows at the start. [leave out: find it]")
+    ] = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(parser=number, metavar="NUMBER", help="The privacy promise. [leave out: find the least]"),
+    ] = None,
+    delta: Annotated[
+        float, typer.Option(parser=number, metavar="NUMBER", help="The promise's delta; 0 is pure privacy.")
+    ] = 0.0,
+    beta: Annotated[
+        float, typer.Option(parser=number, metavar="NUMBER", help="How often some answer may be further off.")
+    ] = 0.05,
+    alpha: Annotated[
+        float | None,
+        typer.Option(parser=number, metavar="NUMBER", help="The error you want, as a share of the rows."),
+    ] = None,
+    queries: Annotated[
+        float, typer.Option(parser=endless, metavar="NUMBER", help='Questions that will be asked, or "inf".')
+    ] = 100_000,
+    horizon: Annotated[
+        float,
+        typer.Option(
+            parser=last_size, metavar="ROWS", help='The most rows that matter; "inf": for ever; "none": no growth.'
+        ),
+    ] = math.inf,
+    declared: Annotated[
+        bool, typer.Option("--declared", help="All questions are known before the first is answered.")
+    ] = False,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw error against size: FILE.html or FILE.svg.")
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Which mechanism to take, and what it guarantees. Touches no data, spends nothing.
+
+    Give two of --rows, --epsilon and --alpha: the plan finds the third for every mechanism.
+    """
+    if sum(value is not None for value in (rows, epsilon, alpha)) != 2:
+        raise typer.BadParameter("give two of --rows, --epsilon and --alpha; the third is what the plan finds")
+    if plot is not None:
+        _check_plot(plot)
+    from treering.theory.plan import plan as make
+
+    last = None if math.isnan(horizon) else horizon
+    found = make(cells, rows, epsilon, delta, beta, queries, last, alpha=alpha, adaptive=not declared)
+    if plot is not None:
+        from treering.cli.plan_chart import curves, write
+
+        with progress("drawing", "sizes") as advance:
+            write(plot, curves(found, advance))
+    out = Output(as_json)
+    out.result(json.loads(found.to_json()), lambda shown: show(shown, found))
+    if plot is not None and not as_json:
+        out.line(f"\nThe chart is in {plot}.")
+
+
+def _check_plot(path: Path) -> None:
+    if path.suffix.lower() not in (".html", ".svg"):
+        raise typer.BadParameter(f"a chart is written to a file that ends in .html or .svg, not {path.name}")
+    if not path.absolute().parent.is_dir():
+        raise typer.BadParameter(f"the folder of {path} does not exist")
+
+
+# -- for people --------------------------------------------------------------------------------------------------------
+
+_HEAD = {"alpha": "every answer within", "epsilon": "epsilon needed", "size": "rows needed"}
+
+_LEGEND = (
+    'Errors are shares of the rows: 0.01 is one row in a hundred. "Every answer within" is proven, and fails with '
+    'probability beta at most. "Typical" is the mean error of an ordinary question (–: it depends on the data). '
+    'Questions: "any" may depend on earlier answers, "declared" must be known before the first answer.'
+)
+
+
+def show(out: Output, plan: Plan) -> None:
+    """The plan as a table, the winner in words, and what else there is to know."""
+    out.line(_question(plan), "dim")
+    out.line()
+    heads = ["", "mechanism", _HEAD[plan.wanted], "typical", "questions", "lasts"]
+    if plan.wanted == "alpha":
+        heads.insert(3, "in rows")
+    styles = ["bold green" if row is plan.best else "" if row.guaranteed else "dim" for row in plan.rows]
+    out.table(heads, [_row(plan, row) for row in plan.rows], right=(2, 3), styles=styles)
+    out.line()
+    out.line(plan.reason, "bold")
+    if plan.best is not None:
+        out.line(f"In Python: {plan.best.use}")
+    out.line()
+    out.line(_LEGEND, "dim")
+    for row in plan.rows:
+        if row.note and row.guaranteed:
+            out.line(f"- {row.name}: {row.note}.", "dim")
+
+
+def _row(plan: Plan, row: PlanRow) -> list[str]:
+    from treering.theory.plan_case import number as short
+
+    wanted = {"alpha": row.alpha, "epsilon": row.epsilon, "size": row.size}[plan.wanted]
+    if not row.guaranteed:
+        first = row.verdict if plan.wanted == "alpha" else "cannot be had"
+    else:
+        first = f"{wanted:,.0f}" if plan.wanted == "size" else short(wanted)
+        first += "" if row.runs else " (theory)"
+    cells = ["*" if row is plan.best else "", row.name, first]
+    if plan.wanted == "alpha":
+        cells.append(f"±{math.ceil(row.alpha * row.size):,}" if row.guaranteed else "–")
+    typical = short(row.expected) if row.expected is not None and row.guaranteed else "–"
+    return [
+        *cells,
+        typical,
+        "declared" if row.declared else "any",
+        row.lifetime.words if row.guaranteed else "–",
+    ]
+
+
+def _question(plan: Plan) -> str:
+    """The first line of the plan's own text: what was asked."""
+    return str(plan).split("\n", 1)[0]

@@ -1,0 +1,125 @@
+"""`treering synth` and `treering train`: synthetic rows, and a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from treering.cli.files import check_output, write_table
+from treering.cli.numbers import count, number
+from treering.cli.render import JsonFlag, Output
+from treering.cli.vaults import MechanismName, VaultPath, amount, unit, writing
+
+if TYPE_CHECKING:
+    from treering.vault.vault import Vault
+
+_SYNTH_EXAMPLES = """Examples:
+
+\b
+  treering synth flights.treering --rows 100000 --out synthetic.parquet
+"""
+_TRAIN_EXAMPLES = """Examples:
+
+\b
+  treering train flights.treering --target "delay >= 15" --features origin,month --share 0.3
+  treering train flights.treering --name lateness          the newest model of one trained before
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command(epilog=_SYNTH_EXAMPLES)(synth)
+    app.command(epilog=_TRAIN_EXAMPLES)(train)
+
+
+def synth(
+    vault: VaultPath,
+    rows: Annotated[int, typer.Option(parser=count, metavar="NUMBER", help="How many rows to draw.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to: .parquet or .csv.")],
+    mechanism: MechanismName = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Draw synthetic rows from what was released so far: free, and public."""
+    check_output(out)
+    if rows < 1:
+        raise typer.BadParameter("--rows must be at least 1")
+    with writing(vault) as opened:
+        table = opened.synthesize(rows, mechanism)
+    write_table(table, out)
+    plain = {"rows": table.num_rows, "columns": table.column_names, "out": str(out)}
+    Output(as_json).result(plain, lambda shown: shown.line(f"{table.num_rows:,} synthetic rows are in {out}.", "bold"))
+
+
+def train(
+    vault: VaultPath,
+    target: Annotated[
+        str | None, typer.Option(metavar="PREDICATE", help="What to predict: which rows are positive.")
+    ] = None,
+    features: Annotated[str | None, typer.Option(metavar="A,B,...", help="The attributes to predict it from.")] = None,
+    share: Annotated[
+        float | None, typer.Option(parser=number, metavar="NUMBER", help="The model's share of the promise.")
+    ] = None,
+    loss: Annotated[str, typer.Option(metavar="NAME", help='"logistic", "hinge" or "squared".')] = "logistic",
+    radius: Annotated[
+        float, typer.Option(parser=number, metavar="NUMBER", help="The largest norm that the model may have.")
+    ] = 4.0,
+    name: Annotated[str, typer.Option(metavar="NAME", help="What the model is called in the vault.")] = "ermg",
+    as_json: JsonFlag = False,
+) -> None:
+    """Train a model that is kept up as rows arrive, within its share of the promise.
+
+    The first time, give --target, --features and --share. Later `treering train VAULT --name NAME` shows the newest
+    model, which costs only what its share has set aside.
+    """
+    with writing(vault) as opened:
+        before = opened.status()
+        if all(each["name"] != name for each in before["mechanisms"]):
+            _add(opened, target, features, share, loss=loss, radius=radius, name=name)
+        elif target is not None or features is not None or share is not None:
+            raise typer.BadParameter(f"{name} was trained before: leave out --target, --features and --share")
+        model = opened.model(name)
+        after = opened.status()
+        spec = next(each for each in after["mechanisms"] if each["name"] == name)
+        weights = _weights(opened, spec, model)
+    plain = {
+        "name": name,
+        "target": spec["options"]["target"],
+        "size": model.size,
+        "weights": weights,
+        "excess_risk_bound": spec["model"]["excess_risk_bound"],
+        "cost": max(0.0, after["spent"] - before["spent"]),
+        "remaining": spec["remaining"],
+        "unit": after["unit"],
+    }
+    Output(as_json).result(plain, lambda out: show_model(out, plain))
+
+
+def _add(vault: Vault, target: str | None, features: str | None, share: float | None, **options: Any) -> None:
+    if target is None or features is None or share is None:
+        raise typer.BadParameter("a new model needs --target, --features and --share")
+    named = [each.strip() for each in features.split(",") if each.strip()]
+    vault.add("ermg", share, target=target, features=named, **options)
+
+
+def _weights(vault: Vault, spec: dict[str, Any], model: Any) -> dict[str, float]:
+    from treering.domain.problem import CellFeatures
+
+    made = CellFeatures.one_hot(vault.schema, spec["options"]["features"], spec["options"]["target"])
+    weights: dict[str, float] = model.weights(made)
+    return weights
+
+
+def show_model(out: Output, plain: dict[str, Any]) -> None:
+    """The model in words."""
+    out.line(f"{plain['name']}: when is {plain['target']}? Trained on {plain['size']:,} rows.", "bold")
+    ordered = sorted(plain["weights"].items(), key=lambda item: -abs(item[1]))
+    rows = [[words, f"{weight:+.3f}"] for words, weight in ordered[:20]]
+    out.table(["if", "adds"], rows, right=(1,))
+    if len(ordered) > len(rows):
+        out.line(f"and {len(ordered) - len(rows):,} more (--json has all).", "dim")
+    out.line("A row is predicted to match where the sum, the intercept included, is above 0.", "dim")
+    out.line(f"Its risk is within {plain['excess_risk_bound']:.4g} of the best such model's, on the rows so far.")
+    paid = "Free" if plain["cost"] == 0 else f"Cost {unit(plain['unit'], plain['cost'])}"
+    out.line(f"{paid}; {amount(plain['remaining'])} of its share left.", "dim")

@@ -1,0 +1,90 @@
+"""Files of rows, and drafts of schemas: what is read, what is refused, and that no row is ever quoted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+import typer
+from pyarrow import feather, parquet
+
+from treering.cli.files import check_output, read_table, write_table
+from treering.cli.infer import infer
+from treering.domain.attribute import bins, categories, integers
+from treering.domain.schema import Schema
+from treering.errors import DataError, SchemaError
+
+SCHEMA = Schema({"code": categories("007", "NA", other=True), "size": integers(1, 9, missing=True)})
+TABLE = pa.table({"code": ["007", "NA", "x"], "size": [1, None, 3]})
+
+
+@pytest.mark.parametrize(
+    "name", ["rows.csv", "rows.csv.gz", "rows.parquet", "rows.arrow", "rows.feather", "rows.jsonl"]
+)
+def test_every_kind_of_file_gives_the_same_rows(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    extra = TABLE.append_column("note", pa.array(["a", "b", "c"]))
+    if name.endswith(".parquet"):
+        parquet.write_table(extra, path)
+    elif name.endswith((".arrow", ".feather")):
+        feather.write_feather(extra, path)
+    elif name.endswith(".jsonl"):
+        path.write_text('{"code":"007","size":1,"note":"a"}\n{"code":"NA"}\n{"code":"x","size":3}\n')
+    else:
+        with pa.output_stream(path, compression="gzip" if name.endswith(".gz") else None) as stream:
+            stream.write(b"code,note,size\n007,a,1\nNA,b,\nx,c,3\n")
+    assert read_table(path, SCHEMA).to_pydict() == TABLE.to_pydict()
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.parquet", "rows.arrow", "rows.jsonl"])
+def test_a_file_that_is_something_else_is_refused_without_its_content(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(b'a,b\nsecret,1,2\n"')
+    with pytest.raises(DataError, match=f"{name} cannot be read as") as caught:
+        read_table(path)
+    assert "secret" not in str(caught.value)
+
+
+def test_unknown_files_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(typer.BadParameter, match=r"must end in one of \.csv"):
+        read_table(tmp_path / "rows.xlsx")
+    with pytest.raises(typer.BadParameter, match="there is no file"):
+        read_table(tmp_path / "rows.csv")
+    with pytest.raises(typer.BadParameter, match=r"\.parquet or \.csv"):
+        check_output(tmp_path / "rows.xlsx")
+    with pytest.raises(typer.BadParameter, match="does not exist"):
+        check_output(tmp_path / "nowhere" / "rows.csv")
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.parquet"])
+def test_what_is_written_can_be_read(tmp_path: Path, name: str) -> None:
+    write_table(TABLE, tmp_path / name)
+    assert read_table(tmp_path / name, SCHEMA).to_pydict() == TABLE.to_pydict()
+
+
+def test_a_draft_has_a_cell_for_what_the_sample_does_not_show() -> None:
+    sample = pa.table(
+        {
+            "origin": ["JFK", "EWR", None],
+            "month": [1, 12, 3],
+            "distance": [80, 2586, 1400],
+            "delay": [-5.5, 80.0, float("nan")],
+            "flag": [True, False, True],
+            "tail": pa.array([None] * 3, pa.string()),
+            "day": pa.array([1, 2, 3], pa.date32()),
+        }
+    )
+    draft = infer(sample)
+    found = draft.schema.attributes
+    assert found["origin"] == categories("EWR", "JFK", other=True, missing=True)
+    assert found["month"] == integers(1, 12, other=True)
+    assert found["distance"] == bins(range(0, 3001, 500), other=True)
+    assert found["delay"] == bins(range(-20, 101, 20), other=True)
+    assert found["flag"] == categories(False, True)
+    assert set(draft.left_out) == {"tail", "day"}
+
+
+def test_many_texts_make_no_attribute() -> None:
+    with pytest.raises(SchemaError, match="no column of the sample"):
+        infer(pa.table({"name": [f"person {number}" for number in range(100)]}))

@@ -1,0 +1,118 @@
+"""`treering plan`: a table for people, JSON for programs, charts as files."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from support.cli import refused, treering
+from treering.cli.numbers import count, endless, last_size, number
+from treering.cli.svg import Curve, render
+from treering.theory.plan import plan
+
+BASE = ("--cells", 128, "--rows", "1e6", "--epsilon", 1, "--delta", "1e-9")
+
+
+def test_the_table_marks_the_winner_and_says_why() -> None:
+    done = treering("plan", *BASE)
+    assert done.code == 0
+    (best,) = (line for line in done.out.splitlines() if line.startswith("*"))
+    assert "ContinualHistogram" in best
+    assert "±2," in best
+    assert "Best: ContinualHistogram. It keeps every answer within" in done.out
+    assert "In Python: ContinualHistogram(db, ...)" in done.out
+    assert "no guarantee" in done.out
+
+
+def test_json_is_the_plan() -> None:
+    expected = plan(128, 10**6, 1.0, 1e-9, queries=50.0, horizon=1e7)
+    got = treering("plan", *BASE, "--queries", 50, "--horizon", "1e7", "--json").json
+    assert got == json.loads(expected.to_json())
+
+
+def test_the_inverse_questions() -> None:
+    epsilon = treering("plan", "--cells", 128, "--rows", "1e6", "--delta", "1e-9", "--alpha", 0.01, "--horizon", "none")
+    assert "epsilon needed" in epsilon.out
+    assert "Best: HistogramBox, once. It does it with epsilon =" in epsilon.out
+
+
+def test_growth_and_questions_matter() -> None:
+    still = treering("plan", *BASE, "--horizon", "none", "--json").json
+    assert (still["grows"], still["best"]) == (False, "HistogramBox, once")
+    assert treering("plan", *BASE, "--queries", "inf", "--json").json["queries"] is None
+    assert treering("plan", *BASE, "--declared", "--json").json["adaptive"] is False
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--cells", 128], "give two of --rows, --epsilon and --alpha"),
+        (["--cells", 128, "--rows", 10, "--epsilon", 1, "--alpha", 0.1], "give two of"),
+        (["--cells", "many", "--rows", 10, "--epsilon", 1], "'many' is not a number"),
+        (["--cells", 2.5, "--rows", 10, "--epsilon", 1], "'2.5' is not a whole number"),
+        (["--cells", 1, "--rows", 10, "--epsilon", 1], "cells must be"),
+        (["--cells", 9, "--rows", 10, "--epsilon", -1], "epsilon must be"),
+        (["--cells", 9, "--rows", 10, "--epsilon", 1, "--horizon", 5], "horizon must be at least"),
+        (["--cells", 9, "--rows", 10, "--epsilon", 1, "--beta", 2], "beta must be below 1"),
+        (["--cells", 9, "--rows", 10, "--epsilon", 1, "--plot", "x.png"], "ends in .html or .svg"),
+        (["--cells", 9, "--rows", 10, "--epsilon", 1, "--plot", "no/where/x.svg"], "does not exist"),
+    ],
+)
+def test_what_cannot_be_is_refused(arguments: list[object], says: str) -> None:
+    assert says in refused(treering("plan", *arguments))
+
+
+@pytest.fixture
+def few_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("treering.cli.plan_chart._PER_DECADE", 1)
+
+
+@pytest.mark.usefixtures("few_points")
+def test_a_chart_as_svg(tmp_path: Path) -> None:
+    path = tmp_path / "plan.svg"
+    done = treering("plan", *BASE, "--plot", path)
+    assert done.code == 0, done.err
+    assert str(path) in done.out
+    text = path.read_text()
+    ElementTree.fromstring(text)
+    assert "ContinualHistogram" in text
+    assert "PMWG" in text
+
+
+@pytest.mark.usefixtures("few_points")
+def test_a_chart_as_html_needs_nothing_from_outside(tmp_path: Path) -> None:
+    path = tmp_path / "plan.html"
+    done = treering(
+        "plan", "--cells", 128, "--epsilon", 1, "--delta", "1e-9", "--alpha", 0.01, "--plot", path, "--json"
+    )
+    assert (done.json["wanted"], done.json["best"]) == ("size", "ContinualHistogram")
+    text = path.read_text()
+    assert "ContinualHistogram" in text
+    assert re.search(r"<script[^>]*\ssrc=", text) is None
+
+
+def test_a_curve_with_gaps_is_drawn_in_pieces() -> None:
+    curve = Curve("a <b>", [1, 10, 100, 1000], [0.5, None, 0.1, 0.01], "#000")
+    text = render("title & more", "x", "y", [curve, Curve("c", [1], [0.2], "#111", dashed=True)])
+    root = ElementTree.fromstring(text)
+    strokes = [each for each in root.iter() if each.get("stroke-width") == "2"]
+    assert len(strokes) == 2 + 1 + 1 + 1  # two pieces and a legend entry; one point and a legend entry
+    assert sum(each.get("stroke-dasharray") is not None for each in strokes) == 2
+    assert "a &lt;b&gt;" in text
+
+
+def test_an_empty_chart_is_a_chart() -> None:
+    ElementTree.fromstring(render("nothing", "x", "y", []))
+
+
+def test_numbers_as_people_write_them() -> None:
+    assert [number(text) for text in ("1000", "1_000", "1,000", "1e3", " 1000 ", 1000)] == [1000.0] * 6
+    assert count("2^20") == 2**20
+    assert endless("forever") == math.inf
+    assert math.isnan(last_size("none"))
+    assert last_size("1e7") == 1e7

@@ -1,0 +1,238 @@
+"""The commands about a vault, from its making to its verification."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from support.cli import refused, treering
+from treering.vault.vault import Vault
+
+SCHEMA = """treering_schema = 1
+[attributes.origin]
+kind = "categories"
+values = ["EWR", "JFK", "LGA"]
+other = true
+[attributes.month]
+kind = "integers"
+low = 1
+high = 12
+[attributes.delay]
+kind = "bins"
+edges = [-1440, 0, 15, 60, 1440]
+missing = true
+"""
+ROWS = 30_000
+
+
+def rows_csv(rows: int = ROWS, origin: str = "JFK") -> str:
+    """One delay in four is long, and one missing; half of the flights leave from one airport."""
+    delays = ["-5", "3", "80", ""]
+    lines = (f"{origin if row % 8 < 4 else 'EWR'},{row % 12 + 1},{delays[row % 4]}" for row in range(rows))
+    return "origin,month,delay\n" + "\n".join(lines) + "\n"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A vault with a histogram and room for more, and rows."""
+    made = tmp_path_factory.mktemp("cli")
+    (made / "flights.toml").write_text(SCHEMA)
+    (made / "rows.csv").write_text(rows_csv())
+    flags = ("--schema", made / "flights.toml", "--epsilon", 4, "--delta", "1e-6", "--beta", "1e-9", "--share", 0.5)
+    created = treering("create", made / "v", *flags, "--mechanism", "continual", "--json").json
+    assert (created["cells"], created["mechanisms"]) == (240, ["continual"])
+    assert "epsilon 4, delta 1e-06, for one row, for ever" in created["promise"]
+    appended = treering("append", made / "v", made / "rows.csv", "--key", "first", "--json").json
+    assert appended["size"] == ROWS
+    return made
+
+
+def test_rows_are_taken_in_once_for_a_key(folder: Path) -> None:
+    again = treering("append", folder / "v", folder / "rows.csv", "--key", "first")
+    assert again.code == 0
+    assert f"has {ROWS:,} rows" in again.out
+
+
+def test_an_answer_and_its_fields(folder: Path) -> None:
+    asked = treering("ask", folder / "v", "origin = 'JFK' AND delay >= 60", "--json").json
+    assert set(asked) == {
+        *("question", "value", "error", "count", "count_error", "size", "kind", "cost", "remaining", "unit")
+    }
+    assert abs(asked["value"] - 1 / 8) <= asked["error"]
+    assert abs(asked["count"] - ROWS / 8) <= asked["count_error"]
+    assert (asked["size"], asked["unit"]) == (ROWS, "rho")
+    shown = treering("ask", folder / "v", "origin = 'JFK' AND delay >= 60")
+    assert f"{asked['count']:,} rows ± {asked['count_error']:,} of {ROWS:,}" in shown.out
+    assert "Free" in shown.out
+
+
+def test_sql_is_a_table_with_errors(folder: Path) -> None:
+    text = "SELECT month, COUNT(*) AS n, AVG(delay) FROM t WHERE origin = 'EWR' GROUP BY month"
+    found = treering("ask", folder / "v", "--sql", text, "--json").json
+    assert found["columns"] == ["month", "n", "AVG(delay)"]
+    assert [row[0] for row in found["rows"]] == list(range(1, 13))
+    truth = np.bincount([row % 12 for row in range(ROWS) if row % 8 >= 4], minlength=12)
+    for (month, n, mean), expected in zip(found["rows"], truth, strict=True):
+        assert n["low"] <= expected <= n["high"]
+        if month % 4 == 0:  # no flight of these months has a delay
+            assert mean["value"] is None
+        else:
+            assert mean["low"] <= mean["value"] <= mean["high"]
+    shown = treering("ask", folder / "v", "--sql", text)
+    assert shown.out.splitlines()[0].split() == ["month", "n", "AVG(delay)"]
+    assert "leaves out rows without a value" in shown.out
+
+
+def test_an_average_of_perhaps_nothing_is_said_to_be_unknown(folder: Path) -> None:
+    shown = treering("ask", folder / "v", "--sql", "SELECT AVG(month) FROM t WHERE origin = 'LGA'")
+    assert "unknown (1 to 12)" in shown.out
+
+
+def test_a_dry_run_is_free_and_asks_nothing(folder: Path) -> None:
+    before = treering("status", folder / "v", "--json").json
+    price = treering("ask", folder / "v", "delay >= 60", "--dry-run", "--json").json
+    many = treering("ask", folder / "v", "--sql", "SELECT month, COUNT(*) FROM t GROUP BY month", "--dry-run", "--json")
+    assert (price["queries"], many.json["queries"]) == (1, 12)
+    assert 0 <= price["most"] <= price["remaining"] + 1e-12
+    assert treering("status", folder / "v", "--json").json == before
+    assert "Nothing was asked" in treering("ask", folder / "v", "delay >= 60", "--dry-run").out
+
+
+def test_a_dry_run_never_says_too_little(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(SCHEMA)
+    (tmp_path / "r.csv").write_text(rows_csv(12_000))
+    flags = ("--schema", tmp_path / "s.toml", "--epsilon", 8, "--delta", "1e-6", "--alpha", 0.2, "--mechanism", "pmwg")
+    assert treering("create", tmp_path / "v", *flags).code == 0
+    assert treering("append", tmp_path / "v", tmp_path / "r.csv").code == 0
+    for arguments in (["delay >= 60"], ["--sql", "SELECT month, COUNT(*) FROM t GROUP BY month"], ["month = 3"]):
+        most = treering("ask", tmp_path / "v", *arguments, "--dry-run", "--json").json["most"]
+        cost = treering("ask", tmp_path / "v", *arguments, "--json").json["cost"]
+        assert cost <= most * (1 + 1e-9)
+    drawn = treering("synth", tmp_path / "v", "--rows", 50, "--out", tmp_path / "s.csv", "--json").json
+    assert drawn == {"rows": 50, "columns": ["origin", "month", "delay"], "out": str(tmp_path / "s.csv")}
+    assert len((tmp_path / "s.csv").read_text().splitlines()) == 51
+
+
+def test_status_ledger_and_verify_tell_the_same_story(folder: Path) -> None:
+    status = treering("status", folder / "v", "--json").json
+    fields = "size spent remaining hard_queries potential guarantee epochs head"
+    assert set(fields.split()) <= set(status)
+    shown = treering("status", folder / "v")
+    assert f"{ROWS:,} rows" in shown.out
+    assert "spent" in shown.out
+    assert status["head"] in shown.out
+    entries = treering("ledger", folder / "v", "--json").json["entries"]
+    assert entries[-1]["hash"] == status["head"]
+    assert {"seq", "kind", "cost", "size", "hash"} <= set(entries[0])
+    assert sum(each["cost"] for each in entries) == pytest.approx(status["spent"])
+    assert len(treering("ledger", folder / "v", "--tail", 2, "--json").json["entries"]) == 2
+    assert "rows" in treering("ledger", folder / "v").out
+    assert treering("verify", folder / "v", "--head", entries[0]["hash"], "--json").json["head_found"] is True
+    assert "is whole" in treering("verify", folder / "v").out
+    assert "never had this head" in refused(treering("verify", folder / "v", "--head", "ab" * 32), code=1)
+    refused(treering("verify", folder / "v", "--head", "abc"))
+
+
+def test_a_model_is_trained_and_kept(folder: Path) -> None:
+    flags = ("--target", "delay >= 15", "--features", "origin,month", "--share", 0.2, "--name", "late")
+    made = treering("train", folder / "v", *flags, "--json").json
+    assert set(made) == {
+        *("name", "target", "size", "weights", "excess_risk_bound", "cost", "remaining", "unit"),
+    }
+    assert "month = 3" in made["weights"]
+    later = treering("train", folder / "v", "--name", "late")
+    assert "when is delay >= 15?" in later.out
+    assert "Free" in later.out
+    assert "was trained before" in refused(treering("train", folder / "v", *flags))
+    assert "needs --target" in refused(treering("train", folder / "v", "--name", "other"))
+    taken = (*flags[:4], "--share", 0.9, "--name", "big")
+    assert "share must be at most" in refused(treering("train", folder / "v", *taken))
+    assert "late grew (•) 1 ring" in treering("status", folder / "v").out
+
+
+def test_rows_that_do_not_fit_are_refused_or_dropped(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "bad.csv").write_text("origin,month,delay\nJFK,13,5\nJFK,1,5\n")
+    line = refused(treering("append", folder / "v", tmp_path / "bad.csv"))
+    assert "month" in line
+    assert "13" not in line.replace("12", "")
+    (tmp_path / "s.toml").write_text(SCHEMA)
+    assert treering("create", tmp_path / "v", "--schema", tmp_path / "s.toml", "--epsilon", 1).code == 0
+    taken = treering("append", tmp_path / "v", tmp_path / "bad.csv", "--on-invalid", "drop", "--json").json
+    assert (taken["size"], taken["files"][0]["rows"], taken["files"][0]["dropped"]) == (1, 1, 1)
+
+
+def test_an_empty_budget_is_exit_code_3(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(SCHEMA)
+    (tmp_path / "r.csv").write_text(rows_csv(3000))
+    flags = ("--schema", tmp_path / "s.toml", "--epsilon", 1, "--alpha", 0.2, "--mechanism", "pmwg")
+    assert treering("create", tmp_path / "v", *flags).code == 0
+    assert treering("append", tmp_path / "v", tmp_path / "r.csv").code == 0
+    for month in range(1, 13):
+        for delay in (0, 15, 60):
+            done = treering("ask", tmp_path / "v", f"month = {month} AND delay >= {delay}")
+            if done.code != 0:
+                assert "budget" in refused(done, code=3)
+                return
+    pytest.fail("the budget never ran out")
+
+
+def test_a_schema_is_drafted_from_a_public_sample(tmp_path: Path) -> None:
+    (tmp_path / "sample.csv").write_text(rows_csv(50))
+    done = treering("create", tmp_path / "v.treering", "--infer", tmp_path / "sample.csv")
+    assert done.code == 0
+    assert "never from the private rows" in done.err
+    draft = tmp_path / "v.toml"
+    assert str(draft) in done.out
+    assert not (tmp_path / "v.treering").exists()
+    assert treering("create", tmp_path / "v.treering", "--schema", draft, "--epsilon", 1).code == 0
+    assert "exists already" in refused(treering("create", tmp_path / "v", "--infer", tmp_path / "sample.csv"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["status", "{nowhere}"], "there is no vault"),
+        (["ledger", "{nowhere}"], "there is no vault"),
+        (["verify", "{nowhere}"], "there is no vault"),
+        (["ask", "{nowhere}", "month = 1"], "there is no vault"),
+        (["append", "{nowhere}", "{file}"], "there is no vault"),
+        (["synth", "{nowhere}", "--rows", "1", "--out", "x.csv"], "there is no vault"),
+        (["train", "{nowhere}"], "there is no vault"),
+        (["status", "{file}"], "is a file"),
+        (["status", "{folder}"], "is no vault"),
+        (["ask", "{vault}"], "ask one thing"),
+        (["ask", "{vault}", "month = 1", "--sql", "SELECT"], "ask one thing"),
+        (["ask", "{vault}", "mont = 1"], "did you mean month"),
+        (["ask", "{vault}", "--sql", "SELECT SUM(month) FROM t"], "Supported is SELECT COUNT"),
+        (["ask", "{vault}", "month = 1", "--mechanism", "nobody"], "nobody"),
+        (["append", "{vault}", "{nowhere}.csv"], "there is no file"),
+        (["append", "{vault}", "{file}", "--on-invalid", "ignore"], "refuse"),
+        (["append", "{vault}", "{folder}/flights.toml"], "must end in one of"),
+        (["ledger", "{vault}", "--tail", "0"], "--tail"),
+        (["synth", "{vault}", "--rows", "0", "--out", "x.csv"], "at least 1"),
+        (["synth", "{vault}", "--rows", "9", "--out", "x.doc"], ".parquet or .csv"),
+        (["synth", "{vault}", "--rows", "9", "--out", "x.csv"], "no rows"),
+        (["create", "{vault}", "--schema", "{folder}/flights.toml", "--epsilon", "1"], "exist"),
+        (["create", "{nowhere}", "--epsilon", "1"], "needs --schema and --epsilon"),
+        (["create", "{nowhere}", "--schema", "{nowhere}", "--epsilon", "1"], "cannot read a schema"),
+        (["create", "{nowhere}", "--schema", "{folder}/flights.toml", "--epsilon", "0"], "epsilon must be"),
+        (["create", "{nowhere}", "--schema", "{folder}/flights.toml", "--epsilon", "1", "--mechanism", "x"], "kind"),
+        (["create", "{nowhere}", "--infer", "{nowhere}.csv"], "there is no file"),
+    ],
+)
+def test_wrong_paths_and_values_are_one_line(folder: Path, arguments: list[str], says: str) -> None:
+    names = {"vault": folder / "v", "folder": folder, "file": folder / "rows.csv", "nowhere": folder / "nowhere"}
+    done = treering(*(each.format(**names) for each in arguments))
+    code = 2 if done.code == 2 else 1
+    assert says in refused(done, code)
+    assert code == 2 or arguments[0] == "create"
+    assert not (folder / "nowhere").exists()
+
+
+def test_the_vault_is_left_open_for_the_next(folder: Path) -> None:
+    with Vault.open(folder / "v", wait=0.1) as vault:
+        assert vault.size == ROWS
+        busy = treering("status", folder / "v")
+        assert busy.code == 0
