@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import io
+import secrets
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -65,19 +65,24 @@ class Batch(Sealed):
         return _parquet(pa.table({"person": digests, "rows": rows}))
 
 
-def read_batch(path: Path, name: str) -> Batch:
+def read_batch(content: bytes, name: str) -> Batch:
     """The batch of a file."""
-    table = _read(path, name, {"cell": pa.int64(), "rows": pa.int64()})
+    table = _read(content, name, {"cell": pa.int64(), "rows": pa.int64()})
     cells, counts = (table.column(each).to_numpy() for each in ("cell", "rows"))
     if len(counts) and int(counts.min()) < 1:
         raise DamagedVault(f"part {name} is damaged; restore a backup")
     return Batch(cells, counts)
 
 
-def read_persons(path: Path, name: str) -> dict[bytes, int]:
+def read_persons(content: bytes, name: str) -> dict[bytes, int]:
     """The persons of a file, and how many rows each has in the batch."""
-    table = _read(path, name, {"person": pa.binary(16), "rows": pa.int64()})
+    table = _read(content, name, {"person": pa.binary(16), "rows": pa.int64()})
     return dict(zip(table.column("person").to_pylist(), table.column("rows").to_pylist(), strict=True))
+
+
+def salt() -> bytes:
+    """Fresh secret bytes: for a commitment, or as a key."""
+    return secrets.token_bytes(SALT_BYTES)
 
 
 def commitment(salt: bytes, *contents: bytes) -> str:
@@ -95,12 +100,12 @@ def _parquet(table: pa.Table) -> bytes:
     return sink.getvalue()
 
 
-def _read(path: Path, name: str, columns: dict[str, Any]) -> pa.Table:
+def _read(content: bytes, name: str, columns: dict[str, Any]) -> pa.Table:
     """A file's table; the library's own words could quote a value."""
     try:
-        table = pq.ParquetFile(path).read()
+        table = pq.ParquetFile(pa.BufferReader(content)).read()
         if table.schema.equals(pa.schema(columns), check_metadata=False):
             return table
     except Exception:
         table = None
-    raise DamagedVault(f"part {name} is damaged or missing; restore a backup")
+    raise DamagedVault(f"part {name} is damaged; restore a backup")

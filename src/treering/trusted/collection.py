@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-
-import numpy.typing as npt
+from typing import Any
 
 from treering.budget.promise import Budget
 from treering.domain.loss import Labels
@@ -12,6 +11,7 @@ from treering.domain.schema import Schema
 from treering.trusted.journal import MemoryJournal
 from treering.trusted.kernel import Kernel
 from treering.trusted.points import POINTS, Points
+from treering.trusted.rows import Rows
 from treering.trusted.sealed import Sealed
 from treering.trusted.watchers import Watchers
 
@@ -54,9 +54,15 @@ class GrowingPoints(Sealed):
         """What the labels are: public."""
         return self._points.label_kind
 
-    def append(self, features: npt.ArrayLike, labels: npt.ArrayLike | None = None) -> int:
+    def append(self, features: Any, labels: Any = None) -> int:
         """Take in points, all or none, and return the new size. A row longer than 1 is scaled down to norm 1."""
         self._points.add_points(features, labels)
+        self._watchers.call()
+        return self.size
+
+    def append_rows(self, rows: Rows) -> int:
+        """Take in rows that were checked and scaled by their own bounds, and return the new size."""
+        self._points.add_rows(rows)
         self._watchers.call()
         return self.size
 

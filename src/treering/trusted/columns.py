@@ -59,6 +59,8 @@ def encode_column(attribute: Attribute, column: pa.Array) -> Encoded:
         return _place_missing(attribute, codes, missing, outside)
     values = np.asarray(column.fill_null(0) if missing is not None else column)
     if values.dtype.kind == "f":
+        # Half and single precision too: compared as they are, the schema's own numbers would be rounded to them.
+        values = values.astype(np.float64, copy=False)
         nan = np.isnan(values)
         if nan.any():
             missing = nan if missing is None else missing | nan

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Callable
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from treering.budget.promise import Budget
 from treering.domain.schema import Schema
-from treering.errors import DataError, ParameterError, SchemaError
+from treering.errors import DataError, EngineError, ParameterError, SchemaError
 from treering.trusted.counts import Counts
 from treering.trusted.encode import encode
 from treering.trusted.journal import MemoryJournal
 from treering.trusted.kernel import Kernel
 from treering.trusted.sealed import Sealed
 from treering.trusted.watchers import Watchers
+
+if TYPE_CHECKING:
+    from treering.trusted.engines import Source
+    from treering.trusted.increments import Watermark
 
 OnInvalid: TypeAlias = Literal["refuse", "drop"]
 
@@ -41,7 +46,7 @@ class GrowingDatabase(Sealed):
     GrowingDatabase(2 rows; 24 cells)
     """
 
-    __slots__ = ("_counts", "_dropped", "_watchers")
+    __slots__ = ("_counts", "_dropped", "_refreshing", "_source", "_watchers", "_watermark")
 
     def __init__(self, schema: Schema) -> None:
         if not isinstance(schema, Schema):
@@ -49,6 +54,26 @@ class GrowingDatabase(Sealed):
         self._counts = Counts(schema)
         self._dropped = 0
         self._watchers = Watchers()
+        self._source: Source | None = None
+        self._watermark: Watermark | None = None
+        self._refreshing = threading.Lock()
+
+    @classmethod
+    def from_table(
+        cls, table: Any, schema: Schema, order: str = "id", on_invalid: OnInvalid = "refuse"
+    ) -> GrowingDatabase:
+        """A database whose rows stay in their engine: an Ibis table in DuckDB, PostgreSQL or Spark, or an address.
+
+        What the table holds is taken in at once, as counts of cells; `refresh` takes in what has come since. ``order``
+        is a public column of unique integers that only grows. See docs/scale.md for addresses and for what is refused.
+        """
+        # Ibis takes a second to load, and most databases live without it.
+        from treering.trusted.engines import Source
+
+        database = cls(schema)
+        database._source = Source.of(table, schema, order)
+        database.refresh(on_invalid)
+        return database
 
     @property
     def schema(self) -> Schema:
@@ -72,28 +97,36 @@ class GrowingDatabase(Sealed):
         never the value. ``on_invalid="drop"`` takes the other rows, warns with `DroppedRows` and counts in `dropped`:
         that number is then public, so whether a row fits the schema is not protected.
         """
+        self._check_embedded()
         if on_invalid not in ("refuse", "drop"):
             raise ParameterError("on_invalid", 'must be "refuse" or "drop"')
         cells, dropped = encode(frame, self.schema, drop=on_invalid == "drop")
         self._counts.add(cells)
-        if dropped:
-            self._dropped += dropped
-            warnings.warn(
-                f"{dropped:,} of {dropped + len(cells):,} rows did not fit the schema and were dropped",
-                DroppedRows,
-                stacklevel=2,
-            )
-        self._watchers.call()
-        return self.size
+        return self._grown(len(cells), dropped)
 
     def append_cells(self, cells: npt.ArrayLike) -> int:
         """Take in rows given as cell numbers, and return the new size: for streams that are encoded already."""
+        self._check_embedded()
         given = np.asarray(cells)
         if given.ndim != 1 or (given.dtype.kind not in "iu" and len(given)):
             raise DataError("cell numbers come as a one-dimensional array of integers")
         self._counts.add(given.astype(np.int64))
-        self._watchers.call()
-        return self.size
+        return self._grown(len(given), 0)
+
+    def refresh(self, on_invalid: OnInvalid = "refuse") -> int:
+        """Take in the rows that its table has past the watermark, and return the new size.
+
+        All of them or none: an engine that fails, a table that changed where it may not (`EngineError`) and rows that
+        do not fit (`DataError`, with their columns and numbers, never values) leave the database as it was, and a
+        retry starts from the same watermark. ``on_invalid="drop"`` is that of `append`.
+        """
+        if self._source is None:
+            raise EngineError("only a database made by from_table() has a table to refresh from; append() takes rows")
+        with self._refreshing:
+            increment = self._source.increments(self._watermark, on_invalid)
+            self._counts.add_counted(increment.cells, increment.counts)
+            self._watermark = increment.watermark
+        return self._grown(increment.rows, increment.dropped)
 
     def open_gate(self, budget: Budget) -> Kernel:
         """A gate with a budget of its own, over this database as it grows. The budgets of several gates add up."""
@@ -102,6 +135,22 @@ class GrowingDatabase(Sealed):
     def watch(self, grown: Callable[[], None]) -> None:
         """Call a method after every append, for as long as its object lives."""
         self._watchers.add(grown)
+
+    def _check_embedded(self) -> None:
+        if self._source is not None:
+            raise EngineError("the rows of this database stay in their table: add them there, and call refresh()")
+
+    def _grown(self, taken: int, dropped: int) -> int:
+        """Rows were taken in, and others left out: say so, and return the new size."""
+        if dropped:
+            self._dropped += dropped
+            warnings.warn(
+                f"{dropped:,} of {dropped + taken:,} rows did not fit the schema and were dropped",
+                DroppedRows,
+                stacklevel=3,
+            )
+        self._watchers.call()
+        return self.size
 
     def __repr__(self) -> str:
         return f"GrowingDatabase({self.size:,} rows; {self.schema.cells:,} cells)"

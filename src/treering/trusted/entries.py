@@ -16,6 +16,9 @@ from treering.trusted.sealed import Sealed
 
 Integers: TypeAlias = npt.NDArray[np.int64]
 
+HELD: Final = 2**23
+"""Features of cells up to this many numbers (64 MB) are made once; beyond, block by block in every pass."""
+
 _EXACT_ROWS: Final = 2**20
 """Products of two features summed over this many rows are below 2^53: a float product of matrices is exact."""
 
@@ -40,25 +43,30 @@ class Moments(Sealed):
             self.square += (part.T @ part).astype(np.int64)
             self.cross += (marks @ part).astype(np.int64)
 
-    @classmethod
-    def weighted(cls, grid: Floats, labels: Floats, weights: Integers) -> Moments:
-        """The sums over entries that stand for several each."""
-        moments = cls(grid.shape[1])
+    def add_weighted(self, grid: Floats, labels: Floats, weights: Integers) -> None:
+        """Take in entries that stand for several each."""
         whole = grid.astype(np.int64)
-        moments.square = (whole * weights[:, None]).T @ whole
-        moments.cross = ((labels * FEATURE_UNIT).astype(np.int64) * weights) @ whole
-        return moments
+        self.square += (whole * weights[:, None]).T @ whole
+        self.cross += ((labels * FEATURE_UNIT).astype(np.int64) * weights) @ whole
 
 
 class Entries(Sealed):
-    """Entries of one moment: features as integers (held in floats, for speed), labels, and how often each occurs."""
+    """Entries of one moment: features as integers (held in floats, for speed), labels, and how often each occurs.
 
-    __slots__ = ("_moments", "grid", "labels", "size", "weights")
+    Features of cells may be the public map itself: then each block is made when it is needed.
+    """
+
+    __slots__ = ("_moments", "_source", "labels", "size", "weights")
 
     def __init__(
-        self, grid: Floats, labels: Floats, weights: Integers | None, size: int, moments: Moments | None
+        self,
+        source: Floats | CellFeatures,
+        labels: Floats,
+        weights: Integers | None,
+        size: int,
+        moments: Moments | None,
     ) -> None:
-        self.grid = grid
+        self._source = source
         self.labels = labels
         self.weights = weights
         self.size = size
@@ -68,18 +76,33 @@ class Entries(Sealed):
     def moments(self) -> Moments:
         """PRIVATE: their exact second moments."""
         if self._moments is None:
-            assert self.weights is not None
-            self._moments = Moments.weighted(self.grid, self.labels, self.weights)
+            source = self._source
+            self._moments = Moments(source.dimension if isinstance(source, CellFeatures) else source.shape[1])
+            for grid, labels, weights in self.blocks():
+                assert weights is not None
+                self._moments.add_weighted(grid, labels, weights)
         return self._moments
+
+    @property
+    def grid(self) -> Floats:
+        """PRIVATE: all features."""
+        return self._part(slice(0, len(self.labels)))
 
     def blocks(self, rows: int = SUMMED) -> Iterator[tuple[Floats, Floats, Integers | None]]:
         """Features, labels and weights, some rows at a time."""
-        for start in range(0, len(self.grid), rows):
+        for start in range(0, len(self.labels), rows):
             part = slice(start, start + rows)
-            yield self.grid[part], self.labels[part], None if self.weights is None else self.weights[part]
+            yield self._part(part), self.labels[part], None if self.weights is None else self.weights[part]
+
+    def _part(self, part: slice) -> Floats:
+        if isinstance(self._source, CellFeatures):
+            return self._source.part(part.start, part.stop).astype(np.float64)
+        return self._source[part]
 
 
 def entries_of_cells(counts: Counts, features: CellFeatures) -> Entries:
     """PRIVATE: each joint value of the attributes that matter is an entry, weighted by its count."""
     weights = np.array(counts.marginal(features.joint)).reshape(-1)
-    return Entries(features.grid.astype(np.float64), features.labels, weights, counts.size, None)
+    held = features.entries * features.dimension <= HELD
+    source = features.grid.astype(np.float64) if held else features
+    return Entries(source, features.labels, weights, counts.size, None)

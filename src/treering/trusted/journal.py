@@ -5,8 +5,8 @@ A durable journal (``vault/journal.py``) makes each transaction one commit. The 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Protocol, TypeGuard
 
@@ -80,10 +80,9 @@ class MemoryJournal(Sealed):
         """The secret of a run that is not over."""
         return self._secrets[run]
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self) -> AbstractContextManager[None]:
         """Nothing to do: memory is all or nothing."""
-        yield
+        return nullcontext()
 
 
 def ends_run(event: Event) -> TypeGuard[RunEnded | Compared]:

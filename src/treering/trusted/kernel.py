@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from fractions import Fraction
 from typing import Any, TypeVar
 
@@ -45,8 +45,8 @@ from treering.gate import (
 )
 from treering.trusted import foreign, optimum, pricing
 from treering.trusted.counts import DENSE_CELLS, MAX_COUNT, Counts
-from treering.trusted.journal import Journal
-from treering.trusted.noise import check_scale, draw
+from treering.trusted.journal import Journal, ends_run
+from treering.trusted.noise import Answering, check_scale, draw
 from treering.trusted.runs import Run
 from treering.trusted.select import exponential
 from treering.trusted.synthesis import Synthesis
@@ -67,9 +67,13 @@ class Kernel(TreeOperations):
     from a journal that is not empty continues where the journal ends.
     """
 
-    __slots__ = ("_charges", "_counts", "_first_reserved_run", "_journal", "_next_run", "_process", "_runs", "_trees")
+    __slots__ = (
+        *("_answering", "_charges", "_counts", "_first_reserved_run", "_journal", "_next_run", "_process", "_runs"),
+        "_trees",
+    )
 
     def __init__(self, counts: Counts, budget: Budget, journal: Journal) -> None:
+        self._answering = Answering()
         self._counts = counts
         self._charges = Charges(budget)
         self._first_reserved_run = 0
@@ -122,7 +126,7 @@ class Kernel(TreeOperations):
             check_scale(noise.scale, int(scales.max(initial=1)))
             cost = pricing.measuring(queries, noise)
             self._charge(cost)
-            noisy = self._counts.count_many(queries) + _noise_for(noise, scales)
+            noisy = self._counts.count_many(queries) + self._answering.take(noise, scales)
             return self._release(Measured(self.size, cost, tuple(queries), noise, tuple(noisy.tolist())))
 
     def begin_run(self, request: RunRequest) -> RunStarted:
@@ -273,12 +277,10 @@ class Kernel(TreeOperations):
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
-    @contextmanager
-    def _working(self) -> Iterator[None]:
+    def _working(self) -> AbstractContextManager[object]:
         if os.getpid() != self._process:
             raise TreeringError("this database was opened by another process: a forked child must open its own")
-        with self._counts.lock:
-            yield
+        return self._counts.lock
 
     def _charge(self, cost: Cost) -> None:
         self._charges.charge(cost)
@@ -310,9 +312,7 @@ class Kernel(TreeOperations):
             elif isinstance(event, RunStarted):
                 begun[event.run] = event.request
                 self._next_run = event.run + 1
-            elif isinstance(event, RunEnded):
-                del begun[event.run]
-            elif isinstance(event, Compared) and event.crossing is not None:
+            elif ends_run(event):
                 del begun[event.run]
         self._runs = {run: Run(request, self._journal.secret(run)) for run, request in begun.items()}
         if self._charges.reserved:  # The last life ended within a reservation, and the reservation with it.
@@ -367,15 +367,6 @@ class Kernel(TreeOperations):
         if cells > DENSE_CELLS:
             raise ParameterError("attributes", f"span {cells:,} joint values; at most {DENSE_CELLS:,} can be released")
         return chosen
-
-
-def _noise_for(noise: Noise, scales: Integers) -> Integers:
-    """One draw for each query, each in its own grid units."""
-    drawn = np.empty(len(scales), dtype=np.int64)
-    for scale in np.unique(scales):
-        chosen = scales == scale
-        drawn[chosen] = draw(noise, int(scale), int(chosen.sum()))
-    return drawn
 
 
 def _answer_scale(request: RunRequest) -> tuple[float, ...]:

@@ -105,17 +105,18 @@ class Ahead(Sealed):
     """Noise drawn ahead of need, because one draw costs as much as a dozen in a vector. No draw is handed out twice.
 
     The stock is for the latest factor only: another one drops what is left. Unused noise is as secret as the rows
-    (whoever knows it reads the next answer exactly), so a forked child starts without it. Blocks double from
-    `FIRST_BLOCK` to `LARGEST_BLOCK`: what is left is less than what was taken plus `FIRST_BLOCK`. Dropping it costs
-    no privacy, because nothing depended on it.
+    (whoever knows it reads the next answer exactly), so a forked child starts without it. Blocks double from ``first``
+    to `LARGEST_BLOCK`: what is left is less than what was taken plus ``first``. Dropping it costs no privacy, because
+    nothing depended on it.
 
     Not safe for threads by itself: the kernel that owns it holds a lock.
     """
 
-    __slots__ = ("__weakref__", "_block", "_factor", "_noise", "_process", "_stock")
+    __slots__ = ("__weakref__", "_block", "_factor", "_first", "_noise", "_process", "_stock")
 
-    def __init__(self, noise: Noise) -> None:
+    def __init__(self, noise: Noise, first: int = FIRST_BLOCK) -> None:
         self._noise = noise
+        self._first = first
         self._factor = 1
         self.drop()
         _alive.add(self)
@@ -123,7 +124,7 @@ class Ahead(Sealed):
     def drop(self) -> None:
         """Forget what is left, and begin with small blocks again."""
         self._stock: Draws = np.empty(0, dtype=np.int64)
-        self._block = FIRST_BLOCK
+        self._block = self._first
         self._process = os.getpid()
 
     def take(self, factor: int, count: int) -> Draws:
@@ -146,6 +147,28 @@ class Ahead(Sealed):
         fresh = draw(self._noise, self._factor, max(count, self._block))
         self._stock = np.concatenate((self._stock, fresh))
         self._block = min(2 * self._block, LARGEST_BLOCK)
+
+
+class Answering(Sealed):
+    """Noise for answers: drawn ahead while question after question gets the same. Another noise drops what is left."""
+
+    __slots__ = ("_ahead", "_noise")
+
+    def __init__(self) -> None:
+        self._noise: Noise | None = None
+
+    def take(self, noise: Noise, scales: Draws) -> Draws:
+        """A fresh draw for each weight scale W, at W times the noise's."""
+        if noise != self._noise:
+            # The first block is one draw: noise that changes every time, with the size, is not wasted.
+            self._noise, self._ahead = noise, Ahead(noise, first=1)
+        if len(scales) == 1:
+            return self._ahead.take(int(scales[0]), 1)
+        drawn = np.empty(len(scales), dtype=np.int64)
+        for scale in np.unique(scales):
+            chosen = scales == scale
+            drawn[chosen] = self._ahead.take(int(scale), int(chosen.sum()))
+        return drawn
 
 
 _alive: Final[WeakSet[Ahead]] = WeakSet()

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import date, time
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
@@ -21,8 +25,8 @@ class Persons(Sealed):
     """PRIVATE: how many rows each person has, by a digest of who they are, with a key that only the vault has.
 
     Guarantee: `admit` lets no person have more than ``limit`` rows in all, so a promise for streams that differ in
-    ``limit`` rows is one for streams that differ in a person. A person is what the column says, as a text: 7 and "7"
-    are one person. Rows without a person are refused.
+    ``limit`` rows is one for streams that differ in a person. A person is what the column says, as a text: 7, 7.0 and
+    "7" are one person. Rows without a person are refused.
     """
 
     __slots__ = ("_key", "_rows", "column", "limit")
@@ -46,8 +50,8 @@ class Persons(Sealed):
             ]
             return rest, self._digests(names)
         table = as_table(frame)
-        if self.column not in table.column_names:
-            raise DataError(f"the rows need a column {self.column!r} that says whose they are", column=self.column)
+        if table.column_names.count(self.column) != 1:
+            raise DataError(f"the rows need one column {self.column!r} that says whose they are", column=self.column)
         return table.drop_columns([self.column]), self._digests(table.column(self.column).to_pylist())
 
     def within(self, digests: Sequence[bytes]) -> Chosen:
@@ -62,14 +66,27 @@ class Persons(Sealed):
     def _digests(self, names: Sequence[Any]) -> list[bytes]:
         digests = []
         for row, name in enumerate(names):
-            if name is None or name != name:
+            text = _text(name)
+            if text is None:
                 raise DataError(
                     f"row {row}, column {self.column!r}: there is no person; nothing of the batch was taken",
                     row=row,
                     column=self.column,
                 )
-            digests.append(hashlib.blake2b(str(name).encode(), key=self._key, digest_size=16).digest())
+            digests.append(hashlib.blake2b(text, key=self._key, digest_size=16).digest())
         return digests
+
+
+def _text(name: Any) -> bytes | None:
+    """Who somebody is, as bytes; None for nobody. A number is the same with and without a fraction of nought: a column
+    of integers becomes one of floats when a value is missing."""
+    if isinstance(name, float | np.floating | Decimal):
+        if not math.isfinite(name):
+            return None
+        name = int(name) if name % 1 == 0 else name
+    if not isinstance(name, str | bytes | int | float | np.generic | Decimal | date | time | UUID) or name != name:
+        return None  # None, NaT, NA, a list, an object: nothing that says who somebody is
+    return name if isinstance(name, bytes) else str(name).encode("utf-8", "surrogatepass")
 
 
 def excess(row: int, persons: Persons) -> DataError:

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from treering.budget.exact import whole
 from treering.domain.attribute import categories
 from treering.domain.loss import Floats, Labels
-from treering.domain.problem import FEATURE_UNIT, MOST_DIMENSIONS, check_points, label_grid, on_grid
+from treering.domain.problem import FEATURE_UNIT, MOST_DIMENSIONS, label_grid, on_grid
 from treering.domain.schema import Schema
 from treering.errors import DataError, ParameterError
 from treering.trusted.counts import Counts
 from treering.trusted.entries import Entries, Moments
+from treering.trusted.rows import Bounds, Rows
 
 POINTS: Final = Schema({"entry": categories("point")})
 """Points have no finite universe: to the kernel they all lie in one cell, and only their number can be counted."""
 
 _FIRST: Final = 1024
+_UNIT: Final = {"signs": Bounds(classes=(-1, 1)), "numbers": Bounds(label=1.0), "none": Bounds()}
+"""What is declared of points: they lie in the unit ball."""
 
 
 class Points(Counts):
@@ -52,10 +54,18 @@ class Points(Counts):
         """What the labels are: public."""
         return self._kind
 
-    def add_points(self, features: npt.ArrayLike, labels: npt.ArrayLike | None = None) -> None:
+    def add_points(self, features: Any, labels: Any = None) -> None:
         """Take in points, all or none. NaN, infinities and labels outside the declared kind are refused by position."""
-        grid = on_grid(check_points(features, self.dimension)).astype(np.float64)
-        marks = self._check_labels(labels, len(grid))
+        if self._kind == "none" and labels is not None:
+            raise DataError("these points have no labels")
+        self.add_rows(Rows(features, labels, _UNIT[self._kind], least=0))
+
+    def add_rows(self, rows: Rows) -> None:
+        """Take in rows that passed their checks."""
+        if rows.dimension != self.dimension:
+            raise DataError(f"features must be rows of {self.dimension} numbers, not {rows.dimension}")
+        grid = on_grid(rows.entries).astype(np.float64)
+        marks = self._marks(rows)
         with self.lock:
             begin, end = self.size, self.size + len(grid)
             if end > len(self._grid):
@@ -70,23 +80,11 @@ class Points(Counts):
         """PRIVATE: all points of this moment."""
         return Entries(self._grid[: self.size], self._labels[: self.size], None, self.size, self._moments)
 
-    def _check_labels(self, labels: npt.ArrayLike | None, rows: int) -> Floats:
-        if self._kind == "none":
-            if labels is not None:
-                raise DataError("these points have no labels")
-            return np.zeros(rows)
-        try:
-            given = np.asarray(labels, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise DataError("labels must be numbers") from None
-        if given.shape != (rows,):
-            raise DataError(f"{rows:,} points need {rows:,} labels")
-        fits = np.isin(given, (-1.0, 1.0)) if self._kind == "signs" else np.abs(given) <= 1
-        bad = np.flatnonzero(~fits)
-        if len(bad):
-            wanted = "-1 or 1" if self._kind == "signs" else "within [-1, 1]"
-            raise DataError(f"a label is not {wanted}", row=int(bad[0]))
-        return np.asarray(label_grid(given) / FEATURE_UNIT)
+    def _marks(self, rows: Rows) -> Floats:
+        """Labels on their grid; zeros where there are none."""
+        if rows.label_kind != self._kind:
+            raise DataError(f"the labels of these points are {self._kind}, not {rows.label_kind}")
+        return np.zeros(rows.size) if rows.labels is None else np.asarray(label_grid(rows.labels) / FEATURE_UNIT)
 
 
 def _longer(array: Floats, needed: int) -> Floats:

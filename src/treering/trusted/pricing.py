@@ -11,19 +11,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import lru_cache
 
 from treering.budget.cost import FREE, Cost, exponential, gaussian, laplace, pure, silent_run, sparse_run
 from treering.budget.exact import exact_scale
 from treering.budget.promise import Budget
 from treering.domain.query import Query
-from treering.gate import Laplace, Noise, RunRequest
+from treering.gate import Gaussian, Laplace, Noise, RunRequest
 
 
 def measuring(queries: Sequence[Query], noise: Noise) -> Cost:
     """Answers to a batch compose: Σ r/s pure, Σ (r/s)²/2 zCDP for Laplace noise; Σ r²/(2σ²) zCDP for Gaussian."""
+    if len(queries) == 1:
+        return _one(queries[0].spread, queries[0].scale, isinstance(noise, Laplace), noise.scale)
     total = FREE
-    for ratio, number in Counter(_ratio(query) for query in queries).items():
-        one = _noisy(ratio, noise)
+    for (spread, unit), number in Counter((query.spread, query.scale) for query in queries).items():
+        one = _one(spread, unit, isinstance(noise, Laplace), noise.scale)
         total += Cost(None if one.epsilon is None else number * one.epsilon, number * one.rho)
     return total
 
@@ -63,6 +66,12 @@ def refund(request: RunRequest, budget: Budget) -> Fraction:
     if budget.kind == "pure":
         kept = pure(silent_run(exact_scale(request.threshold_scale, "threshold_scale")))
     return budget.amount(running(request)) - budget.amount(kept)
+
+
+@lru_cache(maxsize=256, typed=True)
+def _one(spread: int, unit: int, exponential_tail: bool, scale: float) -> Cost:
+    """One answer's cost: rationals take long, and the next question mostly has the same noise."""
+    return _noisy(Fraction(spread, unit), Laplace(scale) if exponential_tail else Gaussian(scale))
 
 
 def _ratio(query: Query) -> Fraction:

@@ -154,7 +154,7 @@ class TreeOperations(Sealed, ABC):
     _trees: Trees
 
     @abstractmethod
-    def _working(self) -> AbstractContextManager[None]:
+    def _working(self) -> AbstractContextManager[object]:
         """Alone, and in the process that may."""
 
     @abstractmethod

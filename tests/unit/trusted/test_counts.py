@@ -137,3 +137,46 @@ def test_what_cannot_be_counted() -> None:
     counts._size = 2**61
     with pytest.raises(QueryError, match="2\\^61"):
         counts.count(Query.where(SCHEMA, a=1))
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    batches=st.lists(
+        st.lists(st.tuples(st.integers(0, SCHEMA.cells - 1), st.integers(1, 10**12)), max_size=9), max_size=6
+    )
+)
+@pytest.mark.parametrize("limit", [1, 2**24])
+def test_rows_that_are_counted_already(batches: list[list[tuple[int, int]]], limit: int) -> None:
+    """Cells may repeat and come in any order; cached marginals follow; 10^12 rows of a cell are one line."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(counts_module, "DENSE_CELLS", limit)
+        counts = Counts(SCHEMA)
+    truth = np.zeros(SCHEMA.shape, dtype=np.int64)
+    counts.marginal((1, 3))
+    for batch in batches:
+        cells, rows = (np.array([pair[place] for pair in batch], dtype=np.int64) for place in (0, 1))
+        counts.add_counted(cells, rows)
+        np.add.at(truth.reshape(-1), cells, rows)
+        assert counts.size == int(truth.sum())
+        assert np.array_equal(counts.marginal((1, 3)), truth.sum(axis=(0, 2)))
+        assert np.array_equal(counts.marginal((0, 1, 2, 3)), truth)
+
+
+@pytest.mark.parametrize(
+    ("cells", "rows", "match"),
+    [
+        ([0, SCHEMA.cells], [1, 1], "cell numbers"),
+        ([-1], [1], "cell numbers"),
+        ([0], [0], "positive"),
+        ([0, 1], [5, -1], "positive"),
+        ([0, 1], [2**60, 2**60], "below 2\\^61"),
+        ([0, 1], [1], "one length"),
+        ([[0]], [[1]], "one length"),
+    ],
+)
+def test_counts_that_cannot_be(cells: list[int], rows: list[int], match: str) -> None:
+    counts = Counts(SCHEMA)
+    with pytest.raises(DataError, match=match):
+        counts.add_counted(np.array(cells, dtype=np.int64), np.array(rows, dtype=np.int64))
+    assert counts.size == 0
+    assert counts.marginal((0,)).sum() == 0

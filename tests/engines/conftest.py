@@ -1,0 +1,44 @@
+"""The engines, each started once in a test process: workers of one run share nothing."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.engines import DuckDB, Files, Postgres, PostgresStage, Stage, postgres_server
+from support.spark import SparkStage, spark_session
+
+ENGINES = ["duckdb", "parquet", "csv", "postgres", "spark"]
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    with postgres_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    with spark_session(tmp_path_factory.mktemp("spark")) as session:
+        yield session
+
+
+@pytest.fixture(params=ENGINES)
+def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
+    """Each of the engines in turn."""
+    match request.param:
+        case "duckdb":
+            yield DuckDB(tmp_path)
+        case "postgres":
+            yield PostgresStage(request.getfixturevalue("postgres"), "rows")
+        case "spark":
+            with warnings.catch_warnings():
+                # Spark's own sockets, closed when they are collected.
+                warnings.simplefilter("ignore", ResourceWarning)
+                yield SparkStage(request.getfixturevalue("spark"), tmp_path)
+        case kind:
+            yield Files(tmp_path, kind)

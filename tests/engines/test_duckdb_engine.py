@@ -1,0 +1,254 @@
+"""DuckDB and files: any schema and rows give the encoder's cells; collations, odd files, odd texts."""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import ibis
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.engines import expected, histogram
+from support.schemas import schemas
+from treering.domain.attribute import Attribute, Bins, Categories, Integers, bins, categories, integers
+from treering.domain.schema import Schema
+from treering.errors import DataError, EngineError, ParameterError
+from treering.trusted.engines import Source
+
+SCHEMA = Schema({"origin": categories("EWR", "JFK", other=True), "month": integers(1, 12)})
+SECRET = "s3cr3t"
+
+
+def columns(attribute: Attribute, rows: int) -> st.SearchStrategy[pa.Array]:
+    """A column of a type that the attribute takes, with values of every kind: listed, near, far, absent."""
+    near: list[Any]
+    if isinstance(attribute, Categories):
+        texts = st.text(st.characters(codec="utf-8"), max_size=3)
+        near = list(attribute.values)
+        kinds: dict[type, list[tuple[pa.DataType, st.SearchStrategy[Any]]]] = {
+            str: [(pa.string(), texts)],
+            int: [(pa.int64(), st.integers(-(2**63), 2**63 - 1)), (pa.int16(), st.integers(-(2**15), 2**15 - 1))],
+            bool: [(pa.bool_(), st.booleans())],
+        }
+        options = kinds[type(attribute.values[0])]
+    else:
+        if isinstance(attribute, Integers):
+            near = [attribute.low - 1, attribute.low, attribute.high, attribute.high + 1, attribute.low + 0.5]
+        else:
+            assert isinstance(attribute, Bins)
+            near = [*attribute.edges, *(edge + 1 for edge in attribute.edges)]
+        options = [
+            (pa.int64(), st.integers(-(2**63), 2**63 - 1)),
+            (pa.uint64(), st.integers(0, 2**64 - 1)),
+            (pa.float64(), st.floats()),
+            (pa.float32(), st.floats(width=32)),
+        ]
+
+    def fits(kind: pa.DataType, value: Any) -> bool:
+        try:
+            pa.array([value], kind)
+        except (pa.ArrowInvalid, OverflowError, TypeError):
+            return False
+        return True
+
+    def column(kind: pa.DataType, far: st.SearchStrategy[Any]) -> st.SearchStrategy[pa.Array]:
+        value = st.none() | st.sampled_from([each for each in near if fits(kind, each)] or [None]) | far
+        return st.lists(value, min_size=rows, max_size=rows).map(lambda values: pa.array(values, kind))
+
+    return st.one_of(*(column(kind, far) for kind, far in options))
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> tuple[Schema, pa.Table]:
+    schema = draw(schemas())
+    rows = draw(st.integers(0, 12))
+    return schema, pa.table({name: draw(columns(each, rows)) for name, each in schema.attributes.items()})
+
+
+@settings(max_examples=40, deadline=None)
+@given(case=tables())
+def test_any_schema_and_rows_land_in_the_cells_of_the_encoder(case: tuple[Schema, pa.Table]) -> None:
+    schema, rows = case
+    order = "the order column"
+    connection = ibis.duckdb.connect()
+    try:
+        given_rows = rows.append_column(order, pa.array(range(rows.num_rows), pa.int32()))
+        source = Source.of(connection.create_table("given", given_rows), schema, order)
+        wanted = expected(rows, schema, drop=True)
+        increment = source.increments(None, on_invalid="drop")
+        assert histogram(increment) == wanted
+        assert increment.dropped == rows.num_rows - sum(wanted.values())
+        if increment.dropped:
+            with pytest.raises(DataError):
+                source.increments(None)
+    finally:
+        connection.disconnect()
+
+
+def live(rows: pa.Table, ddl: str | None = None) -> Any:
+    connection = ibis.duckdb.connect()
+    connection.con.register("given", rows)
+    connection.raw_sql(ddl or "CREATE TABLE rows AS SELECT * FROM given")
+    if ddl:
+        connection.raw_sql("INSERT INTO rows SELECT * FROM given")
+    return connection.table("rows")
+
+
+def test_a_collation_does_not_make_different_texts_equal() -> None:
+    rows = pa.table({"id": [1, 2, 3], "origin": ["JFK", "jfk", "JFK "], "month": [1, 1, 1]})
+    table = live(rows, "CREATE TABLE rows (id INT, origin VARCHAR COLLATE NOCASE, month INT)")
+    assert histogram(Source.of(table, SCHEMA).increments(None)) == {12: 1, 24: 2}
+
+
+def test_texts_with_zero_bytes() -> None:
+    schema = Schema({"x": categories("a\0b", "a", other=True)})
+    rows = pa.table({"id": [1, 2, 3], "x": ["a\0b", "a", "a\0"]})
+    assert histogram(Source.of(live(rows), schema).increments(None)) == expected(rows, schema)
+
+
+def test_cells_beyond_what_a_float_can_tell_apart() -> None:
+    schema = Schema({f"x{place}": integers(0, 999_999) for place in range(3)})
+    rows = pa.table({"id": [1, 2], **{name: [999_999, 999_998] for name in schema.names}})
+    found = Source.of(live(rows), schema).increments(None)
+    assert found.cells.tolist() == [schema.cell(dict.fromkeys(schema.names, n)) for n in (999_998, 999_999)]
+
+
+def test_many_categories_and_bins() -> None:
+    schema = Schema({"x": categories(*map(str, range(700)), other=True), "y": bins(range(301))})
+    rows = pa.table({"id": range(900), "x": [str(i) for i in range(900)], "y": [i % 301 for i in range(900)]})
+    assert histogram(Source.of(live(rows), schema).increments(None)) == expected(rows, schema)
+
+
+def test_a_table_in_memory_is_known_in_its_process() -> None:
+    rows = pa.table({"id": [1], "origin": ["JFK"], "month": [1]})
+    one, another = live(rows), live(rows)
+    assert Source.of(one, SCHEMA).identity == Source.of(one, SCHEMA).identity != Source.of(another, SCHEMA).identity
+
+
+def test_a_file_is_one_table_by_every_path(tmp_path: Path) -> None:
+    path = tmp_path / "a b#1.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("CREATE SCHEMA s; CREATE TABLE s.t AS SELECT 1 AS id, 'JFK' AS origin, 1 AS month")
+    (tmp_path / "link").symlink_to(path)
+    straight = Source.of(f"duckdb://{tmp_path}/a%20b%231.duckdb#s.t", SCHEMA)
+    around = Source.of(f"duckdb://{tmp_path}/link#s.t", SCHEMA)
+    assert straight.identity == around.identity == f"duckdb:{path}#s.t"
+    assert straight.increments(None).rows == 1
+    connection = ibis.duckdb.connect(str(path))
+    assert Source.of(connection.table("t", database="s"), SCHEMA).identity == straight.identity
+    # While somebody writes, the file is theirs; and it is free again when they are done.
+    with pytest.raises(EngineError, match="cannot open the database"):
+        straight.increments(None)
+    connection.disconnect()
+    assert straight.increments(None).rows == 1
+
+
+def test_files_whose_columns_differ_are_refused(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": [1], "origin": ["JFK"], "month": [1]}), tmp_path / "1.parquet")
+    source = Source.of(f"parquet://{tmp_path}", SCHEMA)
+    mark = source.increments(None).watermark
+    for changed in ({"month": [2.7]}, {"month": ["2"]}, {"months": [2]}):
+        pq.write_table(pa.table({"id": [2], "origin": ["JFK"], **changed}), tmp_path / "2.parquet")
+        with pytest.raises(EngineError, match="differ in the names or types of their columns: .*'month"):
+            source.increments(mark)
+    pq.write_table(pa.table({"month": [2], "id": [2], "origin": ["JFK"]}), tmp_path / "2.parquet")
+    assert source.increments(mark).rows == 1
+
+
+def test_csv_files_match_their_columns_by_name(tmp_path: Path) -> None:
+    (tmp_path / "1.csv").write_text("id,origin,month\n1,JFK,1\n")
+    source = Source.of(f"csv://{tmp_path}", SCHEMA)
+    (tmp_path / "2.csv").write_text("month,origin,id\n2,EWR,7\n")
+    assert histogram(source.increments(None)) == {12: 1, 1: 1}
+    (tmp_path / "3.csv").write_text(f"id,origin\n9,{SECRET}\n")
+    with pytest.raises(EngineError) as caught:
+        source.increments(None)
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+
+
+def test_what_a_csv_field_means(tmp_path: Path) -> None:
+    """Empty is null, quoted empty is a text, and what is no number is a value not listed."""
+    flags = {"other": True, "missing": True}
+    schema = Schema(
+        {
+            "text": categories("", "007", **flags),
+            "whole": integers(0, 2**20 - 3, **flags),
+            "real": bins([0, 1, 2], **flags),
+            "key": categories(0, 2**63 - 1, **flags),
+            "yes": categories(True, **flags),
+        }
+    )
+    lines = [
+        ('""', "3", "1.5", "0", "true"),
+        ("007", "3.0", "1", "9223372036854775807", "F"),
+        ("7", "1e2", "-0.0", "9223372036854775808", "maybe"),
+        ("", "", "", "", ""),
+        ('"x"', "2.5", "abc", "1.0", '""'),
+        ("NULL", "abc", "nan", "x", "1"),
+        ("nan", "9007199254740993", "inf", "1", "0"),
+        ("é", "nan", " 1 ", " 0 ", " TRUE "),
+    ]
+    (tmp_path / "a.csv").write_text(
+        "id,text,whole,real,key,yes\n" + "\n".join(f"{i},{','.join(line)}" for i, line in enumerate(lines))
+    )
+    other, none = "other", None
+    meant: list[tuple[Any, ...]] = [
+        ("", 3, 1.5, 0, True),
+        ("007", 3, 1, 2**63 - 1, other),
+        (other, 100, 0, other, other),
+        (none, none, none, none, none),
+        (other, other, other, other, other),
+        (other, other, none, other, True),
+        (other, other, other, other, other),
+        (other, none, 1, 0, True),
+    ]
+    cells = []
+    for row in meant:
+        cell = 0
+        for attribute, value in zip(schema.attributes.values(), row, strict=True):
+            code = attribute.other_code if value == "other" else attribute.code(value)
+            assert code is not None
+            cell = cell * attribute.size + code
+        cells.append(cell)
+    assert sorted(histogram(Source.of(f"csv://{tmp_path}", schema).increments(None))) == sorted(set(cells))
+
+
+@pytest.mark.parametrize(
+    ("address", "match"),
+    [
+        ("flights.parquet", "must be duckdb:///"),
+        ("sqlite:///x.db#t", "must be duckdb:///"),
+        ("parquet://folder", "with an absolute path"),
+        ("parquet:///a/*.parquet", "without \\*"),
+        ("duckdb:///a.duckdb", "must name its table behind a #"),
+        ("parquet:///a#t", "must name its table behind a #, unless it is files"),
+        ("postgresql://me:pw@host/db#t", "must not hold a password"),
+        ("postgresql://me@host/db?password=pw#t", "must not hold a password"),
+        ("postgresql://me@host:port/db#t", "must be duckdb:///"),
+        ("postgresql://me@host/#t", "must be duckdb:///"),
+    ],
+)
+def test_addresses_that_are_none(address: str, match: str) -> None:
+    with pytest.raises(ParameterError, match=match) as caught:
+        Source.of(address, SCHEMA)
+    assert "pw" not in str(caught.value)
+
+
+def test_places_where_nothing_is(tmp_path: Path) -> None:
+    for address, match in (
+        (f"duckdb://{tmp_path}/none.duckdb#t", "no DuckDB file"),
+        (f"parquet://{tmp_path}", "no file or folder of \\*.parquet"),
+        (f"csv://{tmp_path}/none.csv", "no file or folder of \\*.csv"),
+        (f"postgresql://me@/db?host={tmp_path}#t", "cannot open the database"),
+    ):
+        with pytest.raises(EngineError, match=match):
+            Source.of(address, SCHEMA)
+    nothing: Any = 7
+    with pytest.raises(ParameterError, match="must be an Ibis table or an address, not int"):
+        Source.of(nothing, SCHEMA)

@@ -1,0 +1,286 @@
+"""Tables in real engines: a server started for the tests, files, and rows that are as nasty as rows get."""
+
+from __future__ import annotations
+
+import io
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+import time
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import duckdb
+import numpy as np
+import psycopg
+import pyarrow as pa
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
+
+from treering.domain.attribute import bins, categories, integers
+from treering.domain.schema import Schema
+from treering.trusted.encode import encode
+from treering.trusted.increments import Increment
+
+PROGRAMS: Final = max(Path("/usr/lib/postgresql").glob("*/bin"), default=Path("/usr/lib/postgresql/15/bin"))
+"""Debian keeps each version of PostgreSQL in a folder of its own."""
+USER: Final = "treering"
+
+TEXTS: Final = ("EWR", "JFK ", "jfk", "", "it's", "a\\b", "new\nline", "é", "e\u0301", "日本", '"', "%s {x}", "NULL")
+NAN: Final = float("nan")
+INFINITY: Final = float("inf")
+
+
+def nasty_schema(*, open_ended: bool) -> Schema:
+    """Every kind of attribute; with a cell for everything, or for nothing but what is listed."""
+    flags = {"other": open_ended, "missing": open_ended}
+    return Schema(
+        {
+            "origin": categories(*TEXTS, **flags),
+            "code": categories(-(2**63), 0, 7, 2**63 - 1, **flags),
+            "flag": categories(True, **flags),
+            "month": integers(1, 12, **flags),
+            "share": integers(-3, 900_000, **flags),
+            "delay": bins([-1440, -0.1, 0, 0.1 + 0.2, 0.7, 1.5, 60, 1440], **flags),
+            "single": bins([-1, 0.1, 0.7, 3e5], **flags),
+            "small": bins([-100.5, 0, 7, 100], **flags),
+        }
+    )
+
+
+NASTY: Final[dict[str, tuple[pa.DataType, list[Any]]]] = {
+    "origin": (pa.string(), [*TEXTS, None, "JFK", "JFK  ", " EWR", "ewr", "É", "null", "日", "EWR\n", "\t"]),
+    "code": (pa.int64(), [-(2**63), 2**63 - 1, 0, 7, None, 8, -(2**63) + 1, 2**53 + 1]),
+    "flag": (pa.bool_(), [True, False, None]),
+    "month": (pa.int32(), [1, 12, 0, 13, -1, None, 2**31 - 1, -(2**31), 6]),
+    "share": (pa.float64(), [1.0, 2.5, NAN, INFINITY, -INFINITY, None, -0.0, 1e300, -3.0, -3.5, 900_000.0, 5e-324]),
+    "delay": (
+        pa.float64(),
+        [
+            *(-1440.0, -0.1, -0.0, 0.0, 0.7, 0.6999999999999999, 1.5, 60.0, 1440.0, 1440.0000000000002),
+            *(-1440.0000000000002, NAN, None, INFINITY, -INFINITY, 5e-324, -5e-324, 1e308, -1e308),
+        ],
+    ),
+    "single": (pa.float32(), [0.1, 0.7, -0.0, 3e5, NAN, None, INFINITY, -INFINITY, -1.0, 3e38, 1e-45]),
+    "small": (pa.int16(), [-100, 0, 7, 100, 101, -101, None, 2**15 - 1, -(2**15)]),
+}
+"""For each column its type and values: listed, almost listed, at the edges and beside them, out of range, absent."""
+
+
+def nasty_rows(rows: int = 400) -> pa.Table:
+    """Rows that run through all of these, each column at its own pace."""
+    columns = {
+        name: pa.array([values[(row * (1 + place)) % len(values)] for row in range(rows)], kind)
+        for place, (name, (kind, values)) in enumerate(NASTY.items())
+    }
+    return pa.table({"id": pa.array(range(10, 10 + rows), pa.int64()), **columns})
+
+
+def generated_rows(rows: int, seed: int = 2013) -> pa.Table:
+    """Rows in bulk, of some of these columns: from the nasty values, or drawn."""
+    generator = np.random.default_rng(seed)
+
+    def some(name: str) -> pa.Array:
+        kind, values = NASTY[name]
+        return pa.array(values, kind).take(pa.array(generator.integers(0, len(values), rows)))
+
+    return pa.table(
+        {
+            "id": pa.array(np.arange(rows, dtype=np.int64) * 3 - 17),
+            "origin": some("origin"),
+            "flag": some("flag"),
+            "month": some("month"),
+            "delay": pa.array(generator.normal(20, 300, rows)),
+            "single": pa.array(generator.normal(0, 2, rows).astype(np.float32)),
+        }
+    )
+
+
+def expected(table: pa.Table, schema: Schema, *, drop: bool = False) -> dict[int, int]:
+    """The histogram that the encoder gives."""
+    cells, _ = encode(table.select(list(schema.names)), schema, drop=drop)
+    return dict(Counter(cells.tolist()))
+
+
+def histogram(increment: Increment) -> dict[int, int]:
+    """The histogram of an increment."""
+    assert increment.rows == int(increment.counts.sum())
+    return dict(zip(increment.cells.tolist(), increment.counts.tolist(), strict=True))
+
+
+class Postgres:
+    """A PostgreSQL server of our own, in a temporary folder, on a Unix socket. It does not run as root."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="treering-postgres-"))
+        if os.geteuid() == 0:
+            os.chown(self.folder, pwd.getpwnam("postgres").pw_uid, -1)
+        self._run("initdb", "--auth=trust", f"--username={USER}", "--no-sync", "--encoding=UTF8", "--locale=C.UTF-8")
+
+    def _run(self, program: str, *arguments: str) -> None:
+        drop_root = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
+        data = ["-D", str(self.folder / "data")]
+        subprocess.run(
+            [*drop_root, str(PROGRAMS / program), *data, *arguments],
+            check=True, cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+
+    def start(self) -> None:
+        options = f"-c listen_addresses= -c unix_socket_directories={self.folder} -c fsync=off"
+        self._run("pg_ctl", "start", "-w", "-l", str(self.folder / "log"), "-o", options)
+
+    def stop(self) -> None:
+        """At once, as if the machine had failed."""
+        self._run("pg_ctl", "stop", "-w", "-m", "immediate")
+
+    def remove(self) -> None:
+        shutil.rmtree(self.folder)
+
+    def connect(self, user: str = USER) -> psycopg.Connection[Any]:
+        return psycopg.connect(host=str(self.folder), user=user, dbname="postgres", autocommit=True)
+
+    def execute(self, *statements: str) -> None:
+        with self.connect() as connection:
+            for statement in statements:
+                connection.execute(statement.encode())
+
+    def address(self, table: str, user: str = USER) -> str:
+        return f"postgresql://{user}@/postgres?host={self.folder}#{table}"
+
+
+@contextmanager
+def postgres_server() -> Iterator[Postgres]:
+    """A server that runs until it is let go of."""
+    server = Postgres()
+    try:
+        server.start()
+        yield server
+    finally:
+        if (server.folder / "data" / "postmaster.pid").exists():
+            server.stop()
+        server.remove()
+
+
+class Stage(ABC):
+    """One way to keep a table: how to make it, how to let it grow, how to change what may not change."""
+
+    name: str
+    source: Any
+    """What `Source.of` is given."""
+
+    @abstractmethod
+    def create(self, rows: pa.Table) -> None:
+        """Make the table anew, with these rows."""
+
+    @abstractmethod
+    def add(self, rows: pa.Table) -> None:
+        """More rows, wherever their order values put them."""
+
+    @abstractmethod
+    def remove(self, order: int) -> None:
+        """Delete one row."""
+
+    @abstractmethod
+    def retype(self) -> None:
+        """Turn the column ``month`` into floats."""
+
+
+class DuckDB(Stage):
+    """A table in a DuckDB file, by its address."""
+
+    name = "duckdb"
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "rows.duckdb"
+        self.source = f"duckdb://{self.path}#rows"
+
+    def _execute(self, statement: str, rows: pa.Table | None = None) -> None:
+        with duckdb.connect(str(self.path)) as connection:
+            if rows is not None:
+                connection.register("given", rows)
+            connection.execute(statement)
+
+    def create(self, rows: pa.Table) -> None:
+        self._execute("CREATE OR REPLACE TABLE rows AS SELECT * FROM given", rows)
+
+    def add(self, rows: pa.Table) -> None:
+        self._execute("INSERT INTO rows SELECT * FROM given", rows)
+
+    def remove(self, order: int) -> None:
+        self._execute(f"DELETE FROM rows WHERE id = {order}")
+
+    def retype(self) -> None:
+        self._execute("ALTER TABLE rows ALTER month TYPE DOUBLE")
+
+
+class Files(Stage):
+    """A folder of files, one for every addition."""
+
+    def __init__(self, folder: Path, kind: str) -> None:
+        self.name = self.kind = kind
+        self.folder = folder / f"rows-{time.monotonic_ns()}"
+        self.source = f"{kind}://{self.folder}"
+
+    def _write(self, name: str, rows: pa.Table) -> None:
+        path = self.folder / f"{name}.{self.kind}"
+        if self.kind == "csv":
+            # The shortest text of a single-precision number is that of another double.
+            wide = [pa.float64() if field.type == pa.float32() else field.type for field in rows.schema]
+            pc.write_csv(rows.cast(pa.schema(zip(rows.column_names, wide, strict=True))), path)
+        else:
+            pq.write_table(rows, path)
+
+    def create(self, rows: pa.Table) -> None:
+        self.rows = rows
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir()
+        self._write("0", rows)
+
+    def add(self, rows: pa.Table) -> None:
+        self.rows = pa.concat_tables([self.rows, rows])
+        self._write(str(self.rows.num_rows), rows)
+
+    def remove(self, order: int) -> None:
+        self.create(self.rows.filter(pa.compute.not_equal(self.rows["id"], order)))
+
+    def retype(self) -> None:
+        self.create(self.rows.set_column(4, "month", self.rows["month"].cast(pa.float64())))
+
+
+class PostgresStage(Stage):
+    """A table in a PostgreSQL server, by its address."""
+
+    name = "postgres"
+    TYPES: Final = {
+        "string": "text", "int64": "bigint", "int32": "integer", "int16": "smallint", "bool": "boolean",
+        "double": "double precision", "float": "real",
+    }  # fmt: skip
+
+    def __init__(self, server: Postgres, table: str) -> None:
+        self.server = server
+        self.table = table
+        self.source = server.address(table)
+
+    def create(self, rows: pa.Table) -> None:
+        columns = ", ".join(f'"{field.name}" {self.TYPES[str(field.type)]}' for field in rows.schema)
+        self.server.execute(f"DROP TABLE IF EXISTS {self.table}", f"CREATE TABLE {self.table} ({columns})")
+        self.add(rows)
+
+    def add(self, rows: pa.Table) -> None:
+        sink = io.BytesIO()
+        pc.write_csv(rows, sink, pc.WriteOptions(include_header=False))
+        statement = f"COPY {self.table} FROM STDIN (FORMAT csv)".encode()
+        with self.server.connect() as connection, connection.cursor() as cursor, cursor.copy(statement) as copy:
+            copy.write(sink.getvalue())
+
+    def remove(self, order: int) -> None:
+        self.server.execute(f"DELETE FROM {self.table} WHERE id = {order}")
+
+    def retype(self) -> None:
+        self.server.execute(f"ALTER TABLE {self.table} ALTER month TYPE double precision")
