@@ -23,7 +23,7 @@ export PYTHONUNBUFFERED := 1
 say = @printf '\n== %s\n' "$(1)"
 
 .PHONY: help setup setup-dev system demo check format test test-unit test-durability test-engines test-statistical
-.PHONY: torture bench experiments docs lock clean
+.PHONY: torture bench compare-diffprivlib experiments docs lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -115,6 +115,10 @@ bench: setup-dev ## run benchmarks/bench_*.py: a table, and benchmarks/results.j
 	$(call say,benchmarks)
 	@$(BIN)/python -m benchmarks
 
+compare-diffprivlib: setup-dev ## logistic regression beside diffprivlib's, which gets an environment of its own
+	$(call say,diffprivlib)
+	@$(BIN)/python -m benchmarks.compare_diffprivlib
+
 docs: setup-dev ## build the documentation into site/
 	$(call say,documentation)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
@@ -131,6 +135,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gene
 lock: $(VENV)/.uv ## recompile requirements/*.txt from pyproject.toml and requirements/*.in
 	$(call say,compiling requirements)
 	@$(COMPILE) $(LOCK) requirements/uv.in -o requirements/uv.txt
+	@$(COMPILE) $(LOCK) requirements/diffprivlib.in -o requirements/diffprivlib.txt
 	@$(COMPILE) $(LOCK) pyproject.toml requirements/build.in --extra demo -o requirements/runtime.txt
 	@$(COMPILE) $(LOCK) pyproject.toml requirements/build.in --extra demo --extra dev \
 	    -c requirements/runtime.txt -o requirements/dev.txt

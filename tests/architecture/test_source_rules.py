@@ -12,6 +12,7 @@ from support.rules import (
     dynamic_imports,
     front_imports,
     insecure_randomness,
+    opened_rows,
     prints,
     secret_randomness,
     suppressions,
@@ -24,6 +25,7 @@ RULES_OF_THE_PACKAGE: list[Rule] = [
     dynamic_imports,
     front_imports,
     insecure_randomness,
+    opened_rows,
     prints,
     secret_randomness,
     too_long,
@@ -58,6 +60,8 @@ TRUSTED = "src/treering/trusted/x.py"
 BUDGET = "src/treering/budget/x.py"
 VAULT = "src/treering/vault/x.py"
 FRONT = "src/treering/__init__.py"
+LEARN = "src/treering/learn/x.py"
+OPENS = "from treering.trusted.rows import features_of\n"
 LONG = "x = 1\n" * (MOST_LINES + 1)
 
 
@@ -90,6 +94,13 @@ LONG = "x = 1\n" * (MOST_LINES + 1)
         (trusted_imports, TRUSTED, "from treering.theory import sparse"),
         (trusted_imports, TRUSTED, "import treering.mechanisms.sparse"),
         (trusted_imports, TRUSTED, "import treering"),
+        (opened_rows, LEARN, "import numpy as np\ndef fit(self, X, y): np.asarray(X)"),
+        (opened_rows, LEARN, "def fit(self, X, y): self._take(X[1:], y)"),
+        (opened_rows, LEARN, "def fit(self, X, y): self._take(X, len(y))"),
+        (opened_rows, LEARN, "def fit(self, X, y):\n    rows = X\n    rows.mean()"),
+        (opened_rows, LEARN, "def fit(self, X, y): X.mean()"),
+        (opened_rows, LEARN, OPENS + "def fit(self, X, y): self._take(features_of(X), y)"),
+        (opened_rows, LEARN, "def partial_fit(self, X, y): self._rows_to_predict(X)"),
         (prints, MECHANISM, "print(1)"),
         (prints, MECHANISM, "show = print"),
         (too_long, MECHANISM, LONG),
@@ -123,6 +134,10 @@ def test_a_breach_is_seen(rule: Rule, path: str, text: str) -> None:
             "from treering.gate import Gate\nfrom treering.trusted.noise import draw\nimport numpy",
         ),
         (trusted_imports, MECHANISM, "from treering.theory import sparse"),
+        (opened_rows, LEARN, "def fit(self, X, y):\n    self._take(X, y=y)\n    super().fit(X, y)"),
+        (opened_rows, LEARN, "from treering.trusted.rows import Rows\ndef _take(self, X, y): Rows(X, y, self.bounds)"),
+        (opened_rows, LEARN, OPENS + "def _rows_to_predict(self, X): return features_of(X).mean()"),
+        (opened_rows, MECHANISM, "def fit(self, X, y): X.mean()"),
         (prints, MECHANISM, "'print(1)'  # print(1)"),
         (too_long, MECHANISM, "x = 1\n" * MOST_LINES),
         (suppressions, MECHANISM, "text = 'type: ignore, noqa, TODO'"),

@@ -95,13 +95,16 @@ def insecure_randomness(source: Source) -> list[Complaint]:
 
 
 def secret_randomness(source: Source) -> list[Complaint]:
-    """Secret randomness has two homes."""
+    """Secret randomness has two homes. (A variable may be called secrets: the module cannot be used unimported.)"""
     if source.module[:1] == ("trusted",) or source.module == ("service", "auth"):
         return []
+    imported = [(node, name) for node, name in _imports(source) if _within(name, "secrets")]
+    used = [
+        (node, name) for node, name in [*_imports(source), *_uses(source)] if name in {"os.urandom", "os.getrandom"}
+    ]
     return [
         _at(source, node, f"{name}: secret randomness belongs to trusted/ and service/auth.py")
-        for node, name in [*_imports(source), *_uses(source)]
-        if _within(name, "secrets") or name in {"os.urandom", "os.getrandom"}
+        for node, name in [*imported, *used]
     ]
 
 
@@ -137,6 +140,46 @@ def trusted_imports(source: Source) -> list[Complaint]:
         for node, name in _imports(source)
         if _within(name, "treering") and name.removeprefix("treering.").split(".")[0] not in TRUSTED_MAY_IMPORT
     ]
+
+
+ROWS_GO_TO: Final = {"treering.trusted.rows.Rows", "sklearn.utils.validation.validate_data"}
+"""Whom an estimator may hand training rows: the trusted base, and scikit-learn's look at columns and their names."""
+OPENER: Final = "treering.trusted.rows.features_of"
+PREDICTING: Final = "_rows_to_predict"
+
+
+def opened_rows(source: Source) -> list[Complaint]:
+    """An estimator hands X and y on whole, to methods and to `ROWS_GO_TO`; only rows to predict for are opened."""
+    if source.module[:1] != ("learn",):
+        return []
+    names = {id(node): name for node, name in _uses(source)}
+    handed: set[int] = set()
+    for call in (node for node in ast.walk(source.tree) if isinstance(node, ast.Call)):
+        if names.get(id(call.func)) in {*ROWS_GO_TO, OPENER} or _is_method(call.func):
+            handed |= {id(each) for each in [*call.args, *(keyword.value for keyword in call.keywords)]}
+    complaints = [
+        _at(source, node, f"{node.id} is to be handed on whole, to the trusted base")
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Name) and node.id in {"X", "y"} and id(node) not in handed
+    ]
+    for function in (node for node in ast.walk(source.tree) if isinstance(node, ast.FunctionDef)):
+        inside = [(node, names.get(id(node), "")) for node in ast.walk(function)]
+        if function.name != PREDICTING:
+            complaints += [_at(source, node, f"{name} in {function.name}") for node, name in inside if name == OPENER]
+        if "fit" in function.name or function.name == "_take":
+            wrong = [node for node, name in inside if name == f"self.{PREDICTING}"]
+            complaints += [_at(source, node, f"{PREDICTING} of training rows") for node in wrong]
+    return complaints
+
+
+def _is_method(called: ast.expr) -> bool:
+    """self.x or super().x."""
+    if not isinstance(called, ast.Attribute):
+        return False
+    owner = called.value
+    if isinstance(owner, ast.Call):
+        return isinstance(owner.func, ast.Name) and owner.func.id == "super"
+    return isinstance(owner, ast.Name) and owner.id == "self"
 
 
 def prints(source: Source) -> list[Complaint]:

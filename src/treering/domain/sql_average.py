@@ -64,8 +64,8 @@ def scale(attribute: Attribute, possible: Mask) -> Scale:
     if isinstance(attribute, Integers):
         low, resolution = codes[0], max(1, codes[-1] - codes[0])
         weights[codes] = (np.array(codes) - low) / resolution
-        ends = (Fraction(attribute.low + code) for code in (codes[0], codes[-1]))
-        return Scale(*ends, weights, resolution, Fraction(0))
+        least, most = (Fraction(attribute.low + code) for code in (codes[0], codes[-1]))
+        return Scale(least, most, weights, resolution, Fraction(0))
     values = [representative(attribute, code) for code in codes]
     steps, resolution, rounding = _steps(values)
     weights[codes] = np.array(steps) / resolution

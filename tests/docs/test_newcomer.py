@@ -1,0 +1,91 @@
+"""The newcomer's path: the demonstration, then the three commands that README and demonstration suggest, as printed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.markdown import blocks
+from support.repository import ROOT
+
+PROGRAM = ".venv/bin/treering"
+
+
+def suggested() -> list[str]:
+    """The commands of the README's second block."""
+    (_, second, *_) = [block for block in blocks((ROOT / "README.md").read_text()) if block.info == "sh"]
+    return second.code.splitlines()
+
+
+@pytest.fixture(scope="module")
+def visited(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A folder in which the demonstration ran, as far as the middle of May, and what it printed."""
+    folder = tmp_path_factory.mktemp("newcomer")
+    (folder / ".venv").symlink_to(Path(sys.executable).parents[1])
+    return folder, run(f"{PROGRAM} demo --days 134", folder)
+
+
+def run(command: str, folder: Path) -> str:
+    """What a command prints; it must succeed."""
+    # Without the environment's programs on the path, as a newcomer has it.
+    environment = {**os.environ, "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(
+        shlex.split(command), cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=600
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_demonstration_tells_a_story_and_leaves_a_report(visited: tuple[Path, str]) -> None:
+    folder, told = visited
+    asked = re.search(r"([\d,]+) questions were asked. ([\d,]+) of them were free", told)
+    assert asked is not None
+    assert int(asked[1].replace(",", "")) > int(asked[2].replace(",", "")) > 0
+    assert "of the promise is spent" in told
+    assert "Worst error" in told
+    page = (folder / "demo" / "report.html").read_text()
+    assert page.count("plotly-graph-div") == 4
+    assert "<svg" in page
+    assert not re.search(r'<(script|link|img)[^>]*(src|href)="', page)
+
+
+def test_the_next_commands_are_those_of_the_readme(visited: tuple[Path, str]) -> None:
+    folder, told = visited
+    printed = [line.strip() for line in told.splitlines() if line.startswith(f"  {PROGRAM}")]
+    assert printed == suggested()
+    assert len(printed) == 3
+    answers = [run(command, folder) for command in printed]
+    assert "Promise: epsilon 1, delta 1e-06" in answers[0]
+    assert re.search(r"[\d,]+ rows ± [\d,]+ of 122,128", answers[1])
+    assert len(re.findall(r"^\d+ +[\d,]+ ± [\d,]+", answers[2], flags=re.M)) == 12
+
+
+def test_it_may_be_run_again_but_leaves_other_folders_alone(visited: tuple[Path, str]) -> None:
+    folder, _ = visited
+    mine = folder / "mine"
+    mine.mkdir()
+    (mine / "thesis.txt").write_text("precious")
+    done = subprocess.run(
+        [f"{folder}/{PROGRAM}", "demo", "--out", "mine"], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "not of the demonstration's making" in done.stderr
+    assert (mine / "thesis.txt").read_text() == "precious"
+
+
+def test_json_has_every_figure_of_the_summary(visited: tuple[Path, str]) -> None:
+    folder, _ = visited
+    plain = json.loads(run(f"{PROGRAM} demo --days 134 --json", folder))
+    assert set(plain) == {
+        *("size", "asked", "free", "spent", "remaining", "unit", "errors", "auc", "seconds", "vault", "report", "next")
+    }
+    assert plain["size"] == 122_128
+    assert plain["errors"].keys() == {"pmwg", "dashboard"}
+    assert plain["next"] == suggested()

@@ -1,0 +1,119 @@
+"""Events, and the lines of the ledger that they are in format 1."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+import treering as tr
+from treering import gate
+from treering.budget.cost import Cost, laplace
+from treering.budget.promise import Budget
+from treering.domain.loss import HuberHinge
+from treering.domain.minimiser import Net
+from treering.domain.problem import Problem
+from treering.domain.query import Query
+from treering.mechanisms.pmwg_state import Doubted, Learned
+from treering.mechanisms.step import Step
+from treering.mechanisms.tree_estimate import Estimates, Piece
+from treering.schedulers.epochs import EpochFailed
+
+SCHEMA = tr.Schema(
+    {
+        "origin": tr.categories("EWR", "JFK", "LGA"),
+        "month": tr.integers(1, 12),
+        "late": tr.categories("no", "yes"),
+        "minute": tr.integers(0, 1439),
+    }
+)
+JFK = Query.where(SCHEMA, origin="JFK", month=[12, 1, 2])
+EITHER = tr.parse("origin = 'JFK' OR late = 'yes'", SCHEMA)
+COUNTS = np.array([[3, -1], [0, 7]])
+TENTH = laplace(1, 10)
+LINES: list[tuple[gate.Event, str]] = [
+    (
+        gate.Measured(9, TENTH, (JFK, EITHER), gate.Laplace(10.0), (4, -2)),
+        '{"v":1,"event":"Measured","size":9,"cost":{"epsilon":"1/10","rho":"1/200"},"queries":[{"where":{"origin":"1",'
+        '"month":"0-1,11"}},{"over":["origin","late"],"scale":1,"weights":{"dtype":"<i8","shape":[3,2],"values":'
+        '[0,1,1,1,0,1]}}],"noise":{"Laplace":{"scale":10.0}},"values":[4,-2]}',
+    ),
+    (
+        gate.RunStarted(9, Cost(None, Fraction(1, 8)), 0, gate.RunRequest(1.5, 3.0, gate.Gaussian(2.0))),
+        '{"v":1,"event":"RunStarted","size":9,"cost":{"epsilon":null,"rho":"1/8"},"run":0,"request":{"threshold_scale"'
+        ':1.5,"query_scale":3.0,"answer":{"Gaussian":{"scale":2.0}}}}',
+    ),
+    (gate.Compared(9, 1, 17, None), '{"v":1,"event":"Compared","size":9,"run":1,"asked":17,"crossing":null}'),
+    (
+        gate.Compared(9, 1, 17, gate.Crossing(16, -3)),
+        '{"v":1,"event":"Compared","size":9,"run":1,"asked":17,"crossing":{"index":16,"value":-3}}',
+    ),
+    (gate.RunEnded(9, 1, Fraction(0)), '{"v":1,"event":"RunEnded","size":9,"run":1,"refund":"0/1"}'),
+    (
+        gate.HistogramReleased(9, TENTH, (0, 2), gate.Laplace(20.0), COUNTS),
+        '{"v":1,"event":"HistogramReleased","size":9,"cost":{"epsilon":"1/10","rho":"1/200"},"attributes":[0,2],"noise"'
+        ':{"Laplace":{"scale":20.0}},"counts":{"dtype":"<i8","shape":[2,2],"values":[3,-1,0,7]}}',
+    ),
+    (
+        gate.Selected(9, TENTH, (), 0),
+        '{"v":1,"event":"Selected","size":9,"cost":{"epsilon":"1/10","rho":"1/200"},"queries":[],"index":0}',
+    ),
+    (
+        gate.RowsDrawn(9, TENTH, (), 2, (5, 5)),
+        '{"v":1,"event":"RowsDrawn","size":9,"cost":{"epsilon":"1/10","rho":"1/200"},"queries":[],"rows":2,"cells":'
+        "[5,5]}",
+    ),
+    (
+        gate.ForeignReleased(9, TENTH, (1, 0.1, float("inf"), float("-inf"), float("nan"), -0.0)),
+        '{"v":1,"event":"ForeignReleased","size":9,"cost":{"epsilon":"1/10","rho":"1/200"},"values":[1,0.1,"inf",'
+        '"-inf","nan",-0.0]}',
+    ),
+    (
+        gate.TreeStarted(9, TENTH, 0, gate.Laplace(20.0)),
+        '{"v":1,"event":"TreeStarted","size":9,"cost":{"epsilon":"1/10","rho":"1/200"},"tree":0,"noise":{"Laplace":'
+        '{"scale":20.0}}}',
+    ),
+    (gate.LeafCut(9, 0, 3), '{"v":1,"event":"LeafCut","size":9,"tree":0,"leaf":3}'),
+    (
+        gate.NodeReleased(9, 0, 1, 2, gate.Laplace(20.0), np.arange(3)),
+        '{"v":1,"event":"NodeReleased","size":9,"tree":0,"level":1,"index":2,"noise":{"Laplace":{"scale":20.0}},'
+        '"counts":{"dtype":"<i8","shape":[3],"values":[0,1,2]}}',
+    ),
+    (
+        gate.TreeCondensed(9, 0, 3, (0, 4), Estimates((4, 9), {(0, 1): Piece(0, 4, np.array([0.5, 1.5]))}, None)),
+        '{"v":1,"event":"TreeCondensed","size":9,"tree":0,"leaf":3,"starts":[0,4],"note":{"Estimates":{"sizes":[4,9],'
+        '"pieces":[[[0,1],{"start":0,"end":4,"cells":{"dtype":"<f8","shape":[2],"data":"b:AAAAAAAA4D8AAAAAAAD4Pw=="'
+        '}}]],"past":null}}}',
+    ),
+    (
+        gate.Minimised(9, TENTH, Problem(HuberHinge(), 2), Net(0.5, 2.0), (0.25, -0.5)),
+        '{"v":1,"event":"Minimised","size":9,"cost":{"epsilon":"1/10","rho":"1/200"},"problem":{"loss":{"HuberHinge":'
+        '{"width":0.5}},"dimension":2,"radius":1.0,"regularisation":0.0},"method":{"Net":{"pitch":0.5,"scale":2.0,'
+        '"resolution":1048576,"most_dimensions":3}},"theta":[0.25,-0.5]}',
+    ),
+    (
+        gate.Reserved(9, TENTH, Budget("pure", Fraction(1, 10))),
+        '{"v":1,"event":"Reserved","size":9,"cost":{"epsilon":"1/10","rho":"1/200"},"part":{"kind":"pure","total":'
+        '"1/10"}}',
+    ),
+    (gate.ReservationEnded(9), '{"v":1,"event":"ReservationEnded","size":9}'),
+    (
+        gate.Condensed(9, Fraction(1, 3), 2, (), None),
+        '{"v":1,"event":"Condensed","size":9,"spent":"1/3","next_run":2,"runs":[],"note":null}',
+    ),
+    (
+        gate.Noted(Learned(Step(JFK, (0.5, 2.0), 0.1, -0.1), -0.25)),
+        '{"v":1,"event":"Noted","note":{"Learned":{"step":{"query":{"where":{"origin":"1","month":"0-1,11"}},"factors":'
+        '[0.5,2.0],"rate":0.1,"log_normaliser":-0.1},"change":-0.25}}}',
+    ),
+    (gate.Noted(Doubted()), '{"v":1,"event":"Noted","note":{"Doubted":{}}}'),
+    (
+        gate.Noted(EpochFailed(3, "≤ \ud800")),
+        '{"v":1,"event":"Noted","note":{"EpochFailed":{"index":3,"message":"\\u2264 \\ud800"}}}',
+    ),
+    (
+        gate.Noted((None, True, 1, 1.5, "x", [1], {"a": Fraction(1, 3)}, float("nan"), JFK)),
+        '{"v":1,"event":"Noted","note":[null,true,1,1.5,"x",{"list":[1]},{"dict":[["a",{"fraction":"1/3"}]]},{"float":'
+        '"nan"},{"query":{"where":{"origin":"1","month":"0-1,11"}}}]}',
+    ),
+]

@@ -1,0 +1,333 @@
+"""Lives of a vault in which every session ends by SIGKILL: what was released, and what must be there afterwards.
+
+A session runs in a forked child, which says what it releases through a pipe before it goes on: what has arrived is
+released. The child kills itself at a named step of the protocol, or is killed at a moment of chance.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import select
+import signal
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import treering as tr
+from support.vaults import BETA, DELTA, SCHEMA, frame, journal, mechanism, questions
+from treering.boxes import histogram
+from treering.vault import members
+from treering.vault.codec import decode
+from treering.vault.journal import recover
+from treering.vault.ledger import reading, rows_of
+from treering.vault.lines import Entry, check
+from treering.vault.members import shown
+from treering.vault.record import Record
+from treering.vault.steps import Step, observe
+from treering.vault.vault import Vault
+
+EPSILON: Final = 20_000.0
+_PIPE: Final = 2**20
+ASKED: Final = ("pmwg", "measured", "continual", "scheduler", "improver")
+
+
+def create(place: Path) -> None:
+    """A vault with one mechanism of each kind, and persons with a limit, so that a batch has two files."""
+    with Vault.create(place, SCHEMA, EPSILON, DELTA, mechanism=None, rows_per_person=3, person="who") as vault:
+        vault.add("pmwg", 0.4, alpha=0.1, beta=BETA, measure_first=False)
+        vault.add("pmwg", 0.1, alpha=0.1, beta=BETA, name="measured")
+        vault.add("continual", 0.1)
+        vault.add("scheduler", 0.1)
+        vault.add("improver", 0.1)
+        vault.add("ermg", 0.1, target="late = 'yes'", features=["origin", "month"])
+        vault.append(batch(20_000, 1))
+        for name in ASKED:
+            vault.ask_many(questions(3), name)
+        vault.model()
+
+
+def warm(place: Path) -> None:
+    """Load and compute, in this process, what its children would each load and compute again."""
+    histogram.histogram_radius = cache(histogram.histogram_radius)
+    create(place)
+    live(place, Session(seed=0), lambda *_, **__: None)
+    Witness(place).check([])
+
+
+def batch(rows: int, seed: int) -> pa.Table:
+    """Rows of persons whom nobody has seen before."""
+    return frame(rows, seed).append_column("who", [[f"{seed}-{row // 3}" for row in range(rows)]])
+
+
+# -- the child ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Session:
+    """How a session goes, and ends."""
+
+    seed: int
+    step: Step | None = None
+    """Where it kills itself, at the ``arrival``-th time; without one it is killed after ``seconds``."""
+    arrival: int = 1
+    seconds: float = 0.0
+    operations: int = 40
+
+
+def facts(vault: Vault) -> dict[str, Any]:
+    """Public facts that must not be lost."""
+    pending = journal(vault)._pending
+    return {
+        "size": vault.size,
+        "spent": [each.mechanism.spent for each in vault._members],
+        "asked": mechanism(vault).state[0].asked,
+        "pending": 0 if pending is None else pending.asked,
+        "head": vault._ledger.head.hex(),
+        "states": states(vault),
+        "names": [each.spec.name for each in vault._members],
+    }
+
+
+def states(vault: Vault) -> list[str]:
+    """The public state of every mechanism; without the count of queries, which a crash may round up."""
+    found: list[str] = []
+    for each in vault._members:
+        state: Any = each.mechanism.state
+        kept = (state[0].hard, state[0].runs, state[0].potential, state[1]) if each.spec.kind == "pmwg" else state
+        found.append(repr(kept))
+    return found
+
+
+def live(place: Path, session: Session, say: Callable[..., None]) -> None:
+    vars(members)["_REPLAYED"] = 40 * members._EVENT
+    generator = np.random.default_rng(session.seed)
+    for part in range(2):
+        vault = Vault.open(place)
+        say("open", facts=facts(vault))
+        for number in range(session.operations // 2):
+            _operate(vault, generator, f"{session.seed}.{part}.{number}", say)
+        vault.close()
+        say("closed", facts={})
+
+
+def _operate(vault: Vault, generator: np.random.Generator, name: str, say: Callable[..., None]) -> None:
+    """One operation: said before it begins, and again when its result is released."""
+    work = str(generator.choice(["append", "ask", "one", "model", "add"], p=[0.25, 0.5, 0.19, 0.05, 0.01]))
+    seed, key = int(generator.integers(2**31)), name if generator.random() < 0.5 else None
+    given: dict[str, Any] = {"work": work, "seed": seed, "key": key}
+    if work == "append":
+        given["rows"] = int(generator.integers(1, 3000))
+    elif work in ("ask", "one"):
+        given["mechanism"] = str(generator.choice(ASKED, p=[0.4, 0.3, 0.1, 0.1, 0.1]))
+        given["count"] = 1 if work == "one" else int(generator.integers(1, 30))
+    say("begin", **given)
+    say("end", result=perform(vault, given), facts=facts(vault), **given)
+
+
+def perform(vault: Vault, given: dict[str, Any]) -> Any:
+    """Do it (again)."""
+    work, seed, key = given["work"], given["seed"], given["key"]
+    if work == "append":
+        return vault.append(batch(given["rows"], seed), key=key)
+    if work == "model":
+        return list(vault.model().theta)
+    if work == "add":
+        return vault.add("continual", 0.0001, name=f"extra{seed}")
+    asked = questions(given["count"], seed)
+    answers = vault.ask_many(asked, given["mechanism"], key)
+    return [[answer.value, answer.error, answer.size, answer.kind] for answer in answers]
+
+
+def _assassin(session: Session) -> Callable[[Step], None]:
+    arrivals = 0
+
+    def watch(step: Step) -> None:
+        nonlocal arrivals
+        arrivals += step is session.step
+        if step is session.step and arrivals == session.arrival:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return watch
+
+
+def run(session: Session, life: Callable[[Path, Session, Callable[..., None]], None], place: Path) -> list[Any]:
+    """One session in a forked child, until it is killed: all that it said."""
+    reading, writing = os.pipe()
+    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, _PIPE)
+    child = os.fork()
+    if child == 0:
+
+        def say(what: str, **given: Any) -> None:
+            os.write(writing, json.dumps([what, given]).encode() + b"\n")
+
+        try:
+            os.close(reading)
+            observe(_assassin(session))
+            life(place, session, say)
+            os.kill(os.getpid(), signal.SIGKILL)
+        except BaseException:
+            say("error", text=traceback.format_exc())
+        finally:
+            os._exit(3)
+    os.close(writing)
+    said = _heard(reading, child, time.monotonic() + session.seconds if session.step is None else None)
+    os.close(reading)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    lines = [json.loads(line) for line in said.split(b"\n")[:-1]]
+    assert status == -signal.SIGKILL, lines[-1:]
+    return lines
+
+
+def _heard(pipe: int, child: int, until: float | None) -> bytes:
+    said = b""
+    while True:
+        wait = None if until is None else max(0.0, until - time.monotonic())
+        if select.select([pipe], [], [], wait)[0]:
+            piece = os.read(pipe, _PIPE)
+            if not piece:
+                return said
+            said += piece
+        else:
+            os.kill(child, signal.SIGKILL)
+            until = None
+
+
+# -- what must be there afterwards -------------------------------------------------------------------------------------
+
+
+@dataclass
+class Witness:
+    """Knows what was released over all sessions of a life, and checks a vault against it."""
+
+    place: Path
+    facts: dict[str, Any] = field(default_factory=dict)
+    """The last that were said, or found."""
+    slowest: float = 0.0
+    kinds: set[str] = field(default_factory=set)
+    """The kinds of answers and lines seen."""
+
+    def check(self, said: list[Any]) -> None:
+        """After a kill: open the vault, as the next writer would, and look for everything that was released."""
+        begun = time.perf_counter()
+        with Vault.open(self.place, wait=0) as vault:
+            self.slowest = max(self.slowest, time.perf_counter() - begun)
+            ended = [given for what, given in said if what == "end"]
+            flying = said[-1][1] if said and said[-1][0] == "begin" else None
+            lines = list(vault.ledger())
+            self._check_facts(vault, said, flying, {line["hash"] for line in lines})
+            self._check_files(vault)
+            self._check_released(lines, ended)
+            self._check_replay(vault, lines)
+            self._check_retries(vault, ended, flying)
+            self.facts = facts(vault)
+            self.kinds |= {
+                *(line["kind"] for line in lines),
+                *(each[3] for given in ended if "count" in given for each in given["result"]),
+            }
+
+    def _check_facts(self, vault: Vault, said: list[Any], flying: dict[str, Any] | None, heads: set[str]) -> None:
+        now = facts(vault)
+        known = [given["facts"] for _, given in said if given.get("facts")] or [self.facts]
+        before = known[-1] or now
+        for each in [self.facts, *known]:
+            if each:
+                assert now["size"] >= each["size"]
+                assert all(one >= other for one, other in zip(now["spent"], each["spent"], strict=False)), "lost charge"
+                assert now["names"][: len(each["names"])] == each["names"]
+                assert now["asked"] >= each["asked"], "a query was forgotten"
+                assert each["head"] in heads, "the ledger was set back"
+        more = flying["count"] if flying and flying.get("mechanism") == "pmwg" else 0
+        lease = max(1024, 2 * (before["pending"] + more))
+        assert now["asked"] <= before["asked"] + more + lease
+        rows = flying["rows"] if flying and flying["work"] == "append" else 0
+        assert now["size"] - before["size"] in {0, rows}, "a batch is neither whole nor absent"
+        if now["head"] == before["head"]:
+            assert now["states"] == before["states"]
+        for number, (one, other) in enumerate(zip(now["states"], before["states"], strict=False)):
+            if before["names"][number] in ("scheduler", "improver"):
+                assert one.startswith(other[:-1].rstrip(",")), "an epoch was lost"
+
+    def _check_files(self, vault: Vault) -> None:
+        parts = sorted(file.name for file in (self.place / "parts").iterdir())
+        assert parts == sorted(vault._parts.named)
+        kept = {file.name for file in (self.place / "checkpoints").iterdir()}
+        assert kept <= vault._assembly._checkpoints.named
+        counted = [pq.read_table(self.place / "parts" / name)["rows"].to_numpy().sum() for name in parts]
+        cells = [rows for name, rows in zip(parts, counted, strict=True) if "persons" not in name]
+        assert sum(counted) == 2 * sum(cells) == 2 * vault.size
+        assert [int(rows) for rows in cells] == [part.rows for part in vault._parts.listed]
+        assert vault._persons is not None
+        assert sum(vault._persons._rows.values()) == vault.size
+
+    def _check_released(self, lines: list[dict[str, Any]], ended: list[dict[str, Any]]) -> None:
+        """Every answer that was paid for is in the ledger: its query's own value."""
+        recorded = list(_recorded(lines))
+        for given in ended:
+            if given.get("mechanism") not in ("pmwg", "measured"):
+                continue
+            for query, (value, _, size, kind) in zip(
+                questions(given["count"], given["seed"]), given["result"], strict=True
+            ):
+                if kind in ("hard", "measured"):
+                    assert (kind, query, size, value) in recorded, "a released answer was lost"
+
+    def _check_replay(self, vault: Vault, lines: list[dict[str, Any]]) -> None:
+        """From checkpoints, from the first line, or live: one state."""
+        found = vault.verify(self.facts.get("head"))
+        assert found["spent"] == vault.spent
+        assert found["size"] == vault.size
+        record = Record.of(read_entries(self.place))
+        whole = shown(record, [recover(entries, SCHEMA, None) for entries in record.lines])
+        assert [each.state for each in whole] == [each.mechanism.state for each in vault._members]
+        costs = sum(line["cost"] for line in lines)
+        assert abs(costs - vault.spent) <= 1e-9 * vault.spent
+        for number, each in enumerate(vault._members):
+            if each.spec.kind == "pmwg":
+                run = mechanism(vault, number).state[0].run
+                assert list(mechanism(vault, number)._gate._runs) == ([] if run is None else [run.handle])
+
+    def _check_retries(self, vault: Vault, ended: list[dict[str, Any]], flying: dict[str, Any] | None) -> None:
+        """With its key, what was released comes again, for nothing; what was cut off happens once."""
+        before = facts(vault)
+        for given in ended:
+            if given["key"] and given["work"] in ("append", "ask", "one"):
+                assert perform(vault, given) == given["result"]
+        assert facts(vault) == before, "a retry was charged"
+        if flying and flying["key"] and flying["work"] in ("append", "ask", "one"):
+            first = perform(vault, flying)
+            after = facts(vault)
+            assert perform(vault, flying) == first
+            assert facts(vault) == after
+            grown = flying.get("rows", 0)
+            assert vault.size == (before["size"] if first == before["size"] else before["size"] + grown)
+
+
+def read_entries(place: Path) -> list[Entry]:
+    """The ledger as it is on disk."""
+    with reading(place / "ledger.sqlite") as connection:
+        return list(check(rows_of(connection)))
+
+
+def _recorded(lines: list[dict[str, Any]]) -> Iterator[tuple[str, tr.Query, int, float]]:
+    """The values in the ledger that answers can have been: kind, query, size, share."""
+    size = 0
+    for line in lines:
+        if line["kind"] in ("Measured", "Kept", "Grown"):
+            event: Any = decode(json.dumps(line["body"]), SCHEMA)
+            if line["kind"] == "Measured":
+                share = event.values[0] / (event.queries[0].scale * event.size)
+                yield "measured", event.queries[0], event.size, min(1.0, max(0.0, share))
+            elif line["kind"] == "Kept":
+                yield "hard", event.note.query, size, min(1.0, max(0.0, event.note.share))
+            elif line["mechanism"] == "pmwg":
+                size = event.note.size
