@@ -10,8 +10,8 @@ year, are within 3 points of those of a model learnt without privacy.
 
 Most flights are on time, so nearly every model says that all are: the AUC is what tells models apart. The radius is a
 public choice, made after a look at four of them: models in a ball of radius 2 are 3 points of AUC below the one without
-privacy, for they are too short; radius 4, 6 and 8 are alike, 1 to 2 points below. At 6 the AUC was lower by 1.42 points
-on average over repeated short runs, with a standard deviation of 0.17.
+privacy, for they are too short; radius 4, 6 and 8 are alike, 1 to 2 points below. At 6 the AUC was lower by 1.0 points
+on average over repeated short runs, with a standard deviation of 0.3.
 """
 
 from __future__ import annotations

@@ -83,6 +83,8 @@ class Measured:
     paper: Series = field(default_factory=Series)
     tight: Series = field(default_factory=Series)
     random: Series = field(default_factory=Series)
+    zero: Series = field(default_factory=Series)
+    """The model 0."""
     bound: dict[int, float] = field(default_factory=dict)
     passes: list[int] = field(default_factory=list)
 
@@ -175,6 +177,7 @@ def run(generator: np.random.Generator, end: int, measured: Measured) -> ERMG:
         best = least(learner.problem, features[:goal], labels[:goal])
         note = scorer(learner.problem, best, features[:goal], labels[:goal])
         note(measured.plain, best)
+        note(measured.zero, np.zeros(DIMENSION))
         note(measured.tight, np.array(learner.model.theta))
         measured.bound[goal] = learner.excess_risk_bound
         note(measured.static, learn(points, box, whole, box.alpha(goal, whole, BETA), BETA))
@@ -209,11 +212,11 @@ def grow(points: GrowingPoints, learner: ERMG, goal: int, features: Floats, labe
             measured.passes.append(passes_of(learner.model))
 
 
-def planned_learner() -> ERMG:
+def planned_learner(radius: float = 1.0) -> ERMG:
     """A learner at 1,000 rows, for its bounds."""
     points = GrowingPoints(DIMENSION, "signs")
     points.append(np.zeros((START, DIMENSION)), np.ones(START))
-    return ERMG(points, Logistic(), EPSILON, DELTA, BETA)
+    return ERMG(points, Logistic(), EPSILON, DELTA, BETA, radius=radius)
 
 
 def bound_exponent(learner: ERMG, first: int, last: int) -> float:
@@ -239,6 +242,7 @@ def measure(seed: int, streams: int, end: int) -> tuple[Measured, ERMG]:
 
 def report(measured: Measured) -> None:
     """What the streams were like."""
+    print(f"  the model 0: excess risk {np.mean([measured.zero.mean(size) for size in measured.zero.risks]):.2e}")
     for size in measured.tight.risks:
         print(
             f"  {size:>9,} rows: excess risk {measured.tight.mean(size):.2e} (proven {measured.bound[size]:.2e}), "
@@ -262,6 +266,9 @@ def check(measured: Measured, learner: ERMG, end: int) -> Claims:
     print(f"the bound is below 0.38, that of the model 0, from {useful:,} rows on; exponents of the bound:")
     for first, last in ((END // 10, END), (10**4, 10**8)):
         print(f"  {bound_exponent(planned, first, last):.3f} from {first:,} to {last:,} rows")
+    longer = planned_learner(4.0)
+    for first in (START, END // 10):
+        print(f"  {bound_exponent(longer, first, END):.3f} from {first:,} to {END:,} rows, with a radius of 4")
     for first in (START, useful):
         found = bound_exponent(planned, first, END)
         claims.at_most(f"minus the exponent of the proven bound from {first:,} to {END:,} rows", -found, -EXPONENT)

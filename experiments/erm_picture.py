@@ -45,7 +45,7 @@ def panels(measured: Measured) -> list[Panel]:
     proven = line("proven", {size: [bound] for size, bound in measured.bound.items()}, "#2563eb", "5 3")
     return [
         Panel("rows to come", *axes, fresh, y_limits=(-6.0, 0.0)),
-        Panel("rows so far (non-private: 0; dashes: proven, tight)", *axes, [*seen, proven], y_limits=(-6.0, 0.0)),
+        Panel("rows so far; dashes: proven", *axes, [*seen, proven], y_limits=(-6.0, 0.0)),
     ]
 
 

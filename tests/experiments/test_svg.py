@@ -7,7 +7,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from experiments import schedulers_picture, svg
+from experiments import erm_picture, schedulers_picture, svg
+from experiments.erm_logistic import END, compared
 from experiments.pmwg_picture import DRAWN, TARGET
 from experiments.schedulers_flights import CASES
 from experiments.svg import HEIGHT, PANEL_WIDTH, Band, Dots, Line, Panel, Series, render, ticks
@@ -94,3 +95,10 @@ def test_the_picture_of_the_schedulers_is_what_the_command_draws() -> None:
         (title,) = [text for text in words if text.startswith(f"{case.name}: ")]
         assert title.endswith(" epochs")
     assert [len(points(line)) for line in root.iter(f"{NAMESPACE}polyline")] == [335] * 9
+
+
+def test_the_picture_of_learning_is_what_the_command_draws() -> None:
+    root = drawn(erm_picture.TARGET.read_text(encoding="utf-8"))
+    kinds = {"random model", "ERMG, paper", "ERMG, tight", "static, private", "non-private"}
+    assert {erm_picture.TITLE, "rows to come", "rows so far; dashes: proven", *kinds} <= set(texts(root))
+    assert [len(points(line)) for line in root.iter(f"{NAMESPACE}polyline")] == [len(compared(END))] * 10

@@ -191,7 +191,7 @@ CASES: Final = {
     "scheduler, tight, pure": Case(BBScheduler, (24, 45), 4.0, visible=0.2),
     "scheduler, tight, zCDP": Case(BBScheduler, (40, 60), 1.5, 0.1, quiet=1 / 16),
     "scheduler, paper, pure": Case(BBScheduler, (24, 32), 24.0, profile="paper", visible=0.2),
-    "improver, tight, pure": Case(BBImprover, (24, 48), 16.0, visible=0.2),
+    "improver, tight, pure": Case(BBImprover, (24, 48), 22.0, visible=0.2),
 }
 
 

@@ -54,7 +54,7 @@ class Case:
     pair: tuple[Stream, Stream]
     run: Run
     event: tuple[float, float] | None
-    samples: int = 2000
+    samples: int = 2100
     delta: float = 0.0
 
 
@@ -150,7 +150,7 @@ def natg(walk: Walk, epsilon: float = 5.0) -> Case:
         return len(silent), None if last is None else int(np.sign(last - 0.5))
 
     at_least, above = (laplace_above(scales.answer, by) for by in (0, 1))
-    return Case(epsilon, walk.pair, run, (float(left[-2]) * at_least, float(right[-2]) * above), samples=1800)
+    return Case(epsilon, walk.pair, run, (float(left[-2]) * at_least, float(right[-2]) * above), samples=1900)
 
 
 def nsg(stream: Stream) -> Hashable:

@@ -24,6 +24,10 @@ How: TypeAlias = Literal["auto", "perturbation", "descent", "net"]
 PASSES: Final = 256
 """How often a run may go over the data at most; what it takes is far less (see `treering.theory.erm_choice`)."""
 
+FEW: Final = 5
+FEW_OVER_CELLS: Final = 64
+"""Passes that descent may make in any rerun: over points, and over cells, where a pass is short."""
+
 
 class ERM(SchemaBox):
     """Private empirical risk minimisation: the mean loss, plus regularisation/2·‖θ‖², over the L2 ball of ``radius``.
@@ -41,7 +45,9 @@ class ERM(SchemaBox):
     ``passes`` is how often a run may go over the data at most. Descent and the solver of output perturbation need far
     fewer, but at large sizes (`treering.theory.erm_choice`). A net needs one pass for each candidate; over cells, where
     a pass is short, it has 4,096 of them anyway. Output perturbation obeys the scaling law of boxes as far as its
-    passes reach.
+    passes reach. ``rerun`` says that there will be many runs, as under a schedule: for smooth losses descent then makes
+    at most ∛size/5 passes, or 5 of them (more only if that makes the bound three times as good), or 64 over cells,
+    where a rerun's time then hardly depends on the number of rows.
 
     The solver of output perturbation starts from the last model that the gate released for the same problem: a public
     value. Its number of passes is fixed beforehand for the worst case all the same.
@@ -68,6 +74,7 @@ class ERM(SchemaBox):
         features: CellFeatures | None = None,
         method: How = "auto",
         passes: int = PASSES,
+        rerun: bool = False,
     ) -> None:
         super().__init__()
         if features is not None and not isinstance(features, CellFeatures):
@@ -81,13 +88,15 @@ class ERM(SchemaBox):
         self.method: How = method
         """How it is minimised."""
         most = whole(passes, "passes")
-        self._choices = _choices(self.problem, method, most, most if features is None else max(most, NET_CANDIDATES))
+        candidates = most if features is None else max(most, NET_CANDIDATES)
+        few = None if not rerun else FEW if features is None else FEW_OVER_CELLS
+        self._choices = _choices(self.problem, method, most, candidates, few)
         pure = any(choice.kind == "pure" for choice in self._choices)
         self.kind = "pure" if pure else "zcdp"
 
     @property
     def worst(self) -> float:
-        """Lipschitz constant times diameter: no model in the ball has a larger excess risk."""
+        """Lipschitz constant times diameter, or less (`worst_risk`): no model in the ball has a larger excess risk."""
         return worst_risk(self.problem)
 
     @property
@@ -149,11 +158,11 @@ def _dimension(dimension: int | None, features: CellFeatures | None) -> int:
     return features.dimension
 
 
-def _choices(problem: Problem, method: str, passes: int, candidates: int) -> list[Choice]:
+def _choices(problem: Problem, method: str, passes: int, candidates: int, few: int | None) -> list[Choice]:
     """The kinds of minimiser that this method stands for, and that the problem allows."""
     makers: dict[str, Callable[[], Choice]] = {
         "perturbation": lambda: Perturbing(problem, passes),
-        "descent": lambda: Descending(problem, passes),
+        "descent": lambda: Descending(problem, passes, few),
         "net": lambda: Choosing(problem, candidates),
     }
     if method in makers:

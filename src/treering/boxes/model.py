@@ -9,10 +9,10 @@ import numpy as np
 
 from treering.boxes.protocol import Floats, Release
 from treering.domain.minimiser import Method
-from treering.domain.problem import Problem
+from treering.domain.problem import CellFeatures, Problem
 from treering.domain.query import Query
 from treering.domain.schema import Schema
-from treering.errors import QueryError
+from treering.errors import ParameterError, QueryError
 from treering.gate import Minimised
 from treering.theory.erm_static import bound
 
@@ -23,7 +23,7 @@ class Model(Release):
     """A model in the ball whose empirical risk, on the database of one size, is near the least.
 
     Formal guarantee: with probability 1 − beta of its run its excess risk is at most `excess_risk`. No model of the
-    ball has more than Lipschitz constant times diameter, so neither has the statement.
+    ball has more than `worst_risk`, so neither has the statement.
     """
 
     def __init__(self, schema: Schema, event: Minimised, beta: float) -> None:
@@ -44,8 +44,25 @@ class Model(Release):
         return np.zeros(0), np.zeros(0)
 
     def predictions(self, features: Floats) -> Floats:
-        """⟨theta, x⟩ for each row x, which must be on the same scale as the features it was trained on."""
-        return np.asarray(np.asarray(features, dtype=np.float64) @ np.array(self.theta))
+        """⟨theta, x⟩ for each row x, which must be on the same scale as the features it was trained on.
+
+        Over a database those are ``features.vectors_of(rows)``. Above 0, a row's label is more likely 1 than −1.
+        """
+        rows = np.asarray(features, dtype=np.float64)
+        if rows.ndim != 2 or rows.shape[1] != len(self.theta):
+            raise ParameterError("features", f"must be rows of {len(self.theta)} numbers, as those it was trained on")
+        return np.asarray(rows @ np.array(self.theta))
+
+    def weights(self, features: CellFeatures) -> dict[str, float]:
+        """What each value of each attribute adds to a prediction, by its condition in words; for one-hot features.
+
+        A prediction is the intercept plus one weight for each attribute.
+        """
+        if features.schema != self.schema or features.dimension != len(self.theta):
+            raise ParameterError("features", "must be those that the model was trained on")
+        if features.hot is None:
+            raise ParameterError("features", "must be made by CellFeatures.one_hot for weights to have words")
+        return features.hot.weights(np.array(self.theta), self.schema, features.attributes)
 
     def aged(self, size: int) -> float:
         """The excess risk on the database of a later size: (t/τ)·excess_risk + (1−t/τ)·worst.
@@ -61,5 +78,12 @@ class Model(Release):
 
 
 def worst_risk(problem: Problem) -> float:
-    """Lipschitz constant times diameter: the largest excess risk of any model in the ball."""
-    return problem.whole_lipschitz * 2 * problem.radius
+    """The most by which any model of the ball is worse than another, on any data.
+
+    Lipschitz constant times diameter, or the width of the loss's range if that is less: an entry's loss less that of
+    θ = 0 lies within `Loss.range` at every model (it is widest at the radius), so the losses of two models differ by no
+    more than its width, and their regularisers by λR²/2. For logistic loss the width is R.
+    """
+    low, high = problem.loss.range(np.array([problem.radius]))
+    width = float(high[0] - low[0]) + problem.regularisation * problem.radius**2 / 2
+    return min(problem.whole_lipschitz * 2 * problem.radius, width * (1 + 2.0**-40))

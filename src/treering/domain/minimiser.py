@@ -54,9 +54,11 @@ class Descent:
 
     ``scale`` is in units of one entry's gradient. Schedules, with g_k the noisy mean gradient:
 
-    - "averaged": constant step ``step_size``, the plain average of the iterates;
-    - "accelerated": Lan's accelerated stochastic approximation, step k·``step_size``;
-    - "strong": step 2/(λ(k+1)), iterates averaged with weights k; ``step_size`` is not used.
+    - "averaged": steps up to ``step_size``, the plain average of the iterates;
+    - "accelerated": Lan's accelerated stochastic approximation, step k times up to ``step_size``;
+    - "strong": step 2/(λ(k+1)), iterates averaged with weights k; ``step_size`` and ``rise`` are not used.
+
+    Steps rise to ``step_size`` from about ``step_size``/(1 + ``rise``), see `length`.
 
     Slopes (or gradients, where the loss has none) are rounded to 1/``resolution``.
     """
@@ -67,6 +69,7 @@ class Descent:
     step_size: float = 1.0
     start: Start = None
     resolution: int = 2**16
+    rise: float = 0.0
 
     def __post_init__(self) -> None:
         if self.schedule not in ("averaged", "accelerated", "strong"):
@@ -75,6 +78,19 @@ class Descent:
         exact_scale(self.scale, "scale")
         exact_scale(self.step_size, "step_size")
         _check_resolution(self.resolution)
+        if self.rise != 0:
+            exact_scale(self.rise, "rise")
+
+    def length(self, step: int) -> float:
+        """The length of step k = 1, …, K: γ_k, or k·γ_k if accelerated, with γ_k = step_size/(1 + rise·(1 − u)).
+
+        u is the share of Σc² that is behind after the step, c_k = 1, or k if accelerated: proofs are in
+        `treering.theory.erm_steps`.
+        """
+        if self.schedule == "accelerated":
+            behind = step * (step + 1) * (2 * step + 1) / (self.steps * (self.steps + 1) * (2 * self.steps + 1))
+            return step * self.step_size / (1 + self.rise * (1 - behind))
+        return self.step_size / (1 + self.rise * (1 - step / self.steps))
 
 
 @dataclass(frozen=True, slots=True)

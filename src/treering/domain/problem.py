@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -12,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from treering.budget.exact import exact, whole
+from treering.domain.attribute import Value
 from treering.domain.loss import LARGEST_RADIUS, Floats, Labels, Loss
 from treering.domain.query import MAX_TABLE, Query
 from treering.domain.schema import Schema
-from treering.errors import DataError, ParameterError
-
-FEATURE_UNIT: Final = 2**16
-"""Features, and labels that are numbers, are integers in units of 1/FEATURE_UNIT."""
+from treering.domain.vectors import FEATURE_UNIT as FEATURE_UNIT
+from treering.domain.vectors import OneHot, Table, Vectors
+from treering.errors import ParameterError, QueryError, SchemaError
 
 MOST_DIMENSIONS: Final = 4096
 
@@ -133,8 +133,8 @@ class CellFeatures:
     """A public map from cells to features, and a query as label: so learning over a database reads counts only.
 
     ``vectors`` has one row in the unit L2 ball for each joint value of the attributes ``names`` (the last running
-    fastest); it must come from general knowledge, never from the rows. The label of a cell is 2f − 1 for the query
-    f, so a counting query gives −1 and 1; without a target there are no labels.
+    fastest); it must come from general knowledge, never from the rows. `one_hot` makes the usual ones. The label of a
+    cell is 2f − 1 for the query f, so a counting query gives −1 and 1; without a target there are no labels.
 
     >>> from treering.domain.attribute import categories
     >>> schema = Schema({"origin": categories("EWR", "JFK"), "late": categories("no", "yes")})
@@ -144,31 +144,77 @@ class CellFeatures:
     """
 
     def __init__(
-        self, schema: Schema, names: Sequence[str], vectors: npt.ArrayLike, target: Query | None = None
+        self, schema: Schema, names: Sequence[str], vectors: npt.ArrayLike | OneHot, target: Query | None = None
     ) -> None:
         positions = schema.positions(names)
         if [schema.names[position] for position in positions] != list(names):
             raise ParameterError("names", "must be attributes, named once each, in the schema's order")
         if target is not None and target.schema != schema:
             raise ParameterError("target", "is about another schema")
-        given = np.asarray(vectors, dtype=np.float64)
-        joint = math.prod(schema.shape[position] for position in positions)
-        if given.ndim != 2 or given.shape[0] != joint or given.shape[1] < 1:
-            raise ParameterError("vectors", f"must be {joint:,} rows, one for each joint value of {', '.join(names)}")
-        if not np.isfinite(given).all():
-            raise ParameterError("vectors", "must be finite")
-        if np.linalg.norm(given, axis=1).max() > 1 + 1e-9:
-            raise ParameterError("vectors", "must have norm at most 1: divide them by a public bound on their norm")
         self.schema = schema
         self.attributes = positions
         self.target = target
-        self.dimension = int(given.shape[1])
-        self._grid = on_grid(given)
+        self._vectors = _checked_vectors(vectors, tuple(schema.shape[position] for position in positions), names)
+        self.dimension = self._vectors.dimension
         used = set(positions) | set(() if target is None else target.attributes)
         self.joint: tuple[int, ...] = tuple(sorted(used))
         """The attributes that features and label depend on: learning reads the counts over their joint values."""
         if self.entries > MAX_TABLE:
             raise ParameterError("names", f"and target span {self.entries:,} joint values; at most {MAX_TABLE:,} do")
+
+    @classmethod
+    def one_hot(
+        cls, schema: Schema, names: Iterable[str], target: Query | str | None = None, *, intercept: bool = True
+    ) -> CellFeatures:
+        """A coordinate for each value of each attribute named, and one for all, the intercept; together of norm 1.
+
+        A linear model over them adds up one weight per attribute: `treering.boxes.model.Model.weights` has them in
+        words. ``target`` may be a predicate's text. One about an attribute that is also a feature is refused: the model
+        would be told what it is to tell. (`CellFeatures` itself takes any map, if that is meant.) No table of cells
+        times coordinates is made.
+
+        >>> from treering.domain.attribute import categories, integers
+        >>> schema = Schema({"origin": categories("EWR", "JFK"), "month": integers(1, 12), "delay": integers(0, 60)})
+        >>> features = CellFeatures.one_hot(schema, ["month", "origin"], "delay >= 15")
+        >>> features.dimension, features.entries
+        (15, 1464)
+        >>> features.vectors_of([{"origin": "JFK", "month": 2}]).nonzero()[1].tolist()
+        [1, 3, 14]
+        """
+        listed = _distinct(names)
+        positions = schema.positions(listed)
+        query = _label(target, schema)
+        told = () if query is None else [name for name in query.names if name in listed]
+        if told:
+            raise ParameterError(
+                "names",
+                f"must leave out {', '.join(told)}, which the target asks about: a feature would tell the label",
+            )
+        sizes = tuple(schema.shape[position] for position in positions)
+        if sum(sizes) + intercept > MOST_DIMENSIONS:
+            raise ParameterError(
+                "names", f"have {sum(sizes):,} values; at most {MOST_DIMENSIONS - intercept:,} can be told apart"
+            )
+        return cls(schema, [schema.names[position] for position in positions], OneHot(sizes, intercept), query)
+
+    @property
+    def hot(self) -> OneHot | None:
+        """How the vectors are made, if by `one_hot`."""
+        return self._vectors if isinstance(self._vectors, OneHot) else None
+
+    def vectors_of(self, rows: Sequence[Mapping[str, Value]]) -> Floats:
+        """The vectors of rows at hand (public ones, to predict for), which need a value for each of the attributes."""
+        names = [self.schema.names[position] for position in self.attributes]
+        codes = np.empty((len(names), len(rows)), dtype=np.int64)
+        for column, row in enumerate(rows):
+            for line, name in enumerate(names):
+                if name not in row:
+                    raise SchemaError(f"row {column} has no {name!r}: a prediction needs {', '.join(names)}")
+                try:
+                    codes[line, column] = self.schema.attributes[name].code(row[name])
+                except SchemaError as error:
+                    raise SchemaError(f"row {column}, attribute {name!r}: {error}") from None
+        return np.asarray(self._vectors.of_codes(codes) / FEATURE_UNIT)
 
     @property
     def entries(self) -> int:
@@ -184,10 +230,13 @@ class CellFeatures:
 
     @cached_property
     def grid(self) -> npt.NDArray[np.int64]:
-        """Each entry's features, in units of 1/`FEATURE_UNIT`."""
-        shape = tuple(self.schema.shape[position] for position in self.attributes)
-        index = np.broadcast_to(self._along(self.attributes, np.arange(math.prod(shape)).reshape(shape)), self._shape)
-        return np.asarray(self._grid[index.reshape(-1)])
+        """Each entry's features, in units of 1/`FEATURE_UNIT`: entries times dimension numbers, kept from then on."""
+        return self.part(0, self.entries)
+
+    def part(self, start: int, stop: int) -> npt.NDArray[np.int64]:
+        """Some rows of `grid`, made for the call."""
+        codes = np.unravel_index(np.arange(start, min(stop, self.entries)), self._shape)
+        return self._vectors.of_codes(np.array([codes[self.joint.index(position)] for position in self.attributes]))
 
     @cached_property
     def labels(self) -> Floats:
@@ -208,18 +257,46 @@ class CellFeatures:
         return table.reshape(shape)
 
 
-def check_points(vectors: npt.ArrayLike, dimension: int) -> Floats:
-    """Rows of real numbers; a bad one is refused by position, never by value."""
-    try:
-        rows = np.asarray(vectors, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise DataError("features must be numbers") from None
-    if rows.ndim != 2 or rows.shape[1] != dimension:
-        raise DataError(f"features must be rows of {dimension} numbers")
-    bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
-    if len(bad):
-        raise DataError("a feature is missing, NaN or infinite", row=int(bad[0]))
-    return rows
+def _checked_vectors(vectors: npt.ArrayLike | OneHot, shape: tuple[int, ...], names: Sequence[str]) -> Vectors:
+    if isinstance(vectors, OneHot):
+        if vectors.sizes != shape:
+            raise ParameterError("vectors", f"are for attributes of {vectors.sizes} values, not {shape}")
+        return vectors
+    given = np.asarray(vectors, dtype=np.float64)
+    joint = math.prod(shape)
+    if given.ndim != 2 or given.shape[0] != joint or given.shape[1] < 1:
+        raise ParameterError("vectors", f"must be {joint:,} rows, one for each joint value of {', '.join(names)}")
+    if not np.isfinite(given).all():
+        raise ParameterError("vectors", "must be finite")
+    if np.linalg.norm(given, axis=1).max() > 1 + 1e-9:
+        raise ParameterError("vectors", "must have norm at most 1: divide them by a public bound on their norm")
+    return Table(shape, on_grid(given))
+
+
+def _distinct(names: Iterable[str]) -> list[str]:
+    if isinstance(names, str):
+        raise ParameterError("names", f'must be a list of attributes, such as ["{names}"], not one text')
+    listed = list(names)
+    twice = sorted({name for name in listed if listed.count(name) > 1})
+    if twice:
+        raise ParameterError("names", f"must name each attribute once, and {', '.join(twice)} is there twice")
+    if not listed:
+        raise ParameterError("names", "must be at least one attribute")
+    return listed
+
+
+def _label(target: Query | str | None, schema: Schema) -> Query | None:
+    """The label's query; one that is the same for all rows is no label."""
+    if isinstance(target, str):
+        # Only texts need the parser, which takes longer to load than all else.
+        from treering.domain.parse import parse
+
+        target = parse(target, schema)
+    if target is not None and not isinstance(target, Query):
+        raise QueryError(f"target must be a Query or its text, not {type(target).__name__}")
+    if target is not None and target.constant:
+        raise ParameterError("target", "is the same for all rows: there is nothing to learn")
+    return target
 
 
 def _or_zeros(labels: Floats | None, features: Floats) -> Floats:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from hashlib import sha256
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -74,6 +75,7 @@ class Query:
         self.table = table
         self.scale = scale
         self._hash: int | None = None
+        self._digest: bytes | None = None
         for array in (*(masks or ()), *(() if table is None else (table,))):
             array.setflags(write=False)
 
@@ -243,6 +245,15 @@ class Query:
         if self._hash is None:
             self._hash = hash((self.schema.fingerprint, self._key()))
         return self._hash
+
+    @property
+    def digest(self) -> bytes:
+        """32 bytes that stand for this query among those of its schema, in any process: SHA-256 of its weights."""
+        if self._digest is None:
+            head = f"{self.attributes} {self.scale} {self.table is None}\n".encode()
+            arrays = self.masks if self.table is None else (self.table,)
+            self._digest = sha256(b"".join([head, *[array.tobytes() for array in arrays or ()]])).digest()
+        return self._digest
 
     def __str__(self) -> str:
         from treering.domain.text import text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,17 +11,18 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import DataConversionWarning, NotFittedError
 from sklearn.utils.validation import validate_data
 
 from treering.boxes.model import Model
 from treering.budget.exact import whole
 from treering.domain.loss import Floats, Loss
 from treering.errors import GuaranteeError, Halted, ParameterError
-from treering.learn.checking import declared, features_of
+from treering.learn.declared import declared
 from treering.schedulers.epochs import Epoch
 from treering.schedulers.ermg import ERMG
 from treering.trusted.collection import GrowingPoints
+from treering.trusted.rows import Bounds, Rows, features_of
 
 
 @dataclass(slots=True, repr=False)
@@ -40,8 +42,9 @@ class PrivateEstimator(BaseEstimator, ABC):
 
     Formal guarantee. *Privacy*: everything that the estimator makes public from one `fit` to the next — all models of
     all `partial_fit` — is together (epsilon, delta)-DP, for rows that differ in one of them, features and label
-    replaced. Proof: features and label of an entry are functions of that row and of declared constants; entries live
-    in `GrowingPoints`, which only ERMG's gate reads, under one budget; attributes are computed from what it released.
+    replaced. Proof: rows are opened by ``trusted/rows.py`` alone, which makes each of them an entry, by declared
+    constants; entries live in `GrowingPoints`, which only ERMG's gate reads, under one budget; attributes are computed
+    from what it released.
     The number of rows, and when a model is released, are public. Each `fit` makes a promise of its own: rows that are
     fitted twice, as a search over parameters does, are protected by the sum.
     *Accuracy*: with probability at least 1 − beta, at all times, the mean loss of the released model over all rows so
@@ -88,12 +91,8 @@ class PrivateEstimator(BaseEstimator, ABC):
         """What is minimised."""
 
     @abstractmethod
-    def _entries(self, features: Floats) -> Floats:
-        """Features in the unit ball."""
-
-    @abstractmethod
-    def _labels(self, y: Any, rows: int) -> Floats | None:
-        """Labels as the loss takes them, checked."""
+    def _bounds(self) -> Bounds:
+        """What is declared about rows."""
 
     @abstractmethod
     def _present(self, theta: Floats) -> None:
@@ -108,19 +107,21 @@ class PrivateEstimator(BaseEstimator, ABC):
     def _take(self, held: _Held | None, X: Any, y: Any) -> _Held:
         """Rows taken in, by a new collection if there is none yet. All or none."""
         whole(self.start, "start")
-        declared(self.norm_bound, "norm_bound")
+        bounds = self._bounds()
         if held is not None and not _same(self.get_params(), held.parameters):
             raise ParameterError(
                 "parameters",
                 "have changed since the first rows came, for which the promise was made: use fit, or a clone",
             )
-        features = features_of(X)
-        labels = self._labels(y, len(features))
+        rows = Rows(X, y, bounds)
+        if rows.column:
+            message = "A column-vector y was passed when a 1d array was expected. Use y.ravel()"
+            warnings.warn(message, DataConversionWarning, stacklevel=4)
+        # The number of columns and their names alone: scikit-learn checks no array here.
         validate_data(self, X, reset=held is None, skip_check_array=True)
-        entries = self._entries(features)
         if held is None:
-            held = self._begin(entries.shape[1])
-        held.points.append(entries, labels)
+            held = self._begin(rows.dimension)
+        held.points.append_rows(rows)
         return held
 
     def _begin(self, dimension: int) -> _Held:
@@ -177,12 +178,8 @@ class PrivateEstimator(BaseEstimator, ABC):
             self.__dict__.update(before)
             raise
 
-    def _scaled(self, features: Floats) -> Floats:
-        """Features divided by the declared bound; longer rows are scaled down to norm 1."""
-        scaled = features / declared(self.norm_bound, "norm_bound")
-        largest = np.maximum(np.abs(scaled).max(axis=1, keepdims=True), 1.0)
-        lengths = np.linalg.norm(scaled / largest, axis=1, keepdims=True) * largest
-        return np.asarray(scaled / np.maximum(lengths, 1.0))
+    def _norm(self) -> float:
+        return declared(self.norm_bound, "norm_bound")
 
     def _check_released(self) -> None:
         if self.__sklearn_is_fitted__():
@@ -197,6 +194,7 @@ class PrivateEstimator(BaseEstimator, ABC):
         raise NotFittedError(f"this {type(self).__name__} instance is not fitted yet: {advice}")
 
     def _rows_to_predict(self, X: Any) -> Floats:
+        """Rows at hand, the caller's own: no training row comes here."""
         self._check_released()
         features = features_of(X)
         validate_data(self, X, reset=False, skip_check_array=True)

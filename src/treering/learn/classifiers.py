@@ -12,8 +12,9 @@ from sklearn.base import ClassifierMixin
 from treering.budget.exact import Number
 from treering.domain.loss import Floats, HuberHinge, Logistic, Loss
 from treering.errors import ParameterError
-from treering.learn.checking import declared_classes, signs_of
+from treering.learn.declared import declared_classes
 from treering.learn.linear import LinearEstimator
+from treering.trusted.rows import Bounds
 
 
 class _Classifier(ClassifierMixin, LinearEstimator):
@@ -28,7 +29,7 @@ class _Classifier(ClassifierMixin, LinearEstimator):
         """
         with self._unchanged_if_refused():
             if self._held is None and not self._left_behind:
-                self.classes_ = self._declared(y) if classes is None else declared_classes(classes)
+                self.classes_ = self._declared() if classes is None else declared_classes(classes)
                 if self.classes is not None:
                     self._check_declared(self.classes)
             elif classes is not None:
@@ -42,7 +43,7 @@ class _Classifier(ClassifierMixin, LinearEstimator):
         part of the budget is spent; the rest is for the rows to come. A refused fit changes nothing.
         """
         with self._unchanged_if_refused():
-            self.classes_ = self._declared(y)
+            self.classes_ = self._declared()
             return super().fit(X, y)
 
     def decision_function(self, X: Any) -> Floats:
@@ -54,15 +55,16 @@ class _Classifier(ClassifierMixin, LinearEstimator):
         positive = self._linear(X) > 0
         return np.asarray(self.classes_[positive.astype(np.intp)])
 
-    def _declared(self, y: Any) -> npt.NDArray[Any]:
+    def _declared(self) -> npt.NDArray[Any]:
         return declared_classes(self.classes)
 
     def _check_declared(self, classes: npt.ArrayLike) -> None:
         if declared_classes(classes).tolist() != self.classes_.tolist():
             raise ParameterError("classes", "must stay the ones that were declared first")
 
-    def _labels(self, y: Any, rows: int) -> Floats:
-        return signs_of(y, rows, self.classes_)
+    def _bounds(self) -> Bounds:
+        first, second = self.classes_.tolist()
+        return Bounds(self._norm(), self.fit_intercept, classes=(first, second))
 
     def _present(self, theta: Floats) -> None:
         coefficients, intercept = self._split(theta)

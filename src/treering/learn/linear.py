@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from treering.domain.loss import Floats
 from treering.learn.base import PrivateEstimator
-from treering.learn.checking import declared
-
-_HALF: Final = math.sqrt(0.5)
+from treering.trusted.rows import HALF
 
 
 class LinearEstimator(PrivateEstimator):
@@ -22,18 +19,12 @@ class LinearEstimator(PrivateEstimator):
     ‖(B·coef, intercept)‖ ≤ radius/√2. Longer rows are scaled down while learning; a prediction is linear for all.
     """
 
-    def _entries(self, features: Floats) -> Floats:
-        scaled = self._scaled(features)
-        if not self.fit_intercept:
-            return scaled
-        return np.hstack([scaled, np.ones((len(scaled), 1))]) * _HALF
-
     def _split(self, theta: Floats) -> tuple[Floats, float]:
         """Coefficients and intercept, in the units of the features."""
-        bound = declared(self.norm_bound, "norm_bound")
+        bound = self._norm()
         if not self.fit_intercept:
             return theta / bound, 0.0
-        return theta[:-1] * (_HALF / bound), float(theta[-1]) * _HALF
+        return theta[:-1] * (HALF / bound), float(theta[-1]) * HALF
 
     def _linear(self, X: Any) -> Floats:
         features = self._rows_to_predict(X)

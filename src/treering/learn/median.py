@@ -9,7 +9,7 @@ import numpy as np
 from treering.budget.exact import Number
 from treering.domain.loss import Distance, Floats, Loss
 from treering.learn.base import PrivateEstimator
-from treering.learn.checking import declared
+from treering.trusted.rows import Bounds
 
 
 class PrivateMedian(PrivateEstimator):
@@ -63,14 +63,12 @@ class PrivateMedian(PrivateEstimator):
     def _loss(self) -> Loss:
         return Distance()
 
-    def _entries(self, features: Floats) -> Floats:
-        return self._scaled(features)
-
-    def _labels(self, y: Any, rows: int) -> None:
-        """There are none; scikit-learn's pipelines may hand some over all the same."""
+    def _bounds(self) -> Bounds:
+        """There are no labels; scikit-learn's pipelines may hand some over all the same, which are not looked at."""
+        return Bounds(self._norm())
 
     def _unit(self) -> float:
-        return declared(self.norm_bound, "norm_bound")
+        return self._norm()
 
     def _present(self, theta: Floats) -> None:
-        self.median_ = theta * declared(self.norm_bound, "norm_bound")
+        self.median_ = theta * self._norm()

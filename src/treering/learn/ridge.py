@@ -8,8 +8,9 @@ from sklearn.base import RegressorMixin
 
 from treering.budget.exact import Number
 from treering.domain.loss import Floats, Loss, Squared
-from treering.learn.checking import declared, numbers_of
+from treering.learn.declared import declared
 from treering.learn.linear import LinearEstimator
+from treering.trusted.rows import Bounds
 
 
 class PrivateRidge(RegressorMixin, LinearEstimator):
@@ -65,9 +66,8 @@ class PrivateRidge(RegressorMixin, LinearEstimator):
     def _loss(self) -> Loss:
         return Squared()
 
-    def _labels(self, y: Any, rows: int) -> Floats:
-        bound = declared(self.label_bound, "label_bound")
-        return numbers_of(y, rows, bound) / bound
+    def _bounds(self) -> Bounds:
+        return Bounds(self._norm(), self.fit_intercept, label=declared(self.label_bound, "label_bound"))
 
     def _unit(self) -> float:
         return declared(self.label_bound, "label_bound") ** 2

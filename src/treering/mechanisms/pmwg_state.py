@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from treering.domain.query import Query
 from treering.mechanisms.hypothesis import KeptHistogram
-from treering.mechanisms.records import Record
+from treering.mechanisms.records import KeptRecords
 from treering.mechanisms.step import Step
 from treering.theory.sparse import RunScales
 
@@ -86,4 +86,4 @@ class Summary:
     """The size of the database at the first question, which the plan was made for."""
     state: TightState
     histogram: KeptHistogram
-    records: tuple[tuple[Query, Record], ...]
+    records: KeptRecords

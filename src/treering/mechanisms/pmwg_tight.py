@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -55,6 +56,9 @@ MEASURED_SHARE: Final = 0.9
 
 _MOST_PATIENCE: Final = 64
 
+_FAR: Final = 0.99
+"""A run's estimated cost is at most its exact one but for rounding, and surely but for one per cent."""
+
 _LEAST_SCALE: Final = 1e-6
 
 _FIRST_BLOCK: Final = 256
@@ -91,6 +95,7 @@ class Tight:
         self._planner = planner
         self._measure_first = measure_first
         self._limit = limit
+        self._measuring_share = float(gate.budget.total) / 2
         for event in gate.history:
             self._follow(event)
 
@@ -145,18 +150,28 @@ class Tight:
     def _choice(self, plan: ForeverPlan, query: Query, size: int) -> tuple[RunRequest | None, Fraction]:
         """What a query that no run serves leads to at this size: a run, or else a measurement; and what that costs."""
         state, budget = self.state, self.gate.budget
-        # A run is scaled for twice the queries so far, if the plan has room for renewals; else for all of them.
-        queries = math.log(2 * state.asked + 1000) if plan.renewals else None
-        scales = plan.scales(size, state.runs + 1, queries)
-        request = RunRequest(scales.threshold, scales.query, _noise(budget.kind, scales.answer))
-        cost = budget.amount(self.gate.cost_of_run(request))
-        if self._measure_first:
-            price = budget.amount(self.gate.cost_of_measuring([query], self._noise(size)))
-            due, share = float(price), budget.total / 2
-            worthwhile = state.streak * due >= state.patience * cost and self.gate.spent + cost <= budget.total
-            if state.measured + due <= share and not worthwhile:
-                return None, price
-        return request, cost
+        queries = self._log_queries() if plan.renewals else None
+        if not self._measure_first:
+            return self._run(plan, size, queries)
+        price = budget.amount(self.gate.cost_of_measuring([query], self._noise(size)))
+        due = float(price)
+        affordable = state.measured + due <= self._measuring_share
+        # Far from worthwhile, an estimate will do: the exact price takes longer than the measurement.
+        if affordable and state.streak * due < _FAR * state.patience * plan.cost_of_run(size, state.runs + 1, queries):
+            return None, price
+        request, cost = self._run(plan, size, queries)
+        worthwhile = state.streak * due >= state.patience * cost and self.gate.spent + cost <= budget.total
+        return (None, price) if affordable and not worthwhile else (request, cost)
+
+    def _run(self, plan: ForeverPlan, size: int, log_queries: float | None) -> tuple[RunRequest, Fraction]:
+        """The run that would begin at this size, for so many queries, and its cost."""
+        scales = plan.scales(size, self.state.runs + 1, log_queries)
+        request = RunRequest(scales.threshold, scales.query, _noise(self.gate.budget.kind, scales.answer))
+        return request, self.gate.budget.amount(self.gate.cost_of_run(request))
+
+    def _log_queries(self) -> float:
+        """What a run is scaled for, if the plan has room for renewals (else for all queries): twice those so far."""
+        return math.log(2 * self.state.asked + 1000)
 
     def price(self, query: Query) -> Fraction:
         """What asking this next costs."""
@@ -220,7 +235,7 @@ class Tight:
             target = hard_target(expected, share, guard.error, guard.gap, size, least)
         else:
             target = 1 - hard_target(1 - expected, 1 - share, guard.error, guard.gap, size, 1 - most)
-        if not self._learn(query, target, target, target):
+        if not self._learn(query, target, target, target, self.hypothesis.answer(query)):
             self._follow(self.gate.note(Doubted()))
         return Answer(_clip(share), guard.error, size, "hard")
 
@@ -240,19 +255,18 @@ class Tight:
             self._follow(self.gate.note(Judged(abs(present - share) <= self._plan.guard.threshold)))
             near = BOLDNESS * _deviation(noise) / size
             if abs(present - share) > near:
-                self._learn(query, share + math.copysign(near, present - share), share - error, share + error)
+                self._learn(query, share + math.copysign(near, present - share), share - error, share + error, present)
         return Answer(_clip(share), error, size, "measured")
 
     # -- the histogram ------------------------------------------------------------------------------------------------
 
-    def _learn(self, query: Query, target: float, low: float, high: float) -> bool:
-        """Project onto ``target``, given that the truth lies between low and high (for a hard query: beyond the
-        target).
+    def _learn(self, query: Query, target: float, low: float, high: float, present: float) -> bool:
+        """Project the histogram, which answers ``present``, onto ``target``, given that the truth lies between low and
+        high (for a hard query: beyond the target).
 
         The potential moves by at most λ·f + log Z(λ), f the worse end. A bold step may raise it, but not above the
         ceiling; then the end of the interval nearest to the histogram is the target, or nothing at all.
         """
-        present = self.hypothesis.answer(query)
         nearest = min(max(present, low), high)
         for goal in dict.fromkeys((target, nearest)):
             if not self.hypothesis.reachable(query, goal) or goal == present:
@@ -310,8 +324,7 @@ class Tight:
     def _take_up(self, summary: Summary) -> None:
         self._start, self.plan, self.state = summary.start, self._planner(summary.start), summary.state
         self.hypothesis.restore(summary.histogram)
-        for query, record in summary.records:
-            self.records.keep(query, record)
+        self.records.restore(summary.records)
 
     def _follow_measurement(self, event: Measured) -> None:
         (query,), (value,) = event.queries, event.values
@@ -348,8 +361,13 @@ def measuring_noise(kind: Kind, alpha: float, beta: float, size: int, asked: int
     Discrete Laplace noise has P(|X| > R) ≤ e^{−(R−½)/s}, discrete Gaussian noise P(|X| ≥ R) ≤ 2e^{−R²/(2σ²)}
     (see ``theory.pmwg_tight``). A size too small for any such noise gives the smallest scale there is.
     """
+    return _measuring_noise(kind, alpha, beta, size, 1 << asked.bit_length())
+
+
+@lru_cache(maxsize=64)
+def _measuring_noise(kind: Kind, alpha: float, beta: float, size: int, number: int) -> Noise:
     rows = MEASURED_SHARE * alpha * size
-    tail = query_tail(beta, math.log(1 << asked.bit_length())) + math.log(2)  # log(1/β_j)
+    tail = query_tail(beta, math.log(number)) + math.log(2)  # log(1/β_j)
     if kind == "pure":
         return Laplace(max(rows - 0.5, _LEAST_SCALE) / tail)
     return Gaussian(max(rows, _LEAST_SCALE) / math.sqrt(2 * (tail + math.log(2))))

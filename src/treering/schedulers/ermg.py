@@ -32,7 +32,8 @@ class ERMG(BBImprover):
     Formal guarantee. *Privacy*: all models ever released together are (epsilon, delta)-DP, neighbours replacing one
     row. *Accuracy*: with probability at least 1 − beta, at every size τ from the start on, the model in force, made at
     size t ≤ τ, has excess empirical risk on all τ rows of at most (t/τ)·α_t + (1−t/τ)·staleness, α_t its proven excess
-    risk when it was made and staleness = Lipschitz constant times diameter. (Cummings, Krehbiel, Lai,
+    risk when it was made and staleness the worst that any model of the ball can be, at most Lipschitz constant times
+    diameter. (Cummings, Krehbiel, Lai,
     Tantipongpipat, theorem "ERMG"; the convex sum in place of α_t + staleness is ours, see `Model.aged`.)
 
     profile="tight"  noise for zCDP if delta > 0 (Gaussian, √d), pure otherwise; runs at gaps that grow.
@@ -44,7 +45,8 @@ class ERMG(BBImprover):
     from then on models are released by themselves as rows arrive, and `model` is the latest.
 
     ``db`` is a database, with ``features`` that map its cells to vectors and labels, or points, which have their own.
-    ``loss`` may be an `ERM` instead, which has all of ``dimension`` … ``passes`` already. ``vacuous="refuse"`` refuses
+    ``loss`` may be an `ERM` instead, which has all of ``dimension`` … ``passes`` already (`ERM` has ``rerun=True`` for
+    few passes a run, which is what is made here of a loss). ``vacuous="refuse"`` refuses
     to start where no excess risk below the worst possible one is guaranteed; by default it starts, as a model may be
     good long before that is proven.
 
@@ -65,7 +67,7 @@ class ERMG(BBImprover):
         self,
         db: Database,
         loss: Loss | ERM,
-        epsilon: Number,
+        epsilon: Number | Promise,
         delta: Number,
         beta: Number = 0.05,
         profile: Profile = "tight",
@@ -98,6 +100,7 @@ class ERMG(BBImprover):
                 features=_needed(db, features),
                 method=method,
                 passes=passes,
+                rerun=profile == "tight",
             )
         _check(db, box)
         self.problem: Problem = box.problem
@@ -160,7 +163,7 @@ class ERMG(BBImprover):
         if problem.regularisation:
             convexity = min(2.0, problem.regularisation * 2 * problem.radius / problem.whole_lipschitz)
         p, p1, p2, g = rate(problem.dimension, convexity)
-        return Rate(p, g * box.worst, p1, p2)
+        return Rate(p, g * problem.whole_lipschitz * 2 * problem.radius, p1, p2)
 
     def _worthwhile(self, plan: Improving, box: Box) -> Improving:
         return plan if self._vacuous == "allow" else super()._worthwhile(plan, box)

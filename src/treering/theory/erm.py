@@ -37,6 +37,7 @@ from treering.theory.erm_plan import (
     possible,
 )
 from treering.theory.erm_static import bound, descent_bound, net_bound, noise_norm, perturbation_bound
+from treering.theory.schedule_improving import doubling_share
 
 __all__ = [
     "ErmRate",
@@ -140,8 +141,8 @@ class Grown:
 def grow(start: int, size: int, budget: Budget, beta: float, static: Static, stale: float) -> Grown:
     """BBImprover's tight schedule for an excess risk, at one size (theory.md, section 7).
 
-    The k-th doubling of the size after ``start`` has the share 6/(π²(k+1)²) of budget and beta, spread evenly over m
-    runs at equal growth factors. At size τ a model made at s ≥ τ/2^{1/m} has excess risk at most
+    The k-th doubling of the size after ``start`` has its `doubling_share` of budget and beta, spread evenly over m runs
+    at equal growth factors. At size τ a model made at s ≥ τ/2^{1/m} has excess risk at most
     (s/τ)·α + (1 − s/τ)·``stale``, stale = Lipschitz constant times diameter: the old entries' risk differs from its
     least by α, the new ones' by at most stale. The doubling's m is the one with the least bound; α is taken at the
     doubling's first size, so the bound holds throughout it.
@@ -149,7 +150,7 @@ def grow(start: int, size: int, budget: Budget, beta: float, static: Static, sta
     if whole(size, "size") < whole(start, "start"):
         raise ParameterError("size", f"must be at least the starting size, {start:,}")
     doubling = (size // start).bit_length() - 1
-    share = 6 / (math.pi * (doubling + 1)) ** 2 * (1 - 2.0**-40)
+    share = float(doubling_share(doubling)) * (1 - 2.0**-40)
     first = start * 2**doubling
 
     def with_runs(runs: int) -> Grown:

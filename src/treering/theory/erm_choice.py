@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from dataclasses import replace
 from typing import Final
 
@@ -24,6 +25,7 @@ from treering.domain.problem import Problem
 from treering.errors import GuaranteeError, ParameterError
 from treering.theory.erm_plan import (
     NET_CANDIDATES,
+    descent_bounds,
     displaced_share,
     per_unit,
     perturbation_with,
@@ -32,10 +34,17 @@ from treering.theory.erm_plan import (
     solver_tolerance,
     step_numbers,
 )
-from treering.theory.erm_static import Steps, net_bound, net_size
+from treering.theory.erm_static import net_bound, net_size
+from treering.theory.erm_steps import Courses, Steps
+
+SLACK: Final = 1.05
+"""Descent that runs again and again gives away as much of its bound for longer steps (`plan_descent`)."""
+
+PATIENCE: Final = 3.0
+"""It takes more steps than few ones only where they make the bound better by more than this factor."""
 
 THRIFT: Final = 1.3
-"""Descent takes the fewest steps whose bound is within this factor of the best one's: the last tenths cost most."""
+"""Descent that runs once takes the fewest steps whose bound is within this factor of the best one's."""
 
 _ROOM: Final = 1 + 2.0**-20
 _RIDGES: Final = tuple(2.0 ** (step / 4) for step in range(-80, 33))
@@ -112,40 +121,72 @@ class Perturbing(Choice):
 class Descending(Choice):
     """Noisy projected gradient descent from the centre, zCDP, with the best schedule and few steps.
 
+    Without ``few``, as for a model that is learnt once, or if the loss is not smooth: the fewest steps whose bound is
+    within `THRIFT` of the best one in at most ``passes``. With it, as for models that are learnt again and again: the
+    best bound with at most `rerun_passes` steps, times `SLACK`; but where that is more than `PATIENCE` times the best
+    one, the fewest steps within `PATIENCE` of it. Allowed steps rise with the size alone, so alpha obeys the same laws.
+
     It begins at the centre, not at a released model: the proven distance to the minimiser is R from there, and up to
     2R from anywhere else.
     """
 
     kind: Kind = "zcdp"
 
-    def __init__(self, problem: Problem, passes: int) -> None:
+    def __init__(self, problem: Problem, passes: int, few: int | None = None) -> None:
         self._problem = problem
         self._numbers = step_numbers(min(passes, MOST_STEPS))
+        self._courses = Courses.of(self._numbers)
+        # Without smoothness a bound falls as 1/√K: few steps would leave it far from the best one.
+        self._few = few if math.isfinite(problem.smoothness) else None
+        self._last: tuple[tuple[int, Budget, float], Floats] | None = None
         draft = Descent("averaged", 1, 1.0)
         self._resolution = draft.resolution
         self._sensitivity = float(gradient_sensitivity(problem, draft))
 
     def alpha(self, size: int, budget: Budget, beta: float) -> float:
-        return min(self._bounds(size, budget, beta)) * THRIFT * _ROOM
+        return self._aim(size, self._bounds(size, budget, beta))[0] * _ROOM
 
     def method(self, size: int, budget: Budget, beta: float, start: Start) -> Method:
-        bounds = self._bounds(size, budget, beta)
-        enough = min(bounds) * THRIFT
-        few = next(number for number, bound in zip(self._numbers, bounds, strict=True) if bound <= enough)
-        return plan_descent(self._problem, size, budget, beta, passes=few, resolution=self._resolution).method
+        aim, place = self._aim(size, self._bounds(size, budget, beta))
+        few = self._numbers[place]
+        return plan_descent(
+            self._problem, size, budget, beta, passes=few, resolution=self._resolution, within=aim
+        ).method
 
-    def _bounds(self, size: int, budget: Budget, beta: float) -> list[float]:
-        """The best schedule's bound for each number of steps."""
+    def _aim(self, size: int, bounds: Floats) -> tuple[float, int]:
+        """The excess risk to keep to, and the place of the number of steps that does."""
+        best = float(bounds.min())
+        enough = best * THRIFT
+        if self._few is not None:
+            allowed = bounds[: bisect_right(self._numbers, rerun_passes(size, self._few))]
+            enough = best * PATIENCE
+            if allowed.min() * SLACK <= enough:
+                return float(allowed.min()) * SLACK, int(allowed.argmin())
+        return enough, int(np.argmax(bounds <= enough))
+
+    def _bounds(self, size: int, budget: Budget, beta: float) -> Floats:
+        """The best schedule's bound for each number of steps. A run asks several times: the last is kept."""
+        if self._last is not None and self._last[0] == (size, budget, beta):
+            return self._last[1]
         if budget.kind != "zcdp":
             raise ParameterError("budget", "must be zCDP for noisy descent: its noise is Gaussian (delta > 0)")
-        one = self._sensitivity * per_unit(budget) / size
-        first = Steps.of(self._problem, 1, one, self._resolution, None, beta)
-        smooth = math.isfinite(self._problem.smoothness)
-        bounds = []
-        for number in self._numbers:
-            steps = replace(first, number=number, sigma=one * math.sqrt(number))
-            bounds.append(min(steps.averaged(), steps.strong(), steps.accelerated() if smooth else math.inf))
-        return bounds
+        sigma = self._sensitivity * per_unit(budget) / size * np.sqrt(self._courses.number)
+        steps = Steps.of(self._problem, self._courses, sigma, self._resolution, None, beta)
+        best = np.min([bounds.min(axis=1) for bounds in descent_bounds(steps).values()], axis=0)
+        self._last = (size, budget, beta), best
+        return np.asarray(best)
+
+
+def rerun_passes(size: int, few: int) -> int:
+    """How many passes over the entries a run makes at most where there are many runs: ∛size/5, or ``few``.
+
+    What K steps leave of the distance to the minimiser is of the order of 1/K² ~ size^{-2/3}: as the bound of a growing
+    database, noise and staleness included.
+
+    >>> [rerun_passes(size, 5) for size in (1_000, 100_000, 10**8)]
+    [5, 9, 92]
+    """
+    return max(few, math.floor(math.cbrt(size) / 5 * (1 + 2.0**-40)))
 
 
 class Choosing(Choice):

@@ -14,7 +14,9 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Final
+from typing import Final, Literal
+
+import numpy as np
 
 from treering.budget.exact import at_least, probability, whole
 from treering.budget.minimising import (
@@ -25,16 +27,21 @@ from treering.budget.minimising import (
     solver_distance,
 )
 from treering.budget.promise import Budget
+from treering.domain.loss import Floats
 from treering.domain.minimiser import MOST_CANDIDATES, MOST_STEPS, Descent, Method, Net, Perturbation, Start
 from treering.domain.problem import Problem
 from treering.errors import GuaranteeError, ParameterError
-from treering.theory.erm_static import Steps, displacement_bound, net_bound, noise_norm
+from treering.theory.erm_static import displacement_bound, net_bound, noise_norm
+from treering.theory.erm_steps import Courses, Steps
 
 _TOLERANCE: Final = 64
 """The solver is as near as this part of the minimiser's own sensitivity, both sides together."""
 
 _FINENESS: Final = 1024
 """How many steps of the grid, per √d, the sensitivity spans: rounding adds less than a thousandth of it."""
+
+_LONGER: Final = 2.0 ** (np.arange(17) / 16)
+"""How much longer than the best one a step may be."""
 
 MOST_PASSES: Final = 1000
 NET_CANDIDATES: Final = 2**12
@@ -174,15 +181,30 @@ def plan_descent(
     passes: int = MOST_PASSES,
     start: Start = None,
     resolution: int = 2**16,
+    within: float = 0.0,
 ) -> Planned:
-    """Noisy descent under a zCDP budget: the best schedule and number of steps."""
+    """Noisy descent under a zCDP budget: the best schedule and number of steps.
+
+    Its step is the best one, or, as far as the bound stays ``within`` some excess risk, up to twice as long. The bound
+    is for the most noise and for the worst data; on common data noise is less, and what is left of the way is more.
+    """
     whole(size, "size")
     if budget.kind != "zcdp":
         raise ParameterError("budget", "must be zCDP for noisy descent: its noise is Gaussian (delta > 0)")
-    _, schedule, steps = best_descent(
+    _, draft = best_descent(
         problem, size, budget, beta, passes=min(passes, MOST_STEPS), start=start, resolution=resolution
     )
-    return _descent(problem, size, budget, beta, Descent("averaged", steps, 1.0, 1.0, start, resolution), schedule)
+    method = Descent(draft.schedule, draft.number, 1.0, 1.0, start, resolution, draft.rise)
+    return _descent(problem, size, budget, beta, method, within)
+
+
+@dataclass(frozen=True, slots=True)
+class Drafted:
+    """A course of descent; its steps may be more than can be run."""
+
+    schedule: Literal["averaged", "accelerated", "strong"]
+    number: int
+    rise: float
 
 
 def best_descent(
@@ -194,34 +216,46 @@ def best_descent(
     passes: int,
     start: Start = None,
     resolution: int = 2**16,
-) -> tuple[float, str, int]:
-    """The least bound of noisy descent, its schedule and its number of steps, which may be more than can be run."""
+) -> tuple[float, Drafted]:
+    """The least bound of noisy descent, and its course."""
+    numbers = step_numbers(passes)
+    courses = Courses.of(numbers)
     sensitivity = float(gradient_sensitivity(problem, Descent("averaged", 1, 1.0, 1.0, start, resolution)))
-
-    def options() -> Iterator[tuple[float, str, int]]:
-        for number in step_numbers(passes):
-            scale = sensitivity * math.sqrt(number) * per_unit(budget)
-            steps = Steps.of(problem, number, scale / size, resolution, start, beta)
-            yield steps.averaged(), "averaged", number
-            yield steps.strong(), "strong", number
-            if math.isfinite(problem.smoothness):
-                yield steps.accelerated(), "accelerated", number
-
-    return min(options())
+    sigma = sensitivity * per_unit(budget) / size * np.sqrt(courses.number)
+    found = descent_bounds(Steps.of(problem, courses, sigma, resolution, start, beta))
+    alpha, schedule, place = min(
+        ((float(bounds.min()), schedule, int(bounds.argmin())) for schedule, bounds in found.items())
+    )
+    row, column = divmod(place, courses.rise.size)
+    return alpha, Drafted(schedule, numbers[row], float(courses.rise[0, column]))
 
 
-def _descent(problem: Problem, size: int, budget: Budget, beta: float, draft: Descent, schedule: str) -> Planned:
-    """The schedule with noise that spends the budget."""
+def descent_bounds(steps: Steps) -> dict[Literal["averaged", "accelerated", "strong"], Floats]:
+    """The bounds of every schedule that the problem allows."""
+    found: dict[Literal["averaged", "accelerated", "strong"], Floats] = {"averaged": steps.averaged()}
+    if steps.convexity:
+        found["strong"] = steps.strong()
+    if math.isfinite(steps.smoothness):
+        found["accelerated"] = steps.accelerated()
+    return found
+
+
+def _descent(problem: Problem, size: int, budget: Budget, beta: float, draft: Descent, within: float) -> Planned:
+    """The schedule with noise that spends the budget, and its step."""
     sensitivity = gradient_sensitivity(problem, draft)
     scale = at_least(sensitivity * root_above(draft.steps / (2 * budget.total)))
-    steps = Steps.of(problem, draft.steps, scale / size, draft.resolution, draft.start, beta)
+    courses = Courses.of([draft.steps], [draft.rise])
+    steps = Steps.of(problem, courses, scale / size, draft.resolution, draft.start, beta)
     room = 1 + 2.0**-30
-    if schedule == "accelerated":
-        step = steps.accelerated_step()
-        return Planned(replace(draft, schedule="accelerated", scale=scale, step_size=step), steps.accelerated() * room)
-    if schedule == "strong":
-        return Planned(replace(draft, schedule="strong", scale=scale), steps.strong() * room)
-    return Planned(replace(draft, scale=scale, step_size=steps.averaged_step()), steps.averaged() * room)
+    if draft.schedule == "strong":
+        return Planned(replace(draft, scale=scale), float(steps.strong()[0, 0]) * room)
+    if draft.schedule == "accelerated":
+        best, bound = steps.accelerated_step(), steps.accelerated
+    else:
+        best, bound = steps.averaged_step(), steps.averaged
+    bounds = bound(best * _LONGER)[0] * room
+    place = max(np.flatnonzero(bounds <= within), default=0)
+    return Planned(replace(draft, scale=scale, step_size=float(best[0, 0] * _LONGER[place])), float(bounds[place]))
 
 
 def step_numbers(most: int) -> list[int]:

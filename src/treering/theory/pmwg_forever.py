@@ -139,6 +139,11 @@ class ForeverPlan:
         log_number = self.queries.log(size) if log_queries is None else log_queries
         return self.guard.scales(size, run_tail(self.beta, run), query_tail(self.beta, log_number))
 
+    def cost_of_run(self, size: int, run: int, log_queries: float | None = None) -> float:
+        """What a run of `scales` costs, in the budget's unit: those scales cost a hair more."""
+        log_number = self.queries.log(size) if log_queries is None else log_queries
+        return self.guard.cost(size, run_tail(self.beta, run), query_tail(self.beta, log_number))
+
     def serves(self, scales: RunScales, size: int, run: int, query: int) -> bool:
         """Whether run ``run`` still serves query number ``query`` at ``size`` rows."""
         return self.guard.serves(scales, size, run_tail(self.beta, run), query_tail(self.beta, math.log(query)))

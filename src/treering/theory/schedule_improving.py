@@ -1,11 +1,12 @@
 """BBImprover, our calibration: an error that falls as the data grow, from one budget for ever.
 
-Doubling k is the sizes from T = n·2^k to 2T. It gets the share w_k = K/((k+K)(k+K+1)) of the budget and of β, K = 12,
-spread evenly over m_k runs, at the sizes ceil(T·2^{j/m_k}), j < m_k. m_k minimises the error that is guaranteed
+Doubling k is the sizes from T = n·2^k to 2T. It gets the share w_k = ½·min(1/J, J/(k(k+1))) of the budget and of β,
+J = 10, spread evenly over m_k runs, at the sizes ceil(T·2^{j/m_k}), j < m_k. m_k minimises the error that is guaranteed
 throughout the doubling: few runs leave answers stale, many leave each run little budget. m_k = T: a run at every size.
 
-*Privacy.* Σw_k = 1 (the sum telescopes), and all is rational: the runs cost the budget exactly. Neighbours replace one
-row. *Accuracy.* The same for β. A run's answers serve while the database grows by at most the factor 2^{1/m}.
+*Privacy.* Σw_k = 1: the first J are 1/(2J) each, the others J/2·(1/k − 1/(k+1)), which telescopes. All is rational:
+the runs cost the budget exactly. Neighbours replace one row. *Accuracy.* The same for β. A run's answers serve while
+the database grows by at most the factor 2^{1/m}.
 
 *Rate.* A box with error g·(1/(εt))^p·log^{p″}(t)·log^{p′}(1/β), at T = n·2^k. m minimises the error: any m bounds it.
 zCDP: a run has ε = √(2ρw_k/m), staleness at most 2^{1/m} − 1 ≤ 1/m. With m = ⌈T^a⌉ ≤ 2T^a,
@@ -17,8 +18,10 @@ error is T^{−p/(1+p/2)} up to logarithms at every T, with about T^a runs (p = 
 runs). For p ≥ 2 take m = T: no staleness, and the error T^{−p/2}. Pure: a run has εw_k/m, the error is at most
 g·(2/(εw_k))^p·T^{−p(1−a)}·logs + T^{−a}, and a = p/(1+p) balances them. The paper has no pure version.
 
-The shares fall slowly at first. With 6/(π²(k+1)²) the first doubling would get 100 times as much as the tenth, and that
-logarithm would eat a third of the exponent over the first thousandfold growth; with K = 12 it is 3 times as much.
+The first J shares are equal: a logarithm of T is lost only beyond the first thousandfold growth. With 6/(π²(k+1)²) the
+first doubling would get 100 times as much as the tenth, which would eat a third of the exponent there. What it costs: a
+schedule that knew beforehand that k+1 doublings are to come would give each of them 1/(k+1); the tenth gets half of
+that here, the first a twentieth, the twentieth a quarter, the fortieth a seventh. Errors go as the cube root (p = 1).
 """
 
 from __future__ import annotations
@@ -47,8 +50,8 @@ from treering.theory.schedule_epochs import (
 )
 from treering.theory.schedule_paper import BoxRate
 
-FLATNESS: Final = 12
-"""K: the larger, the slower the shares of the doublings fall."""
+EQUAL: Final = 10
+"""J: so many doublings get the same share."""
 
 _FRACTION_BITS: Final = 60
 _PATIENCE: Final = 3
@@ -56,8 +59,8 @@ _REFINEMENTS: Final = (2**0.5, 2**0.25, 2**0.125, 2**0.0625)
 
 
 def doubling_share(doubling: int) -> Fraction:
-    """w_k = K/((k+K)(k+K+1)); they sum to 1."""
-    return Fraction(FLATNESS, (doubling + FLATNESS) * (doubling + FLATNESS + 1))
+    """w_k = 1/(2J) for k < J, then J/(2k(k+1)); they sum to 1."""
+    return Fraction(1, 2 * EQUAL) if doubling < EQUAL else Fraction(EQUAL, 2 * doubling * (doubling + 1))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
@@ -16,11 +17,15 @@ import numpy as np
 from treering.domain.schema import Schema
 from treering.errors import VaultError
 from treering.gate import Condensed
+from treering.mechanisms.blocks import Cells
 from treering.mechanisms.pmwg_state import Summary
+from treering.mechanisms.records import KeptRecords
 from treering.vault.codec import decode, encode
 from treering.vault.folder import write_file
 from treering.vault.lines import CHECKPOINT, Line, body
 from treering.vault.steps import Step
+
+_NOTHING: Final = np.empty(0, np.uint8)
 
 _STEPS: Final = (Step.CHECKPOINT_OPENED, Step.CHECKPOINT_WRITTEN, Step.CHECKPOINT_SYNCED, Step.CHECKPOINT_NAMED)
 
@@ -46,14 +51,16 @@ class Checkpoints:
     def save(self, event: Condensed, mechanism: int) -> Line:
         """Write an event to a file, and return the line that names it.
 
-        The histogram follows the line of text as raw numbers: it can have millions.
+        Histogram and records follow the line of text as they are: they can be millions of numbers.
         """
         summary = event.note
         assert isinstance(summary, Summary)
-        vector = summary.histogram.vector
-        light = replace(event, note=replace(summary, histogram=replace(summary.histogram, vector=None)))
-        raw = b"" if vector is None else np.ascontiguousarray(vector, dtype="<f8").tobytes()
-        content = encode(light).encode() + b"\n" + raw
+        vector, records = summary.histogram.vector, summary.records
+        arrays = (_NOTHING if vector is None else vector.astype("<f8"), records.records, records.complements)
+        raw = [array.tobytes() for array in arrays]
+        light = replace(event, note=_with(summary, None, KeptRecords(_NOTHING, _NOTHING)))
+        lengths = " ".join(str(len(each)) for each in raw)
+        content = b"".join((encode(light).encode(), b"\n", lengths.encode(), b"\n", *raw))
         number = self._number + 1
         name = f"{number:08d}"
         line = Line(
@@ -77,9 +84,15 @@ class Checkpoints:
             return None
         if hashlib.sha256(content).hexdigest() != plain["sha256"]:
             return None
-        text, _, raw = content.partition(b"\n")
+        text, lengths, raw = content.split(b"\n", 2)
         event = decode(text.decode(), schema)
         if not isinstance(event, Condensed) or not isinstance(event.note, Summary):
             raise VaultError(f"checkpoint {plain['file']} holds something else; delete it, and open the vault again")
-        vector = np.frombuffer(raw, dtype="<f8") if raw else None
-        return replace(event, note=replace(event.note, histogram=replace(event.note.histogram, vector=vector)))
+        ends = list(accumulate(map(int, lengths.split())))
+        bytes_of = [np.frombuffer(raw[start:end], np.uint8) for start, end in zip([0, *ends], ends, strict=False)]
+        vector = bytes_of[0].view("<f8") if len(bytes_of[0]) else None
+        return replace(event, note=_with(event.note, vector, KeptRecords(bytes_of[1], bytes_of[2])))
+
+
+def _with(summary: Summary, vector: Cells | None, records: KeptRecords) -> Summary:
+    return replace(summary, histogram=replace(summary.histogram, vector=vector), records=records)

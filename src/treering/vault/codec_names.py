@@ -39,7 +39,7 @@ from treering.gate import (
 from treering.mechanisms.hypothesis import KeptHistogram
 from treering.mechanisms.pmwg_paper import Over, Updated
 from treering.mechanisms.pmwg_state import Doubted, Grown, Judged, Kept, Learned, RunState, Summary, TightState
-from treering.mechanisms.records import Record
+from treering.mechanisms.records import KeptRecords
 from treering.mechanisms.step import Step
 from treering.mechanisms.tree_estimate import Estimates, Piece
 from treering.schedulers.epochs import EpochBegan, EpochFailed, EpochOpened
@@ -102,7 +102,7 @@ PARTS: Final[dict[str, type[Any]]] = {
     "RunState": RunState,
     "RunScales": RunScales,
     "KeptHistogram": KeptHistogram,
-    "Record": Record,
+    "KeptRecords": KeptRecords,
     "Piece": Piece,
 }
 """What events and notes are made of."""

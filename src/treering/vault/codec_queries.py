@@ -32,8 +32,8 @@ Raw: TypeAlias = dict[str, Any]
 _READABLE: Final = 40
 """A set's codes are spelt out up to so many letters, however short its bitmap."""
 
-_MOST_EDGES: Final = 512
-"""A set that begins and ends more often is a bitmap."""
+_MOST_STRETCHES: Final = 256
+"""A set of more stretches is a bitmap."""
 
 _SMALL: Final = 2**8
 _WRITTEN: Final = 2**12
@@ -78,12 +78,17 @@ def _codes(mask: Mask) -> str:
 
 def _spelt(mask: Mask) -> str | None:
     """Single codes and stretches of them; None if there are too many."""
-    edges = np.flatnonzero(mask[1:] != mask[:-1]) + 1
-    if len(edges) > _MOST_EDGES:
-        return None
-    marks = [0] * bool(mask[0]) + edges.tolist() + [len(mask)] * bool(mask[-1])
-    pairs = zip(marks[::2], marks[1::2], strict=True)
-    return ",".join([str(low) if high == low + 1 else f"{low}-{high - 1}" for low, high in pairs])
+    flags = mask.tobytes()
+    stretches: list[str] = []
+    end = 0
+    while (start := flags.find(1, end)) >= 0:
+        if len(stretches) == _MOST_STRETCHES:
+            return None
+        end = flags.find(0, start)
+        if end < 0:
+            end = len(flags)
+        stretches.append(str(start) if end == start + 1 else f"{start}-{end - 1}")
+    return ",".join(stretches)
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------

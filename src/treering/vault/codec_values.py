@@ -162,6 +162,8 @@ def read_bytes(raw: Any, length: int) -> bytes:
         raise Unfit("is not packed bytes")
     try:
         data = base64.b64decode(raw[2:], validate=True)
+        if base64.b64encode(base64.b64decode(raw[2:][-4:])).decode("ascii") != raw[2:][-4:]:
+            raise Unfit("has packed bytes with stray bits")
         if raw[0] == "z":
             unpacking = zlib.decompressobj()
             data = unpacking.decompress(data, length + 1)

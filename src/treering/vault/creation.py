@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from secrets import token_bytes, token_hex
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any
 
 from treering.budget.exact import Number, probability, whole
 from treering.budget.promise import Promise
 from treering.domain.schema import Schema
-from treering.errors import ParameterError, SchemaError
+from treering.errors import ParameterError, SchemaError, VaultError
+from treering.trusted.batches import salt
 from treering.trusted.database import GrowingDatabase
 from treering.vault import ledger as ledgers
-from treering.vault.folder import Folder, private, sync_folder
+from treering.vault.folder import Folder, sync_folder
 from treering.vault.kinds import Spec, choose, spec
-from treering.vault.ledger import SecretValue
 from treering.vault.lines import MECHANISM, Line, body
 from treering.vault.lock import WriterLock
-from treering.vault.record import Origin, options_of
+from treering.vault.record import PERSON_KEY, Origin, options_of
+from treering.vault.sealing import seal
 from treering.vault.sources import claim, source_of
-
-PERSON_KEY: Final = "persons"
-"""The name, among the secrets, of the key that persons' digests are made with."""
 
 
 def originate(schema: Schema, promise: Promise, person: str | None, table: Any, order: str) -> Origin:
@@ -32,7 +30,9 @@ def originate(schema: Schema, promise: Promise, person: str | None, table: Any, 
         raise ParameterError("person", "must name a column that is no attribute of the schema")
     if person is not None and table is not None:
         raise ParameterError("person", "cannot be counted where rows stay in their own engine")
-    return Origin(token_hex(16), schema, promise, person, None if table is None else source_of(table, schema, order))
+    return Origin(
+        salt().hex()[:32], schema, promise, person, None if table is None else source_of(table, schema, order)
+    )
 
 
 def first_spec(
@@ -59,19 +59,26 @@ def mechanism_line(new: Spec) -> Line:
 
 def found(folder: Folder, origin: Origin, first: Spec | None, wait: float) -> None:
     """Write an empty vault. If this is interrupted, what is there is no vault, and says so when it is opened."""
+    if origin.source is not None:
+        claim(origin, folder)
     folder.create()
-    with private():
-        lock = WriterLock(folder.lock, wait)
-        ledger = ledgers.create(folder.ledger)
+    lock = WriterLock(folder.lock, wait)
     try:
-        if origin.source is not None:
-            claim(origin, folder)
-        key = None if origin.person is None else SecretValue(PERSON_KEY, b"", token_bytes(32).hex())
-        with ledger.transaction():
-            ledger.write(origin.line(), put=key)
-            if first is not None:
-                ledger.write(mechanism_line(first))
-        sync_folder(folder.path)
+        ledger = ledgers.create(folder.ledger)
+        try:
+            key = None
+            if origin.person is not None:
+                key, promised = seal(PERSON_KEY, salt().hex())
+                origin = replace(origin, commitment=promised)
+            with ledger.transaction():
+                ledger.write(origin.line(), put=key)
+                if first is not None:
+                    ledger.write(mechanism_line(first))
+        finally:
+            ledger.close()
+        for each in (folder.path, folder.path.resolve().parent):
+            sync_folder(each)
+    except OSError as error:
+        raise VaultError(f"cannot create a vault at {folder.path}: {error.strerror}") from None
     finally:
-        ledger.close()
         lock.release()

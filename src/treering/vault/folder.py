@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from treering.errors import NotAVault, VaultError
+from treering.errors import DamagedVault, NotAVault, VaultError
 from treering.vault.steps import Step, reached
 
 _TEMPORARY: Final = ".new"
@@ -44,28 +44,42 @@ class Folder:
 
     def check(self) -> None:
         """Refuse a folder that is no vault, or that others may read."""
-        if not self.path.is_dir():
-            raise NotAVault(f"{self.path} is no vault: there is no such folder")
         try:
-            mode = self.path.stat().st_mode
-            present = self.ledger.exists()
+            if not self.path.is_dir():
+                raise NotAVault(f"{self.path} is no vault: there is no such folder")
+            if not self.ledger.is_file() or not self.parts.is_dir():
+                raise NotAVault(f"{self.path} is no vault: it has no ledger.sqlite, or no parts")
+            for each, right in ((self.path, 0o700), (self.ledger, 0o600), (self.parts, 0o700)):
+                if stat.S_IMODE(each.stat().st_mode) & 0o077:
+                    raise VaultError(f"others can read {each}, which holds private data: run chmod {right:o} {each}")
         except OSError as error:
             raise VaultError(f"cannot read the vault at {self.path}: {error.strerror}") from None
-        if not present or not self.parts.is_dir():
-            raise NotAVault(f"{self.path} is no vault: it has no ledger.sqlite, or no parts")
-        for each in (self.path, self.ledger):
-            if stat.S_IMODE(each.stat().st_mode) & 0o077:
-                right = "700" if each is self.path else "600"
-                raise VaultError(f"others can read {each}, which holds private data: run chmod {right} {each}")
-        del mode
 
-    def clean(self, parts: Collection[str], checkpoints: Collection[str]) -> None:
-        """Remove files that the ledger does not name: what a crash left."""
-        for place, named in ((self.parts, parts), (self.checkpoints, checkpoints)):
-            if place.is_dir():
+    def clean(self, parts: Collection[str], checkpoints: Collection[str], last: int) -> None:
+        """Remove files that the ledger does not name: what a crash left.
+
+        A crash leaves the files of one part, the one after the ``last``. If there are later ones, it is the ledger that
+        is not what it was.
+        """
+        try:
+            if any(_number(file) > last + 1 for file in self.parts.iterdir()):
+                raise DamagedVault(
+                    "there are parts of rows that the ledger does not know: it was set back to an earlier state, and "
+                    "not the whole folder with it; restore a backup of the whole"
+                )
+            self.checkpoints.mkdir(mode=0o700, exist_ok=True)
+            for place, named in ((self.parts, parts), (self.checkpoints, checkpoints)):
                 for file in place.iterdir():
                     if file.name not in named:
                         file.unlink()
+        except OSError as error:
+            raise VaultError(f"cannot remove what a crash has left in the vault: {error.strerror}") from None
+
+
+def _number(file: Path) -> int:
+    """The number of a part that a file belongs to; 0 for one of no part."""
+    digits = file.name.partition(".")[0].partition("-")[0]
+    return int(digits) if digits.isdecimal() else 0
 
 
 def write_file(path: Path, content: bytes, steps: tuple[Step, Step, Step, Step]) -> None:
@@ -75,8 +89,7 @@ def write_file(path: Path, content: bytes, steps: tuple[Step, Step, Step, Step])
     """
     temporary = path.with_name(path.name + _TEMPORARY)
     try:
-        with private():
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
             reached(steps[0])
             with open(descriptor, "wb", closefd=False) as file:
@@ -103,13 +116,3 @@ def sync_folder(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-@contextmanager
-def private() -> Iterator[None]:
-    """Files made within are for their owner only, whatever the user's umask."""
-    before = os.umask(0o077)
-    try:
-        yield
-    finally:
-        os.umask(before)

@@ -4,26 +4,25 @@
 were is part of the accuracy's calibration. So they are *leased*: a durable line says "up to K comparisons of this run
 are counted" before the first of them leaves. The exact number follows with the next line of the mechanism, and at the
 end of the session. If a crash comes first, the whole lease counts. Hence, with A the comparisons whose outcome left and
-R those on record after any crash: A ≤ R ≤ A + K. Never too few; at most a lease too many.
+R those on record after any crash: A ≤ R ≤ A + K. Never too few; at most a lease too many. (docs/durability.md has the
+proof.)
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from secrets import token_bytes
 from typing import Final
 
 from treering.domain.schema import Schema
-from treering.errors import DamagedVault
 from treering.gate import Compared, Condensed, Event, RunStarted
-from treering.trusted.batches import SALT_BYTES, commitment
 from treering.trusted.journal import MemoryJournal, Secret, ends_run, is_easy
 from treering.vault.checkpoints import Checkpoints
 from treering.vault.codec import decode, encode
 from treering.vault.ledger import Ledger, SecretValue
 from treering.vault.lines import CHECKPOINT, EVENT, LEASE, Entry, Line, body
+from treering.vault.sealing import opened, seal
 
 FIRST_LEASE: Final = 1024
 """A lease covers so many comparisons, or twice those that are waiting to be recorded."""
@@ -36,29 +35,31 @@ class Recovered:
     events: tuple[Event, ...]
     lost: tuple[Compared, ...]
     """Comparisons that may have happened since: one for each open lease."""
-    commitments: dict[int, str]
-    """Of the secret of each run that is not over."""
+    commitments: dict[str, str]
+    """Of the secret of each run that is not over, by its name."""
 
 
 def recover(entries: Sequence[Entry], schema: Schema, checkpoints: Checkpoints | None) -> Recovered:
     """Fold a mechanism's lines, from the last checkpoint that can be read on (None: from the beginning)."""
     start, events = _last_checkpoint(entries, schema, checkpoints)
-    commitments = {entry.line.plain()["run"]: entry.line.commitment for entry in entries if entry.line.commitment}
+    commitments = {entry.line.plain()["run"]: entry.commitment for entry in entries if entry.commitment}
     leases: dict[int, Compared] = {}
     for entry in entries[start:]:
-        if entry.line.kind == LEASE:
+        if entry.kind == LEASE:
             plain = entry.line.plain()
             leases[plain["run"]] = Compared(plain["size"], plain["run"], plain["asked"], None)
-        elif entry.line.kind == EVENT:
-            event = decode(entry.line.body, schema)
+        elif entry.kind == EVENT:
+            event = decode(entry.body, schema)
             events.append(event)
             if isinstance(event, Compared):
                 leases.pop(event.run, None)
+        elif entry.kind == CHECKPOINT:
+            leases.clear()  # What was asked by then is recorded, whether or not the checkpoint can be read.
     live = _live(events)
     return Recovered(
         tuple(events),
         tuple(lease for run, lease in leases.items() if run in live and lease.asked),
-        {run: commitments.get(run, "") for run in live},
+        {secret_name(entries[0].mechanism, run): commitments.get(run, "") for run in live},
     )
 
 
@@ -67,7 +68,7 @@ def _last_checkpoint(
 ) -> tuple[int, list[Event]]:
     if checkpoints is not None:
         for place in range(len(entries) - 1, -1, -1):
-            if entries[place].line.kind == CHECKPOINT:
+            if entries[place].kind == CHECKPOINT:
                 loaded = checkpoints.load(entries[place].line, schema)
                 if loaded is not None:
                     return place + 1, [loaded]
@@ -93,7 +94,7 @@ class LedgerJournal(MemoryJournal):
     Within `transaction` nothing is durable before the end; without one, each event is when the call returns.
     """
 
-    __slots__ = ("_checkpoints", "_leased", "_ledger", "_number", "_pending")
+    __slots__ = ("_checkpoints", "_leases", "_ledger", "_number", "_pending")
 
     def __init__(self, ledger: Ledger, number: int, checkpoints: Checkpoints) -> None:
         super().__init__()
@@ -102,7 +103,8 @@ class LedgerJournal(MemoryJournal):
         self._checkpoints = checkpoints
         self._pending: Compared | None = None
         """Easy comparisons that a lease covers and no line counts yet."""
-        self._leased = 0
+        self._leases: dict[int, int] = {}
+        """How many comparisons of each run are leased: what `recover` would find."""
 
     def take_up(self, recovered: Recovered, secrets: dict[str, SecretValue]) -> None:
         """Continue an earlier life. What it may have asked without recording it is recorded now."""
@@ -112,11 +114,17 @@ class LedgerJournal(MemoryJournal):
                 super().begin(event, self._secrets[event.run])
             else:
                 super().write(event)
-        for run, promised in recovered.commitments.items():
-            self._secrets[run] = self._opened(run, promised, secrets)
+        for run in self._secrets:
+            name = secret_name(self._number, run)
+            self._secrets[run] = Secret(int(opened(name, recovered.commitments[name], secrets)))
         for lost in recovered.lost:
             self._write(lost)
             super().write(lost)
+
+    @property
+    def fresh(self) -> int:
+        """How many events there were since the last checkpoint."""
+        return len(self._events) - bool(self._events and isinstance(self._events[0], Condensed))
 
     # -- the protocol -------------------------------------------------------------------------------------------------
 
@@ -126,8 +134,9 @@ class LedgerJournal(MemoryJournal):
             self._count(event)
         elif isinstance(event, Condensed):
             self.settle()
-            self._leased = 0  # Recovery looks at lines after the checkpoint only.
-            self._ledger.write(self._checkpoints.save(event, self._number))
+            line = self._checkpoints.save(event, self._number)
+            self._leases.clear()  # Recovery looks at lines after the checkpoint only.
+            self._ledger.write(line)
         else:
             with self._ledger.transaction():
                 self.settle()
@@ -136,20 +145,16 @@ class LedgerJournal(MemoryJournal):
 
     def begin(self, event: RunStarted, secret: Secret) -> None:
         """Record the start of a run, its secret in the private part, and a first lease."""
-        salt, value = token_bytes(SALT_BYTES), str(secret.value)
-        name = self._name(event.run)
+        kept, promised = seal(secret_name(self._number, event.run), str(secret.value))
         with self._ledger.transaction():
             self.settle()
-            line = Line(EVENT, encode(event), self._number, commitment=commitment(salt, name.encode(), value.encode()))
-            self._ledger.write(line, put=SecretValue(name, salt, value))
+            self._ledger.write(Line(EVENT, encode(event), self._number, commitment=promised), put=kept)
             self._lease(event.size, event.run, FIRST_LEASE)
         super().begin(event, secret)
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self) -> AbstractContextManager[None]:
         """Group what is written into one durable step."""
-        with self._ledger.transaction():
-            yield
+        return self._ledger.transaction()
 
     # -- easy answers -------------------------------------------------------------------------------------------------
 
@@ -159,7 +164,7 @@ class LedgerJournal(MemoryJournal):
         if pending is not None:
             with self._ledger.transaction():
                 self._write(pending)
-                self._leased = 0
+                self._leases.pop(pending.run, None)
                 if renew:
                     self._lease(pending.size, pending.run, FIRST_LEASE)
 
@@ -167,9 +172,9 @@ class LedgerJournal(MemoryJournal):
         """Record what is pending, and give back leases that were not used."""
         with self._ledger.transaction():
             self.settle()
-            if self._leased:
-                for run in self._secrets:
-                    self._lease(0, run, 0)
+            for run in [run for run in self._leases if run in self._secrets]:
+                self._lease(0, run, 0)
+            self._leases.clear()
 
     def _count(self, event: Compared) -> None:
         with self._ledger.transaction():
@@ -179,29 +184,26 @@ class LedgerJournal(MemoryJournal):
                 pending = None
             asked = event.asked + (0 if pending is None else pending.asked)
             self._pending = Compared(event.size, event.run, asked, None)
-            if asked > self._leased:
+            if asked > self._leases.get(event.run, 0):
                 self._lease(event.size, event.run, max(FIRST_LEASE, 2 * asked))
 
     def _lease(self, size: int, run: int, asked: int) -> None:
         self._ledger.write(Line(LEASE, body(size=size, run=run, asked=asked), self._number))
-        self._leased = asked
+        self._leases[run] = asked
 
     # -- lines --------------------------------------------------------------------------------------------------------
 
     def _write(self, event: Event) -> None:
-        drop = self._name(event.run) if ends_run(event) else None
+        drop = None
+        if ends_run(event):
+            drop = secret_name(self._number, event.run)
+            self._leases.pop(event.run, None)
         self._ledger.write(Line(EVENT, encode(event), self._number), drop=drop)
 
-    def _name(self, run: int) -> str:
-        return f"run {self._number}.{run}"
 
-    def _opened(self, run: int, promised: str, secrets: dict[str, SecretValue]) -> Secret:
-        """A run's secret, if it is the one that the ledger is bound to."""
-        name = self._name(run)
-        found = secrets.get(name)
-        if found is None or commitment(found.salt, name.encode(), found.value.encode()) != promised:
-            raise DamagedVault(f"the secret of {name} is not the one that was written; restore a backup")
-        return Secret(int(found.value))
+def secret_name(mechanism: int, run: int) -> str:
+    """The name of a run's threshold among the secrets."""
+    return f"run {mechanism}.{run}"
 
 
 def _begun(events: Iterable[Event]) -> Iterator[int]:

@@ -45,8 +45,6 @@ class Spec:
     def build(self, db: Database, promise: Promise) -> Mechanism:
         """The mechanism, over a database whose gate belongs to it."""
         own = Promise(promise.epsilon, promise.delta, promise.rows_per_person, self.share)
-        if self.kind not in _BUILDERS:
-            raise ParameterError("kind", f"must be one of {', '.join(_BUILDERS)}, not {self.kind!r}")
         builder, known = _BUILDERS[self.kind]
         unknown = sorted(set(self.options) - set(known))
         if unknown:
@@ -65,6 +63,8 @@ class Spec:
 
 def spec(kind: str, share: Number, options: Options, taken: Sequence[Spec]) -> Spec:
     """A new mechanism beside those there are: its share must be left, and its name new."""
+    if not isinstance(kind, str) or kind not in _BUILDERS:
+        raise ParameterError("kind", f"must be one of {', '.join(_BUILDERS)}, not {kind!r}")
     name = options.get("name") or next(
         candidate
         for candidate in (kind, *(f"{kind}{number}" for number in range(2, 1000)))
@@ -124,7 +124,7 @@ def _ermg(db: Database, promise: Promise, options: Options) -> ERMG:
     if "target" not in options or "features" not in options:
         raise ParameterError("target", "and features say what is learnt from what: a predicate, and attribute names")
     name = options.get("loss", "logistic")
-    if name not in _LOSSES:
+    if not isinstance(name, str) or name not in _LOSSES:
         raise ParameterError("loss", f"must be one of {', '.join(_LOSSES)}, not {name!r}")
     features = CellFeatures.one_hot(db.schema, options["features"], options["target"])
     return ERMG(
@@ -141,7 +141,7 @@ def _ermg(db: Database, promise: Promise, options: Options) -> ERMG:
 
 def _box(options: Options) -> Box:
     name = options.get("box", "histogram")
-    if name not in _BOXES:
+    if not isinstance(name, str) or name not in _BOXES:
         raise ParameterError("box", f"must be one of {', '.join(_BOXES)}, not {name!r}")
     make, needed = _BOXES[name]
     if needed and needed not in options:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -20,6 +20,7 @@ import apsw
 from treering.errors import DamagedVault, NewerVault, NotAVault, TreeringError, VaultError
 from treering.trusted.sealed import Sealed
 from treering.vault.lines import ROOT, Entry, Line, chained, check
+from treering.vault.migrations import migrate
 from treering.vault.steps import Step, reached
 
 FORMAT: Final = 1
@@ -35,6 +36,9 @@ create table ledger (
 ) strict;
 create table secrets (name text primary key, salt blob not null, value text not null) strict, without rowid;
 """
+
+_WRITE_AHEAD: Final = "pragma journal_mode = wal"
+"""Readers see the last commit while the next one is written. Kept in the file."""
 
 _COLUMNS: Final = "seq, time, kind, mechanism, body, key, commitment, hash"
 
@@ -72,11 +76,12 @@ class Ledger(Sealed):
         """How many lines are durable."""
         return self._seq
 
-    def read(self) -> Iterator[Entry]:
+    def read(self) -> Sequence[Entry]:
         """Every line, each checked against the chain. Afterwards the ledger can be written to."""
-        for entry in check(rows_of(self._connection)):
-            self._seq, self._time, self._head = entry.seq, entry.time, entry.hash
-            yield entry
+        entries = list(check(rows_of(self._connection)))
+        for last in entries[-1:]:
+            self._seq, self._time, self._head = last.seq, last.time, last.hash
+        return entries
 
     def secrets(self) -> dict[str, SecretValue]:
         """PRIVATE: all secrets."""
@@ -96,20 +101,15 @@ class Ledger(Sealed):
         if not self._depth:
             self._commit()
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self) -> AbstractContextManager[None]:
         """What is written within becomes durable together, at the end, even if that is an error."""
         self.check_usable()
-        self._depth += 1
-        try:
-            yield
-        except BaseException as error:
-            self._leave(error)
-            raise
-        else:
-            self._leave(None)
+        return self
 
-    def _leave(self, error: BaseException | None) -> None:
+    def __enter__(self) -> None:
+        self._depth += 1
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._depth -= 1
         if self._depth or not self._lines:
             return
@@ -119,27 +119,33 @@ class Ledger(Sealed):
             if isinstance(error, TreeringError):
                 error.answers = ()  # They are not on record, so they do not leave.
             raise
-        if error is not None and not isinstance(error, Exception):
+        if error is not None and not isinstance(error, TreeringError):
+            # A mechanism may not have followed what is on record: only those who replay it know its state.
             self.fail("it was interrupted in the middle of an operation")
 
     def _commit(self) -> None:
-        reached(Step.COMMIT_BEGUN)
-        entries = self._chain()
+        self.check_usable()
         try:
-            self._connection.execute("begin immediate")
-            self._connection.executemany(
-                f"insert into ledger ({_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?)", map(_row, entries)
-            )
-            if self._put:
-                given = [(secret.name, secret.salt, secret.value) for secret in self._put]
-                self._connection.executemany("insert into secrets values (?, ?, ?)", given)
-            if self._dropped:
-                self._connection.executemany("delete from secrets where name = ?", [(name,) for name in self._dropped])
-            reached(Step.COMMIT_READY)
-            self._connection.execute("commit")
+            self._write_lines()
         except apsw.Error as error:
             self.fail(f"its ledger could not be written ({describe(error)})")
-            self.check_usable()
+        except BaseException:
+            self.fail("it was interrupted in the middle of a commit")
+            raise
+        self.check_usable()
+
+    def _write_lines(self) -> None:
+        reached(Step.COMMIT_BEGUN)
+        entries = self._chain()
+        self._connection.execute("begin immediate")
+        self._connection.executemany(f"insert into ledger ({_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?)", entries)
+        if self._put:
+            given = [(secret.name, secret.salt, secret.value) for secret in self._put]
+            self._connection.executemany("insert into secrets values (?, ?, ?)", given)
+        if self._dropped:
+            self._connection.executemany("delete from secrets where name = ?", [(name,) for name in self._dropped])
+        reached(Step.COMMIT_READY)
+        self._connection.execute("commit")
         reached(Step.COMMITTED)
         last = entries[-1]
         self._seq, self._time, self._head = last.seq, last.time, last.hash
@@ -171,49 +177,69 @@ class Ledger(Sealed):
 
     def backup(self, path: Path) -> None:
         """Copy the database as it is to a new file."""
-        target = apsw.Connection(str(path))
         try:
-            with target.backup("main", self._connection, "main") as backup:
-                backup.step()
-        finally:
-            target.close()
+            new_file(path)
+            target = apsw.Connection(str(path))
+            try:
+                with target.backup("main", self._connection, "main") as backup:
+                    backup.step()
+            finally:
+                target.close()
+        except apsw.Error as error:
+            raise VaultError(f"cannot write the backup: {describe(error)}") from None
 
     def close(self) -> None:
         """Let go of the file."""
-        self._connection.close()
+        with suppress(apsw.Error):  # What a disk that fails is not told now, the next opening finds in the log.
+            self._connection.close()
 
 
 # -- files ------------------------------------------------------------------------------------------------------------
 
 
-def create(path: Path, vfs: str | None = None) -> Ledger:
+def create(path: Path) -> Ledger:
     """A new ledger with no line."""
-    connection = _connect(path, apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE, vfs)
+    new_file(path)
+    connection = _connect(path)
     try:
-        connection.execute(f"pragma application_id = {APPLICATION}; pragma user_version = {FORMAT}")
-        with connection:
-            connection.execute(_TABLES)
+        connection.execute(_WRITE_AHEAD)
+        marks = f"pragma application_id = {APPLICATION}; pragma user_version = {FORMAT}"
+        connection.execute(f"begin; {marks}; {_TABLES}; commit")
     except apsw.Error as error:
         connection.close()
         raise VaultError(f"cannot write a ledger: {describe(error)}") from None
     return Ledger(connection)
 
 
-def open_writer(path: Path, vfs: str | None = None) -> Ledger:
-    """The ledger of an existing vault."""
-    connection = _connect(path, apsw.SQLITE_OPEN_READWRITE, vfs)
-    _check_format(connection)
+def open_writer(path: Path) -> Ledger:
+    """The ledger of an existing vault, brought to this version's format. The writer's lock is held."""
+    connection = _connect(path)
+    try:
+        version = format_of(connection)
+        connection.execute(_WRITE_AHEAD)
+        if version < FORMAT:
+            migrate(connection, path, version, FORMAT)
+    except apsw.Error as error:
+        connection.close()
+        raise VaultError(f"cannot open the ledger: {describe(error)}") from None
+    except BaseException:
+        connection.close()
+        raise
     return Ledger(connection)
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[apsw.Connection]:
     """A connection that sees the ledger as it is now, whoever writes to it meanwhile."""
-    connection = _connect(path, apsw.SQLITE_OPEN_READWRITE) if os.access(path.parent, os.W_OK) else _frozen(path)
+    connection = _connect(path) if os.access(path.parent, os.W_OK) else _frozen(path)
     try:
-        connection.execute("pragma query_only = true")
-        _check_format(connection)
-        connection.execute("begin")
+        try:
+            connection.execute("pragma query_only = true; begin")
+            version = format_of(connection)
+        except apsw.Error as error:
+            raise VaultError(f"cannot read the ledger: {describe(error)}") from None
+        if version < FORMAT:
+            raise VaultError(f"the vault has format {version}, and {FORMAT} is read: open it for writing once")
         yield connection
     finally:
         connection.close()
@@ -221,17 +247,29 @@ def reading(path: Path) -> Iterator[apsw.Connection]:
 
 def rows_of(connection: apsw.Connection, after: int = 0) -> Iterator[Entry]:
     """The lines after a number, in order."""
-    for row in _asked(connection, f"select {_COLUMNS} from ledger where seq > ? order by seq", (after,)):
-        seq, stamp, kind, mechanism, text, key, commitment, digest = row
-        yield Entry(seq, stamp, Line(kind, text, mechanism, key, commitment), digest)
+    sql = f"select {_COLUMNS} from ledger where seq > ? order by seq"
+    return map(Entry._make, _asked(connection, sql, (after,)))
 
 
-def _connect(path: Path, flags: int, vfs: str | None = None) -> apsw.Connection:
+def new_file(path: Path) -> None:
+    """Make an empty file that nobody but its owner may read: SQLite's other files get the same mode."""
     try:
-        connection = apsw.Connection(str(path), flags=flags, vfs=vfs)
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        raise VaultError(f"cannot write {path}: {error.strerror}") from None
+
+
+def _connect(path: Path) -> apsw.Connection:
+    connection: apsw.Connection | None = None
+    try:
+        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
         connection.set_busy_timeout(5000)
-        connection.execute("pragma journal_mode = wal; pragma synchronous = full; pragma foreign_keys = off")
+        connection.execute("pragma synchronous = full; pragma secure_delete = on")
     except apsw.Error as error:
+        if connection is not None:
+            connection.close()
+        if isinstance(error, apsw.NotADBError | apsw.CorruptError):
+            raise damaged(error) from None
         raise VaultError(f"cannot open the ledger: {describe(error)}") from None
     return connection
 
@@ -248,22 +286,23 @@ def _frozen(path: Path) -> apsw.Connection:
         raise VaultError(f"cannot open the ledger: {describe(error)}") from None
 
 
-def _check_format(connection: apsw.Connection) -> None:
-    """Refuse what is no ledger, or a later version's."""
+def format_of(connection: apsw.Connection) -> int:
+    """The version of a ledger; refuses what is none, or a later version's."""
     try:
-        application, version = (_pragma(connection, name) for name in ("application_id", "user_version"))
-        problem: VaultError | None = None
-        if application != APPLICATION:
-            problem = NotAVault("the folder has a ledger.sqlite that is no ledger of treering's")
-        elif version > FORMAT:
-            problem = NewerVault(
-                f"the vault has format {version}, and this version of treering reads up to {FORMAT}: use a later one"
-            )
-    except apsw.Error as error:
-        problem = DamagedVault(f"the ledger is damaged: {describe(error)}; restore a backup")
-    if problem is not None:
-        connection.close()
-        raise problem
+        application, version, pages = (
+            _pragma(connection, name) for name in ("application_id", "user_version", "schema_version")
+        )
+    except (apsw.NotADBError, apsw.CorruptError) as error:
+        raise damaged(error) from None
+    if application == version == pages == 0:
+        raise NotAVault("the vault was never finished: its ledger is empty. Delete the folder and create it again")
+    if application != APPLICATION or version < 1:
+        raise NotAVault("the folder has a ledger.sqlite that is no ledger of treering's, or a damaged one")
+    if version > FORMAT:
+        raise NewerVault(
+            f"the vault has format {version}, and this version of treering reads up to {FORMAT}: use a later one"
+        )
+    return version
 
 
 def _pragma(connection: apsw.Connection, name: str) -> int:
@@ -275,13 +314,16 @@ def _pragma(connection: apsw.Connection, name: str) -> int:
 def _asked(connection: apsw.Connection, sql: str, bindings: Sequence[Any] = ()) -> Iterator[Any]:
     try:
         yield from connection.execute(sql, bindings)
+    except (apsw.NotADBError, apsw.CorruptError, apsw.SQLError, UnicodeDecodeError) as error:
+        raise damaged(error) from None
     except apsw.Error as error:
-        raise DamagedVault(f"the ledger is damaged: {describe(error)}; restore a backup") from None
+        raise VaultError(f"cannot read the ledger: {describe(error)}") from None
 
 
-def _row(entry: Entry) -> tuple[int, int, str, int, str, str, str, bytes]:
-    line = entry.line
-    return entry.seq, entry.time, line.kind, line.mechanism, line.body, line.key, line.commitment, entry.hash
+def damaged(error: Exception) -> DamagedVault:
+    """What is there is no longer a ledger."""
+    said = describe(error) if isinstance(error, apsw.Error) else "a text is none"
+    return DamagedVault(f"the ledger is damaged: {said}; restore a backup")
 
 
 def describe(error: apsw.Error) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import fcntl
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
+from weakref import WeakSet
 
 from treering.errors import VaultBusy, VaultError
 
@@ -28,8 +30,10 @@ class WriterLock:
         except BaseException:
             os.close(self._file)
             raise
-        os.ftruncate(self._file, 0)
-        os.pwrite(self._file, str(os.getpid()).encode(), 0)
+        with suppress(OSError):  # A full disk must not keep anybody from a vault: the number is for the message below.
+            os.ftruncate(self._file, 0)
+            os.pwrite(self._file, str(os.getpid()).encode(), 0)
+        _HELD.add(self)
 
     def _take(self, path: Path, until: float, wait: float) -> None:
         while True:
@@ -54,5 +58,23 @@ class WriterLock:
     def release(self) -> None:
         """Let go."""
         if self._file >= 0:
+            fcntl.flock(self._file, fcntl.LOCK_UN)  # for a child, too, that was forked a moment ago
+            self.forget()
+
+    def forget(self) -> None:
+        """Close the file, without a word about the lock."""
+        if self._file >= 0:
             os.close(self._file)
             self._file = -1
+
+
+_HELD: Final[WeakSet[WriterLock]] = WeakSet()
+
+
+def _forget() -> None:
+    """A forked child has its parent's open files, and with them the lock, for as long as it lives: close them."""
+    for lock in tuple(_HELD):
+        lock.forget()
+
+
+os.register_at_fork(after_in_child=_forget)

@@ -8,6 +8,7 @@ from typing import Final
 
 from treering.budget.promise import Promise
 from treering.errors import ParameterError
+from treering.gate import Condensed
 from treering.mechanisms.pmwg import PMWG
 from treering.trusted.counts import Counts
 from treering.trusted.trees import sizes_to_mark
@@ -19,11 +20,14 @@ from treering.vault.ledger import Ledger, SecretValue
 from treering.vault.record import Record
 from treering.vault.store import Shown, Store
 
-_REPLAYED: Final = 2**29
-"""A checkpoint is due when replaying the steps since would touch so many cells: about half a second."""
+_REPLAYED: Final = 2**30
+"""A checkpoint is due when replaying what came since would take about half a second: the time of so many cells."""
 
-_FEW_STEPS: Final = 64
-"""At the end of a session a checkpoint is made for no fewer."""
+_EVENT: Final = 2**17
+"""Reading an event takes as long as moving so many cells of a histogram: some 30 microseconds."""
+
+_WORTHWHILE: Final = 1 / 8
+"""At the end of a session a checkpoint is made for no less than this share of that."""
 
 
 @dataclass(slots=True)
@@ -40,13 +44,17 @@ class Member:
     def _steps(self) -> int:
         return self.mechanism.hypothesis.steps if isinstance(self.mechanism, PMWG) else 0
 
+    @property
+    def debt(self) -> float:
+        """What replaying all that came since the last checkpoint would take, as a share of what makes one due."""
+        if not isinstance(self.mechanism, PMWG):
+            return 0.0
+        moved = (self._steps - self.condensed) * self.mechanism.hypothesis.schema.cells
+        return (moved + self.journal.fresh * _EVENT) / _REPLAYED
+
     def condense(self, *, closing: bool = False) -> None:
         """Make a checkpoint, if one is due."""
-        if not isinstance(self.mechanism, PMWG):
-            return
-        fresh = self._steps - self.condensed
-        cells = self.mechanism.hypothesis.schema.cells
-        if fresh * max(cells, 2**13) > _REPLAYED or (closing and fresh > _FEW_STEPS):
+        if isinstance(self.mechanism, PMWG) and self.debt > (_WORTHWHILE if closing else 1):
             self.mechanism.condense()
             self.condensed = self._steps
 
@@ -61,6 +69,12 @@ def chosen(members: Iterable[Member], name: str | None) -> tuple[int, Member]:
         raise ParameterError("mechanism", "must be added first: this vault has none that answers queries")
     names = ", ".join(member.spec.name for member in listed) or "none"
     raise ParameterError("mechanism", f"{name!r} is not in this vault; there are: {names}")
+
+
+def _condensed(journal: LedgerJournal) -> int:
+    """How many steps the checkpoint stands for that a journal begins with: the others would be replayed again."""
+    first = next(iter(journal.events()), None)
+    return first.note.histogram.steps if isinstance(first, Condensed) else 0
 
 
 class Assembly:
@@ -82,9 +96,7 @@ class Assembly:
     def of(self, spec: Spec, journal: LedgerJournal) -> Member:
         """A mechanism over its journal: where the journal ends, it goes on."""
         mechanism = spec.build(Store(self._counts, journal, self._watchers), self._promise)
-        member = Member(spec, mechanism, journal)
-        member.condensed = member._steps if journal.events() else 0
-        return member
+        return Member(spec, mechanism, journal, _condensed(journal))
 
     def journals(self, record: Record, secrets: Mapping[str, SecretValue]) -> tuple[list[LedgerJournal], Marks]:
         """The journals of all mechanisms, each at its end, and where the counts must be marked for them."""

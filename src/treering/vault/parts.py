@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from secrets import token_bytes
 from typing import Any, Final
 
 from treering.errors import DamagedVault
-from treering.trusted.batches import SALT_BYTES, Batch, commitment, read_batch, read_persons
+from treering.trusted.batches import Batch, commitment, read_batch, read_persons
+from treering.trusted.batches import salt as new_salt
 from treering.trusted.counts import Counts
 from treering.trusted.persons import Persons
 from treering.vault.folder import write_file
@@ -107,7 +107,7 @@ class Parts:
     ) -> Part:
         """Make a batch durable: its files first, then the line that names them. On an error neither is there."""
         contents = [content for content in (batch.packed(), batch.packed_persons()) if content is not None]
-        salt = token_bytes(SALT_BYTES)
+        salt = new_salt()
         part = Part(
             len(self._parts) + 1,
             batch.rows,
@@ -130,35 +130,46 @@ class Parts:
         self._parts.append(part)
         return part
 
-    def load(self, counts: Counts, marks: Mapping[int, Sequence[object]]) -> None:
-        """Count the rows of every part, in order; mark the counts at the given sizes for the given journals."""
+    def load(
+        self,
+        secrets: Mapping[str, SecretValue],
+        counts: Counts,
+        marks: Mapping[int, Sequence[object]],
+        persons: Persons | None,
+    ) -> None:
+        """Count the rows of every part, in order, and those of each person; mark the counts at the given sizes for the
+        given journals. Refuses a file that is not, bit for bit, what the ledger is bound to."""
         for part in self._parts:
-            batch = read_batch(self._folder / part.cells, part.cells)
+            contents = self._contents(part, secrets)
+            batch = read_batch(contents[0], part.cells)
             if batch.rows != part.rows:
                 raise DamagedVault(f"part {part.cells} has another number of rows than the ledger says")
             batch.add_to(counts)
+            if persons is not None and part.persons:
+                persons.take_up(read_persons(contents[1], part.names[1]))
             for journal in marks.get(part.size, ()):
                 counts.mark(journal)
-
-    def load_persons(self, persons: Persons) -> None:
-        """Count each person's rows in every part."""
-        for part in self._parts:
-            if part.persons:
-                name = part.names[1]
-                persons.take_up(read_persons(self._folder / name, name))
 
     def copy(self, folder: Path) -> None:
         """Copy every file, durably."""
         for name in self.named:
-            write_file(folder / name, (self._folder / name).read_bytes(), _STEPS)
+            try:
+                content = (self._folder / name).read_bytes()
+            except OSError:
+                raise DamagedVault(f"part {name} is missing; restore a backup") from None
+            write_file(folder / name, content, _STEPS)
 
     def check(self, secrets: Mapping[str, SecretValue]) -> None:
         """Refuse if a file is not, bit for bit, what the ledger is bound to."""
         for part in self._parts:
-            salt = secrets.get(part.secret)
-            try:
-                contents = [(self._folder / name).read_bytes() for name in part.names]
-            except OSError:
-                contents = []
-            if salt is None or commitment(salt.salt, *contents) != part.commitment:
-                raise DamagedVault(f"part {part.cells} is missing, or not what was written; restore a backup")
+            self._contents(part, secrets)
+
+    def _contents(self, part: Part, secrets: Mapping[str, SecretValue]) -> list[bytes]:
+        salt = secrets.get(part.secret)
+        try:
+            contents = [(self._folder / name).read_bytes() for name in part.names]
+        except OSError:
+            contents = []
+        if salt is None or commitment(salt.salt, *contents) != part.commitment:
+            raise DamagedVault(f"part {part.cells} is missing, or not what was written; restore a backup")
+        return contents

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from itertools import islice
 from os import PathLike
 from typing import Any
 
-from treering.errors import DamagedVault
+from treering.errors import DamagedVault, ParameterError
 from treering.vault.checkpoints import Checkpoints
 from treering.vault.folder import Folder
 from treering.vault.journal import Recovered, recover
@@ -15,7 +16,8 @@ from treering.vault.ledger import Ledger, reading, rows_of
 from treering.vault.lines import check
 from treering.vault.members import shown
 from treering.vault.parts import Parts
-from treering.vault.record import Record
+from treering.vault.record import PERSON_KEY, Record
+from treering.vault.sealing import opened
 from treering.vault.status import ledger, status
 
 
@@ -35,8 +37,9 @@ class VaultReader:
     def ledger(self, after: int = 0) -> Iterator[dict[str, Any]]:
         """Every line of the ledger, oldest first; or those after a number."""
         with reading(self._folder.ledger) as connection:
-            promise = Record.of(islice(rows_of(connection), 1)).origin.promise
-            yield from (plain for plain in ledger(rows_of(connection), promise.budget) if plain["seq"] > after)
+            promise = Record.of(islice(check(rows_of(connection)), 1)).origin.promise
+            lines = ledger(check(rows_of(connection)), promise.budget)
+            yield from (plain for plain in lines if plain["seq"] > after)
 
     def verify(self, head: str | None = None) -> dict[str, Any]:
         """Check the vault: the chain of hashes, every part and secret, and that replay gives the same state.
@@ -49,6 +52,8 @@ class VaultReader:
 
 def verify(folder: Folder, head: str | None = None) -> dict[str, Any]:
     """See `VaultReader.verify`."""
+    if head is not None and not (isinstance(head, str) and len(head.strip()) == 64):
+        raise ParameterError("head", "must be one that status() showed: 64 hexadecimal digits")
     seen = False
     with reading(folder.ledger) as connection:
         entries = list(check(rows_of(connection)))
@@ -62,6 +67,12 @@ def verify(folder: Folder, head: str | None = None) -> dict[str, Any]:
                 "If it answered in between, its promise no longer holds"
             )
     Parts(folder.parts, record.parts).check(secrets)
+    if record.origin.person is not None:
+        opened(PERSON_KEY, record.origin.commitment, secrets)
+    whole = _recovered(record, None)
+    for each in whole:
+        for name, promised in each.commitments.items():
+            opened(name, promised, secrets)
     return {
         "entries": record.seq,
         "parts": len(record.parts),
@@ -69,18 +80,18 @@ def verify(folder: Folder, head: str | None = None) -> dict[str, Any]:
         "mechanisms": len(record.specs),
         "head": record.head.hex(),
         "head_found": seen if head is not None else None,
-        "spent": _replayed(record, folder),
+        "spent": _replayed(record, folder, whole),
     }
 
 
-def _replayed(record: Record, folder: Folder) -> float:
+def _replayed(record: Record, folder: Folder, whole: list[Recovered]) -> float:
     """Replay every mechanism from its first line; refuse if checkpoints say something else, or a budget is exceeded."""
     quick = shown(record, _recovered(record, folder))
-    whole = shown(record, _recovered(record, None))
-    for spec, one, other in zip(record.specs, quick, whole, strict=True):
+    slow = shown(record, whole)
+    for spec, one, other in zip(record.specs, quick, slow, strict=True):
         if one.state != other.state or one.spent != other.spent:
             raise DamagedVault(f"a checkpoint of {spec.name!r} is not what its lines give: delete the checkpoints")
-    return sum(each.spent for each in whole)
+    return math.fsum(each.spent for each in slow)
 
 
 def _recovered(record: Record, folder: Folder | None) -> list[Recovered]:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
 from treering.answer import Answer
 from treering.budget.promise import Promise
@@ -18,6 +18,9 @@ from treering.vault.codec_queries import write_query
 from treering.vault.kinds import Spec
 from treering.vault.lines import ANSWERS, CHECKPOINT, CREATED, EVENT, LEASE, MECHANISM, ROWS, Entry, Line, body
 from treering.vault.parts import Part
+
+PERSON_KEY: Final = "persons"
+"""The name, among the secrets, of the key that persons' digests are made with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,8 @@ class Origin:
     person: str | None = None
     source: Mapping[str, str] | None = None
     """The table of another engine that the rows stay in: its ``address`` (or none), ``identity`` and ``order``."""
+    commitment: str = ""
+    """To the key that persons' digests are made with, if there is one."""
 
     def line(self) -> Line:
         """The first line of a ledger."""
@@ -45,6 +50,7 @@ class Origin:
                 person=self.person,
                 source=None if self.source is None else dict(self.source),
             ),
+            commitment=self.commitment,
         )
 
     @classmethod
@@ -52,7 +58,8 @@ class Origin:
         """Read the first line."""
         plain = line.plain()
         promise = Promise(Fraction(plain["epsilon"]), Fraction(plain["delta"]) or 0.0, plain["rows_per_person"])
-        return cls(plain["identity"], Schema.from_dict(plain["schema"]), promise, plain["person"], plain["source"])
+        schema = Schema.from_dict(plain["schema"])
+        return cls(plain["identity"], schema, promise, plain["person"], plain["source"], line.commitment)
 
 
 @dataclass(slots=True)
@@ -85,18 +92,17 @@ class Record:
 
     def add(self, entry: Entry) -> None:
         """One more line."""
-        line = entry.line
-        if line.kind in (EVENT, LEASE, CHECKPOINT):
-            self.lines[line.mechanism].append(entry)
-        if line.kind == MECHANISM:
-            self.specs.append(Spec.from_dict(line.plain()))
+        if entry.kind in (EVENT, LEASE, CHECKPOINT):
+            self.lines[entry.mechanism].append(entry)
+        if entry.kind == MECHANISM:
+            self.specs.append(Spec.from_dict(entry.line.plain()))
             self.lines.append([])
-        elif line.kind == ROWS:
-            self.parts.append(Part.of(line))
-        elif line.kind == CHECKPOINT:
-            self.checkpoints.append(line)
-        if line.key:
-            self.keys[line.key] = line
+        elif entry.kind == ROWS:
+            self.parts.append(Part.of(entry.line))
+        elif entry.kind == CHECKPOINT:
+            self.checkpoints.append(entry.line)
+        if entry.key:
+            self.keys[entry.key] = entry.line
         self.head, self.seq = entry.hash, entry.seq
 
 

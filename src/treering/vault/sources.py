@@ -14,7 +14,7 @@ from treering.errors import VaultError
 from treering.trusted.database import OnInvalid
 from treering.trusted.engines import Increment, Source, Watermark
 from treering.vault import ledger as ledgers
-from treering.vault.folder import Folder, private
+from treering.vault.folder import Folder
 from treering.vault.record import Origin
 
 
@@ -52,17 +52,26 @@ def claim(origin: Origin, folder: Folder) -> None:
     state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "treering" / "tables"
     file = state / hashlib.sha256(origin.source["identity"].encode()).hexdigest()
     try:
-        holder = json.loads(file.read_text()) if file.exists() else None
+        holder = _holder(file)
         if holder is not None and _stands(holder, origin):
             raise VaultError(
                 f"the vault at {holder['path']} has this table already, and two vaults on one table are two promises "
                 "about the same rows: use that one, and add() mechanisms to it; or delete it if it was never asked"
             )
-        with private():
-            state.mkdir(parents=True, exist_ok=True)
-            file.write_text(json.dumps({"path": str(folder.path.resolve()), "identity": origin.identity}))
+        state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file.write_text(json.dumps({"path": str(folder.path.resolve()), "identity": origin.identity}))
+        file.chmod(0o600)
     except OSError as error:
         raise VaultError(f"cannot note whose table this is in {state}: {error.strerror}") from None
+
+
+def _holder(file: Path) -> dict[str, str] | None:
+    """Who has claimed a table; a claim that a crash cut short is none."""
+    try:
+        plain = json.loads(file.read_text())
+        return {"path": plain["path"], "identity": plain["identity"]}
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _stands(holder: Mapping[str, str], origin: Origin) -> bool:

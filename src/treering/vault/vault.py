@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Iterable, Iterator
@@ -9,19 +10,16 @@ from contextlib import contextmanager, suppress
 from os import PathLike
 from typing import Any, Final, TypeAlias
 
-import numpy as np
 import pyarrow as pa
 
 from treering.answer import Answer
 from treering.boxes.model import Model
-from treering.budget.exact import Number, whole
+from treering.budget.exact import Number
 from treering.budget.promise import Promise
 from treering.domain.question import Question, understand, understand_all
 from treering.domain.schema import Schema
-from treering.errors import ParameterError, QueryError, VaultError
-from treering.mechanisms.pmwg import PMWG
+from treering.errors import ParameterError, VaultError
 from treering.schedulers.ermg import ERMG
-from treering.schedulers.scheduled import Scheduled
 from treering.trusted.batches import Batch
 from treering.trusted.counts import Counts
 from treering.trusted.database import DroppedRows, OnInvalid
@@ -31,15 +29,16 @@ from treering.trusted.sealed import Sealed
 from treering.trusted.watchers import Watchers
 from treering.vault import ledger as ledgers
 from treering.vault.checkpoints import Checkpoints
-from treering.vault.creation import PERSON_KEY, checked, first_spec, found, mechanism_line, originate
-from treering.vault.folder import Folder, private, sync_folder
-from treering.vault.kinds import EXPECTED_ROWS, Mechanism, spec
+from treering.vault.creation import checked, first_spec, found, mechanism_line, originate
+from treering.vault.folder import Folder, sync_folder
+from treering.vault.kinds import EXPECTED_ROWS, spec
 from treering.vault.ledger import Ledger
 from treering.vault.lock import WriterLock
 from treering.vault.members import Assembly, Member, chosen
 from treering.vault.parts import Parts
 from treering.vault.reader import VaultReader, verify
 from treering.vault.record import (
+    PERSON_KEY,
     Record,
     answers_line,
     check_key,
@@ -48,6 +47,8 @@ from treering.vault.record import (
     recorded_answers,
     recorded_part,
 )
+from treering.vault.samples import sampled
+from treering.vault.sealing import opened
 from treering.vault.sources import attached, increment_of
 from treering.vault.status import status
 from treering.vault.steps import Step, reached
@@ -97,18 +98,17 @@ class Vault(Sealed):
         for line in record.checkpoints:
             checkpoints.know(line)
         self._parts = Parts(folder.parts, record.parts)
-        folder.clean(self._parts.named, checkpoints.named)
+        folder.clean(self._parts.named, checkpoints.named, len(record.parts))
         self._counts = Counts(record.origin.schema)
         self._watchers = Watchers()
         self._assembly = Assembly(record.origin.promise, self._counts, ledger, checkpoints, self._watchers)
         journals, marks = self._assembly.journals(record, secrets)
-        self._parts.load(self._counts, marks)
-        self._members = [self._assembly.of(each, journal) for each, journal in zip(record.specs, journals, strict=True)]
         self._persons: Persons | None = None
         if record.origin.person is not None:
-            key = bytes.fromhex(secrets[PERSON_KEY].value)
+            key = bytes.fromhex(opened(PERSON_KEY, record.origin.commitment, secrets))
             self._persons = Persons(record.origin.person, record.origin.promise.rows_per_person, key)
-            self._parts.load_persons(self._persons)
+        self._parts.load(secrets, self._counts, marks, self._persons)
+        self._members = [self._assembly.of(each, journal) for each, journal in zip(record.specs, journals, strict=True)]
         self._record.lines.clear()  # They are events now.
         self._source = None if record.origin.source is None else attached(record.origin, table)
 
@@ -177,12 +177,14 @@ class Vault(Sealed):
 
     def close(self) -> None:
         """Record what is pending, and let the next writer in. A crash instead of this loses nothing."""
+        if os.getpid() != self._process:
+            return  # A forked child has nothing to close: the vault is its parent's.
         with self._counts.lock:
             if self._lock.held:
                 try:
-                    with suppress(VaultError):
-                        for member in self._members:
-                            member.condense(closing=True)
+                    for member in self._members:
+                        self._condense(member, closing=True)
+                        with suppress(VaultError):
                             member.journal.close()
                 finally:
                     self._ledger.close()
@@ -205,6 +207,17 @@ class Vault(Sealed):
     def size(self) -> int:
         """The number of rows: public."""
         return self._counts.size
+
+    @property
+    def spent(self) -> float:
+        """What all mechanisms have charged, in the promise's unit: epsilon for delta = 0, otherwise rho."""
+        with self._working():
+            return math.fsum(member.mechanism.spent for member in self._members)
+
+    @property
+    def total(self) -> float:
+        """What they may charge in all, in the same unit."""
+        return float(self._record.origin.promise.budget.total)
 
     def append(self, frame: Any, on_invalid: OnInvalid = "refuse", key: str | None = None) -> int:
         """Take in rows, as `GrowingDatabase.append` does, durably; and return the new size.
@@ -232,21 +245,25 @@ class Vault(Sealed):
             return self._take(batch, increment.dropped, "", increment.watermark.to_dict())
 
     def _take(self, batch: Batch, dropped: int, key: str, watermark: dict[str, Any] | None = None) -> int:
-        if batch.rows == 0 and dropped == 0 and watermark == self._parts.watermark:
+        if batch.rows == 0 and dropped == 0 and watermark == self._parts.watermark and not key:
             return self.size
         with self._ledger.transaction():
             for member in self._members:
                 member.journal.settle(renew=True)
             part = self._parts.save(batch, dropped, self._ledger, key, watermark)
-        batch.add_to(self._counts)
-        if self._persons is not None:
-            self._persons.take_up(batch.persons)
+        try:
+            batch.add_to(self._counts)
+            if self._persons is not None:
+                self._persons.take_up(batch.persons)
+        except BaseException:
+            self._ledger.fail("it was interrupted while new rows, which are on record, were counted")
+            raise
         if key:
             self._record.keys[key] = part.line(key)
         reached(Step.ROWS_COUNTED)
         if dropped:
             message = f"{dropped:,} of {dropped + batch.rows:,} rows did not fit and were dropped"
-            warnings.warn(message, DroppedRows, stacklevel=4)
+            warnings.warn(message, DroppedRows, stacklevel=3)
         self._watchers.call()
         self._ledger.check_usable()
         return self.size
@@ -288,9 +305,7 @@ class Vault(Sealed):
         with self._working():
             return float(chosen(self._members, mechanism)[1].mechanism.price(asked))
 
-    def synthesize(
-        self, rows: int, mechanism: str | None = None, generator: np.random.Generator | None = None
-    ) -> pa.Table:
+    def synthesize(self, rows: int, mechanism: str | None = None, generator: Any = None) -> pa.Table:
         """Synthetic rows from what was released so far: free. A scheduler's box draws them with the generator."""
         with self._working():
             return sampled(chosen(self._members, mechanism)[1].mechanism, rows, generator)
@@ -347,11 +362,9 @@ class Vault(Sealed):
                 for member in self._members:
                     member.journal.settle(renew=True)
             target.create()
-            with private():
-                self._ledger.backup(target.ledger)
-                self._parts.copy(target.parts)
-            for each in (target.parts, target.path):
-                sync_folder(each)
+            self._parts.copy(target.parts)
+            self._ledger.backup(target.ledger)  # Last: without it, what is there is no vault.
+            sync_folder(target.path)
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
@@ -365,21 +378,10 @@ class Vault(Sealed):
             self._ledger.check_usable()
             yield
 
-    def _condense(self, member: Member) -> None:
+    def _condense(self, member: Member, *, closing: bool = False) -> None:
         """A checkpoint is a convenience: where it cannot be written, the next opening takes longer."""
         with suppress(VaultError):
-            member.condense()
+            member.condense(closing=closing)
 
     def __repr__(self) -> str:
         return f"Vault({self.size:,} rows; {self.schema.cells:,} cells; {len(self._members)} mechanisms)"
-
-
-def sampled(mechanism: Mechanism, rows: int, generator: np.random.Generator | None) -> pa.Table:
-    """Synthetic rows from a mechanism that has some."""
-    if isinstance(mechanism, PMWG):
-        return mechanism.hypothesis.sample(rows, generator)
-    if isinstance(mechanism, Scheduled):
-        if generator is None:
-            raise ParameterError("generator", "must be given: numpy.random.default_rng(), as rows are drawn at random")
-        return mechanism.release.sample(whole(rows, "rows", 0), generator)
-    raise QueryError("a continual histogram keeps counts per cell and draws no rows: add a pmwg or a scheduler")

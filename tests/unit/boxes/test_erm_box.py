@@ -79,9 +79,15 @@ def test_a_net_over_points_is_as_fine_as_the_passes_allow() -> None:
     assert cells.alpha(10**9, PURE, 0.05) == fine.alpha(10**9, PURE, 0.05)
 
 
-def test_worst_is_lipschitz_times_diameter() -> None:
+def test_worst_is_lipschitz_times_diameter_or_the_range_of_the_loss() -> None:
+    """No two models of the ball are further apart, and some are as far: on an entry at the end of an axis."""
     box = ERM(Distance(), 2, radius=3.0, regularisation=0.5)
-    assert box.worst == box.staleness == pytest.approx((1 + 0.5 * 3) * 6)
+    assert box.worst == box.staleness == pytest.approx(3 - (3 - 2) + 0.5 * 3**2 / 2)
+    assert ERM(Distance(), 2, radius=0.5).worst == pytest.approx(1)
+    assert ERM(Squared(), 2, radius=0.25).worst == pytest.approx(0.25**2 / 2 + 0.25 - (0.25**2 / 2 - 0.25))
+    logistic = ERM(Logistic(), 2, radius=3.0)
+    ends = [logistic.problem.risk(np.array([end, 0.0]), np.array([[1.0, 0.0]]), np.ones(1)) for end in (-3.0, 3.0)]
+    assert logistic.worst == pytest.approx(3) == ends[0] - ends[1]
 
 
 def test_a_solver_starts_from_the_last_released_model() -> None:

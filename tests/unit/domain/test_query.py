@@ -299,3 +299,12 @@ def test_attributes_of_one_value_do_not_count() -> None:
     query = Query.weighted(schema, [0, 1, 0])
     assert query == Query.where(schema, b=2, a0="only")
     assert query.names == ("b",)
+
+
+@given(st.data())
+def test_queries_have_one_digest_exactly_if_they_are_equal(data: st.DataObject) -> None:
+    schema = Schema({"a": integers(0, 2), "b": integers(0, 1)})
+    weights = st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=6, max_size=6)
+    first, second = (Query.weighted(schema, data.draw(weights), resolution=2) for _ in range(2))
+    assert (first.digest == second.digest) == (first == second)
+    assert len(first.digest) == 32

@@ -85,3 +85,18 @@ def test_what_no_longer_holds_goes_first_then_the_oldest(monkeypatch: pytest.Mon
         records.keep(query, Record(0.5, 0.05, 1000))
     assert len(records) <= 10
     assert records.best(queries[16], 1000)[1] == 0.05
+
+
+def test_records_are_taken_up_as_they_were_kept() -> None:
+    before, after = Records(alpha=0.1), Records(alpha=0.1)
+    queries = list(dict.fromkeys(random_conjunctions(SCHEMA, 30, np.random.default_rng(4))))
+    for number, query in enumerate([LATE, ~BOTH, *queries]):
+        before.keep(query, Record(1 / (number + 3), 0.05, 1000 + number))
+    kept = before.standing(1100)
+    after.restore(kept)
+    assert list(after._records.items()) == list(before._standing(1100).items())
+    asked = [*queries, LATE, ~LATE, BOTH, ~BOTH]
+    assert [after.best(query, 1100) for query in asked] == [before.best(query, 1100) for query in asked]
+    again = after.standing(1100)
+    assert again.records.tobytes() == kept.records.tobytes()
+    assert again.complements.tobytes() == kept.complements.tobytes() != b""

@@ -133,9 +133,10 @@ def test_it_goes_on_where_a_journal_ends() -> None:
 
 def test_it_is_an_improver_over_erm() -> None:
     learner = _ermg(_database())
-    improver = BBImprover(_database(), ERM(Logistic(), radius=2.0, features=FEATURES), 1.0, 1e-9, NEVER)
+    box = ERM(Logistic(), radius=2.0, features=FEATURES, rerun=True)
+    improver = BBImprover(_database(), box, 1.0, 1e-9, NEVER)
     assert [improver.alpha_at(size) for size in (20_000, 10**6)] == [learner.alpha_at(size) for size in (20_000, 10**6)]
-    given = ERMG(_database(), ERM(Logistic(), radius=2.0, features=FEATURES), 1.0, 1e-9, NEVER)
+    given = ERMG(_database(), ERM(Logistic(), radius=2.0, features=FEATURES, rerun=True), 1.0, 1e-9, NEVER)
     assert given.alpha_at(10**6) == learner.alpha_at(10**6)
 
 

@@ -4,7 +4,7 @@ import math
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import treering as tr
@@ -13,7 +13,7 @@ from treering.budget.promise import Budget, Kind
 from treering.domain.loss import Distance, HuberHinge, Logistic, Squared
 from treering.domain.minimiser import Descent, Perturbation
 from treering.domain.problem import Problem
-from treering.theory.erm_choice import THRIFT, Choice, Choosing, Descending, Perturbing
+from treering.theory.erm_choice import PATIENCE, SLACK, THRIFT, Choice, Choosing, Descending, Perturbing, rerun_passes
 from treering.theory.erm_plan import plan_descent, plan_net, plan_perturbation
 from treering.theory.erm_static import bound
 
@@ -28,6 +28,8 @@ CHOICES: list[tuple[Problem, Choice]] = [
     (Problem(Distance(), 20), Descending(Problem(Distance(), 20), 64)),
     (Problem(Distance(), 2), Choosing(Problem(Distance(), 2))),
     (RIDGE, Choosing(RIDGE)),
+    (LOGISTIC, Descending(LOGISTIC, 256, few=5)),
+    (Problem(Distance(), 20), Descending(Problem(Distance(), 20), 64, few=3)),
 ]
 places = st.sampled_from(CHOICES)
 sizes = st.integers(1, 10**9)
@@ -95,6 +97,48 @@ def test_descent_takes_few_steps_and_starts_at_the_centre() -> None:
     assert isinstance(method, Descent)
     assert method.steps <= 30
     assert method.start is None
+
+
+@settings(max_examples=50)
+@given(sizes, totals, betas)
+def test_a_rerun_makes_few_passes_and_the_best_of_them(size: int, total: Fraction, beta: float) -> None:
+    budget, choice = Budget("zcdp", total), CHOICES[8][1]
+    most = min(rerun_passes(size, 5), 256)
+    method = choice.method(size, budget, beta, None)
+    assert isinstance(method, Descent)
+    allowed, best = (plan_descent(LOGISTIC, size, budget, beta, passes=each).alpha for each in (most, 256))
+    if allowed * SLACK <= best * PATIENCE:
+        assert method.steps <= most
+        # Numbers of steps come in steps of an eighth, and what is left after K of them goes as 1/K².
+        assert allowed * SLACK * (1 - 1e-6) <= choice.alpha(size, budget, beta) <= allowed * SLACK * (9 / 8) ** 2
+    else:
+        assert choice.alpha(size, budget, beta) <= best * PATIENCE * (1 + 1e-6)
+
+
+def test_where_noise_is_little_more_passes_are_made() -> None:
+    budget = Budget("zcdp", Fraction(10**6))
+    method = CHOICES[8][1].method(10_000, budget, 0.05, None)
+    assert isinstance(method, Descent)
+    assert 100 < method.steps < 256
+
+
+def test_slack_makes_steps_longer() -> None:
+    budget = Budget("zcdp", Fraction(1, 10**5))
+    slack, best = (
+        CHOICES[8][1].method(100_000, budget, 0.05, None),
+        plan_descent(LOGISTIC, 100_000, budget, 0.05, passes=9),
+    )
+    assert isinstance(slack, Descent)
+    assert isinstance(best.method, Descent)
+    assert slack.steps == best.method.steps == 9
+    assert 1.1 < slack.step_size / best.method.step_size <= 2
+    assert best.alpha < bound(LOGISTIC, slack, 100_000, 0.05) <= SLACK * best.alpha
+
+
+def test_passes_grow_with_the_cube_root_of_the_size() -> None:
+    """At most ten at 100,000 entries."""
+    assert [rerun_passes(size, 5) for size in (1, 26_999, 27_000, 100_000, 124_999, 125_000)] == [5, 5, 6, 9, 9, 10]
+    assert rerun_passes(10**9, 5) == 200
 
 
 def test_the_solver_starts_where_it_is_told() -> None:

@@ -17,7 +17,6 @@ import treering as tr
 from support.databases import TestDatabase
 from treering.budget.promise import Budget
 from treering.gate import Compared, Crossing, Gate, Gaussian, Laplace, Measured, Noise, RunEnded, RunRequest, RunStarted
-from treering.trusted import kernel as kernel_module
 from treering.trusted.kernel import Kernel
 
 SCHEMA = tr.Schema({"origin": tr.categories("EWR", "JFK"), "month": tr.integers(1, 12)})
@@ -114,7 +113,7 @@ def test_the_charge_comes_before_the_touch(size: int, monkeypatch: pytest.Monkey
 
     spy(type(gate._charges), "charge", "charge")
     spy(type(db.counts), "count_many", "touch")
-    spy(kernel_module, "draw", "noise")
+    spy(type(gate._answering), "take", "noise")
     spy(type(db.journal), "write", "journal")
     gate.measure([JFK], Laplace(1.0))
     assert order == ["charge", "touch", "noise", "journal"]

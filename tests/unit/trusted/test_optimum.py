@@ -170,6 +170,21 @@ def test_integer_gradients_are_gradients_rounded(loss: Loss) -> None:
     assert largest_gradient(problem, method) <= problem.lipschitz * method.resolution
 
 
+@pytest.mark.parametrize("radius", [1.0, 8.0, 200.0])
+@pytest.mark.parametrize("resolution", [2**10, 2**16, 2**24])
+@pytest.mark.parametrize("loss", LINEAR)
+def test_slopes_are_off_by_no_more_than_the_bounds_allow_for(loss: Loss, resolution: int, radius: float) -> None:
+    """1.01 units of rounding (`Steps.of`), also where they are computed in single precision."""
+    features, labels = sample(loss, np.random.default_rng(8), 400, 2)
+    problem, method = Problem(loss, 2, radius), Descent("averaged", 1, 1.0, resolution=resolution)
+    theta = np.array([0.6, -0.8]) * radius
+    for row, label in zip(features, labels, strict=True):
+        entries = store(row[None], label[None], loss).entries()
+        exact, unit = gradient_sum(problem, method, entries, theta)
+        expected = problem.gradient(theta, entries.grid / FEATURE_UNIT, entries.labels)
+        assert np.linalg.norm(exact / unit - expected) <= 1.01 / resolution
+
+
 @pytest.mark.parametrize("loss", LOSSES)
 def test_summed_losses_are_losses(loss: Loss) -> None:
     features, labels = sample(loss, np.random.default_rng(3), 700, 2)

@@ -1,6 +1,6 @@
 """What `treering plan`, `status` and `ask` look like at a terminal: the pictures in the README.
 
-    python -m experiments.terminal_pictures
+    python -m experiments.terminal_picture
 
 Runs the demonstration until the middle of May, then the commands, each at a terminal of its own, and draws what they
 print.

@@ -1,0 +1,252 @@
+"""The vault: what durability costs, how fast it answers, and how fast it opens, also after a crash.
+
+Where the issue asks for seconds, the reference is a clock: a ratio of 1 is the time that was asked for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import apsw
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from benchmarks.harness import Result, ratio
+from treering.domain.attribute import integers
+from treering.domain.query import Query
+from treering.domain.schema import Schema
+from treering.domain.workload import random_conjunctions
+from treering.mechanisms.pmwg import PMWG
+from treering.trusted.database import GrowingDatabase
+from treering.vault.members import Member
+from treering.vault.vault import Vault
+
+ROWS: Final = 4_000_000
+SMALL: Final = Schema({name: integers(0, 15) for name in "abc"})
+LARGE: Final = Schema({name: integers(0, 15) for name in "abcde"})
+"""2^12 and 2^20 cells."""
+
+LINES: Final = 100_000
+QUERIES: Final = 10_000
+
+ANSWER_BYTES: Final = 600
+"""What a measured answer adds to the ledger: two or three lines."""
+
+
+def results() -> Iterator[Result]:
+    """Answers, rows, then opening."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        yield _durable_answers(place)
+        yield from _easy_answers(place)
+        yield _rows(place)
+        yield from _checkpoints_and_recovery(place)
+        yield from _opening(place)
+
+
+# -- answers ----------------------------------------------------------------------------------------------------------
+
+
+def _durable_answers(place: Path) -> Result:
+    """One by one, each measured and with a commit of its own: at least 60% of the rate of commits alone."""
+    asked = iter(random_conjunctions(SMALL, 50_000, np.random.default_rng(1), ways=(2, 3)))
+    with _vault(place / "answers", SMALL, _uneven(SMALL)) as vault:
+        return ratio(
+            "vault, a measured answer / a durable commit alone",
+            lambda: _check(vault.ask(next(asked)).kind == "measured"),
+            _committing(place / "raw.sqlite"),
+            limit=1 / 0.6,
+            repeats=15,
+        )
+
+
+def _committing(file: Path) -> Callable[[], None]:
+    """A commit of one row with the ledger's settings."""
+    connection = apsw.Connection(str(file))
+    connection.execute("pragma journal_mode = wal; pragma synchronous = full")
+    connection.execute("create table ledger (seq integer primary key, body text not null, hash blob not null) strict")
+    rows = ((seq, "x" * ANSWER_BYTES, bytes(32)) for seq in itertools.count(1))
+
+    def commit() -> None:
+        connection.execute("begin immediate")
+        connection.execute("insert into ledger values (?, ?, ?)", next(rows))
+        connection.execute("commit")
+
+    return commit
+
+
+def _easy_answers(place: Path) -> Iterator[Result]:
+    """Batches of queries that the histogram answers: the vault against memory, and against a second."""
+    generator = np.random.default_rng(3)
+    cells = generator.integers(0, LARGE.cells, ROWS)
+    cells[: ROWS * 3 // 5] %= LARGE.cells // 2
+    database = GrowingDatabase(LARGE)
+    database.append_cells(cells)
+    memory = PMWG(database, epsilon=1.0, delta=1e-9, alpha=0.1, beta=0.05, measure_first=False)
+    first = Query.where(LARGE, a=range(8))
+    drawn = random_conjunctions(LARGE, 40 * QUERIES, generator, ways=(3, 3))
+    with _vault(place / "easy", LARGE, cells, measure_first=False) as vault:
+        ours, theirs = itertools.cycle(drawn[::2]), itertools.cycle(drawn[1::2])
+        for ask in (vault.ask, memory.ask):
+            _check(ask(first).kind == "hard")
+
+        def easy(mechanism: Vault | PMWG, queries: Iterator[Query]) -> None:
+            answers = mechanism.ask_many(list(itertools.islice(queries, QUERIES)))
+            _check({answer.kind for answer in answers} == {"easy"})
+
+        name = "vault, 10,000 easy answers, N=2^20"
+        yield ratio(
+            f"{name} / in memory", lambda: easy(vault, ours), lambda: easy(memory, theirs), limit=1 / 0.8, repeats=15
+        )
+        yield _seconds(f"{name} / a second", lambda: easy(vault, ours))
+
+
+# -- rows -------------------------------------------------------------------------------------------------------------
+
+
+def _rows(place: Path) -> Result:
+    """A million at a time."""
+    table = _table(LARGE, _uneven(LARGE)[:1_000_000])
+    database = GrowingDatabase(LARGE)
+    with Vault.create(place / "rows", LARGE, epsilon=1.0, mechanism=None) as vault:
+        return ratio(
+            "vault, 1,000,000 rows, N=2^20 / in memory",
+            lambda: vault.append(table),
+            lambda: database.append(table),
+            limit=3,
+        )
+
+
+# -- opening ----------------------------------------------------------------------------------------------------------
+
+
+def _checkpoints_and_recovery(place: Path) -> Iterator[Result]:
+    """A life at 2^20 cells that ends by a kill, when as much must be replayed as ever."""
+    path = place / "killed"
+    asked = iter(random_conjunctions(LARGE, 100_000, np.random.default_rng(4), ways=(1, 3)))
+    with _vault(path, LARGE, _uneven(LARGE), alpha=0.02) as vault:
+        member = _member(vault)
+        answering = _timed(lambda: _run_up(vault, asked, one_by_one=True))
+        writing = _timed(_mechanism(member).condense)
+        yield Result("vault, a checkpoint / the answers between two", 0.15, (writing / answering,), writing, answering)
+    child = os.fork()
+    if child == 0:
+        _run_up(Vault.open(path), asked)
+        os._exit(0)
+    _check(os.waitpid(child, 0)[1] == 0)
+    yield _seconds("vault, recovery after a kill, N=2^20 / 2 seconds", lambda: _open_and_leave(path), 2.0)
+
+
+def _run_up(vault: Vault, asked: Iterator[Query], *, one_by_one: bool = False) -> None:
+    """Ask until a checkpoint is nearly due."""
+    member = _member(vault)
+    while member.debt < 0.95:
+        if one_by_one:
+            vault.ask(next(asked))
+        else:
+            vault.ask_many(itertools.islice(asked, 20))
+
+
+def _opening(place: Path) -> Iterator[Result]:
+    """A vault of 100,000 lines, some 50,000 measurements that still hold among them."""
+    path = place / "long"
+    _long_life(path)
+    files = [path / "ledger.sqlite", *sorted((path / "checkpoints").iterdir())[-1:]]
+    name = "vault, opening, 100,000 lines, N=2^20"
+    yield _seconds(f"{name} / a second", lambda: _open_and_leave(path))
+    yield ratio(
+        f"{name} / hashing its bytes",
+        lambda: _open_and_leave(path),
+        lambda: [hashlib.sha256(file.read_bytes()).digest() for file in files],
+        limit=40,
+    )
+    Vault.read(path).verify()
+
+
+def _long_life(path: Path) -> None:
+    """Measurements that find the histogram good, until it is trusted; then a question that it fails, and again.
+
+    Half of the rows are in one cell. All are asked about the rest, in batches, each one commit.
+    """
+    generator = np.random.default_rng(2)
+    cells = generator.integers(0, LARGE.cells, ROWS)
+    cells[: ROWS // 2] = 0
+    cells[ROWS // 2 :] += cells[ROWS // 2 :] % 16 == 0
+    surprises = [Query.where(LARGE, **dict.fromkeys("abcde"[start:], 0)) for start in (3, 2, 1, 0)]
+    rest = Query.where(LARGE, e=range(1, 16))
+    others = Schema({name: integers(0, 15) for name in "abcd"})
+    with _vault(path, LARGE, cells) as vault:
+        vault.ask(rest)
+        while vault.status()["entries"] < LINES:
+            drawn = random_conjunctions(others, 2000, generator, ways=(2, 3))
+            answers = vault.ask_many([rest & Query(LARGE, each.attributes, masks=each.masks) for each in drawn])
+            if answers[-1].kind == "easy":
+                _check(vault.ask(surprises.pop(0)).kind == "hard")
+
+
+def _open_and_leave(path: Path) -> None:
+    """Open a vault, and let go of it as a kill does: nothing is written, so that the next opening is the same."""
+    vault = Vault.open(path)
+    vault._ledger.close()
+    vault._lock.release()
+
+
+# -- helpers ----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _vault(
+    path: Path, schema: Schema, cells: npt.NDArray[np.int64], alpha: float = 0.1, measure_first: bool = True
+) -> Iterator[Vault]:
+    with Vault.create(path, schema, 1.0, 1e-9, alpha, 0.05, "pmwg", measure_first=measure_first) as vault:
+        vault.append(_table(schema, cells))
+        yield vault
+    if path.name != "killed" and path.name != "long":
+        shutil.rmtree(path)
+
+
+def _uneven(schema: Schema) -> npt.NDArray[np.int64]:
+    """Half of the rows are in 64 cells."""
+    generator = np.random.default_rng(5)
+    cells = generator.integers(0, schema.cells, ROWS)
+    cells[: ROWS // 2] %= 64
+    return generator.permutation(cells)
+
+
+def _table(schema: Schema, cells: npt.NDArray[np.int64]) -> pa.Table:
+    return pa.table(dict(zip(schema.names, np.unravel_index(cells, schema.shape), strict=True)))
+
+
+def _member(vault: Vault) -> Member:
+    return vault._members[0]
+
+
+def _mechanism(member: Member) -> PMWG:
+    assert isinstance(member.mechanism, PMWG)
+    return member.mechanism
+
+
+def _seconds(name: str, action: Callable[[], object], most: float = 1.0) -> Result:
+    """How long an action takes, against a clock."""
+    return ratio(name, action, lambda: time.sleep(most), limit=1, repeats=5)
+
+
+def _timed(action: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start
+
+
+def _check(holds: bool) -> None:
+    if not holds:
+        raise AssertionError("the benchmark no longer measures what it says")

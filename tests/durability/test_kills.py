@@ -1,0 +1,59 @@
+"""Killed at every named step of the protocol and at moments of chance, a vault loses nothing that was released.
+
+``TORTURE_KILLS`` says how many kills there are; `make torture` asks for many.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from support.torture import Session, Witness, create, live, run
+from treering.vault.steps import Step
+
+KILLS = int(os.environ.get("TORTURE_KILLS", "90"))
+A_LIFE = 15
+"""Kills of one vault."""
+LIVES = -(-KILLS // A_LIFE)
+
+
+def sessions(life: int) -> list[Session]:
+    """Steps in turn, so that all lives together meet each of them often; every third end is a matter of chance."""
+    generator = np.random.default_rng(life)
+    steps = list(Step)
+    planned = []
+    for number in range(A_LIFE):
+        seed = int(generator.integers(2**31))
+        if number % 3 == 2:
+            planned.append(Session(seed, seconds=float(generator.uniform(0.01, 0.5))))
+        else:
+            step = steps[(A_LIFE * life + number) % len(steps)]
+            planned.append(Session(seed, step, arrival=int(generator.integers(1, 7))))
+    return planned
+
+
+@pytest.mark.usefixtures("warmed")
+@pytest.mark.parametrize("life", range(LIVES))
+def test_a_life_of_kills(life: int, tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
+    place = tmp_path / "vault"
+    create(place)
+    witness = Witness(place)
+    planned = sessions(life)
+    reached = []
+    for session in planned:
+        said = run(session, live, place)
+        witness.check(said)
+        cut = not said or said[-1][0] != "closed" or session.step is None
+        reached.append("chance" if session.step is None else session.step.name if cut else "the end")
+    record_property("kills", reached)
+    record_property("slowest", witness.slowest)
+    record_property("kinds", sorted(witness.kinds))
+
+
+def test_all_lives_together_meet_every_step() -> None:
+    aimed = {session.step for life in range(LIVES) for session in sessions(life)}
+    assert aimed >= {*Step, None}

@@ -1,0 +1,129 @@
+"""Every event, and everything that a mechanism of ours notes, is on the list of what a vault keeps."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import fields
+from typing import get_args
+
+from support.repository import ROOT
+from treering.gate import Event
+from treering.vault.codec_names import CLASSES, EVENTS, NOTES, PARTS
+
+PACKAGE = ROOT / "src" / "treering"
+NOTING = {"note", "_note", "condense", "condense_tree"}
+"""The names of what records a note, by its last argument."""
+
+
+def noted(source: str) -> tuple[set[str], int]:
+    """The classes that a module notes; and how often it notes something that is not made on the spot."""
+    names: set[str] = set()
+    others = 0
+    for node in ast.walk(ast.parse(source)):
+        called = node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+        if isinstance(node, ast.Call) and called in NOTING and node.args:
+            made = node.args[-1]
+            if isinstance(made, ast.Call) and isinstance(made.func, ast.Name):
+                names.add(made.func.id)
+            else:
+                others += 1
+    return names, others
+
+
+def programs() -> dict[str, str]:
+    folders = ("mechanisms", "schedulers", "boxes", "learn")
+    return {path.name: path.read_text() for folder in folders for path in (PACKAGE / folder).glob("*.py")}
+
+
+def test_every_event_is_on_the_list() -> None:
+    assert set(EVENTS.values()) == set(get_args(Event))
+
+
+def test_everything_that_is_noted_is_on_the_list() -> None:
+    found = {name: noted(source) for name, source in programs().items()}
+    names = set().union(*(names for names, _ in found.values()))
+    assert {"Grown", "Learned", "Updated", "Summary", "EpochBegan"} <= names
+    assert names <= set(NOTES)
+    # Where a note is made elsewhere: the keeper's `_note` hands on what it is given, and a tree's estimate is one.
+    assert {name: others for name, (_, others) in found.items() if others} == {"keeper.py": 1, "continual.py": 1}
+
+
+def test_a_note_that_is_not_on_the_list_would_be_seen() -> None:
+    assert noted("self._gate.note(Fresh(1))\ngate.condense_tree(tree, Other())") == ({"Fresh", "Other"}, 0)
+    assert noted("gate.note(something)") == (set(), 1)
+
+
+def test_every_class_that_calls_itself_a_note_is_on_the_list() -> None:
+    classes = [node for text in programs().values() for node in ast.walk(ast.parse(text)) if type(node) is ast.ClassDef]
+    called = {node.name for node in classes if (ast.get_docstring(node) or "").startswith(("NOTE:", "A note:"))}
+    assert called == set(NOTES)
+
+
+def test_names_are_the_classes_own() -> None:
+    """A renamed class would change the ledger's words; one that must be renamed keeps its old name on the list."""
+    for name, kind in {**EVENTS, **CLASSES}.items():
+        assert kind.__name__ == name
+    assert len(EVENTS) + len(NOTES) + len(PARTS) == len({**EVENTS, **CLASSES})
+
+
+FIELDS = {
+    "Measured": "size cost queries noise values",
+    "RunStarted": "size cost run request",
+    "Compared": "size run asked crossing",
+    "RunEnded": "size run refund",
+    "HistogramReleased": "size cost attributes noise counts",
+    "Selected": "size cost queries index",
+    "RowsDrawn": "size cost queries rows cells",
+    "ForeignReleased": "size cost values",
+    "TreeStarted": "size cost tree noise",
+    "LeafCut": "size tree leaf",
+    "NodeReleased": "size tree level index noise counts",
+    "TreeCondensed": "size tree leaf starts note",
+    "Minimised": "size cost problem method theta",
+    "Reserved": "size cost part",
+    "ReservationEnded": "size",
+    "Condensed": "size spent next_run runs note",
+    "Noted": "note",
+    "Grown": "size",
+    "Learned": "step change",
+    "Judged": "good",
+    "Doubted": "",
+    "Kept": "query share",
+    "Summary": "start state histogram records",
+    "Updated": "step",
+    "Over": "",
+    "Estimates": "sizes pieces past",
+    "EpochBegan": "index size until beta alpha",
+    "EpochOpened": "index",
+    "EpochFailed": "index message",
+    "Cost": "epsilon rho",
+    "Budget": "kind total",
+    "Laplace": "scale",
+    "Gaussian": "scale",
+    "RunRequest": "threshold_scale query_scale answer",
+    "Crossing": "index value",
+    "Problem": "loss dimension radius regularisation",
+    "Logistic": "",
+    "HuberHinge": "width",
+    "Squared": "",
+    "Distance": "",
+    "Perturbation": "noise scale pitch iterations ridge start",
+    "Descent": "schedule steps scale step_size start resolution rise",
+    "Net": "pitch scale resolution most_dimensions",
+    "Step": "query factors rate log_normaliser",
+    "TightState": "potential size asked hard runs run measured streak patience doubts",
+    "RunState": "handle number scales",
+    "RunScales": "threshold query answer",
+    "KeptHistogram": "vector total kept even steps",
+    "KeptRecords": "records complements",
+    "Piece": "start end cells",
+}
+"""Of format 1."""
+
+
+def test_the_fields_of_format_1_stay() -> None:
+    """A class that gets, loses or moves a field changes the ledger's lines: that takes another version of the format,
+    and a way to read the old one."""
+    assert {
+        name: " ".join(each.name for each in fields(kind)) for name, kind in {**EVENTS, **CLASSES}.items()
+    } == FIELDS

@@ -1,0 +1,229 @@
+"""What is on no list is not written, and what was not written so is not read: typed errors, and no private value."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import treering as tr
+from support.event_lines import JFK, LINES, SCHEMA, TENTH
+from support.events import reread
+from treering import gate
+from treering.domain.loss import Logistic
+from treering.domain.minimiser import Net
+from treering.domain.problem import Problem
+from treering.errors import DamagedVault, NewerVault, VaultError
+from treering.mechanisms.pmwg_state import Grown
+from treering.vault.codec import decode, encode
+
+# -- what cannot be written --------------------------------------------------------------------------------------------
+
+
+def untyped(value: object) -> Any:
+    """For arguments that a type checker would refuse, and a program may still give."""
+    return value
+
+
+class _OwnLoss(Logistic):
+    """Somebody's own."""
+
+
+class _Secret:
+    """Not on the list."""
+
+    def __repr__(self) -> str:
+        return "private"
+
+
+def _cycle() -> list[Any]:
+    cycle: list[Any] = []
+    cycle.append(cycle)
+    return cycle
+
+
+@pytest.mark.parametrize(
+    ("event", "match"),
+    [
+        (gate.Noted(_Secret()), r"Noted.note holds _Secret: a vault cannot keep it"),
+        (gate.Noted([{"a": _Secret()}]), "holds _Secret"),
+        (gate.Noted({1, 2}), "holds set"),
+        (gate.Noted(b"bytes"), "holds bytes"),
+        (gate.Noted(gate.LeafCut(9, 0, 1)), "holds LeafCut"),
+        (gate.Noted(np.array([_Secret()])), "is not an array of numbers"),
+        (gate.Noted(np.array(["a"])), "is not an array of numbers"),
+        (gate.Noted(_cycle()), "too deeply"),
+        (gate.Noted(Grown(untyped("9"))), "Grown.size is str, not an integer"),
+        (gate.Minimised(9, TENTH, Problem(_OwnLoss(), 2), Net(0.5, 2.0), ()), "Problem.loss is _OwnLoss, not one of"),
+        (gate.LeafCut(True, 0, 1), "LeafCut.size is bool, not an integer"),
+        (gate.Measured(9, TENTH, untyped([JFK]), gate.Laplace(2.0), ()), "Measured.queries is list, not a tuple"),
+        (gate.NodeReleased(9, 0, 0, 1, gate.Laplace(2.0), untyped(np.zeros(2))), "array of float64, not of int64"),
+        (gate.Crossing(1, 2), "Crossing is no event"),
+        (_Secret(), "_Secret is no event"),
+    ],
+    ids=str,
+)
+def test_what_is_not_on_the_list_is_refused(event: Any, match: str) -> None:
+    with pytest.raises(VaultError, match=match) as caught:
+        encode(event)
+    assert "private" not in str(caught.value)
+
+
+# -- what cannot be read -----------------------------------------------------------------------------------------------
+
+CUT = '{"v":1,"event":"LeafCut","size":9,"tree":0,"leaf":3}'
+STARTED = LINES[1][1]
+MEASURED = LINES[0][1]
+HISTOGRAM = LINES[5][1]
+MINIMISED = LINES[13][1]
+CONDENSED = LINES[12][1]
+
+
+@pytest.mark.parametrize(
+    ("line", "old", "new", "match"),
+    [
+        (CUT, CUT, "", "not JSON"),
+        (CUT, CUT, "null", "not one JSON object"),
+        (CUT, CUT, "[" * 100_000, "JSON|nested"),
+        (CUT, "3}", "3", "not JSON"),
+        (CUT, "3}", "3}{}", "not one JSON object"),
+        (CUT, '"v":1', '"v":0', "version"),
+        (CUT, '"v":1', '"v":true', "version"),
+        (CUT, '"v":1,', "", "version"),
+        (CUT, "LeafCut", "Leafcut", "names no event"),
+        (CUT, "LeafCut", "Grown", "names no event"),
+        (CUT, '"LeafCut"', "[]", "names no event"),
+        (CUT, ',"leaf":3', "", "LeafCut has the fields size, tree, leaf"),
+        (CUT, ',"leaf":3', ',"leaf":3,"more":1', "LeafCut has the fields"),
+        (CUT, '"tree":0,"leaf":3', '"leaf":3,"tree":0', "LeafCut has the fields"),
+        (CUT, '"leaf":3', '"leaf":3,"leaf":3', "twice"),
+        (CUT, '"leaf":3', '"leaf":3.0', "LeafCut.leaf is not an integer"),
+        (CUT, '"leaf":3', '"leaf":true', "LeafCut.leaf is not an integer"),
+        (CUT, '"leaf":3', '"leaf":null', "LeafCut.leaf is not an integer"),
+        (CUT, '"leaf":3', '"leaf":"0x3_3"', "LeafCut.leaf is not an integer"),
+        (CUT, '"leaf":3', '"leaf":NaN', "not JSON"),
+        (CUT, '"leaf":3', '"leaf":' + "3" * 5000, "not JSON"),
+        (STARTED, "1.5", '"1.5"', "threshold_scale is not"),
+        (STARTED, "1.5", '"nan:7ff8000000000000"', "threshold_scale is not a number"),
+        (STARTED, "1.5", "-1.5", "RunRequest cannot have such fields"),
+        (STARTED, "1.5", '"nan"', "RunRequest cannot have such fields"),
+        (STARTED, "Gaussian", "Cost", "answer is not one of Laplace, Gaussian"),
+        (STARTED, '"scale":2.0', '"scale":[]', "Gaussian.scale is not a number"),
+        (STARTED, '"rho":"1/8"', '"rho":"2/16"', "Cost.rho is not a fraction in lowest terms"),
+        (STARTED, '"rho":"1/8"', '"rho":"1/0"', "Cost.rho is not a fraction"),
+        (STARTED, '"rho":"1/8"', '"rho":"-1/8"', "Cost cannot have such fields"),
+        (STARTED, '"rho":"1/8"', '"rho":"1"', "Cost.rho is not"),
+        (STARTED, '"rho":"1/8"', '"rho":" 1/8"', "Cost.rho is not an integer"),
+        (STARTED, '"rho":"1/8"', '"rho":0.125', "Cost.rho is not a fraction"),
+        (MEASURED, '"origin":"1"', '"colour":"1"', "names an attribute that the schema has not"),
+        (MEASURED, '"origin":"1","month":"0-1,11"', '"month":"0-1,11","origin":"1"', "in another order"),
+        (MEASURED, '"0-1,11"', '"0-1,12"', "does not fit its attribute"),
+        (MEASURED, '"0-1,11"', '"11,0-1"', "does not fit its attribute"),
+        (MEASURED, '"0-1,11"', '"0,1,11"', "does not fit its attribute"),
+        (MEASURED, '"0-1,11"', '"0-11"', "all values meet, or none"),
+        (MEASURED, '"0-1,11"', '"01,11"', "no list of codes"),
+        (MEASURED, '"0-1,11"', '""', "no list of codes"),
+        (MEASURED, '"0-1,11"', '"b:AAA="', "all values meet, or none"),
+        (MEASURED, '"0-1,11"', '"b:AAE="', "does not fit its attribute"),
+        (MEASURED, '"0-1,11"', '"b:AAAA"', "packed bytes of another length"),
+        (MEASURED, '"0-1,11"', '"z:AAA="', "cannot be unpacked"),
+        (MEASURED, '"0-1,11"', "11", "no text"),
+        (MEASURED, '"0-1,11"', "[11]", "no text"),
+        (MEASURED, '"scale":1,', '"scale":0,', "outside of 0 to its scale"),
+        (MEASURED, '"scale":1,', '"scale":true,', "not an integer"),
+        (MEASURED, '"scale":1,', "", "neither a conjunction nor a table"),
+        (MEASURED, "[0,1,1,1,0,1]", "[0,1,1,1,0,2]", "outside of 0 to its scale"),
+        (MEASURED, "[0,1,1,1,0,1]", "[0,0,1,1,0,0]", "simplest form"),
+        (MEASURED, "[0,1,1,1,0,1]", "[0,1,1,1,0]", "number of entries"),
+        (MEASURED, '"shape":[3,2]', '"shape":[2,3]', "another shape"),
+        (MEASURED, "<i8", "<i4", "another shape"),
+        (HISTOGRAM, "<i8", "<i4", "not an array of int64"),
+        (HISTOGRAM, "<i8", "O", "no dtype"),
+        (HISTOGRAM, "<i8", "i8,i8", "no dtype"),
+        (HISTOGRAM, '"shape":[2,2]', '"shape":[-2,-2]', "no shape"),
+        (HISTOGRAM, '"shape":[2,2]', '"shape":[1099511627776,1099511627776]', "too large"),
+        (HISTOGRAM, "[3,-1,0,7]", "[3,-1,0,9223372036854775808]", "too large"),
+        (HISTOGRAM, "[3,-1,0,7]", "[3,-1,0,7.0]", "not integers"),
+        (HISTOGRAM, '"values"', '"value"', "not packed bytes"),
+        (CONDENSED, "Estimates", "estimates", "holds something unknown"),
+        (CONDENSED, "b:AAAAAAAA4D8AAAAAAAD4Pw==", "b:AAAAAAAA4D8AAAAAAAD4", "another length"),
+        (CONDENSED, "b:AAAAAAAA4D8AAAAAAAD4Pw==", "b:AAAAAAAA4D8AAAAAAAD4P", "cannot be unpacked"),
+        (CONDENSED, "b:AAAAAAAA4D8AAAAAAAD4Pw==", "b:AAAAAAAA4D8AAAAAAAD4Px==", "stray bits"),
+        (CONDENSED, "b:AAAAAAAA4D8AAAAAAAD4Pw==", "eAAAA", "not packed bytes"),
+        (CONDENSED, '[[0,1],{"start"', '[[0,1,2],{"start"', "not a list of 2"),
+        (MINIMISED, "HuberHinge", "Hinge", "Problem.loss is not one of"),
+        (MINIMISED, '"dimension":2', '"dimension":0', "Problem cannot have such fields"),
+        (LINES[14][1], '"pure"', '"zCDP"', "Budget.kind is not one of pure, zcdp"),
+    ],
+)
+def test_a_damaged_line_is_refused(line: str, old: str, new: str, match: str) -> None:
+    assert old in line
+    decode(line, SCHEMA)
+    with pytest.raises(DamagedVault, match=f"a line of the ledger cannot be read: .*({match})"):
+        decode(line.replace(old, new, 1), SCHEMA)
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        '{"os.system":"x"}',
+        '{"int":5}',
+        '{"float":0.5}',
+        '{"LeafCut":{"size":9,"tree":0,"leaf":3}}',
+        '{"list":{}}',
+        '{"dict":[[[],1],[[],1]]}',
+        '{"dict":[[{"list":[]},1]]}',
+        '{"a":1,"b":2}',
+        "{}",
+        '{"Grown":null}',
+        '{"Grown":{}}',
+    ],
+)
+def test_a_note_of_something_else_is_refused(note: str) -> None:
+    with pytest.raises(DamagedVault):
+        decode('{"v":1,"event":"Noted","note":' + note + "}", SCHEMA)
+
+
+def test_a_value_that_was_read_before_opens_no_door_for_one_of_another_type() -> None:
+    """1, 1.0 and true are equal: what is remembered must tell them apart."""
+    line = LINES[9][1].replace("20.0", "1")
+    assert type(decode(line, SCHEMA)) is gate.TreeStarted
+    with pytest.raises(DamagedVault, match="Laplace.scale"):
+        decode(line.replace('"scale":1', '"scale":true'), SCHEMA)
+    reread([gate.TreeStarted(9, TENTH, 0, gate.Laplace(scale)) for scale in (1, 1.0, 1)], SCHEMA)
+
+
+def test_a_newer_line_is_told_from_a_damaged_one() -> None:
+    with pytest.raises(NewerVault, match="format 2, and this treering reads up to 1"):
+        decode(CUT.replace('"v":1', '"v":2').replace("LeafCut", "Unheard"), SCHEMA)
+
+
+def test_a_packed_array_is_not_unpacked_beyond_its_length() -> None:
+    """A few bytes that claim to be a handful of zeros, and would unpack to a gigabyte."""
+    line = encode(gate.NodeReleased(9, 0, 0, 1, gate.Laplace(2.0), np.zeros(10**6, np.int64)))
+    with pytest.raises(DamagedVault, match="another length"):
+        decode(line.replace("[1000000]", "[100]"), SCHEMA)
+    with pytest.raises(DamagedVault, match="another length"):
+        decode(line.replace("[1000000]", "[1000001]"), SCHEMA)
+
+
+def test_a_line_about_another_schema_is_refused() -> None:
+    with pytest.raises(DamagedVault, match="schema has not"):
+        decode(MEASURED, tr.Schema({"x": tr.integers(0, 1)}))
+
+
+@given(place=st.integers(0, 10**6), flip=st.integers(1, 127), which=st.integers(0, len(LINES) - 1))
+@settings(max_examples=300, deadline=None)
+def test_a_flipped_bit_gives_another_event_or_a_typed_error(place: int, flip: int, which: int) -> None:
+    line = LINES[which][1]
+    at = place % len(line)
+    changed = line[:at] + chr(ord(line[at]) ^ flip) + line[at + 1 :]
+    try:
+        event = decode(changed, SCHEMA)
+    except VaultError:
+        return
+    assert json.loads(encode(event)) == json.loads(changed)

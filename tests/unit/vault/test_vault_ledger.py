@@ -1,0 +1,281 @@
+"""The ledger by itself: clocks, interruptions, read-only disks, migrations."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+import treering as tr
+from support.vaults import asked, frame, guarded, journal, kinds, mechanism, questions, states
+from treering.vault import ledger as ledgers
+from treering.vault import vault
+from treering.vault.lines import ROOT, Line, body, chained, check, link
+from treering.vault.lock import WriterLock
+from treering.vault.migrations import MIGRATIONS
+from treering.vault.steps import Step, observe
+from treering.vault.vault import Vault
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    guarded(tmp_path / "vault").close()
+    return tmp_path / "vault"
+
+
+# -- the chain ---------------------------------------------------------------------------------------------------------
+
+
+def test_every_field_is_in_the_hash() -> None:
+    said = ("event", 3, '{"a":1}', "key", "aa")
+    one = link(ROOT, 1, 5, *said)
+    others = [
+        link(b"\1" * 32, 1, 5, *said),
+        link(ROOT, 2, 5, *said),
+        link(ROOT, 1, 6, *said),
+        link(ROOT, 1, 5, "events", *said[1:]),
+        link(ROOT, 1, 5, "event", 4, *said[2:]),
+        link(ROOT, 1, 5, "event", 3, "", *said[3:]),
+        link(ROOT, 1, 5, "event", 3, '{"a":1}', "", "aa"),
+        link(ROOT, 1, 5, "event", 3, '{"a":1}', "key", ""),
+        link(ROOT, 1, 5, "event", 3, '{"a":1}', "keya", "a"),
+        link(ROOT, 1, 5, "event", 3, '{"a":1}k', "ey", "aa"),
+    ]
+    assert len({one, *others}) == 11
+
+
+def test_a_chain_is_checked_line_by_line() -> None:
+    first = chained(ROOT, 1, 5, Line("rows", body(size=1)))
+    second = chained(first.hash, 2, 5, Line("rows", body(size=2)))
+    assert list(check([first, second])) == [first, second]
+    earlier = chained(first.hash, 2, 4, Line("rows", body(size=2)))
+    for wrong in ([second], [first, first], [first, earlier], [first, second._replace(body="{}")]):
+        with pytest.raises(tr.DamagedVault):
+            list(check(wrong))
+
+
+def test_nan_is_no_body() -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        body(x=float("nan"))
+
+
+# -- the clock ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_clock_that_moves_backwards_does_not_move_the_ledgers(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.time_ns()
+    with monkeypatch.context() as patch:
+        for step in (0, 10**15, -(10**17), 10**3):
+            patch.setattr(time, "time_ns", lambda step=step: now + step)
+            with Vault.open(place) as opened:
+                opened.append(frame(5))
+                opened.ask_many(questions(5))
+    with Vault.open(place) as opened:
+        times = [line["time"] for line in opened.ledger()]
+        assert times == sorted(times)
+        assert len(set(times)) < len(times) / 2
+        opened.append(frame(1))
+        opened.verify()
+
+
+# -- interruptions -----------------------------------------------------------------------------------------------------
+
+
+class Interruption(BaseException):
+    """Somebody presses a key."""
+
+
+@pytest.mark.parametrize("step", [Step.COMMIT_BEGUN, Step.COMMIT_READY, Step.COMMITTED])
+@pytest.mark.parametrize("work", ["ask", "append", "lease"])
+def test_an_interrupted_commit_stops_the_vault_and_loses_nothing(place: Path, step: Step, work: str) -> None:
+    opened = Vault.open(place)
+    opened.ask_many(questions(50))
+    before, size = states(opened), opened.size
+
+    def interrupt(reached: Step) -> None:
+        if reached is step:
+            observe(None)
+            raise Interruption
+
+    if work == "lease":
+        journal(opened)._leases.clear()
+    use: dict[str, Callable[[], object]] = {
+        "append": lambda: opened.append(frame(5)),
+        "lease": lambda: opened.ask_many(questions(50, seed=3)),
+        "ask": lambda: opened.ask("late = 'yes'", key="one"),
+    }
+    observe(interrupt)
+    try:
+        with pytest.raises(Interruption):
+            use[work]()
+    finally:
+        observe(None)
+    for again in (*use.values(), opened.status):
+        with pytest.raises(tr.VaultError, match="stopped because it was interrupted in the middle of a commit"):
+            again()
+    opened.close()
+    with Vault.open(place) as opened:
+        assert opened.size == size + (5 if work == "append" and step is Step.COMMITTED else 0)
+        assert opened.spent >= before[0][1] or step is not Step.COMMITTED
+        opened.verify()
+        opened.ask_many(questions(5, seed=9))
+
+
+def test_an_error_amid_an_operation_stops_the_vault(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is on record may be ahead of what the mechanism knows: only a replay knows the state."""
+    opened = Vault.open(place)
+    with monkeypatch.context() as patch:
+        patch.setattr(mechanism(opened)._engine, "_follow", _broken)
+        with pytest.raises(MemoryError):
+            opened.ask("late = 'yes'")
+    with pytest.raises(tr.VaultError, match="interrupted in the middle of an operation"):
+        opened.ask("late = 'yes'")
+    opened.close()
+    with Vault.open(place) as opened:
+        opened.ask("late = 'yes'")
+        opened.verify()
+
+
+def _broken(*_: Any) -> None:
+    raise MemoryError
+
+
+def test_rows_that_were_not_counted_stop_the_vault(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = Vault.open(place)
+    with monkeypatch.context() as patch:
+        patch.setattr("treering.trusted.batches.Batch.add_to", _broken)
+        with pytest.raises(MemoryError):
+            opened.append(frame(7), key="seven")
+    with pytest.raises(tr.VaultError, match="new rows, which are on record, were counted"):
+        opened.ask("late = 'yes'")
+    opened.close()
+    with Vault.open(place) as opened:
+        assert opened.append(frame(7), key="seven") == opened.size == 20_007
+
+
+# -- disks that cannot be written --------------------------------------------------------------------------------------
+
+
+def test_a_read_only_disk_can_be_read(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = Vault.read(place).status()
+
+    def read_only(path: Any, flags: int, mode: int = 0o777, **given: Any) -> int:
+        if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+            raise OSError(30, "Read-only file system")
+        return opening(path, flags, mode, **given)
+
+    opening = os.open
+    monkeypatch.setattr(os, "open", read_only)
+    monkeypatch.setattr(os, "access", lambda *_, **__: False)
+    with pytest.raises(tr.VaultError, match="for writing: Read-only file system; Vault.read needs no lock"):
+        Vault.open(place)
+    assert Vault.read(place).status() == before
+    assert Vault.read(place).verify(before["head"])["head_found"]
+    assert len(list(Vault.read(place).ledger())) == before["entries"]
+    assert sorted(each.name for each in place.iterdir()) == ["checkpoints", "ledger.sqlite", "lock", "parts"]
+
+
+def test_a_vault_that_was_not_closed_cannot_be_read_there(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Vault.open(place) as opened:
+        opened.append(frame(1))
+        monkeypatch.setattr(os, "access", lambda *_, **__: False)
+        with pytest.raises(tr.VaultError, match="was not closed, and cannot be read on a read-only file system"):
+            Vault.read(place).status()
+
+
+def test_a_full_disk_does_not_keep_anybody_out(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lock's file holds a number for messages, and is useful without it."""
+
+    def full(*_: Any) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    lock = WriterLock(place / "lock", 0)
+    with pytest.raises(tr.VaultBusy, match="number unknown"):
+        WriterLock(place / "lock", 0)
+    lock.release()
+
+
+def test_files_that_cannot_be_removed_are_an_error_of_the_vault(place: Path) -> None:
+    (place / "parts" / "00000002.parquet").mkdir()
+    with pytest.raises(tr.VaultError, match="cannot remove what a crash has left"):
+        Vault.open(place)
+
+
+# -- migrations --------------------------------------------------------------------------------------------------------
+
+
+def add_table(connection: apsw.Connection) -> None:
+    connection.execute("create table notes (text text) strict")
+    connection.execute("insert into notes values ('brought along')")
+
+
+def test_an_older_vault_is_brought_along(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Vault.open(place) as opened:
+        opened.ask_many(questions(20))
+        before, count = states(opened), asked(opened)
+    head = Vault.read(place).status()["head"]
+    old = (place / "ledger.sqlite").read_bytes()
+    monkeypatch.setattr(ledgers, "FORMAT", 3)
+    with pytest.raises(tr.VaultError, match="format 1, and 3 is read: open it for writing once"):
+        Vault.read(place).status()
+    with pytest.raises(tr.VaultError, match="format 1, which this version of treering no longer reads"):
+        Vault.open(place)
+    assert (place / "ledger.sqlite").read_bytes() == old
+    monkeypatch.setitem(MIGRATIONS, 1, add_table)
+    monkeypatch.setitem(MIGRATIONS, 2, lambda connection: connection.execute("alter table notes add column more text"))
+    with Vault.open(place) as opened:
+        assert states(opened)[0][0][1] == before[0][0][1]
+        assert asked(opened) == count
+        assert opened.verify(head)["head_found"]
+        opened.ask_many(questions(5, seed=8))
+        assert list(opened._ledger._connection.execute("select * from notes")) == [("brought along", None)]
+    kept = place / "ledger.sqlite.format1"
+    assert kept.stat().st_mode & 0o077 == 0
+    monkeypatch.undo()
+    with pytest.raises(tr.NewerVault, match="format 3"):
+        Vault.open(place)
+    kept.rename(place / "ledger.sqlite")
+    with Vault.open(place) as opened:
+        assert opened.status()["head"] == head
+        assert "notes" not in kinds(opened)
+
+
+def test_a_migration_is_whole_or_not_at_all(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def half(connection: apsw.Connection) -> None:
+        add_table(connection)
+        raise apsw.FullError
+
+    monkeypatch.setattr(ledgers, "FORMAT", 2)
+    monkeypatch.setitem(MIGRATIONS, 1, half)
+    for _ in range(2):
+        with pytest.raises(tr.VaultError, match="the disk is full"):
+            Vault.open(place)
+    monkeypatch.undo()
+    with Vault.open(place) as opened:
+        opened.verify()
+        tables = opened._ledger._connection.execute("select name from sqlite_schema where type = 'table'")
+        assert {name for (name,) in tables} == {"ledger", "secrets"}
+
+
+def test_a_copy_that_cannot_be_made_migrates_nothing(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(ledgers, "FORMAT", 2)
+    monkeypatch.setitem(MIGRATIONS, 1, add_table)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", full)
+        with pytest.raises(tr.VaultError, match="cannot copy the ledger .*: No space left on device"):
+            Vault.open(place)
+    monkeypatch.undo()
+    Vault.open(place).close()
+
+
+def test_what_waits_by_default() -> None:
+    assert vault.WAIT == 10
