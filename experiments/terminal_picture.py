@@ -1,9 +1,9 @@
 """What `treering plan`, `status` and `ask` look like at a terminal: the pictures in the README.
 
-    python -m experiments.terminal_picture
+    python -m experiments.terminal_picture [--quick] [--seed N]
 
 Runs the demonstration until the middle of May, then the commands, each at a terminal of its own, and draws what they
-print.
+print. Claimed: it fits the terminal. With --quick nothing is written.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 from rich.text import Text
 
+from experiments.claims import Claims
+from experiments.options import options
 from treering.demo.story import live_through_the_year
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
@@ -78,16 +80,20 @@ def drawn(command: str, text: str) -> str:
     return console.export_svg(title=command, code_format=FORMAT, unique_id=command.split()[1])
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Draw all of them."""
+    given, claims = options(__doc__, arguments), Claims()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         live_through_the_year(folder / "flights.treering", lambda *_: None, DAYS)
-        for picture, arguments in PICTURES.items():
-            text = at_terminal(arguments, folder)
-            (IMAGES / f"terminal_{picture}.svg").write_text(drawn(f"treering {picture}", text), encoding="utf-8")
-            print(f"docs/images/terminal_{picture}.svg: {len(text.splitlines())} lines")
-    return 0
+        for picture, command in PICTURES.items():
+            text = at_terminal(command, folder)
+            claims.at_most(
+                f"treering {picture}: widest line", max(map(len, Text.from_ansi(text).plain.split("\n"))), WIDTH
+            )
+            if not given.quick:
+                (IMAGES / f"terminal_{picture}.svg").write_text(drawn(f"treering {picture}", text), encoding="utf-8")
+    return claims.exit_code()
 
 
 if __name__ == "__main__":

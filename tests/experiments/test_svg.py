@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import doctest
+import re
 from xml.etree import ElementTree
 
 import pytest
 
-from experiments import erm_picture, schedulers_picture, svg
+from experiments import erm_picture, schedulers_picture, svg, terminal_picture
 from experiments.erm_logistic import END, compared
 from experiments.pmwg_picture import DRAWN, TARGET
 from experiments.schedulers_flights import CASES
@@ -102,3 +103,14 @@ def test_the_picture_of_learning_is_what_the_command_draws() -> None:
     kinds = {"random model", "ERMG, paper", "ERMG, tight", "static, private", "non-private"}
     assert {erm_picture.TITLE, "rows to come", "rows so far; dashes: proven", *kinds} <= set(texts(root))
     assert [len(points(line)) for line in root.iter(f"{NAMESPACE}polyline")] == [len(compared(END))] * 10
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("plan", ["mechanism", "PMWG"]), ("status", ["dashboard", "ermg"]), ("ask", ["origin", "EWR", "JFK", "LGA"])],
+)
+def test_the_pictures_of_a_terminal_show_the_commands_and_fetch_nothing(name: str, words: list[str]) -> None:
+    picture = (terminal_picture.IMAGES / f"terminal_{name}.svg").read_text(encoding="utf-8")
+    shown = " ".join(texts(drawn(picture))).replace("\N{NO-BREAK SPACE}", " ")
+    assert all(word in shown for word in [f"treering {name}", *words])
+    assert not re.search(r"url\(\W*http|@font-face|href=", picture)
