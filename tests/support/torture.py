@@ -304,7 +304,7 @@ class Witness:
             if given.get("mechanism") not in ("pmwg", "measured"):
                 continue
             for query, (value, _, size, kind) in zip(
-                questions(given["count"], given["seed"]), given["result"], strict=True
+                questions(given["count"], given["seed"], schema), given["result"], strict=True
             ):
                 if kind in ("hard", "measured"):
                     known = [each for each in recorded if each[1] == query]
