@@ -56,10 +56,10 @@ def ask(
             plain = _price(opened, queries, mechanism)
             out.result(plain, lambda shown: _show_price(shown, plain))
             return
-        before = opened.status()
+        before = opened.spent
         answers = opened.ask_many(queries, mechanism, key)
-        after = opened.status()
-    costs = {"cost": max(0.0, after["spent"] - before["spent"]), "remaining": after["remaining"], "unit": after["unit"]}
+        after = opened.spent
+        costs = {"cost": max(0.0, after - before), "remaining": max(0.0, opened.total - after), "unit": opened.unit}
     if statement is not None:
         table = statement.table(answers)
         out.result({**table.to_dict(), **costs}, lambda shown: _show_table(shown, table.to_dict(), table.rows, costs))

@@ -215,6 +215,11 @@ class Vault(Sealed):
             return math.fsum(member.mechanism.spent for member in self._members)
 
     @property
+    def unit(self) -> str:
+        """What the promise is counted in: "epsilon" or "rho"."""
+        return self._record.origin.promise.budget.unit
+
+    @property
     def total(self) -> float:
         """What they may charge in all, in the same unit."""
         return float(self._record.origin.promise.budget.total)
