@@ -111,9 +111,10 @@ test-statistical: setup-dev ## the tests that sample: noise, accuracy, privacy a
 	$(call say,statistical tests)
 	@$(PYTEST) -n $(WORKERS) --dist worksteal tests/statistical
 
-torture: setup-dev ## the vault under crashes at full length: 600 kills and more, many write failures
+KILLS ?= 900
+torture: setup-dev ## the vault under crashes at full length: 900 kills, many write failures, recovery within 2 s
 	$(call say,torture)
-	@TORTURE_KILLS=600 $(PYTEST) -n $(WORKERS) --dist worksteal tests/durability
+	@TORTURE_KILLS=$(KILLS) $(PYTEST) -n $(WORKERS) --dist worksteal tests/durability
 
 bench: setup-dev ## run benchmarks/bench_*.py: a table, and benchmarks/results.json
 	$(call say,benchmarks)

@@ -20,8 +20,8 @@ from treering.vault.ledger import Ledger, SecretValue
 from treering.vault.record import Record
 from treering.vault.store import Shown, Store
 
-_REPLAYED: Final = 2**30
-"""A checkpoint is due when replaying what came since would take about half a second: the time of so many cells."""
+_REPLAYED: Final = 2**29
+"""A checkpoint is due when replaying what came since would take about a quarter of a second: the time of so many cells."""
 
 _EVENT: Final = 2**17
 """Reading an event takes as long as moving so many cells of a histogram: some 30 microseconds."""
