@@ -21,7 +21,7 @@ from treering.vault.record import Record
 from treering.vault.store import Shown, Store
 
 _REPLAYED: Final = 2**29
-"""A checkpoint is due when replaying what came since would take about a quarter of a second: the time of so many cells."""
+"""A checkpoint is due when replaying what came since would take a quarter of a second: as moving so many cells."""
 
 _EVENT: Final = 2**17
 """Reading an event takes as long as moving so many cells of a histogram: some 30 microseconds."""
