@@ -9,7 +9,7 @@ import typer
 
 from treering.cli.files import check_output, write_table
 from treering.cli.numbers import count, number
-from treering.cli.render import JsonFlag, Output
+from treering.cli.render import JsonFlag, Output, progress
 from treering.cli.vaults import MechanismName, VaultPath, amount, unit, writing
 
 if TYPE_CHECKING:
@@ -79,7 +79,10 @@ def train(
             _add(opened, target, features, share, loss=loss, radius=radius, name=name)
         elif target is not None or features is not None or share is not None:
             raise typer.BadParameter(f"{name} was trained before: leave out --target, --features and --share")
-        model = opened.model(name)
+        with progress(f"training {name}", "models") as advance:
+            advance(0, 1)
+            model = opened.model(name)
+            advance(1, 1)
         after = opened.status()
         spec = next(each for each in after["mechanisms"] if each["name"] == name)
         weights = _weights(opened, spec, model)
