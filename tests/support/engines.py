@@ -128,8 +128,11 @@ class Postgres:
         data = ["-D", str(self.folder / "data")]
         subprocess.run(
             [*drop_root, str(PROGRAMS / program), *data, *arguments],
-            check=True, cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+            check=True,
+            cwd="/",
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
 
     def start(self) -> None:
         options = f"-c listen_addresses= -c unix_socket_directories={self.folder} -c fsync=off"
@@ -258,9 +261,14 @@ class PostgresStage(Stage):
 
     name = "postgres"
     TYPES: Final = {
-        "string": "text", "int64": "bigint", "int32": "integer", "int16": "smallint", "bool": "boolean",
-        "double": "double precision", "float": "real",
-    }  # fmt: skip
+        "string": "text",
+        "int64": "bigint",
+        "int32": "integer",
+        "int16": "smallint",
+        "bool": "boolean",
+        "double": "double precision",
+        "float": "real",
+    }
 
     def __init__(self, server: Postgres, table: str) -> None:
         self.server = server

@@ -103,9 +103,9 @@ def _price(vault: Vault, queries: list[Query], mechanism: str | None) -> dict[st
     """
     status = vault.status()
     listed = status["mechanisms"]
-    member = next((each for each in listed if each["name"] == mechanism), listed[0] if listed else None)
     first = vault.price(queries[0], mechanism)
-    assert member is not None  # or there would be no price
+    # As the vault chooses: the one that is named, or else the first that answers queries.
+    member = next(each for each in listed if each["name"] == mechanism or (not mechanism and each["kind"] != "ermg"))
     several = len(queries) > 1 and member["kind"] == "pmwg"
     return {
         "queries": len(queries),

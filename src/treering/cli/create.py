@@ -80,12 +80,12 @@ def create(
     from treering.vault.kinds import EXPECTED_ROWS
     from treering.vault.vault import Vault
 
-    loaded = Schema.load(schema)
-    expected = EXPECTED_ROWS if rows is None else rows
-    with Vault.create(
-        vault, loaded, epsilon, delta, alpha, beta, mechanism, share, rows_per_person, rows=expected
-    ) as made:
-        status = made.status()
+    given = (epsilon, delta, alpha, beta, mechanism, share, rows_per_person)
+    with Vault.create(vault, Schema.load(schema), *given, rows=EXPECTED_ROWS if rows is None else rows) as made:
+        _made(vault, made.status(), out)
+
+
+def _made(vault: Path, status: dict[str, Any], out: Output) -> None:
     plain = {
         "vault": str(vault),
         "cells": status["cells"],

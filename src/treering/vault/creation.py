@@ -41,7 +41,8 @@ def first_spec(
     """The first mechanism; "auto" is what the planner chooses."""
     accuracy, chance = float(probability(alpha, "alpha")), float(probability(beta, "beta"))
     if kind == "auto":
-        kind = choose(origin.schema.cells, origin.promise, accuracy, chance, whole(rows, "rows"))
+        own = replace(origin.promise, share=share)
+        kind = choose(origin.schema.cells, own, accuracy, chance, whole(rows, "rows"))
     given = {"beta": chance, **({"alpha": accuracy} if kind == "pmwg" else {}), **options}
     return checked(origin, spec(kind, share, options_of(given), ()))
 

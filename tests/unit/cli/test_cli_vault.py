@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+import treering as tr
 from support.cli import refused, treering
 from treering.vault.vault import Vault
 
@@ -236,3 +238,14 @@ def test_the_vault_is_left_open_for_the_next(folder: Path) -> None:
         assert vault.size == ROWS
         busy = treering("status", folder / "v")
         assert busy.code == 0
+
+
+def test_a_dry_run_is_about_the_mechanism_that_would_answer(tmp_path: Path) -> None:
+    schema = tr.Schema({"late": tr.categories("no", "yes"), "month": tr.integers(1, 12)})
+    model: dict[str, Any] = {"target": "late = 'yes'", "features": ["month"]}
+    with tr.Vault.create(tmp_path / "v", schema, 1.0, 1e-6, mechanism="ermg", share=0.5, **model) as vault:
+        vault.add("continual", 0.5)
+        vault.append([{"late": "no", "month": 1}] * 1000)
+    priced = treering("ask", tmp_path / "v", "month = 1", "--dry-run", "--json").json
+    assert priced["mechanism"] == "continual"
+    assert 0 < priced["most"] == priced["remaining"]

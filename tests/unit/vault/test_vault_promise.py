@@ -251,3 +251,11 @@ def test_a_pure_promise_counts_refunds(tmp_path: Path) -> None:
         refunds = [line["cost"] for line in lines if line["kind"] == "RunEnded"]
         assert refunds
         assert all(cost < 0 for cost in refunds)
+
+
+def test_auto_plans_for_the_share_that_the_mechanism_has(tmp_path: Path) -> None:
+    kinds = []
+    for number, share in enumerate((1.0, 0.0001)):
+        with Vault.create(tmp_path / str(number), SCHEMA, epsilon=1.0, alpha=0.05, share=share, rows=10**6) as vault:
+            kinds += [each["kind"] for each in vault.status()["mechanisms"]]
+    assert kinds == ["continual", "pmwg"]
