@@ -71,9 +71,9 @@ class Increment(Sealed):
         """How far the table is taken in with these rows."""
 
 
-@dataclass(frozen=True)
-class Reading:
-    """What one statement found in a table: one snapshot of it."""
+@dataclass(frozen=True, repr=False, eq=False)
+class Reading(Sealed):
+    """PRIVATE: what one statement found in a table, one snapshot of it."""
 
     cells: Cells
     """Cell numbers; -1 minus a column's position for the rows that do not fit there."""

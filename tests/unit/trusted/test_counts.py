@@ -18,6 +18,7 @@ from treering.domain.schema import Schema
 from treering.domain.workload import random_conjunctions
 from treering.errors import DataError, QueryError
 from treering.trusted.counts import Counts, project
+from treering.trusted.increments import Reading
 
 SCHEMA = Schema({"a": integers(0, 2), "b": integers(0, 4), "c": integers(0, 1), "d": integers(0, 3)})
 WIDE = Schema({f"x{i}": integers(0, 999) for i in range(6)})
@@ -180,3 +181,11 @@ def test_counts_that_cannot_be(cells: list[int], rows: list[int], match: str) ->
         counts.add_counted(np.array(cells, dtype=np.int64), np.array(rows, dtype=np.int64))
     assert counts.size == 0
     assert counts.marginal((0,)).sum() == 0
+
+
+def test_what_an_engine_counted_is_sealed() -> None:
+    """Its numbers are exact counts: neither printed nor pickled."""
+    reading = Reading(np.array([7]), np.array([12345]), None, 1, 12345, 12345, 0)
+    assert repr(reading) == "<Reading>"
+    with pytest.raises(TypeError, match="private values"):
+        pickle.dumps(reading)
