@@ -28,7 +28,8 @@ class Learned:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """NOTE: whether a measurement found the histogram good: an answer's last bits may differ after a restart."""
+    """NOTE: the measurement just made found the histogram bad. (A note, for an answer's last bits may differ after a
+    restart. Earlier versions noted the good ones as well.)"""
 
     good: bool
 

@@ -252,7 +252,8 @@ class Tight:
             measured = self.gate.measure([query], noise)
             self._follow(measured)
             share, present = measured.values[0] / (query.scale * size), self.hypothesis.answer(query)
-            self._follow(self.gate.note(Judged(abs(present - share) <= self._plan.guard.threshold)))
+            if abs(present - share) > self._plan.guard.threshold:
+                self._follow(self.gate.note(Judged(good=False)))
             near = BOLDNESS * _deviation(noise) / size
             if abs(present - share) > near:
                 self._learn(query, share + math.copysign(near, present - share), share - error, share + error, present)
@@ -329,7 +330,8 @@ class Tight:
     def _follow_measurement(self, event: Measured) -> None:
         (query,), (value,) = event.queries, event.values
         spent = self.state.measured + float(self.gate.budget.amount(event.cost))
-        self.state = replace(self.state, asked=self.state.asked + 1, measured=spent)
+        # Good, until judged otherwise.
+        self.state = replace(self.state, asked=self.state.asked + 1, measured=spent, streak=self.state.streak + 1)
         share = value / (query.scale * event.size)
         self.records.keep(query, Record(share, MEASURED_SHARE * self.alpha, event.size))
 
@@ -347,7 +349,7 @@ class Tight:
             self.hypothesis.apply(note.step)
             self.state = replace(state, potential=state.potential + note.change)
         elif isinstance(note, Judged):
-            self.state = replace(state, streak=state.streak + 1 if note.good else 0)
+            self.state = replace(state, streak=state.streak if note.good else 0)
         elif isinstance(note, Doubted):
             self.state = replace(state, doubts=state.doubts + 1)
         elif isinstance(note, Kept):

@@ -122,8 +122,8 @@ class Kernel(TreeOperations):
     def measure(self, queries: Sequence[Query], noise: Noise) -> Measured:
         """Each query's count plus noise, in grid units. Cost: Σ r/s pure, Σ r²/(2σ²) zCDP (see ``pricing``)."""
         with self._working():
-            scales = self._check_queries(queries)
-            check_scale(noise.scale, int(scales.max(initial=1)))
+            scales, largest = self._check_queries(queries)
+            check_scale(noise.scale, largest)
             cost = pricing.measuring(queries, noise)
             self._charge(cost)
             noisy = self._counts.count_many(queries) + self._answering.take(noise, scales)
@@ -149,9 +149,9 @@ class Kernel(TreeOperations):
         """The first query whose noisy gap reaches the run's noisy threshold. Paid for by `begin_run`."""
         with self._working():
             live = self._live(run)
-            scales = self._check_queries(queries)
+            scales, largest = self._check_queries(queries)
             for scale in (live.request.threshold_scale, live.request.query_scale, *_answer_scale(live.request)):
-                check_scale(scale, int(scales.max(initial=1)))
+                check_scale(scale, largest)
             bar = _integers(bars, "bars", len(queries))
             estimate = None if estimates is None else _integers(estimates, "estimates", len(queries))
             index = self._first_exceeding(live, queries, scales, bar, estimate)
@@ -190,7 +190,7 @@ class Kernel(TreeOperations):
         with self._working():
             if not queries:
                 raise ParameterError("queries", "must name at least one candidate")
-            scales = self._check_queries(queries)
+            scales, _ = self._check_queries(queries)
             estimate = None if estimates is None else _integers(estimates, "estimates", len(queries))
             cost = pricing.selecting(queries, scale)
             self._charge(cost)
@@ -346,17 +346,18 @@ class Kernel(TreeOperations):
     def _answer(self, query: Query, noise: Noise | None) -> int | None:
         return None if noise is None else self._counts.count(query) + int(draw(noise, query.scale, 1)[0])
 
-    def _check_queries(self, queries: Sequence[Query]) -> Integers:
-        """The queries' weight scales; refuses queries of another schema, or whose counts could overflow."""
+    def _check_queries(self, queries: Sequence[Query]) -> tuple[Integers, int]:
+        """The queries' weight scales, and the largest; refuses queries of another schema, or whose counts could
+        overflow."""
         schema = self.schema
         for query in queries:
             if not isinstance(query, Query) or (query.schema is not schema and query.schema != schema):
                 raise QueryError("the query is about another schema than this database")
-        scales = np.array([query.scale for query in queries], dtype=np.int64)
-        largest = int(scales.max(initial=1))
+        scales = [query.scale for query in queries]
+        largest = max(scales, default=1)
         if self.size * largest >= MAX_COUNT:
             raise QueryError(f"size times the query's resolution ({largest:,}) must stay below 2^61")
-        return scales
+        return np.array(scales, dtype=np.int64), largest
 
     def _check_attributes(self, attributes: Sequence[int] | None) -> tuple[int, ...]:
         every = tuple(range(len(self.schema.names)))

@@ -58,7 +58,8 @@ def record(kind: type[Any]) -> Codec:
     if kind not in _RECORDS:
         hints = get_type_hints(kind)
         codecs = {field.name: codec_of(hints[field.name]) for field in fields(kind)}
-        _RECORDS[kind] = Codec(_record_writer(kind, codecs), _record_reader(kind, codecs))
+        write = _record_writer(kind, codecs)
+        _RECORDS[kind] = Codec(_once(write) if kind in SHARED else write, _record_reader(kind, codecs))
     return _RECORDS[kind]
 
 
@@ -77,6 +78,20 @@ def _record_writer(kind: type[Any], codecs: dict[str, Codec]) -> Write:
         return raw
 
     return write
+
+
+def _once(write: Write) -> Write:
+    """The same, but the latest value is remembered as it was written: question after question costs the same."""
+    latest: list[tuple[Any, Any]] = [(None, None)]
+
+    def remembered(value: Any) -> Any:
+        known, raw = latest[0]
+        if known is not value:
+            raw = write(value)
+            latest[0] = value, raw
+        return raw
+
+    return remembered
 
 
 def _record_reader(kind: type[Any], codecs: dict[str, Codec]) -> Read:

@@ -8,37 +8,34 @@ vault must be opened again, and goes on from what is.
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
-from urllib.parse import quote
+from typing import Final
 
 import apsw
 
-from treering.errors import DamagedVault, NewerVault, NotAVault, TreeringError, VaultError
+from treering.errors import NewerVault, NotAVault, TreeringError, VaultError
 from treering.trusted.sealed import Sealed
 from treering.vault.lines import ROOT, Entry, Line, chained, check
 from treering.vault.migrations import migrate
+from treering.vault.sqlite import (
+    APPLICATION,
+    TABLES,
+    WRITE_AHEAD,
+    asked,
+    connect,
+    damaged,
+    describe,
+    frozen,
+    new_file,
+)
 from treering.vault.steps import Step, reached
 
 FORMAT: Final = 1
 """The version of the folder and of its tables."""
-
-APPLICATION: Final = 0x74726565
-"""SQLite's mark of whose file it is: "tree"."""
-
-_TABLES: Final = """
-create table ledger (
-    seq integer primary key, time integer not null, kind text not null, mechanism integer not null,
-    body text not null, key text not null, commitment text not null, hash blob not null
-) strict;
-create table secrets (name text primary key, salt blob not null, value text not null) strict, without rowid;
-"""
-
-_WRITE_AHEAD: Final = "pragma journal_mode = wal"
-"""Readers see the last commit while the next one is written. Kept in the file."""
 
 _COLUMNS: Final = "seq, time, kind, mechanism, body, key, commitment, hash"
 
@@ -52,18 +49,47 @@ class SecretValue(Sealed):
         self.name, self.salt, self.value = name, salt, value
 
 
-class Ledger(Sealed):
-    """The writer's ledger. One thread at a time: the vault's lock is held around every use."""
+class _Waiting(Sealed):
+    """What is to become durable with the next commit."""
 
-    __slots__ = ("_connection", "_depth", "_dropped", "_failed", "_head", "_lines", "_put", "_seq", "_time")
+    __slots__ = ("dropped", "lines", "put")
+
+    def __init__(self) -> None:
+        self.lines: list[Line] = []
+        self.put: dict[str, SecretValue] = {}
+        self.dropped: list[str] = []
+
+    def follow(self, later: _Waiting) -> None:
+        """Let what a later transaction wrote follow."""
+        self.lines += later.lines
+        self.put |= later.put
+        # A secret that comes and goes between two commits need never be on disk.
+        self.dropped += [name for name in later.dropped if self.put.pop(name, None) is None]
+
+
+class Ledger(Sealed):
+    """The writer's ledger.
+
+    The vault's lock is held around every use but one: threads call `settle` after they gave it back. While one of them
+    waits for the disk others write, and the next commit is for them all.
+    """
+
+    __slots__ = (
+        *("_committing", "_connection", "_depth", "_failed", "_finished", "_handing_over", "_head", "_present", "_seq"),
+        *("_time", "_written"),
+    )
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
         self._depth = 0
         self._failed = ""
-        self._lines: list[Line] = []
-        self._put: list[SecretValue] = []
-        self._dropped: list[str] = []
+        self._present = _Waiting()
+        """What the transaction in progress has written: nobody commits a part of it."""
+        self._finished = _Waiting()
+        """What transactions have written that are over, in their order. Who commits takes it all."""
+        self._written = 0
+        """How many lines there are, durable or waiting."""
+        self._handing_over, self._committing = threading.Lock(), threading.Lock()
         self._seq, self._time, self._head = 0, 0, ROOT
 
     @property
@@ -81,11 +107,12 @@ class Ledger(Sealed):
         entries = list(check(rows_of(self._connection)))
         for last in entries[-1:]:
             self._seq, self._time, self._head = last.seq, last.time, last.hash
+            self._written = last.seq
         return entries
 
     def secrets(self) -> dict[str, SecretValue]:
         """PRIVATE: all secrets."""
-        found = _asked(self._connection, "select name, salt, value from secrets")
+        found = asked(self._connection, "select name, salt, value from secrets")
         return {name: SecretValue(name, salt, value) for name, salt, value in found}
 
     # -- writing ------------------------------------------------------------------------------------------------------
@@ -93,13 +120,14 @@ class Ledger(Sealed):
     def write(self, line: Line, *, put: SecretValue | None = None, drop: str | None = None) -> None:
         """Add a line, and put a secret in its place or drop one: now, or at the end of the transaction."""
         self.check_usable()
-        self._lines.append(line)
+        self._present.lines.append(line)
         if put is not None:
-            self._put.append(put)
+            self._present.put[put.name] = put
         if drop is not None:
-            self._dropped.append(drop)
+            self._present.dropped.append(drop)
         if not self._depth:
-            self._commit()
+            self._hand_over()
+            self.settle()
 
     def transaction(self) -> AbstractContextManager[None]:
         """What is written within becomes durable together, at the end, even if that is an error."""
@@ -110,23 +138,64 @@ class Ledger(Sealed):
         self._depth += 1
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        self._depth -= 1
-        if self._depth or not self._lines:
-            return
+        self._leave(error)
+        if not self._depth:
+            self.settle(error)
+
+    @contextmanager
+    def unsettled(self) -> Iterator[None]:
+        """A `transaction` that does not wait for the disk: nothing may leave because of it before `settle`."""
+        self.check_usable()
+        self._depth += 1
         try:
-            self._commit()
-        except VaultError:
-            if isinstance(error, TreeringError):
-                error.answers = ()  # They are not on record, so they do not leave.
+            yield
+        except BaseException as error:
+            self._leave(error)
             raise
+        self._leave(None)
+
+    def _leave(self, error: BaseException | None) -> None:
+        self._depth -= 1
+        if self._depth or not self._present.lines:
+            return
+        self._hand_over()
         if error is not None and not isinstance(error, TreeringError):
             # A mechanism may not have followed what is on record: only those who replay it know its state.
+            self.settle()
             self.fail("it was interrupted in the middle of an operation")
+
+    def _hand_over(self) -> None:
+        with self._handing_over:
+            self._finished.follow(self._present)
+            self._written += len(self._present.lines)
+        self._present = _Waiting()
+
+    # -- commits ------------------------------------------------------------------------------------------------------
+
+    def settle(self, error: BaseException | None = None) -> None:
+        """Return when all that transactions wrote is durable; any thread, with the vault's lock or without.
+
+        If it cannot be made so, answers that an ``error`` carries do not leave either.
+        """
+        wanted = self._written
+        if self._seq >= wanted:
+            return
+        with self._committing:
+            if self._seq >= wanted:
+                return  # Whoever had the turn before committed it along with its own.
+            try:
+                self._commit()
+            except VaultError:
+                if isinstance(error, TreeringError):
+                    error.answers = ()
+                raise
 
     def _commit(self) -> None:
         self.check_usable()
+        with self._handing_over:
+            waiting, self._finished = self._finished, _Waiting()
         try:
-            self._write_lines()
+            self._write_lines(waiting)
         except apsw.Error as error:
             self.fail(f"its ledger could not be written ({describe(error)})")
         except BaseException:
@@ -134,29 +203,28 @@ class Ledger(Sealed):
             raise
         self.check_usable()
 
-    def _write_lines(self) -> None:
+    def _write_lines(self, waiting: _Waiting) -> None:
         reached(Step.COMMIT_BEGUN)
-        entries = self._chain()
+        entries = self._chain(waiting.lines)
         self._connection.execute("begin immediate")
         self._connection.executemany(f"insert into ledger ({_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?)", entries)
-        if self._put:
-            given = [(secret.name, secret.salt, secret.value) for secret in self._put]
+        if waiting.put:
+            given = [(secret.name, secret.salt, secret.value) for secret in waiting.put.values()]
             self._connection.executemany("insert into secrets values (?, ?, ?)", given)
-        if self._dropped:
-            self._connection.executemany("delete from secrets where name = ?", [(name,) for name in self._dropped])
+        if waiting.dropped:
+            self._connection.executemany("delete from secrets where name = ?", [(name,) for name in waiting.dropped])
         reached(Step.COMMIT_READY)
         self._connection.execute("commit")
         reached(Step.COMMITTED)
         last = entries[-1]
-        self._seq, self._time, self._head = last.seq, last.time, last.hash
-        self._lines, self._put, self._dropped = [], [], []
+        self._time, self._head, self._seq = last.time, last.hash, last.seq
 
-    def _chain(self) -> list[Entry]:
+    def _chain(self, lines: Sequence[Line]) -> list[Entry]:
         # A clock that moves backwards does not move the ledger's.
         now = max(self._time, time.time_ns() // 1000)
         entries: list[Entry] = []
         previous = self._head
-        for number, line in enumerate(self._lines, self._seq + 1):
+        for number, line in enumerate(lines, self._seq + 1):
             entries.append(chained(previous, number, now, line))
             previous = entries[-1].hash
         return entries
@@ -200,11 +268,11 @@ class Ledger(Sealed):
 def create(path: Path) -> Ledger:
     """A new ledger with no line."""
     new_file(path)
-    connection = _connect(path)
+    connection = connect(path)
     try:
-        connection.execute(_WRITE_AHEAD)
+        connection.execute(WRITE_AHEAD)
         marks = f"pragma application_id = {APPLICATION}; pragma user_version = {FORMAT}"
-        connection.execute(f"begin; {marks}; {_TABLES}; commit")
+        connection.execute(f"begin; {marks}; {TABLES}; commit")
     except apsw.Error as error:
         connection.close()
         raise VaultError(f"cannot write a ledger: {describe(error)}") from None
@@ -213,10 +281,10 @@ def create(path: Path) -> Ledger:
 
 def open_writer(path: Path) -> Ledger:
     """The ledger of an existing vault, brought to this version's format. The writer's lock is held."""
-    connection = _connect(path)
+    connection = connect(path)
     try:
         version = format_of(connection)
-        connection.execute(_WRITE_AHEAD)
+        connection.execute(WRITE_AHEAD)
         if version < FORMAT:
             migrate(connection, path, version, FORMAT)
     except apsw.Error as error:
@@ -231,7 +299,7 @@ def open_writer(path: Path) -> Ledger:
 @contextmanager
 def reading(path: Path) -> Iterator[apsw.Connection]:
     """A connection that sees the ledger as it is now, whoever writes to it meanwhile."""
-    connection = _connect(path) if os.access(path.parent, os.W_OK) else _frozen(path)
+    connection = connect(path) if os.access(path.parent, os.W_OK) else frozen(path)
     try:
         try:
             connection.execute("pragma query_only = true; begin")
@@ -248,42 +316,7 @@ def reading(path: Path) -> Iterator[apsw.Connection]:
 def rows_of(connection: apsw.Connection, after: int = 0) -> Iterator[Entry]:
     """The lines after a number, in order."""
     sql = f"select {_COLUMNS} from ledger where seq > ? order by seq"
-    return map(Entry._make, _asked(connection, sql, (after,)))
-
-
-def new_file(path: Path) -> None:
-    """Make an empty file that nobody but its owner may read: SQLite's other files get the same mode."""
-    try:
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    except OSError as error:
-        raise VaultError(f"cannot write {path}: {error.strerror}") from None
-
-
-def _connect(path: Path) -> apsw.Connection:
-    connection: apsw.Connection | None = None
-    try:
-        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
-        connection.set_busy_timeout(5000)
-        connection.execute("pragma synchronous = full; pragma secure_delete = on")
-    except apsw.Error as error:
-        if connection is not None:
-            connection.close()
-        if isinstance(error, apsw.NotADBError | apsw.CorruptError):
-            raise damaged(error) from None
-        raise VaultError(f"cannot open the ledger: {describe(error)}") from None
-    return connection
-
-
-def _frozen(path: Path) -> apsw.Connection:
-    """On a read-only file system nobody writes, so the file can be read as it is."""
-    log = path.with_name(path.name + "-wal")
-    if log.exists() and log.stat().st_size:
-        raise VaultError("the vault was not closed, and cannot be read on a read-only file system: copy it, or open it")
-    address = f"file:{quote(str(path.resolve()))}?immutable=1"
-    try:
-        return apsw.Connection(address, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
-    except apsw.Error as error:
-        raise VaultError(f"cannot open the ledger: {describe(error)}") from None
+    return map(Entry._make, asked(connection, sql, (after,)))
 
 
 def format_of(connection: apsw.Connection) -> int:
@@ -309,24 +342,3 @@ def _pragma(connection: apsw.Connection, name: str) -> int:
     ((value,),) = connection.execute(f"pragma {name}").fetchall()
     assert isinstance(value, int)
     return value
-
-
-def _asked(connection: apsw.Connection, sql: str, bindings: Sequence[Any] = ()) -> Iterator[Any]:
-    try:
-        yield from connection.execute(sql, bindings)
-    except (apsw.NotADBError, apsw.CorruptError, apsw.SQLError, UnicodeDecodeError) as error:
-        raise damaged(error) from None
-    except apsw.Error as error:
-        raise VaultError(f"cannot read the ledger: {describe(error)}") from None
-
-
-def damaged(error: Exception) -> DamagedVault:
-    """What is there is no longer a ledger."""
-    said = describe(error) if isinstance(error, apsw.Error) else "a text is none"
-    return DamagedVault(f"the ledger is damaged: {said}; restore a backup")
-
-
-def describe(error: apsw.Error) -> str:
-    """What SQLite says, without what it was given."""
-    known = {apsw.FullError: "the disk is full", apsw.IOError: "the disk failed", apsw.ReadOnlyError: "it is read-only"}
-    return next((text for kind, text in known.items() if isinstance(error, kind)), str(error) or type(error).__name__)

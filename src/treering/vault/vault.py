@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-import os
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from os import PathLike
 from typing import Any, Final, TypeAlias
 
@@ -28,6 +27,7 @@ from treering.trusted.persons import Persons
 from treering.trusted.sealed import Sealed
 from treering.trusted.watchers import Watchers
 from treering.vault import ledger as ledgers
+from treering.vault.access import Access
 from treering.vault.checkpoints import Checkpoints
 from treering.vault.creation import checked, first_spec, found, mechanism_line, originate
 from treering.vault.folder import Folder, sync_folder
@@ -84,22 +84,22 @@ class Vault(Sealed):
     """
 
     __slots__ = (
-        *("_assembly", "_counts", "_folder", "_ledger", "_lock", "_members", "_parts", "_persons", "_process"),
-        *("_record", "_source", "_watchers"),
+        *("_assembly", "_counts", "_folder", "_ledger", "_lock", "_members", "_parts", "_persons", "_record"),
+        *("_access", "_source", "_watchers"),
     )
 
     def __init__(self, folder: Folder, lock: WriterLock, ledger: Ledger, table: Any = None) -> None:
         """Use `create` or `open`."""
         self._folder, self._lock, self._ledger = folder, lock, ledger
-        self._process = os.getpid()
         self._record = record = Record.of(ledger.read())
         secrets = ledger.secrets()
         checkpoints = Checkpoints(folder.checkpoints)
         for line in record.checkpoints:
             checkpoints.know(line)
-        self._parts = Parts(folder.parts, record.parts)
-        folder.clean(self._parts.named, checkpoints.named, len(record.parts))
+        self._parts = Parts(folder, record.parts, record.bases)
+        folder.clean(len(record.parts), self._parts.bases.named, checkpoints.named)
         self._counts = Counts(record.origin.schema)
+        self._access = Access(self._counts, lock, ledger)
         self._watchers = Watchers()
         self._assembly = Assembly(record.origin.promise, self._counts, ledger, checkpoints, self._watchers)
         journals, marks = self._assembly.journals(record, secrets)
@@ -177,15 +177,18 @@ class Vault(Sealed):
 
     def close(self) -> None:
         """Record what is pending, and let the next writer in. A crash instead of this loses nothing."""
-        if os.getpid() != self._process:
-            return  # A forked child has nothing to close: the vault is its parent's.
+        if self._access.foreign:
+            return
         with self._counts.lock:
             if self._lock.held:
                 try:
+                    with suppress(VaultError):
+                        self._ledger.settle()
                     for member in self._members:
                         self._condense(member, closing=True)
                         with suppress(VaultError):
                             member.journal.close()
+                    self._parts.condense(self._counts, self._persons, self._ledger, closing=True)
                 finally:
                     self._ledger.close()
                     self._lock.release()
@@ -211,7 +214,7 @@ class Vault(Sealed):
     @property
     def spent(self) -> float:
         """What all mechanisms have charged, in the promise's unit: epsilon for delta = 0, otherwise rho."""
-        with self._working():
+        with self._access.alone():
             return math.fsum(member.mechanism.spent for member in self._members)
 
     @property
@@ -232,7 +235,7 @@ class Vault(Sealed):
         if on_invalid not in ("refuse", "drop"):
             raise ParameterError("on_invalid", 'must be "refuse" or "drop"')
         check_key(key)
-        with self._working():
+        with self._access.alone():
             if self._source is not None:
                 raise VaultError("the rows of this vault stay in their own engine: add them there, then refresh()")
             if key in self._record.keys:
@@ -242,7 +245,7 @@ class Vault(Sealed):
 
     def refresh(self, on_invalid: OnInvalid = "refuse") -> int:
         """Take in the rows past the watermark of the vault's table, durably; and return the new size."""
-        with self._working():
+        with self._access.alone():
             if self._source is None:
                 raise VaultError("this vault has no table of its own to refresh from: append rows")
             increment = increment_of(self._source, self._parts.watermark, on_invalid)
@@ -271,6 +274,7 @@ class Vault(Sealed):
             warnings.warn(message, DroppedRows, stacklevel=3)
         self._watchers.call()
         self._ledger.check_usable()
+        self._parts.condense(self._counts, self._persons, self._ledger)
         return self.size
 
     # -- questions ----------------------------------------------------------------------------------------------------
@@ -288,36 +292,34 @@ class Vault(Sealed):
         """`ask` for a batch, in one durable step."""
         check_key(key)
         asked = understand_all(queries, self.schema)
-        with self._working():
+        with self._access.answering():
             number, member = chosen(self._members, mechanism)
             digest = "" if key is None else question(asked, member.spec.name)
             if key in self._record.keys:
                 return recorded_answers(self._record.keys[key], digest)
-            with self._ledger.transaction():
-                answers = member.mechanism.ask_many(asked)
-                if key is not None:
-                    line = answers_line(key, digest, number, answers)
-                    self._ledger.write(line)
+            answers = member.mechanism.ask_many(asked)
             if key is not None:
+                line = answers_line(key, digest, number, answers)
+                self._ledger.write(line)
                 self._record.keys[key] = line
-            reached(Step.ANSWERED)
             self._condense(member)
-            return answers
+        reached(Step.ANSWERED)
+        return answers
 
     def price(self, query: Question, mechanism: str | None = None) -> float:
         """The most that asking this next could cost, in the promise's unit. Free, and nothing private is touched."""
         asked = understand(query, self.schema)
-        with self._working():
+        with self._access.alone():
             return float(chosen(self._members, mechanism)[1].mechanism.price(asked))
 
     def synthesize(self, rows: int, mechanism: str | None = None, generator: Any = None) -> pa.Table:
         """Synthetic rows from what was released so far: free. A scheduler's box draws them with the generator."""
-        with self._working():
+        with self._access.alone():
             return sampled(chosen(self._members, mechanism)[1].mechanism, rows, generator)
 
     def model(self, mechanism: str | None = None, *, update: bool = True) -> Model:
         """The latest model of an "ermg" mechanism; the first call pays for the first one."""
-        with self._working():
+        with self._access.alone():
             named = mechanism or next((each.spec.name for each in self._members if each.spec.kind == "ermg"), "ermg")
             member = chosen(self._members, named)[1]
             if not isinstance(member.mechanism, ERMG):
@@ -335,7 +337,7 @@ class Vault(Sealed):
         Refused if the shares would sum to more than 1. What it may cost is set aside for ever, though nothing is
         charged before it is asked.
         """
-        with self._working():
+        with self._access.alone():
             new = checked(self._record.origin, spec(kind, share, options_of(options), self._record.specs))
             self._ledger.write(mechanism_line(new))
             self._record.specs.append(new)
@@ -344,7 +346,7 @@ class Vault(Sealed):
 
     def status(self) -> dict[str, Any]:
         """The public state: size, spent, remaining, the mechanisms and what they promise, the ledger's head."""
-        with self._working():
+        with self._access.alone():
             self._record.seq, self._record.head = self._ledger.seq, self._ledger.head
             self._record.parts = self._parts.listed
             return status(self._record, [member.mechanism for member in self._members])
@@ -355,33 +357,23 @@ class Vault(Sealed):
 
     def verify(self, head: str | None = None) -> dict[str, Any]:
         """Check all that can be checked: see `VaultReader.verify`."""
-        with self._working():
+        with self._access.alone():
             return verify(self._folder, head)
 
     def backup(self, path: Place) -> None:
         """Copy the vault, as it is now, to a new folder. The copy is for restoring, not for asking: if both answer, the
         promise is broken."""
         target = Folder(path)
-        with self._working():
+        with self._access.alone():
             with self._ledger.transaction():
                 for member in self._members:
                     member.journal.settle(renew=True)
             target.create()
-            self._parts.copy(target.parts)
+            self._parts.copy(target)
             self._ledger.backup(target.ledger)  # Last: without it, what is there is no vault.
             sync_folder(target.path)
 
     # -- inside -------------------------------------------------------------------------------------------------------
-
-    @contextmanager
-    def _working(self) -> Iterator[None]:
-        if os.getpid() != self._process:
-            raise VaultError("this vault was opened by another process: a forked child must open its own")
-        with self._counts.lock:
-            if not self._lock.held:
-                raise VaultError("the vault is closed: open it again")
-            self._ledger.check_usable()
-            yield
 
     def _condense(self, member: Member, *, closing: bool = False) -> None:
         """A checkpoint is a convenience: where it cannot be written, the next opening takes longer."""

@@ -1,0 +1,250 @@
+"""Threads that ask at the same time share commits: nothing leaves before it, and all it rests on, is durable."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import apsw
+import pytest
+
+import treering as tr
+from support.vaults import SCHEMA, crash, frame, kinds, questions, states
+from treering.vault import ledger as ledgers
+from treering.vault.ledger import SecretValue
+from treering.vault.lines import Line
+from treering.vault.steps import Step, observe
+from treering.vault.vault import Vault
+
+PATIENCE = 30.0
+
+
+@pytest.fixture
+def vault(tmp_path: Path) -> Iterator[Vault]:
+    with Vault.create(tmp_path / "vault", SCHEMA, 1000.0, 1e-6, alpha=0.1, beta=1e-9, mechanism="pmwg") as made:
+        made.append(frame(20_000))
+        yield made
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(8) as made:
+        yield made
+
+
+class Disk:
+    """A disk that takes its time: commits wait at it until they are let through, and may then fail."""
+
+    def __init__(self) -> None:
+        self.commits = 0
+        self.waiting = threading.Event()
+        self.through = threading.Event()
+        self.error: Exception | None = None
+
+    def __call__(self, step: Step) -> None:
+        if step is Step.COMMIT_READY:
+            self.commits += 1
+            self.waiting.set()
+            assert self.through.wait(PATIENCE)
+            if self.error is not None:
+                raise self.error
+
+
+@contextmanager
+def slow_disk() -> Iterator[Disk]:
+    disk = Disk()
+    observe(disk)
+    try:
+        yield disk
+    finally:
+        disk.through.set()
+        observe(None)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.001)
+
+
+def written(vault: Vault) -> int:
+    return vault._ledger._written
+
+
+def until_written(vault: Vault, lines: int) -> None:
+    until(lambda: written(vault) >= lines)
+
+
+def test_one_commit_serves_all_that_was_written_meanwhile(vault: Vault, pool: ThreadPoolExecutor) -> None:
+    first, *others = questions(6)
+    with slow_disk() as disk:
+        answers = [pool.submit(vault.ask, first)]
+        assert disk.waiting.wait(PATIENCE)
+        for other in others:
+            before = written(vault)
+            answers.append(pool.submit(vault.ask, other))
+            until_written(vault, before + 1)
+        assert not any(answer.done() for answer in answers)
+        disk.through.set()
+        given = [answer.result(PATIENCE) for answer in answers]
+    assert {answer.kind for answer in given} == {"measured"}
+    assert disk.commits == 2
+    assert vault._ledger.seq == written(vault)
+    state, spent = states(vault), vault.spent
+    crash(vault)
+    with Vault.open(vault._folder.path) as again:
+        assert states(again) == state
+        assert again.spent == spent
+        assert [again.ask(query).value for query in (first, *others)] == [answer.value for answer in given]
+
+
+def test_an_answer_that_costs_nothing_waits_for_what_it_rests_on(vault: Vault, pool: ThreadPoolExecutor) -> None:
+    (query,) = questions(1)
+    with slow_disk() as disk:
+        measured = pool.submit(vault.ask, query)
+        assert disk.waiting.wait(PATIENCE)
+        cached = pool.submit(vault.ask, query)
+        until(cached.running)
+        time.sleep(0.05)
+        assert not cached.done()
+        disk.through.set()
+        assert cached.result(PATIENCE).kind == "cached"
+        assert cached.result().value == measured.result().value
+    assert disk.commits == 1
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda vault: vault.spent,
+        lambda vault: vault.status()["spent"],
+        lambda vault: vault.price(questions(1)[0]),
+        lambda vault: vault.synthesize(3),
+        lambda vault: vault.append(frame(10)),
+        lambda vault: vault.verify(),
+    ],
+    ids=["spent", "status", "price", "synthesize", "append", "verify"],
+)
+def test_nobody_sees_what_is_not_durable(
+    vault: Vault, pool: ThreadPoolExecutor, look: Callable[[Vault], object]
+) -> None:
+    with slow_disk() as disk:
+        pool.submit(vault.ask, questions(1)[0])
+        assert disk.waiting.wait(PATIENCE)
+        seen = pool.submit(look, vault)
+        time.sleep(0.05)
+        assert not seen.done()
+        disk.through.set()
+        seen.result(PATIENCE)
+
+
+def test_a_disk_that_fails_fails_all_who_wait_for_it(vault: Vault, pool: ThreadPoolExecutor) -> None:
+    lines, spent = len(kinds(vault)), vault.spent
+    first, second = questions(2)
+    with slow_disk() as disk:
+        answers = [pool.submit(vault.ask, first)]
+        assert disk.waiting.wait(PATIENCE)
+        before = written(vault)
+        answers.append(pool.submit(vault.ask, second))
+        until_written(vault, before + 1)
+        disk.error = apsw.FullError("it is full")
+        disk.through.set()
+        for answer in answers:
+            with pytest.raises(tr.VaultError, match="the disk is full"):
+                answer.result(PATIENCE)
+    with pytest.raises(tr.VaultError, match="open the vault again"):
+        vault.ask(second)
+    crash(vault)
+    with Vault.open(vault._folder.path) as again:
+        assert (len(kinds(again)), again.spent) == (lines, spent)
+        assert again.ask(first).kind == "measured"
+
+
+def test_answers_before_a_refusal_do_not_leave_if_the_disk_fails(tmp_path: Path) -> None:
+    """A batch that ends in an error carries the answers before it: on record, or not at all."""
+    with Vault.create(tmp_path / "poor", SCHEMA, 0.5, 0.0, alpha=0.1, beta=0.05, mechanism="pmwg") as vault:
+        vault.append(frame(2000))
+        asked = questions(500)
+        with pytest.raises(tr.BudgetExceeded) as refused:
+            vault.ask_many(asked)
+        assert len(refused.value.answers) > 0
+        durable = vault._ledger.seq
+        assert durable == written(vault)
+    with Vault.create(tmp_path / "broken", SCHEMA, 0.5, 0.0, alpha=0.1, beta=0.05, mechanism="pmwg") as vault:
+        vault.append(frame(2000))
+        with slow_disk() as disk:
+            disk.error = apsw.IOError("it failed")
+            disk.through.set()
+            with pytest.raises(tr.VaultError, match="the disk failed") as failed:
+                vault.ask_many(asked)
+        assert isinstance(failed.value.__context__, tr.BudgetExceeded)
+        assert failed.value.__context__.answers == failed.value.answers == ()
+
+
+def test_a_key_used_by_two_threads_at_once_is_charged_once(vault: Vault, pool: ThreadPoolExecutor) -> None:
+    (query,) = questions(1)
+    with slow_disk() as disk:
+        asking: list[Future[tr.Answer]] = [pool.submit(vault.ask, query, None, "only")]
+        assert disk.waiting.wait(PATIENCE)
+        asking.append(pool.submit(vault.ask, query, None, "only"))
+        time.sleep(0.05)
+        assert not asking[1].done()
+        disk.through.set()
+        assert asking[0].result(PATIENCE) == asking[1].result(PATIENCE)
+    assert kinds(vault).count("answers") == 1
+
+
+def test_closing_waits_for_those_who_were_answered(vault: Vault, pool: ThreadPoolExecutor) -> None:
+    with slow_disk() as disk:
+        answer = pool.submit(vault.ask, questions(1)[0])
+        assert disk.waiting.wait(PATIENCE)
+        closing = pool.submit(vault.close)
+        time.sleep(0.05)
+        assert not closing.done()
+        disk.through.set()
+        closing.result(PATIENCE)
+        assert answer.result(PATIENCE).kind == "measured"
+    assert tr.Vault.read(vault._folder.path).status()["entries"] == vault._ledger.seq
+
+
+# -- secrets -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_secret_that_comes_and_goes_is_never_on_disk(tmp_path: Path) -> None:
+    ledger = ledgers.create(tmp_path / "ledger.sqlite")
+    seen: list[list[str]] = []
+    observe(lambda step: seen.append(sorted(ledger.secrets())) if step is Step.COMMIT_READY else None)
+    try:
+        with ledger.transaction():
+            ledger.write(Line("event", "{}"), put=SecretValue("short", b"salt", "7"))
+            ledger.write(Line("event", "{}"), put=SecretValue("long", b"salt", "8"))
+            ledger.write(Line("event", "{}"), drop="short")
+        with ledger.unsettled():
+            ledger.write(Line("event", "{}"), put=SecretValue("later", b"salt", "9"))
+        with ledger.unsettled():
+            ledger.write(Line("event", "{}"), drop="later")
+        ledger.settle()
+        ledger.write(Line("event", "{}"), drop="long")
+    finally:
+        observe(None)
+        ledger.close()
+    assert seen == [["long"], ["long"], []]
+
+
+def test_nothing_of_a_transaction_in_progress_is_committed(tmp_path: Path) -> None:
+    ledger = ledgers.create(tmp_path / "ledger.sqlite")
+    with ledger.unsettled():
+        ledger.write(Line("event", "{}"))
+    with ledger.transaction():
+        ledger.write(Line("event", "{}"))
+        with ledger.transaction():
+            ledger.write(Line("event", "{}"))
+        ledger.settle()
+        assert ledger.seq == 1
+    assert ledger.seq == 3
+    ledger.close()
