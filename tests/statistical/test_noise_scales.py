@@ -1,48 +1,73 @@
 """Noise has the scale it says: the right one is accepted; 2/3 and 3/2 of it, and even 9/10 and 11/10, are rejected.
 
+Both samplers are held to this: OpenDP's, which `draw` uses for large counts such as those here, and our own.
+
 Every check has a false-alarm rate of at most 1e-9 and a bound on its miss rate that is asserted (``support.goodness``).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
+from support.broken_coins import forgets_the_rest, keeps_every_remainder, keeps_minus_zero, rounds_up
 from support.goodness import Integers, Masses, edges_for, fits, gaussian_masses, laplace_masses, miss_rate, tally
 from treering.gate import Gaussian, Laplace, Noise
+from treering.trusted import coins
+from treering.trusted.noise import FEW as DRAWN_BY_US
 from treering.trusted.noise import LARGEST_SCALE, Ahead, draw, draw_gaussian, draw_laplace
 
 FEW = 8_000
 MANY = 40_000
 MISSED = 1e-6
 
-SCALES = [0.3, 0.7, 3.0, 10.0, 1000.0]
+SCALES = [0.3, 0.7, 3.0, 10.0, 333.3]
 FACTORED = [(0.3, 5), (0.7, 1000), (3.0, 65_536)]
 
+Floats = npt.NDArray[np.float64]
 Sampler = Callable[[float, int], Integers]
+Kind = Callable[[float], Noise]
 Law = Callable[[float, Integers], Masses]
 
-SAMPLERS = pytest.mark.parametrize("sampler", [draw_laplace, draw_gaussian])
+
+def our_laplace(scale: float, count: int) -> Integers:
+    return np.array(coins.laplace(scale, count), dtype=np.int64)
+
+
+def our_gaussian(scale: float, count: int) -> Integers:
+    return np.array(coins.gaussian(scale, count), dtype=np.int64)
+
+
+SAMPLERS = pytest.mark.parametrize("sampler", [draw_laplace, draw_gaussian, our_laplace, our_gaussian])
 KINDS = pytest.mark.parametrize(
     ("sampler", "law"),
     [
         pytest.param(draw_laplace, laplace_masses, id="laplace"),
         pytest.param(draw_gaussian, gaussian_masses, id="gaussian"),
+        pytest.param(our_laplace, laplace_masses, id="our laplace"),
+        pytest.param(our_gaussian, gaussian_masses, id="our gaussian"),
     ],
 )
+NOISES = pytest.mark.parametrize(
+    ("kind", "law"),
+    [
+        pytest.param(Laplace, laplace_masses, id="laplace"),
+        pytest.param(Gaussian, gaussian_masses, id="gaussian"),
+    ],
+)
+
+assert FEW > DRAWN_BY_US
 
 
 @cache
 def sample(sampler: Sampler, scale: float) -> Integers:
     """One large sample for each scale, shared by the tests that look at it from different sides."""
     return sampler(scale, MANY)
-
-
-def noise_of(sampler: Sampler, scale: float) -> Noise:
-    return Laplace(scale) if sampler is draw_laplace else Gaussian(scale)
 
 
 @KINDS
@@ -63,12 +88,13 @@ def test_a_wrong_scale_is_rejected(sampler: Sampler, law: Law, scale: float, off
     assert not fits(tally(sampler(scale * off, FEW), edges), law(scale, edges))
 
 
-@KINDS
+@NOISES
 @pytest.mark.parametrize(("scale", "factor"), FACTORED)
-def test_a_factor_multiplies_the_scale(sampler: Sampler, law: Law, scale: float, factor: int) -> None:
+@pytest.mark.parametrize("at_once", [FEW, DRAWN_BY_US])
+def test_a_factor_multiplies_the_scale(kind: Kind, law: Law, scale: float, factor: int, at_once: int) -> None:
     product = scale * factor
     edges = edges_for(product)
-    counts = tally(draw(noise_of(sampler, scale), factor, FEW), edges)
+    counts = sum(tally(draw(kind(scale), factor, at_once), edges) for _ in range(FEW // at_once))
     assert fits(counts, law(product, edges))
     for off in (2 / 3, 3 / 2):
         assert miss_rate(law(product * off, edges), law(product, edges), FEW) < MISSED
@@ -129,9 +155,9 @@ def test_a_tiny_scale_gives_zeros(sampler: Sampler) -> None:
     assert not sampler(1e-3, 1000).any()
 
 
-@KINDS
-def test_noise_taken_ahead_has_the_same_law(sampler: Sampler, law: Law) -> None:
-    ahead = Ahead(noise_of(sampler, 3.0))
+@NOISES
+def test_noise_taken_ahead_has_the_same_law(kind: Kind, law: Law) -> None:
+    ahead = Ahead(kind(3.0))
     edges = edges_for(9.0)
     parts = []
     for turn in range(160):
@@ -143,6 +169,73 @@ def test_noise_taken_ahead_has_the_same_law(sampler: Sampler, law: Law) -> None:
     for off in (2 / 3, 3 / 2):
         assert miss_rate(law(9.0 * off, edges), law(9.0, edges), len(draws)) < MISSED
         assert not fits(tally(draws, edges), law(9.0 * off, edges))
+
+
+# -- broken samplers ---------------------------------------------------------------------------------------------------
+
+
+def decayed(k: Floats, scale: float) -> Floats:
+    return np.exp(-np.abs(k) / scale)
+
+
+def bell(k: Floats, scale: float) -> Floats:
+    return np.exp(-((k / scale) ** 2) / 2)
+
+
+def in_steps(k: Floats, scale: float) -> Floats:
+    """What |k| + 1 and |k| are apart in the law of U + V, U uniform on [0, 1) and V geometric, times the scale."""
+    start, end = np.abs(k) / scale, (np.abs(k) + 1) / scale
+    before, after = (np.exp(-np.floor(z)) * (1 - (z - np.floor(z)) * (1 - math.exp(-1))) for z in (start, end))
+    return np.asarray(before - after)
+
+
+def in_whole_steps(k: Floats, scale: float) -> Floats:
+    proposed = math.floor(scale) + 1
+    whole = np.floor((np.abs(k) - scale**2 / proposed) ** 2 / (2 * scale**2))
+    return np.exp(-np.abs(k) / proposed - whole)
+
+
+def masses(law: Callable[[Floats, float], Floats], scale: float, edges: Integers) -> Masses:
+    """The bins' probabilities if k has probability ∝ law(k, scale), and at least 1e-12, so that the support is full."""
+    reach = math.ceil(40 * scale) + 40
+    values = np.arange(-reach, reach + 1)
+    terms = law(values.astype(np.float64), scale)
+    sums = np.bincount(np.searchsorted(edges, values, side="right"), weights=terms, minlength=len(edges) + 1)
+    return np.asarray(np.maximum(sums / sums.sum(), 1e-12))
+
+
+@pytest.mark.parametrize(
+    ("sampler", "place", "broken", "right", "wrong", "scale"),
+    [
+        (our_laplace, "_signed", keeps_minus_zero, decayed, lambda k, s: decayed(k, s) * (1 + (k == 0)), 0.7),
+        (our_laplace, "_signed", keeps_minus_zero, decayed, lambda k, s: decayed(k, s) * (1 + (k == 0)), 10.0),
+        (our_laplace, "_signed", rounds_up, decayed, lambda k, s: decayed(k, s) * (k != 0), 0.7),
+        (our_laplace, "_signed", rounds_up, decayed, lambda k, s: decayed(k, s) * (k != 0), 3.3),
+        (our_laplace, "_signed", keeps_every_remainder, decayed, in_steps, 3.3),
+        (our_laplace, "_signed", keeps_every_remainder, decayed, in_steps, 333.3),
+        (our_gaussian, "_bell", forgets_the_rest, bell, in_whole_steps, 3.3),
+        (our_gaussian, "_bell", forgets_the_rest, bell, in_whole_steps, 33.3),
+        (our_gaussian, "_signed", keeps_minus_zero, bell, lambda k, s: bell(k, s) * (1 + (k == 0)), 0.7),
+        (our_gaussian, "_signed", keeps_minus_zero, bell, lambda k, s: bell(k, s) * (1 + (k == 0)), 10.0),
+    ],
+)
+def test_a_broken_sampler_is_rejected(
+    sampler: Sampler,
+    place: str,
+    broken: Callable[[int, int, coins.Words], int],
+    right: Callable[[Floats, float], Floats],
+    wrong: Callable[[Floats, float], Floats],
+    scale: float,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    edges = edges_for(scale)
+    ours, theirs = masses(right, scale, edges), masses(wrong, scale, edges)
+    assert miss_rate(ours, theirs, MANY) < MISSED
+    assert fits(tally(sampler(scale, MANY), edges), ours)
+    monkeypatch.setattr(coins, place, broken)
+    counts = tally(sampler(scale, MANY), edges)
+    assert not fits(counts, ours)
+    assert fits(counts, theirs)
 
 
 # -- the ruler itself --------------------------------------------------------------------------------------------------

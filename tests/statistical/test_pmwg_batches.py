@@ -256,7 +256,7 @@ EXACT: Final[dict[str, tuple[Make, tuple[int, int, int], int]]] = {
 def quiet(patch: pytest.MonkeyPatch) -> None:
     """All noise is 0."""
     make_runs_cheap(patch)
-    patch.setattr(noise, "_sampler", lambda _: lambda zeros: zeros.tolist())
+    patch.setattr(noise, "_sample", lambda _, count: [0] * count)
 
 
 @pytest.mark.parametrize("name", EXACT)

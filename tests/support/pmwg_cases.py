@@ -9,7 +9,6 @@ from itertools import islice, pairwise
 from typing import Final, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 import treering as tr
@@ -23,7 +22,7 @@ from treering.mechanisms.hypothesis import Hypothesis
 from treering.mechanisms.pmwg_tight import Tight, measuring_noise
 from treering.theory.pmwg import forever, static
 from treering.trusted import noise
-from treering.trusted.noise import _sampler
+from treering.trusted.noise import _sample
 
 Make: TypeAlias = Callable[[tr.GrowingDatabase], Adaptive]
 
@@ -128,12 +127,10 @@ _FIRST_BLOCK, _LARGEST_BLOCK = 8, 4096
 
 @cache
 def _stock(kind: Noise) -> Iterator[int]:
-    sampler = _sampler(kind)
-
     def draws() -> Iterator[int]:
         block = _FIRST_BLOCK
         while True:
-            yield from sampler(np.zeros(block, dtype=np.int64))
+            yield from _sample(kind, block)
             block = min(2 * block, _LARGEST_BLOCK)
 
     return draws()
@@ -142,14 +139,13 @@ def _stock(kind: Noise) -> Iterator[int]:
 def make_runs_cheap(monkeypatch: pytest.MonkeyPatch, louder: float = 1.0) -> None:
     """Thousands of short runs with equal parameters: plan once for all of them, and draw their noise in vectors.
 
-    A plan depends on nothing but public parameters. The noise is OpenDP's as ever, and no draw is handed out twice.
+    A plan depends on nothing but public parameters. The noise is `draw`'s as ever, and no draw is handed out twice.
     With ``louder`` it is so many times what the mechanism asked for: a mechanism whose calibration is wrong.
     """
 
-    def sampler(kind: Noise) -> Callable[[npt.NDArray[np.int64]], list[int]]:
-        stock = _stock(replace(kind, scale=louder * kind.scale))
-        return lambda zeros: list(islice(stock, len(zeros)))
+    def sample(kind: Noise, count: int) -> list[int]:
+        return list(islice(_stock(replace(kind, scale=louder * kind.scale)), count))
 
     monkeypatch.setattr(pmwg, "forever", _forever)
     monkeypatch.setattr(pmw, "static", _static)
-    monkeypatch.setattr(noise, "_sampler", sampler)
+    monkeypatch.setattr(noise, "_sample", sample)

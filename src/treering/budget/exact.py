@@ -18,6 +18,20 @@ def exact(value: Number, name: str) -> Fraction:
 
     NaN, infinities, zero, negatives, denormal floats and anything that is not a number are refused.
     """
+    _check(value, name)
+    return Fraction(repr(float(value))) if isinstance(value, float) else Fraction(value)
+
+
+def exact_scale(value: float, name: str) -> Fraction:
+    """A noise scale as the exact binary rational that the sampler gets (not its decimal text)."""
+    _check(value, name)
+    _check(float(value), name)  # a rational may vanish when it becomes a float
+    return Fraction(float(value))
+
+
+def _check(value: Number, name: str) -> None:
+    if type(value) is float and sys.float_info.min <= value < math.inf:
+        return
     wanted = "must be a positive finite number"
     if isinstance(value, bool) or not isinstance(value, int | float | Fraction | Decimal):
         raise ParameterError(name, f"{wanted}, not {type(value).__name__}")
@@ -29,14 +43,6 @@ def exact(value: Number, name: str) -> Fraction:
         raise ParameterError(name, f"{wanted}, not {value}")
     if isinstance(value, float) and value < sys.float_info.min:
         raise ParameterError(name, f"{wanted}, and {value} is denormal: too small to be exact")
-    return Fraction(repr(float(value))) if isinstance(value, float) else Fraction(value)
-
-
-def exact_scale(value: float, name: str) -> Fraction:
-    """A noise scale as the exact binary rational that the sampler gets (not its decimal text)."""
-    exact(value, name)
-    exact(float(value), name)  # a rational may vanish when it becomes a float
-    return Fraction(float(value))
 
 
 def share_of(value: Number, name: str) -> Fraction:

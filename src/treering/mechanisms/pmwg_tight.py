@@ -215,8 +215,8 @@ class Tight:
             self._follow(compared)
             crossing = compared.crossing
             if crossing is not None and crossing.value is not None:
-                query = batch[crossing.index]
-                hard = self._hard(query, crossing.value, int(estimates[crossing.index]))
+                index = crossing.index
+                hard = self._hard(batch[index], crossing.value, int(estimates[index]), float(shares[index]))
         easy = iter(shares.tolist())
         end = asked[compared.asked - 1] + (hard is None)
         answers += [answer or Answer(next(easy), self.alpha, size, "easy") for answer in known[:end]]
@@ -224,7 +224,7 @@ class Tight:
             answers.append(hard)
         return hard is None
 
-    def _hard(self, query: Query, value: int, estimate: int) -> Answer:
+    def _hard(self, query: Query, value: int, estimate: int, present: float) -> Answer:
         """Keep the numeric answer, and project the histogram onto the nearest that the truth can be."""
         guard, size = self._plan.guard, self.state.size
         unit = query.scale * size
@@ -235,7 +235,7 @@ class Tight:
             target = hard_target(expected, share, guard.error, guard.gap, size, least)
         else:
             target = 1 - hard_target(1 - expected, 1 - share, guard.error, guard.gap, size, 1 - most)
-        if not self._learn(query, target, target, target, self.hypothesis.answer(query)):
+        if not self._learn(query, target, target, target, present):
             self._follow(self.gate.note(Doubted()))
         return Answer(_clip(share), guard.error, size, "hard")
 

@@ -1,18 +1,25 @@
 """Exact integer noise. With `select`, this is the package's only source of private randomness.
 
 *Formal guarantees.* Every draw is independent and has exactly the stated probabilities, for the scale's exact binary
-value: OpenDP turns the float into that rational and samples by Canonne, Kamath and Steinke (2020), out of fair coin
-flips alone, from OpenSSL's generator (which reseeds itself after a fork). No probability is ever rounded. So integers
-of L1 sensitivity Δ plus `Laplace` noise of scale s are (Δ/s)-DP, and integers of L2 sensitivity Δ plus `Gaussian`
-noise of scale s are Δ²/(2s²)-zCDP.
+value. No probability is ever rounded. So integers of L1 sensitivity Δ plus `Laplace` noise of scale s are (Δ/s)-DP, and
+integers of L2 sensitivity Δ plus `Gaussian` noise of scale s are Δ²/(2s²)-zCDP.
 
-OpenDP clamps its results to 64 bits. At scales of at most `LARGEST_SCALE` a draw leaves ±2^60 with probability below
-e^{−4,000}: neither the clamp, nor an overflow when noise is added to counts that leave it room, will ever happen.
+Two samplers keep this, both by Canonne, Kamath and Steinke (2020), out of fair coin flips alone. Which of them draws is
+decided by how many draws are wanted, a public number:
+
+- up to `FEW`: ours (see ``coins`` for the proof), from the operating system's generator;
+- more: OpenDP's, which turns the float into the same rational, from OpenSSL's generator (which reseeds itself after a
+  fork). It takes 0.15 ms for any call, and 0.2 ms more at a new scale.
+
+OpenDP clamps its results to 64 bits, and ours would be refused beyond them. At scales of at most `LARGEST_SCALE` a draw
+leaves ±2^60 with probability below e^{−4,000}: neither of these, nor an overflow when noise is added to counts that
+leave it room, will ever happen.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
@@ -25,6 +32,7 @@ import numpy.typing as npt
 from treering.budget.exact import at_least, exact_scale
 from treering.errors import ParameterError
 from treering.gate import Gaussian, Laplace, Noise
+from treering.trusted import coins
 from treering.trusted.sealed import Sealed
 
 Draws: TypeAlias = npt.NDArray[np.int64]
@@ -32,7 +40,12 @@ Draws: TypeAlias = npt.NDArray[np.int64]
 LARGEST_SCALE: Final = 2.0**48
 """The largest scale, multiplied by a query's weight scale W."""
 
-FIRST_BLOCK: Final = 16
+FEW: Final = 64
+"""Up to so many draws are our own. The speeds do not cross here: ours takes half of OpenDP's time at any count. But
+OpenDP's is the field's vetted sampler, and lets other threads work meanwhile; from here on it is the draws that take
+its time, and not the call."""
+
+FIRST_BLOCK: Final = 1
 LARGEST_BLOCK: Final = 1024
 """How much noise is drawn ahead at first, and at most."""
 
@@ -50,10 +63,10 @@ def draw_gaussian(scale: float, count: int) -> Draws:
 def draw(noise: Noise, factor: int, count: int) -> Draws:
     """Independent draws of ``noise``, its scale times ``factor``: a query's weight scale W (see `check_scale`)."""
     _check_count(count)
-    widened = replace(noise, scale=check_scale(noise.scale, factor))
-    if count == 0:
-        return np.empty(0, dtype=np.int64)
-    return np.array(_sampler(widened)(np.zeros(count, dtype=np.int64)), dtype=np.int64)
+    scale = check_scale(noise.scale, factor)
+    # A scale may be given as another kind of number: the samplers get a float.
+    widened = noise if factor == 1 and type(noise.scale) is float else replace(noise, scale=scale)
+    return np.array(_sample(widened, count), dtype=np.int64)
 
 
 @lru_cache(maxsize=256, typed=True)
@@ -68,6 +81,8 @@ def check_scale(scale: float, factor: int) -> float:
     """
     if isinstance(factor, bool) or not isinstance(factor, int) or factor < 1:
         raise ParameterError("factor", f"must be a positive whole number, not {factor}")
+    if factor == 1 and type(scale) is float and sys.float_info.min <= scale <= LARGEST_SCALE:
+        return scale  # as below, without the rationals
     product = exact_scale(scale, "scale") * factor
     if product > LARGEST_SCALE:
         raise ParameterError("scale", f"times the weight scale must be at most 2^48: {scale} times {factor} is more")
@@ -79,9 +94,21 @@ def _check_count(count: int) -> None:
         raise ParameterError("count", f"must be a whole number, 0 or more, not {count}")
 
 
+def _sample(noise: Noise, count: int) -> list[int]:
+    if count > FEW:
+        return _measurement(noise)(np.zeros(count, dtype=np.int64))
+    match noise:
+        case Laplace():
+            return coins.laplace(noise.scale, count)
+        case Gaussian():
+            return coins.gaussian(noise.scale, count)
+        case _:
+            assert_never(noise)
+
+
 @lru_cache(maxsize=8)
-def _sampler(noise: Noise) -> Callable[[Draws], list[int]]:
-    """OpenDP's measurement that adds ``noise`` to a vector. Building one takes 0.3 ms, so the latest few are kept.
+def _measurement(noise: Noise) -> Callable[[Draws], list[int]]:
+    """OpenDP's measurement that adds ``noise`` to a vector. Building one takes 0.2 ms, so the latest few are kept.
 
     The imports are here, and narrow, because they are slow: ``opendp.prelude`` would load scikit-learn as well.
     """
@@ -102,21 +129,20 @@ def _sampler(noise: Noise) -> Callable[[Draws], list[int]]:
 
 
 class Ahead(Sealed):
-    """Noise drawn ahead of need, because one draw costs as much as a dozen in a vector. No draw is handed out twice.
+    """Noise drawn ahead of need, because a call costs as much as several draws. No draw is handed out twice.
 
     The stock is for the latest factor only: another one drops what is left. Unused noise is as secret as the rows
-    (whoever knows it reads the next answer exactly), so a forked child starts without it. Blocks double from ``first``
-    to `LARGEST_BLOCK`: what is left is less than what was taken plus ``first``. Dropping it costs no privacy, because
-    nothing depended on it.
+    (whoever knows it reads the next answer exactly), so a forked child starts without it. Blocks double from
+    `FIRST_BLOCK` to `LARGEST_BLOCK`: what is left is less than what was taken, so noise that is soon dropped is hardly
+    wasted, and long use is served by large blocks. Dropping it costs no privacy, because nothing depended on it.
 
     Not safe for threads by itself: the kernel that owns it holds a lock.
     """
 
-    __slots__ = ("__weakref__", "_block", "_factor", "_first", "_noise", "_process", "_stock")
+    __slots__ = ("__weakref__", "_block", "_factor", "_noise", "_process", "_stock")
 
-    def __init__(self, noise: Noise, first: int = FIRST_BLOCK) -> None:
+    def __init__(self, noise: Noise) -> None:
         self._noise = noise
-        self._first = first
         self._factor = 1
         self.drop()
         _alive.add(self)
@@ -124,7 +150,7 @@ class Ahead(Sealed):
     def drop(self) -> None:
         """Forget what is left, and begin with small blocks again."""
         self._stock: Draws = np.empty(0, dtype=np.int64)
-        self._block = self._first
+        self._block = FIRST_BLOCK
         self._process = os.getpid()
 
     def take(self, factor: int, count: int) -> Draws:
@@ -143,6 +169,16 @@ class Ahead(Sealed):
         taken, self._stock = self._stock[:count].copy(), self._stock[count:]
         return taken
 
+    def take_each(self, factors: Draws) -> Draws:
+        """A fresh draw for each of these factors."""
+        if len(factors) == 1:
+            return self.take(int(factors[0]), 1)
+        drawn = np.empty(len(factors), dtype=np.int64)
+        for factor in np.unique(factors):
+            chosen = factors == factor
+            drawn[chosen] = self.take(int(factor), int(chosen.sum()))
+        return drawn
+
     def _refill(self, count: int) -> None:
         fresh = draw(self._noise, self._factor, max(count, self._block))
         self._stock = np.concatenate((self._stock, fresh))
@@ -160,15 +196,8 @@ class Answering(Sealed):
     def take(self, noise: Noise, scales: Draws) -> Draws:
         """A fresh draw for each weight scale W, at W times the noise's."""
         if noise != self._noise:
-            # The first block is one draw: noise that changes every time, with the size, is not wasted.
-            self._noise, self._ahead = noise, Ahead(noise, first=1)
-        if len(scales) == 1:
-            return self._ahead.take(int(scales[0]), 1)
-        drawn = np.empty(len(scales), dtype=np.int64)
-        for scale in np.unique(scales):
-            chosen = scales == scale
-            drawn[chosen] = self._ahead.take(int(scale), int(chosen.sum()))
-        return drawn
+            self._noise, self._ahead = noise, Ahead(noise)
+        return self._ahead.take_each(scales)
 
 
 _alive: Final[WeakSet[Ahead]] = WeakSet()

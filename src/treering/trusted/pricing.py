@@ -51,8 +51,9 @@ def reserving(part: Budget) -> Cost:
     return pure(part.total) if part.kind == "pure" else Cost(None, part.total)
 
 
+@lru_cache(maxsize=16)
 def running(request: RunRequest) -> Cost:
-    """A run, and the numeric answer reserved with it."""
+    """A run, and the numeric answer reserved with it. (Asked for the price first, and then begun.)"""
     return _comparing(request) + _answering(request)
 
 

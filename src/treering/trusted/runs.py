@@ -22,7 +22,7 @@ from treering.trusted.journal import Secret
 from treering.trusted.noise import Ahead, draw_laplace
 from treering.trusted.sealed import Sealed
 
-FIRST_BLOCK: Final = 64
+FIRST_BLOCK: Final = 16
 LARGEST_BLOCK: Final = 4096
 """How many queries are compared at once: at first, and at most."""
 
@@ -49,11 +49,7 @@ class Run(Sealed):
 
     def first_exceeding(self, gaps: npt.NDArray[np.int64], scales: npt.NDArray[np.int64]) -> int | None:
         """The first index whose noisy gap reaches the noisy threshold. Every gap uses up noise of its own."""
-        noisy = gaps.copy()
-        for scale in np.unique(scales):
-            chosen = scales == scale
-            noisy[chosen] += self._query_noise.take(int(scale), int(chosen.sum()))
-        above = noisy >= scales * self._threshold.value
+        above = gaps + self._query_noise.take_each(scales) >= scales * self._threshold.value
         first = int(above.argmax())
         if above[first]:
             return first

@@ -10,7 +10,7 @@ proof.)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Final
@@ -106,7 +106,7 @@ class LedgerJournal(MemoryJournal):
         self._leases: dict[int, int] = {}
         """How many comparisons of each run are leased: what `recover` would find."""
 
-    def take_up(self, recovered: Recovered, secrets: dict[str, SecretValue]) -> None:
+    def take_up(self, recovered: Recovered, secrets: Mapping[str, SecretValue]) -> None:
         """Continue an earlier life. What it may have asked without recording it is recorded now."""
         self._secrets = {run: Secret(0) for run in _begun(recovered.events)}
         for event in recovered.events:
@@ -144,12 +144,11 @@ class LedgerJournal(MemoryJournal):
         super().write(event)
 
     def begin(self, event: RunStarted, secret: Secret) -> None:
-        """Record the start of a run, its secret in the private part, and a first lease."""
+        """Record the start of a run, and its secret in the private part."""
         kept, promised = seal(secret_name(self._number, event.run), str(secret.value))
         with self._ledger.transaction():
             self.settle()
             self._ledger.write(Line(EVENT, encode(event), self._number, commitment=promised), put=kept)
-            self._lease(event.size, event.run, FIRST_LEASE)
         super().begin(event, secret)
 
     def transaction(self) -> AbstractContextManager[None]:

@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -19,9 +20,10 @@ from hypothesis import strategies as st
 from treering.budget.exact import at_least
 from treering.errors import ParameterError
 from treering.gate import Gaussian, Laplace, Noise
+from treering.trusted import coins
 from treering.trusted import noise as module
 from treering.trusted.noise import (
-    FIRST_BLOCK,
+    FEW,
     LARGEST_BLOCK,
     LARGEST_SCALE,
     Ahead,
@@ -44,7 +46,7 @@ NOISES = pytest.mark.parametrize("noise", [Laplace(WIDE), Gaussian(WIDE)])
 
 
 @SAMPLERS
-@pytest.mark.parametrize("count", [0, 1, 1000])
+@pytest.mark.parametrize("count", [0, 1, FEW, FEW + 1, 1000])
 def test_draws_are_64_bit_integers(sampler: Sampler, count: int) -> None:
     draws = sampler(10.0, count)
     assert draws.dtype == np.int64
@@ -53,8 +55,47 @@ def test_draws_are_64_bit_integers(sampler: Sampler, count: int) -> None:
 
 @SAMPLERS
 def test_draws_differ(sampler: Sampler) -> None:
-    draws = sampler(WIDE, 500)
-    assert len(set(draws.tolist()) | set(sampler(WIDE, 500).tolist())) == 1000
+    parts = [sampler(WIDE, count) for count in (500, 500, *[1] * 100, FEW, FEW)]
+    assert len(set(np.concatenate(parts).tolist())) == 1100 + 2 * FEW
+
+
+@NOISES
+def test_a_few_draws_are_ours_and_more_are_opendps(noise: Noise, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def measurement(zeros: Draws) -> Draws:
+        asked.append(len(zeros))
+        return zeros
+
+    monkeypatch.setattr(module, "_measurement", lambda _: measurement)
+    for count in (0, 1, FEW):
+        assert all(draw(noise, 1, count))
+    assert asked == []
+    assert not any(draw(noise, 1, FEW + 1))
+    assert asked == [FEW + 1]
+
+
+@pytest.mark.parametrize("kind", [Laplace, Gaussian])
+@pytest.mark.parametrize("factor", [1, 5])
+def test_both_samplers_get_the_same_scale(
+    kind: Callable[[float], Noise], factor: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    got: list[float] = []
+
+    def ours(scale: float, count: int) -> list[int]:
+        got.append(scale)
+        return [0] * count
+
+    def theirs(noise: Noise) -> Callable[[Draws], Draws]:
+        got.append(noise.scale)
+        assert isinstance(noise, type(kind(1.0)))
+        return lambda zeros: zeros
+
+    monkeypatch.setattr(coins, "laplace" if kind is Laplace else "gaussian", ours)
+    monkeypatch.setattr(module, "_measurement", theirs)
+    for count in (1, FEW + 1):
+        draw(kind(0.1), factor, count)
+    assert got == [check_scale(0.1, factor)] * 2
 
 
 @SAMPLERS
@@ -95,6 +136,29 @@ def test_the_largest_scale_leaves_room_for_counts(noise: Noise) -> None:
     assert np.abs(draw(noise, 1, 2000)).max() < 2**60
 
 
+@pytest.mark.parametrize("kind", [Laplace, Gaussian])
+@pytest.mark.parametrize("scale", [3, Fraction(3), Fraction(1, 3), Decimal("0.1"), np.float64(0.3)])
+@pytest.mark.parametrize("factor", [1, 2])
+def test_the_samplers_get_a_float(kind: Any, scale: Any, factor: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    sample, got = module._sample, list[Noise]()
+
+    def watched(noise: Noise, count: int) -> list[int]:
+        got.append(noise)
+        return sample(noise, count)
+
+    monkeypatch.setattr(module, "_sample", watched)
+    for count in (1, FEW + 1):
+        assert len(draw(kind(scale), factor, count)) == count
+    assert got == [kind(factor * float(scale))] * 2
+    assert [type(noise.scale) for noise in got] == [float] * 2
+
+
+def test_a_draw_beyond_64_bits_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coins, "laplace", lambda *_: [2**63])
+    with pytest.raises(OverflowError):
+        draw_laplace(1.0, 1)
+
+
 @settings(deadline=None)
 @given(st.floats(1e-300, 2.0**24), st.integers(1, 2**24))
 def test_a_product_is_exact_or_the_next_float_above(scale: float, factor: int) -> None:
@@ -110,12 +174,18 @@ def test_a_product_with_a_power_of_two_is_exact(scale: float, power: int) -> Non
     assert Fraction(check_scale(scale, 2**power)) == Fraction(scale) * 2**power
 
 
+@pytest.mark.parametrize("scale", [sys.float_info.min, 0.1, 1, np.float64(0.3), LARGEST_SCALE])
+def test_a_scale_alone_is_itself(scale: float) -> None:
+    assert check_scale(scale, 1) == scale
+    assert type(check_scale(scale, 1)) is float
+
+
 @pytest.mark.parametrize("scale", [1e-3, 0.1, 0.3, 1 / 3, 2.5, 1e9])
-def test_the_sampler_works_with_the_exact_scale(scale: float) -> None:
+def test_opendp_works_with_the_exact_scale(scale: float) -> None:
     # OpenDP states its loss from the rational that it samples with, rounded up once: another rounding would show.
-    laplace: Any = module._sampler(Laplace(scale))
+    laplace: Any = module._measurement(Laplace(scale))
     assert laplace.map(1) == at_least(1 / Fraction(scale))
-    gaussian: Any = module._sampler(Gaussian(scale))
+    gaussian: Any = module._measurement(Gaussian(scale))
     assert gaussian.map(1) == at_least(1 / (2 * Fraction(scale) ** 2))
 
 
@@ -125,10 +195,13 @@ import json, sys
 from treering.trusted.noise import draw_laplace
 before = [name for name in sys.modules if name.startswith("opendp")]
 draw_laplace(1.0, 1)
-print(json.dumps([before, [name for name in ("opendp.prelude", "sklearn", "polars") if name in sys.modules]]))
+before += [name for name in sys.modules if name.startswith("opendp")]
+draw_laplace(1.0, 1000)
+after = [name for name in ("opendp.measurements", "opendp.prelude", "sklearn", "polars") if name in sys.modules]
+print(json.dumps([before, after]))
 """
     run = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
-    assert json.loads(run.stdout) == [[], []]
+    assert json.loads(run.stdout) == [[], ["opendp.measurements"]]
 
 
 # -- drawing ahead -----------------------------------------------------------------------------------------------------
@@ -156,6 +229,14 @@ def source(monkeypatch: pytest.MonkeyPatch) -> Source:
     return replacement
 
 
+def stocked(noise: Noise) -> Ahead:
+    """After four draws of seven: three are left."""
+    ahead = Ahead(noise)
+    for _ in range(4):
+        ahead.take(1, 1)
+    return ahead
+
+
 TAKES = st.lists(st.tuples(st.sampled_from([1, 7]), st.integers(0, 90) | st.integers(0, 2500)), max_size=40)
 
 
@@ -177,7 +258,7 @@ def test_no_draw_is_handed_out_twice_or_for_another_factor(takes: list[tuple[int
 
 @settings(deadline=None)
 @given(st.lists(st.integers(1, LARGEST_BLOCK - 1), min_size=1, max_size=60))
-def test_what_is_left_is_less_than_what_was_taken_and_a_first_block(counts: list[int]) -> None:
+def test_what_is_left_is_less_than_what_was_taken(counts: list[int]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         source = Source()
         patch.setattr(module, "draw", source)
@@ -186,66 +267,74 @@ def test_what_is_left_is_less_than_what_was_taken_and_a_first_block(counts: list
         for count in counts:
             ahead.take(1, count)
             taken += count
-            assert len(source.factors) - taken < taken + FIRST_BLOCK
+            assert len(source.factors) - taken < taken
 
 
 def test_blocks_double_up_to_the_largest(source: Source) -> None:
     ahead = Ahead(Laplace(2.0))
     for _ in range(4096):
         ahead.take(1, 1)
-    assert source.blocks == [16, 32, 64, 128, 256, 512, 1024, 1024, 1024, 1024]
+    assert source.blocks == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 1024, 1024, 1024]
 
 
 def test_a_large_take_is_drawn_directly_and_leaves_the_stock_alone(source: Source) -> None:
-    ahead = Ahead(Laplace(2.0))
-    assert ahead.take(1, 1).tolist() == [0]
-    assert ahead.take(1, LARGEST_BLOCK).tolist() == list(range(16, 16 + LARGEST_BLOCK))
-    assert ahead.take(1, 2).tolist() == [1, 2]
-    assert source.blocks == [FIRST_BLOCK, LARGEST_BLOCK]
+    ahead = stocked(Laplace(2.0))
+    assert ahead.take(1, LARGEST_BLOCK).tolist() == list(range(7, 7 + LARGEST_BLOCK))
+    assert ahead.take(1, 2).tolist() == [4, 5]
+    assert source.blocks == [1, 2, 4, LARGEST_BLOCK]
 
 
 def test_another_factor_drops_the_stock(source: Source) -> None:
-    ahead = Ahead(Laplace(2.0))
-    ahead.take(1, 3)
-    assert ahead.take(5, 1).tolist() == [16]
-    assert ahead.take(1, 1).tolist() == [32]
-    assert source.blocks == [16, 16, 16]
+    ahead = stocked(Laplace(2.0))
+    assert ahead.take(5, 1).tolist() == [7]
+    assert ahead.take(1, 1).tolist() == [8]
+    assert source.blocks == [1, 2, 4, 1, 1]
 
 
 def test_a_refused_factor_changes_nothing(source: Source) -> None:
-    ahead = Ahead(Laplace(2.0))
-    ahead.take(3, 1)
+    ahead = stocked(Laplace(2.0))
     with pytest.raises(ParameterError):
         ahead.take(2**60, 1)
-    assert ahead.take(3, 1).tolist() == [1]
-    assert source.blocks == [16]
+    assert ahead.take(1, 1).tolist() == [4]
+    assert source.blocks == [1, 2, 4]
 
 
 def test_dropping_forgets_the_stock(source: Source) -> None:
-    ahead = Ahead(Laplace(2.0))
-    ahead.take(1, 20)
+    ahead = stocked(Laplace(2.0))
     ahead.drop()
-    assert ahead.take(1, 1).tolist() == [20]
-    assert source.blocks == [20, 16]
+    assert ahead.take(1, 1).tolist() == [7]
+    assert source.blocks == [1, 2, 4, 1]
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(st.sampled_from([1, 2, 7]), max_size=9), max_size=9))
+def test_each_factor_gets_a_draw_of_its_own(takes: list[list[int]]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        source = Source()
+        patch.setattr(module, "draw", source)
+        ahead, seen = Ahead(Laplace(2.0)), set[int]()
+        for factors in takes:
+            taken = ahead.take_each(np.array(factors, dtype=np.int64)).tolist()
+            assert [source.factors[draw] for draw in taken] == factors
+            assert len(seen) + len(taken) == len(seen.union(taken))
+            seen.update(taken)
 
 
 def test_what_is_taken_does_not_carry_the_rest_along() -> None:
-    taken = Ahead(Laplace(3.0)).take(1, 2)
+    taken = stocked(Laplace(3.0)).take(1, 2)
     assert taken.base is None
 
 
 @pytest.mark.usefixtures("source")
 def test_another_process_drops_the_stock_without_the_hook(monkeypatch: pytest.MonkeyPatch) -> None:
-    ahead = Ahead(Laplace(2.0))
-    ahead.take(1, 1)
+    ahead = stocked(Laplace(2.0))
     monkeypatch.setattr(os, "getpid", lambda: -1)
-    assert ahead.take(1, 1).tolist() == [16]
+    assert ahead.take(1, 1).tolist() == [7]
 
 
 @pytest.mark.parametrize("duplicate", [pickle.dumps, copy.copy, copy.deepcopy])
 def test_noise_ahead_is_sealed(duplicate: Callable[[Ahead], object]) -> None:
-    ahead = Ahead(Laplace(3.0))
-    ahead.take(1, 1)
+    ahead = stocked(Laplace(3.0))
     assert repr(ahead) == "<Ahead>"
     assert not hasattr(ahead, "__dict__")
     with pytest.raises(TypeError, match="Ahead holds private values"):
@@ -273,23 +362,23 @@ def in_child(work: Callable[[], Draws]) -> list[int]:
 
 @NOISES
 def test_a_child_never_gets_its_parents_noise(noise: Noise) -> None:
-    ahead = Ahead(noise)
-    ahead.take(1, 1)
-    child = in_child(lambda: ahead.take(1, FIRST_BLOCK))
-    assert len(child) == FIRST_BLOCK
-    assert not set(child) & set(ahead.take(1, FIRST_BLOCK).tolist())
+    ahead = stocked(noise)
+    child = in_child(lambda: ahead.take(1, 3))
+    assert len(child) == 3
+    assert not set(child) & set(ahead.take(1, 3).tolist())
 
 
 @NOISES
 def test_the_hook_empties_the_childs_stock_at_once(noise: Noise) -> None:
-    ahead = Ahead(noise)
-    ahead.take(1, 1)
+    ahead = stocked(noise)
     assert in_child(lambda: ahead._stock) == []
-    assert len(ahead._stock) == FIRST_BLOCK - 1
+    assert len(ahead._stock) == 3
 
 
 @SAMPLERS
-def test_parent_and_child_draw_different_noise(sampler: Sampler) -> None:
-    sampler(WIDE, 10)
-    child = in_child(lambda: sampler(WIDE, 200))
-    assert not set(child) & set(sampler(WIDE, 200).tolist())
+@pytest.mark.parametrize("count", [1, 20, 200])
+def test_parent_and_child_draw_different_noise(sampler: Sampler, count: int) -> None:
+    sampler(WIDE, count)
+    child = in_child(lambda: sampler(WIDE, count))
+    assert len(child) == count
+    assert not set(child) & set(sampler(WIDE, count).tolist())
