@@ -115,7 +115,7 @@ def _hard(place: Path) -> _Asking:
     vault = Vault.create(place / "hard", SMALL, 1000.0, 1e-9, 0.0004, 0.05, "pmwg", measure_first=False)
     vault.append(_table(SMALL, np.repeat(cells, 10_000)))
     places = zip(*np.unravel_index(cells, SMALL.shape), strict=True)
-    return _Asking("hard", vault, (Query.where(SMALL, a=int(a), b=int(b), c=int(c)) for a, b, c in places))
+    return _Asking("hard", vault, iter([Query.where(SMALL, a=int(a), b=int(b), c=int(c)) for a, b, c in places]))
 
 
 def _measured(place: Path) -> _Asking:

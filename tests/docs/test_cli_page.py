@@ -17,12 +17,28 @@ from support.repository import ROOT
 from treering.cli.main import app
 from treering.domain.schema import Schema
 
+INNER = {"ledger": "entries", "append": "files"}
+"""The commands whose results have lists of results."""
+
 PAGE = ROOT / "docs" / "cli.md"
 
 
 def commands() -> list[list[str]]:
+    """As a shell would read them in this folder."""
     lines = [line for block in blocks(PAGE.read_text()) if block.info == "sh" for line in block.code.splitlines()]
-    return [shlex.split(line) for line in lines if line.strip()]
+    return [shlex.split(line.replace("$PWD", str(Path.cwd()))) for line in lines if line.strip()]
+
+
+@pytest.fixture(autouse=True)
+def own_claims(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which table belongs to which vault is noted for each user: not for this one."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+def keep_elsewhere(folder: Path, rows: int) -> None:
+    """A folder of rows that stay there, with an order column."""
+    folder.mkdir()
+    parquet.write_table(flights(rows).append_column("id", pa.array(range(rows))), folder / "0.parquet")
 
 
 def flights(rows: int) -> pa.Table:
@@ -42,11 +58,13 @@ def test_the_commands_of_the_page_work(tmp_path: Path, monkeypatch: pytest.Monke
     for name in ("january.csv", "march.csv", "public-sample.csv"):
         csv.write_csv(flights(20_000), tmp_path / name)
     parquet.write_table(flights(20_000), tmp_path / "february.parquet")
+    keep_elsewhere(tmp_path / "rows", 20_000)
     for program, *arguments in commands():
         assert program == "treering"
         done = treering(*arguments)
         assert done.code == 0, (arguments, done.err)
         assert done.out
+    assert treering("status", "elsewhere.treering", "--json").json["size"] == 20_000
     assert (tmp_path / "plan.svg").exists()
     assert (tmp_path / "synthetic.parquet").exists()
 
@@ -70,12 +88,17 @@ def test_the_json_of_every_command_has_the_documented_fields(tmp_path: Path, mon
     (toml,) = (block.code for block in blocks(PAGE.read_text()) if block.info == "toml")
     Schema.from_dict(tomllib.loads(toml)).save("flights.toml")
     csv.write_csv(flights(20_000), tmp_path / "january.csv")
+    keep_elsewhere(tmp_path / "rows", 100)
+    elsewhere = ("--schema", "flights.toml", "--epsilon", 1, "--table", f"parquet://{tmp_path}/rows")
+    assert treering("create", "e", *elsewhere).code == 0
     made = ("--schema", "flights.toml", "--epsilon", 8, "--delta", 1e-6, "--alpha", 0.2, "--mechanism", "pmwg")
     learnt = ("--target", "delay >= 15", "--features", "origin,month", "--share", 0.3)
     calls: dict[str, tuple[object, ...]] = {
         "plan": ("plan", "--cells", 1000, "--rows", 100_000, "--epsilon", 1),
         "create": ("create", "v", *made, "--share", 0.7),
+        "create --infer": ("create", "w", "--infer", "january.csv"),
         "append": ("append", "v", "january.csv"),
+        "refresh": ("refresh", "e"),
         "ask": ("ask", "v", "month = 1"),
         "ask --dry-run": ("ask", "v", "month = 2", "--dry-run"),
         "ask --sql": ("ask", "v", "--sql", "SELECT COUNT(*) FROM flights"),
@@ -89,5 +112,5 @@ def test_the_json_of_every_command_has_the_documented_fields(tmp_path: Path, mon
     assert documented().keys() == calls.keys()
     for name, arguments in calls.items():
         plain = treering(*arguments, "--json").json
-        inner = plain["entries"][0].keys() if name == "ledger" else set()
+        inner = plain[INNER[name]][0].keys() if name in INNER else set()
         assert plain.keys() | inner == documented()[name], name

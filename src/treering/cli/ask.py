@@ -33,7 +33,7 @@ def register(app: typer.Typer) -> None:
 def ask(
     vault: VaultPath,
     question: Annotated[
-        str | None, typer.Argument(help="A predicate: which rows to count.", show_default=False)
+        str | None, typer.Argument(metavar="QUESTION", help="A predicate: which rows to count.", show_default=False)
     ] = None,
     sql: Annotated[
         str | None, typer.Option(metavar="SELECT", help="COUNT(*) and AVG, with WHERE and GROUP BY.")

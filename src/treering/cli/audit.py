@@ -28,10 +28,13 @@ def register(app: typer.Typer) -> None:
 
 def audit(
     mechanisms: Annotated[
-        list[str] | None, typer.Argument(metavar="[MECHANISM]...", help="The mechanisms to attack. [default: all]")
+        list[str] | None, typer.Argument(metavar="MECHANISM", help="The mechanisms to attack. [default: all]")
     ] = None,
     samples: Annotated[
-        int | None, typer.Option(help="Runs on each side of each attack. [default: enough to exceed each claim]", min=1)
+        int | None,
+        typer.Option(
+            metavar="NUMBER", help="Runs on each side of each attack. [default: enough to exceed each claim]", min=1
+        ),
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:

@@ -31,13 +31,14 @@ class NoCheckoutError(typer.TyperException):
 
 def bench(
     suites: Annotated[
-        list[str] | None, typer.Argument(metavar="[SUITE]...", help="The suites to run. [default: all]")
+        list[str] | None, typer.Argument(metavar="SUITE", help="The suites to run. [default: all]")
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """How fast, as ratios: ours against a reference, timed in turns in the same run.
+    """How fast it is, as ratios to references.
 
-    Seconds say more about the machine than about the code. A ratio above its limit is a broken claim (exit code 1).
+    Ours and the reference are timed in turns, in the same run: seconds would say more about the machine than about the
+    code. A ratio above its limit is a broken claim (exit code 1).
     The suite is part of the source, not of the package: run this in a checkout. `make bench` keeps a history as well.
     """
     root = _checkout(Path.cwd())

@@ -1,37 +1,42 @@
-"""`treering create` and `treering append`: a vault, and its rows."""
+"""`treering create`: a vault, or the draft of a schema for one."""
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from treering.cli.files import read_table, suffix
+from treering.cli.addresses import check_public
+from treering.cli.files import read_table
 from treering.cli.numbers import count, number
-from treering.cli.render import JsonFlag, Output, progress, warn
-from treering.cli.vaults import VaultPath, writing
+from treering.cli.render import JsonFlag, Output, warn
+from treering.cli.vaults import VaultPath
 
 _CREATE_EXAMPLES = """Examples:
 
 \b
   treering create flights.treering --schema flights.toml --epsilon 1 --delta 1e-9 --alpha 0.05
   treering create flights.treering --infer public-sample.csv     drafts flights.toml, for you to edit
-"""
-_APPEND_EXAMPLES = """Examples:
+  treering create flights.treering --schema flights.toml --epsilon 1 --delta 1e-9 \\
+      --table postgresql://reader@db.example.org/air#flights --order id
+
+Rows of a --table stay there, and `treering refresh` counts the new ones. Its ADDRESS is
 
 \b
-  treering append flights.treering january.parquet february.csv
-  treering append flights.treering march.csv --on-invalid drop
-  treering append flights.treering april.csv --key april         safe to run twice
+  duckdb:///path/to/file.duckdb#table
+  parquet:///path/to/file-or-folder
+  csv:///path/to/file-or-folder
+  postgresql://user@host:port/database#table      ?host=/run/postgresql before the # for a socket
+
+It is public: it stays in the ledger, and `treering status` shows it. So it has no password; PostgreSQL takes that from
+the variable PGPASSWORD or from the password file (~/.pgpass), whenever the vault is opened.
 """
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands."""
+    """Add the command."""
     app.command(epilog=_CREATE_EXAMPLES)(create)
-    app.command(epilog=_APPEND_EXAMPLES)(append)
 
 
 def create(
@@ -57,20 +62,35 @@ def create(
     share: Annotated[
         float, typer.Option(parser=number, metavar="NUMBER", help="The mechanism's share of the promise.")
     ] = 1.0,
-    rows_per_person: Annotated[int, typer.Option(help="The most rows that one person has.", min=1)] = 1,
+    rows_per_person: Annotated[
+        int, typer.Option(metavar="NUMBER", help="The most rows that one person has.", min=1)
+    ] = 1,
+    person: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="The column that says whose a row is: `append` then keeps that limit."),
+    ] = None,
     rows: Annotated[
         int | None, typer.Option(parser=count, metavar="NUMBER", help='Rows that are expected, for "auto".')
+    ] = None,
+    table: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="The table that the rows stay in, in another engine: below.")
+    ] = None,
+    order: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Its column of unique integers that only grow. [default: id]"),
     ] = None,
     infer: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Only draft a schema, from a PUBLIC sample of rows.")
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Make a vault: a folder for a growing table, with one privacy promise for ever.
+    """Make a vault: a folder for a table that grows, with one promise.
 
-    A schema is public: write it from general knowledge or from a public sample, never from the private rows.
+    The promise is about the vault's whole life. A schema is public: write it from general knowledge or from a public
+    sample, never from the private rows.
     """
     out = Output(as_json)
+    _check_table(table, order, person, infer)
     if infer is not None:
         _draft(vault, schema, infer, out)
         return
@@ -81,16 +101,33 @@ def create(
     from treering.vault.vault import Vault
 
     given = (epsilon, delta, alpha, beta, mechanism, share, rows_per_person)
-    with Vault.create(vault, Schema.load(schema), *given, rows=EXPECTED_ROWS if rows is None else rows) as made:
-        _made(vault, made.status(), out)
+    expected = EXPECTED_ROWS if rows is None else rows
+    read = Schema.load(schema)
+    with Vault.create(
+        vault, read, *given, person=person, rows=expected, table=table, order="id" if order is None else order
+    ) as made:
+        _made(vault, made.status(), table, out)
 
 
-def _made(vault: Path, status: dict[str, Any], out: Output) -> None:
+def _check_table(table: str | None, order: str | None, person: str | None, infer: Path | None) -> None:
+    """Refuse options that make no sense together."""
+    if order is not None and table is None:
+        raise typer.BadParameter("--order is about a --table: give both, or neither")
+    if person is not None and table is not None:
+        raise typer.BadParameter("--person is for rows that are appended: those of a --table are only counted")
+    if infer is not None and (table is not None or person is not None):
+        raise typer.BadParameter("--infer only drafts a schema: leave out --table, --order and --person")
+    if table is not None:
+        check_public(table)
+
+
+def _made(vault: Path, status: dict[str, Any], table: str | None, out: Output) -> None:
     plain = {
         "vault": str(vault),
         "cells": status["cells"],
         "promise": status["promise"],
         "mechanisms": [each["name"] for each in status["mechanisms"]],
+        "table": table,
         "head": status["head"],
     }
 
@@ -99,7 +136,9 @@ def _made(vault: Path, status: dict[str, Any], out: Output) -> None:
             f"{vault} is ready: {status['cells']:,} cells, answered by {', '.join(plain['mechanisms'])}.", "bold"
         )
         shown.line(f"Promise: {status['promise']}.")
-        shown.line(f"Next: treering append {vault} ROWS.csv")
+        if table is not None:
+            shown.line(f"Rows stay in {table}.")
+        shown.line(f"Next: treering append {vault} ROWS.csv" if table is None else f"Next: treering refresh {vault}")
 
     out.result(plain, show)
 
@@ -130,45 +169,3 @@ def _draft(vault: Path, schema: Path | None, sample: Path, out: Output) -> None:
         shown.line(f"Then: treering create {vault} --schema {target} --epsilon 1")
 
     out.result(plain, show)
-
-
-def append(
-    vault: VaultPath,
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Rows: .csv, .parquet, .arrow or .jsonl.")],
-    on_invalid: Annotated[
-        str, typer.Option(metavar="refuse|drop", help="What to do about rows that do not fit the schema.")
-    ] = "refuse",
-    key: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="A name for this work: done twice, it counts once.")
-    ] = None,
-    as_json: JsonFlag = False,
-) -> None:
-    """Take in rows: each file is whole or absent, whatever happens. Costs nothing."""
-    if on_invalid not in ("refuse", "drop"):
-        raise typer.BadParameter('--on-invalid is "refuse" or "drop"')
-    for path in files:
-        suffix(path)
-        if not path.is_file():
-            raise typer.BadParameter(f"there is no file {path}")
-    taken: list[dict[str, Any]] = []
-    with writing(vault) as opened, progress("appending", "rows") as advance:
-        start = opened.size
-        for place, path in enumerate(files, start=1):
-            before, dropped = opened.size, opened.status()["dropped"]
-            table = read_table(path, opened.schema)
-            advance(before - start, before - start + table.num_rows)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # what was dropped is in the result
-                name = None if key is None else key if len(files) == 1 else f"{key}:{place}"
-                size = opened.append(table, "drop" if on_invalid == "drop" else "refuse", name)
-            advance(opened.size - start, opened.size - start)
-            lost = opened.status()["dropped"] - dropped
-            taken.append({"file": str(path), "rows": opened.size - before, "dropped": lost, "size": size})
-        plain = {"size": opened.size, "files": taken}
-
-    def show(shown: Output) -> None:
-        rows = [[each["file"], f"{each['rows']:,}", f"{each['dropped']:,}", f"{each['size']:,}"] for each in taken]
-        shown.table(["file", "rows", "dropped", "size"], rows, right=(1, 2, 3))
-        shown.line(f"{vault} has {plain['size']:,} rows.", "bold")
-
-    Output(as_json).result(plain, show)

@@ -32,10 +32,13 @@ def register(app: typer.Typer) -> None:
 
 def demo(
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the vault and the report go.")] = Path("demo"),
-    days: Annotated[int, typer.Option(min=134, max=365, help="How much of the year.")] = 365,
+    days: Annotated[int, typer.Option(metavar="NUMBER", min=134, max=365, help="How much of the year.")] = 365,
     as_json: JsonFlag = False,
 ) -> None:
-    """Stream the flights that left New York in 2013 into a vault, ask thousands of questions, train a model."""
+    """See it work: a year of real flights, streamed into a vault.
+
+    All that left New York in 2013, day by day, with thousands of questions and a model on the way.
+    """
     from treering.demo.report import report
     from treering.demo.story import live_through_the_year
     from treering.demo.summary import sentences

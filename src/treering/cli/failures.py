@@ -60,10 +60,13 @@ def message_of(error: Exception) -> str:
 
     The text of an error nobody expected is not shown: it may quote a private value.
     """
+    if isinstance(error, typer.BadParameter) and error.param is None:
+        return _one_line(error.message)  # Raised by a command, not about one flag: it says all there is to say.
     if isinstance(error, typer.TyperException):
         return _one_line(error.format_message())
     if isinstance(error, TreeringError):
-        return str(error) if sys.stderr.isatty() else _one_line(str(error))
+        text = "\n".join([str(error), *getattr(error, "__notes__", ())])
+        return text if sys.stderr.isatty() else _one_line(text)
     if isinstance(error, OSError):
         named = f": {error.filename}" if error.filename is not None else ""
         return f"{error.strerror or type(error).__name__}{named}"

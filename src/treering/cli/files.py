@@ -30,15 +30,16 @@ def suffix(path: Path) -> str:
     return kind
 
 
-def read_table(path: Path, schema: Schema | None = None) -> Any:
-    """A file's rows as an Arrow table; with a schema, only the columns that it has."""
+def read_table(path: Path, schema: Schema | None = None, person: str | None = None) -> Any:
+    """A file's rows as an Arrow table; with a schema, only the columns that it has, and the one that says whose a row
+    is."""
     kind = suffix(path)
     if not path.is_file():
         raise typer.BadParameter(f"there is no file {path}")
     import pyarrow as pa
 
     try:
-        return _READERS[kind](path, schema)
+        return _READERS[kind](path, schema, person)
     except (pa.ArrowException, OSError):
         raise DataError(f"{path} cannot be read as {kind.lstrip('.')}") from None
 
@@ -61,13 +62,13 @@ def check_output(path: Path) -> None:
         raise typer.BadParameter(f"the folder of {path} does not exist")
 
 
-def _csv(path: Path, schema: Schema | None) -> Any:
+def _csv(path: Path, schema: Schema | None, person: str | None) -> Any:
     import pyarrow as pa
     from pyarrow import csv
 
     from treering.domain.attribute import Categories
 
-    types: dict[str, Any] = {}
+    types: dict[str, Any] = {} if person is None else {person: pa.string()}
     categories: set[str] = set()
     for name, attribute in (schema.attributes if schema is not None else {}).items():
         if isinstance(attribute, Categories) and isinstance(attribute.values[0], str):
@@ -75,36 +76,53 @@ def _csv(path: Path, schema: Schema | None) -> Any:
             categories |= {str(value) for value in attribute.values}
     nulls = [word for word in _NULLS if word not in categories]
     convert = csv.ConvertOptions(column_types=types, null_values=nulls, strings_can_be_null=True)
-    return _kept(csv.read_csv(path, convert_options=convert), schema)
+    return _same_persons(_kept(path, csv.read_csv(path, convert_options=convert), schema, person), person)
 
 
-def _parquet(path: Path, schema: Schema | None) -> Any:
+def _same_persons(table: Any, person: str | None) -> Any:
+    """7.0 is 7: programs write a column of whole numbers in either way, and a person must not count as two."""
+    if person is None or person not in table.column_names:
+        return table
+    import pyarrow.compute as pc
+
+    place = table.column_names.index(person)
+    plain = pc.replace_substring_regex(table.column(place), pattern=r"^(-?[0-9]+)\.0+$", replacement=r"\1")
+    return table.set_column(place, person, plain)
+
+
+def _parquet(path: Path, schema: Schema | None, person: str | None) -> Any:
     from pyarrow import parquet
 
-    names = set(parquet.read_schema(path).names)
-    return parquet.read_table(path, columns=None if schema is None else [n for n in schema.names if n in names])
+    wanted = _wanted(path, parquet.read_schema(path).names, schema, person)
+    return parquet.read_table(path, columns=None if schema is None else wanted)
 
 
-def _arrow(path: Path, schema: Schema | None) -> Any:
+def _arrow(path: Path, schema: Schema | None, person: str | None) -> Any:
     from pyarrow import feather
 
-    return _kept(feather.read_table(path), schema)
+    return _kept(path, feather.read_table(path), schema, person)
 
 
-def _json(path: Path, schema: Schema | None) -> Any:
+def _json(path: Path, schema: Schema | None, person: str | None) -> Any:
     from pyarrow import json
 
-    return _kept(json.read_json(path), schema)
+    return _kept(path, json.read_json(path), schema, person)
 
 
-def _kept(table: Any, schema: Schema | None) -> Any:
-    """Only the columns of the schema; what is absent is for the vault to complain about."""
-    if schema is None:
-        return table
-    return table.select([name for name in schema.names if name in table.column_names])
+def _kept(path: Path, table: Any, schema: Schema | None, person: str | None) -> Any:
+    return table.select(_wanted(path, table.column_names, schema, person))
 
 
-_READERS: Final[dict[str, Callable[[Path, Schema | None], Any]]] = {
+def _wanted(path: Path, names: list[str], schema: Schema | None, person: str | None) -> list[str]:
+    """The columns to keep, each of them once; what is absent is for the vault to complain about."""
+    wanted = dict.fromkeys(names) if schema is None else (*schema.names, *([] if person is None else [person]))
+    for name in wanted:
+        if names.count(name) > 1:
+            raise DataError(f"{path} has the column {name!r} more than once", column=name)
+    return [name for name in wanted if name in names]
+
+
+_READERS: Final[dict[str, Callable[[Path, Schema | None, str | None], Any]]] = {
     ".csv": _csv,
     ".csv.gz": _csv,
     ".parquet": _parquet,

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from treering.cli.render import JsonFlag, Output
-from treering.cli.vaults import VaultPath, amount, reading, unit
+from treering.cli.vaults import VaultPath, amount, origin, reading, table_of, unit
 
 _STATUS_EXAMPLES = """Examples:
 
@@ -40,15 +40,20 @@ def register(app: typer.Typer) -> None:
 
 def status(vault: VaultPath, as_json: JsonFlag = False) -> None:
     """What a vault has, promises, has spent, and has left."""
-    plain = reading(vault).status()
+    made = origin(vault)
+    source = made["source"] or {}
+    plain = {**reading(vault).status(), "table": table_of(made), "order": source.get("order")}
     Output(as_json).result(plain, lambda out: show_status(out, plain))
 
 
 def show_status(out: Output, plain: dict[str, Any]) -> None:
     """A vault in a few lines: rows, promise, budget, mechanisms, rings."""
-    out.line(f"{plain['size']:,} rows in {plain['batches']:,} batches; {plain['cells']:,} cells.", "bold")
+    batches = "1 batch" if plain["batches"] == 1 else f"{plain['batches']:,} batches"
+    out.line(f"{plain['size']:,} rows in {batches}; {plain['cells']:,} cells.", "bold")
     if plain["dropped"]:
         out.line(f"{plain['dropped']:,} rows did not fit and were dropped.")
+    if plain["table"] is not None:
+        out.line(f"Rows stay in {plain['table']}, by {plain['order']}; `treering refresh` takes in new ones.")
     out.line(f"Promise: {plain['promise']}.")
     part = plain["spent"] / plain["total"] if plain["total"] else 0.0
     name = plain["unit"]
@@ -92,10 +97,13 @@ def _sizes(each: dict[str, Any]) -> str:
 
 def ledger(
     vault: VaultPath,
-    tail: Annotated[int | None, typer.Option(help="Only the last so many entries.", min=1)] = None,
+    tail: Annotated[int | None, typer.Option(metavar="NUMBER", help="Only the last so many entries.", min=1)] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Everything that ever happened to a vault: what was asked, what it cost, and the chain of hashes."""
+    """Everything that ever happened to a vault, and what it cost.
+
+    One line for each entry, with its hash, which depends on all before: nobody can change an entry unnoticed.
+    """
     entries = deque(reading(vault).ledger(), maxlen=tail)
     plain = {"entries": [_jsonable(each) for each in entries]}
 
@@ -130,9 +138,10 @@ def verify(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Check a vault: the chain of hashes, every part, and that replaying it gives the same state.
+    """Check that a vault is whole, and as it was written.
 
-    Exit code 1 if anything is damaged, or if the folder was set back to an earlier state.
+    Looks at the chain of hashes, at every part, and whether replaying all of it gives the same state. Exit code 1 if
+    anything is damaged, or if the folder was set back to an earlier state.
     """
     plain = reading(vault).verify(head)
 

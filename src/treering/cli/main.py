@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from treering.cli import ask, audit, bench, create, demo, look, plan, serve, synth
+from treering.cli import ask, audit, bench, create, demo, look, plan, rows, serve, synth
 from treering.cli.failures import INTERRUPTED, fail
 
 
@@ -57,7 +57,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for group in (demo, plan, create, ask, look, synth, audit, bench, serve):
+for group in (demo, plan, create, rows, ask, look, synth, audit, bench, serve):
     group.register(app)
 
 

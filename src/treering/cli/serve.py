@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from treering.cli.vaults import VaultPath
 
 
 def register(app: typer.Typer) -> None:
@@ -14,8 +15,8 @@ def register(app: typer.Typer) -> None:
 
 
 def serve(
-    vault: Annotated[Path, typer.Argument(help="The vault to serve.")],
-    port: Annotated[int, typer.Option(help="The port to listen on.", min=1, max=65535)] = 8765,
+    vault: VaultPath,
+    port: Annotated[int, typer.Option(metavar="NUMBER", help="The port to listen on.", min=1, max=65535)] = 8765,
 ) -> None:
     """Serve a vault over HTTP (comes in a later release).
 

@@ -41,7 +41,7 @@ def synth(
     mechanism: MechanismName = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Draw synthetic rows from what was released so far: free, and public."""
+    """Draw synthetic rows from what was released: free, and public."""
     check_output(out)
     if rows < 1:
         raise typer.BadParameter("--rows must be at least 1")
@@ -68,10 +68,10 @@ def train(
     name: Annotated[str, typer.Option(metavar="NAME", help="What the model is called in the vault.")] = "ermg",
     as_json: JsonFlag = False,
 ) -> None:
-    """Train a model that is kept up as rows arrive, within its share of the promise.
+    """Train a model that is kept up as rows arrive.
 
-    The first time, give --target, --features and --share. Later `treering train VAULT --name NAME` shows the newest
-    model, which costs only what its share has set aside.
+    It has its own share of the promise. The first time, give --target, --features and --share. Later `treering train
+    VAULT --name NAME` shows the newest model, which costs only what its share has set aside.
     """
     with writing(vault) as opened:
         before = opened.status()

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
+
+from treering.cli.addresses import public
 
 if TYPE_CHECKING:
     from treering.vault.reader import VaultReader
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
 VaultPath: TypeAlias = Annotated[Path, typer.Argument(metavar="VAULT", help="The vault's folder.", show_default=False)]
 MechanismName: TypeAlias = Annotated[
     str | None, typer.Option(metavar="NAME", help="Which of the vault's mechanisms. [default: the first]")
+]
+OnInvalid: TypeAlias = Annotated[
+    str, typer.Option(metavar="refuse|drop", help="What to do about rows that do not fit the schema.")
 ]
 
 
@@ -40,9 +45,29 @@ def writing(path: Path) -> Iterator[Vault]:
 def reading(path: Path) -> VaultReader:
     """A vault, for looking: beside a writer, if there is one."""
     check_vault(path)
-    from treering.vault.vault import Vault
+    from treering.vault.reader import VaultReader
 
-    return Vault.read(path)
+    return VaultReader(path)  # `Vault.read` is the same, but the vault's engines take half a second to load
+
+
+def origin(path: Path) -> dict[str, Any]:
+    """How a vault was made, from the first line of its ledger: public, and the same for ever."""
+    made: dict[str, Any] = next(reading(path).ledger())["body"]
+    return made
+
+
+def table_of(made: dict[str, Any]) -> str | None:
+    """Where the rows of a vault stay, if that is a table of another engine: what anybody may see of its address, or the
+    name of one that has no address."""
+    source = made["source"]
+    return None if source is None else public(source["address"] or source["identity"])
+
+
+def refuse_or_drop(given: str) -> Literal["refuse", "drop"]:
+    """What to do about rows that do not fit."""
+    if given not in ("refuse", "drop"):
+        raise typer.BadParameter('--on-invalid is "refuse" or "drop"')
+    return "drop" if given == "drop" else "refuse"
 
 
 def amount(value: float) -> str:

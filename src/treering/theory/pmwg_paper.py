@@ -18,7 +18,7 @@ import sys
 from typing import Final
 
 from treering.budget.convert import paper_epsilon_of
-from treering.budget.exact import Number, exact, probability, whole
+from treering.budget.exact import Number, exact_scale, probability, whole
 from treering.errors import GuaranteeError, ParameterError
 
 LARGEST_BETA: Final = 2.0**-7.5
@@ -59,7 +59,7 @@ def check_paper(start: int, cells: int, epsilon: Number, delta: Number, beta: Nu
 
 def real(value: Number, name: str) -> float:
     """A positive number as a float; a rational so small that it would vanish is refused."""
-    return float(exact(float(exact(value, name)), name))
+    return float(exact_scale(value, name))
 
 
 def chance(value: Number, name: str) -> float:

@@ -83,18 +83,18 @@ def split(slack: float, tail1: float, tail2: float) -> Scales:
     By Cauchy and Schwarz (1/s1 + 2/s2)(s1·L1 + s2·L2) ≥ (√L1 + √(2·L2))², with equality where s1·√L1 = s2·√(L2/2).
     """
     root1, root2 = _tail_roots(tail1, tail2)
-    epsilon = (root1 + root2) ** 2 / float(exact(slack, "slack"))
+    epsilon = (root1 + root2) ** 2 / float(exact_scale(slack, "slack"))
     return Scales((root1 + root2) / (root1 * epsilon), 2 * (root1 + root2) / (root2 * epsilon))
 
 
 def slack(epsilon: float, tail1: float, tail2: float) -> float:
     """The least s1·tail1 + s2·tail2 of a run that costs ε: (√L1 + √(2·L2))²/ε, the inverse of `split`."""
     root1, root2 = _tail_roots(tail1, tail2)
-    return (root1 + root2) ** 2 / float(exact(epsilon, "epsilon"))
+    return (root1 + root2) ** 2 / float(exact_scale(epsilon, "epsilon"))
 
 
 def _tail_roots(tail1: float, tail2: float) -> tuple[float, float]:
-    return math.sqrt(exact(tail1, "tail1")), math.sqrt(2 * exact(tail2, "tail2"))
+    return math.sqrt(exact_scale(tail1, "tail1")), math.sqrt(2 * exact_scale(tail2, "tail2"))
 
 
 @dataclass(frozen=True, slots=True)

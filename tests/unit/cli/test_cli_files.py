@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 import typer
-from pyarrow import feather, parquet
+from pyarrow import csv, feather, parquet
 
 from treering.cli.files import check_output, read_table, write_table
 from treering.cli.infer import infer
@@ -61,6 +61,32 @@ def test_unknown_files_are_refused(tmp_path: Path) -> None:
 def test_what_is_written_can_be_read(tmp_path: Path, name: str) -> None:
     write_table(TABLE, tmp_path / name)
     assert read_table(tmp_path / name, SCHEMA).to_pydict() == TABLE.to_pydict()
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.parquet", "rows.arrow"])
+@pytest.mark.parametrize("schema", [SCHEMA, None])
+def test_a_column_that_is_there_twice_is_refused(tmp_path: Path, name: str, schema: Schema | None) -> None:
+    twice = pa.Table.from_arrays([pa.array(["x"]), pa.array(["y"])], names=["code", "code"])
+    writers = {"rows.csv": csv.write_csv, "rows.parquet": parquet.write_table, "rows.arrow": feather.write_feather}
+    writers[name](twice, tmp_path / name)
+    with pytest.raises(DataError, match=f"{name} has the column 'code' more than once"):
+        read_table(tmp_path / name, schema)
+
+
+def test_a_column_that_nobody_asks_for_may_be_there_twice(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("note,code,size,note\na,x,1,b\n")
+    assert read_table(tmp_path / "rows.csv", SCHEMA).to_pydict() == {"code": ["x"], "size": [1]}
+
+
+def test_whose_a_row_is_comes_along_as_a_text(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("who,code,size,note\n7.0,x,1,a\n007,x,2,b\n7,x,3,c\n-3.00,x,4,d\n1.50,x,5,e\n")
+    rows = read_table(tmp_path / "rows.csv", SCHEMA, "who")
+    assert rows.column_names == ["code", "size", "who"]
+    assert rows["who"].to_pylist() == ["7", "007", "7", "-3", "1.50"]
+    for name, write in (("rows.parquet", parquet.write_table), ("rows.arrow", feather.write_feather)):
+        write(rows.append_column("note", pa.array(list("abcde"))), tmp_path / name)
+        assert read_table(tmp_path / name, SCHEMA, "who").to_pydict() == rows.to_pydict()
+    assert read_table(tmp_path / "rows.csv", SCHEMA, "nobody").column_names == ["code", "size"]
 
 
 def test_a_draft_has_a_cell_for_what_the_sample_does_not_show() -> None:

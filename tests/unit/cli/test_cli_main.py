@@ -17,9 +17,11 @@ from treering.cli import failures
 from treering.cli.main import app
 
 COMMANDS = (
+    "demo",
     "plan",
     "create",
     "append",
+    "refresh",
     "ask",
     "status",
     "ledger",
@@ -57,11 +59,33 @@ def test_every_command_is_listed_and_has_help_with_examples() -> None:
             assert f"  treering {name}" in page.out.partition("Examples:")[2]
 
 
+def test_the_list_of_commands_has_whole_sentences_and_the_order_of_work() -> None:
+    lines = treering("--help").out.partition("Commands:\n")[2].partition("\n\n")[0].splitlines()
+    assert [line.split()[0] for line in lines] == list(COMMANDS)
+    assert [line for line in lines if not line.endswith((".", "?"))] == []
+    assert [line for line in lines if line.endswith("...")] == []
+
+
+def test_help_names_arguments_and_values_in_words() -> None:
+    pages = [treering(name, "--help").out for name in COMMANDS]
+    assert [page for page in pages if "<int range>" in page or "...]..." in page or "...}..." in page] == []
+    assert "append [OPTIONS] {VAULT} {FILE}..." in pages[COMMANDS.index("append")]
+
+
+def test_help_says_where_passwords_come_from() -> None:
+    for name in ("create", "refresh"):
+        page = treering(name, "--help").out
+        assert "PGPASSWORD" in page
+        assert "~/.pgpass" in page
+
+
 def test_no_arguments_show_the_help() -> None:
     assert "Commands:" in treering().out + treering().err
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["plan", "--help"], ["ask", "--help"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["plan", "--help"], ["ask", "--help"], ["create", "--help"], ["refresh", "--help"]]
+)
 def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     code = (
         "import atexit, json, sys\n"
@@ -150,6 +174,17 @@ def test_an_interrupt_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_pointing_lines_are_left_out_of_a_pipe() -> None:
     error = errors.QueryError("this is wrong\n  SELECT x\n         ^\nSupported is y.")
     assert failures.message_of(error) == "this is wrong Supported is y."
+
+
+def test_a_message_of_a_command_is_not_prefaced() -> None:
+    assert refused(treering("status", "nowhere")).startswith("treering: there is no vault at nowhere")
+    assert "'--samples'" in refused(treering("audit", "--samples", "many"))
+
+
+def test_notes_of_an_error_are_told_in_the_same_line() -> None:
+    error = errors.DataError("this does not fit")
+    error.add_note("That is in already.")
+    assert failures.message_of(error) == "this does not fit That is in already."
 
 
 def test_a_real_process_ends_as_documented() -> None:

@@ -64,8 +64,11 @@ def test_rings_are_drawn() -> None:
         "next_epoch": 1000,
     }
     top = {"size": 5, "batches": 1, "dropped": 2, "cells": 4, "promise": "epsilon 1", "spent": 0.1, "total": 1.0}
-    show_status(out, {**top, "unit": "epsilon", "remaining": 0.9, "mechanisms": [mechanism], "head": "a", "entries": 3})
+    rest = {"unit": "epsilon", "remaining": 0.9, "mechanisms": [mechanism], "table": None, "head": "a", "entries": 3}
+    show_status(out, {**top, **rest})
     text = written.getvalue()
+    assert "5 rows in 1 batch;" in text
+    assert "Rows stay in" not in text
     assert "((((((((((((((((((((•)))))))))))))))))))) 30 rings" in text
     assert "10, 11, 12, …, 36, 37, 38, 39; the next at 1,000" in text
     assert "no guarantee yet" in text

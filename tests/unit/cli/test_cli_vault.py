@@ -10,6 +10,7 @@ import pytest
 
 import treering as tr
 from support.cli import refused, treering
+from treering.cli.addresses import public
 from treering.vault.vault import Vault
 
 SCHEMA = """treering_schema = 1
@@ -165,6 +166,62 @@ def test_rows_that_do_not_fit_are_refused_or_dropped(folder: Path, tmp_path: Pat
     assert (taken["size"], taken["files"][0]["rows"], taken["files"][0]["dropped"]) == (1, 1, 1)
 
 
+def test_files_that_are_in_are_named_when_a_later_one_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(SCHEMA)
+    (tmp_path / "good.csv").write_text("origin,month,delay\nJFK,1,5\n")
+    (tmp_path / "bad.csv").write_text("origin,month,delay\nJFK,13,5\n")
+    assert treering("create", tmp_path / "v", "--schema", tmp_path / "s.toml", "--epsilon", 1).code == 0
+    line = refused(treering("append", tmp_path / "v", tmp_path / "good.csv", tmp_path / "bad.csv"))
+    assert line.endswith(f"Taken in before: {tmp_path / 'good.csv'}.")
+    assert "Taken in" not in refused(treering("append", tmp_path / "v", tmp_path / "bad.csv"))
+    assert treering("status", tmp_path / "v", "--json").json["size"] == 1
+
+
+def test_a_person_has_no_more_rows_than_promised(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(SCHEMA)
+    flags = ("--schema", tmp_path / "s.toml", "--epsilon", 1, "--rows-per-person", 2, "--person", "who")
+    assert "up to 2 rows" in treering("create", tmp_path / "v", *flags).out
+    (tmp_path / "a.csv").write_text("origin,who,month,delay\nJFK,7,1,5\nJFK,8,1,5\n")
+    (tmp_path / "b.csv").write_text("origin,who,month,delay\nJFK,7.0,1,5\nJFK,A9,1,5\n")
+    (tmp_path / "c.csv").write_text("origin,who,month,delay\nJFK,7,1,5\nJFK,10,1,5\n")
+    (tmp_path / "d.csv").write_text("origin,month,delay\nJFK,1,5\n")
+    assert treering("append", tmp_path / "v", tmp_path / "a.csv", tmp_path / "b.csv", "--json").json["size"] == 4
+    assert "row 0: its person has 2 rows already" in refused(treering("append", tmp_path / "v", tmp_path / "c.csv"))
+    assert "'who'" in refused(treering("append", tmp_path / "v", tmp_path / "d.csv"))
+    taken = treering("append", tmp_path / "v", tmp_path / "c.csv", "--on-invalid", "drop", "--json").json
+    assert taken == {"size": 5, "files": [{"file": str(tmp_path / "c.csv"), "rows": 1, "dropped": 1, "size": 5}]}
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://me:hush@host/air#flights",
+        "postgresql://me:hush@host:5432/air?sslmode=require#flights",
+        "postgresql://me:12/hush@host/air#flights",
+        "POSTGRESQL://me:hush@host/air#flights",
+        "postgresql://host/air?password=hush#flights",
+        "postgresql://host/air?PASSWORD=hush#flights",
+        "postgresql://host/air?p%61ssword=hush#flights",
+        "postgresql://host/air?sslmode=require&oauth_client_secret=hush#flights",
+        "postgresql://host/air?scram_client_key=hush#flights",
+        "postgresql://host/air?passfile=/hush#flights",
+        "postgres://me:hush@host/air#flights",
+        "mysql://me:hush@host/air#flights",
+        "postgresql://me:hu#sh@host/air#flights",
+    ],
+)
+def test_no_secret_of_an_address_is_shown(tmp_path: Path, address: str) -> None:
+    (tmp_path / "s.toml").write_text(SCHEMA)
+    made = ("create", tmp_path / "v", "--schema", tmp_path / "s.toml", "--epsilon", 1)
+    line = refused(treering(*made, "--table", address))
+    assert "hush" not in line.replace(str(tmp_path), "")
+    assert "table" in line
+    assert not (tmp_path / "v").exists()
+    if "://me:hush@" in address and address.lower().startswith("postgresql"):
+        assert "hush" not in public(address)
+        assert "PGPASSWORD" in line
+
+
 def test_an_empty_budget_is_exit_code_3(tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text(SCHEMA)
     (tmp_path / "r.csv").write_text(rows_csv(3000))
@@ -190,6 +247,9 @@ def test_a_schema_is_drafted_from_a_public_sample(tmp_path: Path) -> None:
     assert not (tmp_path / "v.treering").exists()
     assert treering("create", tmp_path / "v.treering", "--schema", draft, "--epsilon", 1).code == 0
     assert "exists already" in refused(treering("create", tmp_path / "v", "--infer", tmp_path / "sample.csv"))
+
+
+MADE = ("--schema", "{folder}/flights.toml", "--epsilon", "1")
 
 
 @pytest.mark.parametrize(
@@ -222,6 +282,19 @@ def test_a_schema_is_drafted_from_a_public_sample(tmp_path: Path) -> None:
         (["create", "{nowhere}", "--schema", "{folder}/flights.toml", "--epsilon", "0"], "epsilon must be"),
         (["create", "{nowhere}", "--schema", "{folder}/flights.toml", "--epsilon", "1", "--mechanism", "x"], "kind"),
         (["create", "{nowhere}", "--infer", "{nowhere}.csv"], "there is no file"),
+        (["create", "{nowhere}", "--infer", "{file}", "--table", "csv://{file}"], "only drafts a schema"),
+        (["create", "{nowhere}", *MADE, "--order", "id"], "--order is about a --table"),
+        (["create", "{nowhere}", *MADE, "--table", "csv://{file}", "--person", "who"], "--person is for rows that"),
+        (["create", "{nowhere}", *MADE, "--table", "{file}"], "table must be duckdb:///path"),
+        (["create", "{nowhere}", *MADE, "--table", "csv://rows.csv"], "absolute path"),
+        (["create", "{nowhere}", *MADE, "--table", "postgresql://[/air#flights"], "table must be duckdb:///path"),
+        (["create", "{nowhere}", *MADE, "--table", "csv://{file}", "--order", "day"], "has no column 'day'"),
+        (["create", "{nowhere}", *MADE, "--table", "csv://{nowhere}.csv"], "there is no file or folder"),
+        (["refresh", "{nowhere}"], "there is no vault"),
+        (["refresh", "{file}"], "is a file"),
+        (["refresh", "{folder}"], "is no vault"),
+        (["refresh", "{vault}"], "`treering append` takes in rows from files"),
+        (["refresh", "{vault}", "--on-invalid", "ignore"], "refuse"),
     ],
 )
 def test_wrong_paths_and_values_are_one_line(folder: Path, arguments: list[str], says: str) -> None:

@@ -1,0 +1,119 @@
+"""`treering append` and `treering refresh`: the rows of a vault, from files or from the table that they stay in."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from treering.cli.files import read_table, suffix
+from treering.cli.render import JsonFlag, Output, progress
+from treering.cli.vaults import OnInvalid, VaultPath, origin, refuse_or_drop, table_of, writing
+from treering.errors import TreeringError
+
+if TYPE_CHECKING:
+    from treering.vault.vault import Vault
+
+_APPEND_EXAMPLES = """Examples:
+
+\b
+  treering append flights.treering january.parquet february.csv
+  treering append flights.treering march.csv --on-invalid drop
+  treering append flights.treering april.csv --key april         safe to run twice
+"""
+_REFRESH_EXAMPLES = """Examples:
+
+\b
+  treering refresh flights.treering
+  treering refresh flights.treering --on-invalid drop
+  PGPASSWORD=... treering refresh flights.treering      or have the password in ~/.pgpass
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command(epilog=_APPEND_EXAMPLES)(append)
+    app.command(epilog=_REFRESH_EXAMPLES)(refresh)
+
+
+def append(
+    vault: VaultPath,
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE", help="Rows: .csv, .csv.gz, .parquet, .arrow, .feather or .jsonl.")
+    ],
+    on_invalid: OnInvalid = "refuse",
+    key: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="A name for this work: done twice, it counts once.")
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Take in rows from files. Costs nothing.
+
+    Each file is whole or absent, whatever happens: if one is refused, those before it are in.
+    """
+    invalid = refuse_or_drop(on_invalid)
+    for path in files:
+        suffix(path)
+        if not path.is_file():
+            raise typer.BadParameter(f"there is no file {path}")
+    made = origin(vault)
+    if made["source"] is not None:
+        raise typer.BadParameter(f"rows of {vault} stay in {table_of(made)}: add them there, then `treering refresh`")
+    taken: list[dict[str, Any]] = []
+    with writing(vault) as opened, progress("appending", "rows") as advance, _telling(taken):
+        start = opened.size
+        for place, path in enumerate(files, start=1):
+            table = read_table(path, opened.schema, made["person"])
+            advance(opened.size - start, opened.size - start + table.num_rows)
+            name = None if key is None else key if len(files) == 1 else f"{key}:{place}"
+            taken.append({"file": str(path), **_came(opened, partial(opened.append, table, invalid, name))})
+            advance(opened.size - start, opened.size - start)
+        size = opened.size
+    Output(as_json).result({"size": size, "files": taken}, lambda out: _show(out, vault, "file", taken, size))
+
+
+def refresh(vault: VaultPath, on_invalid: OnInvalid = "refuse", as_json: JsonFlag = False) -> None:
+    """Take in the new rows of the table that they stay in. Costs nothing.
+
+    For a vault made with --table. New are the rows whose order value is larger than all that were taken in before. They
+    come in together or not at all, and none comes in twice, however often this runs. A table that lost rows since the
+    last time, or gained some further down, is refused with exit code 1; rows that do not fit the schema, with 2.
+    """
+    invalid = refuse_or_drop(on_invalid)
+    made = origin(vault)
+    if made["source"] is None:
+        raise typer.BadParameter(f"{vault} has no table of its own: `treering append` takes in rows from files")
+    with writing(vault) as opened, progress("refreshing", "rows"):
+        plain = {"table": table_of(made), **_came(opened, partial(opened.refresh, invalid))}
+    Output(as_json).result(plain, lambda out: _show(out, vault, "table", [plain], plain["size"]))
+
+
+def _came(vault: Vault, take_in: Callable[[], int]) -> dict[str, Any]:
+    """Take in rows: how many came, how many were dropped, and the new size."""
+    before, dropped = vault.size, vault.status()["dropped"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what was dropped is in the result
+        size = take_in()
+    return {"rows": vault.size - before, "dropped": vault.status()["dropped"] - dropped, "size": size}
+
+
+@contextmanager
+def _telling(taken: Sequence[dict[str, Any]]) -> Iterator[None]:
+    """An error about one file also says which files are in already: to append those again would count them twice."""
+    try:
+        yield
+    except TreeringError as error:
+        if taken:
+            error.add_note(f"Taken in before: {', '.join(each['file'] for each in taken)}.")
+        raise
+
+
+def _show(out: Output, vault: Path, what: str, taken: Sequence[dict[str, Any]], size: int) -> None:
+    rows = [[each[what], f"{each['rows']:,}", f"{each['dropped']:,}", f"{each['size']:,}"] for each in taken]
+    out.table([what, "rows", "dropped", "size"], rows, right=(1, 2, 3))
+    out.line(f"{vault} has {size:,} rows.", "bold")
