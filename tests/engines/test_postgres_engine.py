@@ -127,7 +127,7 @@ def test_a_role_that_may_only_read_is_enough(postgres: Postgres, flights: str) -
 
 
 def test_a_table_that_is_not_there(postgres: Postgres) -> None:
-    with pytest.raises(EngineError, match="could not be looked at"):
+    with pytest.raises(EngineError, match="there is no table nothing in the database at postgresql://"):
         Source.of(postgres.address("nothing"), SCHEMA)
 
 

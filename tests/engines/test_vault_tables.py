@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import duckdb
+import ibis
 import pytest
 
 import treering as tr
@@ -54,10 +55,34 @@ def test_rows_stay_in_their_engine_and_the_vault_keeps_counts(tmp_path: Path, ta
         assert vault.status()["batches"] == 2
         assert abs(vault.ask("month = 3").value - 1 / 12) < 0.01
         vault.verify()
-    (tmp_path / "rows.duckdb").unlink()
-    with pytest.raises(tr.EngineError):
-        tr.Vault.open(tmp_path / "vault")
-    assert tr.Vault.read(tmp_path / "vault").status()["size"] == 36_000
+
+
+def test_a_vault_answers_while_its_engine_is_away(tmp_path: Path, table: str) -> None:
+    with _vault(tmp_path / "vault", table) as vault:
+        vault.refresh()
+    (tmp_path / "rows.duckdb").rename(tmp_path / "away.duckdb")
+    with tr.Vault.open(tmp_path / "vault") as vault:
+        assert abs(vault.ask("late = 'yes'").value - 0.25) < 0.05
+        with pytest.raises(tr.EngineError):
+            vault.refresh()
+        assert vault.size == 30_000
+        (tmp_path / "away.duckdb").rename(tmp_path / "rows.duckdb")
+        _insert(tmp_path / "rows.duckdb", 30_000, 31_000)
+        assert vault.refresh() == 31_000
+
+
+def test_a_table_without_an_address_is_needed_again_only_to_refresh(tmp_path: Path) -> None:
+    connection = ibis.duckdb.connect()
+    connection.raw_sql("create table flights as select i as id, 'no' as late, 1 as month from range(100) r(i)")
+    table = connection.table("flights")
+    with tr.Vault.create(tmp_path / "vault", SCHEMA, epsilon=10.0, mechanism="continual", table=table) as vault:
+        vault.refresh()
+    with tr.Vault.open(tmp_path / "vault") as vault:
+        assert vault.ask("late = 'no'").size == 100
+        with pytest.raises(tr.VaultError, match="table="):
+            vault.refresh()
+    with tr.Vault.open(tmp_path / "vault", table=table) as vault:
+        assert vault.refresh() == 100
 
 
 def test_rows_are_refused_at_the_other_door(tmp_path: Path, table: str) -> None:

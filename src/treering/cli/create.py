@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from treering.cli.addresses import check_public
 from treering.cli.files import read_table
 from treering.cli.numbers import count, number
 from treering.cli.render import JsonFlag, Output, warn
@@ -30,7 +29,7 @@ Rows of a --table stay there, and `treering refresh` counts the new ones. Its AD
   postgresql://user@host:port/database#table      ?host=/run/postgresql before the # for a socket
 
 It is public: it stays in the ledger, and `treering status` shows it. So it has no password; PostgreSQL takes that from
-the variable PGPASSWORD or from the password file (~/.pgpass), whenever the vault is opened.
+the variable PGPASSWORD or from the password file (~/.pgpass), at every refresh.
 """
 
 
@@ -117,8 +116,6 @@ def _check_table(table: str | None, order: str | None, person: str | None, infer
         raise typer.BadParameter("--person is for rows that are appended: those of a --table are only counted")
     if infer is not None and (table is not None or person is not None):
         raise typer.BadParameter("--infer only drafts a schema: leave out --table, --order and --person")
-    if table is not None:
-        check_public(table)
 
 
 def _made(vault: Path, status: dict[str, Any], table: str | None, out: Output) -> None:

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from treering.cli.addresses import public
-
 if TYPE_CHECKING:
     from treering.vault.reader import VaultReader
     from treering.vault.vault import Vault
@@ -57,10 +55,10 @@ def origin(path: Path) -> dict[str, Any]:
 
 
 def table_of(made: dict[str, Any]) -> str | None:
-    """Where the rows of a vault stay, if that is a table of another engine: what anybody may see of its address, or the
-    name of one that has no address."""
+    """Where the rows of a vault stay, if that is a table of another engine: its address, or the name of one that has
+    none."""
     source = made["source"]
-    return None if source is None else public(source["address"] or source["identity"])
+    return None if source is None else source["address"] or source["identity"]
 
 
 def refuse_or_drop(given: str) -> Literal["refuse", "drop"]:

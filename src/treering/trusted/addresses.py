@@ -16,11 +16,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 import ibis
 import pyarrow as pa
 import pyarrow.parquet as pq
+from ibis.common.exceptions import TableNotFound
 
 from treering.domain.schema import Schema
 from treering.errors import EngineError, ParameterError, TreeringError
@@ -32,8 +33,11 @@ if TYPE_CHECKING:
     Opened: TypeAlias = tuple[ir.Table, Schema]
 
 FORMS: Final = "duckdb:///path/file.duckdb#table, parquet:///path, csv:///path or postgresql://user@host/database#table"
-SECRETS: Final = frozenset({"password", "sslpassword", "passfile", "options", "service"})
-"""Parameters of a PostgreSQL address that hold secrets, or change what a connection means."""
+OPTIONS: Final = (
+    *("host", "hostaddr", "port", "user", "connect_timeout", "target_session_attrs", "application_name"),
+    *("sslmode", "sslrootcert", "sslcert", "sslkey", "channel_binding", "gssencmode", "krbsrvname"),
+)
+"""The options of a PostgreSQL address, none of which can hold a secret. (There are new ones with every release.)"""
 OFFLINE: Final = {"autoinstall_known_extensions": False}
 """DuckDB fetches nothing."""
 
@@ -59,14 +63,7 @@ class Address:
             raise ParameterError("table", f"must be {FORMS}") from None
         path, named = unquote(url.path), unquote(url.fragment)
         if url.scheme == "postgresql":
-            options = dict(parse_qsl(url.query))
-            if url.password is not None or options.keys() & SECRETS:
-                raise ParameterError(
-                    "table", "must not hold a password or options: PostgreSQL reads PGPASSWORD and its password file"
-                )
-            user = {} if url.username is None else {"user": unquote(url.username)}
-            host = {} if not url.hostname else {"host": unquote(url.hostname)}
-            server = {**host, "port": port, **user, **options}
+            server = {"port": port, **_server(url)}
             path = path.removeprefix("/")
         else:
             server = {}
@@ -98,9 +95,16 @@ class Address:
                 _check_files(names)
                 yield connection.read_parquet(names, hive_partitioning=False), schema
             else:
-                yield connection.table(self.table, database=self.database), schema
+                yield self._table(connection), schema
         finally:
             connection.disconnect()
+
+    def _table(self, connection: Any) -> Any:
+        try:
+            return connection.table(self.table, database=self.database)
+        except TableNotFound:
+            name = self.table if self.database is None else f"{self.database}.{self.table}"
+        raise EngineError(f"there is no table {name} in the database at {self.text}")
 
     def _connected(self) -> Any:
         """A connection. No row has been read yet, so what the engine says may be shown."""
@@ -121,6 +125,20 @@ class Address:
                 raise EngineError(f"there is no DuckDB file {self.path}")
             return ibis.duckdb.connect(self.path, read_only=True, **OFFLINE)
         return ibis.duckdb.connect(**OFFLINE)
+
+
+def _server(url: SplitResult) -> dict[str, str]:
+    """Who connects to which server. An address is kept for ever and shown to anybody: no secret may be part of it."""
+    options = dict(parse_qsl(url.query, keep_blank_values=True))
+    if url.password is not None or "@" in url.path or not options.keys() <= set(OPTIONS):
+        raise ParameterError(
+            "table",
+            f"must not hold a password, nor options other than {', '.join(OPTIONS)}: PostgreSQL takes a password from "
+            "PGPASSWORD or from its password file",
+        )
+    user = {} if url.username is None else {"user": unquote(url.username)}
+    host = {} if not url.hostname else {"host": unquote(url.hostname)}
+    return {**host, **user, **options}
 
 
 def _files(path: str, ending: str) -> list[str]:

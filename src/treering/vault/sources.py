@@ -7,39 +7,56 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from treering.domain.schema import Schema
 from treering.errors import VaultError
 from treering.trusted.database import OnInvalid
-from treering.trusted.engines import Increment, Source, Watermark
 from treering.vault import ledger as ledgers
 from treering.vault.folder import Folder
 from treering.vault.record import Origin
 
+if TYPE_CHECKING:
+    from treering.trusted.engines import Increment, Source
+
 
 def source_of(table: Any, schema: Schema, order: str) -> dict[str, str]:
     """What the ledger keeps of a table."""
-    source = Source.of(table, schema, order)
+    source = _source(table, schema, order)
     return {"identity": source.identity, "address": source.address or "", "order": order}
 
 
-def attached(origin: Origin, table: Any) -> Source:
-    """The vault's table, from its address or as it is given again; refused if it is another one."""
-    kept = origin.source
-    assert kept is not None
-    place = kept["address"] if table is None else table
-    if not place:
-        raise VaultError("the vault's table has no address to find it by: open the vault with table=")
-    source = Source.of(place, origin.schema, kept["order"])
-    if source.identity != kept["identity"]:
-        raise VaultError("this is another table than the one that the vault was made for")
-    return source
+class Attached:
+    """The table of a vault. It is connected to when it is read: all else goes on while its engine is away."""
+
+    def __init__(self, origin: Origin, table: Any = None) -> None:
+        """A ``table`` that is given is looked at, and refused if it is another than the vault was made for."""
+        assert origin.source is not None
+        self._origin, self._kept = origin, origin.source
+        self._source = None if table is None else self._found(table)
+
+    def increment(self, watermark: Mapping[str, Any] | None, on_invalid: OnInvalid) -> Increment:
+        """What came past the watermark."""
+        from treering.trusted.engines import Watermark
+
+        if self._source is None:
+            if not self._kept["address"]:
+                raise VaultError("the vault's table has no address to find it by: open the vault with table=")
+            self._source = self._found(self._kept["address"])
+        return self._source.increments(None if watermark is None else Watermark.from_dict(watermark), on_invalid)
+
+    def _found(self, table: Any) -> Source:
+        source = _source(table, self._origin.schema, self._kept["order"])
+        if source.identity != self._kept["identity"]:
+            raise VaultError("this is another table than the one that the vault was made for")
+        return source
 
 
-def increment_of(source: Source, watermark: Mapping[str, Any] | None, on_invalid: OnInvalid) -> Increment:
-    """What came past the watermark."""
-    return source.increments(None if watermark is None else Watermark.from_dict(watermark), on_invalid)
+def _source(table: Any, schema: Schema, order: str) -> Source:
+    # Ibis takes a second to load, and most vaults live without it.
+    from treering.trusted.engines import Source
+
+    return Source.of(table, schema, order)
 
 
 def claim(origin: Origin, folder: Folder) -> None:
