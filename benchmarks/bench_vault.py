@@ -14,9 +14,10 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
+from unittest import mock
 
 import apsw
 import numpy as np
@@ -40,6 +41,7 @@ LARGE: Final = Schema({name: integers(0, 15) for name in "abcde"})
 
 LINES: Final = 100_000
 QUERIES: Final = 10_000
+APPENDS: Final = 10_000
 
 ANSWER_BYTES: Final = 600
 """What a measured answer adds to the ledger: one or two lines."""
@@ -57,6 +59,7 @@ def results() -> Iterator[Result]:
         yield _rows(place)
         yield from _checkpoints_and_recovery(place)
         yield from _opening(place)
+        yield from _many_appends(place)
 
 
 # -- answers ----------------------------------------------------------------------------------------------------------
@@ -247,6 +250,59 @@ def _long_life(path: Path) -> None:
             answers = vault.ask_many([rest & Query(LARGE, each.attributes, masks=each.masks) for each in drawn])
             if answers[-1].kind == "easy":
                 _check(vault.ask(surprises.pop(0)).kind == "hard")
+
+
+def _many_appends(place: Path) -> Iterator[Result]:
+    """A life of small appends that ends by a kill, when as many parts must be read after the base as ever; and what
+    bases add to appends on a disk that syncs at once (on a real one it is less)."""
+    path = place / "appends"
+    generator = np.random.default_rng(6)
+    batches = [_table(LARGE, generator.integers(0, LARGE.cells, 10)) for _ in range(100)]
+    with _unsynced():
+        vault = _fast_vault(path, LARGE, _uneven(LARGE))
+        number = 0
+        while number < APPENDS or vault._parts._debt < 0.2:
+            vault.append(batches[number % 100])
+            number += 1
+        vault._ledger.close()
+        vault._lock.release()
+    yield _seconds("vault, opening, 10,000 appends, N=2^20 / a second", lambda: _open_and_leave(path))
+    with _unsynced(), ExitStack() as stack:
+        ours, theirs = (
+            stack.enter_context(_fast_vault(place / name, LARGE, _uneven(LARGE))) for name in ("bases", "no bases")
+        )
+        nothing = mock.patch.object(type(theirs._parts), "condense", lambda *_, **__: None)
+
+        def append(many: Vault) -> None:
+            for each in batches * 6:  # so many lead to a base
+                many.append(each)
+
+        def plainly() -> None:
+            with nothing:
+                append(theirs)
+
+        yield ratio(
+            "vault, 600 appends of 10 rows, N=2^20 / without bases",
+            lambda: append(ours),
+            plainly,
+            limit=1.25,
+            repeats=5,
+        )
+
+
+def _fast_vault(path: Path, schema: Schema, cells: npt.NDArray[np.int64]) -> Vault:
+    """A vault with rows, whose ledger does not wait for the disk."""
+    vault = Vault.create(path, schema, 1.0, mechanism=None)
+    vault._ledger._connection.execute("pragma synchronous = off")
+    vault.append(_table(schema, cells))
+    return vault
+
+
+@contextmanager
+def _unsynced() -> Iterator[None]:
+    """Files are not synced: thousands of appends are to be there, and it is not their durability that is measured."""
+    with mock.patch("os.fsync"):
+        yield
 
 
 def _open_and_leave(path: Path) -> None:

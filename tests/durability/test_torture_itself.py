@@ -10,6 +10,7 @@ import pytest
 
 from support.torture import Session, Witness, create, live, run
 from treering.errors import DamagedVault
+from treering.trusted.bases import Base
 from treering.vault.journal import LedgerJournal
 from treering.vault.ledger import Ledger
 from treering.vault.lines import ANSWERS
@@ -23,13 +24,13 @@ def _forgetful(patch: pytest.MonkeyPatch) -> None:
     written = Ledger._write_lines
     seen = 0
 
-    def write(ledger: Ledger) -> None:
+    def write(ledger: Ledger, waiting: Any) -> None:
         nonlocal seen
         seen += 1
         if seen < 6:
-            written(ledger)
+            written(ledger, waiting)
         else:
-            ledger._lines, ledger._put, ledger._dropped = [], [], []
+            ledger._seq += len(waiting.lines)
 
     patch.setattr(Ledger, "_write_lines", write)
 
@@ -56,6 +57,21 @@ def _named_before_written(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("treering.vault.parts.write_file", lambda *_: None)
 
 
+def _lying_bases(patch: pytest.MonkeyPatch) -> None:
+    """A base that holds one row more than its parts in one cell, and one less in another."""
+    packed = Base.packed
+
+    def lie(base: Base) -> list[bytes]:
+        last = list(base.stretches.values())[-1]
+        several = (last.counts > 1).argmax()
+        last.counts = last.counts.copy()
+        last.counts[several] -= 1
+        last.counts[several - 1] += 1
+        return packed(base)
+
+    patch.setattr(Base, "packed", lie)
+
+
 @pytest.mark.parametrize(
     ("broken", "found", "message"),
     [
@@ -63,6 +79,7 @@ def _named_before_written(patch: pytest.MonkeyPatch) -> None:
         (_without_leases, AssertionError, "a query was forgotten"),
         (_without_keys, AssertionError, None),
         (_named_before_written, DamagedVault, "is missing, or not what was written"),
+        (_lying_bases, AssertionError, "other counts than the parts"),
     ],
 )
 def test_a_broken_vault_is_found(

@@ -19,6 +19,7 @@ import treering as tr
 from support.faulty_disk import FaultyDisk, faulty_disk
 from support.torture import Session, Witness, batch, create, facts, operate, perform, run
 from support.vaults import kinds, questions
+from treering.vault import bases
 from treering.vault.steps import Step, observe
 from treering.vault.vault import Vault
 
@@ -195,6 +196,57 @@ def test_a_checkpoint_that_cannot_be_written_is_done_without(
         assert failure is None
         assert kinds(vault).count("checkpoint") == lines
         assert sorted((place / "checkpoints").iterdir()) == files
+    Witness(place).check(said)
+
+
+@pytest.mark.parametrize("step", [Step.BASE_OPENED, Step.BASE_WRITTEN, Step.BASE_SYNCED, Step.BASE_NAMED])
+@pytest.mark.parametrize("arrival", [1, 2])
+def test_a_base_that_cannot_be_written_is_done_without(
+    place: Path, step: Step, arrival: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither the file of the cells nor that of the persons is left; rows are taken in, and a later base is made."""
+    monkeypatch.setattr(bases, "_TIMES", 0.0)
+    monkeypatch.setattr(bases, "_DUE", 0.0)
+    arrivals: list[Step] = []
+
+    def fail(reached: Step) -> None:
+        arrivals.extend([reached] if reached is step else [])
+        if len(arrivals) == arrival:
+            failing(step, errno.ENOSPC)(reached)
+
+    with Vault.open(place) as vault:
+        files, lines = sorted((place / "bases").iterdir()), kinds(vault).count("base")
+        observe(fail)
+        try:
+            assert vault.append(batch(300, 9), key="again") == 20_300
+        finally:
+            observe(None)
+        assert len(arrivals) == arrival
+        assert kinds(vault).count("base") == lines
+        assert sorted((place / "bases").iterdir()) == files
+        assert vault.append(batch(300, 10)) == 20_600
+        assert kinds(vault).count("base") == lines + 1
+        said = [["open", {"facts": facts(vault)}]]
+    Witness(place).check(said)
+
+
+def test_a_base_whose_line_cannot_be_written(place: Path, disk: FaultyDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows are durable, and say so; the vault stops, and the next opening finds one state or the other."""
+    monkeypatch.setattr(bases, "_TIMES", 0.0)
+    monkeypatch.setattr(bases, "_DUE", 0.0)
+    vault = Vault.open(place)
+    observe(lambda step: disk.arm(apsw.FullError, 0) if step is Step.BASE_NAMED else None)
+    try:
+        assert vault.append(batch(300, 9), key="one") == 20_300
+    finally:
+        observe(None)
+    assert disk.refused
+    disk.disarm()
+    refused(vault.append, batch(1, 77))
+    vault.close()
+    with Vault.open(place) as vault:
+        assert vault.append(batch(300, 9), key="one") == vault.size == 20_300
+        said = [["open", {"facts": facts(vault)}]]
     Witness(place).check(said)
 
 

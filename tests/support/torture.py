@@ -27,7 +27,7 @@ import treering as tr
 from support.vaults import BETA, DELTA, SCHEMA, frame, journal, mechanism, questions
 from treering.boxes import histogram
 from treering.theory.static import histogram_radius
-from treering.vault import members
+from treering.vault import bases, members
 from treering.vault.codec import decode
 from treering.vault.journal import recover
 from treering.vault.ledger import reading, rows_of
@@ -62,9 +62,9 @@ def warm(place: Path) -> None:
     """Load and compute, in this process, what its children would each load and compute again."""
     vars(histogram)["histogram_radius"] = cache(histogram_radius)
     create(place)
-    often = members._REPLAYED
+    seldom = members._REPLAYED, bases._DUE, bases._TIMES
     live(place, Session(seed=0), lambda *_, **__: None)
-    vars(members)["_REPLAYED"] = often
+    vars(members)["_REPLAYED"], vars(bases)["_DUE"], vars(bases)["_TIMES"] = seldom
     Witness(place).check([])
 
 
@@ -124,6 +124,7 @@ def states(vault: Vault) -> list[str]:
 
 def live(place: Path, session: Session, say: Callable[..., None]) -> None:
     vars(members)["_REPLAYED"] = 40 * members._EVENT
+    vars(bases)["_DUE"], vars(bases)["_TIMES"] = 20 * bases._FILE, 0.0  # every third append or so
     generator = np.random.default_rng(session.seed)
     for part in range(2):
         vault = Vault.open(place)
@@ -290,12 +291,20 @@ class Witness:
         assert parts == sorted(vault._parts.named)
         kept = {file.name for file in (self.place / "checkpoints").iterdir()}
         assert kept <= vault._assembly._checkpoints.named
+        assert {file.name for file in (self.place / "bases").iterdir()} <= vault._parts.bases.named
         counted = [pq.read_table(self.place / "parts" / name)["rows"].to_numpy().sum() for name in parts]
         cells = [rows for name, rows in zip(parts, counted, strict=True) if "persons" not in name]
         assert sum(counted) == 2 * sum(cells) == 2 * vault.size
         assert [int(rows) for rows in cells] == [part.rows for part in vault._parts.listed]
         assert vault._persons is not None
         assert sum(vault._persons._rows.values()) == vault.size
+        recounted = tr.GrowingDatabase(vault.schema)._counts
+        for name in parts:
+            if "persons" not in name:
+                table = pq.read_table(self.place / "parts" / name)
+                recounted.add_counted(table["cell"].to_numpy(), table["rows"].to_numpy())
+        every = tuple(range(len(vault.schema.shape)))
+        assert (recounted.marginal(every) == vault._counts.marginal(every)).all(), "other counts than the parts"
 
     def _check_released(self, schema: tr.Schema, lines: list[dict[str, Any]], ended: list[dict[str, Any]]) -> None:
         """Every answer that was paid for is in the ledger: its query's own value."""

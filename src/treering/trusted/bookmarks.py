@@ -33,6 +33,11 @@ class Bookmarks(Sealed):
         self._copies: WeakValueDictionary[int, Cells] = WeakValueDictionary()
         self._owned: WeakKeyDictionary[object, dict[int, Cells]] = WeakKeyDictionary()
 
+    @property
+    def kept(self) -> dict[int, Cells]:
+        """PRIVATE: the counts at every size that is kept for somebody."""
+        return dict(self._copies)
+
     def add(self, owner: object, size: int, copy: Callable[[], Cells]) -> None:
         """Keep the counts of this size, the present one."""
         if size == 0:

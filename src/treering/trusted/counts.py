@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
+from functools import reduce
 from typing import Final, Protocol, TypeAlias
 
 import numpy as np
@@ -46,6 +47,8 @@ class _Store(Protocol):
     def add_counted(self, cells: Cells, counts: Cells) -> None: ...
 
     def marginal(self, attributes: Attributes) -> Cells: ...
+
+    def occupied(self) -> tuple[Cells, Cells]: ...
 
     def count(self, query: Query) -> int: ...
 
@@ -130,9 +133,8 @@ class Counts(Sealed):
 
     def mark(self, journal: object) -> None:
         """Keep the present counts of all cells for a journal's trees, until `keep_marks` lets go of them."""
-        every = tuple(range(len(self._schema.shape)))
         with self.lock:
-            self._bookmarks.add(journal, self._size, lambda: self._store.marginal(every).reshape(-1))
+            self._bookmarks.add(journal, self._size, self._all)
 
     def keep_marks(self, journal: object, sizes: Collection[int]) -> None:
         """Let go of what a journal has marked at other sizes than these."""
@@ -145,6 +147,31 @@ class Counts(Sealed):
     def between(self, journal: object, start: int, end: int) -> Cells:
         """PRIVATE: the exact counts of all cells among the rows that came after one marked size and up to another."""
         return self._bookmarks.between(journal, start, end)
+
+    @property
+    def marked(self) -> tuple[int, ...]:
+        """The earlier sizes that are marked for anybody, in order: public."""
+        return tuple(sorted(size for size in self._bookmarks.kept if size < self._size))
+
+    def stretches(self) -> dict[int, tuple[Cells, Cells]]:
+        """PRIVATE: the rows in the order of their arrival, as far as anybody will ask about it: those up to the first
+        of the `marked` sizes, those from there to the next, and so on to the present one. For the size that each
+        stretch ends at, its occupied cells, in order, and how many of its rows lie in each."""
+        with self.lock:
+            kept = self._bookmarks.kept
+            if not self.marked:
+                return {self._size: self._store.occupied()}
+            found, before = {}, np.zeros(1, dtype=np.int64)
+            for size in (*self.marked, self._size):
+                after = self._all() if size == self._size else kept[size]
+                rows = after - before
+                cells = np.flatnonzero(rows)
+                found[size] = cells, rows[cells]
+                before = after
+            return found
+
+    def _all(self) -> Cells:
+        return self._store.marginal(tuple(range(len(self._schema.shape)))).reshape(-1)
 
 
 class _Dense:
@@ -164,6 +191,11 @@ class _Dense:
         others = tuple(axis for axis in range(self._counts.ndim) if axis not in attributes)
         # An array of its own in every case, because the cache maintains it.
         return np.array(self._counts.sum(axis=others, dtype=np.int64) if others else self._counts)
+
+    def occupied(self) -> tuple[Cells, Cells]:
+        counts = self._counts.reshape(-1)
+        cells = np.flatnonzero(counts)
+        return cells, counts[cells]
 
     def count(self, query: Query) -> int:
         return int(evaluate(query, self.marginal(query.attributes)))
@@ -199,6 +231,10 @@ class _Sparse:
         for cells, counts in self._runs:
             np.add.at(marginal.reshape(-1), project(self._schema, cells, attributes), counts)
         return marginal
+
+    def occupied(self) -> tuple[Cells, Cells]:
+        nothing = np.empty(0, dtype=np.int64)
+        return reduce(_merge, reversed(self._runs), (nothing, nothing))
 
     def count(self, query: Query) -> int:
         """Through the occupied cells, one attribute at a time: for conjunctions over a joint domain too large to

@@ -40,6 +40,11 @@ class Persons(Sealed):
         """Count what was taken in."""
         self._rows.update(rows)
 
+    @property
+    def counted(self) -> Mapping[bytes, int]:
+        """PRIVATE: how many rows each person has."""
+        return self._rows
+
     def split(self, frame: Any) -> tuple[Any, list[bytes]]:
         """The frame without the column, and the digest of each row's person."""
         if comes_as_dicts(frame):

@@ -13,6 +13,8 @@ from treering.errors import DamagedVault, NotAVault, VaultError
 from treering.vault.steps import Step, reached
 
 _TEMPORARY: Final = ".new"
+_CELLS: Final = "{:08d}.parquet"
+_PERSONS: Final = "{:08d}-persons.parquet"
 
 
 class Folder:
@@ -20,6 +22,7 @@ class Folder:
 
     ledger.sqlite   every line ever written, and the secrets
     parts/          the batches, each an immutable file
+    bases/          many batches together, to open from; can be deleted
     checkpoints/    public state to replay from; can be deleted
     lock            who writes
     """
@@ -28,6 +31,7 @@ class Folder:
         self.path = Path(path)
         self.ledger = self.path / "ledger.sqlite"
         self.parts = self.path / "parts"
+        self.bases = self.path / "bases"
         self.checkpoints = self.path / "checkpoints"
         self.lock = self.path / "lock"
 
@@ -36,7 +40,7 @@ class Folder:
         try:
             if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
                 raise VaultError(f"{self.path} exists already: create a vault in a new place, or open this one")
-            for each in (self.path, self.parts, self.checkpoints):
+            for each in (self.path, self.parts, self.bases, self.checkpoints):
                 each.mkdir(mode=0o700, parents=each is self.path, exist_ok=True)
                 each.chmod(0o700)
         except OSError as error:
@@ -49,36 +53,61 @@ class Folder:
                 raise NotAVault(f"{self.path} is no vault: there is no such folder")
             if not self.ledger.is_file() or not self.parts.is_dir():
                 raise NotAVault(f"{self.path} is no vault: it has no ledger.sqlite, or no parts")
-            for each, right in ((self.path, 0o700), (self.ledger, 0o600), (self.parts, 0o700)):
+            private = [(self.path, 0o700), (self.ledger, 0o600), (self.parts, 0o700)]
+            if self.bases.is_dir():  # A vault of an earlier version has none, nor has one that somebody tidied up.
+                private.append((self.bases, 0o700))
+            for each, right in private:
                 if stat.S_IMODE(each.stat().st_mode) & 0o077:
                     raise VaultError(f"others can read {each}, which holds private data: run chmod {right:o} {each}")
         except OSError as error:
             raise VaultError(f"cannot read the vault at {self.path}: {error.strerror}") from None
 
-    def clean(self, parts: Collection[str], checkpoints: Collection[str], last: int) -> None:
-        """Remove files that the ledger does not name: what a crash left.
+    def clean(self, last: int, bases: Collection[str], checkpoints: Collection[str]) -> None:
+        """Remove files that the ledger does not name: what a crash left. It names the parts up to the ``last``.
 
-        A crash leaves the files of one part, the one after the ``last``. If there are later ones, it is the ledger that
-        is not what it was.
+        A crash leaves the files of one part, the one after that. If there are later ones, it is the ledger that is not
+        what it was; and if one is missing, it is the parts.
         """
         try:
-            if any(_number(file) > last + 1 for file in self.parts.iterdir()):
+            found, known = _names(self.parts), set(map(_CELLS.format, range(1, last + 1)))
+            others, missing = found - known, known - found
+            if any(_number(name) > last + 1 for name in others):
                 raise DamagedVault(
                     "there are parts of rows that the ledger does not know: it was set back to an earlier state, and "
                     "not the whole folder with it; restore a backup of the whole"
                 )
-            self.checkpoints.mkdir(mode=0o700, exist_ok=True)
-            for place, named in ((self.parts, parts), (self.checkpoints, checkpoints)):
-                for file in place.iterdir():
-                    if file.name not in named:
-                        file.unlink()
+            if missing:
+                raise DamagedVault(f"part {min(missing)} is missing, or not what was written; restore a backup")
+            for name in others:
+                if not (name == persons_name(_number(name)) and cells_name(_number(name)) in known):
+                    (self.parts / name).unlink()
+            for place, named in ((self.bases, bases), (self.checkpoints, checkpoints)):
+                place.mkdir(mode=0o700, exist_ok=True)
+                for name in _names(place).difference(named):
+                    (place / name).unlink()
         except OSError as error:
             raise VaultError(f"cannot remove what a crash has left in the vault: {error.strerror}") from None
 
 
-def _number(file: Path) -> int:
-    """The number of a part that a file belongs to; 0 for one of no part."""
-    digits = file.name.partition(".")[0].partition("-")[0]
+def cells_name(number: int) -> str:
+    """The file of the cells of a part, or of a base."""
+    return _CELLS.format(number)
+
+
+def persons_name(number: int) -> str:
+    """The file of its persons."""
+    return _PERSONS.format(number)
+
+
+def _names(place: Path) -> set[str]:
+    """The names in a folder. (Not paths, which take three times as long: there are as many parts as appends.)"""
+    with os.scandir(place) as found:
+        return {each.name for each in found}
+
+
+def _number(name: str) -> int:
+    """The number of the part that a file belongs to; 0 for one of no part."""
+    digits = name.partition(".")[0].partition("-")[0]
     return int(digits) if digits.isdecimal() else 0
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -47,6 +47,26 @@ class SecretValue(Sealed):
 
     def __init__(self, name: str, salt: bytes, value: str) -> None:
         self.name, self.salt, self.value = name, salt, value
+
+
+class Secrets(Sealed, Mapping[str, SecretValue]):
+    """PRIVATE: the secrets of a ledger, by name. There is one for every part, and few of them are ever asked for."""
+
+    __slots__ = ("_connection",)
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+
+    def __getitem__(self, name: str) -> SecretValue:
+        for salt, value in asked(self._connection, "select salt, value from secrets where name = ?", (name,)):
+            return SecretValue(name, salt, value)
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for (name,) in asked(self._connection, "select name from secrets"))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 class _Waiting(Sealed):
@@ -110,10 +130,9 @@ class Ledger(Sealed):
             self._written = last.seq
         return entries
 
-    def secrets(self) -> dict[str, SecretValue]:
-        """PRIVATE: all secrets."""
-        found = asked(self._connection, "select name, salt, value from secrets")
-        return {name: SecretValue(name, salt, value) for name, salt, value in found}
+    def secrets(self) -> Secrets:
+        """PRIVATE: all secrets, to be read one by one as they are asked for."""
+        return Secrets(self._connection)
 
     # -- writing ------------------------------------------------------------------------------------------------------
 

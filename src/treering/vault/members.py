@@ -105,7 +105,7 @@ class Assembly:
         for number, entries in enumerate(record.lines):
             journal = LedgerJournal(self._ledger, number, self._checkpoints)
             recovered = recover(entries, self._counts.schema, self._checkpoints)
-            journal.take_up(recovered, dict(secrets))
+            journal.take_up(recovered, secrets)
             for size in sizes_to_mark(recovered.events):
                 marks.setdefault(size, []).append(journal)
             journals.append(journal)

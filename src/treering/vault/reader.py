@@ -57,7 +57,7 @@ def verify(folder: Folder, head: str | None = None) -> dict[str, Any]:
     seen = False
     with reading(folder.ledger) as connection:
         entries = list(check(rows_of(connection)))
-        secrets = Ledger(connection).secrets()
+        secrets = dict(Ledger(connection).secrets())
     record = Record.of(entries)
     if head is not None:
         seen = any(entry.hash.hex() == head.strip().lower() for entry in entries)
@@ -66,7 +66,7 @@ def verify(folder: Folder, head: str | None = None) -> dict[str, Any]:
                 "the ledger never had this head: the vault was set back to an earlier state, or it is another vault. "
                 "If it answered in between, its promise no longer holds"
             )
-    Parts(folder.parts, record.parts).check(secrets)
+    Parts(folder, record.parts, record.bases).check(secrets, record.origin.schema)
     if record.origin.person is not None:
         opened(PERSON_KEY, record.origin.commitment, secrets)
     whole = _recovered(record, None)

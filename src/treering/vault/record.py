@@ -14,10 +14,11 @@ from treering.budget.promise import Promise
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import NotAVault, ParameterError
+from treering.vault.bases import BASE
 from treering.vault.codec_queries import write_query
 from treering.vault.kinds import Spec
 from treering.vault.lines import ANSWERS, CHECKPOINT, CREATED, EVENT, LEASE, MECHANISM, ROWS, Entry, Line, body
-from treering.vault.parts import Part
+from treering.vault.parts import Part, PartList
 
 PERSON_KEY: Final = "persons"
 """The name, among the secrets, of the key that persons' digests are made with."""
@@ -70,11 +71,13 @@ class Record:
     created: int
     """When, in microseconds since 1970."""
     specs: list[Spec] = field(default_factory=list)
-    parts: list[Part] = field(default_factory=list)
+    parts: PartList = field(default_factory=PartList)
+    bases: list[Line] = field(default_factory=list)
     lines: list[list[Entry]] = field(default_factory=list)
     """Those of each mechanism."""
     checkpoints: list[Line] = field(default_factory=list)
-    keys: dict[str, Line] = field(default_factory=dict)
+    keys: dict[str, Line | Entry] = field(default_factory=dict)
+    """The line of each, or its row of the ledger: with a key for every append there are many."""
     head: bytes = b""
     seq: int = 0
 
@@ -92,17 +95,20 @@ class Record:
 
     def add(self, entry: Entry) -> None:
         """One more line."""
-        if entry.kind in (EVENT, LEASE, CHECKPOINT):
+        kind = entry.kind
+        if kind == ROWS:
+            self.parts.learn(entry)
+        elif kind in (EVENT, LEASE, CHECKPOINT):
             self.lines[entry.mechanism].append(entry)
-        if entry.kind == MECHANISM:
+            if kind == CHECKPOINT:
+                self.checkpoints.append(entry.line)
+        elif kind == MECHANISM:
             self.specs.append(Spec.from_dict(entry.line.plain()))
             self.lines.append([])
-        elif entry.kind == ROWS:
-            self.parts.append(Part.of(entry.line))
-        elif entry.kind == CHECKPOINT:
-            self.checkpoints.append(entry.line)
+        elif kind == BASE:
+            self.bases.append(entry.line)
         if entry.key:
-            self.keys[entry.key] = entry.line
+            self.keys[entry.key] = entry
         self.head, self.seq = entry.hash, entry.seq
 
 
@@ -121,19 +127,19 @@ def answers_line(key: str, asked: str, mechanism: int, answers: Sequence[Answer]
     return Line(ANSWERS, body(asked=asked, answers=plain), mechanism, key)
 
 
-def recorded_answers(line: Line, asked: str) -> list[Answer]:
+def recorded_answers(line: Line | Entry, asked: str) -> list[Answer]:
     """What a key was answered; refused if it was used for something else."""
-    plain = line.plain()
+    plain = json.loads(line.body)
     if line.kind != ANSWERS or plain["asked"] != asked:
         raise ParameterError("key", f"{line.key!r} was used for something else: use a new key for a new question")
     return [Answer(*each) for each in plain["answers"]]
 
 
-def recorded_part(line: Line) -> Part:
+def recorded_part(line: Line | Entry) -> Part:
     """The rows that a key stands for."""
     if line.kind != ROWS:
         raise ParameterError("key", f"{line.key!r} was used for something else: use a new key for new rows")
-    return Part.of(line)
+    return Part.read(json.loads(line.body), line.commitment)
 
 
 def check_key(key: str | None) -> None:

@@ -22,6 +22,10 @@ class Step(Enum):
     CHECKPOINT_WRITTEN = "a checkpoint is written under its temporary name, not yet synced"
     CHECKPOINT_SYNCED = "a checkpoint is on disk under its temporary name"
     CHECKPOINT_NAMED = "a checkpoint has its name, and the ledger does not know it"
+    BASE_OPENED = "a base has a temporary name"
+    BASE_WRITTEN = "a base is written under its temporary name, not yet synced"
+    BASE_SYNCED = "a base is on disk under its temporary name"
+    BASE_NAMED = "a base has its name, and the ledger does not know it"
 
 
 Observer = Callable[[Step], None]

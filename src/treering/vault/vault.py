@@ -49,7 +49,7 @@ from treering.vault.record import (
 )
 from treering.vault.samples import sampled
 from treering.vault.sealing import opened
-from treering.vault.sources import attached, increment_of
+from treering.vault.sources import Attached
 from treering.vault.status import status
 from treering.vault.steps import Step, reached
 
@@ -110,7 +110,7 @@ class Vault(Sealed):
         self._parts.load(secrets, self._counts, marks, self._persons)
         self._members = [self._assembly.of(each, journal) for each, journal in zip(record.specs, journals, strict=True)]
         self._record.lines.clear()  # They are events now.
-        self._source = None if record.origin.source is None else attached(record.origin, table)
+        self._source = None if record.origin.source is None else Attached(record.origin, table)
 
     # -- coming and going ---------------------------------------------------------------------------------------------
 
@@ -153,8 +153,8 @@ class Vault(Sealed):
     def open(cls, path: Place, *, wait: float = WAIT, table: Any = None) -> Vault:
         """Open a vault for writing, after whatever happened to its last process.
 
-        Waits up to ``wait`` seconds for another writer, then raises `VaultBusy`. A vault over a table that has no
-        address (Spark) needs the ``table`` again.
+        Waits up to ``wait`` seconds for another writer, then raises `VaultBusy`. A vault whose table has no address
+        (Spark) needs the ``table`` again, to `refresh`.
         """
         folder = Folder(path)
         folder.check()
@@ -248,7 +248,7 @@ class Vault(Sealed):
         with self._access.alone():
             if self._source is None:
                 raise VaultError("this vault has no table of its own to refresh from: append rows")
-            increment = increment_of(self._source, self._parts.watermark, on_invalid)
+            increment = self._source.increment(self._parts.watermark, on_invalid)
             batch = Batch(increment.cells, increment.counts)
             return self._take(batch, increment.dropped, "", increment.watermark.to_dict())
 

@@ -177,7 +177,7 @@ def test_a_read_only_disk_can_be_read(place: Path, monkeypatch: pytest.MonkeyPat
     assert Vault.read(place).status() == before
     assert Vault.read(place).verify(before["head"])["head_found"]
     assert len(list(Vault.read(place).ledger())) == before["entries"]
-    assert sorted(each.name for each in place.iterdir()) == ["checkpoints", "ledger.sqlite", "lock", "parts"]
+    assert sorted(each.name for each in place.iterdir()) == ["bases", "checkpoints", "ledger.sqlite", "lock", "parts"]
 
 
 def test_a_vault_that_was_not_closed_cannot_be_read_there(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
