@@ -63,7 +63,8 @@ _LEAST_SCALE: Final = 1e-6
 
 _FIRST_BLOCK: Final = 256
 _LARGEST_BLOCK: Final = 8192
-"""How many queries are guarded at once: at first, and at most."""
+_GROWTH: Final = 8
+"""How many queries are guarded at once: at first, at most, and how many times more after a block of easy ones."""
 
 
 class Tight:
@@ -116,9 +117,9 @@ class Tight:
             if known is not None:
                 answers.append(known)
             elif self._guarding(query):
-                # Blocks that grow: what was computed beyond a hard query, which moves the histogram, is lost.
+                # What was computed beyond a hard query, which moves the histogram, is lost; and one seldom comes alone.
                 easy = self._guarded(queries[len(answers) : len(answers) + block], answers)
-                block = min(2 * block, _LARGEST_BLOCK) if easy else _FIRST_BLOCK
+                block = min(_GROWTH * block, _LARGEST_BLOCK) if easy else 1
             else:
                 answers.append(self._measured(query))
 
@@ -306,15 +307,12 @@ class Tight:
             scales = RunScales(request.threshold_scale, request.query_scale, None)
             self.state = replace(state, runs=number, run=RunState(event.run, number, scales))
         elif isinstance(event, Compared):
-            self.state = replace(state, asked=state.asked + event.asked)
-            if event.crossing is not None:
-                self.state = replace(
-                    self.state,
-                    hard=state.hard + 1,
-                    run=None,
-                    streak=0,
-                    patience=min(2 * state.patience, _MOST_PATIENCE),
-                )
+            asked = state.asked + event.asked
+            if event.crossing is None:
+                self.state = replace(state, asked=asked)
+            else:
+                patience = min(2 * state.patience, _MOST_PATIENCE)
+                self.state = replace(state, asked=asked, hard=state.hard + 1, run=None, streak=0, patience=patience)
         elif isinstance(event, Measured):
             self._follow_measurement(event)
         elif isinstance(event, Noted):
