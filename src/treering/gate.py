@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treering.budget.cost import Cost
-from treering.budget.exact import at_least, exact_scale, root_at_least
+from treering.budget.exact import at_least, exact_scale, positive, root_at_least
 from treering.budget.promise import Budget
 from treering.domain.minimiser import Method, Minimise
 from treering.domain.problem import Problem
@@ -37,7 +37,7 @@ class Laplace:
     scale: float
 
     def __post_init__(self) -> None:
-        exact_scale(self.scale, "scale")
+        positive(self.scale, "scale")
 
     def shared(self, parts: int) -> Laplace:
         """The noise with which ``parts`` operations cost together what one costs at this: of scale·parts, or a hair
@@ -52,7 +52,7 @@ class Gaussian:
     scale: float
 
     def __post_init__(self) -> None:
-        exact_scale(self.scale, "scale")
+        positive(self.scale, "scale")
 
     def shared(self, parts: int) -> Gaussian:
         """The noise with which ``parts`` operations cost together what one costs at this: of scale·√parts, or a hair
@@ -72,8 +72,8 @@ class RunRequest:
     answer: Noise | None = None
 
     def __post_init__(self) -> None:
-        exact_scale(self.threshold_scale, "threshold_scale")
-        exact_scale(self.query_scale, "query_scale")
+        positive(self.threshold_scale, "threshold_scale")
+        positive(self.query_scale, "query_scale")
 
 
 # -- events: what was released -----------------------------------------------------------------------------------------

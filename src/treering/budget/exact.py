@@ -24,9 +24,14 @@ def exact(value: Number, name: str) -> Fraction:
 
 def exact_scale(value: float, name: str) -> Fraction:
     """A noise scale as the exact binary rational that the sampler gets (not its decimal text)."""
+    return Fraction(positive(value, name))
+
+
+def positive(value: Number, name: str) -> float:
+    """A positive number as a float; a rational so small that it would vanish is refused."""
     _check(value, name)
-    _check(float(value), name)  # a rational may vanish when it becomes a float
-    return Fraction(float(value))
+    _check(float(value), name)
+    return float(value)
 
 
 def _check(value: Number, name: str) -> None:

@@ -32,11 +32,11 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
-from treering.budget.exact import Number, share_of, whole
+from treering.budget.exact import Number, positive, share_of, whole
 from treering.budget.promise import Budget, Kind, Promise
 from treering.errors import ParameterError
 from treering.theory import pmwg_paper
-from treering.theory.pmwg_paper import chance, real
+from treering.theory.pmwg_paper import chance
 from treering.theory.pmwg_tight import Guard, growth_rate, hard_decrease, query_tail, run_tail
 from treering.theory.sparse import RunScales
 
@@ -82,7 +82,7 @@ class QueryBound:
 
 def at_most(queries: Number) -> QueryBound:
     """No more than so many queries, ever."""
-    number = real(queries, "queries")
+    number = positive(queries, "queries")
     if number < 1:
         raise ParameterError("queries", f"must be at least 1, not {queries}")
     return QueryBound(math.log(number))
@@ -94,7 +94,7 @@ def paper_queries(
     """The paper's query budget at its own α for these parameters, rounded up (see `pmwg_paper.query_rate`)."""
     error = pmwg_paper.alpha(start, cells, epsilon, delta, beta, kappa, p)
     rate = pmwg_paper.query_rate(start, cells, epsilon, delta, error, p)
-    return QueryBound(math.log(real(kappa, "kappa")), rate, p)
+    return QueryBound(math.log(positive(kappa, "kappa")), rate, p)
 
 
 # -- the plan ----------------------------------------------------------------------------------------------------------
@@ -174,7 +174,7 @@ def forever(
     >>> plan.fits, plan.hard(10**8) < plan.hard(10**9)
     (True, True)
     """
-    error, failing = real(alpha, "alpha"), chance(beta, "beta")
+    error, failing = positive(alpha, "alpha"), chance(beta, "beta")
     future = _future(start, cells, budget.kind, failing, queries, forgetting, potential, renewals)
     best = future.best_share(error) if share is None else share
     guard = Guard(budget.kind, error, best)
@@ -264,7 +264,7 @@ def _future(
     renewals: int,
 ) -> _Future:
     log_cells = math.log(whole(cells, "cells", 2))
-    first = log_cells if potential is None else real(potential, "potential")
+    first = log_cells if potential is None else positive(potential, "potential")
     sizes = tuple(whole(start, "start") * math.exp(_SPAN * k / _CELLS) for k in range(_CELLS + 1))
     tails = tuple(query_tail(beta, queries.log(size)) for size in sizes)
     inflow = log_cells + growth_rate(forgetting)

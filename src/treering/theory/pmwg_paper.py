@@ -18,7 +18,7 @@ import sys
 from typing import Final
 
 from treering.budget.convert import paper_epsilon_of
-from treering.budget.exact import Number, exact_scale, probability, whole
+from treering.budget.exact import Number, positive, probability, whole
 from treering.errors import GuaranteeError, ParameterError
 
 LARGEST_BETA: Final = 2.0**-7.5
@@ -49,7 +49,7 @@ def check_paper(start: int, cells: int, epsilon: Number, delta: Number, beta: Nu
         problems.append(f"p must lie in [1/4, 1), not {p}")
     if chance(beta, "beta") >= LARGEST_BETA and not own_case:
         problems.append(f"beta must be below 2^(-15/2), about 0.0055, not {float(beta):g}")
-    if real(epsilon, "epsilon") > 1 and not _is_zero(delta):
+    if positive(epsilon, "epsilon") > 1 and not _is_zero(delta):
         problems.append(f"epsilon must be at most 1 when delta is positive, not {float(epsilon):g}")
     if _delta(delta) >= math.exp(-1):
         problems.append(f"delta must be below 1/e, about 0.3679, not {float(delta):g}")
@@ -57,15 +57,10 @@ def check_paper(start: int, cells: int, epsilon: Number, delta: Number, beta: Nu
         raise GuaranteeError("the paper's PMWG theorems do not cover this: " + "; ".join(problems))
 
 
-def real(value: Number, name: str) -> float:
-    """A positive number as a float; a rational so small that it would vanish is refused."""
-    return float(exact_scale(value, name))
-
-
 def chance(value: Number, name: str) -> float:
     """A number strictly between 0 and 1 as a float."""
     probability(value, name)
-    return real(value, name)
+    return positive(value, name)
 
 
 def _is_zero(delta: Number) -> bool:
@@ -95,7 +90,7 @@ def noise(size: int, start: int, cells: int, epsilon: Number, delta: Number, alp
 
 def _coefficient(start: int, cells: int, epsilon: Number, delta: Number, alpha: Number, p: float) -> float:
     """c of ξ_t = c·t^p."""
-    error, loss = real(alpha, "alpha"), real(epsilon, "epsilon")
+    error, loss = positive(alpha, "alpha"), positive(epsilon, "epsilon")
     spread, left = _log_spread(start, cells), 1 - chance(p, "p")
     if not _is_zero(delta):
         return error * left * math.pow(start, left) * loss / (24 * math.sqrt(spread * math.log(1 / _delta(delta))))
@@ -122,7 +117,7 @@ def alpha(start: int, cells: int, epsilon: Number, delta: Number, beta: Number, 
     (0.3822, 0.1268)
     """
     spread, left = _log_spread(start, cells), 1 - chance(p, "p")
-    rows = start * real(epsilon, "epsilon")
+    rows = start * positive(epsilon, "epsilon")
     odds = math.log(_kappa(kappa)) + math.log(start) - math.log(chance(beta, "beta"))
     if not _is_zero(delta):
         spread = math.sqrt(spread * math.log(1 / _delta(delta)))
@@ -133,7 +128,7 @@ def alpha(start: int, cells: int, epsilon: Number, delta: Number, beta: Number, 
 
 
 def _kappa(kappa: Number) -> float:
-    factor = real(kappa, "kappa")
+    factor = positive(kappa, "kappa")
     if factor < 1:
         raise ParameterError("kappa", f"must be at least 1, not {kappa}")
     return factor
@@ -147,7 +142,7 @@ def alpha_start(
     The bound falls in n from n = 17 on: with A = log(Nn) ≥ 3.9 and B = log(144κn/β) ≥ 7.8, A·B/n falls where 1/A +
     1/B < 1, and √A·B/n where 1/(2A) + 1/B < 1.
     """
-    goal = real(wanted, "wanted")
+    goal = positive(wanted, "wanted")
     low = 20 if _is_zero(delta) and p == 0.5 else 16
     check_paper(low + 1, cells, epsilon, delta, beta, p)
     high = low + 1
@@ -171,7 +166,7 @@ def query_rate(start: int, cells: int, epsilon: Number, delta: Number, alpha: Nu
     That is what the proofs use: 162·48 = 7776 under α³ at p = ½ (where the text says 8262; erratum E12), 126·48 =
     6048 and 24·48 = 1152. At the α of the theorem it is (17/16)·log(192κn/β)/n^p, and 144 for 192 but in the first.
     """
-    return real(alpha, "alpha") * _coefficient(start, cells, epsilon, delta, alpha, p) / 48
+    return positive(alpha, "alpha") * _coefficient(start, cells, epsilon, delta, alpha, p) / 48
 
 
 def query_budget(
@@ -231,7 +226,7 @@ def hard_bound(start: int, size: int, cells: int, alpha: Number) -> float:
     if last > middle:
         terms += [_euler_maclaurin(last, log_cells), -_euler_maclaurin(middle, log_cells)]
     injected = math.fsum([log_cells, math.log(last / first), *terms])
-    return 36 / real(alpha, "alpha") ** 2 * injected
+    return 36 / positive(alpha, "alpha") ** 2 * injected
 
 
 def _euler_maclaurin(x: int, log_cells: float) -> float:
@@ -270,7 +265,7 @@ def privacy_loss(
     whole(start, "start")
     decay = 1 - chance(p, "p")
     coefficient = _coefficient(start, cells, epsilon, delta, alpha, p)
-    error = real(alpha, "alpha")
+    error = positive(alpha, "alpha")
     if _is_zero(delta):
         return coefficient * _lifetime(start, cells, decay, 81 / 2 / error**2, 9 / 8 if reserved else 1.0)
     squares = _lifetime(start, cells, 2 * decay, 585 / 16 / error**2, 65 / 64 if reserved else 1.0)

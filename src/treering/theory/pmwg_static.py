@@ -12,11 +12,11 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-from treering.budget.exact import Number, whole
+from treering.budget.exact import Number, positive, whole
 from treering.budget.promise import Budget
 from treering.errors import GuaranteeError
 from treering.theory.pmwg_forever import ForeverPlan, at_most, golden
-from treering.theory.pmwg_paper import chance, real
+from treering.theory.pmwg_paper import chance
 from treering.theory.pmwg_tight import Guard, hard_decrease, query_tail, run_tail
 
 _ROUNDING = 1 + 2.0**-30
@@ -32,7 +32,7 @@ def static(size: int, cells: int, budget: Budget, alpha: Number, beta: Number, q
     >>> plan.fits, plan.hard(10**6)
     (True, 176)
     """
-    error, failing, potential = real(alpha, "alpha"), chance(beta, "beta"), math.log(whole(cells, "cells", 2))
+    error, failing, potential = positive(alpha, "alpha"), chance(beta, "beta"), math.log(whole(cells, "cells", 2))
     tail2 = query_tail(failing, math.log(whole(queries, "queries")))
     rows = whole(size, "size")
 

@@ -19,10 +19,10 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from treering.budget.exact import Number, whole
+from treering.budget.exact import Number, positive, whole
 from treering.budget.promise import Kind
 from treering.errors import GuaranteeError, ParameterError
-from treering.theory.pmwg_paper import chance, real
+from treering.theory.pmwg_paper import chance
 from treering.theory.sparse import RunScales, Scales, split
 
 ROUNDING: Final = 2.5
@@ -80,7 +80,7 @@ def growth_rate(forgetting: float) -> float:
     >>> round(growth_rate(1 / 8), 4), growth_rate(1)
     (1.2044, 0.0)
     """
-    kept = real(forgetting, "forgetting")
+    kept = positive(forgetting, "forgetting")
     if kept > 1:
         raise ParameterError("forgetting", f"must lie in (0, 1], not {forgetting}")
     small = math.log(1 / kept) - 1 + kept
@@ -164,7 +164,7 @@ class Guard:
     def __post_init__(self) -> None:
         if self.kind not in _PRECISION:
             raise ParameterError("kind", f"must be 'pure' or 'zcdp', not {self.kind!r}")
-        real(self.alpha, "alpha")
+        positive(self.alpha, "alpha")
         if not 0 < self.share < 0.5:
             raise ParameterError("share", f"must lie between 0 and 1/2, not {self.share}")
 
@@ -267,7 +267,7 @@ def until_spent(
     Each needs a run; ``runs`` were begun so far; with ``in_run`` one of them is in progress and paid for. m runs cost
     at most m times the last of them, as run r's tail grows with r: the largest m for which that fits is affordable.
     """
-    failing, left = chance(beta, "beta"), 0.0 if remaining == 0 else real(remaining, "remaining")
+    failing, left = chance(beta, "beta"), 0.0 if remaining == 0 else positive(remaining, "remaining")
     tail2 = query_tail(failing, math.log(whole(queries, "queries")))
     begun = whole(runs, "runs", 0)
 

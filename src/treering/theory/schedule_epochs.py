@@ -16,10 +16,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, Literal, TypeAlias
 
-from treering.budget.exact import Number, whole
+from treering.budget.exact import Number, positive, whole
 from treering.budget.promise import Budget
 from treering.errors import ParameterError
-from treering.theory.pmwg_paper import real
 
 Profile: TypeAlias = Literal["tight", "paper"]
 AlphaOf: TypeAlias = Callable[[int, Budget, float], float]
@@ -103,7 +102,7 @@ def sum_staleness(centred: bool) -> Staleness:
 def given_staleness(centred: bool, constant: Number | None) -> Staleness:
     """For the schedules that bound convexly: 1, centred ½, or a constant of the caller's."""
     if constant is not None:
-        return Staleness(real(constant, "staleness"))
+        return Staleness(positive(constant, "staleness"))
     return Staleness(0.5 if centred else 1.0)
 
 

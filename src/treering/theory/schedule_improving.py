@@ -33,9 +33,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from treering.budget.exact import Number, probability, whole
+from treering.budget.exact import Number, positive, probability, whole
 from treering.budget.promise import Budget
-from treering.theory.pmwg_paper import chance, real
+from treering.theory.pmwg_paper import chance
 from treering.theory.schedule_box import log_alpha
 from treering.theory.schedule_epochs import (
     MOST_ROWS,
@@ -226,5 +226,5 @@ def improving_for(
     is not needed: the gaps are chosen by the bound itself.
     """
     if p is not None:
-        real(p, "p")
+        positive(p, "p")
     return BoxImproving(alpha_of, start, budget, beta, given_staleness(centred, staleness))

@@ -23,10 +23,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from treering.budget.exact import Number, whole
+from treering.budget.exact import Number, positive, whole
 from treering.budget.promise import Budget
 from treering.errors import GuaranteeError, ParameterError
-from treering.theory.pmwg_paper import chance, real
+from treering.theory.pmwg_paper import chance
 from treering.theory.schedule_epochs import (
     LEAST_GROWTH,
     SHRINK,
@@ -59,11 +59,11 @@ class BoxRate:
 
 def rate_of(p: Number, p1: Number, p2: Number, g: Number) -> BoxRate:
     """A checked rate: p and g positive, p1 and p2 not negative."""
-    return BoxRate(real(p, "p"), _exponent(p1, "p1"), _exponent(p2, "p2"), real(g, "g"))
+    return BoxRate(positive(p, "p"), _exponent(p1, "p1"), _exponent(p2, "p2"), positive(g, "g"))
 
 
 def _exponent(value: Number, name: str) -> float:
-    return 0.0 if not isinstance(value, bool) and value == 0 else real(value, name)
+    return 0.0 if not isinstance(value, bool) and value == 0 else positive(value, name)
 
 
 def delta_of(delta: Number) -> float:
@@ -74,7 +74,7 @@ def delta_of(delta: Number) -> float:
 def covers(epsilon: Number, delta: Number) -> list[str]:
     """What keeps the paper's theorems from covering a promise (erratum E14); nothing without δ."""
     problems = []
-    if delta_of(delta) > 0 and real(epsilon, "epsilon") > 1:
+    if delta_of(delta) > 0 and positive(epsilon, "epsilon") > 1:
         problems.append(f"epsilon must be at most 1 when delta is positive, not {float(epsilon):g}")
     if delta_of(delta) >= math.exp(-1):
         problems.append(f"delta must be below 1/e, about 0.3679, not {float(delta):g}")
@@ -92,7 +92,7 @@ def odds(beta: Number) -> float:
 def _loss(epsilon: Number, delta: Number) -> float:
     """What the proof divides by: ε, or ε/(3√log(1/δ))."""
     spread = delta_of(delta)
-    return real(epsilon, "epsilon") / (3 * math.sqrt(-math.log(spread)) if spread else 1.0)
+    return positive(epsilon, "epsilon") / (3 * math.sqrt(-math.log(spread)) if spread else 1.0)
 
 
 def paper_growth(start: int, epsilon: Number, delta: Number, beta: Number, p: Number, g: Number) -> float:
@@ -147,7 +147,7 @@ class PaperFixed(FixedSchedule):
 
 def check_c(c: Number, start: int) -> float:
     """c > 0, and at most half of the starting size: otherwise the proof's sum is not within the budget."""
-    free = real(c, "c")
+    free = positive(c, "c")
     if free > whole(start, "start") / 2:
         raise GuaranteeError(f"c must be at most half of the starting size, {start / 2:g}, not {free:g}")
     return free

@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
-from treering.budget.exact import Number, at_least, exact, exact_scale, probability, whole
+from treering.budget.exact import Number, at_least, exact, exact_scale, positive, probability, whole
 from treering.theory.sparse_paper import (
     paper_atg_beta,
     paper_atg_loss,
@@ -83,18 +83,18 @@ def split(slack: float, tail1: float, tail2: float) -> Scales:
     By Cauchy and Schwarz (1/s1 + 2/s2)(s1·L1 + s2·L2) ≥ (√L1 + √(2·L2))², with equality where s1·√L1 = s2·√(L2/2).
     """
     root1, root2 = _tail_roots(tail1, tail2)
-    epsilon = (root1 + root2) ** 2 / float(exact_scale(slack, "slack"))
+    epsilon = (root1 + root2) ** 2 / positive(slack, "slack")
     return Scales((root1 + root2) / (root1 * epsilon), 2 * (root1 + root2) / (root2 * epsilon))
 
 
 def slack(epsilon: float, tail1: float, tail2: float) -> float:
     """The least s1·tail1 + s2·tail2 of a run that costs ε: (√L1 + √(2·L2))²/ε, the inverse of `split`."""
     root1, root2 = _tail_roots(tail1, tail2)
-    return (root1 + root2) ** 2 / float(exact_scale(epsilon, "epsilon"))
+    return (root1 + root2) ** 2 / positive(epsilon, "epsilon")
 
 
 def _tail_roots(tail1: float, tail2: float) -> tuple[float, float]:
-    return math.sqrt(exact_scale(tail1, "tail1")), math.sqrt(2 * exact_scale(tail2, "tail2"))
+    return math.sqrt(positive(tail1, "tail1")), math.sqrt(2 * positive(tail2, "tail2"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,10 +232,10 @@ class _Runs:
     two_sided: bool
 
     def __post_init__(self) -> None:
-        exact_scale(self.threshold, "threshold_scale")
-        exact_scale(self.query, "query_scale")
+        positive(self.threshold, "threshold_scale")
+        positive(self.query, "query_scale")
         if self.answer is not None:
-            exact_scale(self.answer, "answer_scale")
+            positive(self.answer, "answer_scale")
         whole(self.queries, "queries")
         whole(self.hard, "hard")
         whole(self.grid, "weight")
