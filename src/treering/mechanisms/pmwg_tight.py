@@ -96,6 +96,7 @@ class Tight:
         self._planner = planner
         self._measure_first = measure_first
         self._limit = limit
+        self._block = _FIRST_BLOCK
         self._measuring_share = float(gate.budget.total) / 2
         for event in gate.history:
             self._follow(event)
@@ -110,7 +111,6 @@ class Tight:
     def ask_many(self, queries: Sequence[Query], answers: list[Answer]) -> None:
         """Append an answer for each query, in order. On an error, what was released before it is in the list."""
         self._grow()
-        block = _FIRST_BLOCK
         while len(answers) < len(queries):
             query = queries[len(answers)]
             known = self._recall(query)
@@ -118,8 +118,8 @@ class Tight:
                 answers.append(known)
             elif self._guarding(query):
                 # What was computed beyond a hard query, which moves the histogram, is lost; and one seldom comes alone.
-                easy = self._guarded(queries[len(answers) : len(answers) + block], answers)
-                block = min(_GROWTH * block, _LARGEST_BLOCK) if easy else 1
+                easy = self._guarded(queries[len(answers) : len(answers) + self._block], answers)
+                self._block = min(_GROWTH * self._block, _LARGEST_BLOCK) if easy else 1
             else:
                 answers.append(self._measured(query))
 
