@@ -147,14 +147,15 @@ def _reading(lines: pa.Table, after: int | None) -> Reading:
         return int(key[place]), int(rows[place])
 
     last, past = line(Part.PAST)
+    lowest, unplaced = line(Part.UNPLACED)
     return Reading(
         cells=key[part == Part.CELL],
         counts=rows[part == Part.CELL],
         below=None if after is None else line(Part.BELOW),
-        first=line(Part.FIRST)[0] if after is None else after + 1,
+        first=lowest if after is None else after + 1,
         last=last,
         past=past,
-        unplaced=line(Part.UNPLACED)[1],
+        unplaced=unplaced,
     )
 
 
