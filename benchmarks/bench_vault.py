@@ -94,21 +94,21 @@ def _durable_answers(place: Path) -> Iterator[Result]:
     """Hard and measured answers, durable before they leave, against as many commits alone.
 
     In tens, a commit for each ten; one at a time from each of several threads, which share commits; and one at a time
-    from one, which waits for each. On a disk that syncs in 0.2 ms Python takes longer than the disk: the last limit
-    says what holds.
+    from one, which waits for each. The limit is what was asked for. On a disk that syncs in 0.2 ms Python takes longer
+    than the disk, and it does not hold for all of them.
     """
     for asking in (_hard(place), _measured(place)):
         commit = _committing(place / f"{asking.kind}.sqlite")
         with asking.vault:
             asking.in_tens()  # the first ones compile
-            for way, answers, limit in (
-                ("in tens", asking.in_tens, 1 / 0.6),
-                (f"from {THREADS} threads", asking.from_threads, 1 / 0.6),
-                ("one by one", asking.one_by_one, 4.0),
+            for way, answers in (
+                ("in tens", asking.in_tens),
+                (f"from {THREADS} threads", asking.from_threads),
+                ("one by one", asking.one_by_one),
             ):
                 name = f"vault, {TOGETHER} {asking.kind} answers {way} / commits alone"
                 yield ratio(
-                    name, answers, functools.partial(commit, TOGETHER), limit=limit, repeats=9, minimum_seconds=0
+                    name, answers, functools.partial(commit, TOGETHER), limit=1 / 0.6, repeats=9, minimum_seconds=0
                 )
 
 
@@ -216,7 +216,7 @@ def _run_up(vault: Vault, asked: Iterator[Query], *, one_by_one: bool = False) -
 
 
 def _opening(place: Path) -> Iterator[Result]:
-    """A vault of 100,000 lines, some 50,000 measurements that still hold among them."""
+    """A vault of 100,000 lines, half of them measurements that still hold, half of them answers with a key."""
     path = place / "long"
     _long_life(path)
     files = [path / "ledger.sqlite", *sorted((path / "checkpoints").iterdir())[-1:]]
@@ -234,7 +234,8 @@ def _opening(place: Path) -> Iterator[Result]:
 def _long_life(path: Path) -> None:
     """Measurements that find the histogram good, until it is trusted; then a question that it fails, and again.
 
-    Half of the rows are in one cell. All are asked about the rest, in batches, each one commit.
+    Half of the rows are in one cell. All are asked about the rest, in batches, each one commit; and as often one
+    question is asked again, with a key.
     """
     generator = np.random.default_rng(2)
     cells = generator.integers(0, LARGE.cells, ROWS)
@@ -244,9 +245,12 @@ def _long_life(path: Path) -> None:
     rest = Query.where(LARGE, e=range(1, 16))
     others = Schema({name: integers(0, 15) for name in "abcd"})
     with _vault(path, LARGE, cells) as vault:
+        vault._ledger._connection.execute("pragma synchronous = off")
         vault.ask(rest)
-        while vault.status()["entries"] < LINES:
+        while (entries := vault.status()["entries"]) < LINES:
             drawn = random_conjunctions(others, 2000, generator, ways=(2, 3))
+            for number in range(2000):
+                vault.ask(rest, key=f"{entries + number}")
             answers = vault.ask_many([rest & Query(LARGE, each.attributes, masks=each.masks) for each in drawn])
             if answers[-1].kind == "easy":
                 _check(vault.ask(surprises.pop(0)).kind == "hard")
