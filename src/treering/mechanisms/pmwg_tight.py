@@ -201,7 +201,7 @@ class Tight:
         """
         run, size = self.state.run, self.state.size
         assert run is not None
-        known = [self._recall(query) for query in queries]
+        known = [None, *map(self._recall, queries[1:])]  # The first was looked up before it came here.
         asked = [index for index, answer in enumerate(known) if answer is None]
         left = len(asked) if self._limit is None else self._limit - self.state.asked
         asked = asked[: self._served(run, min(left, len(asked)))]

@@ -154,10 +154,12 @@ class Kernel(TreeOperations):
                 check_scale(scale, largest)
             bar = _integers(bars, "bars", len(queries))
             estimate = None if estimates is None else _integers(estimates, "estimates", len(queries))
-            index = self._first_exceeding(live, queries, scales, bar, estimate)
-            if index is None:
+            found = self._first_exceeding(live, queries, scales, bar, estimate)
+            if found is None:
                 return self._release(Compared(self.size, run, len(queries), None))
-            value = self._answer(queries[index], live.request.answer)
+            index, count = found
+            noise = live.request.answer
+            value = None if noise is None else count + int(draw(noise, queries[index].scale, 1)[0])
             del self._runs[run]
             return self._release(Compared(self.size, run, index + 1, Crossing(index, value)))
 
@@ -195,7 +197,7 @@ class Kernel(TreeOperations):
             cost = pricing.selecting(queries, scale)
             self._charge(cost)
             unit = math.lcm(*scales.tolist())
-            gaps = self._gaps(queries, estimate)
+            gaps = _gaps(self._counts.count_many(queries), estimate)
             scores = [gap * (unit // query.scale) for gap, query in zip(gaps.tolist(), queries, strict=True)]
             index = exponential(scores, exact_scale(scale, "scale") * unit)
             return self._release(Selected(self.size, cost, tuple(queries), index))
@@ -325,26 +327,20 @@ class Kernel(TreeOperations):
             raise ParameterError("run", "was begun before the reservation: it is paid for, and waits, outside of it")
         return self._runs[run]
 
-    def _gaps(self, queries: Sequence[Query], estimate: Integers | None) -> Integers:
-        counts = self._counts.count_many(queries)
-        return counts if estimate is None else np.abs(counts - estimate)
-
     def _first_exceeding(
         self, run: Run, queries: Sequence[Query], scales: Integers, bars: Integers, estimates: Integers | None
-    ) -> int | None:
-        """In blocks of the run's choice."""
+    ) -> tuple[int, int] | None:
+        """In blocks of the run's choice: the index, and PRIVATE its count."""
         start = 0
         while start < len(queries):
             part = slice(start, start + run.block)
-            gaps = self._gaps(queries[part], None if estimates is None else estimates[part]) - bars[part]
-            first = run.first_exceeding(gaps, scales[part])
+            counts = self._counts.count_many(queries[part])
+            gaps = _gaps(counts, None if estimates is None else estimates[part])
+            first = run.first_exceeding(gaps - bars[part], scales[part])
             if first is not None:
-                return start + first
+                return start + first, int(counts[first])
             start = part.stop
         return None
-
-    def _answer(self, query: Query, noise: Noise | None) -> int | None:
-        return None if noise is None else self._counts.count(query) + int(draw(noise, query.scale, 1)[0])
 
     def _check_queries(self, queries: Sequence[Query]) -> tuple[Integers, int]:
         """The queries' weight scales, and the largest; refuses queries of another schema, or whose counts could
@@ -372,6 +368,10 @@ class Kernel(TreeOperations):
 
 def _answer_scale(request: RunRequest) -> tuple[float, ...]:
     return () if request.answer is None else (request.answer.scale,)
+
+
+def _gaps(counts: Integers, estimates: Integers | None) -> Integers:
+    return counts if estimates is None else np.abs(counts - estimates)
 
 
 def _integers(values: Sequence[int], name: str, length: int) -> Integers:
