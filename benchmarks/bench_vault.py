@@ -32,6 +32,7 @@ from treering.domain.workload import random_conjunctions
 from treering.mechanisms.pmwg import PMWG
 from treering.trusted.database import GrowingDatabase
 from treering.vault.members import Member
+from treering.vault.steps import Step, observe
 from treering.vault.vault import Vault
 
 ROWS: Final = 4_000_000
@@ -46,6 +47,7 @@ APPENDS: Final = 10_000
 ANSWER_BYTES: Final = 600
 """What a measured answer adds to the ledger: one or two lines."""
 
+SLOW: Final = 0.005
 TOGETHER: Final = 40
 THREADS: Final = 8
 
@@ -55,6 +57,7 @@ def results() -> Iterator[Result]:
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         yield from _durable_answers(place)
+        yield from _on_a_slow_disk(place)
         yield from _easy_answers(place)
         yield _rows(place)
         yield from _checkpoints_and_recovery(place)
@@ -110,6 +113,27 @@ def _durable_answers(place: Path) -> Iterator[Result]:
                 yield ratio(
                     name, answers, functools.partial(commit, TOGETHER), limit=1 / 0.6, repeats=9, minimum_seconds=0
                 )
+
+
+def _on_a_slow_disk(place: Path) -> Iterator[Result]:
+    """The same, where every commit takes 5 ms more, as on a disk that has to turn or on one over a network."""
+    asking = _hard(place / "slow")
+    commit = _committing(place / "slow.sqlite")
+
+    def slowly() -> None:
+        for _ in range(TOGETHER):
+            commit(1)
+            time.sleep(SLOW)
+
+    with asking.vault:
+        asking.in_tens()
+        observe(lambda step: time.sleep(SLOW) if step is Step.COMMIT_READY else None)
+        try:
+            for way, answers in ((f"from {THREADS} threads", asking.from_threads), ("one by one", asking.one_by_one)):
+                name = f"vault, {TOGETHER} hard answers {way}, a disk of 5 ms / commits alone"
+                yield ratio(name, answers, slowly, limit=1 / 0.6, repeats=5, minimum_seconds=0)
+        finally:
+            observe(None)
 
 
 def _hard(place: Path) -> _Asking:
