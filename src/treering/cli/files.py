@@ -76,18 +76,7 @@ def _csv(path: Path, schema: Schema | None, person: str | None) -> Any:
             categories |= {str(value) for value in attribute.values}
     nulls = [word for word in _NULLS if word not in categories]
     convert = csv.ConvertOptions(column_types=types, null_values=nulls, strings_can_be_null=True)
-    return _same_persons(_kept(path, csv.read_csv(path, convert_options=convert), schema, person), person)
-
-
-def _same_persons(table: Any, person: str | None) -> Any:
-    """7.0 is 7: programs write a column of whole numbers in either way, and a person must not count as two."""
-    if person is None or person not in table.column_names:
-        return table
-    import pyarrow.compute as pc
-
-    place = table.column_names.index(person)
-    plain = pc.replace_substring_regex(table.column(place), pattern=r"^(-?[0-9]+)\.0+$", replacement=r"\1")
-    return table.set_column(place, person, plain)
+    return _kept(path, csv.read_csv(path, convert_options=convert), schema, person)
 
 
 def _parquet(path: Path, schema: Schema | None, person: str | None) -> Any:

@@ -43,9 +43,9 @@ def writing(path: Path) -> Iterator[Vault]:
 def reading(path: Path) -> VaultReader:
     """A vault, for looking: beside a writer, if there is one."""
     check_vault(path)
-    from treering.vault.reader import VaultReader
+    from treering.vault.vault import Vault
 
-    return VaultReader(path)  # `Vault.read` is the same, but the vault's engines take half a second to load
+    return Vault.read(path)
 
 
 def origin(path: Path) -> dict[str, Any]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import date, time
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 import numpy as np
@@ -20,13 +21,15 @@ from treering.trusted.sealed import Sealed
 
 Chosen = npt.NDArray[np.bool_]
 
+_WHOLE: Final = re.compile(r"(-?[0-9]+)\.0+")
+
 
 class Persons(Sealed):
     """PRIVATE: how many rows each person has, by a digest of who they are, with a key that only the vault has.
 
     Guarantee: `admit` lets no person have more than ``limit`` rows in all, so a promise for streams that differ in
-    ``limit`` rows is one for streams that differ in a person. A person is what the column says, as a text: 7, 7.0 and
-    "7" are one person. Rows without a person are refused.
+    ``limit`` rows is one for streams that differ in a person. A person is what the column says, as a text: 7, 7.0,
+    "7" and "7.0" are one person. Rows without a person are refused.
     """
 
     __slots__ = ("_key", "_rows", "column", "limit")
@@ -83,12 +86,14 @@ class Persons(Sealed):
 
 
 def _text(name: Any) -> bytes | None:
-    """Who somebody is, as bytes; None for nobody. A number is the same with and without a fraction of nought: a column
-    of integers becomes one of floats when a value is missing."""
+    """Who somebody is, as bytes; None for nobody. A number is the same with and without a fraction of nought, also as a
+    text: a column of integers becomes one of floats when a value is missing."""
     if isinstance(name, float | np.floating | Decimal):
         if not math.isfinite(name):
             return None
         name = int(name) if name % 1 == 0 else name
+    elif isinstance(name, str) and (whole := _WHOLE.fullmatch(name)):
+        name = whole[1]
     if not isinstance(name, str | bytes | int | float | np.generic | Decimal | date | time | UUID) or name != name:
         return None  # None, NaT, NA, a list, an object: nothing that says who somebody is
     return name if isinstance(name, bytes) else str(name).encode("utf-8", "surrogatepass")

@@ -6,7 +6,7 @@ inside; the ledger is bound to it by a salted commitment, as to a part.
 
 *When one is due.* When the parts since the last base would take a tenth of a second to read, and longer than writing a
 base would take, three times over. A part is quicker read than appended, so bases add less than a third to what appends
-cost, however many there are; measured, it is a few percent. All that decides is public (parts, rows, cells, marked
+cost, however many there are (``make bench`` measures it). All that decides is public (parts, rows, cells, marked
 sizes), because the line that names a base is: how many cells are occupied must not show in when it comes.
 """
 

@@ -66,7 +66,7 @@ def test_what_is_too_much_can_be_dropped(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "names",
     [
-        [7, "7", 7.0, np.int32(7), np.float32(7), Decimal("7.00")],
+        [7, "7", 7.0, "7.0", "7.000", np.int32(7), np.float32(7), Decimal("7.00")],
         ["é", "é", "é"],
         [-0.0, 0, 0.0],
         ["\ud800"] * 3,
