@@ -2,6 +2,9 @@
 
 Neighbours replace one row (it keeps its arrival time). A cost states two guarantees at once: pure differential privacy
 where there is one, and zero-concentrated differential privacy (zCDP) always. Both add up under adaptive composition.
+
+Arithmetic is exact, a float being its binary value, and in integers up to the last step: rationals in between would all
+be reduced.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ class Cost:
     rho: Fraction
 
     def __post_init__(self) -> None:
-        if self.rho < 0 or (self.epsilon is not None and self.epsilon < 0):
+        if self.rho.numerator < 0 or (self.epsilon is not None and self.epsilon.numerator < 0):
             raise ValueError("a cost is not negative")
 
     def __add__(self, other: Cost) -> Cost:
@@ -37,7 +40,8 @@ FREE = Cost(Fraction(0), Fraction(0))
 
 def pure(epsilon: Fraction) -> Cost:
     """Any ε-DP operation: ε²/2-zCDP (Bun and Steinke 2016, Proposition 1.4)."""
-    return Cost(epsilon, epsilon**2 / 2)
+    top, bottom = epsilon.as_integer_ratio()
+    return Cost(epsilon, Fraction(top**2, 2 * bottom**2))
 
 
 def laplace(sensitivity: Fraction | int, scale: Fraction | int) -> Cost:
@@ -45,12 +49,13 @@ def laplace(sensitivity: Fraction | int, scale: Fraction | int) -> Cost:
     return pure(Fraction(sensitivity) / Fraction(scale))
 
 
-def gaussian(squared_sensitivity: Fraction | int, scale: Fraction | int) -> Cost:
+def gaussian(squared_sensitivity: Fraction | int, scale: Fraction | float) -> Cost:
     """Discrete Gaussian noise N(0, scale²) on integers whose squared L2 sensitivity is given: no pure guarantee.
 
     ρ = Δ²/(2σ²) (Canonne, Kamath and Steinke 2020, Theorem 4). Squared, because √2 is not rational.
     """
-    return Cost(None, Fraction(squared_sensitivity) / (2 * Fraction(scale) ** 2))
+    (squared, parts), (top, bottom) = squared_sensitivity.as_integer_ratio(), scale.as_integer_ratio()
+    return Cost(None, Fraction(squared * bottom**2, 2 * parts * top**2))
 
 
 def exponential(sensitivity: Fraction | int, scale: Fraction | int) -> Cost:
@@ -62,13 +67,14 @@ def exponential(sensitivity: Fraction | int, scale: Fraction | int) -> Cost:
     return Cost(epsilon, epsilon**2 / 8)
 
 
-def sparse_run(threshold_scale: Fraction | int, query_scale: Fraction | int) -> Cost:
+def sparse_run(threshold_scale: Fraction | float, query_scale: Fraction | float) -> Cost:
     """A sparse-vector run, whatever it is asked and however the data grow: ε = 1/s1 + 2/s2.
 
     Scales are in counts and stay fixed for the run; a query of weight scale W gets noise of scale W·s2 and is compared
     with a threshold whose noise is W times the run's one integer draw.
     """
-    return pure(1 / Fraction(threshold_scale) + 2 / Fraction(query_scale))
+    (first, parts), (second, others) = threshold_scale.as_integer_ratio(), query_scale.as_integer_ratio()
+    return pure(Fraction(parts * second + 2 * others * first, first * second))
 
 
 def silent_run(threshold_scale: Fraction | int) -> Fraction:

@@ -6,11 +6,13 @@ import math
 import sys
 from decimal import Decimal
 from fractions import Fraction
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from treering.errors import ParameterError
 
 Number: TypeAlias = int | float | Fraction | Decimal
+
+_LEAST: Final = sys.float_info.min
 
 
 def exact(value: Number, name: str) -> Fraction:
@@ -29,14 +31,14 @@ def exact_scale(value: float, name: str) -> Fraction:
 
 def positive(value: Number, name: str) -> float:
     """A positive number as a float; a rational so small that it would vanish is refused."""
+    if type(value) is float and _LEAST <= value < math.inf:  # the usual case, said first
+        return value
     _check(value, name)
     _check(float(value), name)
     return float(value)
 
 
 def _check(value: Number, name: str) -> None:
-    if type(value) is float and sys.float_info.min <= value < math.inf:
-        return
     wanted = "must be a positive finite number"
     if isinstance(value, bool) or not isinstance(value, int | float | Fraction | Decimal):
         raise ParameterError(name, f"{wanted}, not {type(value).__name__}")
@@ -46,7 +48,7 @@ def _check(value: Number, name: str) -> None:
         raise ParameterError(name, f"{wanted}, within the range of floats") from None
     if not finite or value <= 0:
         raise ParameterError(name, f"{wanted}, not {value}")
-    if isinstance(value, float) and value < sys.float_info.min:
+    if isinstance(value, float) and value < _LEAST:
         raise ParameterError(name, f"{wanted}, and {value} is denormal: too small to be exact")
 
 

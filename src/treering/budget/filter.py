@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from typing import Final
 
@@ -105,7 +104,9 @@ class Filter:
     def _round_up(self, value: Fraction) -> Fraction:
         if value.denominator.bit_length() <= _DENOMINATOR_BITS:
             return value
-        return min(self.total, math.ceil(value / self._grid) * self._grid)
+        (top, bottom), (unit, parts) = value.as_integer_ratio(), self._grid.as_integer_ratio()
+        steps = -(-top * parts // (bottom * unit))
+        return min(self.total, Fraction(steps * unit, parts))
 
     def __repr__(self) -> str:
         return f"Filter({self._budget.unit}: spent {float(self.spent):.6g} of {float(self.total):.6g})"

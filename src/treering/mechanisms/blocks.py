@@ -63,11 +63,8 @@ def marginal(cells: Cells, shape: Shape, kept: Sequence[int]) -> Cells:
 def block_sums(cells: Cells, shape: Shape, sets: Sets) -> tuple[float, float]:
     """The sum over the block, and the sum over all other cells."""
     rows, columns = _block(shape, sets)
-    matching, others = np.empty((1, len(columns))), np.empty((1, len(columns)))
-    start = np.zeros(1, dtype=np.int64)
-    for sums, flags in ((matching, rows), (others, ~rows)):
-        compiled(kernels.sum_rows)(cells, start, np.flatnonzero(flags) * len(columns), sums)
-    return float(matching[0, columns].sum()), float(matching[0, ~columns].sum() + others.sum())
+    inside, outside = compiled(kernels.sum_block)(cells, rows, columns)
+    return inside, outside
 
 
 def _sum_some(cells: Cells, axes: Axes) -> tuple[Cells, Axes]:
@@ -187,6 +184,8 @@ def _block(shape: Shape, sets: Sets) -> tuple[Flags, Flags]:
 def _flags(shape: Shape, sets: Sets) -> tuple[Offsets, Flags, list[int]]:
     """The axes' sizes, the flags of all codes of all axes, and where each axis begins."""
     sizes, starts = _frame(shape)
+    if len(sets) == len(shape):
+        return sizes, np.concatenate([sets[axis] for axis in range(len(shape))]), starts
     flags = np.full(starts[-1], True)
     for axis, matching in sets.items():
         flags[starts[axis] : starts[axis + 1]] = matching

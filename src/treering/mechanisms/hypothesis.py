@@ -11,7 +11,6 @@ import hashlib
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Final
 
 import numpy as np
@@ -92,6 +91,8 @@ class Hypothesis:
         self._vector: Tabulated | None = None
         self._total, self._kept, self._even = 1.0, 0.0, 1.0
         self._steps = 0
+        self._latest: tuple[Query, tuple[float, float]] | None = None
+        """The latest query's sides: who is answered, and then surprised, plans a step with the same."""
 
     @classmethod
     def warm(cls, schema: Schema, distribution: npt.ArrayLike, uniform_weight: float) -> Hypothesis:
@@ -130,7 +131,7 @@ class Hypothesis:
     def answer(self, query: Question) -> float:
         """The query's answer on y, in [0, 1]; exact for a constant query."""
         asked = understand(query, self.schema)
-        if asked.joint > MARGINAL_CELLS:
+        if asked.masks:
             return min(1.0, self._sides(asked)[1])
         return min(1.0, float(evaluate(asked, self._marginal(asked.attributes))) / asked.scale)
 
@@ -178,6 +179,7 @@ class Hypothesis:
             raise ParameterError("kept", f"must have a number for each of the {self.schema.cells:,} cells")
         self._vector = None if kept.vector is None else Tabulated(kept.vector.copy(), self._shape)
         self._total, self._kept, self._even, self._steps = kept.total, kept.kept, kept.even, kept.steps
+        self._latest = None
 
     # -- moving -------------------------------------------------------------------------------------------------------
 
@@ -188,6 +190,7 @@ class Hypothesis:
         kept, even = (1 - share) * self._kept, (1 - share) * self._even + share
         # The larger one from the smaller one: their sum stays one, and neither loses precision.
         self._kept, self._even = (1 - even, even) if even < kept else (kept, 1 - kept)
+        self._latest = None
 
     def reachable(self, query: Query, target: float) -> bool:
         """Whether some histogram with all cells positive answers ``target``: whether a step there can be planned."""
@@ -222,6 +225,7 @@ class Hypothesis:
             self._reweigh(vector, query, step.factors)
             self._total, self._kept, self._even = 1.0, 1.0, 0.0
         self._vector = vector
+        self._latest = None
         self._steps += 1
         if self._steps % REFRESH == 0:
             vector.forget()
@@ -263,20 +267,21 @@ class Hypothesis:
 
     def _sides(self, query: Query) -> tuple[float, float]:
         """The mass of y where a counting query is 0, and where it is 1."""
-        if query.joint > MARGINAL_CELLS:
-            return self._sides_of_large(query)
-        matching = query.weights() == 1 if query.masks is None else reduce(np.logical_and.outer, query.masks)
-        marginal = self._marginal(query.attributes)
-        return float(marginal[~matching].sum()), float(marginal[matching].sum())
+        if self._latest is None or self._latest[0] is not query:
+            self._latest = query, self._summed(query)
+        return self._latest[1]
 
-    def _sides_of_large(self, query: Query) -> tuple[float, float]:
-        """The same for a conjunction over more joint values than a marginal has room for."""
-        assert query.masks is not None
-        share = math.prod(int(mask.sum()) for mask in query.masks) / query.joint
-        if self._vector is None:
-            return 1 - share, share
-        inside, outside = self._vector.block_sums(self._sets(query))
-        return self._slope * outside + self._even * (1 - share), self._slope * inside + self._even * share
+    def _summed(self, query: Query) -> tuple[float, float]:
+        if query.masks is None:
+            matching, marginal = query.weights() == 1, self._marginal(query.attributes)
+            return float(marginal[~matching].sum()), float(marginal[matching].sum())
+        inside, outside = (0.0, 0.0) if self._vector is None else self._vector.block_sums(self._sets(query))
+        inside, outside = self._slope * inside, self._slope * outside
+        if self._even:
+            members = math.prod(np.count_nonzero(mask) for mask in query.masks)
+            inside += self._even * (members / query.joint)
+            outside += self._even * ((query.joint - members) / query.joint)
+        return outside, inside
 
     def _moderate(self, step: Step) -> bool:
         """Whether the block can be multiplied alone, with all of z staying where floats are precise."""

@@ -89,6 +89,50 @@ def sum_rows(cells: Any, keeps: Any, drops: Any, sums: Any) -> None:
             result[k] += lost[k]
 
 
+def sum_block(cells: Any, rows: Any, columns: Any) -> Any:
+    """The sum over the columns flagged of the rows flagged, and over all else: chunks added with compensation."""
+    width = len(columns)
+    members = np.where(columns, 1.0, 0.0)
+    inside, outside, lost_inside, lost_outside = 0.0, 0.0, 0.0, 0.0
+    for index in range(len(rows)):
+        for start in range(0, width, _CHUNK):
+            length = min(_CHUNK, width - start)
+            run = cells[index * width + start :][:length]
+            own = members[start:][:length]
+            a = b = c = d = e = f = g = h = 0.0
+            even = length // 4 * 4
+            if rows[index]:
+                for k in range(0, even, 4):
+                    a += run[k] * own[k]
+                    b += run[k + 1] * own[k + 1]
+                    c += run[k + 2] * own[k + 2]
+                    d += run[k + 3] * own[k + 3]
+                    e += run[k] * (1.0 - own[k])
+                    f += run[k + 1] * (1.0 - own[k + 1])
+                    g += run[k + 2] * (1.0 - own[k + 2])
+                    h += run[k + 3] * (1.0 - own[k + 3])
+                for k in range(even, length):
+                    a += run[k] * own[k]
+                    e += run[k] * (1.0 - own[k])
+            else:
+                for k in range(0, even, 4):
+                    e += run[k]
+                    f += run[k + 1]
+                    g += run[k + 2]
+                    h += run[k + 3]
+                for k in range(even, length):
+                    e += run[k]
+            new, old = (a + b) + (c + d), inside
+            inside = old + new
+            back = inside - old
+            lost_inside += (old - (inside - back)) + (new - back)
+            new, old = (e + f) + (g + h), outside
+            outside = old + new
+            back = outside - old
+            lost_outside += (old - (outside - back)) + (new - back)
+    return inside + lost_inside, outside + lost_outside
+
+
 def sum_few(cells: Any, dropped: Any, width: Any, sums: Any) -> None:
     """The sums over the middle one of three axes, which is short."""
     for index in range(len(sums) // width):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Final, TypeAlias
@@ -49,8 +50,12 @@ class Tabulated:
         return sums
 
     def block_sums(self, sets: Sets) -> tuple[float, float]:
-        """The sum over a block, and over all other cells: one pass over z."""
-        return blocks.block_sums(self.cells, self.shape, sets)
+        """The sum over a block, and over all other cells: one pass over the marginal, or over z if that is too wide."""
+        axes = tuple(sets)
+        sizes = self._sizes(axes)
+        if math.prod(sizes) > MARGINAL_CELLS:
+            return blocks.block_sums(self.cells, self.shape, sets)
+        return blocks.block_sums(self.sums(axes), sizes, dict(enumerate(sets.values())))
 
     def scale_block(self, sets: Sets, ratio: float) -> None:
         """Multiply a block."""

@@ -12,12 +12,15 @@ from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
+from typing import Final
 
 from treering.budget.cost import FREE, Cost, exponential, gaussian, laplace, pure, silent_run, sparse_run
-from treering.budget.exact import exact_scale
+from treering.budget.exact import exact_scale, positive
 from treering.budget.promise import Budget
 from treering.domain.query import Query
 from treering.gate import Gaussian, Laplace, Noise, RunRequest
+
+_ONE: Final = Fraction(1)
 
 
 def measuring(queries: Sequence[Query], noise: Noise) -> Cost:
@@ -33,7 +36,7 @@ def measuring(queries: Sequence[Query], noise: Noise) -> Cost:
 
 def histogram(noise: Noise) -> Cost:
     """A replaced row changes two cells by one each: two answers' worth, whatever the number of cells."""
-    return _noisy(Fraction(1), noise) + _noisy(Fraction(1), noise)
+    return _noisy(_ONE, noise) + _noisy(_ONE, noise)
 
 
 def selecting(queries: Sequence[Query], scale: float) -> Cost:
@@ -80,18 +83,17 @@ def _ratio(query: Query) -> Fraction:
 
 
 def _noisy(ratio: Fraction, noise: Noise) -> Cost:
-    scale = exact_scale(noise.scale, "scale")
     if isinstance(noise, Laplace):
-        return laplace(ratio, scale)
+        return laplace(ratio, exact_scale(noise.scale, "scale"))
     # A constant query is not private at all, under either kind of promise.
-    return gaussian(ratio**2, scale) if ratio else FREE
+    return gaussian(ratio**2, positive(noise.scale, "scale")) if ratio else FREE
 
 
 def _comparing(request: RunRequest) -> Cost:
     return sparse_run(
-        exact_scale(request.threshold_scale, "threshold_scale"), exact_scale(request.query_scale, "query_scale")
+        positive(request.threshold_scale, "threshold_scale"), positive(request.query_scale, "query_scale")
     )
 
 
 def _answering(request: RunRequest) -> Cost:
-    return FREE if request.answer is None else _noisy(Fraction(1), request.answer)
+    return FREE if request.answer is None else _noisy(_ONE, request.answer)
