@@ -21,7 +21,17 @@ from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.mechanisms.hypothesis import KeptHistogram
 from treering.mechanisms.pmwg_paper import Over, Updated
-from treering.mechanisms.pmwg_state import Doubted, Grown, Judged, Kept, Learned, RunState, Summary, TightState
+from treering.mechanisms.pmwg_state import (
+    Corrected,
+    Doubted,
+    Grown,
+    Judged,
+    Kept,
+    Learned,
+    RunState,
+    Summary,
+    TightState,
+)
 from treering.mechanisms.records import KeptRecords
 from treering.mechanisms.step import Step
 from treering.mechanisms.tree_estimate import Estimates, Piece
@@ -119,6 +129,7 @@ def notes(schema: Schema) -> st.SearchStrategy[Any]:
     ours = (
         st.builds(Grown, sizes)
         | st.builds(Learned, stepped, floats)
+        | st.builds(Corrected, stepped, floats, floats)
         | st.builds(Judged, st.booleans())
         | st.builds(Doubted)
         | st.builds(Kept, some(schema), floats)

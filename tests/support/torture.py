@@ -361,12 +361,14 @@ def _recorded(schema: tr.Schema, lines: list[dict[str, Any]]) -> Iterator[tuple[
     """The values in the ledger that answers can have been: kind, query, size, share."""
     size = 0
     for line in lines:
-        if line["kind"] in ("Measured", "Kept", "Grown"):
+        if line["kind"] in ("Measured", "Kept", "Corrected", "Grown"):
             event: Any = decode(json.dumps(line["body"]), schema)
             if line["kind"] == "Measured":
                 share = event.values[0] / (event.queries[0].scale * event.size)
                 yield "measured", event.queries[0], event.size, min(1.0, max(0.0, share))
-            elif line["kind"] == "Kept":
-                yield "hard", event.note.query, size, min(1.0, max(0.0, event.note.share))
+            elif line["kind"] in ("Kept", "Corrected"):
+                note = event.note
+                query = note.query if line["kind"] == "Kept" else note.step.query
+                yield "hard", query, size, min(1.0, max(0.0, note.share))
             elif line["mechanism"] == "pmwg":
                 size = event.note.size

@@ -40,10 +40,10 @@ def evaluate(query: Query, marginal: Marginal[Number]) -> Number:
     if query.table is not None:
         return marginal.dtype.type(np.vdot(query.table.astype(marginal.dtype, copy=False), marginal))
     assert query.masks is not None
-    # From the last attribute to the first, each product contracts one axis: Π sizes in all.
+    # Each sum is over one axis, and looks only at what matches: the first leaves as much as one of its codes has.
     result: Any = marginal
-    for mask in reversed(query.masks):
-        result = result @ mask.astype(marginal.dtype)
+    for mask in query.masks:
+        result = result.compress(mask, axis=0).sum(axis=0)
     return marginal.dtype.type(result)
 
 

@@ -27,6 +27,15 @@ class Learned:
 
 
 @dataclass(frozen=True, slots=True)
+class Corrected:
+    """NOTE: both `Learned` and `Kept`, by a hard query: the step is about it, ``share`` is its numeric answer."""
+
+    step: Step
+    change: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
 class Judged:
     """NOTE: the measurement just made found the histogram bad. (A note, for an answer's last bits may differ after a
     restart. Earlier versions noted the good ones as well.)"""
@@ -41,7 +50,8 @@ class Doubted:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """NOTE: the numeric answer to a hard query, kept for later."""
+    """NOTE: the numeric answer to a hard query, kept for later. (By itself if the histogram could not learn from it;
+    earlier versions noted every one.)"""
 
     query: Query
     share: float

@@ -39,9 +39,19 @@ from treering.gate import (
     RunStarted,
 )
 from treering.mechanisms.hypothesis import Hypothesis
-from treering.mechanisms.pmwg_state import Doubted, Grown, Judged, Kept, Learned, RunState, Summary, TightState
+from treering.mechanisms.pmwg_state import (
+    Corrected,
+    Doubted,
+    Grown,
+    Judged,
+    Kept,
+    Learned,
+    RunState,
+    Summary,
+    TightState,
+)
 from treering.mechanisms.records import Record, Records
-from treering.mechanisms.step import value_range
+from treering.mechanisms.step import Step, value_range
 from treering.theory.pmwg import ForeverPlan, growth_potential, hard_target, query_tail
 from treering.theory.sparse import RunScales
 
@@ -230,13 +240,16 @@ class Tight:
         guard, size = self._plan.guard, self.state.size
         unit = query.scale * size
         share, expected = value / unit, estimate / unit
-        self._follow(self.gate.note(Kept(query, share)))
         least, most = value_range(query)
         if value < estimate:
             target = hard_target(expected, share, guard.error, guard.gap, size, least)
         else:
             target = 1 - hard_target(1 - expected, 1 - share, guard.error, guard.gap, size, 1 - most)
-        if not self._learn(query, target, target, target, present):
+        found = self._step(query, target, target, target, present)
+        if found is not None:
+            self._follow(self.gate.note(Corrected(*found, share)))
+        else:
+            self._follow(self.gate.note(Kept(query, share)))
             self._follow(self.gate.note(Doubted()))
         return Answer(_clip(share), guard.error, size, "hard")
 
@@ -257,14 +270,17 @@ class Tight:
                 self._follow(self.gate.note(Judged(good=False)))
             near = BOLDNESS * _deviation(noise) / size
             if abs(present - share) > near:
-                self._learn(query, share + math.copysign(near, present - share), share - error, share + error, present)
+                target = share + math.copysign(near, present - share)
+                found = self._step(query, target, share - error, share + error, present)
+                if found is not None:
+                    self._follow(self.gate.note(Learned(*found)))
         return Answer(_clip(share), error, size, "measured")
 
     # -- the histogram ------------------------------------------------------------------------------------------------
 
-    def _learn(self, query: Query, target: float, low: float, high: float, present: float) -> bool:
-        """Project the histogram, which answers ``present``, onto ``target``, given that the truth lies between low and
-        high (for a hard query: beyond the target).
+    def _step(self, query: Query, target: float, low: float, high: float, present: float) -> tuple[Step, float] | None:
+        """How the histogram, which answers ``present``, is projected onto ``target``, given that the truth lies between
+        low and high (for a hard query: beyond the target); and how much that adds to the potential.
 
         The potential moves by at most λ·f + log Z(λ), f the worse end. A bold step may raise it, but not above the
         ceiling; then the end of the interval nearest to the histogram is the target, or nothing at all.
@@ -277,9 +293,8 @@ class Tight:
             change = step.rate * (high if step.rate > 0 else low) + step.log_normaliser
             ceiling = self._plan.ceiling(self.state.size, self.state.hard)
             if 0 <= self.state.potential + change <= max(ceiling, self.state.potential):
-                self._follow(self.gate.note(Learned(step, change)))
-                return True
-        return False
+                return step, change
+        return None
 
     def _grow(self) -> None:
         size = self.gate.size
@@ -343,15 +358,21 @@ class Tight:
             self.hypothesis.grow(FORGETTING * weight)
             grown = growth_potential(state.potential, weight, self.gate.schema.cells, FORGETTING * weight)
             self.state = replace(state, size=note.size, potential=grown)
-        elif isinstance(note, Learned):
+        elif isinstance(note, Learned | Corrected):
             self.hypothesis.apply(note.step)
             self.state = replace(state, potential=state.potential + note.change)
+            if isinstance(note, Corrected):
+                self._keep(note.step.query, note.share)
         elif isinstance(note, Judged):
             self.state = replace(state, streak=state.streak if note.good else 0)
         elif isinstance(note, Doubted):
             self.state = replace(state, doubts=state.doubts + 1)
         elif isinstance(note, Kept):
-            self.records.keep(note.query, Record(note.share, self._plan.guard.error, state.size))
+            self._keep(note.query, note.share)
+
+    def _keep(self, query: Query, share: float) -> None:
+        """The numeric answer to a hard query is a measurement like others."""
+        self.records.keep(query, Record(share, self._plan.guard.error, self.state.size))
 
 
 def measuring_noise(kind: Kind, alpha: float, beta: float, size: int, asked: int) -> Noise:

@@ -377,6 +377,8 @@ def _gaps(counts: Integers, estimates: Integers | None) -> Integers:
 def _integers(values: Sequence[int], name: str, length: int) -> Integers:
     if len(values) != length:
         raise ParameterError(name, f"must be as many as the queries: {length}, not {len(values)}")
+    if length == 1 and type(values[0]) is int and -MAX_COUNT < values[0] < MAX_COUNT:  # as below, in less time
+        return np.array(values, dtype=np.int64)
     array = np.asarray(values if length else np.empty(0, dtype=np.int64))
     if (
         array.dtype.kind not in "iu"

@@ -161,10 +161,10 @@ class Ahead(Sealed):
             check_scale(self._noise.scale, factor)
             self.drop()
             self._factor = factor
-        if count >= LARGEST_BLOCK:
-            return draw(self._noise, factor, count)
+        if count >= LARGEST_BLOCK or (count >= self._block and len(self._stock) == 0):
+            return self._fresh(count)
         if count > len(self._stock):
-            self._refill(count)
+            self._stock = np.concatenate((self._stock, self._fresh(count)))
         # A copy: a view would carry the rest of the stock along as its base.
         taken, self._stock = self._stock[:count].copy(), self._stock[count:]
         return taken
@@ -179,10 +179,11 @@ class Ahead(Sealed):
             drawn[chosen] = self.take(int(factor), int(chosen.sum()))
         return drawn
 
-    def _refill(self, count: int) -> None:
-        fresh = draw(self._noise, self._factor, max(count, self._block))
-        self._stock = np.concatenate((self._stock, fresh))
+    def _fresh(self, count: int) -> Draws:
+        """A block, or more if more are wanted."""
+        wanted = max(count, self._block)
         self._block = min(2 * self._block, LARGEST_BLOCK)
+        return draw(self._noise, self._factor, wanted)
 
 
 class Answering(Sealed):

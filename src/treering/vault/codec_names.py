@@ -38,7 +38,17 @@ from treering.gate import (
 )
 from treering.mechanisms.hypothesis import KeptHistogram
 from treering.mechanisms.pmwg_paper import Over, Updated
-from treering.mechanisms.pmwg_state import Doubted, Grown, Judged, Kept, Learned, RunState, Summary, TightState
+from treering.mechanisms.pmwg_state import (
+    Corrected,
+    Doubted,
+    Grown,
+    Judged,
+    Kept,
+    Learned,
+    RunState,
+    Summary,
+    TightState,
+)
 from treering.mechanisms.records import KeptRecords
 from treering.mechanisms.step import Step
 from treering.mechanisms.tree_estimate import Estimates, Piece
@@ -69,6 +79,7 @@ EVENTS: Final[dict[str, type[Any]]] = {
 NOTES: Final[dict[str, type[Any]]] = {
     "Grown": Grown,
     "Learned": Learned,
+    "Corrected": Corrected,
     "Judged": Judged,
     "Doubted": Doubted,
     "Kept": Kept,

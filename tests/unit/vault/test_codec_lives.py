@@ -48,7 +48,7 @@ from treering.gate import (
     TreeStarted,
 )
 from treering.mechanisms.pmwg_paper import Updated
-from treering.mechanisms.pmwg_state import Grown, Judged, Kept, Learned
+from treering.mechanisms.pmwg_state import Corrected, Grown, Judged, Learned
 from treering.schedulers.epochs import EpochBegan, EpochFailed, EpochOpened
 
 Kinds = set[type[Any]]
@@ -126,7 +126,7 @@ def test_hard_answers_of_pmwg_replay_from_text() -> None:
     db = TestDatabase(SCHEMA, [17] * 10**6)
     live = guarded(db)
     live.ask_many(marginals(SCHEMA, 1))
-    assert kinds(through_text(db)) >= {RunStarted, Compared, Learned, Kept}
+    assert kinds(through_text(db)) >= {RunStarted, Compared, Corrected}
     again = guarded(db)
     assert live.hard_queries == again.hard_queries > 0
     assert again._engine.hypothesis.fingerprint() == live._engine.hypothesis.fingerprint()

@@ -86,6 +86,7 @@ FIELDS = {
     "Noted": "note",
     "Grown": "size",
     "Learned": "step change",
+    "Corrected": "step change share",
     "Judged": "good",
     "Doubted": "",
     "Kept": "query share",
