@@ -18,8 +18,9 @@ from treering.errors import GuaranteeError, Halted, ParameterError
 from treering.gate import Database, Laplace
 from treering.mechanisms.adaptive import Adaptive
 from treering.mechanisms.hypothesis import Hypothesis
+from treering.mechanisms.pmwg_noise import measuring_noise
 from treering.mechanisms.pmwg_paper import Paper, PaperParameters
-from treering.mechanisms.pmwg_tight import Tight, measuring_noise
+from treering.mechanisms.pmwg_tight import Tight
 from treering.theory.pmwg import (
     ForeverPlan,
     alpha_start,

@@ -16,13 +16,9 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import lru_cache
 from typing import Final
 
-import numpy as np
-
 from treering.answer import Answer
-from treering.budget.promise import Kind
 from treering.domain.query import Query
 from treering.errors import EngineError, Halted
 from treering.gate import (
@@ -30,8 +26,6 @@ from treering.gate import (
     Condensed,
     Event,
     Gate,
-    Gaussian,
-    Laplace,
     Measured,
     Noise,
     Noted,
@@ -39,6 +33,7 @@ from treering.gate import (
     RunStarted,
 )
 from treering.mechanisms.hypothesis import Hypothesis
+from treering.mechanisms.pmwg_noise import MEASURED_SHARE, answering_noise, deviation, measuring_noise
 from treering.mechanisms.pmwg_state import (
     Corrected,
     Doubted,
@@ -52,7 +47,7 @@ from treering.mechanisms.pmwg_state import (
 )
 from treering.mechanisms.records import Record, Records
 from treering.mechanisms.step import Step, value_range
-from treering.theory.pmwg import ForeverPlan, growth_potential, hard_target, query_tail
+from treering.theory.pmwg import ForeverPlan, growth_potential, hard_target
 from treering.theory.sparse import RunScales
 
 FORGETTING: Final = 1 / 8
@@ -61,15 +56,10 @@ FORGETTING: Final = 1 / 8
 BOLDNESS: Final = 1.5
 """The histogram is moved to within so many standard deviations of a measurement and no further: noise is not learnt."""
 
-MEASURED_SHARE: Final = 0.9
-"""A measurement's error bound as a share of alpha: what is left lets it serve again while the database grows."""
-
 _MOST_PATIENCE: Final = 64
 
 _FAR: Final = 0.99
 """A run's estimated cost is at most its exact one but for rounding, and surely but for one per cent."""
-
-_LEAST_SCALE: Final = 1e-6
 
 _FIRST_BLOCK: Final = 256
 _LARGEST_BLOCK: Final = 8192
@@ -177,7 +167,7 @@ class Tight:
     def _run(self, plan: ForeverPlan, size: int, log_queries: float | None) -> tuple[RunRequest, Fraction]:
         """The run that would begin at this size, for so many queries, and its cost."""
         scales = plan.scales(size, self.state.runs + 1, log_queries)
-        request = RunRequest(scales.threshold, scales.query, _noise(self.gate.budget.kind, scales.answer))
+        request = RunRequest(scales.threshold, scales.query, answering_noise(self.gate.budget.kind, scales.answer))
         return request, self.gate.budget.amount(self.gate.cost_of_run(request))
 
     def _log_queries(self) -> float:
@@ -216,19 +206,19 @@ class Tight:
         left = len(asked) if self._limit is None else self._limit - self.state.asked
         asked = asked[: self._served(run, min(left, len(asked)))]
         batch = [queries[index] for index in asked]
-        scales = np.array([query.scale for query in batch], dtype=np.int64)
-        shares = self.hypothesis.answer_many(batch)
-        estimates = np.rint(shares * (scales * size)).astype(np.int64)
-        bars = np.rint(self._plan.guard.threshold * size * scales).astype(np.int64)
+        shares = self.hypothesis.answer_many(batch).tolist()
+        estimates = [round(share * (query.scale * size)) for share, query in zip(shares, batch, strict=True)]
+        threshold = self._plan.guard.threshold * size
+        bars = [round(threshold * query.scale) for query in batch]
         hard = None
         with self.gate.transaction():
-            compared = self.gate.first_exceeding(run.handle, batch, bars.tolist(), estimates.tolist())
+            compared = self.gate.first_exceeding(run.handle, batch, bars, estimates)
             self._follow(compared)
             crossing = compared.crossing
             if crossing is not None and crossing.value is not None:
                 index = crossing.index
-                hard = self._hard(batch[index], crossing.value, int(estimates[index]), float(shares[index]))
-        easy = iter(shares.tolist())
+                hard = self._hard(batch[index], crossing.value, estimates[index], shares[index])
+        easy = iter(shares)
         end = asked[compared.asked - 1] + (hard is None)
         answers += [answer or Answer(next(easy), self.alpha, size, "easy") for answer in known[:end]]
         if hard is not None:
@@ -268,7 +258,7 @@ class Tight:
             share, present = measured.values[0] / (query.scale * size), self.hypothesis.answer(query)
             if abs(present - share) > self._plan.guard.threshold:
                 self._follow(self.gate.note(Judged(good=False)))
-            near = BOLDNESS * _deviation(noise) / size
+            near = BOLDNESS * deviation(noise) / size
             if abs(present - share) > near:
                 target = share + math.copysign(near, present - share)
                 found = self._step(query, target, share - error, share + error, present)
@@ -373,35 +363,6 @@ class Tight:
     def _keep(self, query: Query, share: float) -> None:
         """The numeric answer to a hard query is a measurement like others."""
         self.records.keep(query, Record(share, self._plan.guard.error, self.state.size))
-
-
-def measuring_noise(kind: Kind, alpha: float, beta: float, size: int, asked: int) -> Noise:
-    """The noise of a measurement after ``asked`` queries: within `MEASURED_SHARE` of alpha but with probability β_j.
-
-    The number j is rounded up to a power of two, so that the scale, and with it the sampler, changes rarely.
-    Discrete Laplace noise has P(|X| > R) ≤ e^{−(R−½)/s}, discrete Gaussian noise P(|X| ≥ R) ≤ 2e^{−R²/(2σ²)}
-    (see ``theory.pmwg_tight``). A size too small for any such noise gives the smallest scale there is.
-    """
-    return _measuring_noise(kind, alpha, beta, size, 1 << asked.bit_length())
-
-
-@lru_cache(maxsize=64)
-def _measuring_noise(kind: Kind, alpha: float, beta: float, size: int, number: int) -> Noise:
-    rows = MEASURED_SHARE * alpha * size
-    tail = query_tail(beta, math.log(number)) + math.log(2)  # log(1/β_j)
-    if kind == "pure":
-        return Laplace(max(rows - 0.5, _LEAST_SCALE) / tail)
-    return Gaussian(max(rows, _LEAST_SCALE) / math.sqrt(2 * (tail + math.log(2))))
-
-
-def _noise(kind: Kind, scale: float | None) -> Noise | None:
-    if scale is None:
-        return None
-    return Laplace(scale) if kind == "pure" else Gaussian(scale)
-
-
-def _deviation(noise: Noise) -> float:
-    return noise.scale * (math.sqrt(2) if isinstance(noise, Laplace) else 1.0)
 
 
 def _clip(share: float) -> float:

@@ -240,7 +240,7 @@ def _read_float(raw: Any, _: Queries) -> float:
 _INTEGER: Final = Codec(write_integer, _read_integer, int)
 _FLOAT: Final = Codec(write_float, _read_float, float)
 _FRACTION: Final = Codec(write_fraction, lambda raw, _: read_fraction(raw))
-_QUERY: Final = Codec(write_query, lambda raw, queries: queries.read(raw))
+_QUERY: Final = Codec(_once(write_query), lambda raw, queries: queries.read(raw))
 _ANYTHING: Final = Codec(_write_any, _read_any)
 _ARRAY: Final = Codec(write_array, lambda raw, _: read_array(raw))
 _LIST: Final = Codec(lambda value: _write_any(tuple(value)), lambda raw, queries: list(_read_any(listed(raw), queries)))

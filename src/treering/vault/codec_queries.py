@@ -9,7 +9,6 @@ in base64, the first code the highest bit of the first byte.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
@@ -35,10 +34,6 @@ _READABLE: Final = 40
 _MOST_STRETCHES: Final = 256
 """A set of more stretches is a bitmap."""
 
-_SMALL: Final = 2**8
-_WRITTEN: Final = 2**12
-"""So many conjunctions are remembered as they were written, those with no more flags than this."""
-
 _REMEMBERED: Final = 2**22
 _OVERHEAD: Final = 64
 """So many flags and weights are remembered of those that were read; a query counts as some of them."""
@@ -51,16 +46,6 @@ def write_query(query: Any) -> Raw:
     """A query as JSON: equal queries in equal words."""
     if type(query) is not Query:
         raise Unfit(f"is {type(query).__name__}, not a query")
-    small = query.table is None and sum(query.shape) <= _SMALL
-    return _remembered(query) if small else _written(query)
-
-
-@lru_cache(maxsize=_WRITTEN)
-def _remembered(query: Query) -> Raw:
-    return _written(query)
-
-
-def _written(query: Query) -> Raw:
     if query.masks is None:
         weights = write_array(query.weights())
         return {"over": list(query.names), "scale": write_integer(query.scale), "weights": weights}

@@ -21,7 +21,7 @@ from treering.budget.promise import Promise
 from treering.errors import GuaranteeError
 from treering.gate import Gaussian, Laplace
 from treering.mechanisms import continual as continual_mechanism
-from treering.mechanisms import hypothesis, pmwg, pmwg_tight
+from treering.mechanisms import hypothesis, pmwg, pmwg_noise
 from treering.schedulers.scheduler import BBScheduler
 from treering.theory import continual, plan_continual, plan_pmwg, plan_smalldb
 from treering.theory.plan import GROWING, STATIC, plan
@@ -42,7 +42,7 @@ SCHEMA: Final = tr.Schema({"month": tr.integers(1, 8), "late": tr.categories("no
 def test_the_constants_are_those_of_the_mechanisms() -> None:
     assert plan_pmwg.MOST_QUERIES == pmwg.MOST_QUERIES
     assert plan_pmwg.RENEWALS == pmwg._RENEWALS
-    assert plan_pmwg.MEASURED_SHARE == pmwg_tight.MEASURED_SHARE
+    assert plan_pmwg.MEASURED_SHARE == pmwg_noise.MEASURED_SHARE
     limits = {row.name: row.most_cells for row in (*STATIC, *GROWING)}
     assert limits["PMWG"] == limits["PMW"] == limits["MWEM(queries), once"] == hypothesis.MAX_CELLS
     assert limits["HistogramBox, once"] == limits["HistogramBox(queries), once"] == histogram.MOST_CELLS
