@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from copy import copy
 from typing import Any, Protocol
 
 from treering.answer import Answer, Guarantee
@@ -87,7 +88,7 @@ class Adaptive(ABC):
     @property
     def state(self) -> tuple[Any, str]:
         """The public state, and a fingerprint of the histogram."""
-        return self._engine.state, self._engine.hypothesis.fingerprint()
+        return copy(self._engine.state), self._engine.hypothesis.fingerprint()
 
     @property
     def spent(self) -> float:

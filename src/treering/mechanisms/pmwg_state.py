@@ -66,9 +66,10 @@ class RunState:
     scales: RunScales
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TightState:
-    """The public state, but for the histogram and the records: a fold over the gate's history."""
+    """The public state, but for the histogram and the records: a fold over the gate's history. (Not frozen: a copy for
+    each event took as long as its noise.)"""
 
     potential: float
     """Φ ≥ RE(truth‖histogram), unless an event of probability beta has happened."""

@@ -135,17 +135,17 @@ class Tight:
 
     def _guarding(self, query: Query) -> bool:
         """Whether the next query goes to the guard; begins a run where that is the decision, on public state alone."""
-        state = self.state
+        state, run = self.state, self.state.run
         if state.asked == self._limit:
             raise Halted(f"this was made for {self._limit:,} queries and has given its last answer; PMWG has no limit")
-        if state.run is not None and self._served(state.run, 1):
+        if run is not None and self._served(run, 1):
             return True
         request, _ = self._choice(self._plan, query, state.size)
         if request is None:
             return False
         self._follow(self.gate.begin_run(request))
-        if state.run is not None:
-            self._follow(self.gate.end_run(state.run.handle))
+        if run is not None:
+            self._follow(self.gate.end_run(run.handle))
         return True
 
     def _choice(self, plan: ForeverPlan, query: Query, size: int) -> tuple[RunRequest | None, Fraction]:
@@ -300,7 +300,7 @@ class Tight:
         if self.plan is not None:
             state = self.state
             records = self.records.standing(state.size)
-            self.gate.condense(Summary(self._start, state, self.hypothesis.keep(), records))
+            self.gate.condense(Summary(self._start, replace(state), self.hypothesis.keep(), records))
 
     # -- the fold -----------------------------------------------------------------------------------------------------
 
@@ -308,16 +308,15 @@ class Tight:
         """The only place where state changes: by an event that the journal holds."""
         state = self.state
         if isinstance(event, RunStarted):
-            request, number = event.request, state.runs + 1
-            scales = RunScales(request.threshold_scale, request.query_scale, None)
-            self.state = replace(state, runs=number, run=RunState(event.run, number, scales))
+            state.runs += 1
+            scales = RunScales(event.request.threshold_scale, event.request.query_scale, None)
+            state.run = RunState(event.run, state.runs, scales)
         elif isinstance(event, Compared):
-            asked = state.asked + event.asked
-            if event.crossing is None:
-                self.state = replace(state, asked=asked)
-            else:
-                patience = min(2 * state.patience, _MOST_PATIENCE)
-                self.state = replace(state, asked=asked, hard=state.hard + 1, run=None, streak=0, patience=patience)
+            state.asked += event.asked
+            if event.crossing is not None:
+                state.hard += 1
+                state.run, state.streak = None, 0
+                state.patience = min(2 * state.patience, _MOST_PATIENCE)
         elif isinstance(event, Measured):
             self._follow_measurement(event)
         elif isinstance(event, Noted):
@@ -326,15 +325,15 @@ class Tight:
             self._take_up(event.note)
 
     def _take_up(self, summary: Summary) -> None:
-        self._start, self.plan, self.state = summary.start, self._planner(summary.start), summary.state
+        self._start, self.plan, self.state = summary.start, self._planner(summary.start), replace(summary.state)
         self.hypothesis.restore(summary.histogram)
         self.records.restore(summary.records)
 
     def _follow_measurement(self, event: Measured) -> None:
         (query,), (value,) = event.queries, event.values
-        spent = self.state.measured + float(self.gate.budget.amount(event.cost))
-        # Good, until judged otherwise.
-        self.state = replace(self.state, asked=self.state.asked + 1, measured=spent, streak=self.state.streak + 1)
+        self.state.asked += 1
+        self.state.measured += float(self.gate.budget.amount(event.cost))
+        self.state.streak += 1  # It found the histogram good, until judged otherwise.
         share = value / (query.scale * event.size)
         self.records.keep(query, Record(share, MEASURED_SHARE * self.alpha, event.size))
 
@@ -342,21 +341,22 @@ class Tight:
         state = self.state
         if isinstance(note, Grown) and self.plan is None:
             self._start, self.plan = note.size, self._planner(note.size)
-            self.state = replace(state, size=note.size)
+            state.size = note.size
         elif isinstance(note, Grown):
             weight = (note.size - state.size) / note.size
             self.hypothesis.grow(FORGETTING * weight)
-            grown = growth_potential(state.potential, weight, self.gate.schema.cells, FORGETTING * weight)
-            self.state = replace(state, size=note.size, potential=grown)
+            cells = self.gate.schema.cells
+            state.potential = growth_potential(state.potential, weight, cells, FORGETTING * weight)
+            state.size = note.size
         elif isinstance(note, Learned | Corrected):
             self.hypothesis.apply(note.step)
-            self.state = replace(state, potential=state.potential + note.change)
+            state.potential += note.change
             if isinstance(note, Corrected):
                 self._keep(note.step.query, note.share)
         elif isinstance(note, Judged):
-            self.state = replace(state, streak=state.streak if note.good else 0)
+            state.streak = state.streak if note.good else 0
         elif isinstance(note, Doubted):
-            self.state = replace(state, doubts=state.doubts + 1)
+            state.doubts += 1
         elif isinstance(note, Kept):
             self._keep(note.query, note.share)
 
