@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any, TypeVar
 
-from treering.errors import TreeringError, VaultError
+from treering.errors import VaultError
 from treering.trusted.counts import Counts
 from treering.vault.ledger import Ledger
 from treering.vault.lock import WriterLock
+from treering.vault.together import Job, Together
+
+Result = TypeVar("Result")
 
 
 class Access:
@@ -20,6 +24,7 @@ class Access:
         self._writer = writer
         self._ledger = ledger
         self._process = os.getpid()
+        self._jobs = Together(self._do_all)
 
     @property
     def foreign(self) -> bool:
@@ -28,32 +33,35 @@ class Access:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """With nothing in the vault that is not durable."""
-        with self._entered():
-            self._ledger.settle()
+        """With the vault to oneself."""
+        self._check_own()
+        with self._lock:
+            self._check_open()
             yield
 
-    @contextmanager
-    def answering(self) -> Iterator[None]:
-        """All that is written within becomes durable together. The disk is waited for after others are let in.
+    def together(self, work: Callable[[], Result]) -> Result:
+        """The result of some work in the vault, once all that it wrote is durable: with the work of all threads that
+        want some at the same time, and with one commit for them all."""
+        self._check_own()
+        return self._jobs.run(lambda: self._whole(work))
 
-        So the present state may not be durable yet. What leaves because of it leaves when that state is, and with it
-        all that came before.
-        """
-        try:
-            with self._entered(), self._ledger.unsettled():
-                yield
-        except TreeringError as error:
-            self._ledger.settle(error)
-            raise
-        self._ledger.settle()
+    def _do_all(self, jobs: Sequence[Job[Any]]) -> None:
+        with self._lock:
+            self._check_open()
+            with self._ledger.transaction():
+                for job in jobs:
+                    job.do()
 
-    @contextmanager
-    def _entered(self) -> Iterator[None]:
+    def _whole(self, work: Callable[[], Result]) -> Result:
+        # A transaction of its own within the one of all: the ledger sees which work ended in an error.
+        with self._ledger.transaction():
+            return work()
+
+    def _check_own(self) -> None:
         if self.foreign:
             raise VaultError("this vault was opened by another process: a forked child must open its own")
-        with self._lock:
-            if not self._writer.held:
-                raise VaultError("the vault is closed: open it again")
-            self._ledger.check_usable()
-            yield
+
+    def _check_open(self) -> None:
+        if not self._writer.held:
+            raise VaultError("the vault is closed: open it again")
+        self._ledger.check_usable()

@@ -8,7 +8,6 @@ vault must be opened again, and goes on from what is.
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -69,47 +68,18 @@ class Secrets(Sealed, Mapping[str, SecretValue]):
         return sum(1 for _ in self)
 
 
-class _Waiting(Sealed):
-    """What is to become durable with the next commit."""
-
-    __slots__ = ("dropped", "lines", "put")
-
-    def __init__(self) -> None:
-        self.lines: list[Line] = []
-        self.put: dict[str, SecretValue] = {}
-        self.dropped: list[str] = []
-
-    def follow(self, later: _Waiting) -> None:
-        """Let what a later transaction wrote follow."""
-        self.lines += later.lines
-        self.put |= later.put
-        # A secret that comes and goes between two commits need never be on disk.
-        self.dropped += [name for name in later.dropped if self.put.pop(name, None) is None]
-
-
 class Ledger(Sealed):
-    """The writer's ledger.
+    """The writer's ledger. The vault's lock is held around every use."""
 
-    The vault's lock is held around every use but one: threads call `settle` after they gave it back. While one of them
-    waits for the disk others write, and the next commit is for them all.
-    """
-
-    __slots__ = (
-        *("_committing", "_connection", "_depth", "_failed", "_finished", "_handing_over", "_head", "_present", "_seq"),
-        *("_time", "_written"),
-    )
+    __slots__ = ("_connection", "_depth", "_dropped", "_failed", "_head", "_lines", "_put", "_seq", "_time")
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
         self._depth = 0
         self._failed = ""
-        self._present = _Waiting()
-        """What the transaction in progress has written: nobody commits a part of it."""
-        self._finished = _Waiting()
-        """What transactions have written that are over, in their order. Who commits takes it all."""
-        self._written = 0
-        """How many lines there are, durable or waiting."""
-        self._handing_over, self._committing = threading.Lock(), threading.Lock()
+        self._lines: list[Line] = []
+        self._put: dict[str, SecretValue] = {}
+        self._dropped: list[str] = []
         self._seq, self._time, self._head = 0, 0, ROOT
 
     @property
@@ -127,7 +97,6 @@ class Ledger(Sealed):
         entries = list(check(rows_of(self._connection)))
         for last in entries[-1:]:
             self._seq, self._time, self._head = last.seq, last.time, last.hash
-            self._written = last.seq
         return entries
 
     def secrets(self) -> Secrets:
@@ -139,17 +108,20 @@ class Ledger(Sealed):
     def write(self, line: Line, *, put: SecretValue | None = None, drop: str | None = None) -> None:
         """Add a line, and put a secret in its place or drop one: now, or at the end of the transaction."""
         self.check_usable()
-        self._present.lines.append(line)
+        self._lines.append(line)
         if put is not None:
-            self._present.put[put.name] = put
-        if drop is not None:
-            self._present.dropped.append(drop)
+            self._put[put.name] = put
+        # A secret that comes and goes between two commits need never be on disk.
+        if drop is not None and self._put.pop(drop, None) is None:
+            self._dropped.append(drop)
         if not self._depth:
-            self._hand_over()
-            self.settle()
+            self._commit()
 
     def transaction(self) -> AbstractContextManager[None]:
-        """What is written within becomes durable together, at the end, even if that is an error."""
+        """What is written within becomes durable together, at the end, even if that is an error.
+
+        If it cannot be made so, answers that the error carries do not leave either.
+        """
         self.check_usable()
         return self
 
@@ -157,81 +129,46 @@ class Ledger(Sealed):
         self._depth += 1
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        self._leave(error)
-        if not self._depth:
-            self.settle(error)
-
-    @contextmanager
-    def unsettled(self) -> Iterator[None]:
-        """A `transaction` that does not wait for the disk: nothing may leave because of it before `settle`."""
-        self.check_usable()
-        self._depth += 1
-        try:
-            yield
-        except BaseException as error:
-            self._leave(error)
-            raise
-        self._leave(None)
-
-    def _leave(self, error: BaseException | None) -> None:
         self._depth -= 1
-        if self._depth or not self._present.lines:
+        if not self._lines:
             return
-        self._hand_over()
         if error is not None and not isinstance(error, TreeringError):
             # A mechanism may not have followed what is on record: only those who replay it know its state.
-            self.settle()
             self.fail("it was interrupted in the middle of an operation")
-
-    def _hand_over(self) -> None:
-        with self._handing_over:
-            self._finished.follow(self._present)
-            self._written += len(self._present.lines)
-        self._present = _Waiting()
+        if self._depth:
+            return
+        try:
+            self._commit()
+        except VaultError:
+            if isinstance(error, TreeringError):
+                error.answers = ()
+            raise
 
     # -- commits ------------------------------------------------------------------------------------------------------
 
-    def settle(self, error: BaseException | None = None) -> None:
-        """Return when all that transactions wrote is durable; any thread, with the vault's lock or without.
-
-        If it cannot be made so, answers that an ``error`` carries do not leave either.
-        """
-        wanted = self._written
-        if self._seq >= wanted:
-            return
-        with self._committing:
-            if self._seq >= wanted:
-                return  # Whoever had the turn before committed it along with its own.
-            try:
-                self._commit()
-            except VaultError:
-                if isinstance(error, TreeringError):
-                    error.answers = ()
-                raise
-
     def _commit(self) -> None:
-        self.check_usable()
-        with self._handing_over:
-            waiting, self._finished = self._finished, _Waiting()
+        """Make all lines durable. (None of them was written after a failure.)"""
+        lines, put, dropped = self._lines, self._put, self._dropped
+        self._lines, self._put, self._dropped = [], {}, []
         try:
-            self._write_lines(waiting)
+            self._write_lines(lines, put, dropped)
         except apsw.Error as error:
             self.fail(f"its ledger could not be written ({describe(error)})")
+            self.check_usable()
         except BaseException:
             self.fail("it was interrupted in the middle of a commit")
             raise
-        self.check_usable()
 
-    def _write_lines(self, waiting: _Waiting) -> None:
+    def _write_lines(self, lines: list[Line], put: dict[str, SecretValue], dropped: list[str]) -> None:
         reached(Step.COMMIT_BEGUN)
-        entries = self._chain(waiting.lines)
+        entries = self._chain(lines)
         self._connection.execute("begin immediate")
         self._connection.executemany(f"insert into ledger ({_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?)", entries)
-        if waiting.put:
-            given = [(secret.name, secret.salt, secret.value) for secret in waiting.put.values()]
+        if put:
+            given = [(secret.name, secret.salt, secret.value) for secret in put.values()]
             self._connection.executemany("insert into secrets values (?, ?, ?)", given)
-        if waiting.dropped:
-            self._connection.executemany("delete from secrets where name = ?", [(name,) for name in waiting.dropped])
+        if dropped:
+            self._connection.executemany("delete from secrets where name = ?", [(name,) for name in dropped])
         reached(Step.COMMIT_READY)
         self._connection.execute("commit")
         reached(Step.COMMITTED)

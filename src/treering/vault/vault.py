@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from os import PathLike
 from typing import Any, Final, TypeAlias
@@ -15,6 +15,7 @@ from treering.answer import Answer
 from treering.boxes.model import Model
 from treering.budget.exact import Number
 from treering.budget.promise import Promise
+from treering.domain.query import Query
 from treering.domain.question import Question, understand, understand_all
 from treering.domain.schema import Schema
 from treering.errors import ParameterError, VaultError
@@ -182,8 +183,6 @@ class Vault(Sealed):
         with self._counts.lock:
             if self._lock.held:
                 try:
-                    with suppress(VaultError):
-                        self._ledger.settle()
                     for member in self._members:
                         self._condense(member, closing=True)
                         with suppress(VaultError):
@@ -289,21 +288,24 @@ class Vault(Sealed):
     def ask_many(
         self, queries: Iterable[Question], mechanism: str | None = None, key: str | None = None
     ) -> list[Answer]:
-        """`ask` for a batch, in one durable step."""
+        """`ask` for a batch, in one durable step, which threads that ask at the same time share."""
         check_key(key)
         asked = understand_all(queries, self.schema)
-        with self._access.answering():
-            number, member = chosen(self._members, mechanism)
-            digest = "" if key is None else question(asked, member.spec.name)
-            if key in self._record.keys:
-                return recorded_answers(self._record.keys[key], digest)
-            answers = member.mechanism.ask_many(asked)
-            if key is not None:
-                line = answers_line(key, digest, number, answers)
-                self._ledger.write(line)
-                self._record.keys[key] = line
-            self._condense(member)
+        answers = self._access.together(lambda: self._answers(asked, mechanism, key))
         reached(Step.ANSWERED)
+        return answers
+
+    def _answers(self, asked: Sequence[Query], mechanism: str | None, key: str | None) -> list[Answer]:
+        number, member = chosen(self._members, mechanism)
+        digest = "" if key is None else question(asked, member.spec.name)
+        if key in self._record.keys:
+            return recorded_answers(self._record.keys[key], digest)
+        answers = member.mechanism.ask_many(asked)
+        if key is not None:
+            line = answers_line(key, digest, number, answers)
+            self._ledger.write(line)
+            self._record.keys[key] = line
+        self._condense(member)
         return answers
 
     def price(self, query: Question, mechanism: str | None = None) -> float:

@@ -1,0 +1,200 @@
+"""Work of several threads, done by one of them: each gets its own result, and nobody is left waiting."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from treering.errors import ParameterError, VaultError
+from treering.vault.together import Job, Together
+
+PATIENCE = 30.0
+
+
+class Stage:
+    """Does jobs, and remembers which; the first time, only once it is let through."""
+
+    def __init__(self) -> None:
+        self.batches: list[int] = []
+        self.begun = threading.Event()
+        self.through = threading.Event()
+        self.error: BaseException | None = None
+
+    def __call__(self, jobs: Sequence[Job[Any]]) -> None:
+        self.batches.append(len(jobs))
+        if len(self.batches) == 1:
+            self.begun.set()
+            assert self.through.wait(PATIENCE)
+        for job in jobs:
+            job.do()
+        if self.error is not None:
+            raise self.error
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(8) as made:
+        yield made
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.001)
+
+
+def until_waiting(together: Together, jobs: int) -> None:
+    until(lambda: len(together._waiting) == jobs)
+
+
+def saying(result: int, said: list[int]) -> Callable[[], int]:
+    """Work whose result is known, and that is heard of."""
+
+    def work() -> int:
+        said.append(result)
+        return result
+
+    return work
+
+
+def gathered(stage: Stage, together: Together, pool: ThreadPoolExecutor, others: int) -> list[Future[int]]:
+    """The first job is being done; those of so many other threads wait."""
+    asked = [pool.submit(together.run, lambda: 0)]
+    assert stage.begun.wait(PATIENCE)
+    for number in range(1, others + 1):
+        asked.append(pool.submit(together.run, saying(number, [])))
+        until_waiting(together, number)
+    return asked
+
+
+def test_what_comes_meanwhile_is_done_at_once_and_in_order(pool: ThreadPoolExecutor) -> None:
+    stage = Stage()
+    together = Together(stage)
+    asked = gathered(stage, together, pool, 5)
+    assert not any(each.done() for each in asked)
+    stage.through.set()
+    assert [each.result(PATIENCE) for each in asked] == [0, 1, 2, 3, 4, 5]
+    assert stage.batches == [1, 5]
+
+
+def test_one_thread_alone_waits_for_nobody() -> None:
+    stage = Stage()
+    stage.through.set()
+    together = Together(stage)
+    assert [together.run(saying(number, [])) for number in range(100)] == list(range(100))
+    assert stage.batches == [1] * 100
+    assert together._leader is None
+
+
+def test_an_error_is_that_of_its_own_thread(pool: ThreadPoolExecutor) -> None:
+    stage = Stage()
+    together = Together(stage)
+
+    def refuse() -> int:
+        raise ParameterError("it", "was refused")
+
+    asked = gathered(stage, together, pool, 2)
+    asked.append(pool.submit(together.run, refuse))
+    until_waiting(together, 3)
+    stage.through.set()
+    assert [each.result(PATIENCE) for each in asked[:3]] == [0, 1, 2]
+    with pytest.raises(ParameterError, match="was refused"):
+        asked[3].result(PATIENCE)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (VaultError("the disk is full"), "the disk is full"),
+        (KeyboardInterrupt(), "the thread that worked for others was stopped"),
+    ],
+)
+def test_what_fails_for_all_is_the_error_of_all(error: BaseException, said: str, pool: ThreadPoolExecutor) -> None:
+    """Even of those whose work was done: it came to nothing."""
+    stage = Stage()
+    together = Together(stage)
+    asked = gathered(stage, together, pool, 3)
+    stage.error = error
+    stage.through.set()
+    with pytest.raises(type(error)):
+        asked[0].result(PATIENCE)
+    failed = [each.exception(PATIENCE) for each in asked[1:]]
+    assert sorted(str(each) for each in failed) == sorted([str(error), said, said])
+    stage.error = None
+    assert together.run(lambda: 7) == 7
+
+
+@pytest.mark.parametrize("leads", [False, True])
+def test_one_who_is_interrupted_while_waiting_is_not_worked_for(
+    leads: bool, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And if it was to lead, the next one does."""
+    stage = Stage()
+    together = Together(stage)
+    waits, interrupted = Job.wait, threading.Event()
+    unlucky: list[Job[Any]] = []
+
+    def wait(job: Job[Any], seconds: float = -1) -> None:
+        if job in unlucky:
+            assert interrupted.wait(PATIENCE)
+            raise KeyboardInterrupt
+        waits(job, seconds)
+
+    asked = [pool.submit(together.run, lambda: 0)]
+    assert stage.begun.wait(PATIENCE)
+    monkeypatch.setattr(Job, "wait", wait)
+    done: list[int] = []
+    joins = together._join
+
+    def join(job: Job[Any]) -> bool:
+        unlucky[:] = unlucky or [job]
+        return joins(job)
+
+    monkeypatch.setattr(together, "_join", join)
+    asked.append(pool.submit(together.run, saying(1, done)))
+    until_waiting(together, 1)
+    asked.append(pool.submit(together.run, saying(2, done)))
+    until_waiting(together, 2)
+    if leads:
+        stage.through.set()
+        until(lambda: together._leader is unlucky[0])
+    interrupted.set()
+    with pytest.raises(KeyboardInterrupt):
+        asked[1].result(PATIENCE)
+    stage.through.set()
+    assert (asked[0].result(PATIENCE), asked[2].result(PATIENCE)) == (0, 2)
+    assert done == [2]
+    assert together._leader is None
+
+
+@given(st.lists(st.lists(st.integers(0, 200), max_size=20), min_size=1, max_size=8))
+@settings(max_examples=25, deadline=None)
+def test_every_job_is_done_once_and_gives_its_own_result(wanted: list[list[int]]) -> None:
+    """Threads with pauses of so many microseconds between their jobs."""
+    done: list[int] = []
+
+    def do_all(jobs: Sequence[Job[Any]]) -> None:
+        for job in jobs:
+            job.do()
+
+    together = Together(do_all)
+
+    def live(thread: int) -> None:
+        for number, pause in enumerate(wanted[thread]):
+            name = 100 * thread + number
+            assert together.run(saying(name, done)) == name
+            time.sleep(pause * 1e-6)
+
+    with ThreadPoolExecutor(len(wanted)) as pool:
+        for each in [pool.submit(live, thread) for thread in range(len(wanted))]:
+            each.result(PATIENCE)
+    assert sorted(done) == [100 * thread + each for thread, pauses in enumerate(wanted) for each in range(len(pauses))]
+    assert (together._leader, together._waiting) == (None, [])
