@@ -62,8 +62,9 @@ def marginal(cells: Cells, shape: Shape, kept: Sequence[int]) -> Cells:
 
 def block_sums(cells: Cells, shape: Shape, sets: Sets) -> tuple[float, float]:
     """The sum over the block, and the sum over all other cells."""
-    rows, columns = _block(shape, sets)
-    inside, outside = compiled(kernels.sum_block)(cells, rows, columns)
+    before, row = _split(shape)
+    sizes, flags, _ = _flags(shape, sets)
+    inside, outside = compiled(kernels.sum_block)(cells, sizes, flags, before, row)
     return inside, outside
 
 

@@ -89,19 +89,30 @@ def sum_rows(cells: Any, keeps: Any, drops: Any, sums: Any) -> None:
             result[k] += lost[k]
 
 
-def sum_block(cells: Any, rows: Any, columns: Any) -> Any:
-    """The sum over the columns flagged of the rows flagged, and over all else: chunks added with compensation."""
-    width = len(columns)
-    members = np.where(columns, 1.0, 0.0)
+def sum_block(cells: Any, sizes: Any, flags: Any, before: Any, width: Any) -> Any:
+    """The sum over a product of sets, and over all else: chunks of rows, added with compensation. `flags` as in `mark`;
+    the first `before` axes are rows, of `width` cells."""
+    ends = np.cumsum(sizes)
+    members = np.ones(width)
+    for column in range(width):
+        rest = column
+        for axis in range(len(sizes) - 1, before - 1, -1):
+            if not flags[ends[axis] - sizes[axis] + rest % sizes[axis]]:
+                members[column] = 0.0
+            rest //= sizes[axis]
     inside, outside, lost_inside, lost_outside = 0.0, 0.0, 0.0, 0.0
-    for index in range(len(rows)):
+    for index in range(len(cells) // width):
+        matching, rest = True, index
+        for axis in range(before - 1, -1, -1):
+            matching = matching and flags[ends[axis] - sizes[axis] + rest % sizes[axis]]
+            rest //= sizes[axis]
         for start in range(0, width, _CHUNK):
             length = min(_CHUNK, width - start)
             run = cells[index * width + start :][:length]
             own = members[start:][:length]
             a = b = c = d = e = f = g = h = 0.0
             even = length // 4 * 4
-            if rows[index]:
+            if matching:
                 for k in range(0, even, 4):
                     a += run[k] * own[k]
                     b += run[k + 1] * own[k + 1]

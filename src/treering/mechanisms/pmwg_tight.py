@@ -206,7 +206,7 @@ class Tight:
         left = len(asked) if self._limit is None else self._limit - self.state.asked
         asked = asked[: self._served(run, min(left, len(asked)))]
         batch = [queries[index] for index in asked]
-        shares = self.hypothesis.answer_many(batch).tolist()
+        shares = self.hypothesis.answer_many(batch).tolist() if len(batch) > 1 else [self.hypothesis.answer(batch[0])]
         estimates = [round(share * (query.scale * size)) for share, query in zip(shares, batch, strict=True)]
         threshold = self._plan.guard.threshold * size
         bars = [round(threshold * query.scale) for query in batch]

@@ -132,7 +132,7 @@ class Kernel(TreeOperations):
     def begin_run(self, request: RunRequest) -> RunStarted:
         """Start a sparse-vector run: (1/s1 + 2/s2)-DP, and its numeric answer is reserved with it."""
         with self._working():
-            for scale in (request.threshold_scale, request.query_scale, *_answer_scale(request)):
+            for scale in _scales(request):
                 check_scale(scale, 1)
             cost = pricing.running(request)
             self._charge(cost)
@@ -150,7 +150,7 @@ class Kernel(TreeOperations):
         with self._working():
             live = self._live(run)
             scales, largest = self._check_queries(queries)
-            for scale in (live.request.threshold_scale, live.request.query_scale, *_answer_scale(live.request)):
+            for scale in _scales(live.request):
                 check_scale(scale, largest)
             bar = _integers(bars, "bars", len(queries))
             estimate = None if estimates is None else _integers(estimates, "estimates", len(queries))
@@ -366,8 +366,9 @@ class Kernel(TreeOperations):
         return chosen
 
 
-def _answer_scale(request: RunRequest) -> tuple[float, ...]:
-    return () if request.answer is None else (request.answer.scale,)
+def _scales(request: RunRequest) -> tuple[float, ...]:
+    comparing = request.threshold_scale, request.query_scale
+    return comparing if request.answer is None else (*comparing, request.answer.scale)
 
 
 def _gaps(counts: Integers, estimates: Integers | None) -> Integers:

@@ -70,6 +70,8 @@ def write_float(value: Any) -> float | int | str:
 
     An integer where a float is declared stays one.
     """
+    if type(value) is float and math.isfinite(value):
+        return value
     if type(value) is not float:
         if not isinstance(value, float | np.floating):
             return write_integer(value)

@@ -137,6 +137,8 @@ class LedgerJournal(MemoryJournal):
             line = self._checkpoints.save(event, self._number)
             self._leases.clear()  # Recovery looks at lines after the checkpoint only.
             self._ledger.write(line)
+        elif self._pending is None:
+            self._write(event)
         else:
             with self._ledger.transaction():
                 self.settle()

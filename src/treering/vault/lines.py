@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
@@ -25,8 +24,7 @@ CREATED, MECHANISM, ROWS, EVENT, LEASE, ANSWERS, CHECKPOINT = (
 """The kinds of lines. ``lease`` is queries counted ahead of being asked; ``answers`` is what a key was answered."""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """One line, public but for nothing: ``commitment`` binds a private value (a part, a secret) without showing it."""
 
     kind: str
