@@ -17,6 +17,8 @@ Result = TypeVar("Result")
 DELAY: Final = 0.0003
 """Seconds for which one who leads waits for those who were there the last time: they were let go just before."""
 
+STOPPED: Final = "the thread that worked for several was stopped: ask again (with a key, nobody is ever charged twice)"
+
 
 class Job(Generic[Result]):
     """What one thread wants to have done."""
@@ -105,8 +107,8 @@ class Together:
             self._company = len(jobs)
             self._do_all(jobs)
         except BaseException as error:
+            said = str(error) if isinstance(error, VaultError) else STOPPED
             for job in jobs:
-                said = str(error) if isinstance(error, VaultError) else "the thread that worked for others was stopped"
                 job.fail(VaultError(said))
             raise
         finally:

@@ -134,6 +134,22 @@ def test_a_batch_is_its_queries_one_by_one() -> None:
     assert hypothesis.answer_many([]).tolist() == []
 
 
+def test_what_was_kept_comes_back_whatever_was_asked_meanwhile() -> None:
+    generator = np.random.default_rng(4)
+    hypothesis = Hypothesis(SCHEMA)
+    query, other = conjunction(generator), conjunction(generator)
+    hypothesis.project(query, 0.3)
+    kept, before, fingerprint = hypothesis.keep(), hypothesis.answer(query), hypothesis.fingerprint()
+    hypothesis.grow(0.2)
+    hypothesis.project(other, 0.6)
+    assert hypothesis.answer(query) != before
+    hypothesis.restore(kept)
+    assert hypothesis.answer(query) == before
+    assert hypothesis.fingerprint() == fingerprint
+    with pytest.raises(ParameterError, match="a number for each of the"):
+        Hypothesis(Schema({"a": integers(0, 1)})).restore(kept)
+
+
 def test_constant_queries_are_exact() -> None:
     generator = np.random.default_rng(4)
     hypothesis = Hypothesis(SCHEMA)

@@ -14,10 +14,12 @@ import treering as tr
 from support.databases import TestDatabase
 from treering.domain.evaluate import evaluate
 from treering.domain.workload import random_conjunctions
-from treering.gate import Measured, RunEnded, RunStarted
+from treering.gate import Event, Measured, Noted, RunEnded, RunStarted
+from treering.mechanisms.pmwg_state import Corrected, Kept, Learned
 from treering.mechanisms.pmwg_tight import Tight
 from treering.mechanisms.records import Records
 from treering.theory.pmwg import growth_potential
+from treering.trusted.journal import MemoryJournal
 
 SCHEMA = tr.Schema({"a": tr.integers(0, 3), "b": tr.integers(0, 3), "c": tr.categories("x", "y")})
 SIZE = 100_000
@@ -205,6 +207,26 @@ def test_a_run_is_renewed_when_it_no_longer_serves(delta: float, monkeypatch: py
     assert len(starts) == len(ends) + 1 > 2
     assert all(end.refund > 0 for end in ends)
     assert engine(pmwg).state.runs == len(starts)
+
+
+def test_the_two_notes_of_earlier_versions_are_followed_like_the_one() -> None:
+    """A hard answer was noted as kept, and then as learnt from."""
+    journal = MemoryJournal()
+    db = TestDatabase(SCHEMA, skewed(10 * SIZE), journal)
+    pmwg = make(db, measure_first=False, alpha=0.2, beta=RARE)
+    pmwg.ask_many(random_conjunctions(SCHEMA, 30, np.random.default_rng(2)))
+    events: list[Event] = []
+    for event in journal.events():
+        if isinstance(event, Noted) and isinstance(event.note, Corrected):
+            note = event.note
+            events += [Noted(Kept(note.step.query, note.share)), Noted(Learned(note.step, note.change))]
+        else:
+            events.append(event)
+    assert pmwg.hard_queries == len(events) - len(journal.events()) > 0
+    journal._events = events
+    again = make(db, measure_first=False, alpha=0.2, beta=RARE)
+    assert (again.state, again.spent) == (pmwg.state, pmwg.spent)
+    assert len(engine(again).records) == len(engine(pmwg).records)
 
 
 def test_a_size_that_cannot_pay_for_one_answer_is_refused() -> None:

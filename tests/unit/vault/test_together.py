@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treering.errors import ParameterError, VaultError
-from treering.vault.together import Job, Together
+from treering.vault.together import STOPPED, Job, Together
 
 PATIENCE = 30.0
 
@@ -114,7 +114,7 @@ def test_an_error_is_that_of_its_own_thread(pool: ThreadPoolExecutor) -> None:
     ("error", "said"),
     [
         (VaultError("the disk is full"), "the disk is full"),
-        (KeyboardInterrupt(), "the thread that worked for others was stopped"),
+        (KeyboardInterrupt(), STOPPED),
     ],
 )
 def test_what_fails_for_all_is_the_error_of_all(error: BaseException, said: str, pool: ThreadPoolExecutor) -> None:
