@@ -137,7 +137,7 @@ def test_a_batch_is_its_queries_one_by_one() -> None:
 def test_what_was_kept_comes_back_whatever_was_asked_meanwhile() -> None:
     generator = np.random.default_rng(4)
     hypothesis = Hypothesis(SCHEMA)
-    query, other = conjunction(generator), conjunction(generator)
+    query, other = conjunction(generator, SCHEMA), conjunction(generator, SCHEMA)
     hypothesis.project(query, 0.3)
     kept, before, fingerprint = hypothesis.keep(), hypothesis.answer(query), hypothesis.fingerprint()
     hypothesis.grow(0.2)
