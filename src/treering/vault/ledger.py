@@ -71,11 +71,12 @@ class Secrets(Sealed, Mapping[str, SecretValue]):
 class Ledger(Sealed):
     """The writer's ledger. The vault's lock is held around every use."""
 
-    __slots__ = ("_connection", "_depth", "_dropped", "_failed", "_head", "_lines", "_put", "_seq", "_time")
+    __slots__ = ("_begun", "_connection", "_dropped", "_failed", "_head", "_lines", "_put", "_seq", "_time")
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
-        self._depth = 0
+        self._begun: list[int] = []
+        """How many lines there were when each of the transactions in progress began: one lies within the other."""
         self._failed = ""
         self._lines: list[Line] = []
         self._put: dict[str, SecretValue] = {}
@@ -114,7 +115,7 @@ class Ledger(Sealed):
         # A secret that comes and goes between two commits need never be on disk.
         if drop is not None and self._put.pop(drop, None) is None:
             self._dropped.append(drop)
-        if not self._depth:
+        if not self._begun:
             self._commit()
 
     def transaction(self) -> AbstractContextManager[None]:
@@ -126,16 +127,14 @@ class Ledger(Sealed):
         return self
 
     def __enter__(self) -> None:
-        self._depth += 1
+        self._begun.append(len(self._lines))
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        self._depth -= 1
-        if not self._lines:
-            return
-        if error is not None and not isinstance(error, TreeringError):
+        written = len(self._lines) > self._begun.pop()
+        if written and error is not None and not isinstance(error, TreeringError):
             # A mechanism may not have followed what is on record: only those who replay it know its state.
             self.fail("it was interrupted in the middle of an operation")
-        if self._depth:
+        if self._begun or not self._lines:
             return
         try:
             self._commit()

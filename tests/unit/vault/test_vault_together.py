@@ -290,6 +290,32 @@ def test_who_is_interrupted_stops_the_vault_and_loses_nothing(
         assert again.ask(late).kind == "measured"
 
 
+def test_who_fails_before_anything_is_written_stops_nobody(
+    vault: Vault, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though others' lines wait for the same commit."""
+    answer = tr.PMWG.ask_many
+    first, good, bad, late = questions(4)
+
+    def failing(pmwg: tr.PMWG, queries: list[tr.Query]) -> list[tr.Answer]:
+        if queries == [bad]:
+            raise MemoryError
+        return answer(pmwg, queries)
+
+    monkeypatch.setattr(tr.PMWG, "ask_many", failing)
+    with slow_disk() as disk:
+        asking = [pool.submit(vault.ask, first)]
+        assert disk.waiting.wait(PATIENCE)
+        for number, each in enumerate((good, bad, late), 1):
+            asking.append(pool.submit(vault.ask, each))
+            until_waiting(vault, number)
+        disk.through.set()
+        assert {asking[number].result(PATIENCE).kind for number in (0, 1, 3)} == {"measured"}
+        with pytest.raises(MemoryError):
+            asking[2].result(PATIENCE)
+    assert disk.commits == 2
+
+
 def test_many_threads_lose_no_line_and_no_charge(vault: Vault) -> None:
     """A minute in the life of eight analysts: what they were told is on record, and all that is on record was paid."""
     asked = questions(160)
