@@ -24,13 +24,13 @@ def _forgetful(patch: pytest.MonkeyPatch) -> None:
     written = Ledger._write_lines
     seen = 0
 
-    def write(ledger: Ledger, waiting: Any) -> None:
+    def write(ledger: Ledger, lines: Any, put: Any, dropped: Any) -> None:
         nonlocal seen
         seen += 1
         if seen < 6:
-            written(ledger, waiting)
+            written(ledger, lines, put, dropped)
         else:
-            ledger._seq += len(waiting.lines)
+            ledger._seq += len(lines)
 
     patch.setattr(Ledger, "_write_lines", write)
 
