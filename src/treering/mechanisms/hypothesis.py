@@ -278,7 +278,7 @@ class Hypothesis:
         inside, outside = (0.0, 0.0) if self._vector is None else self._vector.block_sums(self._sets(query))
         inside, outside = self._slope * inside, self._slope * outside
         if self._even:
-            members = math.prod(np.count_nonzero(mask) for mask in query.masks)
+            members = math.prod(int(mask.sum()) for mask in query.masks)
             inside += self._even * (members / query.joint)
             outside += self._even * ((query.joint - members) / query.joint)
         return outside, inside

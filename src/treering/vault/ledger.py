@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Final
 
@@ -35,6 +35,9 @@ from treering.vault.steps import Step, reached
 
 FORMAT: Final = 1
 """The version of the folder and of its tables."""
+
+TORN: Final = "it was interrupted in the middle of an operation"
+"""A mechanism may not have followed what is on record, or be ahead of it: only those who replay it know its state."""
 
 _COLUMNS: Final = "seq, time, kind, mechanism, body, key, commitment, hash"
 
@@ -71,12 +74,12 @@ class Secrets(Sealed, Mapping[str, SecretValue]):
 class Ledger(Sealed):
     """The writer's ledger. The vault's lock is held around every use."""
 
-    __slots__ = ("_begun", "_connection", "_dropped", "_failed", "_head", "_lines", "_put", "_seq", "_time")
+    __slots__ = ("_connection", "_dropped", "_failed", "_head", "_lines", "_open", "_put", "_seq", "_time")
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
-        self._begun: list[int] = []
-        """How many lines there were when each of the transactions in progress began: one lies within the other."""
+        self._open = False
+        """Whether there is a transaction in progress."""
         self._failed = ""
         self._lines: list[Line] = []
         self._put: dict[str, SecretValue] = {}
@@ -115,27 +118,32 @@ class Ledger(Sealed):
         # A secret that comes and goes between two commits need never be on disk.
         if drop is not None and self._put.pop(drop, None) is None:
             self._dropped.append(drop)
-        if not self._begun:
+        if not self._open:
             self._commit()
 
+    @property
+    def waiting(self) -> int:
+        """How many lines will become durable at the end of the transaction in progress."""
+        return len(self._lines)
+
     def transaction(self) -> AbstractContextManager[None]:
-        """What is written within becomes durable together, at the end, even if that is an error.
+        """What is written within becomes durable together, at the end, even if that is an error. (One that lies within
+        another adds nothing to it.)
 
         If it cannot be made so, answers that the error carries do not leave either.
         """
         self.check_usable()
-        return self
+        return nullcontext() if self._open else self
 
     def __enter__(self) -> None:
-        self._begun.append(len(self._lines))
+        self._open = True
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        written = len(self._lines) > self._begun.pop()
-        if written and error is not None and not isinstance(error, TreeringError):
-            # A mechanism may not have followed what is on record: only those who replay it know its state.
-            self.fail("it was interrupted in the middle of an operation")
-        if self._begun or not self._lines:
+        self._open = False
+        if not self._lines:
             return
+        if error is not None and not isinstance(error, TreeringError):
+            self.fail(TORN)
         try:
             self._commit()
         except VaultError:
@@ -147,16 +155,15 @@ class Ledger(Sealed):
 
     def _commit(self) -> None:
         """Make all lines durable. (None of them was written after a failure.)"""
+        before, self._failed = self._failed, "it was interrupted in the middle of a commit"  # unless it comes to an end
         lines, put, dropped = self._lines, self._put, self._dropped
         self._lines, self._put, self._dropped = [], {}, []
         try:
             self._write_lines(lines, put, dropped)
         except apsw.Error as error:
-            self.fail(f"its ledger could not be written ({describe(error)})")
+            self._failed = before or f"its ledger could not be written ({describe(error)})"
             self.check_usable()
-        except BaseException:
-            self.fail("it was interrupted in the middle of a commit")
-            raise
+        self._failed = before
 
     def _write_lines(self, lines: list[Line], put: dict[str, SecretValue], dropped: list[str]) -> None:
         reached(Step.COMMIT_BEGUN)
@@ -189,6 +196,14 @@ class Ledger(Sealed):
     def fail(self, reason: str) -> None:
         """Write and release nothing more: what is in memory may be ahead of what is durable."""
         self._failed = self._failed or reason
+
+    def check_entry(self) -> None:
+        """Refuse, whenever somebody gets the vault to itself, what an interrupt has left undone: an interrupt can fall
+        between any two steps, also into the end of a transaction."""
+        self._open = False
+        if self._lines:
+            self.fail(TORN)
+        self.check_usable()
 
     def check_usable(self) -> None:
         """Refuse after a failure."""

@@ -2,11 +2,17 @@
 
 Where the work ends with a wait for the disk, that is one wait for them all. (Known as flat combining, and for the disk
 alone as group commit.)
+
+Any thread may be interrupted between any two steps (a user presses Ctrl-C), and nobody may hang or be told a result
+that was not kept because of it. So who leads is decided by a lock, which an interrupt gives back; signals only save
+time, and one that is lost costs no more than `POLL`; and a job counts for nothing until it is said to be kept.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from threading import Lock
 from typing import Any, Final, Generic, TypeVar
 
@@ -17,19 +23,26 @@ Result = TypeVar("Result")
 DELAY: Final = 0.0003
 """Seconds for which one who leads waits for those who were there the last time: they were let go just before."""
 
-STOPPED: Final = "the thread that worked for several was stopped: ask again (with a key, nobody is ever charged twice)"
+POLL: Final = 0.05
+"""Seconds after which one who waits looks for itself."""
+
+STOPPED: Final = "the thread that worked for several was interrupted: ask again (what has a key is never charged twice)"
 
 
 class Job(Generic[Result]):
     """What one thread wants to have done."""
 
-    __slots__ = ("_error", "_result", "_signal", "_work", "done")
+    __slots__ = ("_error", "_result", "_signal", "_work", "done", "kept", "taken")
 
     def __init__(self, work: Callable[[], Result]) -> None:
         self._work = work
         self._error: Exception | None = None
         self._signal = Lock()
         self._signal.acquire()
+        self.taken = False
+        """Some thread does it, or has done it: no other will."""
+        self.kept = False
+        """It is done, and what came of it stands."""
         self.done = False
         """Nothing more will come of it."""
 
@@ -46,83 +59,91 @@ class Job(Generic[Result]):
 
     def outcome(self) -> Result:
         """What came of it."""
-        if self._error is not None:
-            raise self._error
-        return self._result
+        error, self._error = self._error, None
+        try:
+            if not self.kept:
+                raise error if isinstance(error, VaultError) else VaultError(STOPPED)
+            if error is not None:
+                raise error
+            return self._result
+        finally:
+            del error, self  # An error knows this frame: together they would outlive both.
 
-    def wait(self, seconds: float = -1) -> None:
-        """Wait for a signal."""
+    def wait(self, seconds: float) -> None:
+        """Wait for a signal, or so long."""
         self._signal.acquire(timeout=seconds)
 
     def signal(self) -> None:
         """End the wait. (Twice is once.)"""
-        if self._signal.locked():
+        with suppress(RuntimeError):
             self._signal.release()
 
 
 class Together:
     """Does the jobs of all threads that are there, by ``do_all``, in the order in which they came.
 
-    A job is done when `do_all` has returned. If that raises an error, it is everybody's.
+    Results are kept when `do_all` has returned. If that raises a `VaultError`, it is everybody's.
     """
 
     def __init__(self, do_all: Callable[[Sequence[Job[Any]]], None]) -> None:
         self._do_all = do_all
-        self._lock = Lock()
-        self._waiting: list[Job[Any]] = []
+        self._leading = Lock()
+        """Held by the thread that works for all."""
         self._leader: Job[Any] | None = None
+        self._waiting: deque[Job[Any]] = deque()
         self._company = 1
         """How many jobs there were the last time."""
 
     def run(self, work: Callable[[], Result]) -> Result:
         """The result of some work, done by this thread or by another."""
         job = Job(work)
+        self._waiting.append(job)
         try:
-            if not self._join(job):
-                job.wait()
+            while not job.done and self._leading.locked():
+                self._greet()
+                job.wait(POLL)
             if not job.done:
-                self._lead(job)
-        finally:
-            self._leave(job)
+                with self._leading:
+                    if not job.taken:
+                        self._lead(job)
+                for waiting in tuple(self._waiting)[:1]:
+                    waiting.signal()  # It finds nobody leading, and leads.
+        except BaseException:
+            with suppress(ValueError):  # Nobody works for one who has gone (or whoever has taken it does in vain).
+                self._waiting.remove(job)
+            raise
         return job.outcome()
 
-    def _join(self, job: Job[Any]) -> bool:
-        """Whether it leads."""
-        with self._lock:
-            self._waiting.append(job)
-            if self._leader is None:
-                self._leader = job
-            elif len(self._waiting) >= self._company:
-                self._leader.signal()
-            return self._leader is job
+    def _greet(self) -> None:
+        """Let the leader know if all are there that it waits for."""
+        leader = self._leader
+        if leader is not None and len(self._waiting) >= self._company:
+            leader.signal()
 
     def _lead(self, own: Job[Any]) -> None:
         if len(self._waiting) < self._company:
+            self._leader = own
             own.wait(DELAY)
+            self._leader = None
         jobs: list[Job[Any]] = []
         try:
-            with self._lock:
-                jobs += self._waiting
-                self._waiting.clear()
+            while self._waiting:
+                self._take(self._waiting.popleft(), jobs)
+            if not own.taken:  # An interrupt can lose a job between two lists.
+                self._take(own, jobs)
             self._company = len(jobs)
             self._do_all(jobs)
-        except BaseException as error:
-            said = str(error) if isinstance(error, VaultError) else STOPPED
             for job in jobs:
-                job.fail(VaultError(said))
+                job.kept = True
+        except VaultError as error:
+            for job in jobs:
+                job.fail(VaultError(str(error)))
             raise
         finally:
             for job in jobs:
                 job.done = True
-                if job is not own:
-                    job.signal()
+                job.signal()
 
-    def _leave(self, job: Job[Any]) -> None:
-        """Let the next one lead. Nobody works for one who was interrupted while it waited."""
-        with self._lock:
-            if job in self._waiting:
-                self._waiting.remove(job)
-            if self._leader is job:
-                self._leader = next(iter(self._waiting), None)
-                if self._leader is not None:
-                    self._leader.signal()
+    def _take(self, job: Job[Any], jobs: list[Job[Any]]) -> None:
+        job.taken = True
+        jobs.append(job)

@@ -183,6 +183,8 @@ class Vault(Sealed):
         with self._counts.lock:
             if self._lock.held:
                 try:
+                    with suppress(VaultError):
+                        self._ledger.check_entry()
                     for member in self._members:
                         self._condense(member, closing=True)
                         with suppress(VaultError):
@@ -214,6 +216,7 @@ class Vault(Sealed):
     def spent(self) -> float:
         """What all mechanisms have charged, in the promise's unit: epsilon for delta = 0, otherwise rho."""
         with self._access.alone():
+            self._access.check()
             return math.fsum(member.mechanism.spent for member in self._members)
 
     @property
@@ -235,6 +238,7 @@ class Vault(Sealed):
             raise ParameterError("on_invalid", 'must be "refuse" or "drop"')
         check_key(key)
         with self._access.alone():
+            self._access.check()
             if self._source is not None:
                 raise VaultError("the rows of this vault stay in their own engine: add them there, then refresh()")
             if key in self._record.keys:
@@ -245,6 +249,7 @@ class Vault(Sealed):
     def refresh(self, on_invalid: OnInvalid = "refuse") -> int:
         """Take in the rows past the watermark of the vault's table, durably; and return the new size."""
         with self._access.alone():
+            self._access.check()
             if self._source is None:
                 raise VaultError("this vault has no table of its own to refresh from: append rows")
             increment = self._source.increment(self._parts.watermark, on_invalid)
@@ -312,16 +317,19 @@ class Vault(Sealed):
         """The most that asking this next could cost, in the promise's unit. Free, and nothing private is touched."""
         asked = understand(query, self.schema)
         with self._access.alone():
+            self._access.check()
             return float(chosen(self._members, mechanism)[1].mechanism.price(asked))
 
     def synthesize(self, rows: int, mechanism: str | None = None, generator: Any = None) -> pa.Table:
         """Synthetic rows from what was released so far: free. A scheduler's box draws them with the generator."""
         with self._access.alone():
+            self._access.check()
             return sampled(chosen(self._members, mechanism)[1].mechanism, rows, generator)
 
     def model(self, mechanism: str | None = None, *, update: bool = True) -> Model:
         """The latest model of an "ermg" mechanism; the first call pays for the first one."""
         with self._access.alone():
+            self._access.check()
             named = mechanism or next((each.spec.name for each in self._members if each.spec.kind == "ermg"), "ermg")
             member = chosen(self._members, named)[1]
             if not isinstance(member.mechanism, ERMG):
@@ -340,6 +348,7 @@ class Vault(Sealed):
         charged before it is asked.
         """
         with self._access.alone():
+            self._access.check()
             new = checked(self._record.origin, spec(kind, share, options_of(options), self._record.specs))
             self._ledger.write(mechanism_line(new))
             self._record.specs.append(new)
@@ -349,6 +358,7 @@ class Vault(Sealed):
     def status(self) -> dict[str, Any]:
         """The public state: size, spent, remaining, the mechanisms and what they promise, the ledger's head."""
         with self._access.alone():
+            self._access.check()
             self._record.seq, self._record.head = self._ledger.seq, self._ledger.head
             self._record.parts = self._parts.listed
             return status(self._record, [member.mechanism for member in self._members])
@@ -360,6 +370,7 @@ class Vault(Sealed):
     def verify(self, head: str | None = None) -> dict[str, Any]:
         """Check all that can be checked: see `VaultReader.verify`."""
         with self._access.alone():
+            self._access.check()
             return verify(self._folder, head)
 
     def backup(self, path: Place) -> None:
@@ -367,6 +378,7 @@ class Vault(Sealed):
         promise is broken."""
         target = Folder(path)
         with self._access.alone():
+            self._access.check()
             with self._ledger.transaction():
                 for member in self._members:
                     member.journal.settle(renew=True)

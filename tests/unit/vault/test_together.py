@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.interrupts import Interrupt
 from treering.errors import ParameterError, VaultError
 from treering.vault.together import STOPPED, Job, Together
 
@@ -91,7 +92,6 @@ def test_one_thread_alone_waits_for_nobody() -> None:
     together = Together(stage)
     assert [together.run(saying(number, [])) for number in range(100)] == list(range(100))
     assert stage.batches == [1] * 100
-    assert together._leader is None
 
 
 def test_an_error_is_that_of_its_own_thread(pool: ThreadPoolExecutor) -> None:
@@ -132,47 +132,72 @@ def test_what_fails_for_all_is_the_error_of_all(error: BaseException, said: str,
     assert together.run(lambda: 7) == 7
 
 
-@pytest.mark.parametrize("leads", [False, True])
 def test_one_who_is_interrupted_while_waiting_is_not_worked_for(
-    leads: bool, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+    pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And if it was to lead, the next one does."""
     stage = Stage()
     together = Together(stage)
-    waits, interrupted = Job.wait, threading.Event()
-    unlucky: list[Job[Any]] = []
-
-    def wait(job: Job[Any], seconds: float = -1) -> None:
-        if job in unlucky:
-            assert interrupted.wait(PATIENCE)
-            raise KeyboardInterrupt
-        waits(job, seconds)
-
-    asked = [pool.submit(together.run, lambda: 0)]
-    assert stage.begun.wait(PATIENCE)
-    monkeypatch.setattr(Job, "wait", wait)
+    asked = gathered(stage, together, pool, 0)
     done: list[int] = []
-    joins = together._join
 
-    def join(job: Job[Any]) -> bool:
-        unlucky[:] = unlucky or [job]
-        return joins(job)
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
 
-    monkeypatch.setattr(together, "_join", join)
-    asked.append(pool.submit(together.run, saying(1, done)))
-    until_waiting(together, 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(Job, "wait", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            together.run(saying(1, done))
     asked.append(pool.submit(together.run, saying(2, done)))
-    until_waiting(together, 2)
-    if leads:
-        stage.through.set()
-        until(lambda: together._leader is unlucky[0])
-    interrupted.set()
-    with pytest.raises(KeyboardInterrupt):
-        asked[1].result(PATIENCE)
+    until_waiting(together, 1)
     stage.through.set()
-    assert (asked[0].result(PATIENCE), asked[2].result(PATIENCE)) == (0, 2)
+    assert [each.result(PATIENCE) for each in asked] == [0, 2]
     assert done == [2]
-    assert together._leader is None
+
+
+def test_signals_that_are_lost_cost_time_only(pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Job, "signal", lambda _: None)
+    stage = Stage()
+    together = Together(stage)
+    asked = gathered(stage, together, pool, 3)
+    stage.through.set()
+    assert [each.result(PATIENCE) for each in asked] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("leads", [False, True])
+@pytest.mark.parametrize("line", range(80))
+def test_wherever_an_interrupt_falls_nobody_hangs_and_nothing_is_done_twice(
+    line: int, leads: bool, pool: ThreadPoolExecutor
+) -> None:
+    stage = Stage()
+    together = Together(stage)
+    done: list[int] = []
+    interrupt = Interrupt(line, "vault/together.py")
+
+    def unlucky() -> int | None:
+        try:
+            with interrupt:
+                return together.run(saying(7, done))
+        except KeyboardInterrupt:
+            return None
+
+    asked: list[Future[Any]]
+    if leads:
+        asked = [pool.submit(unlucky)]
+        until(lambda: stage.begun.is_set() or asked[0].done())
+        asked.append(pool.submit(together.run, saying(1, done)))
+        until(lambda: len(together._waiting) == 1 or stage.begun.is_set())
+    else:
+        asked = [*gathered(stage, together, pool, 1), pool.submit(unlucky)]
+        until(lambda: len(together._waiting) == 2 or asked[2].done())
+    stage.through.set()
+    for each in asked:
+        error = each.exception(PATIENCE)
+        if error is not None:
+            assert interrupt.fell
+            assert (type(error), str(error)) == (VaultError, STOPPED)
+    assert len(done) == len(set(done))
+    assert together.run(lambda: 5) == 5
+    assert not together._waiting
 
 
 @given(st.lists(st.lists(st.integers(0, 200), max_size=20), min_size=1, max_size=8))
@@ -197,4 +222,4 @@ def test_every_job_is_done_once_and_gives_its_own_result(wanted: list[list[int]]
         for each in [pool.submit(live, thread) for thread in range(len(wanted))]:
             each.result(PATIENCE)
     assert sorted(done) == [100 * thread + each for thread, pauses in enumerate(wanted) for each in range(len(pauses))]
-    assert (together._leader, together._waiting) == (None, [])
+    assert not together._waiting

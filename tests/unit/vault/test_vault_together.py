@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ import apsw
 import pytest
 
 import treering as tr
+from support.interrupts import Interrupt
 from support.vaults import SCHEMA, crash, frame, kinds, questions, states
 from treering.vault import ledger as ledgers
 from treering.vault.ledger import SecretValue
@@ -330,3 +332,36 @@ def test_many_threads_lose_no_line_and_no_charge(vault: Vault) -> None:
             same = [one.value == other.value for one, other in zip(part, repeated, strict=True) if one.kind != "easy"]
             assert same
             assert all(same)
+
+
+# -- interrupts --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("step", range(0, 300, 4))
+def test_wherever_an_interrupt_falls_what_left_is_on_record(step: int, tmp_path: Path) -> None:
+    """The vault goes on, or says that it stopped; and whoever opens it again finds all that was released."""
+    asked = questions(4)
+    vault = Vault.create(tmp_path / "vault", SCHEMA, 1000.0, 1e-6, alpha=0.1, beta=1e-9, mechanism="pmwg")
+    vault.append(frame(20_000))
+    given = {asked[0]: vault.ask(asked[0], key="0")}
+    interrupt = Interrupt(step, "vault/ledger.py", "vault/access.py", "vault/together.py", "vault/journal.py")
+    try:
+        with interrupt:
+            given[asked[1]] = vault.ask(asked[1], key="1")
+            given[asked[0]] = vault.ask(asked[0])
+    except KeyboardInterrupt:
+        pass
+    try:
+        for number in (2, 3):
+            given[asked[number]] = vault.ask(asked[number], key=f"{number}")
+        spent, said = vault.spent, ""
+    except tr.VaultError as error:
+        spent, said = math.inf, str(error)
+    assert not said or (interrupt.fell and "interrupted" in said)
+    crash(vault)
+    with Vault.open(vault._folder.path) as again:
+        assert again.spent <= spent  # What was charged, and interrupted before it was written down, released nothing.
+        for number, query in enumerate(asked):
+            if query in given:
+                assert again.ask(query, key=f"{number}").value == given[query].value
+        again.verify()
