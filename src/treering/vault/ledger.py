@@ -74,16 +74,15 @@ class Secrets(Sealed, Mapping[str, SecretValue]):
 class Ledger(Sealed):
     """The writer's ledger. The vault's lock is held around every use."""
 
-    __slots__ = ("_connection", "_dropped", "_failed", "_head", "_lines", "_open", "_put", "_seq", "_time")
+    __slots__ = ("_connection", "_failed", "_head", "_open", "_seq", "_time", "_waiting")
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
         self._open = False
         """Whether there is a transaction in progress."""
         self._failed = ""
-        self._lines: list[Line] = []
-        self._put: dict[str, SecretValue] = {}
-        self._dropped: list[str] = []
+        self._waiting: list[tuple[Line, SecretValue | None, str | None]] = []
+        """Lines, each with the secret that is put in its place or dropped: an interrupt cannot part them."""
         self._seq, self._time, self._head = 0, 0, ROOT
 
     @property
@@ -112,19 +111,14 @@ class Ledger(Sealed):
     def write(self, line: Line, *, put: SecretValue | None = None, drop: str | None = None) -> None:
         """Add a line, and put a secret in its place or drop one: now, or at the end of the transaction."""
         self.check_usable()
-        self._lines.append(line)
-        if put is not None:
-            self._put[put.name] = put
-        # A secret that comes and goes between two commits need never be on disk.
-        if drop is not None and self._put.pop(drop, None) is None:
-            self._dropped.append(drop)
+        self._waiting.append((line, put, drop))
         if not self._open:
             self._commit()
 
     @property
     def waiting(self) -> int:
         """How many lines will become durable at the end of the transaction in progress."""
-        return len(self._lines)
+        return len(self._waiting)
 
     def transaction(self) -> AbstractContextManager[None]:
         """What is written within becomes durable together, at the end, even if that is an error. (One that lies within
@@ -140,7 +134,7 @@ class Ledger(Sealed):
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._open = False
-        if not self._lines:
+        if not self._waiting:
             return
         if error is not None and not isinstance(error, TreeringError):
             self.fail(TORN)
@@ -156,10 +150,17 @@ class Ledger(Sealed):
     def _commit(self) -> None:
         """Make all lines durable. (None of them was written after a failure.)"""
         before, self._failed = self._failed, "it was interrupted in the middle of a commit"  # unless it comes to an end
-        lines, put, dropped = self._lines, self._put, self._dropped
-        self._lines, self._put, self._dropped = [], {}, []
+        waiting, self._waiting = self._waiting, []
+        put: dict[str, SecretValue] = {}
+        dropped: list[str] = []
+        for _, secret, name in waiting:
+            if secret is not None:
+                put[secret.name] = secret
+            # A secret that comes and goes between two commits need never be on disk.
+            if name is not None and put.pop(name, None) is None:
+                dropped.append(name)
         try:
-            self._write_lines(lines, put, dropped)
+            self._write_lines([line for line, _, _ in waiting], put, dropped)
         except apsw.Error as error:
             self._failed = before or f"its ledger could not be written ({describe(error)})"
             self.check_usable()
@@ -201,7 +202,7 @@ class Ledger(Sealed):
         """Refuse, whenever somebody gets the vault to itself, what an interrupt has left undone: an interrupt can fall
         between any two steps, also into the end of a transaction."""
         self._open = False
-        if self._lines:
+        if self._waiting:
             self.fail(TORN)
         self.check_usable()
 

@@ -337,11 +337,13 @@ def test_many_threads_lose_no_line_and_no_charge(vault: Vault) -> None:
 # -- interrupts --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("step", range(0, 300, 4))
-def test_wherever_an_interrupt_falls_what_left_is_on_record(step: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("measure_first", [True, False])
+@pytest.mark.parametrize("step", range(0, 300, 5))
+def test_wherever_an_interrupt_falls_what_left_is_on_record(step: int, measure_first: bool, tmp_path: Path) -> None:
     """The vault goes on, or says that it stopped; and whoever opens it again finds all that was released."""
     asked = questions(4)
-    vault = Vault.create(tmp_path / "vault", SCHEMA, 1000.0, 1e-6, alpha=0.1, beta=1e-9, mechanism="pmwg")
+    vault = Vault.create(tmp_path / "vault", SCHEMA, 1000.0, 1e-6, mechanism=None)
+    vault.add("pmwg", 1.0, alpha=0.1, beta=1e-9, measure_first=measure_first)
     vault.append(frame(20_000))
     given = {asked[0]: vault.ask(asked[0], key="0")}
     interrupt = Interrupt(step, "vault/ledger.py", "vault/access.py", "vault/together.py", "vault/journal.py")
