@@ -13,10 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.interrupts import Interrupt
+from support.patience import PATIENCE, until
 from treering.errors import ParameterError, VaultError
 from treering.vault.together import STOPPED, Job, Together
-
-PATIENCE = 30.0
 
 
 class Stage:
@@ -43,13 +42,6 @@ class Stage:
 def pool() -> Iterator[ThreadPoolExecutor]:
     with ThreadPoolExecutor(8) as made:
         yield made
-
-
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.001)
 
 
 def until_waiting(together: Together, jobs: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,14 +15,13 @@ import pytest
 
 import treering as tr
 from support.interrupts import Interrupt
+from support.patience import PATIENCE, until
 from support.vaults import SCHEMA, crash, frame, kinds, questions, states
 from treering.vault import ledger as ledgers
 from treering.vault.ledger import SecretValue
 from treering.vault.lines import Line
 from treering.vault.steps import Step, observe
 from treering.vault.vault import Vault
-
-PATIENCE = 30.0
 
 
 @pytest.fixture
@@ -65,13 +64,6 @@ def slow_disk() -> Iterator[Disk]:
     finally:
         disk.through.set()
         observe(None)
-
-
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.001)
 
 
 def until_waiting(vault: Vault, threads: int) -> None:
@@ -257,6 +249,19 @@ def test_a_refusal_is_the_error_of_who_asked_and_no_one_elses(vault: Vault, pool
     assert disk.commits == 2
 
 
+def asked_in_order(
+    vault: Vault, pool: ThreadPoolExecutor, disk: Disk, queries: Sequence[tr.Query]
+) -> list[Future[tr.Answer]]:
+    """The first is asked alone, and the others, from threads of their own, while the disk takes its time."""
+    asking = [pool.submit(vault.ask, queries[0])]
+    assert disk.waiting.wait(PATIENCE)
+    for number, each in enumerate(queries[1:], 1):
+        asking.append(pool.submit(vault.ask, each))
+        until_waiting(vault, number)
+    disk.through.set()
+    return asking
+
+
 def test_who_is_interrupted_stops_the_vault_and_loses_nothing(
     vault: Vault, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -273,12 +278,7 @@ def test_who_is_interrupted_stops_the_vault_and_loses_nothing(
 
     monkeypatch.setattr(tr.PMWG, "ask_many", breaking)
     with slow_disk() as disk:
-        asking = [pool.submit(vault.ask, first)]
-        assert disk.waiting.wait(PATIENCE)
-        for number, each in enumerate((good, bad, late), 1):
-            asking.append(pool.submit(vault.ask, each))
-            until_waiting(vault, number)
-        disk.through.set()
+        asking = asked_in_order(vault, pool, disk, (first, good, bad, late))
         given = [asking[0].result(PATIENCE), asking[1].result(PATIENCE)]
         with pytest.raises(RuntimeError, match="on fire"):
             asking[2].result(PATIENCE)
@@ -306,12 +306,7 @@ def test_who_fails_before_anything_is_written_stops_nobody(
 
     monkeypatch.setattr(tr.PMWG, "ask_many", failing)
     with slow_disk() as disk:
-        asking = [pool.submit(vault.ask, first)]
-        assert disk.waiting.wait(PATIENCE)
-        for number, each in enumerate((good, bad, late), 1):
-            asking.append(pool.submit(vault.ask, each))
-            until_waiting(vault, number)
-        disk.through.set()
+        asking = asked_in_order(vault, pool, disk, (first, good, bad, late))
         assert {asking[number].result(PATIENCE).kind for number in (0, 1, 3)} == {"measured"}
         with pytest.raises(MemoryError):
             asking[2].result(PATIENCE)
@@ -319,7 +314,7 @@ def test_who_fails_before_anything_is_written_stops_nobody(
 
 
 def test_many_threads_lose_no_line_and_no_charge(vault: Vault) -> None:
-    """A minute in the life of eight analysts: what they were told is on record, and all that is on record was paid."""
+    """Eight analysts at once: what they were told is on record, and all that is on record was paid."""
     asked = questions(160)
     with ThreadPoolExecutor(8) as pool:
         parts = list(pool.map(lambda start: [vault.ask(each) for each in asked[start::8]], range(8)))
