@@ -13,10 +13,11 @@ from typing import Final
 import numpy as np
 
 from benchmarks.harness import Action, Result, ratio
+from treering.arrays import Floats
 from treering.boxes.erm import ERM
 from treering.budget.promise import Promise
 from treering.domain.attribute import categories, integers
-from treering.domain.loss import Floats, Logistic
+from treering.domain.loss import Logistic
 from treering.domain.parse import parse
 from treering.domain.problem import CellFeatures
 from treering.domain.schema import Schema

@@ -31,8 +31,9 @@ from sklearn.linear_model import LogisticRegression
 
 import treering as tr
 from experiments.erm_flights import BETA, DELTA, EPSILON, QUICK_DAYS, RADIUS, Quality, batches, features, quality
+from treering.arrays import Floats
 from treering.boxes.model import Model
-from treering.domain.loss import Floats, Logistic
+from treering.domain.loss import Logistic
 from treering.domain.problem import FEATURE_UNIT, CellFeatures
 
 ROOT: Final = Path(__file__).resolve().parent.parent

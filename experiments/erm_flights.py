@@ -29,8 +29,9 @@ import treering as tr
 from experiments.claims import Claims
 from experiments.flights_stream import LAST_DAY
 from experiments.options import options
+from treering.arrays import Floats
 from treering.demo.flights import SCHEMA, cells_of, days, flights
-from treering.domain.loss import Floats, Logistic
+from treering.domain.loss import Logistic
 from treering.domain.problem import FEATURE_UNIT, CellFeatures
 from treering.schedulers.ermg import ERMG
 

@@ -34,11 +34,12 @@ from scipy.optimize import minimize
 
 from experiments.claims import Claims
 from experiments.options import options
+from treering.arrays import Floats
 from treering.boxes.erm import ERM
 from treering.boxes.model import Model
 from treering.boxes.protocol import Box
 from treering.budget.promise import Budget, Promise
-from treering.domain.loss import Floats, Logistic
+from treering.domain.loss import Logistic
 from treering.domain.minimiser import Descent, Net, Perturbation
 from treering.domain.problem import Problem
 from treering.schedulers.ermg import ERMG

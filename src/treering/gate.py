@@ -16,9 +16,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
-
+from treering.arrays import Ints
 from treering.budget.cost import Cost
 from treering.budget.exact import at_least, exact_scale, positive, root_at_least
 from treering.budget.promise import Budget
@@ -135,7 +133,7 @@ class HistogramReleased:
     cost: Cost
     attributes: tuple[int, ...]
     noise: Noise
-    counts: npt.NDArray[np.int64]
+    counts: Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +198,7 @@ class NodeReleased:
     level: int
     index: int
     noise: Noise
-    counts: npt.NDArray[np.int64]
+    counts: Ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)

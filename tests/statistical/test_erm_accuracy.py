@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from support.learning import points
+from treering.arrays import Floats
 from treering.budget.promise import Budget, Promise
-from treering.domain.loss import Distance, Floats, HuberHinge, Logistic, Loss, Squared
+from treering.domain.loss import Distance, HuberHinge, Logistic, Loss, Squared
 from treering.domain.minimiser import Minimise
 from treering.domain.problem import FEATURE_UNIT, Problem
 from treering.theory import erm

@@ -22,12 +22,13 @@ import treering as tr
 from support.audits import ATTEMPTS, CONFIDENCE, ERMG_AUDITS, catch_rate
 from support.learning import points
 from support.pmwg_cases import make_runs_cheap
+from treering.arrays import Floats
 from treering.audit import lower_bound
 from treering.audit.broken_learning import HalfSensitivityLearner, HonestLearner
 from treering.boxes import erm
 from treering.budget.convert import epsilon_of
 from treering.budget.promise import Budget
-from treering.domain.loss import Floats, HuberHinge
+from treering.domain.loss import HuberHinge
 from treering.domain.minimiser import Perturbation
 from treering.domain.problem import CellFeatures, Problem
 from treering.gate import Database, Minimised

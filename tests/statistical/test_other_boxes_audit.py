@@ -11,9 +11,10 @@ import numpy as np
 import treering as tr
 from support.box_audit import BoxAudit, reaches
 from support.opendp_noise import affordable, noisy_counts
+from treering.arrays import Floats
 from treering.boxes.foreign import from_opendp
 from treering.boxes.marginals import MarginalsBox
-from treering.boxes.protocol import Box, Floats, Progress, Release, silent
+from treering.boxes.protocol import Box, Progress, Release, silent
 from treering.budget.promise import Budget
 from treering.domain.query import Query
 from treering.domain.schema import Schema

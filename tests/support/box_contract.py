@@ -33,7 +33,8 @@ from scipy.stats import binom
 import treering as tr
 from support.databases import TestDatabase
 from support.mechanism_contract import ELSEWHERE, SCHEMA, rows
-from treering.boxes.protocol import Box, Floats, Release
+from treering.arrays import Floats
+from treering.boxes.protocol import Box, Release
 from treering.boxes.recorded import RecordedGate
 from treering.budget.promise import Budget, Kind
 from treering.domain.query import Query

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from treering.domain.loss import Floats
+from treering.arrays import Floats
 from treering.learn import PrivateLogisticRegression, PrivateMedian, PrivateRidge, PrivateSVC
 from treering.learn.base import PrivateEstimator
 

@@ -6,8 +6,9 @@ from fractions import Fraction
 
 import numpy as np
 
+from treering.arrays import Floats
 from treering.budget.promise import Budget
-from treering.domain.loss import Floats, Loss
+from treering.domain.loss import Loss
 from treering.trusted.collection import GrowingPoints
 from treering.trusted.kernel import Kernel
 from treering.trusted.points import Points

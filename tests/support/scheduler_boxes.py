@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from treering.boxes.protocol import Box, Floats, Progress, Rate, Release, silent
+from treering.arrays import Floats
+from treering.boxes.protocol import Box, Progress, Rate, Release, silent
 from treering.budget.exact import at_least, probability, root_at_least, whole
 from treering.budget.promise import Budget, Kind
 from treering.domain.evaluate import evaluate

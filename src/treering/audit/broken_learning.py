@@ -11,9 +11,9 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import ClassVar, Final
 
+from treering.arrays import Floats
 from treering.budget.exact import Number, at_least, exact
 from treering.budget.minimising import minimising
-from treering.domain.loss import Floats
 from treering.domain.minimiser import Minimise, Perturbation
 from treering.domain.problem import Problem
 from treering.trusted.optimum import minimum

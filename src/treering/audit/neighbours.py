@@ -11,8 +11,8 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 
 import numpy as np
-import numpy.typing as npt
 
+from treering.arrays import Ints
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import ParameterError, QueryError
@@ -46,7 +46,7 @@ class Stream:
         return tuple(accumulate(len(cells) for cells in self.batches))
 
     @cached_property
-    def arrays(self) -> tuple[npt.NDArray[np.int64], ...]:
+    def arrays(self) -> tuple[Ints, ...]:
         """The batches as arrays."""
         return tuple(np.array(cells, dtype=np.int64) for cells in self.batches)
 
@@ -133,7 +133,7 @@ def worst_pair(
     return left, neighbour(left, arrival, 0, inside)
 
 
-def _weights(query: Query, cells: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _weights(query: Query, cells: Ints) -> Ints:
     """What each row weighs, in units of 1/scale."""
     codes = np.unravel_index(cells, query.schema.shape)
     chosen = tuple(codes[position] for position in query.attributes)

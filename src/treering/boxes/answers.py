@@ -7,8 +7,9 @@ from fractions import Fraction
 
 import numpy as np
 
+from treering.arrays import Floats
 from treering.boxes.bound import SchemaBox
-from treering.boxes.protocol import Floats, Progress, Rate, Release, silent
+from treering.boxes.protocol import Progress, Rate, Release, silent
 from treering.boxes.query_class import QueryClass, declared
 from treering.budget.exact import probability, whole
 from treering.budget.promise import Budget

@@ -12,8 +12,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from treering.arrays import Floats
 from treering.boxes.bound import SchemaBox
-from treering.boxes.protocol import Floats, Progress, Release, silent
+from treering.boxes.protocol import Progress, Release, silent
 from treering.budget.exact import probability, whole
 from treering.budget.promise import Budget, Kind
 from treering.domain.evaluate import evaluate_many

@@ -9,9 +9,10 @@ from typing import Final, Literal
 import numpy as np
 import pyarrow as pa
 
+from treering.arrays import Floats
 from treering.boxes.bound import SchemaBox
 from treering.boxes.noisy_counts import NoisyCounts
-from treering.boxes.protocol import Floats, Progress, Rate, Release, silent
+from treering.boxes.protocol import Progress, Rate, Release, silent
 from treering.boxes.query_class import QueryClass, declared
 from treering.budget.exact import probability, whole
 from treering.budget.promise import Budget

@@ -11,9 +11,10 @@ from typing import Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from treering.arrays import Floats
 from treering.boxes.bound import SchemaBox
 from treering.boxes.marginals_fit import Model, NoisyMarginal, check_installed, fit, load
-from treering.boxes.protocol import Floats, Progress, Rate, Release, silent
+from treering.boxes.protocol import Progress, Rate, Release, silent
 from treering.budget.exact import probability, whole
 from treering.budget.promise import Budget
 from treering.domain.evaluate import evaluate_many

@@ -16,13 +16,11 @@ from functools import lru_cache
 from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from treering.arrays import Floats, Ints
 from treering.errors import TreeringError
 
 Attributes: TypeAlias = tuple[int, ...]
-Floats: TypeAlias = npt.NDArray[np.float64]
-Cells: TypeAlias = npt.NDArray[np.int64]
 
 JOINT_CELLS: Final = 2**18
 """Universes of up to so many cells are fitted cell by cell, larger ones by a mixture."""
@@ -57,7 +55,7 @@ class Model(Protocol):
     def marginal(self, attributes: Attributes) -> Floats:
         """The shares of the joint values of some attributes."""
 
-    def draw(self, rows: int, generator: np.random.Generator) -> Cells:
+    def draw(self, rows: int, generator: np.random.Generator) -> Ints:
         """Cells drawn independently from the distribution."""
 
 
@@ -73,7 +71,7 @@ class Joint:
         others = tuple(axis for axis, position in enumerate(self.positions) if position not in attributes)
         return np.asarray(self.shares.sum(axis=others))
 
-    def draw(self, rows: int, generator: np.random.Generator) -> Cells:
+    def draw(self, rows: int, generator: np.random.Generator) -> Ints:
         """Cells drawn independently from the distribution."""
         reached = np.cumsum(self.shares.reshape(-1))
         found = np.searchsorted(reached, generator.random(rows) * reached[-1], side="right")
@@ -99,7 +97,7 @@ class Mixture:
         sizes = [self.shape[position] for position in attributes]
         return np.asarray(product.T @ self.tables[attributes[-1]]).reshape(sizes)
 
-    def draw(self, rows: int, generator: np.random.Generator) -> Cells:
+    def draw(self, rows: int, generator: np.random.Generator) -> Ints:
         """Cells drawn independently from the distribution."""
         component = generator.integers(self._components, size=rows)
         cells = np.zeros(rows, dtype=np.int64)
@@ -107,7 +105,7 @@ class Mixture:
             cells = cells * size + (self._codes(position, component, generator) if position in self.tables else 0)
         return cells
 
-    def _codes(self, position: int, component: Cells, generator: np.random.Generator) -> Cells:
+    def _codes(self, position: int, component: Ints, generator: np.random.Generator) -> Ints:
         # One increasing row of numbers: component k's cumulative shares lie between k and k + 1.
         reached = np.cumsum(self.tables[position], axis=1)
         reached = reached / reached[:, -1:] + np.arange(len(reached))[:, np.newaxis]

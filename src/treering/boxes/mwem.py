@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from treering.arrays import Floats, Ints
 from treering.boxes.bound import SchemaBox
-from treering.boxes.protocol import Floats, Progress, Release, silent
+from treering.boxes.protocol import Progress, Release, silent
 from treering.boxes.query_class import QueryClass, declared
 from treering.budget.exact import probability, whole
 from treering.budget.promise import Budget
@@ -103,7 +103,7 @@ class _Learner:
         """Select, measure, note what that certifies, move."""
         queries = self._class.queries
         answers = self._hypothesis.answer_many(queries)
-        estimates: npt.NDArray[np.int64] = np.rint(answers * self._units).astype(np.int64)
+        estimates: Ints = np.rint(answers * self._units).astype(np.int64)
         chosen = gate.select(queries, self._plan.selection_scale, estimates.tolist()).index
         query = queries[chosen]
         (measured,) = gate.measure([query], self._plan.noise).values

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from treering.arrays import Floats, Ints
 from treering.budget.exact import whole
 from treering.domain.evaluate import evaluate_many
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.mechanisms.synthetic import cells_at, rows_of
-
-Floats: TypeAlias = npt.NDArray[np.float64]
-Integers: TypeAlias = npt.NDArray[np.int64]
 
 CACHED_CELLS: Final = 2**24
 """Marginals are kept while they have at most so many entries together; the least recently used go first."""
@@ -26,13 +24,13 @@ CACHED_CELLS: Final = 2**24
 class NoisyCounts:
     """Counts over all cells with noise in them, for a database of a public size."""
 
-    def __init__(self, schema: Schema, size: int, counts: Integers) -> None:
+    def __init__(self, schema: Schema, size: int, counts: Ints) -> None:
         self.schema: Final = schema
         self.size: Final = size
         # An attribute of one value is no axis: numpy has room for 64.
         self._axes = {p: axis for axis, p in enumerate(p for p, length in enumerate(schema.shape) if length > 1)}
         self._counts = counts.reshape([schema.shape[position] for position in self._axes])
-        self._marginals: OrderedDict[tuple[int, ...], Integers] = OrderedDict()
+        self._marginals: OrderedDict[tuple[int, ...], Ints] = OrderedDict()
         self._distribution: Floats | None = None
         self.excess: Final = int(counts.sum()) - size
         """By how much the noise makes the total too large: public, as the size is."""
@@ -57,7 +55,7 @@ class NoisyCounts:
         generator.shuffle(cells)
         return rows_of(self.schema, cells)
 
-    def _marginal(self, positions: tuple[int, ...]) -> Integers:
+    def _marginal(self, positions: tuple[int, ...]) -> Ints:
         shape = [self.schema.shape[position] for position in positions]
         if positions not in self._marginals:
             kept = {self._axes[position] for position in positions if position in self._axes}

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from treering.answer import Answer
+from treering.arrays import Floats
 from treering.budget.exact import Number, probability
 from treering.budget.promise import Budget, Kind, Promise
 from treering.domain.query import Query
@@ -24,7 +24,6 @@ from treering.domain.schema import Schema
 from treering.errors import GuaranteeError, QueryError
 from treering.gate import Database, Gate
 
-Floats: TypeAlias = npt.NDArray[np.float64]
 Progress: TypeAlias = Callable[[float, str], None]
 """Told how much of a long run is done, in [0, 1], and what is being done: public steps only."""
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
+from treering.arrays import Flags, Floats, Ints
 from treering.domain.query import Query
 from treering.domain.question import Question, understand_all
 from treering.domain.schema import Schema
 from treering.errors import ParameterError, QueryError
-
-Floats: TypeAlias = npt.NDArray[np.float64]
-Places: TypeAlias = npt.NDArray[np.int64]
 
 _CONSTANT: Final = -1
 
@@ -62,7 +59,7 @@ class QueryClass:
         """How far one replaced row can move each query's count, in rows: 1 for counting queries."""
         return tuple(Fraction(query.spread, query.scale) for query in self.queries)
 
-    def find(self, queries: Sequence[Query], box: str) -> tuple[Places, npt.NDArray[np.bool_]]:
+    def find(self, queries: Sequence[Query], box: str) -> tuple[Ints, Flags]:
         """Where each query's answer is among `queries` (−1: it is constant), and whether it is the complement's."""
         places = np.empty(len(queries), dtype=np.int64)
         flipped = np.zeros(len(queries), dtype=np.bool_)

@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from treering.arrays import Floats, Ints
 from treering.boxes.advice import another_box
 from treering.boxes.bound import SchemaBox
-from treering.boxes.protocol import Floats, Progress, Rate, Release, silent
+from treering.boxes.protocol import Progress, Rate, Release, silent
 from treering.boxes.query_class import QueryClass, declared
 from treering.budget.exact import probability, whole
 from treering.budget.promise import Budget
@@ -164,12 +164,12 @@ class _Small(Release):
         return rows_of(self.schema, _cells_within(self._atoms, chosen, generator))
 
 
-def _cells_within(atoms: Atoms, chosen: npt.NDArray[np.int64], generator: np.random.Generator) -> npt.NDArray[np.int64]:
+def _cells_within(atoms: Atoms, chosen: Ints, generator: np.random.Generator) -> Ints:
     """A uniformly random cell of each of these atoms."""
     order = np.argsort(atoms.labels, kind="stable")
     sizes = np.bincount(atoms.labels, minlength=atoms.number)
     joint = order[(np.cumsum(sizes) - sizes)[chosen] + generator.integers(0, sizes[chosen])]
-    codes: dict[int, npt.NDArray[np.int64]] = {}
+    codes: dict[int, Ints] = {}
     for position in reversed(atoms.attributes):
         joint, codes[position] = np.divmod(joint, atoms.schema.shape[position])
     cells = np.zeros(len(chosen), dtype=np.int64)

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
+from treering.arrays import Array, Ints
 from treering.domain.attribute import bins, categories, integers
 from treering.domain.schema import Schema
 from treering.errors import DataError
@@ -58,7 +58,7 @@ def days(table: pa.Table, columns: Sequence[str]) -> list[pa.Table]:
     return [chosen.slice(start, end - start) for start, end in pairwise(starts)]
 
 
-def cells_of(day: pa.Table, schema: Schema = SCHEMA) -> npt.NDArray[np.int64]:
+def cells_of(day: pa.Table, schema: Schema = SCHEMA) -> Ints:
     """The cells of a day's flights, worked out here in numpy: the truth does not lean on what it checks.
 
     ``schema`` may be part of the whole one: some of its attributes, in any order.
@@ -68,7 +68,7 @@ def cells_of(day: pa.Table, schema: Schema = SCHEMA) -> npt.NDArray[np.int64]:
     return np.ravel_multi_index(codes, schema.shape)
 
 
-def _codes(name: str, values: npt.NDArray[np.generic]) -> npt.NDArray[np.int64]:
+def _codes(name: str, values: Array) -> Ints:
     """Which value of an attribute each flight has."""
     if name == "origin":
         return np.searchsorted(ORIGINS, values.astype(str))

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from treering.answer import Answer
+from treering.arrays import Ints
 from treering.boxes.model import Model
 from treering.demo.analyst import DASHBOARD, LATE, drill_down
 from treering.demo.flights import CARRIERS, SCHEMA, cells_of, days, flights
@@ -38,9 +38,9 @@ class Truth:
     """The exact figures. Only a demonstration on public data may look at them."""
 
     def __init__(self) -> None:
-        self.counts: npt.NDArray[np.int64] = np.zeros(SCHEMA.cells, dtype=np.int64)
+        self.counts: Ints = np.zeros(SCHEMA.cells, dtype=np.int64)
 
-    def add(self, cells: npt.NDArray[np.int64]) -> None:
+    def add(self, cells: Ints) -> None:
         """Count a day's flights."""
         self.counts += np.bincount(cells, minlength=SCHEMA.cells)
 
@@ -198,7 +198,7 @@ def _query(text: str) -> Query:
     return parse(text, SCHEMA)
 
 
-def auc(features: CellFeatures, model: Model, counts: npt.NDArray[np.int64]) -> float:
+def auc(features: CellFeatures, model: Model, counts: Ints) -> float:
     """How often a late flight scores above one that is not: 1 is perfect, one half is guessing."""
     assert features.entries == SCHEMA.cells  # so the entries are the cells, in their order
     scores = model.predictions(features.grid / FEATURE_UNIT)

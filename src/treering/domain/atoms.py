@@ -9,16 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
+from treering.arrays import Ints
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import ParameterError
-
-Integers: TypeAlias = npt.NDArray[np.int64]
 
 MOST_JOINT: Final = 2**20
 """The most joint values of the attributes that a class may name."""
@@ -45,11 +43,11 @@ class Atoms:
     """The attributes that the class names."""
     queries: tuple[Query, ...]
     """The class: each query that is not constant, once, in the order given."""
-    labels: Integers
+    labels: Ints
     """The atom of each joint value of the attributes."""
     cells: tuple[int, ...]
     """The first cell of each atom, increasing."""
-    weights: Integers
+    weights: Ints
     """What each query (a row) weighs on each atom (a column), in units of 1/scale."""
 
     @property
@@ -57,7 +55,7 @@ class Atoms:
         """How many atoms there are."""
         return len(self.cells)
 
-    def of(self, cells: Sequence[int]) -> Integers:
+    def of(self, cells: Sequence[int]) -> Ints:
         """The atom of each cell."""
         index = np.zeros(len(cells), dtype=np.int64)
         given = np.asarray(cells, dtype=np.int64)
@@ -122,7 +120,7 @@ def _check_joint(schema: Schema, attributes: tuple[int, ...], joint: int, querie
         )
 
 
-def _labels(queries: Sequence[Query], attributes: tuple[int, ...], joint: int) -> Integers:
+def _labels(queries: Sequence[Query], attributes: tuple[int, ...], joint: int) -> Ints:
     """A number for each joint value, equal exactly where all weights are: 0, 1, 2, … by first occurrence."""
     labels, bound = np.zeros(joint, dtype=np.int64), 1
     for query in queries:
@@ -133,7 +131,7 @@ def _labels(queries: Sequence[Query], attributes: tuple[int, ...], joint: int) -
     return _renumbered(labels)[0]
 
 
-def _renumbered(labels: Integers) -> tuple[Integers, int]:
+def _renumbered(labels: Ints) -> tuple[Ints, int]:
     """The same partition, numbered by first occurrence, and how many numbers there are."""
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     rank = np.empty(len(first), dtype=np.int64)
@@ -141,7 +139,7 @@ def _renumbered(labels: Integers) -> tuple[Integers, int]:
     return rank[inverse], len(first)
 
 
-def _column(query: Query, attributes: tuple[int, ...]) -> Integers:
+def _column(query: Query, attributes: tuple[int, ...]) -> Ints:
     """A query's weights over the joint values of these attributes, which are its own and perhaps more."""
     if query.attributes == attributes:
         return query.weights().reshape(-1)
@@ -156,7 +154,7 @@ def _stride(schema: Schema, position: int) -> int:
     return math.prod(schema.shape[position + 1 :])
 
 
-def _first_cells(schema: Schema, attributes: tuple[int, ...], joint: Integers) -> Integers:
+def _first_cells(schema: Schema, attributes: tuple[int, ...], joint: Ints) -> Ints:
     """The first cell with each joint value: all other attributes have code 0."""
     cells, rest = np.zeros(len(joint), dtype=np.int64), joint
     for position in reversed(attributes):

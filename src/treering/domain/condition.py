@@ -18,8 +18,8 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
+from treering.arrays import Flags
 from treering.domain.attribute import Attribute, Bins, Categories, Integers, Value, plain_number
-from treering.domain.query import Mask
 from treering.domain.text import identifier, literal, set_text
 from treering.errors import QueryError
 
@@ -29,7 +29,7 @@ _MOST_COMPARED: Final = 5_000
 """Close matches are looked for among so many categories."""
 
 
-def missing(attribute: Attribute) -> Mask:
+def missing(attribute: Attribute) -> Flags:
     """The set of the missing cell: x IS NULL."""
     flags = _nothing(attribute)
     if attribute.missing_code is not None:
@@ -37,7 +37,7 @@ def missing(attribute: Attribute) -> Mask:
     return flags
 
 
-def unless(attribute: Attribute, flags: Mask) -> Mask:
+def unless(attribute: Attribute, flags: Flags) -> Flags:
     """Where a condition is false: everywhere else but at the missing cell, where a comparison is unknown.
 
     (IS NULL is never unknown, and its negation does not hold at the missing cell either.)
@@ -56,14 +56,14 @@ def code_of(name: str, attribute: Attribute, value: Literal) -> int:
     return code
 
 
-def among(attribute: Attribute, codes: Sequence[int]) -> Mask:
+def among(attribute: Attribute, codes: Sequence[int]) -> Flags:
     """The set of these codes."""
     flags = _nothing(attribute)
     flags[list(codes)] = True
     return flags
 
 
-def below(name: str, attribute: Attribute, bound: Literal, *, inclusive: bool) -> Mask:
+def below(name: str, attribute: Attribute, bound: Literal, *, inclusive: bool) -> Flags:
     """The set x < bound, or x <= bound."""
     _check_kind(name, attribute, bound)
     assert isinstance(bound, Decimal)
@@ -79,7 +79,7 @@ def below(name: str, attribute: Attribute, bound: Literal, *, inclusive: bool) -
     return flags
 
 
-def coarse(name: str, attribute: Attribute, flags: Mask) -> Mask:
+def coarse(name: str, attribute: Attribute, flags: Flags) -> Flags:
     """One flag per code; a set that holds only the values below, or only those above, the range is refused."""
     if not _fine(attribute):
         return flags
@@ -91,7 +91,7 @@ def coarse(name: str, attribute: Attribute, flags: Mask) -> Mask:
     return flags[:-1]
 
 
-def cuts(attribute: Attribute, flags: Mask) -> bool:
+def cuts(attribute: Attribute, flags: Flags) -> bool:
     """Whether a fine set holds the values on one side of the range only."""
     code = attribute.other_code
     return _fine(attribute) and code is not None and bool(flags[code] != flags[-1])
@@ -101,7 +101,7 @@ def _fine(attribute: Attribute) -> bool:
     return attribute.other and not isinstance(attribute, Categories)
 
 
-def _nothing(attribute: Attribute) -> Mask:
+def _nothing(attribute: Attribute) -> Flags:
     return np.zeros(attribute.size + _fine(attribute), dtype=np.bool_)
 
 

@@ -14,12 +14,12 @@ from itertools import accumulate
 from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-from treering.domain.query import Mask, Query
+from treering.arrays import Array, Flags
+from treering.domain.query import Query
 
 Number = TypeVar("Number", np.int64, np.float64)
-Marginal: TypeAlias = npt.NDArray[Number]
+Marginal: TypeAlias = np.ndarray[tuple[Any, ...], np.dtype[Number]]
 Attributes: TypeAlias = tuple[int, ...]
 
 _BLOCK: Final = 2**18
@@ -49,7 +49,7 @@ def evaluate(query: Query, marginal: Marginal[Number]) -> Number:
 
 def evaluate_many(
     queries: Sequence[Query], marginal_of: Callable[[Attributes], Marginal[Number]], dtype: type[Number]
-) -> npt.NDArray[Number]:
+) -> Marginal[Number]:
     """`evaluate` for a batch: one product per set of attributes."""
     values = np.empty(len(queries), dtype=dtype)
     groups: defaultdict[tuple[Attributes, bool], list[int]] = defaultdict(list)
@@ -69,7 +69,7 @@ def widest(queries: Sequence[Query]) -> int:
     return max(math.prod(shape[each] for each in attributes) for attributes in {query.attributes for query in queries})
 
 
-def _evaluate_group(queries: Sequence[Query], marginal: Marginal[Number]) -> npt.NDArray[Number]:
+def _evaluate_group(queries: Sequence[Query], marginal: Marginal[Number]) -> Marginal[Number]:
     """Queries of one form over the same attributes."""
     if len(queries) == 1 or not queries[0].attributes:
         return np.array([evaluate(query, marginal) for query in queries], dtype=marginal.dtype)
@@ -83,7 +83,7 @@ def _evaluate_group(queries: Sequence[Query], marginal: Marginal[Number]) -> npt
     return np.concatenate(parts).astype(marginal.dtype, copy=False)
 
 
-def _as_floats(marginal: npt.NDArray[Any], scale: int) -> npt.NDArray[Any]:
+def _as_floats(marginal: Array, scale: int) -> Array:
     """The marginal as floats if no sum over it with weights up to ``scale`` can be rounded, because products of floats
     are much faster than those of integers."""
     if marginal.dtype == np.float64:
@@ -92,13 +92,13 @@ def _as_floats(marginal: npt.NDArray[Any], scale: int) -> npt.NDArray[Any]:
     return floats if float(np.abs(floats).sum()) * scale < _EXACT else marginal
 
 
-def _tables(queries: Sequence[Query], marginal: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _tables(queries: Sequence[Query], marginal: Array) -> Array:
     tables = np.stack([query.weights().reshape(-1) for query in queries])
-    product: npt.NDArray[Any] = tables.astype(marginal.dtype, copy=False) @ marginal.reshape(-1)
+    product: Array = tables.astype(marginal.dtype, copy=False) @ marginal.reshape(-1)
     return product
 
 
-def _conjunctions(queries: Sequence[Query], marginal: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _conjunctions(queries: Sequence[Query], marginal: Array) -> Array:
     """The marginal as a matrix, leading attributes by trailing ones: a product of matrices contracts the leading sets
     of all queries, a product of vectors the trailing sets of each."""
     joined = b"".join([mask.tobytes() for query in queries for mask in query.masks or ()])
@@ -113,13 +113,13 @@ def _conjunctions(queries: Sequence[Query], marginal: npt.NDArray[Any]) -> npt.N
     return contracted.reshape(-1)
 
 
-def _times(rows: npt.NDArray[Any], matrix: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _times(rows: Array, matrix: Array) -> Array:
     """rows @ matrix, in parts that are left to one core."""
     step = max(_FEW, _SERIAL // matrix.size)
     return np.concatenate([rows[start : start + step] @ matrix for start in range(0, len(rows), step)])
 
 
-def _members(sets: Sequence[Mask]) -> Mask:
+def _members(sets: Sequence[Flags]) -> Flags:
     """Which joint values are in the product of each query's sets: a row for each query."""
     product = sets[0]
     for each in sets[1:]:

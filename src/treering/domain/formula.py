@@ -14,9 +14,10 @@ from typing import TypeAlias
 
 import numpy as np
 
+from treering.arrays import Flags
 from treering.domain.attribute import Attribute
 from treering.domain.condition import coarse, cuts
-from treering.domain.query import MAX_TABLE, Mask, Query, too_large
+from treering.domain.query import MAX_TABLE, Query, too_large
 from treering.domain.schema import Schema
 from treering.domain.words import Operand, complaint
 from treering.errors import QueryError
@@ -28,7 +29,7 @@ class Leaf:
 
     position: int
     attribute: Attribute
-    flags: Mask
+    flags: Flags
     word: Operand
 
 
@@ -114,11 +115,11 @@ class Meaning:
         names = [self.schema.names[position] for position in positions]
         return Query.weighted(self.schema, table, attributes=names, resolution=1)
 
-    def _table(self, group: Group, axes: Mapping[int, int]) -> Mask:
+    def _table(self, group: Group, axes: Mapping[int, int]) -> Flags:
         """A group's joint flags, of length 1 along the attributes that it does not name."""
         combine = np.bitwise_and if group.every else np.bitwise_or
         # Sizes decrease along this list, so small tables meet while they are small and only one is ever large.
-        tables: list[Mask] = []
+        tables: list[Flags] = []
         for table in self._parts(group, axes):
             merged = table
             while tables and tables[-1].size <= merged.size:
@@ -126,7 +127,7 @@ class Meaning:
             tables.append(merged)
         return reduce(combine, reversed(tables))
 
-    def _parts(self, group: Group, axes: Mapping[int, int]) -> Iterator[Mask]:
+    def _parts(self, group: Group, axes: Mapping[int, int]) -> Iterator[Flags]:
         for leaf in group.leaves:
             shape = [1] * len(axes)
             shape[axes[leaf.position]] = leaf.attribute.size
@@ -134,7 +135,7 @@ class Meaning:
         for each in group.groups:
             yield self._table(each, axes)
 
-    def _codes(self, leaf: Leaf) -> Mask:
+    def _codes(self, leaf: Leaf) -> Flags:
         try:
             return coarse(self.schema.names[leaf.position], leaf.attribute, leaf.flags)
         except QueryError as error:

@@ -20,12 +20,11 @@ from dataclasses import dataclass
 from typing import ClassVar, Final, Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from treering.arrays import Floats
 from treering.budget.exact import exact
 from treering.errors import ParameterError
 
-Floats: TypeAlias = npt.NDArray[np.float64]
 Labels: TypeAlias = Literal["signs", "numbers", "none"]
 """What labels a loss takes: −1 and 1; numbers in [−1, 1]; none at all."""
 

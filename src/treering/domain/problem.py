@@ -11,9 +11,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from treering.arrays import Floats, Ints
 from treering.budget.exact import exact, whole
 from treering.domain.attribute import Value
-from treering.domain.loss import LARGEST_RADIUS, Floats, Labels, Loss
+from treering.domain.loss import LARGEST_RADIUS, Labels, Loss
 from treering.domain.query import MAX_TABLE, Query
 from treering.domain.schema import Schema
 from treering.domain.vectors import FEATURE_UNIT as FEATURE_UNIT
@@ -75,7 +76,7 @@ class Problem:
         theta: Floats,
         features: Floats,
         labels: Floats | None = None,
-        counts: Floats | npt.NDArray[np.int64] | None = None,
+        counts: Floats | Ints | None = None,
     ) -> float:
         """The objective on entries at hand: mean loss, weighted by counts, plus the regulariser. Public arithmetic."""
         each, marks = np.asarray(features, dtype=np.float64), _or_zeros(labels, features)
@@ -87,7 +88,7 @@ class Problem:
         theta: Floats,
         features: Floats,
         labels: Floats | None = None,
-        counts: Floats | npt.NDArray[np.int64] | None = None,
+        counts: Floats | Ints | None = None,
     ) -> Floats:
         """The objective's gradient on entries at hand."""
         each, marks = np.asarray(features, dtype=np.float64), _or_zeros(labels, features)
@@ -100,7 +101,7 @@ class Problem:
         return theta if norm <= self.radius else theta * (self.radius / norm)
 
 
-def on_grid(vectors: Floats) -> npt.NDArray[np.int64]:
+def on_grid(vectors: Floats) -> Ints:
     """Rows as integers in units of 1/`FEATURE_UNIT`, each of norm at most 1 *exactly*: longer ones are scaled down.
 
     A function of each row alone. Rounding is towards zero, which never lengthens a row; a row that was scaled down to
@@ -115,7 +116,7 @@ def on_grid(vectors: Floats) -> npt.NDArray[np.int64]:
     return np.asarray(whole_numbers, dtype=np.int64)
 
 
-def label_grid(labels: Floats) -> npt.NDArray[np.int64]:
+def label_grid(labels: Floats) -> Ints:
     """Labels in [−1, 1] as integers in units of 1/`FEATURE_UNIT`, to the nearest."""
     return np.rint(labels * FEATURE_UNIT).astype(np.int64)
 
@@ -229,11 +230,11 @@ class CellFeatures:
         return "signs" if self.target.counting else "numbers"
 
     @cached_property
-    def grid(self) -> npt.NDArray[np.int64]:
+    def grid(self) -> Ints:
         """Each entry's features, in units of 1/`FEATURE_UNIT`: entries times dimension numbers, kept from then on."""
         return self.part(0, self.entries)
 
-    def part(self, start: int, stop: int) -> npt.NDArray[np.int64]:
+    def part(self, start: int, stop: int) -> Ints:
         """Some rows of `grid`, made for the call."""
         codes = np.unravel_index(np.arange(start, min(stop, self.entries)), self._shape)
         return self._vectors.of_codes(np.array([codes[self.joint.index(position)] for position in self.attributes]))
@@ -251,7 +252,7 @@ class CellFeatures:
     def _shape(self) -> tuple[int, ...]:
         return tuple(self.schema.shape[position] for position in self.joint)
 
-    def _along(self, positions: tuple[int, ...], table: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def _along(self, positions: tuple[int, ...], table: Ints) -> Ints:
         """A table over some of the attributes, broadcastable over all."""
         shape = [self.schema.shape[position] if position in positions else 1 for position in self.joint]
         return table.reshape(shape)

@@ -15,11 +15,12 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from treering.arrays import Flags, Ints
 from treering.domain.attribute import OTHER, Attribute, Value
 from treering.domain.schema import Schema
 from treering.errors import QueryError, SchemaError
@@ -29,9 +30,6 @@ MAX_TABLE: Final = 2**20
 
 RESOLUTION: Final = 2**16
 """The default number of steps a weight in [0, 1] is quantised to."""
-
-Mask: TypeAlias = npt.NDArray[np.bool_]
-Weights: TypeAlias = npt.NDArray[np.int64]
 
 
 class Query:
@@ -52,9 +50,9 @@ class Query:
     schema: Schema
     attributes: tuple[int, ...]
     """The positions of the attributes that matter, increasing."""
-    masks: tuple[Mask, ...] | None
+    masks: tuple[Flags, ...] | None
     """A conjunction's sets, one per attribute; None for a table."""
-    table: Weights | None
+    table: Ints | None
     """A table's weights over the attributes' joint values; None for a conjunction."""
     scale: int
     """W, the weight that stands for 1; a counting query has 1."""
@@ -64,8 +62,8 @@ class Query:
         schema: Schema,
         attributes: tuple[int, ...],
         *,
-        masks: tuple[Mask, ...] | None = None,
-        table: Weights | None = None,
+        masks: tuple[Flags, ...] | None = None,
+        table: Ints | None = None,
         scale: int = 1,
     ) -> None:
         """Internal: expects the canonical form, which `_from_masks` and `_from_table` make."""
@@ -98,7 +96,7 @@ class Query:
         ``None`` stands for the missing cell, `treering.OTHER` for the cell of values not listed, and any number in a
         bin for the bin.
         """
-        masks: dict[int, Mask] = {}
+        masks: dict[int, Flags] = {}
         for name, wanted in sets.items():
             position = schema.index(name)
             attribute = schema.attributes[name]
@@ -112,7 +110,7 @@ class Query:
         return cls._from_masks(schema, masks)
 
     @classmethod
-    def conjunction(cls, schema: Schema, masks: Mapping[int, Mask]) -> Query:
+    def conjunction(cls, schema: Schema, masks: Mapping[int, Flags]) -> Query:
         """The conjunction of sets given as flags, one per code, by the attribute's position."""
         for position, mask in masks.items():
             if not 0 <= position < len(schema.shape):
@@ -155,7 +153,7 @@ class Query:
         return cls._from_table(schema, positions, table, resolution)
 
     @classmethod
-    def _from_masks(cls, schema: Schema, masks: Mapping[int, Mask]) -> Query:
+    def _from_masks(cls, schema: Schema, masks: Mapping[int, Flags]) -> Query:
         """The canonical query of a product of sets."""
         if not all(mask.any() for mask in masks.values()):
             return cls.none(schema)
@@ -163,7 +161,7 @@ class Query:
         return cls(schema, tuple(kept), masks=tuple(masks[position].copy() for position in kept))
 
     @classmethod
-    def _from_table(cls, schema: Schema, positions: tuple[int, ...], table: Weights, scale: int) -> Query:
+    def _from_table(cls, schema: Schema, positions: tuple[int, ...], table: Ints, scale: int) -> Query:
         """The canonical query of integer weights 0..scale over the attributes' joint values."""
         axes = [axis for axis in range(table.ndim) if _matters(table, axis)]
         table = table[tuple(slice(None) if axis in axes else 0 for axis in range(table.ndim))]
@@ -216,7 +214,7 @@ class Query:
             return 0 if self.constant else 1
         return int(self.table.max() - self.table.min())
 
-    def weights(self) -> Weights:
+    def weights(self) -> Ints:
         """The weights over the joint values of the attributes that matter, as one table."""
         if self.table is not None:
             return self.table
@@ -303,18 +301,18 @@ class Query:
         table = operation(self._spread_over(union), other._spread_over(union))
         return Query._from_table(self.schema, union, table, 1)
 
-    def _spread_over(self, positions: tuple[int, ...]) -> Weights:
+    def _spread_over(self, positions: tuple[int, ...]) -> Ints:
         """The weights as a table over more attributes (broadcastable along the new ones)."""
         shape = tuple(self.schema.shape[p] if p in self.attributes else 1 for p in positions)
         full = tuple(self.schema.shape[p] for p in positions)
         return np.broadcast_to(self.weights().reshape(shape), full)
 
 
-def _matters(table: Weights, axis: int) -> bool:
+def _matters(table: Ints, axis: int) -> bool:
     return bool((table != np.take(table, [0], axis=axis)).any())
 
 
-def _support(table: Weights, axis: int) -> Mask:
+def _support(table: Ints, axis: int) -> Flags:
     """Which codes of one attribute have a weight at all."""
     rest = tuple(each for each in range(table.ndim) if each != axis)
     return np.asarray(table.any(axis=rest), dtype=np.bool_)
@@ -329,7 +327,7 @@ def _asked_code(attribute: Attribute, value: Value) -> int:
 
 
 def _restore(
-    schema: Schema, attributes: tuple[int, ...], masks: tuple[Mask, ...] | None, table: Weights | None, scale: int
+    schema: Schema, attributes: tuple[int, ...], masks: tuple[Flags, ...] | None, table: Ints | None, scale: int
 ) -> Query:
     return Query(schema, attributes, masks=masks, table=table, scale=scale)
 

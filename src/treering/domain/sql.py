@@ -18,8 +18,9 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from treering.answer import Answer
+from treering.arrays import Flags
 from treering.domain.attribute import Attribute, Bins
-from treering.domain.query import MAX_TABLE, Mask, Query, too_large
+from treering.domain.query import MAX_TABLE, Query, too_large
 from treering.domain.schema import Schema
 from treering.domain.sql_average import Scale, average, scale
 from treering.domain.sql_table import Entry, Estimate, ResultTable, label
@@ -128,9 +129,9 @@ class Statement:
         sizes = (self.schema.shape[position] for position in self.clauses.groups)
         return itertools.product(*(range(size) for size in sizes))
 
-    def _sets(self, codes: Codes) -> dict[int, Mask]:
+    def _sets(self, codes: Codes) -> dict[int, Flags]:
         """The group as one set for each attribute."""
-        sets: dict[int, Mask] = {}
+        sets: dict[int, Flags] = {}
         for position, code in zip(self.clauses.groups, codes, strict=True):
             sets[position] = np.arange(self.schema.shape[position]) == code
         return sets
@@ -164,7 +165,7 @@ class Statement:
     def _axes(self, named: Sequence[int], kept: Sequence[int]) -> tuple[int, ...]:
         return tuple(self.schema.shape[each] if each in kept else 1 for each in named)
 
-    def _regular(self, position: int) -> Mask:
+    def _regular(self, position: int) -> Flags:
         return np.arange(self.schema.shape[position]) < self._attribute(position).regular
 
     def _attribute(self, position: int) -> Attribute:

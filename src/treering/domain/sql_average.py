@@ -23,11 +23,11 @@ from fractions import Fraction
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from treering.answer import Answer
+from treering.arrays import Flags, Floats
 from treering.domain.attribute import Attribute, Integers
-from treering.domain.query import MAX_TABLE, RESOLUTION, Mask
+from treering.domain.query import MAX_TABLE, RESOLUTION
 from treering.domain.sql_table import Estimate
 
 _MOST_FRACTIONS: Final = 4096
@@ -40,7 +40,7 @@ class Scale:
 
     low: Fraction
     high: Fraction
-    weights: npt.NDArray[np.float64]
+    weights: Floats
     """One for each code, multiples of 1/resolution."""
     resolution: int
     rounding: Fraction
@@ -52,7 +52,7 @@ class Scale:
         return self.high - self.low
 
 
-def scale(attribute: Attribute, possible: Mask) -> Scale:
+def scale(attribute: Attribute, possible: Flags) -> Scale:
     """The scale of an integer or binned attribute of which only these codes are possible.
 
     The fewer values are possible, the smaller the span, and with it the error of an average.

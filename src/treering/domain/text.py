@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
+from treering.arrays import Flags
 from treering.domain.attribute import Attribute, Bins, Categories, Integers, plain_number
 
 if TYPE_CHECKING:
-    from treering.domain.query import Mask, Query
+    from treering.domain.query import Query
 
 MAX_LENGTH: Final = 65_536
 """The longest predicate, in characters, that is written or read."""
@@ -74,7 +75,7 @@ def literal(value: object) -> str:
     return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)
 
 
-def set_text(name: str, attribute: Attribute, mask: Mask) -> str:
+def set_text(name: str, attribute: Attribute, mask: Flags) -> str:
     """The condition that one attribute's value is among those flagged, some but not all."""
     try:
         return _condition(identifier(name), attribute, mask).text
@@ -121,7 +122,7 @@ class _Writer:
             return self._alternatives(query)
         return _join("AND", [self._condition(query, axis, mask) for axis, mask in enumerate(query.masks)])
 
-    def _condition(self, query: Query, axis: int, mask: Mask) -> _Part:
+    def _condition(self, query: Query, axis: int, mask: Flags) -> _Part:
         name = query.names[axis]
         part = _condition(identifier(name), query.schema.attributes[name], mask)
         self.room -= len(part.text)
@@ -150,7 +151,7 @@ class _Writer:
         return _join("OR", parts + common)
 
 
-def _groups(table: Mask, axis: int) -> list[list[int]]:
+def _groups(table: Flags, axis: int) -> list[list[int]]:
     """The codes of one attribute, those with the same sub-table together; codes with an empty one are left out."""
     rows = np.packbits(np.moveaxis(table, axis, 0).reshape(table.shape[axis], -1), axis=1)
     groups: defaultdict[bytes, list[int]] = defaultdict(list)
@@ -162,7 +163,7 @@ def _groups(table: Mask, axis: int) -> list[list[int]]:
 # -- one attribute -----------------------------------------------------------------------------------------------------
 
 
-def _condition(column: str, attribute: Attribute, mask: Mask) -> _Part:
+def _condition(column: str, attribute: Attribute, mask: Flags) -> _Part:
     regular = mask[: attribute.regular]
     other = bool(attribute.other and mask[attribute.regular])
     parts: list[_Part] = []
@@ -175,7 +176,7 @@ def _condition(column: str, attribute: Attribute, mask: Mask) -> _Part:
     return _join("OR", parts)
 
 
-def _known(column: str, attribute: Attribute, regular: Mask, other: bool) -> _Part:
+def _known(column: str, attribute: Attribute, regular: Flags, other: bool) -> _Part:
     """Some of the values that are not missing, not all: by naming them, or by naming those that do not match."""
     plain = [] if other else _named(column, attribute, regular, negated=False)
     negated = _named(column, attribute, ~regular, negated=True) if other or not attribute.other else []
@@ -187,7 +188,7 @@ def _known(column: str, attribute: Attribute, regular: Mask, other: bool) -> _Pa
     return min(lengths, key=lambda each: each[0])[1]
 
 
-def _named(column: str, attribute: Attribute, regular: Mask, *, negated: bool) -> list[_Part]:
+def _named(column: str, attribute: Attribute, regular: Flags, *, negated: bool) -> list[_Part]:
     """Ways to say that a value is, or is not, among these regular ones; none if that would surely be too long."""
     runs = _runs(regular)
     if 3 * (int(regular.sum()) if isinstance(attribute, Categories) else len(runs)) > MAX_LENGTH:
@@ -244,7 +245,7 @@ def _bin_run(column: str, attribute: Bins, low: int, high: int, negated: bool) -
     return at_least if high == attribute.regular else _join("OR" if negated else "AND", [at_least, below])
 
 
-def _runs(flags: Mask) -> list[Run]:
+def _runs(flags: Flags) -> list[Run]:
     """The maximal runs of set flags."""
     padded = np.concatenate(([False], flags, [False]))
     edges = np.flatnonzero(padded[1:] != padded[:-1]).tolist()

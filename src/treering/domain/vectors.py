@@ -6,19 +6,16 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-from treering.domain.loss import Floats
+from treering.arrays import Floats, Ints
 from treering.domain.schema import Schema
 from treering.domain.text import identifier, set_text
 
 FEATURE_UNIT: Final = 2**16
 """Features, and labels that are numbers, are integers in units of 1/FEATURE_UNIT."""
-
-Integers: TypeAlias = npt.NDArray[np.int64]
 
 
 class Vectors(Protocol):
@@ -28,7 +25,7 @@ class Vectors(Protocol):
     def dimension(self) -> int:
         """How many numbers a vector has."""
 
-    def of_codes(self, codes: Integers) -> Integers:
+    def of_codes(self, codes: Ints) -> Ints:
         """One vector a row. ``codes`` has one row for each attribute, one column for each vector."""
 
 
@@ -37,14 +34,14 @@ class Table:
     """Any vectors: one row for each joint value, the last attribute running fastest."""
 
     shape: tuple[int, ...]
-    grid: Integers
+    grid: Ints
 
     @property
     def dimension(self) -> int:
         """How many numbers a vector has."""
         return int(self.grid.shape[1])
 
-    def of_codes(self, codes: Integers) -> Integers:
+    def of_codes(self, codes: Ints) -> Ints:
         """Rows of the table."""
         return np.asarray(self.grid[np.ravel_multi_index(tuple(codes), self.shape)])
 
@@ -75,7 +72,7 @@ class OneHot:
         """Each attribute's first coordinate; the intercept is the last."""
         return tuple(accumulate(self.sizes, initial=0))[:-1]
 
-    def of_codes(self, codes: Integers) -> Integers:
+    def of_codes(self, codes: Ints) -> Ints:
         """Zeros and ones, times the unit."""
         count = codes.shape[1]
         vectors = np.zeros((count, self.dimension), dtype=np.int64)

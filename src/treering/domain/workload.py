@@ -8,8 +8,9 @@ from typing import Final
 
 import numpy as np
 
+from treering.arrays import Flags
 from treering.domain.attribute import Categories
-from treering.domain.query import Mask, Query
+from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import ParameterError
 
@@ -106,27 +107,27 @@ def _ways(ways: tuple[int, int] | None, usable: int) -> tuple[int, int]:
     return fewest, most
 
 
-def _random_set(size: int, generator: np.random.Generator) -> Mask:
+def _random_set(size: int, generator: np.random.Generator) -> Flags:
     while True:
         mask = generator.integers(0, 2, size=size, dtype=np.bool_)
         if mask.any() and not mask.all():
             return mask
 
 
-def _points(size: int) -> list[Mask]:
+def _points(size: int) -> list[Flags]:
     """The flags of each single value: shared, as queries never change them, and cut from one strip."""
     strip = _strip(size, 1)
     return [strip[size - code : 2 * size - code] for code in range(size)]
 
 
-def _strip(size: int, length: int) -> Mask:
+def _strip(size: int, length: int) -> Flags:
     """So many set flags in the middle of as many unset ones that every interval of this length can be cut out."""
     strip = np.zeros(2 * size + length, dtype=np.bool_)
     strip[size : size + length] = True
     return strip
 
 
-def _interval(schema: Schema, position: int, strip: Mask, start: int) -> Query:
+def _interval(schema: Schema, position: int, strip: Flags, start: int) -> Query:
     size = schema.shape[position]
     mask = strip[size - start : 2 * size - start]
     return Query.all(schema) if mask.all() else Query(schema, (position,), masks=(mask,))

@@ -14,9 +14,10 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import DataConversionWarning, NotFittedError
 from sklearn.utils.validation import validate_data
 
+from treering.arrays import Floats
 from treering.boxes.model import Model
 from treering.budget.exact import whole
-from treering.domain.loss import Floats, Loss
+from treering.domain.loss import Loss
 from treering.errors import GuaranteeError, Halted, ParameterError
 from treering.learn.declared import declared
 from treering.schedulers.epochs import Epoch

@@ -9,8 +9,9 @@ import numpy.typing as npt
 from scipy.special import expit
 from sklearn.base import ClassifierMixin
 
+from treering.arrays import Array, Floats
 from treering.budget.exact import Number
-from treering.domain.loss import Floats, HuberHinge, Logistic, Loss
+from treering.domain.loss import HuberHinge, Logistic, Loss
 from treering.errors import ParameterError
 from treering.learn.declared import declared_classes
 from treering.learn.linear import LinearEstimator
@@ -20,7 +21,7 @@ from treering.trusted.rows import Bounds
 class _Classifier(ClassifierMixin, LinearEstimator):
     """Two declared classes; the second in sorted order is the positive one."""
 
-    classes_: npt.NDArray[Any]
+    classes_: Array
 
     def partial_fit(self, X: Any, y: Any = None, classes: npt.ArrayLike | None = None) -> Self:
         """Take in more rows. The first model is released at ``start`` rows, later ones when the schedule says so.
@@ -50,12 +51,12 @@ class _Classifier(ClassifierMixin, LinearEstimator):
         """⟨coef, x⟩ + intercept: above 0 for the second class."""
         return self._linear(X)
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:
+    def predict(self, X: Any) -> Array:
         """The class of each row."""
         positive = self._linear(X) > 0
         return np.asarray(self.classes_[positive.astype(np.intp)])
 
-    def _declared(self) -> npt.NDArray[Any]:
+    def _declared(self) -> Array:
         return declared_classes(self.classes)
 
     def _check_declared(self, classes: npt.ArrayLike) -> None:

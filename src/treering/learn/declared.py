@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from numbers import Real
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from treering.arrays import Array
 from treering.budget.exact import Number, exact
 from treering.errors import ParameterError
 
@@ -31,7 +32,7 @@ def declared(value: Number | None, name: str) -> float:
     return float(exact(value, name))
 
 
-def declared_classes(classes: npt.ArrayLike | None) -> npt.NDArray[Any]:
+def declared_classes(classes: npt.ArrayLike | None) -> Array:
     """Two public labels, sorted; the second is the positive one."""
     if classes is None:
         raise ParameterError("classes", f"must be declared: {_HOW['classes']}. {_NOT_FROM_DATA}")

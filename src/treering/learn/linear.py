@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from treering.domain.loss import Floats
+from treering.arrays import Floats
 from treering.learn.base import PrivateEstimator
 from treering.trusted.rows import HALF
 

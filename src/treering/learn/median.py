@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from treering.arrays import Floats
 from treering.budget.exact import Number
-from treering.domain.loss import Distance, Floats, Loss
+from treering.domain.loss import Distance, Loss
 from treering.learn.base import PrivateEstimator
 from treering.trusted.rows import Bounds
 

@@ -17,14 +17,11 @@ from itertools import accumulate
 from typing import Final, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from treering.arrays import Flags, Floats, Ints
 from treering.mechanisms import kernels
 from treering.mechanisms.kernels import compiled
 
-Cells: TypeAlias = npt.NDArray[np.float64]
-Flags: TypeAlias = npt.NDArray[np.bool_]
-Offsets: TypeAlias = npt.NDArray[np.int64]
 Shape: TypeAlias = tuple[int, ...]
 Sets: TypeAlias = Mapping[int, Flags]
 """For each axis named, which of its codes match. The *block* is the product of these sets."""
@@ -49,7 +46,7 @@ _CONSTANT: Final = 64
 # -- sums --------------------------------------------------------------------------------------------------------------
 
 
-def marginal(cells: Cells, shape: Shape, kept: Sequence[int]) -> Cells:
+def marginal(cells: Floats, shape: Shape, kept: Sequence[int]) -> Floats:
     """The sums over all axes but those kept, flat: a new array, unless all are kept.
 
     The relative error is below 10^-13 however many cells there are.
@@ -60,7 +57,7 @@ def marginal(cells: Cells, shape: Shape, kept: Sequence[int]) -> Cells:
     return cells
 
 
-def block_sums(cells: Cells, shape: Shape, sets: Sets) -> tuple[float, float]:
+def block_sums(cells: Floats, shape: Shape, sets: Sets) -> tuple[float, float]:
     """The sum over the block, and the sum over all other cells."""
     before, row = _split(shape)
     sizes, flags, _ = _flags(shape, sets)
@@ -68,7 +65,7 @@ def block_sums(cells: Cells, shape: Shape, sets: Sets) -> tuple[float, float]:
     return inside, outside
 
 
-def _sum_some(cells: Cells, axes: Axes) -> tuple[Cells, Axes]:
+def _sum_some(cells: Floats, axes: Axes) -> tuple[Floats, Axes]:
     """Sum out some of the axes: first those that shrink the array at the least cost."""
     merged = _merge(axes)
     size, keep = merged[-1]
@@ -88,7 +85,7 @@ def _sum_some(cells: Cells, axes: Axes) -> tuple[Cells, Axes]:
     return sums, merged[:-2] + merged[-1:] if keep else merged[:-1]
 
 
-def _sum_rows(cells: Cells, axes: Axes, before: int, row: int) -> tuple[Cells, Axes]:
+def _sum_rows(cells: Floats, axes: Axes, before: int, row: int) -> tuple[Floats, Axes]:
     """Sum out those of the first axes that are not kept; what is behind them is a row."""
     rows = axes[:before]
     sums = np.empty((math.prod(size for size, keep in rows if keep), row))
@@ -107,7 +104,7 @@ def _merge(axes: Axes) -> Axes:
     return merged
 
 
-def _starts(rows: Axes, row: int, *, kept: bool) -> Offsets:
+def _starts(rows: Axes, row: int, *, kept: bool) -> Ints:
     """Where the rows start that differ from the first only in the axes kept (or only in those summed out)."""
     starts = np.zeros(1, dtype=np.int64)
     stride = math.prod(size for size, _ in rows) * row
@@ -121,7 +118,7 @@ def _starts(rows: Axes, row: int, *, kept: bool) -> Offsets:
 # -- products ----------------------------------------------------------------------------------------------------------
 
 
-def scale_block(cells: Cells, shape: Shape, sets: Sets, ratio: float) -> None:
+def scale_block(cells: Floats, shape: Shape, sets: Sets, ratio: float) -> None:
     """Multiply the block; no other cell is touched."""
     last = max(sets)
     before, tail = min(_split(shape, _LONG_ROW)[0], last), math.prod(shape[last + 1 :])
@@ -132,14 +129,16 @@ def scale_block(cells: Cells, shape: Shape, sets: Sets, ratio: float) -> None:
 
 
 def reweigh_block(
-    cells: Cells, shape: Shape, sets: Sets, *, inside: float, outside: float, slope: float, level: float
+    cells: Floats, shape: Shape, sets: Sets, *, inside: float, outside: float, slope: float, level: float
 ) -> None:
     """(slope·cell + level)·inside in the block, (slope·cell + level)·outside everywhere else."""
     rows, columns = _block(shape, sets)
     compiled(kernels.reweigh_block)(cells, rows, columns, inside, outside, slope, level)
 
 
-def reweigh_table(cells: Cells, shape: Shape, axes: Sequence[int], table: Cells, *, slope: float, level: float) -> None:
+def reweigh_table(
+    cells: Floats, shape: Shape, axes: Sequence[int], table: Floats, *, slope: float, level: float
+) -> None:
     """(slope·cell + level)·factor, with one factor for each joint value of some axes (increasing)."""
     before, row = axes[-1] + 1, math.prod(shape[axes[-1] + 1 :])
     constant = row >= _CONSTANT
@@ -182,7 +181,7 @@ def _block(shape: Shape, sets: Sets) -> tuple[Flags, Flags]:
     return rows, columns
 
 
-def _flags(shape: Shape, sets: Sets) -> tuple[Offsets, Flags, list[int]]:
+def _flags(shape: Shape, sets: Sets) -> tuple[Ints, Flags, list[int]]:
     """The axes' sizes, the flags of all codes of all axes, and where each axis begins."""
     sizes, starts = _frame(shape)
     if len(sets) == len(shape):
@@ -194,5 +193,5 @@ def _flags(shape: Shape, sets: Sets) -> tuple[Offsets, Flags, list[int]]:
 
 
 @lru_cache(maxsize=256)
-def _frame(shape: Shape) -> tuple[Offsets, list[int]]:
+def _frame(shape: Shape) -> tuple[Ints, list[int]]:
     return np.array(shape, dtype=np.int64), list(accumulate(shape, initial=0))

@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 
 from treering.answer import Answer, Guarantee
+from treering.arrays import Floats
 from treering.budget.exact import Number, probability, whole
 from treering.budget.promise import Promise
 from treering.domain.evaluate import Attributes, Marginal, evaluate_many
@@ -21,7 +22,7 @@ from treering.domain.schema import Schema
 from treering.errors import GuaranteeError, ParameterError, TreeringError
 from treering.gate import Database, Event
 from treering.mechanisms.marginals import Tabulated
-from treering.mechanisms.tree_estimate import Cells, TreeEstimate
+from treering.mechanisms.tree_estimate import TreeEstimate
 from treering.theory.continual import bound, start_noise
 from treering.theory.structured import StructuredBound
 
@@ -241,7 +242,7 @@ class ContinualHistogram:
 class _View:
     """The estimate of one stretch of rows: answers are free."""
 
-    def __init__(self, schema: Schema, size: int, cells: Cells, errors: StructuredBound) -> None:
+    def __init__(self, schema: Schema, size: int, cells: Floats, errors: StructuredBound) -> None:
         self._size = size
         self._schema = schema
         self._errors = errors

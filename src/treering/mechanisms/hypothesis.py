@@ -17,12 +17,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from treering.arrays import Floats
 from treering.domain.evaluate import evaluate, evaluate_many, widest
 from treering.domain.query import Query
 from treering.domain.question import Question, understand, understand_all
 from treering.domain.schema import Schema
 from treering.errors import GuaranteeError, ParameterError, QueryError
-from treering.mechanisms.blocks import Cells, Sets
+from treering.mechanisms.blocks import Sets
 from treering.mechanisms.marginals import MARGINAL_CELLS, Axes, Tabulated
 from treering.mechanisms.step import Spectrum, Step, projection, tilting, value_range
 from treering.mechanisms.synthetic import cells_at, rows_of
@@ -47,7 +48,7 @@ _MODERATE_TOTAL: Final = 1e30
 class KeptHistogram:
     """A histogram as it is kept, bit for bit: y = kept·vector/total + even/N; no vector, and y is uniform."""
 
-    vector: Cells | None
+    vector: Floats | None
     total: float
     kept: float
     even: float
@@ -121,7 +122,7 @@ class Hypothesis:
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
-    def marginal(self, attributes: Sequence[str]) -> Cells:
+    def marginal(self, attributes: Sequence[str]) -> Floats:
         """The distribution of some attributes together, named in the schema's order: one axis for each."""
         positions = self.schema.positions(attributes)
         if isinstance(attributes, str) or [self.schema.names[position] for position in positions] != list(attributes):
@@ -135,13 +136,13 @@ class Hypothesis:
             return min(1.0, self._sides(asked)[1])
         return min(1.0, float(evaluate(asked, self._marginal(asked.attributes))) / asked.scale)
 
-    def answer_many(self, queries: Iterable[Question]) -> Cells:
+    def answer_many(self, queries: Iterable[Question]) -> Floats:
         """`answer` for a batch: one product for each set of attributes."""
         asked = understand_all(queries, self.schema)
         if len(asked) == 1 or widest(asked) > MARGINAL_CELLS:
             return np.array([self.answer(query) for query in asked])
         values = evaluate_many(asked, self._marginal, np.float64)
-        shares: Cells = np.minimum(values / np.array([query.scale for query in asked]), 1.0)
+        shares: Floats = np.minimum(values / np.array([query.scale for query in asked]), 1.0)
         return shares
 
     def sample(self, rows: int, generator: np.random.Generator | None = None) -> pa.Table:
@@ -246,7 +247,7 @@ class Hypothesis:
         assert query.masks is not None
         return {self._axis[position]: mask for position, mask in zip(query.attributes, query.masks, strict=True)}
 
-    def _marginal(self, positions: Axes) -> Cells:
+    def _marginal(self, positions: Axes) -> Floats:
         """The distribution of the attributes at these positions: a new array."""
         shape = [self.schema.shape[position] for position in positions]
         joint = math.prod(shape)

@@ -7,8 +7,9 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Final, TypeAlias
 
+from treering.arrays import Floats
 from treering.mechanisms import blocks
-from treering.mechanisms.blocks import Cells, Sets, Shape
+from treering.mechanisms.blocks import Sets, Shape
 
 Axes: TypeAlias = tuple[int, ...]
 
@@ -27,16 +28,16 @@ class Tabulated:
     over z, or over the smallest marginal left that it can be computed from.
     """
 
-    def __init__(self, cells: Cells, shape: Shape) -> None:
+    def __init__(self, cells: Floats, shape: Shape) -> None:
         self.cells: Final = cells
         self.shape: Final = shape
-        self._marginals: OrderedDict[Axes, Cells] = OrderedDict()
+        self._marginals: OrderedDict[Axes, Floats] = OrderedDict()
 
     def total(self) -> float:
         """The sum of all cells, taken anew."""
         return float(blocks.marginal(self.cells, self.shape, ())[0])
 
-    def sums(self, axes: Axes) -> Cells:
+    def sums(self, axes: Axes) -> Floats:
         """The marginal over some axes, flat: not to be written to."""
         if len(axes) == len(self.shape):
             return self.cells
@@ -72,7 +73,7 @@ class Tabulated:
                 cells, self._sizes(axes), within, inside=inside, outside=outside, slope=slope, level=level
             )
 
-    def reweigh_table(self, axes: Axes, factors: Cells, *, slope: float, even: float) -> None:
+    def reweigh_table(self, axes: Axes, factors: Floats, *, slope: float, even: float) -> None:
         """(slope·z + even/N)·factor, one for each joint value of some axes."""
         for wider, cells in self._changing(axes):
             within = [wider.index(axis) for axis in axes]
@@ -85,18 +86,18 @@ class Tabulated:
     def _sizes(self, axes: Axes) -> Shape:
         return tuple(self.shape[axis] for axis in axes)
 
-    def _wider(self, axes: Axes) -> Iterator[tuple[Axes, Cells]]:
+    def _wider(self, axes: Axes) -> Iterator[tuple[Axes, Floats]]:
         """What the marginal over these axes can be computed from: z, and marginals over these axes and more."""
         yield tuple(range(len(self.shape))), self.cells
         yield from ((kept, cells) for kept, cells in self._marginals.items() if set(axes) <= set(kept))
 
-    def _changing(self, axes: Axes) -> Iterator[tuple[Axes, Cells]]:
+    def _changing(self, axes: Axes) -> Iterator[tuple[Axes, Floats]]:
         """What changes by factors that depend on these axes; marginals that cannot follow are forgotten."""
         for kept in [kept for kept in self._marginals if not set(axes) <= set(kept)]:
             del self._marginals[kept]
         return self._wider(axes)
 
-    def _keep(self, axes: Axes, sums: Cells) -> None:
+    def _keep(self, axes: Axes, sums: Floats) -> None:
         self._marginals[axes] = sums
         while sum(len(each) for each in self._marginals.values()) > CACHED_CELLS:
             self._marginals.popitem(last=False)

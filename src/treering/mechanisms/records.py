@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from treering.arrays import Bytes
 from treering.domain.query import Query
 
 MOST_RECORDS: Final = 100_000
@@ -32,9 +32,9 @@ class Record(NamedTuple):
 class KeptRecords:
     """Records as bytes, oldest first: there can be 100,000 of them."""
 
-    records: npt.NDArray[np.uint8]
+    records: Bytes
     """For each one its query's digest, share, error and size."""
-    complements: npt.NDArray[np.uint8]
+    complements: Bytes
     """Pairs of digests: a complement, and its query on record."""
 
 

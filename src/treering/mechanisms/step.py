@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from treering.arrays import Floats
 from treering.domain.query import Query
 from treering.errors import ParameterError
 
-Floats: TypeAlias = npt.NDArray[np.float64]
 Spectrum: TypeAlias = tuple[Floats, Floats]
 """The values that a query takes, from the smallest, and the histogram's mass at each: all positive, together one."""
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from itertools import count
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from treering.arrays import Floats, Ints
 from treering.domain.attribute import Attribute, Bins, Categories, Integers, Value
 from treering.domain.schema import Schema
-
-Cells: TypeAlias = npt.NDArray[np.int64]
-Floats: TypeAlias = npt.NDArray[np.float64]
 
 _SLICE: Final = 2**20
 """So many cells are looked at together."""
@@ -21,7 +18,7 @@ _SLICE: Final = 2**20
 _TYPES: Final = {str: pa.string(), int: pa.int64(), bool: pa.bool_(), float: pa.float64()}
 
 
-def cells_at(places: Floats, cells: int, vector: Floats | None, slope: float, level: float) -> Cells:
+def cells_at(places: Floats, cells: int, vector: Floats | None, slope: float, level: float) -> Ints:
     """The cells at increasing places of a cumulative distribution: slope·vector + level, or the uniform one."""
     if vector is None:
         return np.minimum(places * cells, cells - 1).astype(np.int64)
@@ -37,7 +34,7 @@ def cells_at(places: Floats, cells: int, vector: Floats | None, slope: float, le
     return found
 
 
-def rows_of(schema: Schema, cells: Cells) -> pa.Table:
+def rows_of(schema: Schema, cells: Ints) -> pa.Table:
     """One row for each cell, with a value that belongs to the cell in each column.
 
     Categories and integers are themselves, a bin is the number in its middle, a missing value is null, and the cell of

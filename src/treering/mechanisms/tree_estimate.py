@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from treering.arrays import Floats, Ints
 from treering.budget.segments import Node, completed_by, last_leaf, prefix, segment_of
 from treering.errors import ParameterError
 from treering.gate import LeafCut, NodeReleased, TreeCondensed, TreeStarted
 from treering.theory.continual import first_leaves, kept_nodes, own_weight, stretch
-
-Cells: TypeAlias = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,7 +20,7 @@ class Piece:
 
     start: int
     end: int
-    cells: Cells
+    cells: Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,7 +30,7 @@ class Estimates:
     sizes: tuple[int, int]
     """The sizes at which the last leaf begins and ends."""
     pieces: dict[Node, Piece]
-    past: Cells | None
+    past: Floats | None
 
 
 class TreeEstimate:
@@ -49,7 +46,7 @@ class TreeEstimate:
         """Nodes released since the tree was condensed."""
         self._sizes = (0, 0)
         self._pieces: dict[Node, Piece] = {}
-        self._past: Cells | None = None
+        self._past: Floats | None = None
 
     @property
     def size(self) -> int:
@@ -90,7 +87,7 @@ class TreeEstimate:
         """The leaf that begins at one of the boundaries."""
         return first_leaves(self.leaf)[self.boundaries.index(size)]
 
-    def rows(self, first: int) -> tuple[int, Cells]:
+    def rows(self, first: int) -> tuple[int, Floats]:
         """How many rows there are from a leaf on, and the estimate of those in each cell: the total is exact.
 
         The number of rows is public, so the noise of the total is known; each cell gives up its equal part of it.
@@ -122,7 +119,7 @@ class TreeEstimate:
     def _start(self, first: int) -> int:
         return 0 if first == 1 else self._pieces[stretch(first, self.leaf)[0]].start
 
-    def _combine(self, node: Node, counts: npt.NDArray[np.int64]) -> None:
+    def _combine(self, node: Node, counts: Ints) -> None:
         """Weigh a node's own counts against the sum of its children's estimates."""
         if not self.pending or node != self.pending[0]:
             raise ParameterError("node", f"{node} was not expected: children come before their parents")

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from treering.boxes.protocol import Floats
+from treering.arrays import Floats
 from treering.domain.query import Query
 
 

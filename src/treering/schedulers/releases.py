@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from treering.boxes.protocol import Box, Floats, Release
+from treering.arrays import Floats
+from treering.boxes.protocol import Box, Release
 from treering.boxes.recorded import RecordedGate
 from treering.domain.query import Query
 from treering.domain.schema import Schema

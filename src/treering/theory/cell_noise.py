@@ -17,17 +17,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
+from treering.arrays import Flags, Floats
 from treering.budget.exact import exact_scale
 from treering.errors import ParameterError
 from treering.gate import Laplace, Noise
 from treering.theory.tails import gaussian_radius, laplace_one_sided_radius
-
-Floats: TypeAlias = npt.NDArray[np.float64]
 
 _SUMMED_SIGMA: Final = 64.0
 """Up to this scale a discrete Gaussian's moments are summed; beyond, bounded by integrals: within about 2%."""
@@ -328,7 +326,7 @@ def _whole(cuts: Iterable[float]) -> tuple[float, ...]:
     return tuple(sorted({float(round(cut)) for cut in cuts}))
 
 
-def _within(exists: npt.NDArray[np.bool_], values: Floats) -> Floats:
+def _within(exists: Flags, values: Floats) -> Floats:
     return np.where(exists, values, np.inf)
 
 

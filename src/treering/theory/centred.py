@@ -30,8 +30,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from treering.arrays import Floats, Ints
 from treering.budget.exact import probability, whole
-from treering.theory.cell_noise import CellNoise, Floats
+from treering.theory.cell_noise import CellNoise
 from treering.theory.pmwg_tight import rarity
 from treering.theory.subsets import all_subsets, subset_radius
 
@@ -91,7 +92,7 @@ class CentredBound:
     def _total(self) -> float:
         return subset_radius(self.noise, [1.0], [self.cells], self.beta / 4)
 
-    def _sets(self, sizes: npt.NDArray[np.int64]) -> Floats:
+    def _sets(self, sizes: Ints) -> Floats:
         """The bound for sets of so many cells, increasing sizes; past half of the cells, that of the complement."""
         sizes = np.minimum(sizes, self.cells - sizes)
         bounds = np.zeros(len(sizes))

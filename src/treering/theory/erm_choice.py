@@ -16,10 +16,10 @@ from typing import Final
 
 import numpy as np
 
+from treering.arrays import Floats
 from treering.budget.exact import at_least
 from treering.budget.minimising import gradient_sensitivity, lattice_size, loss_sensitivity, solver_distance
 from treering.budget.promise import Budget, Kind
-from treering.domain.loss import Floats
 from treering.domain.minimiser import MOST_CANDIDATES, MOST_STEPS, Descent, Method, Net, Perturbation, Start
 from treering.domain.problem import Problem
 from treering.errors import GuaranteeError, ParameterError

@@ -18,6 +18,7 @@ from typing import Final, Literal
 
 import numpy as np
 
+from treering.arrays import Floats
 from treering.budget.exact import at_least, probability, whole
 from treering.budget.minimising import (
     gradient_sensitivity,
@@ -27,7 +28,6 @@ from treering.budget.minimising import (
     solver_distance,
 )
 from treering.budget.promise import Budget
-from treering.domain.loss import Floats
 from treering.domain.minimiser import MOST_CANDIDATES, MOST_STEPS, Descent, Method, Net, Perturbation, Start
 from treering.domain.problem import Problem
 from treering.errors import GuaranteeError, ParameterError

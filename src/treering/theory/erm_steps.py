@@ -22,8 +22,8 @@ from typing import Final
 
 import numpy as np
 
+from treering.arrays import Floats
 from treering.budget.exact import probability
-from treering.domain.loss import Floats
 from treering.domain.minimiser import Start
 from treering.domain.problem import Problem
 

@@ -28,11 +28,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
+from treering.arrays import Floats
 from treering.budget.exact import at_least, probability, root_at_least, whole
 from treering.budget.promise import Budget, Kind
 from treering.gate import Gaussian, Laplace, Noise
@@ -53,8 +53,6 @@ _SHARPEST: Final = 2.0**-10
 _ROUNDING: Final = 1 + 1e-12
 _FLOATS: Final = 1e-10
 """What the floats of a public distribution may be off: its cells sum to one within 10^-12."""
-
-Floats: TypeAlias = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

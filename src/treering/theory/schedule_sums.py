@@ -11,7 +11,8 @@ from functools import lru_cache
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
+
+from treering.arrays import Floats
 
 _FIRST: Final = {False: 64, True: 4096}
 _PER_DOUBLING: Final = {False: 24, True: 5000}
@@ -53,7 +54,7 @@ def log_sums(decay: float, fine: bool) -> tuple[float, float]:
     return plain * _MARGIN, squares * _MARGIN
 
 
-def _edges(first: int, decay: float, per_doubling: int) -> npt.NDArray[np.float64]:
+def _edges(first: int, decay: float, per_doubling: int) -> Floats:
     """Whole numbers from ``first`` to where the weights vanish: about so many to a doubling, fewer where i ≪ 1/s.
 
     A doubling at i has the share si of the sum, and blocks of a k-th of a doubling an error of the order of 1/k²: for a
@@ -66,7 +67,7 @@ def _edges(first: int, decay: float, per_doubling: int) -> npt.NDArray[np.float6
         begin *= 2
         if begin * decay > _REACH:
             break
-    edges: npt.NDArray[np.float64] = np.unique(np.concatenate([*pieces, [begin]]))
+    edges: Floats = np.unique(np.concatenate([*pieces, [begin]]))
     return edges
 
 

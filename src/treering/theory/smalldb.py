@@ -38,8 +38,8 @@ from fractions import Fraction
 from typing import Final, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from treering.arrays import Floats, Ints
 from treering.budget.exact import Number, at_least, exact, probability, root_at_least, whole
 from treering.budget.promise import Budget
 
@@ -167,10 +167,10 @@ def rate(cells: int, queries: int) -> float:
 class RowChoices:
     """Numbers of synthetic rows to choose from, how near the best candidate is, and how many candidates there are."""
 
-    rows: npt.NDArray[np.int64]
-    errors: npt.NDArray[np.float64]
-    log_candidates: npt.NDArray[np.float64]
-    factors: npt.NDArray[np.float64]
+    rows: Ints
+    errors: Floats
+    log_candidates: Floats
+    factors: Floats
     """How many times the error of what is drawn counts."""
 
     @classmethod

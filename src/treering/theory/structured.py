@@ -25,9 +25,9 @@ from typing import TypeAlias
 
 import numpy as np
 
+from treering.arrays import Floats
 from treering.budget.exact import probability
 from treering.domain.query import Query
-from treering.theory.cell_noise import Floats
 from treering.theory.centred import CentredBound, log_choose, set_radius
 from treering.theory.pmwg_tight import rarity
 

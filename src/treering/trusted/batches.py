@@ -15,15 +15,15 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from treering.arrays import Ints
 from treering.errors import DamagedVault
 from treering.trusted.counts import Counts
 from treering.trusted.sealed import Sealed
 
-Cells = npt.NDArray[np.int64]
+Cells = Ints
 
 SALT_BYTES: Final = 32
 

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import TypeAlias
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
-import numpy as np
-import numpy.typing as npt
-
+from treering.arrays import Ints
 from treering.errors import VaultError
 from treering.trusted.sealed import Sealed
-
-Cells: TypeAlias = npt.NDArray[np.int64]
 
 
 class Bookmarks(Sealed):
@@ -30,15 +25,15 @@ class Bookmarks(Sealed):
     __slots__ = ("_copies", "_owned")
 
     def __init__(self) -> None:
-        self._copies: WeakValueDictionary[int, Cells] = WeakValueDictionary()
-        self._owned: WeakKeyDictionary[object, dict[int, Cells]] = WeakKeyDictionary()
+        self._copies: WeakValueDictionary[int, Ints] = WeakValueDictionary()
+        self._owned: WeakKeyDictionary[object, dict[int, Ints]] = WeakKeyDictionary()
 
     @property
-    def kept(self) -> dict[int, Cells]:
+    def kept(self) -> dict[int, Ints]:
         """PRIVATE: the counts at every size that is kept for somebody."""
         return dict(self._copies)
 
-    def add(self, owner: object, size: int, copy: Callable[[], Cells]) -> None:
+    def add(self, owner: object, size: int, copy: Callable[[], Ints]) -> None:
         """Keep the counts of this size, the present one."""
         if size == 0:
             return
@@ -49,7 +44,7 @@ class Bookmarks(Sealed):
             self._copies[size] = kept
         self._owned.setdefault(owner, {})[size] = kept
 
-    def between(self, owner: object, start: int, end: int) -> Cells:
+    def between(self, owner: object, start: int, end: int) -> Ints:
         """PRIVATE: the exact counts, over all cells, of the rows that came after one size and up to another."""
         later = self._at(owner, end)
         return later.copy() if start == 0 else later - self._at(owner, start)
@@ -65,7 +60,7 @@ class Bookmarks(Sealed):
         for size in [size for size in owned if size not in sizes]:
             del owned[size]
 
-    def _at(self, owner: object, size: int) -> Cells:
+    def _at(self, owner: object, size: int) -> Ints:
         try:
             return self._owned[owner][size]
         except KeyError:

@@ -10,17 +10,15 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from treering.arrays import Array, Flags
 from treering.domain.attribute import Attribute, Bins, Categories, Integers
 from treering.errors import DataError
 from treering.trusted import short_text
 
-Codes: TypeAlias = npt.NDArray[Any]
-Flags: TypeAlias = npt.NDArray[np.bool_]
-Encoded: TypeAlias = tuple[Codes, Flags | None]
+Encoded: TypeAlias = tuple[Array, Flags | None]
 
 
 def accepts(attribute: Attribute, value: Any) -> bool:
@@ -85,7 +83,7 @@ def _encode_dictionary(attribute: Attribute, column: pa.DictionaryArray) -> Enco
     return codes.take(index), None if bad is None else bad.take(index)
 
 
-def _place_missing(attribute: Attribute, codes: Codes, missing: Flags | None, outside: Flags | None) -> Encoded:
+def _place_missing(attribute: Attribute, codes: Array, missing: Flags | None, outside: Flags | None) -> Encoded:
     """Send what is missing or outside to its cell, or mark it as not fitting."""
     bad: Flags | None = None
     # Missing values come last: they may look like a regular value or like one outside.
@@ -109,7 +107,7 @@ def _category_codes(attribute: Categories, column: pa.Array) -> Encoded:
     return np.asarray(found.fill_null(0)), np.asarray(found.is_null()) if found.null_count else None
 
 
-def _integer_codes(attribute: Integers, values: Codes) -> Encoded:
+def _integer_codes(attribute: Integers, values: Array) -> Encoded:
     """Within the range and whole. (NaN is outside too, and then missing.)"""
     outside = (values < attribute.low) | (values > attribute.high)
     if values.dtype.kind == "f":
@@ -118,7 +116,7 @@ def _integer_codes(attribute: Integers, values: Codes) -> Encoded:
     return inside.astype(np.int64, copy=False) - attribute.low, outside
 
 
-def _bin_codes(attribute: Bins, values: Codes) -> Encoded:
+def _bin_codes(attribute: Bins, values: Array) -> Encoded:
     """The number of inner edges at or below a value: comparisons beat a binary search for the few edges of a schema."""
     outside = ~((values >= attribute.edges[0]) & (values <= attribute.edges[-1]))
     inner = attribute.edges[1:-1]

@@ -14,8 +14,8 @@ from functools import reduce
 from typing import Final, Protocol, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from treering.arrays import Ints
 from treering.domain.evaluate import evaluate, evaluate_many, widest
 from treering.domain.query import Query
 from treering.domain.schema import Schema
@@ -23,7 +23,6 @@ from treering.errors import DataError, QueryError
 from treering.trusted.bookmarks import Bookmarks
 from treering.trusted.sealed import Sealed
 
-Cells: TypeAlias = npt.NDArray[np.int64]
 Attributes: TypeAlias = tuple[int, ...]
 
 DENSE_CELLS: Final = 2**24
@@ -42,13 +41,13 @@ MAX_COUNT: Final = 2**61
 class _Store(Protocol):
     """Where the counts of all cells live."""
 
-    def add(self, cells: Cells) -> None: ...
+    def add(self, cells: Ints) -> None: ...
 
-    def add_counted(self, cells: Cells, counts: Cells) -> None: ...
+    def add_counted(self, cells: Ints, counts: Ints) -> None: ...
 
-    def marginal(self, attributes: Attributes) -> Cells: ...
+    def marginal(self, attributes: Attributes) -> Ints: ...
 
-    def occupied(self) -> tuple[Cells, Cells]: ...
+    def occupied(self) -> tuple[Ints, Ints]: ...
 
     def count(self, query: Query) -> int: ...
 
@@ -62,7 +61,7 @@ class Counts(Sealed):
         self._schema = schema
         self._size = 0
         self._store: _Store = _Dense(schema) if schema.cells <= DENSE_CELLS else _Sparse(schema)
-        self._marginals: OrderedDict[Attributes, Cells] = OrderedDict()
+        self._marginals: OrderedDict[Attributes, Ints] = OrderedDict()
         self._bookmarks = Bookmarks()
         self.lock = threading.RLock()
         """Held while rows are taken in, and by every kernel while it works."""
@@ -77,7 +76,7 @@ class Counts(Sealed):
         """The number of rows: public."""
         return self._size
 
-    def add(self, cells: Cells) -> None:
+    def add(self, cells: Ints) -> None:
         """Take in rows that are already encoded."""
         if len(cells) == 0:
             return
@@ -89,7 +88,7 @@ class Counts(Sealed):
                 _tally(marginal.reshape(-1), project(self._schema, cells, attributes))
             self._size += len(cells)
 
-    def add_counted(self, cells: Cells, counts: Cells) -> None:
+    def add_counted(self, cells: Ints, counts: Ints) -> None:
         """Take in rows that are already encoded and counted: so many for each of these cells."""
         if cells.ndim != 1 or cells.shape != counts.shape:
             raise DataError("cells and counts come as two arrays of one length")
@@ -105,7 +104,7 @@ class Counts(Sealed):
                 np.add.at(marginal.reshape(-1), project(self._schema, cells, attributes), counts)
             self._size += int(counts.sum())
 
-    def marginal(self, attributes: Attributes) -> Cells:
+    def marginal(self, attributes: Attributes) -> Ints:
         """PRIVATE: the exact counts over the joint values of some attributes."""
         if attributes in self._marginals:
             self._marginals.move_to_end(attributes)
@@ -124,7 +123,7 @@ class Counts(Sealed):
             return self._store.count(query)
         return int(evaluate(query, self.marginal(query.attributes)))
 
-    def count_many(self, queries: Sequence[Query]) -> Cells:
+    def count_many(self, queries: Sequence[Query]) -> Ints:
         """PRIVATE: `count` for a batch."""
         scale = max({query.scale for query in queries}, default=1)
         if len(queries) == 1 or widest(queries) > MARGINAL_CELLS or self._size * scale >= MAX_COUNT:
@@ -144,7 +143,7 @@ class Counts(Sealed):
         """Refuse to go on if the counts were not marked at this size."""
         self._bookmarks.check(journal, size)
 
-    def between(self, journal: object, start: int, end: int) -> Cells:
+    def between(self, journal: object, start: int, end: int) -> Ints:
         """PRIVATE: the exact counts of all cells among the rows that came after one marked size and up to another."""
         return self._bookmarks.between(journal, start, end)
 
@@ -153,7 +152,7 @@ class Counts(Sealed):
         """The earlier sizes that are marked for anybody, in order: public."""
         return tuple(sorted(size for size in self._bookmarks.kept if size < self._size))
 
-    def stretches(self) -> dict[int, tuple[Cells, Cells]]:
+    def stretches(self) -> dict[int, tuple[Ints, Ints]]:
         """PRIVATE: the rows in the order of their arrival, as far as anybody will ask about it: those up to the first
         of the `marked` sizes, those from there to the next, and so on to the present one. For the size that each
         stretch ends at, its occupied cells, in order, and how many of its rows lie in each."""
@@ -170,7 +169,7 @@ class Counts(Sealed):
                 before = after
             return found
 
-    def _all(self) -> Cells:
+    def _all(self) -> Ints:
         return self._store.marginal(tuple(range(len(self._schema.shape)))).reshape(-1)
 
 
@@ -181,18 +180,18 @@ class _Dense:
         self._schema = schema
         self._counts = np.zeros(schema.shape, dtype=np.int64)
 
-    def add(self, cells: Cells) -> None:
+    def add(self, cells: Ints) -> None:
         _tally(self._counts.reshape(-1), cells)
 
-    def add_counted(self, cells: Cells, counts: Cells) -> None:
+    def add_counted(self, cells: Ints, counts: Ints) -> None:
         np.add.at(self._counts.reshape(-1), cells, counts)
 
-    def marginal(self, attributes: Attributes) -> Cells:
+    def marginal(self, attributes: Attributes) -> Ints:
         others = tuple(axis for axis in range(self._counts.ndim) if axis not in attributes)
         # An array of its own in every case, because the cache maintains it.
         return np.array(self._counts.sum(axis=others, dtype=np.int64) if others else self._counts)
 
-    def occupied(self) -> tuple[Cells, Cells]:
+    def occupied(self) -> tuple[Ints, Ints]:
         counts = self._counts.reshape(-1)
         cells = np.flatnonzero(counts)
         return cells, counts[cells]
@@ -210,29 +209,29 @@ class _Sparse:
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
-        self._runs: list[tuple[Cells, Cells]] = []
+        self._runs: list[tuple[Ints, Ints]] = []
 
-    def add(self, cells: Cells) -> None:
+    def add(self, cells: Ints) -> None:
         unique, counts = np.unique(cells, return_counts=True)
         self._push((unique, counts.astype(np.int64)))
 
-    def add_counted(self, cells: Cells, counts: Cells) -> None:
+    def add_counted(self, cells: Ints, counts: Ints) -> None:
         # Merging with nothing sorts, and brings equal cells together.
         self._push(_merge((cells[:0], counts[:0]), (cells, counts)))
 
-    def _push(self, run: tuple[Cells, Cells]) -> None:
+    def _push(self, run: tuple[Ints, Ints]) -> None:
         while self._runs and len(self._runs[-1][0]) < 2 * len(run[0]):
             run = _merge(self._runs.pop(), run)
         self._runs.append(run)
 
-    def marginal(self, attributes: Attributes) -> Cells:
+    def marginal(self, attributes: Attributes) -> Ints:
         shape = tuple(self._schema.shape[position] for position in attributes)
         marginal = np.zeros(shape, dtype=np.int64)
         for cells, counts in self._runs:
             np.add.at(marginal.reshape(-1), project(self._schema, cells, attributes), counts)
         return marginal
 
-    def occupied(self) -> tuple[Cells, Cells]:
+    def occupied(self) -> tuple[Ints, Ints]:
         nothing = np.empty(0, dtype=np.int64)
         return reduce(_merge, reversed(self._runs), (nothing, nothing))
 
@@ -249,7 +248,7 @@ class _Sparse:
         return total
 
 
-def project(schema: Schema, cells: Cells, attributes: Attributes) -> Cells:
+def project(schema: Schema, cells: Ints, attributes: Attributes) -> Ints:
     """The flat index of each cell within the marginal over some attributes."""
     index = np.zeros(len(cells), dtype=np.int64)
     stride, last = 1, len(schema.shape)
@@ -266,7 +265,7 @@ def project(schema: Schema, cells: Cells, attributes: Attributes) -> Cells:
     return index
 
 
-def _tally(counts: Cells, index: Cells) -> None:
+def _tally(counts: Ints, index: Ints) -> None:
     """Add one at each index, in time of the order of the shorter of the two."""
     if len(index) * 4 < len(counts):
         np.add.at(counts, index, 1)
@@ -274,7 +273,7 @@ def _tally(counts: Cells, index: Cells) -> None:
         counts += np.bincount(index, minlength=len(counts))
 
 
-def _merge(left: tuple[Cells, Cells], right: tuple[Cells, Cells]) -> tuple[Cells, Cells]:
+def _merge(left: tuple[Ints, Ints], right: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
     cells, inverse = np.unique(np.concatenate([left[0], right[0]]), return_inverse=True)
     counts = np.zeros(len(cells), dtype=np.int64)
     np.add.at(counts, inverse, np.concatenate([left[1], right[1]]))

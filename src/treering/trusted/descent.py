@@ -15,12 +15,12 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from treering.arrays import Floats, Ints
 from treering.budget.minimising import largest_gradient
-from treering.domain.loss import Floats
 from treering.domain.minimiser import Descent
 from treering.domain.problem import FEATURE_UNIT, Problem
 from treering.gate import Gaussian
-from treering.trusted.entries import Entries, Integers
+from treering.trusted.entries import Entries
 from treering.trusted.noise import draw
 
 _MOST_ROWS: Final = 2**16
@@ -50,7 +50,7 @@ def descend(problem: Problem, method: Descent, entries: Entries) -> Floats:
     return _averaged(problem, method, start, slope)
 
 
-def _noise(method: Descent, unit: int, dimension: int) -> Iterator[Integers]:
+def _noise(method: Descent, unit: int, dimension: int) -> Iterator[Ints]:
     """Fresh noise for each step, drawn for many steps at once: one by one it would take as long as the gradients."""
     ahead = max(1, _DRAWN // dimension)
     for first in range(0, method.steps, ahead):
@@ -97,7 +97,7 @@ def gradient_unit(problem: Problem, method: Descent) -> int:
     return method.resolution * (FEATURE_UNIT if problem.loss.linear else 1)
 
 
-def gradient_sum(problem: Problem, method: Descent, entries: Entries, theta: Floats) -> tuple[Integers, int]:
+def gradient_sum(problem: Problem, method: Descent, entries: Entries, theta: Floats) -> tuple[Ints, int]:
     """PRIVATE: the exact sum of all entries' integer gradients, and how many integer units make 1."""
     largest = largest_gradient(problem, method)
     total = np.zeros(problem.dimension, dtype=np.int64)
@@ -134,7 +134,7 @@ def _rows(largest: int) -> int:
     return max(1, min(_MOST_ROWS, 2**36 // largest))
 
 
-def _weighted(slopes: Floats, weights: Integers | None, grid: Floats) -> Integers:
+def _weighted(slopes: Floats, weights: Ints | None, grid: Floats) -> Ints:
     """Σ slope·weight·features, exactly: in floats, whose sums stay below 2^53 (`_rows`); weighted ones as 64-bit
     integers, which the size leaves room for."""
     if weights is None:
@@ -142,7 +142,7 @@ def _weighted(slopes: Floats, weights: Integers | None, grid: Floats) -> Integer
     return np.asarray((slopes.astype(np.int64) * weights) @ grid.astype(np.int64))
 
 
-def _short(gradients: Floats, largest: int) -> Integers:
+def _short(gradients: Floats, largest: int) -> Ints:
     """Rounded towards zero in units that leave room for rounding; a row still longer than ``largest`` would be dropped,
     so that its norm is bounded whatever the floats did."""
     rows = np.trunc(gradients * (largest - 1)).astype(np.int64)

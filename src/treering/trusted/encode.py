@@ -12,15 +12,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from treering.arrays import Flags, Ints
 from treering.domain.attribute import Attribute
 from treering.domain.schema import Schema
 from treering.errors import DataError
 from treering.trusted.columns import accepts, check_type, encode_column
 
-Cells: TypeAlias = npt.NDArray[np.int64]
 Faults: TypeAlias = Iterator[tuple[int, str]]
 
 BLOCK_ROWS: Final = 2**18
@@ -30,14 +29,14 @@ INVALID: Final = -1
 """The cell, or code, of what does not fit."""
 
 
-def encode(frame: Any, schema: Schema, *, drop: bool) -> tuple[Cells, int]:
+def encode(frame: Any, schema: Schema, *, drop: bool) -> tuple[Ints, int]:
     """The cell of every row, and how many rows were left out because they do not fit (only with ``drop``)."""
     cells = encode_all(frame, schema, drop=drop)
     fits = cells != INVALID
     return (cells, 0) if fits.all() else (cells[fits], int((~fits).sum()))
 
 
-def encode_all(frame: Any, schema: Schema, *, drop: bool) -> Cells:
+def encode_all(frame: Any, schema: Schema, *, drop: bool) -> Ints:
     """The cell of every row; `INVALID` for a row that does not fit (only with ``drop``: else it is an error)."""
     cells, bad, faults = (
         _encode_dicts(frame, schema) if comes_as_dicts(frame) else _encode_table(as_table(frame), schema)
@@ -103,7 +102,7 @@ def as_table(frame: Any) -> pa.Table:
     raise DataError(problem)
 
 
-def _encode_table(table: pa.Table, schema: Schema) -> tuple[Cells, int, Faults]:
+def _encode_table(table: pa.Table, schema: Schema) -> tuple[Ints, int, Faults]:
     """The cells, `INVALID` where a row does not fit, the number of such rows, and what is wrong with them, lazily."""
     _check_columns(table.column_names, schema)
     table = table.select(list(schema.names))
@@ -122,9 +121,9 @@ def _encode_table(table: pa.Table, schema: Schema) -> tuple[Cells, int, Faults]:
     return cells, bad, _table_faults(table, schema, cells)
 
 
-def _encode_block(batch: pa.RecordBatch, schema: Schema, cells: Cells) -> int:
+def _encode_block(batch: pa.RecordBatch, schema: Schema, cells: Ints) -> int:
     """Write one block's cells in place; the number of rows that do not fit."""
-    invalid: npt.NDArray[np.bool_] | None = None
+    invalid: Flags | None = None
     for position, (column, attribute) in enumerate(zip(batch.columns, schema.attributes.values(), strict=True)):
         codes, bad = encode_column(attribute, column)
         if position == 0:
@@ -140,7 +139,7 @@ def _encode_block(batch: pa.RecordBatch, schema: Schema, cells: Cells) -> int:
     return int(invalid.sum())
 
 
-def _table_faults(table: pa.Table, schema: Schema, cells: Cells) -> Faults:
+def _table_faults(table: pa.Table, schema: Schema, cells: Ints) -> Faults:
     for row in np.flatnonzero(cells == INVALID).tolist():
         for name, attribute in schema.attributes.items():
             _, bad = encode_column(attribute, table.column(name).slice(row, 1).combine_chunks())
@@ -151,7 +150,7 @@ def _table_faults(table: pa.Table, schema: Schema, cells: Cells) -> Faults:
 # -- lists of dicts ---------------------------------------------------------------------------------------------------
 
 
-def _encode_dicts(rows: Sequence[Any], schema: Schema) -> tuple[Cells, int, Faults]:
+def _encode_dicts(rows: Sequence[Any], schema: Schema) -> tuple[Ints, int, Faults]:
     cells = np.zeros(len(rows), dtype=np.int64)
     faults: list[tuple[int, str]] = []
     for position, row in enumerate(rows):

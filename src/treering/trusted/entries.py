@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
+from treering.arrays import Floats, Ints
 from treering.budget.minimising import SUMMED
-from treering.domain.loss import Floats
 from treering.domain.problem import FEATURE_UNIT, CellFeatures
 from treering.trusted.counts import Counts
 from treering.trusted.sealed import Sealed
-
-Integers: TypeAlias = npt.NDArray[np.int64]
 
 HELD: Final = 2**23
 """Features of cells up to this many numbers (64 MB) are made once; beyond, block by block in every pass."""
@@ -32,8 +29,8 @@ class Moments(Sealed):
     __slots__ = ("cross", "square")
 
     def __init__(self, dimension: int) -> None:
-        self.square: Integers = np.zeros((dimension, dimension), dtype=np.int64)
-        self.cross: Integers = np.zeros(dimension, dtype=np.int64)
+        self.square: Ints = np.zeros((dimension, dimension), dtype=np.int64)
+        self.cross: Ints = np.zeros(dimension, dtype=np.int64)
 
     def add(self, grid: Floats, labels: Floats) -> None:
         """Take in entries: integer features, labels as they are."""
@@ -43,7 +40,7 @@ class Moments(Sealed):
             self.square += (part.T @ part).astype(np.int64)
             self.cross += (marks @ part).astype(np.int64)
 
-    def add_weighted(self, grid: Floats, labels: Floats, weights: Integers) -> None:
+    def add_weighted(self, grid: Floats, labels: Floats, weights: Ints) -> None:
         """Take in entries that stand for several each."""
         whole = grid.astype(np.int64)
         self.square += (whole * weights[:, None]).T @ whole
@@ -62,7 +59,7 @@ class Entries(Sealed):
         self,
         source: Floats | CellFeatures,
         labels: Floats,
-        weights: Integers | None,
+        weights: Ints | None,
         size: int,
         moments: Moments | None,
     ) -> None:
@@ -88,7 +85,7 @@ class Entries(Sealed):
         """PRIVATE: all features."""
         return self._part(slice(0, len(self.labels)))
 
-    def blocks(self, rows: int = SUMMED) -> Iterator[tuple[Floats, Floats, Integers | None]]:
+    def blocks(self, rows: int = SUMMED) -> Iterator[tuple[Floats, Floats, Ints | None]]:
         """Features, labels and weights, some rows at a time."""
         for start in range(0, len(self.labels), rows):
             part = slice(start, start + rows)

@@ -9,17 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from treering.arrays import Ints
 from treering.domain.attribute import Attribute
 from treering.domain.schema import Schema
 from treering.errors import DataError, EngineError
 from treering.trusted.sealed import Sealed
-
-Cells: TypeAlias = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +56,7 @@ class Increment(Sealed):
 
     __slots__ = ("cells", "counts", "dropped", "rows", "watermark")
 
-    def __init__(self, cells: Cells, counts: Cells, watermark: Watermark, dropped: int) -> None:
+    def __init__(self, cells: Ints, counts: Ints, watermark: Watermark, dropped: int) -> None:
         self.cells = cells
         """The occupied cells, in order."""
         self.counts = counts
@@ -75,9 +73,9 @@ class Increment(Sealed):
 class Reading(Sealed):
     """PRIVATE: what one statement found in a table, one snapshot of it."""
 
-    cells: Cells
+    cells: Ints
     """Cell numbers; -1 minus a column's position for the rows that do not fit there."""
-    counts: Cells
+    counts: Ints
     below: tuple[int, int] | None
     """The largest order value at or below the watermark and the number of such rows; None if there was no watermark."""
     first: int
@@ -140,7 +138,7 @@ def make_increment(
     )
 
 
-def _refusal(cells: Cells, counts: Cells, schema: Schema) -> DataError:
+def _refusal(cells: Ints, counts: Ints, schema: Schema) -> DataError:
     """Says which columns and how many rows, never what is in them."""
     found = sorted(zip((-1 - cells).tolist(), counts.tolist(), strict=True))
     problems = [

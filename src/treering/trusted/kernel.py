@@ -14,8 +14,8 @@ from fractions import Fraction
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
+from treering.arrays import Ints
 from treering.budget.charges import Charges
 from treering.budget.cost import Cost
 from treering.budget.exact import exact_scale
@@ -53,7 +53,7 @@ from treering.trusted.synthesis import Synthesis
 from treering.trusted.trees import TreeOperations, Trees
 
 Released = TypeVar("Released", bound=Event)
-Integers = npt.NDArray[np.int64]
+Integers = Ints
 
 
 class Kernel(TreeOperations):

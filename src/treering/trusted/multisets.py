@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from itertools import chain, combinations, islice
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
+from treering.arrays import Ints
 from treering.domain.atoms import Atoms
 from treering.errors import ParameterError
 from treering.trusted.sealed import Sealed
-
-Integers: TypeAlias = npt.NDArray[np.int64]
 
 _MOST_SCORE: Final = 2**62
 """Size × rows × the queries' common resolution stays below this, so that no score overflows."""
@@ -62,7 +60,7 @@ class Multisets(Sealed):
         return counts
 
 
-def listing(atoms: int, rows: int) -> Iterator[Integers]:
+def listing(atoms: int, rows: int) -> Iterator[Ints]:
     """All multisets, in a fixed order and in blocks: a line for each, its count in each atom."""
     width = min(rows, atoms - 1)
     numbers = chain.from_iterable(_choices(atoms, rows))
@@ -79,19 +77,19 @@ def _choices(atoms: int, rows: int) -> Iterator[tuple[int, ...]]:
     return combinations(range(atoms + rows - 1), min(rows, atoms - 1))
 
 
-def _counts(places: Integers, atoms: int, rows: int) -> Integers:
+def _counts(places: Ints, atoms: int, rows: int) -> Ints:
     """From places of bars, or of stars, to counts."""
     lines = len(places)
     if rows >= atoms - 1:
         ends = np.full((lines, 1), atoms + rows - 1)
-        counts: Integers = np.diff(np.hstack([np.full((lines, 1), -1), places, ends]), axis=1) - 1
+        counts: Ints = np.diff(np.hstack([np.full((lines, 1), -1), places, ends]), axis=1) - 1
         return counts
     # The number of bars before a star is the atom it is in.
     chosen = places - np.arange(rows) + atoms * np.arange(lines)[:, np.newaxis]
     return np.bincount(chosen.reshape(-1), minlength=lines * atoms).reshape(lines, atoms)
 
 
-def _scores(atoms: Atoms, true: Integers, size: int, rows: int) -> Integers:
+def _scores(atoms: Atoms, true: Ints, size: int, rows: int) -> Ints:
     """In the order of `listing`."""
     if not atoms.queries:
         return np.zeros(math.comb(atoms.number + rows - 1, rows), dtype=np.int64)

@@ -23,19 +23,17 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
-from typing import Final, TypeAlias, assert_never
+from typing import Final, assert_never
 from weakref import WeakSet
 
 import numpy as np
-import numpy.typing as npt
 
+from treering.arrays import Ints
 from treering.budget.exact import at_least, exact_scale
 from treering.errors import ParameterError
 from treering.gate import Gaussian, Laplace, Noise
 from treering.trusted import coins
 from treering.trusted.sealed import Sealed
-
-Draws: TypeAlias = npt.NDArray[np.int64]
 
 LARGEST_SCALE: Final = 2.0**48
 """The largest scale, multiplied by a query's weight scale W."""
@@ -50,17 +48,17 @@ LARGEST_BLOCK: Final = 1024
 """How much noise is drawn ahead at first, and at most."""
 
 
-def draw_laplace(scale: float, count: int) -> Draws:
+def draw_laplace(scale: float, count: int) -> Ints:
     """Independent draws of P(X = k) = (1−p)/(1+p)·p^|k|, with p = e^{−1/scale}."""
     return draw(Laplace(scale), 1, count)
 
 
-def draw_gaussian(scale: float, count: int) -> Draws:
+def draw_gaussian(scale: float, count: int) -> Ints:
     """Independent draws of P(X = k) ∝ e^{−k²/(2·scale²)}."""
     return draw(Gaussian(scale), 1, count)
 
 
-def draw(noise: Noise, factor: int, count: int) -> Draws:
+def draw(noise: Noise, factor: int, count: int) -> Ints:
     """Independent draws of ``noise``, its scale times ``factor``: a query's weight scale W (see `check_scale`)."""
     _check_count(count)
     scale = check_scale(noise.scale, factor)
@@ -107,7 +105,7 @@ def _sample(noise: Noise, count: int) -> list[int]:
 
 
 @lru_cache(maxsize=8)
-def _measurement(noise: Noise) -> Callable[[Draws], list[int]]:
+def _measurement(noise: Noise) -> Callable[[Ints], list[int]]:
     """OpenDP's measurement that adds ``noise`` to a vector. Building one takes 0.2 ms, so the latest few are kept.
 
     The imports are here, and narrow, because they are slow: ``opendp.prelude`` would load scikit-learn as well.
@@ -149,11 +147,11 @@ class Ahead(Sealed):
 
     def drop(self) -> None:
         """Forget what is left, and begin with small blocks again."""
-        self._stock: Draws = np.empty(0, dtype=np.int64)
+        self._stock: Ints = np.empty(0, dtype=np.int64)
         self._block = FIRST_BLOCK
         self._process = os.getpid()
 
-    def take(self, factor: int, count: int) -> Draws:
+    def take(self, factor: int, count: int) -> Ints:
         """Fresh draws at ``factor`` times the scale, as by `draw`."""
         _check_count(count)
         # The process is asked for as well as the hook below, which does not see a fork made by a library.
@@ -169,7 +167,7 @@ class Ahead(Sealed):
         taken, self._stock = self._stock[:count].copy(), self._stock[count:]
         return taken
 
-    def take_each(self, factors: Draws) -> Draws:
+    def take_each(self, factors: Ints) -> Ints:
         """A fresh draw for each of these factors."""
         if len(factors) == 1:
             return self.take(int(factors[0]), 1)
@@ -179,7 +177,7 @@ class Ahead(Sealed):
             drawn[chosen] = self.take(int(factor), int(chosen.sum()))
         return drawn
 
-    def _fresh(self, count: int) -> Draws:
+    def _fresh(self, count: int) -> Ints:
         """A block, or more if more are wanted."""
         wanted = max(count, self._block)
         self._block = min(2 * self._block, LARGEST_BLOCK)
@@ -194,7 +192,7 @@ class Answering(Sealed):
     def __init__(self) -> None:
         self._noise: Noise | None = None
 
-    def take(self, noise: Noise, scales: Draws) -> Draws:
+    def take(self, noise: Noise, scales: Ints) -> Ints:
         """A fresh draw for each weight scale W, at W times the noise's."""
         if noise != self._noise:
             self._noise, self._ahead = noise, Ahead(noise)

@@ -11,9 +11,10 @@ from typing import Final
 
 import numpy as np
 
+from treering.arrays import Floats
 from treering.budget.cost import Cost
 from treering.budget.minimising import minimising
-from treering.domain.loss import Floats, Labels
+from treering.domain.loss import Labels
 from treering.domain.minimiser import Descent, Minimise, Net, Perturbation
 from treering.domain.problem import FEATURE_UNIT, Problem, check_labels
 from treering.errors import ParameterError, QueryError

@@ -13,13 +13,13 @@ from typing import Any, Final
 from uuid import UUID
 
 import numpy as np
-import numpy.typing as npt
 
+from treering.arrays import Flags
 from treering.errors import DataError
 from treering.trusted.encode import as_table, comes_as_dicts
 from treering.trusted.sealed import Sealed
 
-Chosen = npt.NDArray[np.bool_]
+Chosen = Flags
 
 _WHOLE: Final = re.compile(r"(-?[0-9]+)\.0+")
 

@@ -6,9 +6,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from treering.arrays import Floats
 from treering.budget.exact import whole
 from treering.domain.attribute import categories
-from treering.domain.loss import Floats, Labels
+from treering.domain.loss import Labels
 from treering.domain.problem import FEATURE_UNIT, MOST_DIMENSIONS, label_grid, on_grid
 from treering.domain.schema import Schema
 from treering.errors import DataError, ParameterError

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
-from treering.domain.loss import Floats, Labels
+from treering.arrays import Array, Flags, Floats
+from treering.domain.loss import Labels
 from treering.errors import DataError
 from treering.trusted.sealed import Sealed
 
@@ -118,7 +118,7 @@ def _in_ball(features: Floats, bounds: Bounds) -> Floats:
 # -- labels ------------------------------------------------------------------------------------------------------------
 
 
-def _one_each(labels: Any, rows: int) -> tuple[npt.NDArray[Any], bool]:
+def _one_each(labels: Any, rows: int) -> tuple[Array, bool]:
     """One label for each row, and whether they came as a column."""
     if labels is None:
         raise DataError("learning from labels requires y to be passed, but the target y is None")
@@ -135,14 +135,14 @@ def _one_each(labels: Any, rows: int) -> tuple[npt.NDArray[Any], bool]:
     return array, column
 
 
-def _labels(labels: npt.NDArray[Any], bounds: Bounds) -> Floats:
+def _labels(labels: Array, bounds: Bounds) -> Floats:
     if bounds.classes is not None:
         return _signs(labels, bounds.classes)
     assert bounds.label is not None
     return _numbered(labels, bounds.label)
 
 
-def _numbered(labels: npt.NDArray[Any], bound: float) -> Floats:
+def _numbered(labels: Array, bound: float) -> Floats:
     """Numbers of size at most ``bound``, over it."""
     numbers = _numbers(labels, "y")
     _refuse(~np.isfinite(numbers), "a label is missing, NaN or infinity")
@@ -152,7 +152,7 @@ def _numbered(labels: npt.NDArray[Any], bound: float) -> Floats:
     return np.asarray(numbers / bound)
 
 
-def _signs(labels: npt.NDArray[Any], classes: tuple[Any, Any]) -> Floats:
+def _signs(labels: Array, classes: tuple[Any, Any]) -> Floats:
     """−1 for a label of the first class, 1 for the second; others are refused."""
     first, second = (_equal(labels, label) for label in classes)
     outside = f"a label (or NaN) is not one of the two declared classes, {classes[0]!r} and {classes[1]!r}"
@@ -160,13 +160,13 @@ def _signs(labels: npt.NDArray[Any], classes: tuple[Any, Any]) -> Floats:
     return np.where(second, 1.0, -1.0)
 
 
-def _refuse(bad: npt.NDArray[np.bool_], problem: str) -> None:
+def _refuse(bad: Flags, problem: str) -> None:
     rows = np.flatnonzero(bad)
     if len(rows):
         raise DataError(f"y: row {rows[0]}: {problem}", row=int(rows[0]))
 
 
-def _equal(labels: npt.NDArray[Any], label: Any) -> npt.NDArray[np.bool_]:
+def _equal(labels: Array, label: Any) -> Flags:
     try:
         same = labels == label
         return np.asarray(same, dtype=bool) if isinstance(same, np.ndarray) else np.zeros(len(labels), dtype=bool)
@@ -183,7 +183,7 @@ def _sparse(given: Any) -> bool:
     return hasattr(given, "nnz") and hasattr(given, "toarray")
 
 
-def _array(given: Any, name: str) -> npt.NDArray[Any]:
+def _array(given: Any, name: str) -> Array:
     problem = f"{name}: Complex data not supported"
     try:
         array = np.asarray(given)
@@ -194,7 +194,7 @@ def _array(given: Any, name: str) -> npt.NDArray[Any]:
     raise DataError(problem)
 
 
-def _numbers(array: npt.NDArray[Any], name: str) -> Floats:
+def _numbers(array: Array, name: str) -> Floats:
     try:
         if array.dtype.kind in "biufO":
             return array.astype(np.float64)

@@ -14,9 +14,7 @@ from __future__ import annotations
 
 from typing import Final
 
-import numpy as np
-import numpy.typing as npt
-
+from treering.arrays import Ints
 from treering.gate import Laplace, RunRequest
 from treering.trusted.journal import Secret
 from treering.trusted.noise import Ahead, draw_laplace
@@ -47,7 +45,7 @@ class Run(Sealed):
         """The one draw η of a new run."""
         return Secret(int(draw_laplace(request.threshold_scale, 1)[0]))
 
-    def first_exceeding(self, gaps: npt.NDArray[np.int64], scales: npt.NDArray[np.int64]) -> int | None:
+    def first_exceeding(self, gaps: Ints, scales: Ints) -> int | None:
         """The first index whose noisy gap reaches the noisy threshold. Every gap uses up noise of its own."""
         above = gaps + self._query_noise.take_each(scales) >= scales * self._threshold.value
         first = int(above.argmax())

@@ -12,7 +12,6 @@ from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 LARGE: Final = 2**17
@@ -23,7 +22,9 @@ LONGEST: Final = 7
 
 _MULTIPLIER: Final = 0x9E3779B97F4A7C15
 
-Table: TypeAlias = tuple[npt.NDArray[np.uint64], npt.NDArray[np.int32], np.uint64]
+Table: TypeAlias = tuple[
+    np.ndarray[tuple[Any, ...], np.dtype[np.uint64]], np.ndarray[tuple[Any, ...], np.dtype[np.int32]], np.uint64
+]
 
 
 def fits(values: tuple[Any, ...], column: pa.Array) -> bool:
@@ -32,7 +33,7 @@ def fits(values: tuple[Any, ...], column: pa.Array) -> bool:
     return bool(plain) and len(column) >= LARGE and all(len(value.encode()) <= LONGEST for value in values)
 
 
-def find(values: tuple[Any, ...], column: pa.Array) -> npt.NDArray[np.int32]:
+def find(values: tuple[Any, ...], column: pa.Array) -> np.ndarray[tuple[Any, ...], np.dtype[np.int32]]:
     """The position of each text among the values, −1 where it is none of them; arbitrary where it is null."""
     _, offsets, data = column.buffers()
     wide = np.int64 if pa.types.is_large_string(column.type) else np.int32

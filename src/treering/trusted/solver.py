@@ -13,8 +13,9 @@ from typing import Final
 
 import numpy as np
 
+from treering.arrays import Floats
 from treering.budget.minimising import solver_convexity
-from treering.domain.loss import Floats, Squared
+from treering.domain.loss import Squared
 from treering.domain.minimiser import Perturbation
 from treering.domain.problem import FEATURE_UNIT, Problem
 from treering.trusted.entries import Entries

@@ -14,10 +14,10 @@ from typing import Final
 
 import numpy as np
 
+from treering.arrays import Floats
 from treering.domain.schema import Schema
 from treering.errors import VaultError
 from treering.gate import Condensed
-from treering.mechanisms.blocks import Cells
 from treering.mechanisms.pmwg_state import Summary
 from treering.mechanisms.records import KeptRecords
 from treering.vault.codec import decode, encode
@@ -94,5 +94,5 @@ class Checkpoints:
         return replace(event, note=_with(event.note, vector, KeptRecords(bytes_of[1], bytes_of[2])))
 
 
-def _with(summary: Summary, vector: Cells | None, records: KeptRecords) -> Summary:
+def _with(summary: Summary, vector: Floats | None, records: KeptRecords) -> Summary:
     return replace(summary, histogram=replace(summary.histogram, vector=vector), records=records)

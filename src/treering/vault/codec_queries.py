@@ -14,7 +14,8 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from treering.domain.query import MAX_TABLE, Mask, Query
+from treering.arrays import Flags
+from treering.domain.query import MAX_TABLE, Query
 from treering.domain.schema import Schema
 from treering.vault.codec_values import (
     Unfit,
@@ -52,7 +53,7 @@ def write_query(query: Any) -> Raw:
     return {"where": {name: _codes(mask) for name, mask in zip(query.names, query.masks, strict=True)}}
 
 
-def _codes(mask: Mask) -> str:
+def _codes(mask: Flags) -> str:
     """The codes of a set: spelt out, or as a bitmap where that is shorter and the codes are too many to read."""
     spelt = _spelt(mask)
     if spelt is not None and len(spelt) <= _READABLE:
@@ -61,7 +62,7 @@ def _codes(mask: Mask) -> str:
     return packed if spelt is None or len(packed) < len(spelt) else spelt
 
 
-def _spelt(mask: Mask) -> str | None:
+def _spelt(mask: Flags) -> str | None:
     """Single codes and stretches of them; None if there are too many."""
     flags = mask.tobytes()
     stretches: list[str] = []
@@ -86,7 +87,7 @@ class Queries:
         self.schema = schema
         self._places = {name: position for position, name in enumerate(schema.names)}
         self._known: dict[object, Query] = {}
-        self._sets: dict[tuple[int, str], Mask] = {}
+        self._sets: dict[tuple[int, str], Flags] = {}
         self._entries = 0
 
     def read(self, raw: Any) -> Query:
@@ -120,7 +121,7 @@ class Queries:
         sets = tuple([self._set(position, codes) for position, codes in zip(positions, where.values(), strict=True)])
         return Query(self.schema, positions, masks=sets)
 
-    def _set(self, position: int, codes: Any) -> Mask:
+    def _set(self, position: int, codes: Any) -> Flags:
         """The flags of a set. Queries never change them, so they can share them."""
         known = self._sets.get((position, codes))
         if known is None:
@@ -153,7 +154,7 @@ class Queries:
         return positions
 
 
-def _mask(codes: Any, size: int) -> Mask:
+def _mask(codes: Any, size: int) -> Flags:
     """The set that `_codes` wrote."""
     if type(codes) is not str:
         raise Unfit("has a condition that is no text")
@@ -163,7 +164,7 @@ def _mask(codes: Any, size: int) -> Mask:
     return mask
 
 
-def _unpacked(codes: str, size: int) -> Mask:
+def _unpacked(codes: str, size: int) -> Flags:
     packed = np.frombuffer(read_bytes(codes, -(-size // 8)), dtype=np.uint8)
     flags = np.unpackbits(packed)
     if flags[size:].any():
@@ -171,7 +172,7 @@ def _unpacked(codes: str, size: int) -> Mask:
     return flags[:size].view(np.bool_)
 
 
-def _listed(codes: str, size: int) -> Mask:
+def _listed(codes: str, size: int) -> Flags:
     try:
         stretches = [
             (int(low), int(high or low)) for low, _, high in (each.partition("-") for each in codes.split(","))

@@ -12,12 +12,11 @@ import struct
 import zlib
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
-Array: TypeAlias = npt.NDArray[Any]
+from treering.arrays import Array
 
 
 class Unfit(Exception):

@@ -10,8 +10,9 @@ import pytest
 
 import treering as tr
 from support.databases import TestDatabase
+from treering.arrays import Floats
 from treering.boxes.bound import SchemaBox
-from treering.boxes.protocol import Floats, Progress, Release, silent
+from treering.boxes.protocol import Progress, Release, silent
 from treering.budget.exact import probability, whole
 from treering.budget.promise import Budget
 from treering.domain.query import Query

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import treering as tr
-from treering.domain.loss import Distance, Floats, HuberHinge, Logistic, Loss, Squared
+from treering.arrays import Floats
+from treering.domain.loss import Distance, HuberHinge, Logistic, Loss, Squared
 from treering.domain.problem import Problem
 
 LOSSES: list[Loss] = [Logistic(), HuberHinge(), HuberHinge(0.1), Squared(), Distance()]

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import treering as tr
-from treering.domain.loss import Distance, Floats, Logistic, Squared
+from treering.arrays import Floats
+from treering.domain.loss import Distance, Logistic, Squared
 from treering.domain.minimiser import Descent, Minimise, Net, Perturbation
 from treering.domain.problem import FEATURE_UNIT, CellFeatures, Problem, check_labels, on_grid
 

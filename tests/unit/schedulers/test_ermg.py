@@ -9,10 +9,11 @@ import pytest
 
 import treering as tr
 from support.databases import TestDatabase
+from treering.arrays import Floats
 from treering.boxes.erm import ERM
 from treering.boxes.histogram import HistogramBox
 from treering.boxes.model import Model
-from treering.domain.loss import Distance, Floats, HuberHinge, Logistic, Squared
+from treering.domain.loss import Distance, HuberHinge, Logistic, Squared
 from treering.domain.minimiser import Descent, Net, Perturbation
 from treering.domain.problem import FEATURE_UNIT, CellFeatures
 from treering.schedulers.ermg import ERMG

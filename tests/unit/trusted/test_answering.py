@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import treering as tr
+from treering.arrays import Ints
 from treering.gate import Gaussian, Laplace, Noise
 from treering.trusted import noise as module
 from treering.trusted import pricing
-from treering.trusted.noise import Answering, Draws
+from treering.trusted.noise import Answering
 
 
 class Source:
@@ -24,7 +25,7 @@ class Source:
         self.drawn: list[tuple[Noise, int]] = []
         self.blocks: list[int] = []
 
-    def __call__(self, noise: Noise, factor: int, count: int) -> Draws:
+    def __call__(self, noise: Noise, factor: int, count: int) -> Ints:
         start = len(self.drawn)
         self.blocks.append(count)
         self.drawn.extend([(noise, factor)] * count)

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from treering.arrays import Ints
 from treering.budget.exact import at_least
 from treering.errors import ParameterError
 from treering.gate import Gaussian, Laplace, Noise
@@ -27,7 +28,6 @@ from treering.trusted.noise import (
     LARGEST_BLOCK,
     LARGEST_SCALE,
     Ahead,
-    Draws,
     check_scale,
     draw,
     draw_gaussian,
@@ -37,7 +37,7 @@ from treering.trusted.noise import (
 WIDE = LARGEST_SCALE
 """At this scale two draws are equal with probability below 2^−49, so equal draws are the same draw."""
 
-Sampler = Callable[[float, int], Draws]
+Sampler = Callable[[float, int], Ints]
 SAMPLERS = pytest.mark.parametrize("sampler", [draw_laplace, draw_gaussian])
 NOISES = pytest.mark.parametrize("noise", [Laplace(WIDE), Gaussian(WIDE)])
 
@@ -63,7 +63,7 @@ def test_draws_differ(sampler: Sampler) -> None:
 def test_a_few_draws_are_ours_and_more_are_opendps(noise: Noise, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
 
-    def measurement(zeros: Draws) -> Draws:
+    def measurement(zeros: Ints) -> Ints:
         asked.append(len(zeros))
         return zeros
 
@@ -86,7 +86,7 @@ def test_both_samplers_get_the_same_scale(
         got.append(scale)
         return [0] * count
 
-    def theirs(noise: Noise) -> Callable[[Draws], Draws]:
+    def theirs(noise: Noise) -> Callable[[Ints], Ints]:
         got.append(noise.scale)
         assert isinstance(noise, type(kind(1.0)))
         return lambda zeros: zeros
@@ -214,7 +214,7 @@ class Source:
         self.blocks: list[int] = []
         self.factors: list[int] = []
 
-    def __call__(self, noise: Noise, factor: int, count: int) -> Draws:
+    def __call__(self, noise: Noise, factor: int, count: int) -> Ints:
         assert noise == Laplace(2.0)
         start = len(self.factors)
         self.blocks.append(count)
@@ -344,7 +344,7 @@ def test_noise_ahead_is_sealed(duplicate: Callable[[Ahead], object]) -> None:
 # -- after a fork ------------------------------------------------------------------------------------------------------
 
 
-def in_child(work: Callable[[], Draws]) -> list[int]:
+def in_child(work: Callable[[], Ints]) -> list[int]:
     """What ``work`` gives in a forked child."""
     receive, send = os.pipe()
     child = os.fork()

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import treering as tr
 from support.databases import TestDatabase
 from support.learning import PURE, RICH, gate, sample, store
+from treering.arrays import Floats
 from treering.budget.minimising import (
     gradient_sensitivity,
     largest_gradient,
@@ -23,7 +24,7 @@ from treering.budget.minimising import (
     solver_distance,
 )
 from treering.budget.promise import Budget
-from treering.domain.loss import Distance, Floats, HuberHinge, Logistic, Loss, Squared
+from treering.domain.loss import Distance, HuberHinge, Logistic, Loss, Squared
 from treering.domain.minimiser import Descent, Method, Minimise, Net, Perturbation
 from treering.domain.problem import FEATURE_UNIT, CellFeatures, Problem
 from treering.trusted.collection import GrowingPoints

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.sparse import csr_matrix
 
-from treering.domain.loss import Floats
+from treering.arrays import Floats
 from treering.domain.problem import FEATURE_UNIT, on_grid
 from treering.errors import DataError
 from treering.trusted.collection import GrowingPoints
