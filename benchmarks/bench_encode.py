@@ -10,7 +10,7 @@ import pyarrow as pa
 from benchmarks.harness import Result, ratio
 from treering.domain.attribute import bins, categories, integers
 from treering.domain.schema import Schema
-from treering.trusted.encode import encode
+from treering.trusted.rows.encode import encode
 
 ROWS = 10_000_000
 ORIGINS = ("EWR", "JFK", "LGA", "BOS")

@@ -16,7 +16,7 @@ from benchmarks.harness import Result, ratio
 from treering.domain.attribute import bins, categories, integers
 from treering.domain.schema import Schema
 from treering.trusted.counts import Counts
-from treering.trusted.engines import Source
+from treering.trusted.engines.source import Source
 
 ROWS = 10_000_000
 ORIGINS = ("EWR", "JFK", "LGA", "BOS")

@@ -17,8 +17,8 @@ from treering.arrays import Floats
 from treering.boxes.erm import ERM
 from treering.budget.promise import Promise
 from treering.domain.attribute import categories, integers
+from treering.domain.language.parse import parse
 from treering.domain.loss import Logistic
-from treering.domain.parse import parse
 from treering.domain.problem import CellFeatures
 from treering.domain.schema import Schema
 from treering.gate import Database

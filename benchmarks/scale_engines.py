@@ -27,7 +27,7 @@ from support.engines import postgres_server
 from support.spark import spark_session
 from treering.domain.attribute import integers
 from treering.domain.schema import Schema
-from treering.trusted.engines import Source
+from treering.trusted.engines.source import Source
 
 FEW: Final = 1_000
 MANY: Final = 1_000_000

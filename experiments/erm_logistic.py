@@ -35,9 +35,9 @@ from scipy.optimize import minimize
 from experiments.claims import Claims
 from experiments.options import options
 from treering.arrays import Floats
+from treering.boxes.base import Box
 from treering.boxes.erm import ERM
 from treering.boxes.model import Model
-from treering.boxes.protocol import Box
 from treering.budget.promise import Budget, Promise
 from treering.domain.loss import Logistic
 from treering.domain.minimiser import Descent, Net, Perturbation

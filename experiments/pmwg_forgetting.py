@@ -23,7 +23,7 @@ from experiments.options import options
 from experiments.pmwg_synthetic import SCHEMA, START, rows
 from experiments.stream import Stream
 from treering.domain.workload import random_conjunctions
-from treering.mechanisms.hypothesis import Hypothesis
+from treering.mechanisms.histogram.hypothesis import Hypothesis
 from treering.theory.pmwg import DEFAULT_SHARE, Guard, hard_target
 
 ALPHA = 0.05

@@ -33,8 +33,8 @@ import treering as tr
 from experiments.claims import Claims
 from experiments.options import options
 from experiments.stream import Stream
+from treering.boxes.base import Rate, Release
 from treering.boxes.histogram import HistogramBox
-from treering.boxes.protocol import Rate, Release
 from treering.schedulers.improver import PAPER_C, BBImprover
 from treering.theory import schedule
 from treering.theory.schedule import ImprovingSchedule

@@ -82,17 +82,17 @@ if TYPE_CHECKING:
     from treering import audit, budget, domain, learn, theory
     from treering.answer import Answer, Guarantee
     from treering.boxes.answers import AnswersBox
+    from treering.boxes.base import Box
     from treering.boxes.erm import ERM
-    from treering.boxes.foreign import from_opendp
     from treering.boxes.histogram import HistogramBox
     from treering.boxes.marginals import MarginalsBox
     from treering.boxes.model import Model
     from treering.boxes.mwem import MWEM
-    from treering.boxes.protocol import Box
+    from treering.boxes.opendp import from_opendp
     from treering.boxes.smalldb import SmallDB
     from treering.budget.promise import Promise
     from treering.domain.attribute import OTHER, bins, categories, integers
-    from treering.domain.parse import parse
+    from treering.domain.language.parse import parse
     from treering.domain.query import Query
     from treering.domain.schema import Schema
     from treering.errors import (
@@ -130,16 +130,16 @@ else:
         "treering.answer": ("Answer", "Guarantee"),
         "treering.boxes.answers": ("AnswersBox",),
         "treering.boxes.erm": ("ERM",),
-        "treering.boxes.foreign": ("from_opendp",),
+        "treering.boxes.opendp": ("from_opendp",),
         "treering.boxes.histogram": ("HistogramBox",),
         "treering.boxes.marginals": ("MarginalsBox",),
         "treering.boxes.model": ("Model",),
         "treering.boxes.mwem": ("MWEM",),
-        "treering.boxes.protocol": ("Box",),
+        "treering.boxes.base": ("Box",),
         "treering.boxes.smalldb": ("SmallDB",),
         "treering.budget.promise": ("Promise",),
         "treering.domain.attribute": ("OTHER", "bins", "categories", "integers"),
-        "treering.domain.parse": ("parse",),
+        "treering.domain.language.parse": ("parse",),
         "treering.domain.query": ("Query",),
         "treering.domain.schema": ("Schema",),
         "treering.errors": (

@@ -18,12 +18,12 @@ from typing import Any, Protocol, TypeAlias
 
 from treering.arrays import Ints
 from treering.budget.cost import Cost
-from treering.budget.exact import at_least, exact_scale, positive, root_at_least
 from treering.budget.promise import Budget
 from treering.domain.minimiser import Method, Minimise
 from treering.domain.problem import Problem
 from treering.domain.query import Query
 from treering.domain.schema import Schema
+from treering.params import at_least, exact_scale, positive, root_at_least
 
 # -- requests ----------------------------------------------------------------------------------------------------------
 

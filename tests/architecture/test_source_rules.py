@@ -61,7 +61,7 @@ BUDGET = "src/treering/budget/x.py"
 VAULT = "src/treering/vault/x.py"
 FRONT = "src/treering/__init__.py"
 LEARN = "src/treering/learn/x.py"
-OPENS = "from treering.trusted.rows import features_of\n"
+OPENS = "from treering.trusted.learning.rows import features_of\n"
 LONG = "x = 1\n" * (MOST_LINES + 1)
 
 
@@ -135,7 +135,11 @@ def test_a_breach_is_seen(rule: Rule, path: str, text: str) -> None:
         ),
         (trusted_imports, MECHANISM, "from treering.theory import sparse"),
         (opened_rows, LEARN, "def fit(self, X, y):\n    self._take(X, y=y)\n    super().fit(X, y)"),
-        (opened_rows, LEARN, "from treering.trusted.rows import Rows\ndef _take(self, X, y): Rows(X, y, self.bounds)"),
+        (
+            opened_rows,
+            LEARN,
+            "from treering.trusted.learning.rows import Rows\ndef _take(self, X, y): Rows(X, y, self.bounds)",
+        ),
         (opened_rows, LEARN, OPENS + "def _rows_to_predict(self, X): return features_of(X).mean()"),
         (opened_rows, MECHANISM, "def fit(self, X, y): X.mean()"),
         (prints, MECHANISM, "'print(1)'  # print(1)"),

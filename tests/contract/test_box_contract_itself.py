@@ -14,7 +14,7 @@ from support.box_contract import BoxContract
 from support.mechanism_contract import SCHEMA
 from treering.arrays import Floats
 from treering.boxes.answers import AnswersBox
-from treering.boxes.protocol import Progress, Rate, Release, silent
+from treering.boxes.base import Progress, Rate, Release, silent
 from treering.budget.promise import Budget
 from treering.domain.query import Query
 from treering.domain.workload import marginals

@@ -10,9 +10,9 @@ from support.box_contract import BoxContract
 from support.mechanism_contract import SCHEMA
 from support.random_queries import weighted
 from treering.boxes.answers import AnswersBox
+from treering.boxes.base import Box
 from treering.boxes.histogram import HistogramBox
 from treering.boxes.mwem import MWEM
-from treering.boxes.protocol import Box
 from treering.domain.query import Query
 from treering.domain.workload import marginals, random_conjunctions
 

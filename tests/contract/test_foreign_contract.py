@@ -12,11 +12,11 @@ import treering as tr
 from support.box_contract import BoxContract
 from support.mechanism_contract import SCHEMA
 from support.opendp_noise import affordable, noisy_counts
-from treering.boxes.foreign import from_opendp
-from treering.boxes.protocol import Box
+from treering.boxes.base import Box
+from treering.boxes.opendp import from_opendp
 from treering.budget.promise import Budget, Kind
 from treering.domain.query import Query
-from treering.theory.cell_noise import smooth
+from treering.theory.cells import smooth
 from treering.theory.subsets import all_subsets_radius
 
 QUERIES = tuple(

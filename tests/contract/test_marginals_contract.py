@@ -10,8 +10,8 @@ import numpy as np
 import treering as tr
 from support.box_contract import BoxContract
 from support.mechanism_contract import SCHEMA
+from treering.boxes.base import Box
 from treering.boxes.marginals import MarginalsBox
-from treering.boxes.protocol import Box
 from treering.domain.query import Query
 
 TEXTS = (

@@ -10,7 +10,7 @@ import pytest
 
 from support.box_contract import BoxContract
 from support.mechanism_contract import SCHEMA
-from treering.boxes.protocol import Box
+from treering.boxes.base import Box
 from treering.boxes.smalldb import SmallDB
 from treering.budget.promise import Budget
 from treering.domain import candidates

@@ -12,8 +12,8 @@ import pytest
 from support.engines import Stage, expected, histogram
 from treering.domain.attribute import bins, categories, integers
 from treering.domain.schema import Schema
-from treering.trusted import binning
-from treering.trusted.engines import Source
+from treering.trusted.engines import binning
+from treering.trusted.engines.source import Source
 
 OPEN = {"other": True, "missing": True}
 SCHEMA = Schema(

@@ -19,7 +19,7 @@ from support.schemas import schemas
 from treering.domain.attribute import Attribute, Bins, Categories, Integers, bins, categories, integers
 from treering.domain.schema import Schema
 from treering.errors import DataError, EngineError, ParameterError
-from treering.trusted.engines import Source
+from treering.trusted.engines.source import Source
 
 SCHEMA = Schema({"origin": categories("EWR", "JFK", other=True), "month": integers(1, 12)})
 SECRET = "s3cr3t"

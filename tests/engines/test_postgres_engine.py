@@ -14,7 +14,7 @@ from treering.domain.attribute import categories, integers
 from treering.domain.schema import Schema
 from treering.errors import EngineError
 from treering.trusted.database import GrowingDatabase
-from treering.trusted.engines import Source
+from treering.trusted.engines.source import Source
 
 SCHEMA = Schema({"origin": categories("EWR", "JFK", other=True), "month": integers(1, 12)})
 

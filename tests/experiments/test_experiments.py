@@ -30,7 +30,7 @@ from experiments.options import QUICK_BETA
 from experiments.stream import Stream, Tally, spent_share
 from support.repository import ROOT
 from treering.demo.flights import SCHEMA, cells_of, days, flights
-from treering.trusted.encode import encode
+from treering.trusted.rows.encode import encode
 
 PICTURES = ("pmwg_picture", "schedulers_picture", "erm_picture", "terminal_picture")
 

@@ -16,9 +16,9 @@ import treering as tr
 from support.databases import TestDatabase
 from support.goodness import edges_for, fits, gaussian_masses, laplace_masses, miss_rate, tally
 from treering.boxes.answers import AnswersBox
+from treering.boxes.base import Release
 from treering.boxes.histogram import HistogramBox
 from treering.boxes.mwem import MWEM
-from treering.boxes.protocol import Release
 from treering.budget.promise import Budget
 from treering.domain.query import Query
 from treering.domain.workload import marginals

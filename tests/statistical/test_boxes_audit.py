@@ -10,9 +10,9 @@ from typing import ClassVar
 import treering as tr
 from support.box_audit import BoxAudit, reaches
 from treering.boxes.answers import AnswersBox
+from treering.boxes.base import Box, Release
 from treering.boxes.histogram import HistogramBox
 from treering.boxes.mwem import MWEM
-from treering.boxes.protocol import Box, Release
 from treering.budget.promise import Budget, Kind
 from treering.domain.query import Query
 from treering.gate import Event, Measured, Selected

@@ -17,7 +17,7 @@ from treering.domain.loss import Distance, HuberHinge, Logistic, Loss, Squared
 from treering.domain.minimiser import Minimise
 from treering.domain.problem import FEATURE_UNIT, Problem
 from treering.theory import erm
-from treering.theory.erm_plan import possible
+from treering.theory.erm.methods import possible
 
 BETA = 1e-9
 RUNS = 8

@@ -21,16 +21,16 @@ from support.goodness import exponential_masses
 from support.learning import points
 from treering.audit import lower_bound
 from treering.budget.convert import epsilon_of
-from treering.budget.exact import at_least
 from treering.budget.minimising import minimising
 from treering.budget.promise import Budget
 from treering.domain.loss import Distance, HuberHinge, Logistic, Squared
 from treering.domain.minimiser import Descent, Minimise, Net, Perturbation
 from treering.domain.problem import CellFeatures, Problem
 from treering.gate import Database
+from treering.params import at_least
 from treering.theory.tails import gaussian_tail, laplace_upper
+from treering.trusted.learning.points import Points
 from treering.trusted.net import candidates, summed_losses
-from treering.trusted.points import Points
 
 SHARE = 0.2
 MISS = 1e-6

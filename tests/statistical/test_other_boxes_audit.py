@@ -12,9 +12,9 @@ import treering as tr
 from support.box_audit import BoxAudit, reaches
 from support.opendp_noise import affordable, noisy_counts
 from treering.arrays import Floats
-from treering.boxes.foreign import from_opendp
+from treering.boxes.base import Box, Progress, Release, silent
 from treering.boxes.marginals import MarginalsBox
-from treering.boxes.protocol import Box, Progress, Release, silent
+from treering.boxes.opendp import from_opendp
 from treering.budget.promise import Budget
 from treering.domain.query import Query
 from treering.domain.schema import Schema

@@ -23,16 +23,16 @@ import pytest
 import treering as tr
 from treering.answer import Answer
 from treering.boxes.answers import AnswersBox
+from treering.boxes.base import Box
 from treering.boxes.histogram import HistogramBox
 from treering.boxes.mwem import MWEM
-from treering.boxes.protocol import Box
 from treering.boxes.smalldb import SmallDB
 from treering.mechanisms import pmwg
 from treering.mechanisms.continual import ContinualHistogram
-from treering.schedulers.clock import aged
 from treering.schedulers.scheduler import BBScheduler
 from treering.schedulers.smalldbg import SmallDBG
 from treering.theory import schedule
+from treering.theory.ageing import aged
 from treering.theory.plan import GROWING, STATIC, PlanRow, plan
 from treering.theory.pmwg import forever
 

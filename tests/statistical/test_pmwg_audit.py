@@ -48,7 +48,7 @@ from treering.audit import Stream, grow, lower_bound
 from treering.audit.broken import ExactUpdatePMWG, expose
 from treering.budget.promise import Promise
 from treering.gate import Laplace, Noise
-from treering.mechanisms.adaptive import Adaptive
+from treering.mechanisms.base import Adaptive
 from treering.theory.pmwg import noise as paper_noise
 from treering.theory.pmwg import static_size
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import treering as tr
 from support.box_audit import BoxAudit
-from treering.boxes.protocol import Box, Release
+from treering.boxes.base import Box, Release
 from treering.boxes.smalldb import SmallDB
 from treering.budget.promise import Budget
 from treering.domain.query import Query

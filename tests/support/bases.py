@@ -11,7 +11,7 @@ import pytest
 
 import treering as tr
 from support.vaults import BETA, SCHEMA, crash, frame
-from treering.trusted import batches
+from treering.trusted.rows import batches
 from treering.vault import bases, parts
 from treering.vault.vault import Vault
 

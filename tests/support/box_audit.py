@@ -25,7 +25,7 @@ from typing import ClassVar
 from support.audits import ATTEMPTS, CONFIDENCE, catch_rate
 from support.databases import TestDatabase
 from treering.audit import lower_bound
-from treering.boxes.protocol import Box, Release
+from treering.boxes.base import Box, Release
 from treering.budget.convert import epsilon_of
 from treering.budget.promise import Budget, Kind
 from treering.domain.schema import Schema

@@ -34,11 +34,11 @@ import treering as tr
 from support.databases import TestDatabase
 from support.mechanism_contract import ELSEWHERE, SCHEMA, rows
 from treering.arrays import Floats
-from treering.boxes.protocol import Box, Release
-from treering.boxes.recorded import RecordedGate
+from treering.boxes.base import Box, Release
 from treering.budget.promise import Budget, Kind
 from treering.domain.query import Query
 from treering.domain.schema import Schema
+from treering.replay import RecordedGate
 
 NEVER = 1e-9
 """A beta that does not happen."""

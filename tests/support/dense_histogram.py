@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from treering.domain.query import Query
 from treering.domain.schema import Schema
-from treering.mechanisms.hypothesis import Hypothesis
+from treering.mechanisms.histogram.hypothesis import Hypothesis
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from treering.boxes.protocol import Progress
+from treering.boxes.base import Progress
 from treering.budget.promise import Budget, Promise
 from treering.errors import GuaranteeError
 from treering.gate import Database
-from treering.schedulers.clock import aged_bound
+from treering.schedulers.base import Profile, Scheduled
 from treering.schedulers.keeper import Present
-from treering.schedulers.scheduled import Profile, Scheduled
 from treering.schedulers.supply import BoxOrFunction, Supply
+from treering.theory.ageing import aged_bound
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from treering.domain.loss import HuberHinge
 from treering.domain.minimiser import Net
 from treering.domain.problem import Problem
 from treering.domain.query import Query
-from treering.mechanisms.pmwg_state import Doubted, Learned
-from treering.mechanisms.step import Step
+from treering.mechanisms.histogram.step import Step
+from treering.mechanisms.state import Doubted, Learned
 from treering.mechanisms.tree_estimate import Estimates, Piece
 from treering.schedulers.epochs import EpochFailed
 

@@ -19,21 +19,11 @@ from treering.domain.minimiser import Descent, Net, Perturbation
 from treering.domain.problem import Problem
 from treering.domain.query import Query
 from treering.domain.schema import Schema
-from treering.mechanisms.hypothesis import KeptHistogram
-from treering.mechanisms.pmwg_paper import Over, Updated
-from treering.mechanisms.pmwg_state import (
-    Corrected,
-    Doubted,
-    Grown,
-    Judged,
-    Kept,
-    Learned,
-    RunState,
-    Summary,
-    TightState,
-)
+from treering.mechanisms.histogram.hypothesis import KeptHistogram
+from treering.mechanisms.histogram.step import Step
+from treering.mechanisms.paper import Over, Updated
 from treering.mechanisms.records import KeptRecords
-from treering.mechanisms.step import Step
+from treering.mechanisms.state import Corrected, Doubted, Grown, Judged, Kept, Learned, RunState, Summary, TightState
 from treering.mechanisms.tree_estimate import Estimates, Piece
 from treering.schedulers.epochs import EpochBegan, EpochFailed, EpochOpened
 from treering.theory.sparse import RunScales

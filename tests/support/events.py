@@ -14,7 +14,7 @@ from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.gate import Event
 from treering.trusted.journal import MemoryJournal
-from treering.vault.codec import decode, encode
+from treering.vault.codec.events import decode, encode
 
 
 def identical(one: Any, other: Any) -> bool:

@@ -17,10 +17,10 @@ from treering.audit import Stream, neighbour
 from treering.budget.convert import epsilon_of
 from treering.gate import Gate, Noise, RunRequest, RunStarted
 from treering.mechanisms import pmw, pmwg
-from treering.mechanisms.adaptive import Adaptive
-from treering.mechanisms.hypothesis import Hypothesis
+from treering.mechanisms.base import Adaptive
+from treering.mechanisms.histogram.hypothesis import Hypothesis
 from treering.mechanisms.pmwg_noise import measuring_noise
-from treering.mechanisms.pmwg_tight import Tight
+from treering.mechanisms.tight import Tight
 from treering.theory.pmwg import forever, static
 from treering.trusted import noise
 from treering.trusted.noise import _sample

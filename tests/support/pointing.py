@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from treering.domain.parse import parse
+from treering.domain.language.parse import parse
 from treering.domain.schema import Schema
 from treering.errors import QueryError
 

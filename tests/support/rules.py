@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from typing import Final, TypeAlias
 
 MOST_LINES: Final = 400
-TRUSTED_MAY_IMPORT: Final = {"answer", "arrays", "budget", "domain", "errors", "gate", "trusted"}
+TRUSTED_MAY_IMPORT: Final = {"answer", "arrays", "budget", "domain", "errors", "gate", "params", "trusted"}
 """What of ours the trusted base may import, itself included."""
 NO_RANDOMNESS_AT_ALL: Final = ("trusted", "budget", "vault")
 """Packages in which even public randomness has no place."""
@@ -142,9 +142,9 @@ def trusted_imports(source: Source) -> list[Complaint]:
     ]
 
 
-ROWS_GO_TO: Final = {"treering.trusted.rows.Rows", "sklearn.utils.validation.validate_data"}
+ROWS_GO_TO: Final = {"treering.trusted.learning.rows.Rows", "sklearn.utils.validation.validate_data"}
 """Whom an estimator may hand training rows: the trusted base, and scikit-learn's look at columns and their names."""
-OPENER: Final = "treering.trusted.rows.features_of"
+OPENER: Final = "treering.trusted.learning.rows.features_of"
 PREDICTING: Final = "_rows_to_predict"
 
 

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from treering.arrays import Floats
-from treering.boxes.protocol import Box, Progress, Rate, Release, silent
-from treering.budget.exact import at_least, probability, root_at_least, whole
+from treering.boxes.base import Box, Progress, Rate, Release, silent
 from treering.budget.promise import Budget, Kind
 from treering.domain.evaluate import evaluate
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import QueryError
 from treering.gate import Gate, Gaussian, Laplace, Noise
+from treering.params import at_least, probability, root_at_least, whole
 
 
 def radius_of(noise: Noise, beta: float) -> float:

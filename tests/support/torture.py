@@ -28,7 +28,7 @@ from support.vaults import BETA, DELTA, SCHEMA, frame, journal, mechanism, quest
 from treering.boxes import histogram
 from treering.theory.static import histogram_radius
 from treering.vault import bases, members
-from treering.vault.codec import decode
+from treering.vault.codec.events import decode
 from treering.vault.journal import recover
 from treering.vault.ledger import reading, rows_of
 from treering.vault.lines import Entry, check

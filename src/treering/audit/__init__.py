@@ -6,8 +6,8 @@ broken                 mechanisms that claim an epsilon they do not give, and mu
 """
 
 from treering.audit import broken
+from treering.audit.bounds import Audit, audit, lower_bound
 from treering.audit.confidence import clopper_pearson_lower, clopper_pearson_upper
-from treering.audit.lower_bound import Audit, audit, lower_bound
 from treering.audit.neighbours import Stream, grow, neighbour, random_neighbours, worst_pair
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 Each attack runs the real mechanism, as a caller would, on made-up streams that differ in one row, and looks at what it
 released. `attack.find(samples)` is a lower bound on the epsilon that the mechanism really has: above the claim it is
-proof of a bug, but for the confidence; below it proves nothing (`treering.audit.lower_bound`).
+proof of a bug, but for the confidence; below it proves nothing (`treering.audit.bounds`).
 
 Tiny databases: an attack sees something only where one row matters. A small audited bound on a right mechanism is no
 weakness of the attack: much of a promise is kept for questions that the attack does not ask.
@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
 from treering.answer import Answer
+from treering.audit.bounds import Audit, Progress, audit
 from treering.audit.confidence import clopper_pearson_lower, clopper_pearson_upper
-from treering.audit.lower_bound import Audit, Progress, audit
 from treering.audit.neighbours import Stream, grow, neighbour, worst_pair
 from treering.budget.promise import Budget, Promise
 from treering.domain.attribute import categories

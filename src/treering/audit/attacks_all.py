@@ -15,11 +15,10 @@ import numpy as np
 from treering.audit.attacks import IN_TIME, LATE, LITTLE, NO, SCHEMA, YES, Attack, Run, arriving, asked, pure, worst
 from treering.audit.neighbours import Stream, grow
 from treering.boxes.answers import AnswersBox
+from treering.boxes.base import Box, Release
 from treering.boxes.histogram import HistogramBox
 from treering.boxes.mwem import MWEM
-from treering.boxes.protocol import Box, Release
 from treering.boxes.smalldb import SmallDB
-from treering.budget.exact import at_least
 from treering.budget.minimising import minimising
 from treering.domain.loss import Logistic
 from treering.domain.minimiser import Minimise, Net
@@ -30,6 +29,7 @@ from treering.mechanisms.continual import ContinualHistogram
 from treering.mechanisms.pmw import PMW
 from treering.mechanisms.pmwg import PMWG
 from treering.mechanisms.sparse import ATG, NATG, NSG
+from treering.params import at_least
 from treering.schedulers.improver import BBImprover
 from treering.schedulers.scheduler import BBScheduler
 from treering.theory.pmwg import static_size

@@ -12,11 +12,11 @@ from functools import cache
 from typing import Final
 
 from treering.audit.neighbours import Stream
-from treering.budget.exact import exact
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import Halted
-from treering.mechanisms.hypothesis import Hypothesis
+from treering.mechanisms.histogram.hypothesis import Hypothesis
+from treering.params import exact
 from treering.trusted.noise import draw_laplace
 
 _BLOCK: Final = 4096

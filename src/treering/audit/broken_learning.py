@@ -12,12 +12,12 @@ from functools import lru_cache
 from typing import ClassVar, Final
 
 from treering.arrays import Floats
-from treering.budget.exact import Number, at_least, exact
 from treering.budget.minimising import minimising
 from treering.domain.minimiser import Minimise, Perturbation
 from treering.domain.problem import Problem
-from treering.trusted.optimum import minimum
-from treering.trusted.points import Points
+from treering.params import Number, at_least, exact
+from treering.trusted.learning.minimisers import minimum
+from treering.trusted.learning.points import Points
 
 _DRAFT: Final = Perturbation("laplace", 1.0, 2.0**-12, 10)
 

@@ -8,7 +8,7 @@ from typing import Final
 from treering.boxes.histogram import MOST_CELLS
 from treering.boxes.query_class import QueryClass
 from treering.budget.promise import Budget
-from treering.mechanisms.hypothesis import MAX_CELLS
+from treering.mechanisms.histogram.hypothesis import MAX_CELLS
 from treering.theory.mwem import plan
 from treering.theory.static import answer_radius, answers_noise, histogram_noise, histogram_radius
 

@@ -8,15 +8,15 @@ from fractions import Fraction
 import numpy as np
 
 from treering.arrays import Floats
+from treering.boxes.base import Progress, Rate, Release, silent
 from treering.boxes.bound import SchemaBox
-from treering.boxes.protocol import Progress, Rate, Release, silent
 from treering.boxes.query_class import QueryClass, declared
-from treering.budget.exact import probability, whole
 from treering.budget.promise import Budget
 from treering.domain.query import Query
 from treering.domain.question import Question
 from treering.domain.schema import Schema
 from treering.gate import Gate, Noise
+from treering.params import probability, whole
 from treering.theory.static import answer_radius, answers_noise, answers_rate, drawn_radius
 
 

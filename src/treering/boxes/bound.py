@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Self
 
-from treering.boxes.protocol import Box
+from treering.boxes.base import Box
 from treering.domain.schema import Schema
 from treering.errors import GuaranteeError, ParameterError, SchemaError
 from treering.gate import Gate

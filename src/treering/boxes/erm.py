@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Literal, TypeAlias
 
+from treering.boxes.base import Progress, silent
 from treering.boxes.bound import SchemaBox
 from treering.boxes.model import Model, worst_risk
-from treering.boxes.protocol import Progress, silent
-from treering.budget.exact import probability, whole
 from treering.budget.promise import Budget
 from treering.domain.loss import Loss
 from treering.domain.minimiser import Minimise, Start
@@ -16,8 +15,9 @@ from treering.domain.problem import CellFeatures, Problem, check_labels
 from treering.domain.schema import Schema
 from treering.errors import GuaranteeError, ParameterError, SchemaError, TreeringError
 from treering.gate import Gate, Minimised
+from treering.params import probability, whole
+from treering.theory.erm.methods import NET_CANDIDATES
 from treering.theory.erm_choice import Choice, Choosing, Descending, Perturbing
-from treering.theory.erm_plan import NET_CANDIDATES
 
 How: TypeAlias = Literal["auto", "perturbation", "descent", "net"]
 

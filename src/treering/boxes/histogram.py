@@ -10,18 +10,18 @@ import numpy as np
 import pyarrow as pa
 
 from treering.arrays import Floats
+from treering.boxes.base import Progress, Rate, Release, silent
 from treering.boxes.bound import SchemaBox
 from treering.boxes.noisy_counts import NoisyCounts
-from treering.boxes.protocol import Progress, Rate, Release, silent
 from treering.boxes.query_class import QueryClass, declared
-from treering.budget.exact import probability, whole
 from treering.budget.promise import Budget
 from treering.domain.query import Query
 from treering.domain.question import Question
 from treering.domain.schema import Schema
 from treering.errors import GuaranteeError, ParameterError
 from treering.gate import Gate, Noise
-from treering.theory.cell_noise import CellNoise, SmoothLaplaceCell, exact, smooth
+from treering.params import probability, whole
+from treering.theory.cells import CellNoise, SmoothLaplaceCell, exact, smooth
 from treering.theory.static import LARGEST_BETA, histogram_noise, histogram_radius, histogram_rate, rate_of
 from treering.theory.subsets import all_subsets, subset_radius
 

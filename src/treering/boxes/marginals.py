@@ -12,10 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from treering.arrays import Floats
+from treering.boxes.base import Progress, Rate, Release, silent
 from treering.boxes.bound import SchemaBox
 from treering.boxes.marginals_fit import Model, NoisyMarginal, check_installed, fit, load
-from treering.boxes.protocol import Progress, Rate, Release, silent
-from treering.budget.exact import probability, whole
 from treering.budget.promise import Budget
 from treering.domain.evaluate import evaluate_many
 from treering.domain.query import Query
@@ -23,6 +22,7 @@ from treering.domain.schema import Schema
 from treering.errors import ParameterError, QueryError
 from treering.gate import Gate, HistogramReleased, Laplace, Noise
 from treering.mechanisms.synthetic import rows_of
+from treering.params import probability, whole
 from treering.theory.marginals import Marginals
 
 Attributes: TypeAlias = tuple[int, ...]

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from treering.arrays import Floats
-from treering.boxes.protocol import Release
+from treering.boxes.base import Release
 from treering.domain.minimiser import Method
 from treering.domain.problem import CellFeatures, Problem
 from treering.domain.query import Query

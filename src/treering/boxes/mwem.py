@@ -9,18 +9,18 @@ import numpy as np
 import pyarrow as pa
 
 from treering.arrays import Floats, Ints
+from treering.boxes.base import Progress, Release, silent
 from treering.boxes.bound import SchemaBox
-from treering.boxes.protocol import Progress, Release, silent
 from treering.boxes.query_class import QueryClass, declared
-from treering.budget.exact import probability, whole
 from treering.budget.promise import Budget
 from treering.domain.query import Query
 from treering.domain.question import Question
 from treering.domain.schema import Schema
 from treering.errors import ParameterError
 from treering.gate import Gate
-from treering.mechanisms.hypothesis import Hypothesis
-from treering.mechanisms.step import Step
+from treering.mechanisms.histogram.hypothesis import Hypothesis
+from treering.mechanisms.histogram.step import Step
+from treering.params import probability, whole
 from treering.theory.mwem import MOST_ROUNDS, Rounds, plan
 from treering.theory.static import drawn_radius
 

@@ -11,11 +11,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from treering.arrays import Floats, Ints
-from treering.budget.exact import whole
 from treering.domain.evaluate import evaluate_many
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.mechanisms.synthetic import cells_at, rows_of
+from treering.params import whole
 
 CACHED_CELLS: Final = 2**24
 """Marginals are kept while they have at most so many entries together; the least recently used go first."""

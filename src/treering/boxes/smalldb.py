@@ -10,10 +10,9 @@ import pyarrow as pa
 
 from treering.arrays import Floats, Ints
 from treering.boxes.advice import another_box
+from treering.boxes.base import Progress, Rate, Release, silent
 from treering.boxes.bound import SchemaBox
-from treering.boxes.protocol import Progress, Rate, Release, silent
 from treering.boxes.query_class import QueryClass, declared
-from treering.budget.exact import probability, whole
 from treering.budget.promise import Budget
 from treering.domain.atoms import Atoms, collapse
 from treering.domain.candidates import Candidates
@@ -23,6 +22,7 @@ from treering.domain.schema import Schema
 from treering.errors import GuaranteeError, ParameterError
 from treering.gate import Gate
 from treering.mechanisms.synthetic import rows_of
+from treering.params import probability, whole
 from treering.theory import smalldb as theory
 
 _USELESS = 0.5

@@ -28,8 +28,8 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Final
 
-from treering.budget.exact import Number, at_least, exact, probability
 from treering.errors import GuaranteeError, ParameterError
+from treering.params import Number, at_least, exact, probability
 
 _MARGIN: Final = 2.0**-44
 _LARGEST_LOG_X: Final = 690.0

@@ -13,10 +13,10 @@ from typing import Final
 import numpy as np
 
 from treering.budget.cost import Cost, exponential, gaussian, laplace
-from treering.budget.exact import exact_scale
 from treering.domain.minimiser import MOST_CANDIDATES, Descent, Method, Net, Perturbation
 from treering.domain.problem import Problem
 from treering.errors import GuaranteeError, ParameterError
+from treering.params import exact_scale
 
 SUMMED: Final = 4096
 """The solver sums gradients in blocks of this many entries, and the blocks exactly."""

@@ -9,8 +9,8 @@ from typing import Literal, TypeAlias
 
 from treering.budget.convert import rho_of
 from treering.budget.cost import Cost
-from treering.budget.exact import Number, exact, probability, share_of
 from treering.errors import ParameterError
+from treering.params import Number, exact, probability, share_of
 
 Kind: TypeAlias = Literal["pure", "zcdp"]
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from treering.cli.render import JsonFlag, Output
+from treering.cli.output import JsonFlag, Output
 from treering.cli.vaults import MechanismName, VaultPath, amount, unit, writing
 
 if TYPE_CHECKING:
+    from treering.domain.language.sql import Statement
     from treering.domain.query import Query
-    from treering.domain.sql import Statement
     from treering.domain.sql_table import Entry
     from treering.vault.vault import Vault
 
@@ -79,7 +79,7 @@ def ask(
 
 
 def _statement(sql: str, vault: Vault) -> Statement:
-    from treering.domain.sql import read_sql
+    from treering.domain.language.sql import read_sql
 
     return read_sql(sql, vault.schema)
 
@@ -87,7 +87,7 @@ def _statement(sql: str, vault: Vault) -> Statement:
 def _queries(question: str | None, statement: Statement | None, vault: Vault) -> list[Query]:
     if statement is not None:
         return list(statement.queries)
-    from treering.domain.parse import parse
+    from treering.domain.language.parse import parse
 
     return [parse(question or "", vault.schema)]
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from treering.cli.failures import OTHER
-from treering.cli.render import JsonFlag, Output, progress
+from treering.cli.output import JsonFlag, Output, progress
 
 if TYPE_CHECKING:
     from treering.audit.attacks import Attack
-    from treering.audit.lower_bound import Audit
+    from treering.audit.bounds import Audit
 
 _EXAMPLES = """Examples:
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from treering.cli.failures import OTHER
-from treering.cli.render import JsonFlag, Output, progress
+from treering.cli.output import JsonFlag, Output, progress
 
 _EXAMPLES = """Examples:
 

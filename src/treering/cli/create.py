@@ -9,7 +9,7 @@ import typer
 
 from treering.cli.files import read_table
 from treering.cli.numbers import count, number
-from treering.cli.render import JsonFlag, Output, warn
+from treering.cli.output import JsonFlag, Output, warn
 from treering.cli.vaults import VaultPath
 
 _CREATE_EXAMPLES = """Examples:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from treering.cli.numbers import count, endless, last_size, number
-from treering.cli.render import JsonFlag, Output, progress
+from treering.cli.output import JsonFlag, Output, progress
 
 if TYPE_CHECKING:
     from treering.theory.plan import Plan, PlanRow

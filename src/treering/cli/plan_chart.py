@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from treering.cli.render import Advance
+from treering.cli.output import Advance
 from treering.cli.svg import Curve, render
 from treering.theory.plan import MOST_ROWS, Plan, plan
-from treering.theory.plan_report import PlanRow
+from treering.theory.plan.report import PlanRow
 
 _PER_DECADE: Final = 3
 _COLOURS: Final = (

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from treering.cli.files import read_table, suffix
-from treering.cli.render import JsonFlag, Output, progress
+from treering.cli.output import JsonFlag, Output, progress
 from treering.cli.vaults import OnInvalid, VaultPath, origin, refuse_or_drop, table_of, writing
 from treering.errors import TreeringError
 

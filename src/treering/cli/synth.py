@@ -9,7 +9,7 @@ import typer
 
 from treering.cli.files import check_output, write_table
 from treering.cli.numbers import count, number
-from treering.cli.render import JsonFlag, Output, progress
+from treering.cli.output import JsonFlag, Output, progress
 from treering.cli.vaults import MechanismName, VaultPath, amount, unit, writing
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from treering.boxes.model import Model
 from treering.demo.analyst import DASHBOARD, LATE, drill_down
 from treering.demo.flights import CARRIERS, SCHEMA, cells_of, days, flights
 from treering.domain.evaluate import evaluate
-from treering.domain.parse import parse
+from treering.domain.language.parse import parse
 from treering.domain.problem import FEATURE_UNIT, CellFeatures
 from treering.domain.query import Query
 from treering.vault.vault import Vault

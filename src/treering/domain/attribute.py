@@ -80,7 +80,7 @@ class Attribute(ABC):
         """The value of a regular code (for a bin, its representative)."""
 
     def code(self, value: Value) -> int:
-        """The code of a public value. (Private rows are encoded by ``trusted.encode``.)"""
+        """The code of a public value. (Private rows are encoded by ``trusted.rows.encode``.)"""
         if isinstance(value, np.generic):
             value = value.item()
         if value is None or (isinstance(value, float) and math.isnan(value)):

@@ -19,10 +19,10 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from treering.budget.exact import whole
 from treering.domain.atoms import Atoms
 from treering.domain.query import Query
 from treering.errors import ParameterError
+from treering.params import whole
 
 Method: TypeAlias = Literal["prefixes", "intervals", "enumeration"]
 

@@ -16,10 +16,10 @@ import numpy as np
 
 from treering.arrays import Flags
 from treering.domain.attribute import Attribute
-from treering.domain.condition import coarse, cuts
+from treering.domain.language.condition import coarse, cuts
+from treering.domain.language.words import Operand, complaint
 from treering.domain.query import MAX_TABLE, Query, too_large
 from treering.domain.schema import Schema
-from treering.domain.words import Operand, complaint
 from treering.errors import QueryError
 
 

@@ -22,8 +22,8 @@ from typing import ClassVar, Final, Literal, TypeAlias
 import numpy as np
 
 from treering.arrays import Floats
-from treering.budget.exact import exact
 from treering.errors import ParameterError
+from treering.params import exact
 
 Labels: TypeAlias = Literal["signs", "numbers", "none"]
 """What labels a loss takes: −1 and 1; numbers in [−1, 1]; none at all."""

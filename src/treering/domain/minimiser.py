@@ -10,9 +10,9 @@ import math
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from treering.budget.exact import exact_scale, whole
 from treering.domain.problem import CellFeatures, Problem
 from treering.errors import ParameterError
+from treering.params import exact_scale, whole
 
 Start: TypeAlias = tuple[float, ...] | None
 """A public model to begin with, such as the last one released; None is the centre of the ball."""
@@ -85,7 +85,7 @@ class Descent:
         """The length of step k = 1, …, K: γ_k, or k·γ_k if accelerated, with γ_k = step_size/(1 + rise·(1 − u)).
 
         u is the share of Σc² that is behind after the step, c_k = 1, or k if accelerated: proofs are in
-        `treering.theory.erm_steps`.
+        `treering.theory.erm.steps`.
         """
         if self.schedule == "accelerated":
             behind = step * (step + 1) * (2 * step + 1) / (self.steps * (self.steps + 1) * (2 * self.steps + 1))

@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from treering.arrays import Floats, Ints
-from treering.budget.exact import exact, whole
 from treering.domain.attribute import Value
 from treering.domain.loss import LARGEST_RADIUS, Labels, Loss
 from treering.domain.query import MAX_TABLE, Query
@@ -20,6 +19,7 @@ from treering.domain.schema import Schema
 from treering.domain.vectors import FEATURE_UNIT as FEATURE_UNIT
 from treering.domain.vectors import OneHot, Table, Vectors
 from treering.errors import ParameterError, QueryError, SchemaError
+from treering.params import exact, whole
 
 MOST_DIMENSIONS: Final = 4096
 
@@ -290,7 +290,7 @@ def _label(target: Query | str | None, schema: Schema) -> Query | None:
     """The label's query; one that is the same for all rows is no label."""
     if isinstance(target, str):
         # Only texts need the parser, which takes longer to load than all else.
-        from treering.domain.parse import parse
+        from treering.domain.language.parse import parse
 
         target = parse(target, schema)
     if target is not None and not isinstance(target, Query):

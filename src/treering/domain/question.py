@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from treering.domain.parse import parse
+from treering.domain.language.parse import parse
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import QueryError

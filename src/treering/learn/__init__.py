@@ -10,7 +10,7 @@ They keep their rows sealed in this process; what leaves is a released model and
 """
 
 try:
-    from treering.learn.classifiers import PrivateLogisticRegression, PrivateSVC
+    from treering.learn.estimators import PrivateLogisticRegression, PrivateSVC
     from treering.learn.median import PrivateMedian
     from treering.learn.ridge import PrivateRidge
 except ModuleNotFoundError as missing:

@@ -16,14 +16,14 @@ from sklearn.utils.validation import validate_data
 
 from treering.arrays import Floats
 from treering.boxes.model import Model
-from treering.budget.exact import whole
 from treering.domain.loss import Loss
 from treering.errors import GuaranteeError, Halted, ParameterError
 from treering.learn.declared import declared
+from treering.params import whole
 from treering.schedulers.epochs import Epoch
 from treering.schedulers.ermg import ERMG
 from treering.trusted.collection import GrowingPoints
-from treering.trusted.rows import Bounds, Rows, features_of
+from treering.trusted.learning.rows import Bounds, Rows, features_of
 
 
 @dataclass(slots=True, repr=False)
@@ -43,7 +43,7 @@ class PrivateEstimator(BaseEstimator, ABC):
 
     Formal guarantee. *Privacy*: everything that the estimator makes public from one `fit` to the next — all models of
     all `partial_fit` — is together (epsilon, delta)-DP, for rows that differ in one of them, features and label
-    replaced. Proof: rows are opened by ``trusted/rows.py`` alone, which makes each of them an entry, by declared
+    replaced. Proof: rows are opened in ``trusted/learning`` alone, which makes each of them an entry, by declared
     constants; entries live in `GrowingPoints`, which only ERMG's gate reads, under one budget; attributes are computed
     from what it released.
     The number of rows, and when a model is released, are public. Each `fit` makes a promise of its own: rows that are

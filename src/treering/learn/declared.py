@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from treering.arrays import Array
-from treering.budget.exact import Number, exact
 from treering.errors import ParameterError
+from treering.params import Number, exact
 
 _HOW: Final = {
     "norm_bound": "the length (L2 norm) that no row of features is meant to exceed, such as norm_bound=10.0; longer "

@@ -8,7 +8,7 @@ import numpy as np
 
 from treering.arrays import Floats
 from treering.learn.base import PrivateEstimator
-from treering.trusted.rows import HALF
+from treering.trusted.learning.rows import HALF
 
 
 class LinearEstimator(PrivateEstimator):

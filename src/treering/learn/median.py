@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from treering.arrays import Floats
-from treering.budget.exact import Number
 from treering.domain.loss import Distance, Loss
 from treering.learn.base import PrivateEstimator
-from treering.trusted.rows import Bounds
+from treering.params import Number
+from treering.trusted.learning.rows import Bounds
 
 
 class PrivateMedian(PrivateEstimator):

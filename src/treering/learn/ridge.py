@@ -7,11 +7,11 @@ from typing import Any
 from sklearn.base import RegressorMixin
 
 from treering.arrays import Floats
-from treering.budget.exact import Number
 from treering.domain.loss import Loss, Squared
 from treering.learn.declared import declared
 from treering.learn.linear import LinearEstimator
-from treering.trusted.rows import Bounds
+from treering.params import Number
+from treering.trusted.learning.rows import Bounds
 
 
 class PrivateRidge(RegressorMixin, LinearEstimator):

@@ -13,7 +13,6 @@ import numpy as np
 
 from treering.answer import Answer, Guarantee
 from treering.arrays import Floats
-from treering.budget.exact import Number, probability, whole
 from treering.budget.promise import Promise
 from treering.domain.evaluate import Attributes, Marginal, evaluate_many
 from treering.domain.query import Query
@@ -23,6 +22,7 @@ from treering.errors import GuaranteeError, ParameterError, TreeringError
 from treering.gate import Database, Event
 from treering.mechanisms.marginals import Tabulated
 from treering.mechanisms.tree_estimate import TreeEstimate
+from treering.params import Number, probability, whole
 from treering.theory.continual import bound, start_noise
 from treering.theory.structured import StructuredBound
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 from treering.arrays import Floats
-from treering.mechanisms import blocks
-from treering.mechanisms.blocks import Sets, Shape
+from treering.mechanisms.histogram import blocks
+from treering.mechanisms.histogram.blocks import Sets, Shape
 
 Axes: TypeAlias = tuple[int, ...]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 from treering.answer import Guarantee
-from treering.budget.exact import Number, whole
 from treering.errors import GuaranteeError
 from treering.gate import Database
-from treering.mechanisms.adaptive import Adaptive
-from treering.mechanisms.hypothesis import Hypothesis
-from treering.mechanisms.pmwg_tight import Tight
+from treering.mechanisms.base import Adaptive
+from treering.mechanisms.histogram.hypothesis import Hypothesis
+from treering.mechanisms.tight import Tight
+from treering.params import Number, whole
 from treering.theory.pmwg import ForeverPlan, static, static_size
 
 

@@ -21,7 +21,7 @@ def measuring_noise(kind: Kind, alpha: float, beta: float, size: int, asked: int
 
     The number j is rounded up to a power of two, so that the scale, and with it the sampler, changes rarely.
     Discrete Laplace noise has P(|X| > R) ≤ e^{−(R−½)/s}, discrete Gaussian noise P(|X| ≥ R) ≤ 2e^{−R²/(2σ²)}
-    (see ``theory.pmwg_tight``). A size too small for any such noise gives the smallest scale there is.
+    (see ``theory.pmwg.tight``). A size too small for any such noise gives the smallest scale there is.
     """
     return _measuring_noise(kind, alpha, beta, size, 1 << asked.bit_length())
 

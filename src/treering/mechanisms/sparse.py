@@ -15,12 +15,12 @@ from fractions import Fraction
 from typing import ClassVar, Generic, TypeVar
 
 from treering.answer import Guarantee
-from treering.budget.exact import exact, probability, whole
 from treering.budget.promise import Promise
 from treering.domain.query import Query
 from treering.domain.question import Question, understand, understand_all
 from treering.errors import GuaranteeError, Halted, ParameterError
 from treering.gate import Compared, Crossing, Database, Event, Laplace, RunRequest, RunStarted
+from treering.params import exact, probability, whole
 from treering.theory.sparse import nsg_accuracy, scales_for
 
 Reply = TypeVar("Reply")

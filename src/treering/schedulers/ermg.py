@@ -6,21 +6,21 @@ from collections.abc import Iterable
 from typing import Literal, NoReturn, TypeAlias
 
 from treering.answer import Answer
+from treering.boxes.base import Box, Progress, Rate
 from treering.boxes.erm import ERM, PASSES, How
 from treering.boxes.model import NO_ANSWERS, Model
-from treering.boxes.protocol import Box, Progress, Rate
-from treering.budget.exact import Number
 from treering.budget.promise import Promise
 from treering.domain.loss import Loss
 from treering.domain.problem import CellFeatures, Problem, check_labels
 from treering.domain.question import Question
 from treering.errors import GuaranteeError, ParameterError, QueryError
 from treering.gate import Database
+from treering.params import Number
+from treering.schedulers.base import Profile
 from treering.schedulers.improver import BBImprover, Improving
 from treering.schedulers.keeper import Present
 from treering.schedulers.paper import check_covered
-from treering.schedulers.scheduled import Profile
-from treering.theory.erm_paper import rate
+from treering.theory.erm.paper import rate
 from treering.theory.schedule import ImprovingSchedule
 
 Vacuous: TypeAlias = Literal["allow", "refuse"]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from treering.boxes.protocol import Box, Progress, Rate
-from treering.budget.exact import Number, exact, probability
+from treering.boxes.base import Box, Progress, Rate
 from treering.budget.promise import Promise
 from treering.errors import ParameterError
 from treering.gate import Database
+from treering.params import Number, exact, probability
+from treering.schedulers.base import Profile, Scheduled, check_profile
 from treering.schedulers.keeper import Present
 from treering.schedulers.paper import paper_rate
-from treering.schedulers.scheduled import Profile, Scheduled, check_profile
 from treering.schedulers.starts import useful
 from treering.schedulers.supply import BoxOrFunction, Supply
 from treering.theory import schedule

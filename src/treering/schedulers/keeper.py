@@ -15,7 +15,7 @@ from fractions import Fraction
 from threading import Lock
 from typing import Any
 
-from treering.boxes.protocol import Box, Progress, Release
+from treering.boxes.base import Box, Progress, Release
 from treering.budget.promise import Budget
 from treering.errors import GuaranteeError
 from treering.gate import Gate

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from treering.boxes.protocol import Box, Rate
+from treering.boxes.base import Box, Rate
 from treering.budget.promise import Promise
 from treering.errors import GuaranteeError
-from treering.theory.schedule_paper import covers
+from treering.theory.schedule.paper import covers
 
 
 def paper_rate(box: Box, promise: Promise) -> Rate:

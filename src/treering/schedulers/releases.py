@@ -9,12 +9,12 @@ from typing import Any, Final
 import numpy as np
 
 from treering.arrays import Floats
-from treering.boxes.protocol import Box, Release
-from treering.boxes.recorded import RecordedGate
+from treering.boxes.base import Box, Release
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import QueryError, TreeringError
 from treering.gate import Event
+from treering.replay import RecordedGate
 from treering.schedulers.epochs import Epoch, record_of
 
 MOST_WORDS: Final = 500

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from treering.boxes.protocol import Box, Progress
-from treering.budget.exact import Number, probability
+from treering.boxes.base import Box, Progress
 from treering.budget.promise import Promise
 from treering.errors import GuaranteeError
 from treering.gate import Database
+from treering.params import Number, probability
+from treering.schedulers.base import Profile, Scheduled, check_profile
 from treering.schedulers.keeper import Present
 from treering.schedulers.paper import paper_rate
-from treering.schedulers.scheduled import Profile, Scheduled, check_profile
 from treering.schedulers.starts import useful
 from treering.schedulers.supply import BoxOrFunction, Supply
 from treering.theory import schedule

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from treering.boxes.protocol import Progress
+from treering.boxes.base import Progress
 from treering.boxes.smalldb import SmallDB
-from treering.budget.exact import Number
 from treering.budget.promise import Promise
 from treering.domain.question import Question
 from treering.gate import Database
-from treering.schedulers.scheduled import Profile
+from treering.params import Number
+from treering.schedulers.base import Profile
 from treering.schedulers.scheduler import BBScheduler
 
 

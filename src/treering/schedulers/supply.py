@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from treering.boxes.protocol import Box
+from treering.boxes.base import Box
 from treering.budget.promise import Kind
 from treering.domain.schema import Schema
 from treering.errors import GuaranteeError, ParameterError

@@ -10,7 +10,7 @@ counts. X is symmetric and independent from cell to cell; K(λ) ≥ log E e^{λX
 
 *Subsets one by one.* For a set of m cells, x = m/N, and any λ > 0: P(Σ (w_i − x)·X_i > R) ≤ e^{−λR + m·K(λ(1−x)) +
 (N−m)·K(λx)}. There are C(N, m) sets of m cells and two signs; set size m gets β·w_m of β, with the w of
-`treering.theory.pmwg_tight`, which sum to 1. For a mass between m and m+1 the largest error is reached with at most one
+`treering.theory.pmwg.tight`, which sum to 1. For a mass between m and m+1 the largest error is reached with at most one
 weight that is neither 0 nor 1 (a linear program over the weights), and the m or m+1 largest cells: so it is at most the
 value in between, on the line from the bound for m to that for m+1.
 
@@ -31,9 +31,9 @@ import numpy as np
 import numpy.typing as npt
 
 from treering.arrays import Floats, Ints
-from treering.budget.exact import probability, whole
-from treering.theory.cell_noise import CellNoise
-from treering.theory.pmwg_tight import rarity
+from treering.params import probability, whole
+from treering.theory.cells import CellNoise
+from treering.theory.pmwg.tight import rarity
 from treering.theory.subsets import all_subsets, subset_radius
 
 SMALL: Final = 4096

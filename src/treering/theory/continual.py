@@ -36,14 +36,14 @@ from typing import Final
 import numpy as np
 
 from treering.arrays import Floats
-from treering.budget.exact import at_least, probability, root_at_least, whole
 from treering.budget.promise import Budget
 from treering.budget.segments import Node, first_leaf, last_leaf, node_segment, prefix, segment_of
 from treering.errors import ParameterError
 from treering.gate import Gaussian, Laplace, Noise
-from treering.theory.cell_noise import CellNoise, LaplaceCell, MomentCell, SubGaussianCell, exact
+from treering.params import at_least, probability, root_at_least, whole
+from treering.theory.cells import CellNoise, LaplaceCell, MomentCell, SubGaussianCell, exact
 from treering.theory.centred import CentredBound
-from treering.theory.pmwg_tight import rarity
+from treering.theory.pmwg.tight import rarity
 from treering.theory.structured import StructuredBound
 
 KEPT: Final = 4

@@ -17,13 +17,13 @@ from typing import Final
 import numpy as np
 
 from treering.arrays import Floats
-from treering.budget.exact import at_least
 from treering.budget.minimising import gradient_sensitivity, lattice_size, loss_sensitivity, solver_distance
 from treering.budget.promise import Budget, Kind
 from treering.domain.minimiser import MOST_CANDIDATES, MOST_STEPS, Descent, Method, Net, Perturbation, Start
 from treering.domain.problem import Problem
 from treering.errors import GuaranteeError, ParameterError
-from treering.theory.erm_plan import (
+from treering.params import at_least
+from treering.theory.erm.methods import (
     NET_CANDIDATES,
     descent_bounds,
     displaced_share,
@@ -34,8 +34,8 @@ from treering.theory.erm_plan import (
     solver_tolerance,
     step_numbers,
 )
+from treering.theory.erm.steps import Courses, Steps
 from treering.theory.erm_static import net_bound, net_size
-from treering.theory.erm_steps import Courses, Steps
 
 SLACK: Final = 1.05
 """Descent that runs again and again gives away as much of its bound for longer steps (`plan_descent`)."""

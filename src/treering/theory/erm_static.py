@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import math
 
-from treering.budget.exact import probability
 from treering.budget.minimising import lattice_size, solver_distance
 from treering.domain.minimiser import Descent, Method, Net, Perturbation
 from treering.domain.problem import Problem
-from treering.theory.erm_steps import Courses, Steps
+from treering.params import probability
+from treering.theory.erm.steps import Courses, Steps
 
 # -- output perturbation -----------------------------------------------------------------------------------------------
 
@@ -70,7 +70,7 @@ def noise_norm(noise: str, scale: float, dimension: int, beta: float) -> float:
 
 
 def descent_bound(problem: Problem, method: Descent, size: int, beta: float) -> float:
-    """The excess risk of noisy projected gradient descent: `treering.theory.erm_steps` has the proofs."""
+    """The excess risk of noisy projected gradient descent: `treering.theory.erm.steps` has the proofs."""
     courses = Courses.of([method.steps], [method.rise])
     steps = Steps.of(problem, courses, method.scale / size, method.resolution, method.start, beta)
     if method.schedule == "averaged":

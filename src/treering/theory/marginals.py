@@ -25,11 +25,11 @@ from functools import cached_property, lru_cache
 from itertools import combinations
 from typing import Final, TypeAlias
 
-from treering.budget.exact import whole
 from treering.budget.promise import Budget, Kind
 from treering.errors import ParameterError
 from treering.gate import Gaussian, Laplace, Noise
-from treering.theory.cell_noise import CellNoise, LaplaceSumCell, SmoothLaplaceCell, SubGaussianCell, exact, smooth
+from treering.params import whole
+from treering.theory.cells import CellNoise, LaplaceSumCell, SmoothLaplaceCell, SubGaussianCell, exact, smooth
 from treering.theory.static import LARGEST_BETA, histogram_noise, rate_of
 from treering.theory.subsets import SubsetBound, all_subsets
 

@@ -3,7 +3,7 @@
 The setting: k queries with values in [0, 1], n rows, N cells, T rounds. Round t has a public distribution y, at first
 uniform, and its integer estimates E of the counts, rounded; it *selects* a query by the exponential mechanism with
 score |C − E| and scale s rows, *measures* its count as A with noise, and *projects* y onto the distributions that
-answer A ± (e + ½), the end on the side of y, if y lies beyond it (`treering.mechanisms.step.projection`).
+answer A ± (e + ½), the end on the side of y, if y lies beyond it (`treering.mechanisms.histogram.step.projection`).
 
 **Theorem.** With probability at least 1 − β, in all rounds together: the selected score is at least the largest one
 less ξ = s·log((k−1)·2T/β), and |A − C| ≤ e, the noise's radius at β/(2T). Then, in rows:
@@ -33,9 +33,9 @@ from typing import Final
 import numpy as np
 
 from treering.arrays import Floats
-from treering.budget.exact import at_least, probability, root_at_least, whole
 from treering.budget.promise import Budget, Kind
 from treering.gate import Gaussian, Laplace, Noise
+from treering.params import at_least, probability, root_at_least, whole
 from treering.theory.static import answer_radius
 
 MOST_ROUNDS: Final = 4096

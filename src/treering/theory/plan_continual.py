@@ -11,11 +11,11 @@ from treering.budget.segments import prefix, segment_of
 from treering.errors import ParameterError
 from treering.gate import Gaussian, Laplace, Noise
 from treering.theory import continual
-from treering.theory.cell_noise import CellNoise, SmoothLaplaceCell, SubGaussianCell
+from treering.theory.cells import CellNoise, SmoothLaplaceCell, SubGaussianCell
 from treering.theory.centred import CentredBound
+from treering.theory.plan.rows import kept_scale
 from treering.theory.plan_case import Candidate, Case, Lifetime, mean_of_sum
-from treering.theory.plan_rows import kept_scale
-from treering.theory.pmwg_tight import rarity
+from treering.theory.pmwg.tight import rarity
 from treering.theory.subsets import all_subsets, subset_radius
 
 BATCHES: Final = 100

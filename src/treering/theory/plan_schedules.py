@@ -9,11 +9,11 @@ from typing import Final
 
 from treering.budget.promise import Budget, Kind
 from treering.errors import GuaranteeError
+from treering.theory.plan.rows import AlphaOf, Box
 from treering.theory.plan_case import Candidate, Case, Lifetime
-from treering.theory.plan_rows import AlphaOf, Box
 from treering.theory.schedule import MOST_ROWS, FixedSchedule, fixed_for
+from treering.theory.schedule.epochs import chance_of
 from treering.theory.schedule_box import BoxFixed, log_share
-from treering.theory.schedule_epochs import chance_of
 
 _BITS: Final = 6
 """Interpolated errors are for sizes of 2^6, 2^12, …"""
@@ -87,7 +87,7 @@ def _scheduled(box: Box, case: Case, rough: bool = False) -> FixedSchedule | Non
 
 class _Table:
     """A box's error, interpolated: log-log between powers of two, at one size. At sizes near it, as the scaling law of
-    `treering.boxes.protocol.Box` says, as if it were an equation."""
+    `treering.boxes.base.Box` says, as if it were an equation."""
 
     def __init__(self, error: AlphaOf, size: int) -> None:
         self._error = error

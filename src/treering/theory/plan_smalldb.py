@@ -12,8 +12,8 @@ from treering.budget.promise import Budget
 from treering.domain.candidates import MOST_LISTED, MOST_PRODUCTS
 from treering.errors import GuaranteeError
 from treering.theory import smalldb
+from treering.theory.plan.rows import AlphaOf, Box
 from treering.theory.plan_case import GUESS, Candidate, Case, Lifetime
-from treering.theory.plan_rows import AlphaOf, Box
 from treering.theory.schedule import fixed
 
 _MOST_ROWS: Final = 2**20

@@ -12,12 +12,12 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-from treering.budget.exact import Number, positive, whole
 from treering.budget.promise import Budget
 from treering.errors import GuaranteeError
-from treering.theory.pmwg_forever import ForeverPlan, at_most, golden
-from treering.theory.pmwg_paper import chance
-from treering.theory.pmwg_tight import Guard, hard_decrease, query_tail, run_tail
+from treering.params import Number, positive, whole
+from treering.theory.pmwg.lifetime import ForeverPlan, at_most, golden
+from treering.theory.pmwg.paper import chance
+from treering.theory.pmwg.tight import Guard, hard_decrease, query_tail, run_tail
 
 _ROUNDING = 1 + 2.0**-30
 _SHARES = (0.02, 0.48)

@@ -8,7 +8,7 @@ opens last below `MOST_ROWS`, goes on for ever. Σb_i is then a finite sum of ge
 
 *Accuracy.* Every epoch of block j may fail with probability β_j = β·2^{−j}/((j+1)(j+2)), so all together with β at
 most: the blocks sum to β·Σ1/((j+1)(j+2)) = β. A box's error does not rise when the size grows c-fold while its budget
-is divided by c^κ (`treering.boxes.protocol.Box`), so alpha(t_i, b_i, β_j) ≤ alpha(n, u_j, β_j): whatever the levels
+is divided by c^κ (`treering.boxes.base.Box`), so alpha(t_i, b_i, β_j) ≤ alpha(n, u_j, β_j): whatever the levels
 are, A = max_j alpha(n, u_j, β_j) bounds the static error of every epoch. The levels are chosen by a search that
 equalises the errors, and γ by another: only quality hangs on them.
 
@@ -24,11 +24,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from treering.budget.exact import Number, whole
 from treering.budget.promise import Budget, Kind
 from treering.errors import GuaranteeError, ParameterError
-from treering.theory.pmwg_paper import chance
-from treering.theory.schedule_epochs import (
+from treering.params import Number, whole
+from treering.theory.pmwg.paper import chance
+from treering.theory.schedule.epochs import (
     LEAST_GROWTH,
     MOST_ROWS,
     SHRINK,

@@ -40,8 +40,8 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from treering.arrays import Floats, Ints
-from treering.budget.exact import Number, at_least, exact, probability, root_at_least, whole
 from treering.budget.promise import Budget
+from treering.params import Number, at_least, exact, probability, root_at_least, whole
 
 Error: TypeAlias = Callable[[int], float]
 """How near the best candidate is, by the number of rows."""

@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
-from treering.budget.exact import Number, at_least, exact, exact_scale, positive, probability, whole
+from treering.params import Number, at_least, exact, exact_scale, positive, probability, whole
 from treering.theory.sparse_paper import (
     paper_atg_beta,
     paper_atg_loss,

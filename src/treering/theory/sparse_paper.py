@@ -15,8 +15,8 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-from treering.budget.exact import exact
 from treering.errors import GuaranteeError, ParameterError
+from treering.params import exact
 
 
 def paper_noise(size: int, coefficient: float, p: float) -> float:

@@ -14,10 +14,10 @@ from functools import lru_cache
 from statistics import NormalDist
 from typing import Final
 
-from treering.budget.exact import at_least, probability, root_at_least, whole
 from treering.budget.promise import Budget
 from treering.gate import Gaussian, Laplace, Noise
-from treering.theory.cell_noise import SmoothLaplaceCell, smooth
+from treering.params import at_least, probability, root_at_least, whole
+from treering.theory.cells import SmoothLaplaceCell, smooth
 from treering.theory.subsets import all_subsets
 from treering.theory.tails import gaussian_radius, laplace_radius
 

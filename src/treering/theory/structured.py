@@ -26,10 +26,10 @@ from typing import TypeAlias
 import numpy as np
 
 from treering.arrays import Floats
-from treering.budget.exact import probability
 from treering.domain.query import Query
+from treering.params import probability
 from treering.theory.centred import CentredBound, log_choose, set_radius
-from treering.theory.pmwg_tight import rarity
+from treering.theory.pmwg.tight import rarity
 
 Form: TypeAlias = tuple[tuple[int, ...], tuple[int, ...] | float]
 """The attributes that a query names, and the sizes of its sets; for a table, the sum of its weights."""

@@ -28,10 +28,10 @@ import numpy as np
 import numpy.typing as npt
 
 from treering.arrays import Floats
-from treering.budget.exact import probability, whole
 from treering.errors import ParameterError
 from treering.gate import Gaussian, Laplace, Noise
-from treering.theory.cell_noise import CellNoise, exact
+from treering.params import probability, whole
+from treering.theory.cells import CellNoise, exact
 
 _UP: Final = 1 + 1e-12
 

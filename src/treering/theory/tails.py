@@ -14,7 +14,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from fractions import Fraction
 from typing import Final
 
-from treering.budget.exact import exact_scale, probability
+from treering.params import exact_scale, probability
 
 _DIGITS: Final = 45
 _SUMMED_SIGMA: Final = 10.0

@@ -20,9 +20,18 @@ import numpy as np
 import pyarrow as pa
 
 from treering.domain.schema import Schema
-from treering.trusted.batches import Batch, column, damaged, numbers, packed_persons, parquet, read_persons, read_table
 from treering.trusted.counts import Counts
-from treering.trusted.persons import Persons
+from treering.trusted.rows.batches import (
+    Batch,
+    column,
+    damaged,
+    numbers,
+    packed_persons,
+    parquet,
+    read_persons,
+    read_table,
+)
+from treering.trusted.rows.persons import Persons
 from treering.trusted.sealed import Sealed
 
 _LENGTHS: Final = b"stretches"

@@ -10,8 +10,8 @@ from treering.domain.loss import Labels
 from treering.domain.schema import Schema
 from treering.trusted.journal import MemoryJournal
 from treering.trusted.kernel import Kernel
-from treering.trusted.points import POINTS, Points
-from treering.trusted.rows import Rows
+from treering.trusted.learning.points import POINTS, Points
+from treering.trusted.learning.rows import Rows
 from treering.trusted.sealed import Sealed
 from treering.trusted.watchers import Watchers
 

@@ -14,14 +14,14 @@ from treering.budget.promise import Budget
 from treering.domain.schema import Schema
 from treering.errors import DataError, EngineError, ParameterError, SchemaError
 from treering.trusted.counts import Counts
-from treering.trusted.encode import encode
 from treering.trusted.journal import MemoryJournal
 from treering.trusted.kernel import Kernel
+from treering.trusted.rows.encode import encode
 from treering.trusted.sealed import Sealed
 from treering.trusted.watchers import Watchers
 
 if TYPE_CHECKING:
-    from treering.trusted.engines import Source
+    from treering.trusted.engines.source import Source
     from treering.trusted.increments import Watermark
 
 OnInvalid: TypeAlias = Literal["refuse", "drop"]
@@ -68,7 +68,7 @@ class GrowingDatabase(Sealed):
         is a public column of unique integers that only grows. See docs/scale.md for addresses and for what is refused.
         """
         # Ibis takes a second to load, and most databases live without it.
-        from treering.trusted.engines import Source
+        from treering.trusted.engines.source import Source
 
         database = cls(schema)
         database._source = Source.of(table, schema, order)

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from treering.domain.schema import Schema
-from treering.trusted.batches import Batch
-from treering.trusted.encode import INVALID, encode_all
-from treering.trusted.persons import Persons, excess
+from treering.trusted.rows.batches import Batch
+from treering.trusted.rows.encode import INVALID, encode_all
+from treering.trusted.rows.persons import Persons, excess
 
 
 def take_in(frame: Any, schema: Schema, persons: Persons | None, *, drop: bool) -> tuple[Batch, int]:

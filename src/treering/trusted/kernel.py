@@ -18,7 +18,6 @@ import numpy as np
 from treering.arrays import Ints
 from treering.budget.charges import Charges
 from treering.budget.cost import Cost
-from treering.budget.exact import exact_scale
 from treering.budget.promise import Budget
 from treering.domain.minimiser import Minimise
 from treering.domain.query import Query
@@ -43,9 +42,12 @@ from treering.gate import (
     RunStarted,
     Selected,
 )
-from treering.trusted import foreign, optimum, pricing
+from treering.params import exact_scale
+from treering.trusted import opendp as foreign
+from treering.trusted import pricing
 from treering.trusted.counts import DENSE_CELLS, MAX_COUNT, Counts
 from treering.trusted.journal import Journal, ends_run
+from treering.trusted.learning import minimisers as optimum
 from treering.trusted.noise import Answering, check_scale, draw
 from treering.trusted.runs import Run
 from treering.trusted.select import exponential

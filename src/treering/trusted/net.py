@@ -15,11 +15,11 @@ from typing import Final
 import numpy as np
 
 from treering.arrays import Floats
-from treering.budget.exact import exact_scale
 from treering.budget.minimising import loss_width
 from treering.domain.minimiser import MOST_CANDIDATES, Net
 from treering.domain.problem import FEATURE_UNIT, Problem
 from treering.errors import ParameterError
+from treering.params import exact_scale
 from treering.trusted.entries import Entries
 from treering.trusted.select import exponential
 

@@ -15,10 +15,10 @@ from functools import lru_cache
 from typing import Final
 
 from treering.budget.cost import FREE, Cost, exponential, gaussian, laplace, pure, silent_run, sparse_run
-from treering.budget.exact import exact_scale, positive
 from treering.budget.promise import Budget
 from treering.domain.query import Query
 from treering.gate import Gaussian, Laplace, Noise, RunRequest
+from treering.params import exact_scale, positive
 
 _ONE: Final = Fraction(1)
 

@@ -18,11 +18,11 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Final, Protocol
 
-from treering.budget.exact import exact_scale, whole
 from treering.domain.atoms import collapse
 from treering.domain.candidates import Candidates
 from treering.domain.query import Query
 from treering.errors import ParameterError
+from treering.params import exact_scale, whole
 from treering.trusted.bands import Intervals, Prefixes
 from treering.trusted.layers import draw_level
 from treering.trusted.multisets import Multisets, check_scores, unit

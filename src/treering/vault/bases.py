@@ -22,9 +22,9 @@ from typing import Final
 from treering.domain.schema import Schema
 from treering.errors import DamagedVault, VaultError
 from treering.trusted.bases import Base, read_base
-from treering.trusted.batches import commitment
-from treering.trusted.batches import salt as new_salt
-from treering.vault.folder import cells_name, persons_name, write_file
+from treering.trusted.rows.batches import commitment
+from treering.trusted.rows.batches import salt as new_salt
+from treering.vault.files import cells_name, persons_name, write_file
 from treering.vault.ledger import Ledger, SecretValue
 from treering.vault.lines import Line, body
 from treering.vault.steps import Step

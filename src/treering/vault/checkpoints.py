@@ -18,10 +18,10 @@ from treering.arrays import Floats
 from treering.domain.schema import Schema
 from treering.errors import VaultError
 from treering.gate import Condensed
-from treering.mechanisms.pmwg_state import Summary
 from treering.mechanisms.records import KeptRecords
-from treering.vault.codec import decode, encode
-from treering.vault.folder import write_file
+from treering.mechanisms.state import Summary
+from treering.vault.codec.events import decode, encode
+from treering.vault.files import write_file
 from treering.vault.lines import CHECKPOINT, Line, body
 from treering.vault.steps import Step
 

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from treering.vault.codec_queries import Queries
-from treering.vault.codec_values import Unfit, read_array, write_array
+from treering.vault.codec.queries import Queries
+from treering.vault.codec.values import Unfit, read_array, write_array
 
 Write: TypeAlias = Callable[[Any], Any]
 Read: TypeAlias = Callable[[Any, Queries], Any]

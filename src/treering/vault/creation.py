@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from treering.budget.exact import Number, probability, whole
 from treering.budget.promise import Promise
 from treering.domain.schema import Schema
 from treering.errors import ParameterError, SchemaError, VaultError
-from treering.trusted.batches import salt
+from treering.params import Number, probability, whole
 from treering.trusted.database import GrowingDatabase
+from treering.trusted.rows.batches import salt
 from treering.vault import ledger as ledgers
-from treering.vault.folder import Folder, sync_folder
+from treering.vault.files import Folder, sync_folder
 from treering.vault.kinds import Spec, choose, spec
 from treering.vault.lines import MECHANISM, Line, body
 from treering.vault.lock import WriterLock

@@ -19,7 +19,7 @@ from treering.domain.schema import Schema
 from treering.gate import Compared, Condensed, Event, RunStarted
 from treering.trusted.journal import MemoryJournal, Secret, ends_run, is_easy
 from treering.vault.checkpoints import Checkpoints
-from treering.vault.codec import decode, encode
+from treering.vault.codec.events import decode, encode
 from treering.vault.ledger import Ledger, SecretValue
 from treering.vault.lines import CHECKPOINT, EVENT, LEASE, Entry, Line, body
 from treering.vault.sealing import opened, seal

@@ -8,12 +8,11 @@ from fractions import Fraction
 from typing import Any, Final, TypeAlias
 
 from treering.boxes.answers import AnswersBox
+from treering.boxes.base import Box
 from treering.boxes.histogram import HistogramBox
 from treering.boxes.marginals import MarginalsBox
 from treering.boxes.mwem import MWEM
-from treering.boxes.protocol import Box
 from treering.boxes.smalldb import SmallDB
-from treering.budget.exact import Number, share_of
 from treering.budget.promise import Promise
 from treering.domain.loss import HuberHinge, Logistic, Loss, Squared
 from treering.domain.problem import CellFeatures
@@ -21,6 +20,7 @@ from treering.errors import ParameterError
 from treering.gate import Database
 from treering.mechanisms.continual import ContinualHistogram
 from treering.mechanisms.pmwg import PMWG
+from treering.params import Number, share_of
 from treering.schedulers.ermg import ERMG
 from treering.schedulers.improver import BBImprover
 from treering.schedulers.scheduler import BBScheduler

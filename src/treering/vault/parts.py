@@ -14,12 +14,12 @@ from typing import Any, Final, TypeAlias
 from treering.domain.schema import Schema
 from treering.errors import DamagedVault, VaultError
 from treering.trusted.bases import Base, Recount
-from treering.trusted.batches import Batch, commitment, read_batch, read_persons
-from treering.trusted.batches import salt as new_salt
 from treering.trusted.counts import Counts
-from treering.trusted.persons import Persons
+from treering.trusted.rows.batches import Batch, commitment, read_batch, read_persons
+from treering.trusted.rows.batches import salt as new_salt
+from treering.trusted.rows.persons import Persons
 from treering.vault.bases import Bases, Named, due, reading, writing
-from treering.vault.folder import Folder, cells_name, persons_name, write_file
+from treering.vault.files import Folder, cells_name, persons_name, write_file
 from treering.vault.ledger import Ledger, SecretValue
 from treering.vault.lines import ROWS, Entry, Line, body
 from treering.vault.steps import Step

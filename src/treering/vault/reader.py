@@ -10,7 +10,7 @@ from typing import Any
 
 from treering.errors import DamagedVault, ParameterError
 from treering.vault.checkpoints import Checkpoints
-from treering.vault.folder import Folder
+from treering.vault.files import Folder
 from treering.vault.journal import Recovered, recover
 from treering.vault.ledger import Ledger, reading, rows_of
 from treering.vault.lines import check

@@ -6,11 +6,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from treering.budget.exact import whole
 from treering.errors import ParameterError, QueryError
 from treering.mechanisms.pmwg import PMWG
+from treering.params import whole
+from treering.schedulers.base import Scheduled
 from treering.schedulers.ermg import ERMG
-from treering.schedulers.scheduled import Scheduled
 from treering.vault.kinds import Mechanism
 
 

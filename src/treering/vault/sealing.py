@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from treering.errors import DamagedVault
-from treering.trusted.batches import commitment
-from treering.trusted.batches import salt as new_salt
+from treering.trusted.rows.batches import commitment
+from treering.trusted.rows.batches import salt as new_salt
 from treering.vault.ledger import SecretValue
 
 

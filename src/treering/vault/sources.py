@@ -13,11 +13,11 @@ from treering.domain.schema import Schema
 from treering.errors import VaultError
 from treering.trusted.database import OnInvalid
 from treering.vault import ledger as ledgers
-from treering.vault.folder import Folder
+from treering.vault.files import Folder
 from treering.vault.record import Origin
 
 if TYPE_CHECKING:
-    from treering.trusted.engines import Increment, Source
+    from treering.trusted.engines.source import Increment, Source
 
 
 def source_of(table: Any, schema: Schema, order: str) -> dict[str, str]:
@@ -37,7 +37,7 @@ class Attached:
 
     def increment(self, watermark: Mapping[str, Any] | None, on_invalid: OnInvalid) -> Increment:
         """What came past the watermark."""
-        from treering.trusted.engines import Watermark
+        from treering.trusted.engines.source import Watermark
 
         if self._source is None:
             if not self._kept["address"]:
@@ -54,7 +54,7 @@ class Attached:
 
 def _source(table: Any, schema: Schema, order: str) -> Source:
     # Ibis takes a second to load, and most vaults live without it.
-    from treering.trusted.engines import Source
+    from treering.trusted.engines.source import Source
 
     return Source.of(table, schema, order)
 

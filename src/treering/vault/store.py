@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from treering.boxes.recorded import RecordedGate
 from treering.budget.charges import Charges
 from treering.budget.promise import Budget
 from treering.domain.schema import Schema
 from treering.gate import Event, Gate
+from treering.replay import RecordedGate
 from treering.trusted.counts import Counts
 from treering.trusted.journal import Journal
 from treering.trusted.kernel import Kernel

@@ -13,25 +13,25 @@ import pyarrow as pa
 
 from treering.answer import Answer
 from treering.boxes.model import Model
-from treering.budget.exact import Number
 from treering.budget.promise import Promise
 from treering.domain.query import Query
 from treering.domain.question import Question, understand, understand_all
 from treering.domain.schema import Schema
 from treering.errors import ParameterError, VaultError
+from treering.params import Number
 from treering.schedulers.ermg import ERMG
-from treering.trusted.batches import Batch
 from treering.trusted.counts import Counts
 from treering.trusted.database import DroppedRows, OnInvalid
 from treering.trusted.intake import take_in
-from treering.trusted.persons import Persons
+from treering.trusted.rows.batches import Batch
+from treering.trusted.rows.persons import Persons
 from treering.trusted.sealed import Sealed
 from treering.trusted.watchers import Watchers
 from treering.vault import ledger as ledgers
 from treering.vault.access import Access
 from treering.vault.checkpoints import Checkpoints
 from treering.vault.creation import checked, first_spec, found, mechanism_line, originate
-from treering.vault.folder import Folder, sync_folder
+from treering.vault.files import Folder, sync_folder
 from treering.vault.kinds import EXPECTED_ROWS, spec
 from treering.vault.ledger import Ledger
 from treering.vault.lock import WriterLock

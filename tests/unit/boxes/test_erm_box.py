@@ -10,12 +10,12 @@ import treering as tr
 from support.learning import points, sample
 from treering.boxes.erm import ERM
 from treering.boxes.model import Model
-from treering.boxes.recorded import RecordedGate
 from treering.budget.promise import Budget
 from treering.domain.loss import Distance, HuberHinge, Logistic, Loss, Squared
 from treering.domain.minimiser import Descent, Net, Perturbation
 from treering.domain.problem import CellFeatures
 from treering.gate import Minimised
+from treering.replay import RecordedGate
 
 SCHEMA = tr.Schema({"origin": tr.categories("EWR", "JFK", "LGA"), "late": tr.categories("no", "yes")})
 VECTORS = [[1.0, 0.0], [0.0, 1.0], [-0.6, 0.6]]

@@ -19,12 +19,12 @@ from opendp.mod import Measurement, enable_features
 
 import treering as tr
 from support.databases import TestDatabase
-from treering.boxes.foreign import ForeignBox, from_opendp
-from treering.boxes.recorded import RecordedGate
+from treering.boxes.opendp import ForeignBox, from_opendp
 from treering.budget.promise import Budget
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.gate import ForeignReleased
+from treering.replay import RecordedGate
 
 enable_features("contrib", "honest-but-curious")
 
@@ -171,5 +171,5 @@ def test_the_record_gives_the_release_again() -> None:
 
 
 def test_the_public_side_does_not_load_opendp() -> None:
-    code = "import sys, treering.boxes.foreign; sys.exit(any(name.startswith('opendp') for name in sys.modules))"
+    code = "import sys, treering.boxes.opendp; sys.exit(any(name.startswith('opendp') for name in sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -9,12 +9,12 @@ import treering as tr
 from support.databases import TestDatabase
 from support.dense_histogram import values_per_cell
 from support.random_queries import SCHEMA, any_query
+from treering.boxes.base import Release
 from treering.boxes.histogram import HistogramBox
-from treering.boxes.protocol import Release
 from treering.budget.promise import Budget
 from treering.domain.query import Query
 from treering.gate import Gaussian, HistogramReleased, Laplace
-from treering.theory.cell_noise import exact, smooth
+from treering.theory.cells import exact, smooth
 from treering.theory.subsets import all_subsets_radius, subset_radius
 
 PURE, ZCDP = Budget("pure", Fraction(1, 2)), Budget("zcdp", Fraction(1, 4))

@@ -18,12 +18,12 @@ from support.goodness import fits
 from treering.boxes import marginals_fit
 from treering.boxes.marginals import MarginalsBox, MarginalsRelease
 from treering.boxes.marginals_fit import Joint, Mixture, NoisyMarginal, fit
-from treering.boxes.recorded import RecordedGate
 from treering.budget.cost import FREE
 from treering.budget.promise import Budget
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.gate import HistogramReleased
+from treering.replay import RecordedGate
 
 SCHEMA = Schema(
     {

@@ -9,8 +9,8 @@ import treering as tr
 from support.databases import TestDatabase
 from support.mechanism_contract import SCHEMA, rows
 from support.random_queries import weighted
+from treering.boxes.base import Release
 from treering.boxes.mwem import MWEM
-from treering.boxes.protocol import Release
 from treering.budget.promise import Budget
 from treering.domain.query import Query
 from treering.domain.workload import marginals, random_conjunctions

@@ -11,13 +11,13 @@ import pytest
 import treering as tr
 from support.databases import TestDatabase
 from treering.arrays import Floats
+from treering.boxes.base import Progress, Release, silent
 from treering.boxes.bound import SchemaBox
-from treering.boxes.protocol import Progress, Release, silent
-from treering.budget.exact import probability, whole
 from treering.budget.promise import Budget
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.gate import Gate
+from treering.params import probability, whole
 
 SCHEMA = tr.Schema({"late": tr.categories("no", "yes")})
 

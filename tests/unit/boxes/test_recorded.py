@@ -10,9 +10,9 @@ import pytest
 
 import treering as tr
 from support.databases import TestDatabase
-from treering.boxes.recorded import RecordedGate
 from treering.budget.promise import Budget
 from treering.gate import Gate, Gaussian, Laplace, Noted, RunRequest
+from treering.replay import RecordedGate
 
 SCHEMA = tr.Schema({"origin": tr.categories("EWR", "JFK"), "late": tr.categories("no", "yes")})
 LATE, JFK = tr.parse("late = 'yes'", SCHEMA), tr.parse("origin = 'JFK'", SCHEMA)

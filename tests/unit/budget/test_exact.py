@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treering.budget.exact import at_least, exact, exact_scale, probability, root_at_least, share_of, whole
 from treering.errors import ParameterError
+from treering.params import at_least, exact, exact_scale, probability, root_at_least, share_of, whole
 
 ABSURD: list[Any] = [
     0,

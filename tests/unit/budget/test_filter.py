@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treering.budget.cost import FREE, Cost, gaussian, laplace, pure
-from treering.budget.exact import exact, exact_scale
 from treering.budget.filter import Filter
 from treering.budget.promise import Budget
 from treering.errors import BudgetExceeded, ParameterError
+from treering.params import exact, exact_scale
 
 scales = st.floats(min_value=1e-3, max_value=1e12)
 

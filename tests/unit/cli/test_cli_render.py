@@ -7,10 +7,10 @@ import io
 import pytest
 from rich.console import Console
 
-from treering.cli import render
+from treering.cli import output as render
 from treering.cli.look import show_status
+from treering.cli.output import Output
 from treering.cli.plan import show
-from treering.cli.render import Output
 from treering.theory.plan import plan
 
 

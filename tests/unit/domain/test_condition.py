@@ -6,7 +6,7 @@ import pytest
 
 from support.pointing import refusal
 from treering.domain.attribute import OTHER, Bins, Value, bins, categories, integers
-from treering.domain.parse import parse
+from treering.domain.language.parse import parse
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from treering.domain.attribute import integers
-from treering.domain.parse import MAX_LENGTH, parse
+from treering.domain.language.parse import MAX_LENGTH, parse
 from treering.domain.query import MAX_TABLE, Query
 from treering.domain.schema import Schema
 from treering.errors import QueryError

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from support.schemas import cell_weights, queries
 from treering.domain.attribute import Value, bins, categories, integers
-from treering.domain.parse import parse
+from treering.domain.language.parse import parse
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import QueryError

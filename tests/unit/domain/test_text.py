@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from support.schemas import conjunctions, queries, schemas, weighted_queries
 from treering.domain.attribute import OTHER, bins, categories, integers
-from treering.domain.parse import parse
+from treering.domain.language.parse import parse
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.domain.text import MAX_LENGTH, identifier, literal, text

@@ -10,10 +10,10 @@ import pytest
 
 from support.pointing import refusal
 from treering.domain.attribute import bins, categories, integers
-from treering.domain.parse import MAX_DEPTH, MAX_LENGTH, parse
+from treering.domain.language.parse import MAX_DEPTH, MAX_LENGTH, parse
+from treering.domain.language.words import SUPPORTED
 from treering.domain.query import Query
 from treering.domain.schema import Schema
-from treering.domain.words import SUPPORTED
 from treering.errors import QueryError
 
 SCHEMA = Schema(

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from treering.mechanisms import blocks
-from treering.mechanisms.kernels import FLOOR
+from treering.mechanisms.histogram import blocks
+from treering.mechanisms.histogram.kernels import FLOOR
 
 Shape: TypeAlias = tuple[int, ...]
 

@@ -19,9 +19,9 @@ from treering.domain.attribute import categories, integers
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import GuaranteeError, ParameterError, QueryError, SchemaError
-from treering.mechanisms import hypothesis as hypothesis_module
 from treering.mechanisms import marginals
-from treering.mechanisms.hypothesis import Hypothesis, Step
+from treering.mechanisms.histogram import hypothesis as hypothesis_module
+from treering.mechanisms.histogram.hypothesis import Hypothesis, Step
 
 SEEDS = st.integers(0, 2**32)
 

@@ -14,8 +14,8 @@ from support.random_queries import SCHEMA, conjunction, target_within, union
 from treering.domain.attribute import integers
 from treering.domain.query import Query
 from treering.domain.schema import Schema
-from treering.mechanisms import hypothesis as hypothesis_module
-from treering.mechanisms.hypothesis import Hypothesis, Step
+from treering.mechanisms.histogram import hypothesis as hypothesis_module
+from treering.mechanisms.histogram.hypothesis import Hypothesis, Step
 
 SEEDS = st.integers(0, 2**32)
 

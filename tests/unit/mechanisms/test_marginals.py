@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from treering.mechanisms import blocks, marginals
+from treering.mechanisms import marginals
+from treering.mechanisms.histogram import blocks
 from treering.mechanisms.marginals import Tabulated
 
 SHAPE = (4, 5, 6, 7)

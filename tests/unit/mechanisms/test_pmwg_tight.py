@@ -15,9 +15,9 @@ from support.databases import TestDatabase
 from treering.domain.evaluate import evaluate
 from treering.domain.workload import random_conjunctions
 from treering.gate import Event, Measured, Noted, RunEnded, RunStarted
-from treering.mechanisms.pmwg_state import Corrected, Kept, Learned
-from treering.mechanisms.pmwg_tight import Tight
 from treering.mechanisms.records import Records
+from treering.mechanisms.state import Corrected, Kept, Learned
+from treering.mechanisms.tight import Tight
 from treering.theory.pmwg import growth_potential
 from treering.trusted.journal import MemoryJournal
 

@@ -14,7 +14,7 @@ from support.random_queries import SCHEMA, any_query, target_within
 from treering.domain.attribute import integers
 from treering.domain.query import Query
 from treering.domain.schema import Schema
-from treering.mechanisms.hypothesis import Hypothesis
+from treering.mechanisms.histogram.hypothesis import Hypothesis
 
 SEEDS = st.integers(0, 2**32)
 

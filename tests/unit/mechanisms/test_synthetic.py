@@ -17,9 +17,9 @@ from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import ParameterError
 from treering.mechanisms import synthetic
-from treering.mechanisms.hypothesis import Hypothesis
+from treering.mechanisms.histogram.hypothesis import Hypothesis
 from treering.mechanisms.synthetic import rows_of, stand_in
-from treering.trusted.encode import encode
+from treering.trusted.rows.encode import encode
 
 SCHEMA = Schema(
     {

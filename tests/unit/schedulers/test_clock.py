@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import treering as tr
 from treering.domain.query import Query
-from treering.schedulers.clock import aged, aged_bound
+from treering.theory.ageing import aged, aged_bound
 
 SCHEMA = tr.Schema({"a": tr.integers(0, 3), "b": tr.integers(0, 1)})
 COUNTING = tr.parse("a <= 1 AND b = 0", SCHEMA)

@@ -14,7 +14,7 @@ import treering as tr
 from support.databases import TestDatabase
 from support.doubling import Doubling
 from support.scheduler_boxes import CellsBox, Garbage, OneQueryBox, Spoilt, ZcdpBox
-from treering.boxes.protocol import Box, Progress, Rate, Release, silent
+from treering.boxes.base import Box, Progress, Rate, Release, silent
 from treering.budget.promise import Budget
 from treering.gate import Gate, Laplace, ReservationEnded, Reserved
 from treering.schedulers.epochs import UNFINISHED

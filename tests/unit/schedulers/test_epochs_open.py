@@ -15,7 +15,7 @@ import treering as tr
 from support.databases import TestDatabase
 from support.doubling import LEAST, Doubling
 from support.scheduler_boxes import CellsBox, OneQueryBox, ZcdpBox
-from treering.boxes.protocol import Box
+from treering.boxes.base import Box
 from treering.gate import HistogramReleased, Noted, ReservationEnded, Reserved
 from treering.schedulers.epochs import EpochBegan, EpochOpened
 

@@ -18,7 +18,7 @@ from treering.domain.minimiser import Descent, Net, Perturbation
 from treering.domain.problem import FEATURE_UNIT, CellFeatures
 from treering.schedulers.ermg import ERMG
 from treering.schedulers.improver import BBImprover
-from treering.theory.erm_paper import paper_alpha_at, rate
+from treering.theory.erm.paper import paper_alpha_at, rate
 from treering.trusted.collection import GrowingPoints
 
 SCHEMA = tr.Schema({"origin": tr.categories("EWR", "JFK", "LGA"), "late": tr.categories("no", "yes")})

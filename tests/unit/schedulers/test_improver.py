@@ -12,7 +12,7 @@ import pytest
 import treering as tr
 from support.databases import TestDatabase
 from support.scheduler_boxes import CellsBox, OneQueryBox, Spoilt, ZcdpBox
-from treering.boxes.protocol import Rate
+from treering.boxes.base import Rate
 from treering.gate import Reserved
 from treering.schedulers.improver import PAPER_C, BBImprover
 from treering.theory import schedule

@@ -14,7 +14,7 @@ import treering as tr
 from support.databases import TestDatabase
 from support.doubling import Doubling
 from support.scheduler_boxes import CellsBox, CellsRelease
-from treering.boxes.protocol import Progress, Release, silent
+from treering.boxes.base import Progress, Release, silent
 from treering.budget.promise import Budget
 from treering.gate import Gate
 from treering.trusted.journal import MemoryJournal

@@ -11,7 +11,7 @@ import pytest
 import treering as tr
 from support.databases import TestDatabase
 from support.scheduler_boxes import CellsBox, Garbage, OneQueryBox
-from treering.boxes.protocol import Release
+from treering.boxes.base import Release
 from treering.budget.promise import Budget
 from treering.errors import QueryError
 from treering.schedulers.releases import MOST_WORDS, Broken, check, describe, shares

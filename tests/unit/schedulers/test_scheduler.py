@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 import treering as tr
 from support.databases import TestDatabase
 from support.scheduler_boxes import CellsBox, OneQueryBox, Spoilt, ZcdpBox
+from treering.boxes.base import Box, Rate
 from treering.boxes.histogram import HistogramBox
-from treering.boxes.protocol import Box, Rate
 from treering.gate import Reserved
 from treering.schedulers.scheduler import BBScheduler
 from treering.theory import schedule

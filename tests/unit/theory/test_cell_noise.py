@@ -10,7 +10,7 @@ import pytest
 
 import treering as tr
 from treering.gate import Gaussian, Laplace, Noise
-from treering.theory.cell_noise import (
+from treering.theory.cells import (
     GaussianCell,
     LaplaceCell,
     LaplaceSumCell,

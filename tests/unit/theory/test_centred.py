@@ -10,7 +10,7 @@ import pytest
 
 import treering as tr
 from treering.gate import Gaussian, Laplace
-from treering.theory.cell_noise import CellNoise, GaussianCell, LaplaceCell, SubGaussianCell, exact
+from treering.theory.cells import CellNoise, GaussianCell, LaplaceCell, SubGaussianCell, exact
 from treering.theory.centred import SMALL, CentredBound
 from treering.theory.continual import TreeLaplaceCell
 

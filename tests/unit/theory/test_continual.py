@@ -17,7 +17,7 @@ from treering.budget.promise import Budget, Promise
 from treering.budget.segments import Node, first_leaf, last_leaf, node_segment, prefix, segment_of
 from treering.gate import Gaussian, Laplace
 from treering.theory import continual
-from treering.theory.cell_noise import LaplaceCell, SubGaussianCell
+from treering.theory.cells import LaplaceCell, SubGaussianCell
 from treering.theory.continual import (
     KEPT,
     TreeLaplaceCell,

@@ -18,8 +18,8 @@ from treering.domain.loss import Distance, HuberHinge, Logistic, Squared
 from treering.domain.minimiser import MOST_STEPS, Descent, Net, Perturbation
 from treering.domain.problem import Problem
 from treering.theory import erm
-from treering.theory.erm_plan import possible
-from treering.theory.erm_steps import RISES, Courses, Steps
+from treering.theory.erm.methods import possible
+from treering.theory.erm.steps import RISES, Courses, Steps
 
 PROBLEMS = {
     "logistic": Problem(Logistic(), 10, 1.0),

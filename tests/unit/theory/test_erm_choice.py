@@ -13,8 +13,8 @@ from treering.budget.promise import Budget, Kind
 from treering.domain.loss import Distance, HuberHinge, Logistic, Squared
 from treering.domain.minimiser import Descent, Perturbation
 from treering.domain.problem import Problem
+from treering.theory.erm.methods import plan_descent, plan_net, plan_perturbation, step_numbers
 from treering.theory.erm_choice import PATIENCE, SLACK, THRIFT, Choice, Choosing, Descending, Perturbing, rerun_passes
-from treering.theory.erm_plan import plan_descent, plan_net, plan_perturbation, step_numbers
 from treering.theory.erm_static import bound
 
 LOGISTIC = Problem(Logistic(), 10, 2.0)

@@ -12,9 +12,9 @@ from treering.budget.convert import rho_of
 from treering.budget.promise import Budget
 from treering.errors import GuaranteeError, ParameterError
 from treering.theory import schedule
+from treering.theory.schedule.epochs import AlphaOf
+from treering.theory.schedule.scheduler import fixed_within
 from treering.theory.schedule_box import BoxFixed, block_of, log_share
-from treering.theory.schedule_epochs import AlphaOf
-from treering.theory.schedule_fixed import fixed_within
 
 PURE, ZCDP = Budget("pure", Fraction(1)), Budget("zcdp", rho_of(1, 1e-9))
 CELLS = QUERIES = 1000

@@ -13,8 +13,8 @@ from treering.budget.convert import paper_rho_of, rho_of
 from treering.budget.promise import Budget, Kind, Promise
 from treering.errors import GuaranteeError, ParameterError
 from treering.theory import schedule
-from treering.theory.schedule_epochs import Staleness, amount, rational_exp
-from treering.theory.schedule_fixed import InverseSquares, Powers, RateFixed, fixed_within
+from treering.theory.schedule.epochs import Staleness, amount, rational_exp
+from treering.theory.schedule.scheduler import InverseSquares, Powers, RateFixed, fixed_within
 from treering.theory.schedule_sums import geometric, log_sums, minimise, ramp_sums
 
 THIRD = 1 / 3

@@ -14,7 +14,7 @@ from treering.budget.convert import rho_of
 from treering.budget.promise import Budget
 from treering.errors import ParameterError
 from treering.theory import schedule
-from treering.theory.schedule_improving import BoxImproving, doubling_share
+from treering.theory.schedule.improver import BoxImproving, doubling_share
 
 PURE, ZCDP = Budget("pure", Fraction(1)), Budget("zcdp", rho_of(1, 1e-9))
 STREAM = 10**6

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treering.budget.convert import paper_composition, rho_of
-from treering.budget.exact import exact
 from treering.errors import GuaranteeError, ParameterError
+from treering.params import exact
 from treering.theory import schedule
 
 Epochs = list[tuple[int, float, float, float]]

@@ -11,7 +11,7 @@ import pytest
 import treering as tr
 from treering.domain.workload import random_conjunctions
 from treering.gate import Laplace
-from treering.theory.cell_noise import CellNoise, GaussianCell, LaplaceCell, SubGaussianCell, exact
+from treering.theory.cells import CellNoise, GaussianCell, LaplaceCell, SubGaussianCell, exact
 from treering.theory.centred import CentredBound
 from treering.theory.structured import StructuredBound, form
 

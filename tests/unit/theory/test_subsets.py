@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import treering as tr
 from treering.gate import Gaussian, Laplace, Noise
-from treering.theory.cell_noise import CellNoise, LaplaceSumCell, SubGaussianCell, exact, smooth
+from treering.theory.cells import CellNoise, LaplaceSumCell, SubGaussianCell, exact, smooth
 from treering.theory.subsets import SubsetBound, all_subsets, all_subsets_radius, subset_radius
 
 Floats = npt.NDArray[np.float64]

@@ -17,9 +17,9 @@ import treering as tr
 from treering.domain.schema import Schema
 from treering.errors import DamagedVault
 from treering.trusted.bases import Base, Recount, read_base
-from treering.trusted.batches import Batch, packed_persons, parquet, read_persons
 from treering.trusted.counts import DENSE_CELLS, Counts
-from treering.trusted.persons import Persons
+from treering.trusted.rows.batches import Batch, packed_persons, parquet, read_persons
+from treering.trusted.rows.persons import Persons
 
 SMALL = tr.Schema({"a": tr.integers(0, 1), "b": tr.integers(0, 2)})
 WIDE = tr.Schema({name: tr.integers(1, 1000) for name in "abc"})

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import treering.trusted.encode as encode_module
+import treering.trusted.rows.encode as encode_module
 from treering.domain.attribute import OTHER, Attribute, bins, categories, integers
 from treering.domain.schema import Schema
 from treering.errors import DataError
-from treering.trusted.encode import encode
+from treering.trusted.rows.encode import encode
 
 OPEN = Schema(
     {

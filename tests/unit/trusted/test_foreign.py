@@ -26,8 +26,8 @@ from support.databases import TestDatabase
 from treering.budget.cost import Cost, pure
 from treering.budget.promise import Budget
 from treering.gate import ForeignReleased
-from treering.trusted.foreign import MOST_CELLS, failure, price, released
 from treering.trusted.kernel import Kernel
+from treering.trusted.opendp import MOST_CELLS, failure, price, released
 
 enable_features("contrib", "honest-but-curious")
 

@@ -11,10 +11,10 @@ import treering as tr
 from support.mechanism_contract import SCHEMA, rows
 from treering.errors import DamagedVault
 from treering.mechanisms.synthetic import rows_of
-from treering.trusted.batches import Batch, commitment, read_batch, read_persons, salt
 from treering.trusted.counts import Counts
 from treering.trusted.intake import take_in
-from treering.trusted.persons import Persons
+from treering.trusted.rows.batches import Batch, commitment, read_batch, read_persons, salt
+from treering.trusted.rows.persons import Persons
 
 KEY = b"k" * 32
 

@@ -18,9 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treering.arrays import Ints
-from treering.budget.exact import at_least
 from treering.errors import ParameterError
 from treering.gate import Gaussian, Laplace, Noise
+from treering.params import at_least
 from treering.trusted import coins
 from treering.trusted import noise as module
 from treering.trusted.noise import (

@@ -30,8 +30,8 @@ from treering.domain.problem import FEATURE_UNIT, CellFeatures, Problem
 from treering.trusted.collection import GrowingPoints
 from treering.trusted.descent import gradient_sum
 from treering.trusted.entries import Entries, entries_of_cells
+from treering.trusted.learning.points import Points
 from treering.trusted.net import candidates, summed_losses
-from treering.trusted.points import Points
 from treering.trusted.solver import solve
 
 LINEAR: list[Loss] = [Logistic(), HuberHinge(), HuberHinge(0.1), Squared()]

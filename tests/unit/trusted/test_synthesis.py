@@ -14,11 +14,11 @@ import pytest
 
 import treering as tr
 from support.databases import TestDatabase
-from treering.boxes.recorded import RecordedGate
 from treering.budget.promise import Budget
 from treering.domain.query import Query
 from treering.domain.workload import prefixes, ranges
 from treering.gate import Gate, RowsDrawn
+from treering.replay import RecordedGate
 from treering.trusted import multisets
 from treering.trusted.kernel import Kernel
 from treering.trusted.multisets import listing

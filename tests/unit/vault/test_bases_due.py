@@ -16,7 +16,7 @@ from treering.trusted.bases import Base
 from treering.trusted.counts import Counts
 from treering.vault import bases
 from treering.vault.bases import Bases, due, reading, writing
-from treering.vault.folder import Folder
+from treering.vault.files import Folder
 from treering.vault.lines import ROOT, chained
 from treering.vault.parts import Part, PartList, Parts
 

@@ -22,7 +22,7 @@ from treering.domain.minimiser import Perturbation
 from treering.domain.problem import Problem
 from treering.domain.query import Query
 from treering.domain.workload import random_conjunctions
-from treering.vault.codec import decode, encode
+from treering.vault.codec.events import decode, encode
 
 KINDS: tuple[type[Any], ...] = get_args(gate.Event)
 

@@ -15,10 +15,9 @@ from support.events import through_text
 from support.mechanism_contract import SCHEMA, rows
 from support.opendp_noise import noisy_counts
 from treering.boxes.answers import AnswersBox
+from treering.boxes.base import Box
 from treering.boxes.histogram import HistogramBox
 from treering.boxes.mwem import MWEM
-from treering.boxes.protocol import Box
-from treering.boxes.recorded import RecordedGate
 from treering.boxes.smalldb import SmallDB
 from treering.budget.promise import Budget
 from treering.domain.loss import Distance, Logistic, Squared
@@ -47,8 +46,9 @@ from treering.gate import (
     TreeCondensed,
     TreeStarted,
 )
-from treering.mechanisms.pmwg_paper import Updated
-from treering.mechanisms.pmwg_state import Corrected, Grown, Judged, Learned
+from treering.mechanisms.paper import Updated
+from treering.mechanisms.state import Corrected, Grown, Judged, Learned
+from treering.replay import RecordedGate
 from treering.schedulers.epochs import EpochBegan, EpochFailed, EpochOpened
 
 Kinds = set[type[Any]]

@@ -8,7 +8,7 @@ from typing import get_args
 
 from support.repository import ROOT
 from treering.gate import Event
-from treering.vault.codec_names import CLASSES, EVENTS, NOTES, PARTS
+from treering.vault.codec.names import CLASSES, EVENTS, NOTES, PARTS
 
 PACKAGE = ROOT / "src" / "treering"
 NOTING = {"note", "_note", "condense", "condense_tree"}

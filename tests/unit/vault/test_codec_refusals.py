@@ -18,8 +18,8 @@ from treering.domain.loss import Logistic
 from treering.domain.minimiser import Net
 from treering.domain.problem import Problem
 from treering.errors import DamagedVault, NewerVault, VaultError
-from treering.mechanisms.pmwg_state import Grown
-from treering.vault.codec import decode, encode
+from treering.mechanisms.state import Grown
+from treering.vault.codec.events import decode, encode
 
 # -- what cannot be written --------------------------------------------------------------------------------------------
 

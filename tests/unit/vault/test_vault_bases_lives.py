@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 import treering as tr
 from support.bases import base_lines, cells, expected, flip, lived, make_often, opened_from, rows_of
 from support.vaults import SCHEMA, crash, kinds, mechanism, questions, states
-from treering.trusted.batches import Batch
 from treering.trusted.counts import Counts
 from treering.trusted.database import DroppedRows
+from treering.trusted.rows.batches import Batch
 from treering.vault import bases, parts
 from treering.vault.lines import Line, body
 from treering.vault.vault import Vault

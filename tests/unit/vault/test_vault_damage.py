@@ -13,7 +13,7 @@ import pytest
 import treering as tr
 from support.vaults import SCHEMA, crash, frame, full, guarded, kinds, mechanism, questions, states
 from treering.vault import members
-from treering.vault.folder import Folder
+from treering.vault.files import Folder
 from treering.vault.vault import Vault
 
 

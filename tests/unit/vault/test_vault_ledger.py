@@ -148,7 +148,7 @@ def _broken(*_: Any) -> None:
 def test_rows_that_were_not_counted_stop_the_vault(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = Vault.open(place)
     with monkeypatch.context() as patch:
-        patch.setattr("treering.trusted.batches.Batch.add_to", _broken)
+        patch.setattr("treering.trusted.rows.batches.Batch.add_to", _broken)
         with pytest.raises(MemoryError):
             opened.append(frame(7), key="seven")
     with pytest.raises(tr.VaultError, match="new rows, which are on record, were counted"):

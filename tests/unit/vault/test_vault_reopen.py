@@ -32,7 +32,7 @@ from support.vaults import (
 )
 from treering.gate import Compared, Condensed, RunRequest
 from treering.vault import members
-from treering.vault.folder import Folder
+from treering.vault.files import Folder
 from treering.vault.journal import FIRST_LEASE, recover
 from treering.vault.ledger import reading, rows_of
 from treering.vault.members import shown

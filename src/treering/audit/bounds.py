@@ -1,0 +1,195 @@
+"""A statistical lower bound on epsilon: how well can two neighbours be told apart by what a mechanism releases?
+
+An attack is an event, a set of outcomes. (ε, δ)-DP promises P(event | left) ≤ e^ε·P(event | right) + δ for every
+event, and both ways round. So one event whose two probabilities are known with confidence bounds ε from below:
+
+    ε  ≥  log((p − δ)/q)        p a lower bound on the one probability, q an upper bound on the other.
+
+The event is chosen on one half of the samples and tested, once, on the other half: the confidence holds whatever the
+outcomes are and however the event was found.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias, TypeVar
+
+from treering.audit.confidence import clopper_pearson_lower, clopper_pearson_upper
+from treering.errors import ParameterError
+from treering.params import probability
+
+Input = TypeVar("Input")
+Side: TypeAlias = Literal["left", "right"]
+Progress: TypeAlias = Callable[[int, int], None]
+
+_SMOOTHING: Final = 0.5
+"""Added to both counts of an outcome before their ratio ranks it (Krichevsky and Trofimov)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What an audit found: with the stated confidence, the mechanism is (e, delta)-DP for no e below ``epsilon``."""
+
+    epsilon: float
+    """The lower bound; 0 when the event told nothing."""
+    delta: float
+    confidence: float
+    samples: int
+    """Runs on each side, both halves together."""
+    tested: int
+    """Runs on each side in the half that tested the event."""
+    favours: Side
+    """The side on which the event is likelier."""
+    outcomes: int
+    """How many different outcomes the event consists of."""
+    left_hits: int
+    """How often the event happened among the tested runs on the left."""
+    right_hits: int
+
+
+def lower_bound(
+    run: Callable[[Input], Hashable],
+    left: Input,
+    right: Input,
+    samples: int,
+    confidence: float,
+    delta: float = 0.0,
+    progress: Progress | None = None,
+) -> float:
+    """A lower bound on the epsilon of a mechanism, from ``samples`` independent runs on each of two neighbours.
+
+    ``run(stream)`` makes one fresh run of the mechanism on a stream and returns all that it released, as something
+    hashable.
+
+    Guarantee: if the mechanism is (epsilon, delta)-DP for these two neighbours, the result exceeds epsilon with
+    probability at most 1 − confidence, whatever the outcomes are. It is never below 0. (The converse does not hold: a
+    small result is no proof of privacy.)
+
+    >>> import secrets
+    >>> coin = lambda bit: bit if secrets.randbelow(4) else 1 - bit     # tells the truth three times out of four: log 3
+    >>> 0.3 < lower_bound(coin, 0, 1, samples=2000, confidence=1 - 1e-9) < math.log(3)
+    True
+    """
+    return audit(run, left, right, samples, confidence, delta, progress).epsilon
+
+
+def audit(
+    run: Callable[[Input], Hashable],
+    left: Input,
+    right: Input,
+    samples: int,
+    confidence: float,
+    delta: float = 0.0,
+    progress: Progress | None = None,
+) -> Audit:
+    """`lower_bound`, with the evidence behind it. Runs on the two sides take turns, so that slow drift hits both alike.
+
+    ``progress`` is told, after each pair of runs, how many are done and how many there will be.
+    """
+    alpha = _check(samples, confidence, delta)
+    half = samples // 2
+    chosen_on, tested_on = _Tally(), _Tally()
+    for index in range(samples):
+        tally = chosen_on if index < half else tested_on
+        tally.left[_outcome(run, left)] += 1
+        tally.right[_outcome(run, right)] += 1
+        if progress is not None:
+            progress(2 * index + 2, 2 * samples)
+    event = _choose(chosen_on, alpha, delta)
+    left_hits, right_hits = tested_on.hits(event.outcomes)
+    likely, unlikely = (left_hits, right_hits) if event.favours == "left" else (right_hits, left_hits)
+    return Audit(
+        epsilon=max(0.0, _bound(likely, unlikely, samples - half, alpha, delta)),
+        delta=delta,
+        confidence=confidence,
+        samples=samples,
+        tested=samples - half,
+        favours=event.favours,
+        outcomes=len(event.outcomes),
+        left_hits=left_hits,
+        right_hits=right_hits,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Tally:
+    """How often each outcome was seen on the two sides."""
+
+    left: Counter[Hashable] = field(default_factory=Counter)
+    right: Counter[Hashable] = field(default_factory=Counter)
+
+    def hits(self, outcomes: frozenset[Hashable]) -> tuple[int, int]:
+        return sum(self.left[outcome] for outcome in outcomes), sum(self.right[outcome] for outcome in outcomes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    favours: Side
+    outcomes: frozenset[Hashable]
+    promise: float
+    """The bound on the samples that it was chosen on."""
+
+
+def _choose(tally: _Tally, alpha: float, delta: float) -> _Event:
+    """The event with the best bound on these samples, among those that a likelihood ratio test would use."""
+    left = _best_prefix("left", tally.left, tally.right, alpha, delta)
+    right = _best_prefix("right", tally.right, tally.left, alpha, delta)
+    return max(left, right, key=lambda event: event.promise)
+
+
+def _best_prefix(
+    favours: Side, likely: Counter[Hashable], unlikely: Counter[Hashable], alpha: float, delta: float
+) -> _Event:
+    trials = likely.total()
+    ranked = _ranked(likely, unlikely)
+    hits = misses = length = 0
+    best = -math.inf
+    for index, ((more, fewer), outcomes) in enumerate(ranked, start=1):
+        hits += more * len(outcomes)
+        misses += fewer * len(outcomes)
+        bound = _bound(hits, misses, trials, alpha, delta)
+        if bound > best:
+            best, length = bound, index
+    return _Event(favours, frozenset(outcome for _, each in ranked[:length] for outcome in each), best)
+
+
+def _ranked(likely: Counter[Hashable], unlikely: Counter[Hashable]) -> list[tuple[tuple[int, int], list[Hashable]]]:
+    """Outcomes with the same two counts together, the largest (smoothed) likelihood ratio first."""
+    groups: defaultdict[tuple[int, int], list[Hashable]] = defaultdict(list)
+    for outcome in likely.keys() | unlikely.keys():
+        groups[likely[outcome], unlikely[outcome]].append(outcome)
+    return sorted(
+        groups.items(), key=lambda group: (group[0][0] + _SMOOTHING) / (group[0][1] + _SMOOTHING), reverse=True
+    )
+
+
+def _bound(hits: int, misses: int, trials: int, alpha: float, delta: float) -> float:
+    """log((p − δ)/q), each probability bounded at level alpha; −∞ where it says nothing at all."""
+    likely = clopper_pearson_lower(hits, trials, alpha) - delta
+    if likely <= 0:
+        return -math.inf
+    return math.log(likely / clopper_pearson_upper(misses, trials, alpha))
+
+
+def _outcome(run: Callable[[Input], Hashable], stream: Input) -> Hashable:
+    outcome = run(stream)
+    try:
+        hash(outcome)
+    except TypeError:
+        raise ParameterError("run", "must return something hashable, such as a tuple of numbers") from None
+    return outcome
+
+
+def _check(samples: int, confidence: float, delta: float) -> float:
+    """The level of each of the two confidence bounds."""
+    alpha = float((1 - probability(confidence, "confidence")) / 2)
+    if delta != 0:
+        probability(delta, "delta")
+    # Even if every tested run hit on one side and none on the other, log((α^{1/m} − δ)/(1 − α^{1/m})) must be above 0.
+    needed = 2 * (math.floor(math.log(alpha) / math.log((1 + delta) / 2)) + 1)
+    if isinstance(samples, bool) or not isinstance(samples, int) or samples < needed:
+        raise ParameterError("samples", f"must be an integer, at least {needed} for this confidence and delta")
+    return alpha

@@ -1,0 +1,129 @@
+"""A measurement of OpenDP's as a black box.
+
+OpenDP itself is not imported here: the measurement is passed on to the gate unread, and the kernel checks it, prices it
+by its own privacy map and runs it (``trusted/opendp.py``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from treering.arrays import Floats
+from treering.boxes.base import Progress, Release, silent
+from treering.boxes.bound import SchemaBox
+from treering.budget.promise import Budget, Kind
+from treering.domain.evaluate import evaluate_many
+from treering.domain.query import Query
+from treering.domain.schema import Schema
+from treering.errors import GuaranteeError, ParameterError, TreeringError
+from treering.gate import Gate
+from treering.params import probability, whole
+
+Alpha: TypeAlias = Callable[[int, Budget, float], float]
+"""(size, budget, beta) → the error, as a share of the rows, that no query exceeds but with probability beta."""
+
+
+def from_opendp(measurement: Any, alpha: Alpha | None = None, kind: Kind = "pure") -> ForeignBox:
+    """A box out of a measurement of OpenDP's on the vector of all counts, which it answers with one value per cell.
+
+    ``measurement`` is one, or a function from a `Budget` to one: schedulers, which run a box with ever other budgets,
+    need the function. It must take vectors of integers and L1 or L2 distances and be private in the sense of
+    MaxDivergence or ZeroConcentratedDivergence. Its cost is what its own map says for neighbours that replace one row
+    (2 apart in L1, √2 in L2), to the last bit of a float that OpenDP rounds up: a function should leave a hair of its
+    budget. Distances of type f64 are the best; L2 distances in integers cost double, because √2 is rounded up to 2.
+
+    ``alpha`` is the accuracy that you have proven for it; it must keep the law of scaling of `Box`. Without one nothing
+    is guaranteed, and the box refuses to run. ``kind="zcdp"`` says that it takes zCDP budgets only.
+
+        def noisy(budget):
+            scale = 2.000001 / float(budget.total)
+            return make_laplace(vector_domain(atom_domain(T="i64")), l1_distance(T="f64"), scale=scale)
+
+        box = from_opendp(noisy, alpha=lambda size, budget, beta: ...)
+    """
+    if kind not in ("pure", "zcdp"):
+        raise ParameterError("kind", f"must be 'pure' or 'zcdp', not {kind!r}")
+    return (ForeignBox if kind == "pure" else ZcdpForeignBox)(measurement, alpha)
+
+
+class ForeignBox(SchemaBox):
+    """What `from_opendp` makes. Privacy: what the measurement's own map says. Accuracy: what its maker says."""
+
+    def __init__(self, measurement: Any, alpha: Alpha | None) -> None:
+        super().__init__()
+        if not callable(measurement):
+            raise ParameterError(
+                "measurement", f"must be one, or a function from a budget to one, not {type(measurement).__name__}"
+            )
+        if alpha is not None and not callable(alpha):
+            raise ParameterError("alpha", f"must be a function of size, budget and beta, not {type(alpha).__name__}")
+        self._measurement = measurement
+        self._alpha = alpha
+
+    def alpha(self, size: int, budget: Budget, beta: float) -> float:
+        """What the maker has proven."""
+        cells = self.schema.cells
+        self._check_kind(budget)
+        whole(size, "size")
+        chance = float(probability(beta, "beta"))
+        if self._alpha is None:
+            raise GuaranteeError(
+                "nothing is known of this measurement's accuracy: declare what you have proven, "
+                "from_opendp(measurement, alpha=function of (size, budget, beta)); HistogramBox has a proven error"
+            )
+        stated = float(self._alpha(size, budget, chance))
+        if math.isnan(stated) or stated < 0:
+            raise GuaranteeError(
+                f"alpha must be an error of 0 or more, and is {stated} for {size:,} rows in {cells:,} cells"
+            )
+        return stated
+
+    def run(self, gate: Gate, budget: Budget, alpha: float, beta: float, progress: Progress = silent) -> ForeignRelease:
+        """Have the measurement run on the counts."""
+        self._check_kind(budget)
+        self._check(gate)
+        error = self.alpha(gate.size, budget, beta)
+        progress(0.0, "running a measurement on all counts")
+        event = gate.foreign(self._made(budget))
+        if len(event.values) != self.schema.cells:  # on record as failed
+            raise TreeringError("the measurement failed when it was run")
+        return ForeignRelease(self.schema, event.size, np.array(event.values, dtype=np.float64), error)
+
+    def _made(self, budget: Budget) -> Any:
+        # A measurement can be called, too: with the counts.
+        given = self._measurement
+        return given if hasattr(given, "invoke") else given(budget)
+
+    def _check_kind(self, budget: Budget) -> None:
+        if self.kind == "zcdp" and budget.kind == "pure":
+            raise ParameterError("budget", "must be of kind zcdp for this measurement: promise a delta above 0")
+
+
+class ZcdpForeignBox(ForeignBox):
+    """One that takes zCDP budgets only."""
+
+    kind: Kind = "zcdp"
+
+
+class ForeignRelease(Release):
+    """The values that a measurement released, one per cell: a query's answer is their weighted sum."""
+
+    def __init__(self, schema: Schema, size: int, values: Floats, error: float) -> None:
+        super().__init__(schema, size)
+        self._positions = tuple(position for position, width in enumerate(schema.shape) if width > 1)
+        self._values = values.reshape([schema.shape[position] for position in self._positions])
+        self._error = error
+
+    def shares(self, queries: Sequence[Query]) -> tuple[Floats, Floats]:
+        """Over the released values; the error is the one that was declared."""
+        scales = np.array([query.scale for query in queries], dtype=np.float64)
+        counts = evaluate_many(queries, self._marginal, np.float64) / scales
+        return counts / self.size, np.full(len(queries), self._error)
+
+    def _marginal(self, attributes: tuple[int, ...]) -> Floats:
+        others = tuple(axis for axis, position in enumerate(self._positions) if position not in attributes)
+        return np.asarray(self._values.sum(axis=others))

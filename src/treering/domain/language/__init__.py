@@ -1,0 +1,1 @@
+"""What people type: predicates and SQL, read into queries."""

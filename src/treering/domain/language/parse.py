@@ -1,0 +1,241 @@
+"""Text → query: the predicates of SQL that cells can tell, and nothing else.
+
+sqlglot finds the structure, which must consist of an allow-list of nodes. The meaning is SQL's, with its three truth
+values: a row matches where the predicate is true, and a comparison with a missing value is neither true nor false. So
+NOT is pushed down to the comparisons, never taken as a complement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final, TypeVar
+
+from sqlglot import ParseError, Token, TokenType, exp
+from sqlglot.parser import Parser
+
+from treering.domain.attribute import Attribute, Categories
+from treering.domain.formula import Formula, Leaf, Meaning, join
+from treering.domain.language.condition import Literal, among, below, code_of, missing, unless
+from treering.domain.language.words import MAX_DEPTH, Column, Operand, Word, complaint, read
+from treering.domain.query import Query
+from treering.domain.schema import Schema
+from treering.domain.text import MAX_LENGTH, identifier
+from treering.errors import QueryError
+
+__all__ = ["MAX_DEPTH", "MAX_LENGTH", "parse"]
+
+Found = TypeVar("Found")
+
+_COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
+_MIRRORED: Final[dict[type[exp.Expr], type[exp.Expr]]] = {
+    exp.LT: exp.GT,
+    exp.LTE: exp.GTE,
+    exp.GT: exp.LT,
+    exp.GTE: exp.LTE,
+}
+_ALLOWED: Final[dict[type[exp.Expr], frozenset[str]]] = {
+    **dict.fromkeys((exp.And, exp.Or, exp.Is, *_COMPARISONS), frozenset({"this", "expression"})),
+    exp.Not: frozenset({"this"}),
+    exp.In: frozenset({"this", "expressions"}),
+    exp.Between: frozenset({"this", "low", "high"}),
+    exp.Null: frozenset(),
+    exp.Column: frozenset({"this"}),
+    exp.Identifier: frozenset({"this", "quoted"}),
+}
+"""The nodes that a predicate may consist of, each with the arguments that it may have."""
+
+
+def parse(text: str, schema: Schema) -> Query:
+    """The query that a predicate says.
+
+    Formal Guarantees
+        A row matches exactly where SQL finds the predicate true of its values, NaN being null and the values of an
+        integer attribute being whole. What cells cannot tell (a bound inside a bin, one side of the values out of
+        range) is refused. At most `MAX_LENGTH` characters and `MAX_DEPTH` nested parentheses and NOTs are read.
+
+    >>> from treering.domain.attribute import bins, categories
+    >>> schema = Schema({"origin": categories("EWR", "JFK"), "delay": bins([-1440, 0, 15, 60, 1440], missing=True)})
+    >>> print(parse("NOT (origin <> 'JFK' OR delay < 15)", schema))
+    origin = 'JFK' AND delay >= 15
+    """
+    if not isinstance(schema, Schema):
+        raise QueryError(f"a predicate is about a Schema, not about {type(schema).__name__}")
+    if not isinstance(text, str):
+        raise QueryError(f"a predicate is a text, not {type(text).__name__}")
+    if len(text) > MAX_LENGTH:
+        raise QueryError(f"the predicate has {len(text):,} characters; at most {MAX_LENGTH:,} are read")
+    try:
+        reader = _Reader(text, schema)
+        return Meaning(text, schema).query(reader.formula(reader.tree(read(text, schema)), negated=False))
+    except RecursionError:
+        raise QueryError("the predicate is nested too deeply to be read from here") from None
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Reads one predicate. In its trees every operand is a column named by a number: its place in ``operands``."""
+
+    text: str
+    schema: Schema
+    operands: list[Operand | exp.Expr] = field(default_factory=list)
+
+    # -- words → tree -------------------------------------------------------------------------------------------------
+
+    def tree(self, words: Sequence[Word]) -> exp.Expr:
+        """The structure of a predicate.
+
+        sqlglot takes some twenty stack frames per parenthesis, so it gets one level at a time, the innermost first, and
+        what is in parentheses is an operand of the next.
+        """
+        levels: list[list[Token]] = [[]]
+        for word in words:
+            level = levels[-1]
+            last = level[-1].token_type if level else None
+            if isinstance(word, Operand):
+                level.append(self._name(word, word.start, word.end))
+            elif word.token_type is TokenType.L_PAREN and last is not TokenType.IN:
+                levels.append([])
+            elif word.token_type is TokenType.R_PAREN and not _in_list(level):
+                inner = self._structure(levels.pop())
+                levels[-1].append(self._name(inner, word.start, word.end + 1))
+            elif word.token_type is TokenType.NOT and last is TokenType.NOT:
+                level.pop()
+            else:
+                level.append(word)
+        return self._structure(levels[0])
+
+    def _name(self, operand: Operand | exp.Expr, start: int, end: int) -> Token:
+        self.operands.append(operand)
+        return Token(TokenType.IDENTIFIER, str(len(self.operands) - 1), start=start, end=end - 1)
+
+    def _structure(self, tokens: list[Token]) -> exp.Expr:
+        """What sqlglot makes of one level, if that consists of what is allowed."""
+        start, end = tokens[0].start, tokens[-1].end + 1
+        trees: list[exp.Expr | None] = []
+        try:
+            trees = Parser(error_message_context=len(self.text)).parse_into(exp.Condition, tokens, self.text)
+        except ParseError as error:
+            start = len(error.errors[0]["start_context"])
+            end = start + len(error.errors[0]["highlight"])
+        if len(trees) != 1 or trees[0] is None or not all(_allowed(node) for node in trees[0].walk()):
+            raise complaint(self.text, start, end, "this cannot be read here", syntax=True)
+        return trees[0]
+
+    # -- tree → formula -----------------------------------------------------------------------------------------------
+
+    def formula(self, node: exp.Expr, *, negated: bool) -> Formula:
+        """The meaning of a node, or of its negation."""
+        inner = self._behind(node)
+        while isinstance(inner, exp.Not):
+            inner, negated = self._behind(inner.this), not negated
+        if isinstance(inner, Operand):
+            return self._constant(inner) != negated
+        if isinstance(inner, exp.And | exp.Or):
+            every = isinstance(inner, exp.And) != negated
+            return join(every, (self.formula(part, negated=negated) for part in _chain(inner)))
+        leaf = self._compared(inner) if isinstance(inner, _COMPARISONS) else self._tested(inner)
+        if not negated:
+            return leaf
+        return Leaf(leaf.position, leaf.attribute, unless(leaf.attribute, leaf.flags), leaf.word)
+
+    def _behind(self, node: exp.Expr) -> Operand | exp.Expr:
+        """What a numbered column stands for, an operand or a node in parentheses; other nodes stand for themselves."""
+        while isinstance(node, exp.Column):
+            inner = self.operands[int(node.name)]
+            if isinstance(inner, Operand):
+                return inner
+            node = inner
+        return node
+
+    def _constant(self, operand: Operand) -> bool:
+        if isinstance(operand.value, bool):
+            return operand.value
+        alone = "a column" if isinstance(operand.value, Column) else "a value"
+        raise self._complaint(operand, f"{alone} alone is no predicate: compare it", syntax=True)
+
+    def _compared(self, node: exp.Expr) -> Leaf:
+        """One of the six comparisons, with the column on either side."""
+        left, right = self._operand(node.this), self._operand(node.expression)
+        kind = type(node)
+        if isinstance(right.value, Column) and not isinstance(left.value, Column):
+            left, right, kind = right, left, _MIRRORED.get(kind, kind)
+        position, attribute = self._column(left)
+        if kind in (exp.EQ, exp.NEQ):
+            flags = among(attribute, [self._look_up(code_of, position, right)])
+            return Leaf(position, attribute, flags if kind is exp.EQ else unless(attribute, flags), right)
+        self._check_ordered(left, attribute)
+        flags = self._look_up(partial(below, inclusive=kind in (exp.LTE, exp.GT)), position, right)
+        return Leaf(position, attribute, flags if kind in (exp.LT, exp.LTE) else unless(attribute, flags), right)
+
+    def _tested(self, node: exp.Expr) -> Leaf:
+        """IS NULL, IN or BETWEEN."""
+        column = self._operand(node.this)
+        position, attribute = self._column(column)
+        if isinstance(node, exp.Is):
+            return Leaf(position, attribute, missing(attribute), column)
+        if isinstance(node, exp.In):
+            codes = [self._look_up(code_of, position, self._operand(each)) for each in node.expressions]
+            return Leaf(position, attribute, among(attribute, codes), column)
+        self._check_ordered(column, attribute)
+        low, high = self._operand(node.args["low"]), self._operand(node.args["high"])
+        under = self._look_up(partial(below, inclusive=False), position, low)
+        upto = self._look_up(partial(below, inclusive=True), position, high)
+        return Leaf(position, attribute, upto & unless(attribute, under), low)
+
+    # -- operands -----------------------------------------------------------------------------------------------------
+
+    def _operand(self, node: exp.Expr) -> Operand:
+        inner = self._behind(node)
+        if isinstance(inner, Operand):
+            return inner
+        first = next(each for each in inner.find_all(exp.Column, bfs=False))
+        raise self._complaint(self._operand(first), "a comparison cannot be compared in turn", syntax=True)
+
+    def _column(self, operand: Operand) -> tuple[int, Attribute]:
+        if not isinstance(operand.value, Column):
+            raise self._complaint(operand, "a value can be compared with a column only", syntax=True)
+        position = operand.value.position
+        return position, self.schema.attributes[self.schema.names[position]]
+
+    def _look_up(self, find: Callable[[str, Attribute, Literal], Found], position: int, operand: Operand) -> Found:
+        if isinstance(operand.value, Column):
+            raise self._complaint(operand, "a column can be compared with values only", syntax=True)
+        name = self.schema.names[position]
+        try:
+            return find(name, self.schema.attributes[name], operand.value)
+        except QueryError as error:
+            raise self._complaint(operand, str(error)) from None
+
+    def _check_ordered(self, column: Operand, attribute: Attribute) -> None:
+        if isinstance(attribute, Categories):
+            name = identifier(self.schema.names[self._column(column)[0]])
+            problem = f"the categories of {name} have no order: compare them by =, <>, IN, NOT IN or IS NULL"
+            raise self._complaint(column, problem)
+
+    def _complaint(self, operand: Operand, problem: str, *, syntax: bool = False) -> QueryError:
+        return complaint(self.text, operand.start, operand.end, problem, syntax=syntax)
+
+
+def _allowed(node: exp.Expr) -> bool:
+    given = {name for name, value in node.args.items() if value not in (None, False, [])}
+    return given <= _ALLOWED.get(type(node), frozenset()) and type(node) in _ALLOWED
+
+
+def _in_list(level: Sequence[Token]) -> bool:
+    """Whether a level ends inside a list: it has no other parentheses, and a list's items are single words."""
+    return len(level) > 1 and level[-2].token_type in (TokenType.L_PAREN, TokenType.COMMA)
+
+
+def _chain(node: exp.Expr) -> list[exp.Expr]:
+    """The parts of a AND b AND c …, which sqlglot nests to the left as deep as it is long."""
+    parts: list[exp.Expr] = []
+    rest = [node]
+    while rest:
+        part = rest.pop()
+        if type(part) is type(node):
+            rest += [part.expression, part.this]
+        else:
+            parts.append(part)
+    return parts

@@ -1,0 +1,261 @@
+"""A predicate's words: split by sqlglot's tokenizer and checked one by one, before anything is parsed.
+
+Columns and literals are looked up here and keep their place in the text, so that a complaint can point at the word that
+it is about.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import ClassVar, Final, TypeAlias
+
+from sqlglot import Token, TokenError, Tokenizer, TokenType
+
+from treering.domain.language.condition import Literal, brief, close_matches
+from treering.domain.schema import Schema
+from treering.domain.text import identifier, reserved
+from treering.errors import QueryError
+
+MAX_DEPTH: Final = 100
+"""The most parentheses and NOTs that may stand inside each other."""
+
+SUPPORTED: Final = (
+    "A predicate compares columns with values by =, <>, <, <=, >, >=, [NOT] IN, [NOT] BETWEEN and IS [NOT] NULL, "
+    "and joins comparisons by AND, OR, NOT and parentheses."
+)
+
+_KEYWORDS: Final = {
+    "AND": TokenType.AND,
+    "OR": TokenType.OR,
+    "NOT": TokenType.NOT,
+    "IN": TokenType.IN,
+    "BETWEEN": TokenType.BETWEEN,
+    "IS": TokenType.IS,
+    "NULL": TokenType.NULL,
+    "TRUE": TokenType.TRUE,
+    "FALSE": TokenType.FALSE,
+    "<=": TokenType.LTE,
+    ">=": TokenType.GTE,
+    "<>": TokenType.NEQ,
+    "!=": TokenType.NEQ,
+}
+
+_QUOTED: Final = """'[^']*'|"[^"]*\""""
+
+_VALUE: Final = TokenType.VALUES
+"""Stands for an operand."""
+_END: Final = TokenType.SENTINEL
+"""Stands for the end of the text."""
+
+_NUMERIC: Final = (TokenType.NUMBER, TokenType.DOT)
+_START: Final = frozenset({_VALUE, TokenType.NOT, TokenType.L_PAREN})
+_OPERAND: Final = frozenset({_VALUE, TokenType.L_PAREN})
+_COMPARISONS: Final = (TokenType.EQ, TokenType.NEQ, TokenType.LT, TokenType.LTE, TokenType.GT, TokenType.GTE)
+_NEXT: Final = frozenset(
+    {*_COMPARISONS, TokenType.AND, TokenType.OR, TokenType.NOT, TokenType.IN, TokenType.BETWEEN, TokenType.IS}
+    | {TokenType.R_PAREN, _END}
+)
+_AFTER: Final = {
+    TokenType.L_PAREN: _START,
+    TokenType.AND: _START,
+    TokenType.OR: _START,
+    **dict.fromkeys(_COMPARISONS, _OPERAND),
+    TokenType.BETWEEN: _OPERAND,
+    TokenType.IN: frozenset({TokenType.L_PAREN}),
+    TokenType.IS: frozenset({TokenType.NULL, TokenType.NOT}),
+    TokenType.COMMA: frozenset({_VALUE}),
+    TokenType.R_PAREN: _NEXT,
+    TokenType.NULL: _NEXT,
+    _VALUE: _NEXT,
+}
+"""What may follow what. (NOT depends on what stands before it, and a list after IN has its own rules.)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """An attribute of the schema, by position."""
+
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A column or a literal, and where it stands in the text."""
+
+    value: Column | Literal
+    start: int
+    end: int
+
+
+Word: TypeAlias = Operand | Token
+
+
+def complaint(text: str, start: int, end: int, problem: str, *, syntax: bool = False) -> QueryError:
+    """A `QueryError` that shows the line and marks the characters from start to just below end."""
+    first = text.rfind("\n", 0, start) + 1
+    last = text.find("\n", start) if "\n" in text[start:] else len(text)
+    first, last = max(first, start - 60), min(last, start + 60)
+    line = "".join(character if character.isprintable() else " " for character in text[first:last])
+    marks = " " * (start - first) + "^" * max(1, min(end, last) - start)
+    return QueryError(f"{problem}\n  {line}\n  {marks}" + (f"\n{SUPPORTED}" if syntax else ""))
+
+
+def read(text: str, schema: Schema) -> list[Word]:
+    """The words of a predicate, at least one, each in a place where it may stand."""
+    words = list(_operands(text, tokens(text), schema))
+    if not words:
+        raise QueryError(f"the predicate is empty; TRUE matches every row. {SUPPORTED}")
+    _check_order(text, words)
+    return words
+
+
+class _Words(Tokenizer):
+    """Only the words of predicates are keywords, so that a column may be called date or rank; comments are none."""
+
+    KEYWORDS: ClassVar[dict[str, TokenType]] = _KEYWORDS
+    COMMENTS: ClassVar[list[str | tuple[str, str]]] = []
+
+
+def tokens(text: str) -> list[Token]:
+    """The text in sqlglot's tokens: only the words of predicates are keywords, and comments are none."""
+    # Whatever the dialect, sqlglot drops what stands between {# and #}: a template language's comment.
+    for match in re.finditer(f"{_QUOTED}|({{#)", text):
+        if match[1]:
+            raise complaint(text, *match.span(), f"{match[1]!r} is not supported", syntax=True)
+    try:
+        return _Words().tokenize(text)
+    except TokenError:
+        quotes = (match.start() for match in re.finditer(f"{_QUOTED}|(['\"])", text) if match[1])
+        start = next(quotes, len(text) - 1)
+        raise complaint(text, start, start + 1, "this quote is never closed") from None
+
+
+def _operands(text: str, tokens: Sequence[Token], schema: Schema) -> Iterator[Word]:
+    """The tokens, with columns, literals and signed numbers turned into operands."""
+    position = 0
+    while position < len(tokens):
+        token = tokens[position]
+        following = tokens[position + 1].token_type if position + 1 < len(tokens) else _END
+        if token.token_type in _NUMERIC or (token.token_type is TokenType.DASH and following in _NUMERIC):
+            operand, position = _number(text, tokens, position)
+            yield operand
+            continue
+        position += 1
+        if token.token_type in (TokenType.VAR, TokenType.IDENTIFIER):
+            yield Operand(column(text, token, schema, following is TokenType.L_PAREN), token.start, token.end + 1)
+        elif token.token_type is TokenType.STRING:
+            yield Operand(token.text, token.start, token.end + 1)
+        elif token.token_type in (TokenType.TRUE, TokenType.FALSE):
+            yield Operand(token.token_type is TokenType.TRUE, token.start, token.end + 1)
+        elif token.token_type in _AFTER or (token.token_type is TokenType.NOT and token.text != "!"):
+            yield token
+        else:
+            word = text[token.start : token.end + 1]
+            raise complaint(text, token.start, token.end + 1, f"{word!r} is not supported", syntax=True)
+
+
+def _number(text: str, tokens: Sequence[Token], position: int) -> tuple[Operand, int]:
+    """The number that starts at a token, and the position after it."""
+    start = tokens[position].start
+    sign = tokens[position].token_type is TokenType.DASH
+    position += sign
+    first = tokens[position].start
+    while position < len(tokens) and tokens[position].token_type in _NUMERIC:
+        end = tokens[position].end + 1
+        position += 1
+        if position < len(tokens) and tokens[position].start > end:
+            break
+    word = text[first:end]
+    if word == ".":
+        raise complaint(text, start, end, "'.' is not supported: a column's name stands alone", syntax=True)
+    if not re.fullmatch(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", word, re.ASCII):
+        raise complaint(text, start, end, "this is not a number")
+    try:
+        value = Decimal(word)
+    except InvalidOperation:
+        raise complaint(text, start, end, "this number is too large or too small") from None
+    return Operand(value.copy_negate() if sign else value, start, end), position
+
+
+def column(text: str, token: Token, schema: Schema, call: bool = False) -> Column:
+    """The attribute that a token names; a ``call`` is a name before a parenthesis, which is none."""
+    quoted = token.token_type is TokenType.IDENTIFIER
+    for position, name in enumerate(schema.names):
+        if not call and (name == token.text or (not quoted and name.lower() == token.text.lower())):
+            return Column(position)
+    start, end, word = token.start, token.end + 1, brief(token.text)
+    if call:
+        raise complaint(text, start, end, f"functions such as {word} are not supported", syntax=True)
+    if not quoted and reserved(token.text):
+        raise complaint(text, start, end, f"{token.text.upper()} is not supported", syntax=True)
+    close = [identifier(name) for name in close_matches(token.text, schema.names)]
+    names = ", ".join(schema.names[:20]) + (", …" if len(schema.names) > 20 else "")
+    hint = f"did you mean {' or '.join(close)}?" if close else f"there are {names}."
+    hint += " A text stands in single quotes." if quoted else ""
+    raise complaint(text, start, end, f"there is no attribute {word!r}; {hint}")
+
+
+def _check_order(text: str, words: Sequence[Word]) -> None:
+    """Every word where it may stand, every parenthesis closed, and none too deep."""
+    open_words: list[tuple[Token, int]] = []
+    depth = nots = 0
+    in_list = False
+    previous = TokenType.AND
+    expected = _START
+    for word in words:
+        kind = _VALUE if isinstance(word, Operand) else word.token_type
+        if kind not in expected:
+            raise _misplaced(text, word, kind, expected)
+        if isinstance(word, Token) and kind is TokenType.L_PAREN:
+            open_words.append((word, nots + 1))
+            depth, nots = depth + nots + 1, 0
+            in_list = previous is TokenType.IN
+        elif isinstance(word, Token) and kind is TokenType.R_PAREN:
+            if not open_words:
+                raise complaint(text, word.start, word.end + 1, "this parenthesis was never opened")
+            depth, in_list = depth - open_words.pop()[1], False
+        nots = nots + 1 if kind is TokenType.NOT and expected >= _START else 0
+        if depth + nots > MAX_DEPTH:
+            raise complaint(
+                text,
+                word.start,
+                word.end + 1,
+                f"more than {MAX_DEPTH} parentheses and NOTs stand inside each other here",
+            )
+        expected = _expected(kind, previous, expected, in_list)
+        previous = kind
+    if open_words:
+        raise complaint(text, open_words[-1][0].start, open_words[-1][0].end + 1, "this parenthesis is never closed")
+    if _END not in expected:
+        raise _misplaced(text, words[-1], _END, expected)
+
+
+def _expected(
+    kind: TokenType, previous: TokenType, expected: frozenset[TokenType], in_list: bool
+) -> frozenset[TokenType]:
+    """What may stand after a word of this kind, itself expected after the previous one."""
+    if in_list and kind is not TokenType.COMMA:
+        return frozenset({_VALUE} if kind is TokenType.L_PAREN else {TokenType.COMMA, TokenType.R_PAREN})
+    if kind is not TokenType.NOT:
+        return _AFTER[kind]
+    if previous is TokenType.IS:
+        return frozenset({TokenType.NULL})
+    return _START if expected >= _START else frozenset({TokenType.IN, TokenType.BETWEEN})
+
+
+def _misplaced(text: str, word: Word, kind: TokenType, expected: frozenset[TokenType]) -> QueryError:
+    end = word.end if isinstance(word, Operand) else word.end + 1
+    names = {token: name for name, token in _KEYWORDS.items()}
+    if _VALUE in expected:
+        wanted = "a column, a value, NOT or (" if expected >= _START else "a column or a value"
+    elif _END in expected:
+        wanted = "a comparison, AND or OR"
+    else:
+        symbols = {TokenType.L_PAREN: "(", TokenType.R_PAREN: ")", TokenType.COMMA: ","}
+        wanted = " or ".join(sorted({**names, **symbols}[each] for each in expected))
+    place = "after this the text ends too early; " if kind is _END else "this cannot stand here; "
+    hint = " (To ask for missing values, write IS NULL.)" if kind is TokenType.NULL else ""
+    return complaint(text, word.start, end, f"{place}{wanted} is expected.{hint}", syntax=True)

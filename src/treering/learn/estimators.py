@@ -1,0 +1,177 @@
+"""Private classifiers of two classes."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit
+from sklearn.base import ClassifierMixin
+
+from treering.arrays import Array, Floats
+from treering.domain.loss import HuberHinge, Logistic, Loss
+from treering.errors import ParameterError
+from treering.learn.declared import declared_classes
+from treering.learn.linear import LinearEstimator
+from treering.params import Number
+from treering.trusted.learning.rows import Bounds
+
+
+class _Classifier(ClassifierMixin, LinearEstimator):
+    """Two declared classes; the second in sorted order is the positive one."""
+
+    classes_: Array
+
+    def partial_fit(self, X: Any, y: Any = None, classes: npt.ArrayLike | None = None) -> Self:
+        """Take in more rows. The first model is released at ``start`` rows, later ones when the schedule says so.
+
+        ``classes`` may be declared here instead, at the first call, as scikit-learn's estimators do.
+        """
+        with self._unchanged_if_refused():
+            if self._held is None and not self._left_behind:
+                self.classes_ = self._declared() if classes is None else declared_classes(classes)
+                if self.classes is not None:
+                    self._check_declared(self.classes)
+            elif classes is not None:
+                self._check_declared(classes)
+            return super().partial_fit(X, y)
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Begin anew with these rows, and release a model at once, be there fewer than ``start`` or not.
+
+        With few rows the model is mostly noise: ``excess_risk_bound_`` says what is proven. Only the schedule's first
+        part of the budget is spent; the rest is for the rows to come. A refused fit changes nothing.
+        """
+        with self._unchanged_if_refused():
+            self.classes_ = self._declared()
+            return super().fit(X, y)
+
+    def decision_function(self, X: Any) -> Floats:
+        """⟨coef, x⟩ + intercept: above 0 for the second class."""
+        return self._linear(X)
+
+    def predict(self, X: Any) -> Array:
+        """The class of each row."""
+        positive = self._linear(X) > 0
+        return np.asarray(self.classes_[positive.astype(np.intp)])
+
+    def _declared(self) -> Array:
+        return declared_classes(self.classes)
+
+    def _check_declared(self, classes: npt.ArrayLike) -> None:
+        if declared_classes(classes).tolist() != self.classes_.tolist():
+            raise ParameterError("classes", "must stay the ones that were declared first")
+
+    def _bounds(self) -> Bounds:
+        first, second = self.classes_.tolist()
+        return Bounds(self._norm(), self.fit_intercept, classes=(first, second))
+
+    def _present(self, theta: Floats) -> None:
+        coefficients, intercept = self._split(theta)
+        self.coef_ = coefficients.reshape(1, -1)
+        self.intercept_ = np.array([intercept])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+class PrivateLogisticRegression(_Classifier):
+    """Logistic regression over rows that keep arriving: each release is private, and all of them together.
+
+    Formal guarantee: as `treering.learn.base.PrivateEstimator`, for the mean of log(1 + e^{−yp}) plus
+    ``regularisation``/2·‖θ‖² over the ball of ``radius``, p the prediction and y = ±1.
+
+    ``norm_bound`` and ``classes`` are public and must be declared. ``radius`` bounds predictions: |p| ≤ radius for rows
+    within the bound. A larger one fits more and needs more rows.
+
+    >>> import numpy as np
+    >>> features = np.linspace(-1, 1, 100_000).reshape(-1, 1)
+    >>> model = PrivateLogisticRegression(epsilon=1.0, delta=1e-6, norm_bound=1.0, classes=("no", "yes"))
+    >>> model = model.fit(features, np.where(features[:, 0] > 0, "yes", "no"))
+    >>> model.predict([[-0.9], [0.9]]).tolist()
+    ['no', 'yes']
+    """
+
+    def __init__(
+        self,
+        epsilon: Number = 1.0,
+        delta: Number = 1e-6,
+        *,
+        beta: Number = 0.05,
+        norm_bound: Number | None = None,
+        classes: npt.ArrayLike | None = None,
+        start: int = 1000,
+        radius: float = 4.0,
+        regularisation: float = 0.0,
+        fit_intercept: bool = True,
+        profile: str = "tight",
+        method: str = "auto",
+        c: Number | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.beta = beta
+        self.norm_bound = norm_bound
+        self.classes = classes
+        self.start = start
+        self.radius = radius
+        self.regularisation = regularisation
+        self.fit_intercept = fit_intercept
+        self.profile = profile
+        self.method = method
+        self.c = c
+
+    def predict_proba(self, X: Any) -> Floats:
+        """The chance of each class, by the model: 1/(1 + e^{−p}) for the second."""
+        predictions = self._linear(X)
+        return np.column_stack([expit(-predictions), expit(predictions)])
+
+    def _loss(self) -> Loss:
+        return Logistic()
+
+
+class PrivateSVC(_Classifier):
+    """A linear support vector machine over rows that keep arriving: each release is private, and all of them together.
+
+    Formal guarantee: as `treering.learn.base.PrivateEstimator`, for the mean of the hinge loss, its kink rounded within
+    ``width`` of the margin, plus ``regularisation``/2·‖θ‖², over the ball of ``radius``.
+
+    ``norm_bound`` and ``classes`` are public and must be declared.
+    """
+
+    def __init__(
+        self,
+        epsilon: Number = 1.0,
+        delta: Number = 1e-6,
+        *,
+        beta: Number = 0.05,
+        norm_bound: Number | None = None,
+        classes: npt.ArrayLike | None = None,
+        start: int = 1000,
+        radius: float = 4.0,
+        regularisation: float = 0.0,
+        width: float = 0.5,
+        fit_intercept: bool = True,
+        profile: str = "tight",
+        method: str = "auto",
+        c: Number | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.beta = beta
+        self.norm_bound = norm_bound
+        self.classes = classes
+        self.start = start
+        self.radius = radius
+        self.regularisation = regularisation
+        self.width = width
+        self.fit_intercept = fit_intercept
+        self.profile = profile
+        self.method = method
+        self.c = c
+
+    def _loss(self) -> Loss:
+        return HuberHinge(self.width)

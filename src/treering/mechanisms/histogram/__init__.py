@@ -1,0 +1,1 @@
+"""The public histogram that PMW, PMWG and MWEM learn."""

@@ -1,0 +1,197 @@
+"""Sums and products over parts of an N-vector, at the speed of memory.
+
+A histogram is a flat array of cells, the last axis running fastest. Its leading axes are taken together as *rows*, its
+trailing axes as the cells of a row, at least `ROW` of them: loops run along rows, and what a row needs is looked up
+once a row. So the geometry of an operation is a few arrays much shorter than N, whatever the axes. Every operation is
+one pass over the cells it touches, in a fixed order: equal inputs give equal bits.
+
+Axes have at least two values each, so there are never more than 26 of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from itertools import accumulate
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from treering.arrays import Flags, Floats, Ints
+from treering.mechanisms.histogram import kernels
+from treering.mechanisms.histogram.kernels import compiled
+
+Shape: TypeAlias = tuple[int, ...]
+Sets: TypeAlias = Mapping[int, Flags]
+"""For each axis named, which of its codes match. The *block* is the product of these sets."""
+Axes: TypeAlias = list[tuple[int, bool]]
+"""The size of each axis, and whether it is kept or summed out."""
+
+ROW: Final = 2**8
+"""A row has at least so many cells (unless there are fewer in all)."""
+
+_LONG_ROW: Final = 2**12
+"""The same for sums, and where a row needs no array of its own length."""
+
+_LONG_RUN: Final = 16
+"""Trailing axes with so many joint values are summed out before the others."""
+
+_FEW: Final = 64
+"""So many terms are summed plainly."""
+
+_CONSTANT: Final = 64
+"""Runs of so many cells that share one factor are worth a loop of their own."""
+
+# -- sums --------------------------------------------------------------------------------------------------------------
+
+
+def marginal(cells: Floats, shape: Shape, kept: Sequence[int]) -> Floats:
+    """The sums over all axes but those kept, flat: a new array, unless all are kept.
+
+    The relative error is below 10^-13 however many cells there are.
+    """
+    axes = [(size, axis in kept) for axis, size in enumerate(shape)]
+    while not all(keep for _, keep in axes):
+        cells, axes = _sum_some(cells, axes)
+    return cells
+
+
+def block_sums(cells: Floats, shape: Shape, sets: Sets) -> tuple[float, float]:
+    """The sum over the block, and the sum over all other cells."""
+    before, row = _split(shape)
+    sizes, flags, _ = _flags(shape, sets)
+    inside, outside = compiled(kernels.sum_block)(cells, sizes, flags, before, row)
+    return inside, outside
+
+
+def _sum_some(cells: Floats, axes: Axes) -> tuple[Floats, Axes]:
+    """Sum out some of the axes: first those that shrink the array at the least cost."""
+    merged = _merge(axes)
+    size, keep = merged[-1]
+    if not keep and size >= _LONG_RUN:
+        sums = np.empty(len(cells) // size)
+        compiled(kernels.sum_runs)(cells, size, sums)
+        return sums, merged[:-1]
+    before, row = _split(tuple(size for size, _ in axes), _LONG_ROW)
+    if not all(keep for _, keep in axes[:before]):
+        return _sum_rows(cells, axes, before, row)
+    # What is left lies within rows. Neighbours differ once merged, so the last axis summed out is one of the last two.
+    few = merged[-2][0] if keep else size
+    if few > _FEW:
+        return _sum_rows(cells, merged, len(merged) - 1, size)
+    sums = np.empty(len(cells) // few)
+    compiled(kernels.sum_few)(cells, few, size if keep else 1, sums)
+    return sums, merged[:-2] + merged[-1:] if keep else merged[:-1]
+
+
+def _sum_rows(cells: Floats, axes: Axes, before: int, row: int) -> tuple[Floats, Axes]:
+    """Sum out those of the first axes that are not kept; what is behind them is a row."""
+    rows = axes[:before]
+    sums = np.empty((math.prod(size for size, keep in rows if keep), row))
+    compiled(kernels.sum_rows)(cells, _starts(rows, row, kept=True), _starts(rows, row, kept=False), sums)
+    return sums.reshape(-1), [axis for axis in rows if axis[1]] + axes[before:]
+
+
+def _merge(axes: Axes) -> Axes:
+    """Neighbours of the same kind as one axis."""
+    merged: Axes = []
+    for size, keep in axes:
+        if merged and merged[-1][1] == keep:
+            merged[-1] = (merged[-1][0] * size, keep)
+        else:
+            merged.append((size, keep))
+    return merged
+
+
+def _starts(rows: Axes, row: int, *, kept: bool) -> Ints:
+    """Where the rows start that differ from the first only in the axes kept (or only in those summed out)."""
+    starts = np.zeros(1, dtype=np.int64)
+    stride = math.prod(size for size, _ in rows) * row
+    for size, keep in rows:
+        stride //= size
+        if keep == kept:
+            starts = np.add.outer(starts, np.arange(size) * stride).reshape(-1)
+    return starts
+
+
+# -- products ----------------------------------------------------------------------------------------------------------
+
+
+def scale_block(cells: Floats, shape: Shape, sets: Sets, ratio: float) -> None:
+    """Multiply the block; no other cell is touched."""
+    last = max(sets)
+    before, tail = min(_split(shape, _LONG_ROW)[0], last), math.prod(shape[last + 1 :])
+    sizes, flags, ends = _flags(shape, sets)
+    rows = compiled(kernels.places)(sizes[:before], flags[: ends[before]], math.prod(shape[before:]))
+    picks = compiled(kernels.places)(sizes[before : last + 1], flags[ends[before] :], 1)
+    compiled(kernels.scale)(cells, rows, picks, tail, ratio)
+
+
+def reweigh_block(
+    cells: Floats, shape: Shape, sets: Sets, *, inside: float, outside: float, slope: float, level: float
+) -> None:
+    """(slope·cell + level)·inside in the block, (slope·cell + level)·outside everywhere else."""
+    rows, columns = _block(shape, sets)
+    compiled(kernels.reweigh_block)(cells, rows, columns, inside, outside, slope, level)
+
+
+def reweigh_table(
+    cells: Floats, shape: Shape, axes: Sequence[int], table: Floats, *, slope: float, level: float
+) -> None:
+    """(slope·cell + level)·factor, with one factor for each joint value of some axes (increasing)."""
+    before, row = axes[-1] + 1, math.prod(shape[axes[-1] + 1 :])
+    constant = row >= _CONSTANT
+    if not constant:
+        before, row = _split(shape)
+    # Rows that differ only in other axes are of one kind. A kind has one factor for each cell of a row, or one in all.
+    sizes = [size if axis in axes else 1 for axis, size in enumerate(shape)]
+    kinds = math.prod(sizes[:before])
+    index = np.broadcast_to(np.arange(kinds).reshape(sizes[:before]), shape[:before]).reshape(-1)
+    factors = table.reshape(kinds, *sizes[before:])
+    if not constant:
+        factors = np.broadcast_to(factors, (kinds, *shape[before:]))
+    # A broadcast that had nothing to do leaves a view that cannot be written to: for numba, another type.
+    index = np.require(index, requirements=["C", "W"])
+    factors = np.require(factors.reshape(kinds, -1), requirements=["C", "W"])
+    compiled(kernels.reweigh_table)(cells, index, row, factors, slope, level)
+
+
+# -- geometry ----------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=256)
+def _split(shape: Shape, least: int = ROW) -> tuple[int, int]:
+    """How many leading axes are rows, and how long a row is."""
+    row = 1
+    for axis in reversed(range(len(shape))):
+        row *= shape[axis]
+        if row >= least:
+            return axis, row
+    return 0, row
+
+
+def _block(shape: Shape, sets: Sets) -> tuple[Flags, Flags]:
+    """Which rows have matching cells, and which cells of such a row match."""
+    before, row = _split(shape)
+    sizes, flags, ends = _flags(shape, sets)
+    rows, columns = np.empty(math.prod(shape[:before]), dtype=np.bool_), np.empty(row, dtype=np.bool_)
+    compiled(kernels.mark)(sizes[:before], flags[: ends[before]], rows)
+    compiled(kernels.mark)(sizes[before:], flags[ends[before] :], columns)
+    return rows, columns
+
+
+def _flags(shape: Shape, sets: Sets) -> tuple[Ints, Flags, list[int]]:
+    """The axes' sizes, the flags of all codes of all axes, and where each axis begins."""
+    sizes, starts = _frame(shape)
+    if len(sets) == len(shape):
+        return sizes, np.concatenate([sets[axis] for axis in range(len(shape))]), starts
+    flags = np.full(starts[-1], True)
+    for axis, matching in sets.items():
+        flags[starts[axis] : starts[axis + 1]] = matching
+    return sizes, flags, starts
+
+
+@lru_cache(maxsize=256)
+def _frame(shape: Shape) -> tuple[Ints, list[int]]:
+    return np.array(shape, dtype=np.int64), list(accumulate(shape, initial=0))

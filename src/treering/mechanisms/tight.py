@@ -1,0 +1,349 @@
+"""PMWG, our calibration: measure first, guard when it pays.
+
+Three ways to answer, cheapest first. *Cached*: an earlier measurement of the query, or of its complement, still
+holds. *Guarded*: a sparse-vector run compares the public histogram with the truth and answers from it, for free,
+until a query is too far off; that one is measured, and the histogram learns from it. *Measured*: the answer with
+noise, directly. A run costs as much as thousands of measurements, so it is begun only when as many measurements in a
+row have found the histogram good: then, on the evidence, it will pay for itself. Every decision looks at released
+values only.
+
+The public potential Φ ≥ RE(truth‖histogram), booked at every step, certifies how many hard queries there can still be.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Final
+
+from treering.answer import Answer
+from treering.domain.query import Query
+from treering.errors import EngineError, Halted
+from treering.gate import Compared, Condensed, Event, Gate, Measured, Noise, Noted, RunRequest, RunStarted
+from treering.mechanisms.histogram.hypothesis import Hypothesis
+from treering.mechanisms.histogram.step import Step, value_range
+from treering.mechanisms.pmwg_noise import MEASURED_SHARE, answering_noise, deviation, measuring_noise
+from treering.mechanisms.records import Record, Records
+from treering.mechanisms.state import Corrected, Doubted, Grown, Judged, Kept, Learned, RunState, Summary, TightState
+from treering.theory.pmwg import ForeverPlan, growth_potential, hard_target
+from treering.theory.sparse import RunScales
+
+FORGETTING: Final = 1 / 8
+"""μ/w: how much of the new rows' share of the database is given to the uniform distribution."""
+
+BOLDNESS: Final = 1.5
+"""The histogram is moved to within so many standard deviations of a measurement and no further: noise is not learnt."""
+
+_MOST_PATIENCE: Final = 64
+
+_FAR: Final = 0.99
+"""A run's estimated cost is at most its exact one but for rounding, and surely but for one per cent."""
+
+_FIRST_BLOCK: Final = 256
+_LARGEST_BLOCK: Final = 8192
+_GROWTH: Final = 8
+"""How many queries are guarded at once: at first, at most, and how many times more after a block of easy ones."""
+
+
+class Tight:
+    """The tight profile over a gate. `PMWG` is its public face."""
+
+    def __init__(
+        self,
+        gate: Gate,
+        alpha: float,
+        beta: float,
+        hypothesis: Hypothesis,
+        potential: float,
+        planner: Callable[[int], ForeverPlan],
+        measure_first: bool,
+        limit: int | None = None,
+    ) -> None:
+        """``planner`` makes the plan once the starting size is known: at the first question.
+
+        With a ``limit``, so many queries may meet noise; the next one finds the mechanism `Halted`.
+        """
+        self.gate = gate
+        self.alpha = alpha
+        self.beta = beta
+        self.hypothesis = hypothesis
+        self.records = Records(alpha)
+        self.state = TightState(potential)
+        self.plan: ForeverPlan | None = None
+        self._start = 0
+        self._planner = planner
+        self._measure_first = measure_first
+        self._limit = limit
+        self._block = _FIRST_BLOCK
+        self._measuring_share = float(gate.budget.total) / 2
+        for event in gate.history:
+            self._follow(event)
+
+    @property
+    def _plan(self) -> ForeverPlan:
+        assert self.plan is not None  # made when the first query is asked
+        return self.plan
+
+    # -- asking -------------------------------------------------------------------------------------------------------
+
+    def ask_many(self, queries: Sequence[Query], answers: list[Answer]) -> None:
+        """Append an answer for each query, in order. On an error, what was released before it is in the list."""
+        self._grow()
+        while len(answers) < len(queries):
+            query = queries[len(answers)]
+            known = self._recall(query)
+            if known is not None:
+                answers.append(known)
+            elif self._guarding(query):
+                # What was computed beyond a hard query, which moves the histogram, is lost; and one seldom comes alone.
+                easy = self._guarded(queries[len(answers) : len(answers) + self._block], answers)
+                self._block = min(_GROWTH * self._block, _LARGEST_BLOCK) if easy else 1
+            else:
+                answers.append(self._measured(query))
+
+    def _recall(self, query: Query) -> Answer | None:
+        """What is known without asking: a constant, or a record that still holds."""
+        size = self.state.size
+        if query.constant:
+            return Answer(float(query.weights()) / query.scale, 0.0, size, "easy")
+        share, error = self.records.best(query, size)
+        return Answer(_clip(share), error, size, "cached") if error <= self.alpha else None
+
+    # -- the guard ----------------------------------------------------------------------------------------------------
+
+    def _guarding(self, query: Query) -> bool:
+        """Whether the next query goes to the guard; begins a run where that is the decision, on public state alone."""
+        state, run = self.state, self.state.run
+        if state.asked == self._limit:
+            raise Halted(f"this was made for {self._limit:,} queries and has given its last answer; PMWG has no limit")
+        if run is not None and self._served(run, 1):
+            return True
+        request, _ = self._choice(self._plan, query, state.size)
+        if request is None:
+            return False
+        self._follow(self.gate.begin_run(request))
+        if run is not None:
+            self._follow(self.gate.end_run(run.handle))
+        return True
+
+    def _choice(self, plan: ForeverPlan, query: Query, size: int) -> tuple[RunRequest | None, Fraction]:
+        """What a query that no run serves leads to at this size: a run, or else a measurement; and what that costs."""
+        state, budget = self.state, self.gate.budget
+        queries = self._log_queries() if plan.renewals else None
+        if not self._measure_first:
+            return self._run(plan, size, queries)
+        price = budget.amount(self.gate.cost_of_measuring([query], self._noise(size)))
+        due = float(price)
+        affordable = state.measured + due <= self._measuring_share
+        # Far from worthwhile, an estimate will do: the exact price takes longer than the measurement.
+        if affordable and state.streak * due < _FAR * state.patience * plan.cost_of_run(size, state.runs + 1, queries):
+            return None, price
+        request, cost = self._run(plan, size, queries)
+        worthwhile = state.streak * due >= state.patience * cost and self.gate.spent + cost <= budget.total
+        return (None, price) if affordable and not worthwhile else (request, cost)
+
+    def _run(self, plan: ForeverPlan, size: int, log_queries: float | None) -> tuple[RunRequest, Fraction]:
+        """The run that would begin at this size, for so many queries, and its cost."""
+        scales = plan.scales(size, self.state.runs + 1, log_queries)
+        request = RunRequest(scales.threshold, scales.query, answering_noise(self.gate.budget.kind, scales.answer))
+        return request, self.gate.budget.amount(self.gate.cost_of_run(request))
+
+    def _log_queries(self) -> float:
+        """What a run is scaled for, if the plan has room for renewals (else for all queries): twice those so far."""
+        return math.log(2 * self.state.asked + 1000)
+
+    def price(self, query: Query) -> Fraction:
+        """What asking this next costs."""
+        size, state = self.gate.size, self.state
+        plan = self.plan or self._planner(size)
+        if query.constant or (state.size and self.records.best(query, size)[1] <= self.alpha):
+            return Fraction(0)
+        if state.run is not None and plan.serves(state.run.scales, size, state.run.number, state.asked + 1):
+            return Fraction(0)
+        return self._choice(plan, query, size)[1]
+
+    def _served(self, run: RunState, wanted: int) -> int:
+        """How many of the next ``wanted`` queries the run still serves at this size."""
+        plan, size, asked = self._plan, self.state.size, self.state.asked
+        low, high, next_guess = 0, wanted + 1, wanted  # nearly always all of them
+        while high - low > 1:
+            serves = plan.serves(run.scales, size, run.number, asked + next_guess)
+            low, high = (next_guess, high) if serves else (low, next_guess)
+            next_guess = (low + high) // 2
+        return low
+
+    def _guarded(self, queries: Sequence[Query], answers: list[Answer]) -> bool:
+        """Answer from the histogram as far as the run serves; the first query that is too far off is measured.
+
+        Returns whether all of them were easy.
+        """
+        run, size = self.state.run, self.state.size
+        assert run is not None
+        known = [None, *map(self._recall, queries[1:])]  # The first was looked up before it came here.
+        asked = [index for index, answer in enumerate(known) if answer is None]
+        left = len(asked) if self._limit is None else self._limit - self.state.asked
+        asked = asked[: self._served(run, min(left, len(asked)))]
+        batch = [queries[index] for index in asked]
+        shares = self.hypothesis.answer_many(batch).tolist() if len(batch) > 1 else [self.hypothesis.answer(batch[0])]
+        estimates = [round(share * (query.scale * size)) for share, query in zip(shares, batch, strict=True)]
+        threshold = self._plan.guard.threshold * size
+        bars = [round(threshold * query.scale) for query in batch]
+        hard = None
+        with self.gate.transaction():
+            compared = self.gate.first_exceeding(run.handle, batch, bars, estimates)
+            self._follow(compared)
+            crossing = compared.crossing
+            if crossing is not None and crossing.value is not None:
+                index = crossing.index
+                hard = self._hard(batch[index], crossing.value, estimates[index], shares[index])
+        easy = iter(shares)
+        end = asked[compared.asked - 1] + (hard is None)
+        answers += [answer or Answer(next(easy), self.alpha, size, "easy") for answer in known[:end]]
+        if hard is not None:
+            answers.append(hard)
+        return hard is None
+
+    def _hard(self, query: Query, value: int, estimate: int, present: float) -> Answer:
+        """Keep the numeric answer, and project the histogram onto the nearest that the truth can be."""
+        guard, size = self._plan.guard, self.state.size
+        unit = query.scale * size
+        share, expected = value / unit, estimate / unit
+        least, most = value_range(query)
+        if value < estimate:
+            target = hard_target(expected, share, guard.error, guard.gap, size, least)
+        else:
+            target = 1 - hard_target(1 - expected, 1 - share, guard.error, guard.gap, size, 1 - most)
+        found = self._step(query, target, target, target, present)
+        if found is not None:
+            self._follow(self.gate.note(Corrected(*found, share)))
+        else:
+            self._follow(self.gate.note(Kept(query, share)))
+            self._follow(self.gate.note(Doubted()))
+        return Answer(_clip(share), guard.error, size, "hard")
+
+    # -- measuring ----------------------------------------------------------------------------------------------------
+
+    def _noise(self, size: int) -> Noise:
+        return measuring_noise(self.gate.budget.kind, self.alpha, self.beta, size, self.state.asked)
+
+    def _measured(self, query: Query) -> Answer:
+        """The answer with noise, and what the histogram can learn from it."""
+        error, size = MEASURED_SHARE * self.alpha, self.state.size
+        noise = self._noise(size)
+        with self.gate.transaction():
+            measured = self.gate.measure([query], noise)
+            self._follow(measured)
+            share, present = measured.values[0] / (query.scale * size), self.hypothesis.answer(query)
+            if abs(present - share) > self._plan.guard.threshold:
+                self._follow(self.gate.note(Judged(good=False)))
+            near = BOLDNESS * deviation(noise) / size
+            if abs(present - share) > near:
+                target = share + math.copysign(near, present - share)
+                found = self._step(query, target, share - error, share + error, present)
+                if found is not None:
+                    self._follow(self.gate.note(Learned(*found)))
+        return Answer(_clip(share), error, size, "measured")
+
+    # -- the histogram ------------------------------------------------------------------------------------------------
+
+    def _step(self, query: Query, target: float, low: float, high: float, present: float) -> tuple[Step, float] | None:
+        """How the histogram, which answers ``present``, is projected onto ``target``, given that the truth lies between
+        low and high (for a hard query: beyond the target); and how much that adds to the potential.
+
+        The potential moves by at most λ·f + log Z(λ), f the worse end. A bold step may raise it, but not above the
+        ceiling; then the end of the interval nearest to the histogram is the target, or nothing at all.
+        """
+        nearest = min(max(present, low), high)
+        for goal in dict.fromkeys((target, nearest)):
+            if not self.hypothesis.reachable(query, goal) or goal == present:
+                continue
+            step = self.hypothesis.plan(query, goal)
+            change = step.rate * (high if step.rate > 0 else low) + step.log_normaliser
+            ceiling = self._plan.ceiling(self.state.size, self.state.hard)
+            if 0 <= self.state.potential + change <= max(ceiling, self.state.potential):
+                return step, change
+        return None
+
+    def _grow(self) -> None:
+        size = self.gate.size
+        if size < self.state.size:
+            raise EngineError("the database has fewer rows than before: it was replaced, and the promise with it")
+        if self.plan is None:
+            self._planner(size)  # refuses a size that gives no guarantee, before anything is written down
+        if size > self.state.size:
+            self._follow(self.gate.note(Grown(size)))
+
+    def condense(self) -> None:
+        """Put one note in the place of all events so far: replay is then short, and gives the same state."""
+        if self.plan is not None:
+            state = self.state
+            records = self.records.standing(state.size)
+            self.gate.condense(Summary(self._start, replace(state), self.hypothesis.keep(), records))
+
+    # -- the fold -----------------------------------------------------------------------------------------------------
+
+    def _follow(self, event: Event) -> None:
+        """The only place where state changes: by an event that the journal holds."""
+        state = self.state
+        if isinstance(event, RunStarted):
+            state.runs += 1
+            scales = RunScales(event.request.threshold_scale, event.request.query_scale, None)
+            state.run = RunState(event.run, state.runs, scales)
+        elif isinstance(event, Compared):
+            state.asked += event.asked
+            if event.crossing is not None:
+                state.hard += 1
+                state.run, state.streak = None, 0
+                state.patience = min(2 * state.patience, _MOST_PATIENCE)
+        elif isinstance(event, Measured):
+            self._follow_measurement(event)
+        elif isinstance(event, Noted):
+            self._follow_note(event.note)
+        elif isinstance(event, Condensed):
+            self._take_up(event.note)
+
+    def _take_up(self, summary: Summary) -> None:
+        self._start, self.plan, self.state = summary.start, self._planner(summary.start), replace(summary.state)
+        self.hypothesis.restore(summary.histogram)
+        self.records.restore(summary.records)
+
+    def _follow_measurement(self, event: Measured) -> None:
+        (query,), (value,) = event.queries, event.values
+        self.state.asked += 1
+        self.state.measured += float(self.gate.budget.amount(event.cost))
+        self.state.streak += 1  # It found the histogram good, until judged otherwise.
+        share = value / (query.scale * event.size)
+        self.records.keep(query, Record(share, MEASURED_SHARE * self.alpha, event.size))
+
+    def _follow_note(self, note: object) -> None:
+        state = self.state
+        if isinstance(note, Grown) and self.plan is None:
+            self._start, self.plan = note.size, self._planner(note.size)
+            state.size = note.size
+        elif isinstance(note, Grown):
+            weight = (note.size - state.size) / note.size
+            self.hypothesis.grow(FORGETTING * weight)
+            cells = self.gate.schema.cells
+            state.potential = growth_potential(state.potential, weight, cells, FORGETTING * weight)
+            state.size = note.size
+        elif isinstance(note, Learned | Corrected):
+            self.hypothesis.apply(note.step)
+            state.potential += note.change
+            if isinstance(note, Corrected):
+                self._keep(note.step.query, note.share)
+        elif isinstance(note, Judged):
+            state.streak = state.streak if note.good else 0
+        elif isinstance(note, Doubted):
+            state.doubts += 1
+        elif isinstance(note, Kept):
+            self._keep(note.query, note.share)
+
+    def _keep(self, query: Query, share: float) -> None:
+        """The numeric answer to a hard query is a measurement like others."""
+        self.records.keep(query, Record(share, self._plan.guard.error, self.state.size))
+
+
+def _clip(share: float) -> float:
+    return min(1.0, max(0.0, share))

@@ -1,0 +1,189 @@
+"""What BBScheduler and BBImprover share: epochs that open by themselves, and free answers in between."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+from typing import Any, Literal, TypeAlias
+
+from treering.answer import Answer, Guarantee
+from treering.boxes.base import Progress, Release, silent
+from treering.budget.promise import Promise
+from treering.domain.question import Question, understand, understand_all
+from treering.errors import GuaranteeError, ParameterError
+from treering.gate import Database
+from treering.params import whole
+from treering.schedulers.epochs import Epoch
+from treering.schedulers.keeper import Keeper, Present
+from treering.schedulers.plan import Plan
+from treering.schedulers.releases import Broken, describe, shares
+from treering.schedulers.supply import Supply
+from treering.theory.ageing import aged, aged_bound
+
+Profile: TypeAlias = Literal["tight", "paper"]
+
+
+class Scheduled(ABC):
+    """A black box, rerun as the database grows.
+
+    Formal guarantee. *Privacy*: everything ever released is (epsilon, delta)-DP, for databases that differ in one row,
+    replaced. Proof: an epoch's run is a program over the gate within a reservation, so it costs at most its budget
+    whatever the box does; the budgets of all epochs of the schedule sum to at most that of the promise, and the gate's
+    filter would refuse more; answers between epochs are computed from what was released. When an epoch opens depends
+    on the size of the database only, which is public.
+    *Accuracy*: epoch i fails with probability at most β_i, and Σβ_i ≤ beta. If none fails, every answer ever given is
+    within its own ``error``, which counts the rows that came after its epoch (`treering.theory.ageing`).
+
+    The mechanism starts at its first question, from the size that the database has then. From there on an epoch opens
+    as soon as the database has grown to its size. A batch that jumps over several opens the last of them only; the
+    budget of the others stays unspent. If a box raises or returns something unusable, what its epoch cost is spent,
+    the epoch before goes on answering, and `epochs` says what happened.
+
+    State is a fold over the gate's history: a scheduler made over a journal that is not empty goes on where the
+    journal ends, with the same answers, bit for bit.
+    """
+
+    def __init__(
+        self,
+        db: Database,
+        boxes: Supply,
+        promise: Promise,
+        beta: float,
+        plan: Callable[[int], Plan],
+        profile: Profile,
+        progress: Progress | None,
+    ) -> None:
+        self._promise = promise
+        self._beta = beta
+        self._centred = profile == "tight"
+        self._staleness = boxes.first.staleness
+        self._gate = db.open_gate(promise.budget)
+        # Nothing of the keeper's refers to this object: it is forgotten, and no longer watches, with its last user.
+        self._keeper = Keeper(self._gate, boxes, plan, progress or silent, own_alpha=profile == "tight")
+        db.watch(self._keeper.grown)
+
+    @abstractmethod
+    def _promised(self, plan: Any, present: Present, size: int) -> tuple[float, str]:
+        """The alpha of `guarantee` when the database has this size, and what it stands for."""
+
+    # -- answers ------------------------------------------------------------------------------------------------------
+
+    def ask(self, query: Question) -> Answer:
+        """The share of the rows that match, with its error. Free, and nothing private is touched, unless an epoch is
+        due."""
+        return self.ask_many([understand(query, self._gate.schema)])[0]
+
+    def ask_many(self, queries: Iterable[Question]) -> list[Answer]:
+        """`ask` for a batch: all answers come from one epoch."""
+        asked = understand_all(queries, self._gate.schema)
+        if not asked:
+            return []
+        if self._gate.size == 0:
+            raise GuaranteeError("the database is empty: a share of its rows needs at least one")
+        while True:
+            epoch, release, size = self._keeper.standing()
+            try:
+                values, errors = shares(release, asked)
+            except Broken as broken:
+                self._keeper.give_up(epoch, describe(broken))
+                continue
+            values, errors = aged(asked, values, errors, release.size / size, centred=self._centred)
+            return [
+                Answer(value, error, size, "synthetic")
+                for value, error in zip(values.tolist(), errors.tolist(), strict=True)
+            ]
+
+    def price(self, query: Question) -> Fraction:
+        """The most that asking this next could cost, in the budget's unit: an epoch's budget if one is due, else
+        nothing. Free, and nothing private is touched."""
+        understand(query, self._gate.schema)
+        if self._gate.size == 0:
+            raise GuaranteeError("the database is empty: a share of its rows needs at least one")
+        return self._keeper.due()
+
+    @property
+    def release(self) -> Release:
+        """What answers come from now. ``.sample(rows, generator)`` draws synthetic rows, where the box has any."""
+        release = self._keeper.present.release
+        if release is None:
+            raise self._keeper.nothing()
+        return release
+
+    # -- what is known ------------------------------------------------------------------------------------------------
+
+    @property
+    def epochs(self) -> list[Epoch]:
+        """The epochs opened so far, oldest first; one that failed has an ``error``."""
+        return list(self._keeper.epochs)
+
+    @property
+    def next_epoch(self) -> int | None:
+        """The size at which the next epoch opens; None before the first question, which opens the first one."""
+        return self._keeper.present.until if self._keeper.started else None
+
+    @property
+    def state(self) -> tuple[Epoch, ...]:
+        """The public state: the epochs so far."""
+        return self._keeper.epochs
+
+    @property
+    def halted(self) -> bool:
+        """Never: the budget is for all epochs to come."""
+        return False
+
+    @property
+    def spent(self) -> float:
+        """What has been charged: of epsilon for delta = 0, otherwise of rho."""
+        return float(self._gate.spent)
+
+    @property
+    def remaining(self) -> float:
+        """What may still be charged, in the same unit."""
+        return float(self._gate.budget.total - self._gate.spent)
+
+    def alpha_at(self, size: int) -> float:
+        """The error that every answer keeps to when the database has this many rows, now or later.
+
+        Before the first question: if it were asked now. With a function from epochs to boxes, the epochs to come are
+        taken to be as accurate as the first one's box.
+        """
+        wanted, now = whole(size, "size"), self._size()
+        if wanted < now:
+            raise ParameterError("size", f"must not lie in the past: the database has {now:,} rows")
+        plan, present = self._keeper.plan, self._keeper.present
+        if self._keeper.started and wanted < present.until:
+            if present.epoch is None:
+                raise self._keeper.nothing()
+            return self._aged_bound(present.epoch, wanted)
+        planned = plan.epoch(plan.index_at(wanted))
+        static = self._keeper.promised(planned, planned.size)
+        # An epoch opens at its time, or later if a batch jumps over that: then it is fresher, and no less accurate.
+        return max(static, plan.alpha_at(wanted) + max(0.0, static - planned.alpha))
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised for all answers from now on, however large the database will be."""
+        size = self._size()
+        alpha, statement = self._promised(self._keeper.plan, self._keeper.present, size)
+        if self._keeper.started and self._keeper.present.epoch is None:
+            statement += f"; but nothing is answered yet: {self._keeper.nothing()}"
+        promise = self._promise
+        return Guarantee(float(promise.epsilon), float(promise.delta), alpha, self._beta, size, statement)
+
+    # -- inside -------------------------------------------------------------------------------------------------------
+
+    def _aged_bound(self, epoch: Epoch, size: int) -> float:
+        return aged_bound(epoch.alpha, epoch.size / size, centred=self._centred, staleness=self._staleness)
+
+    def _size(self) -> int:
+        size = self._gate.size
+        if size == 0:
+            raise GuaranteeError("the database is empty: an accuracy guarantee needs at least one row")
+        return size
+
+
+def check_profile(profile: object) -> None:
+    """One of the two."""
+    if profile not in ("tight", "paper"):
+        raise ParameterError("profile", f'must be "tight" or "paper", not {profile!r}')

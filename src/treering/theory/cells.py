@@ -1,0 +1,370 @@
+"""The noise of one cell of a released histogram, seen through its exponential moments.
+
+Every law here is symmetric about 0. Two functions of it, or upper bounds on them, are all that the bounds of
+`treering.theory.subsets` need:
+
+- log E e^{λX}, for λ ≥ 0;
+- the *overshoot* log E e^{λ(X−c)⁺}, for λ ≥ 0 and a cut c ≥ 0.
+
+Rates λ come as arrays; where a moment does not exist, or would overflow, it is infinite. *Exact* laws are those of the
+kernel's noise; *smooth* ones lie above them and scale: see `smooth`.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+
+from treering.arrays import Flags, Floats
+from treering.errors import ParameterError
+from treering.gate import Laplace, Noise
+from treering.params import exact_scale
+from treering.theory.tails import gaussian_radius, laplace_one_sided_radius
+
+_SUMMED_SIGMA: Final = 64.0
+"""Up to this scale a discrete Gaussian's moments are summed; beyond, bounded by integrals: within about 2%."""
+
+_FARTHEST: Final = 16.0
+"""The largest rate that is tried, in units of one over the scale, where all moments exist."""
+
+_SLACK: Final = 1e-13
+"""More than the relative rounding error of any sum here."""
+
+_SMALL: Final = np.concatenate([np.geomspace(1e-5, 0.5, 180), 1 - np.geomspace(0.47, 1e-4, 100)])
+"""Rates that are tried, in units of one over the scale, where moments exist up to there (Laplace)."""
+
+_LARGE: Final = np.geomspace(1e-5, _FARTHEST, 256)
+"""The same where all moments exist (Gaussian)."""
+
+
+class CellNoise(ABC):
+    """A symmetric law, independent from cell to cell."""
+
+    @property
+    @abstractmethod
+    def unit(self) -> float:
+        """Its width: cuts and rates are tried in multiples of it."""
+
+    @property
+    @abstractmethod
+    def rates(self) -> Floats:
+        """The rates worth trying."""
+
+    @abstractmethod
+    def log_moment(self, rates: Floats) -> Floats:
+        """log E e^{λX}, or more."""
+
+    @abstractmethod
+    def log_overshoot(self, rates: Floats, cut: float) -> Floats:
+        """log E e^{λ(X−c)⁺}, or more."""
+
+    @abstractmethod
+    def reach(self, beta: float) -> float:
+        """A number that X exceeds with probability at most ``beta``, for beta below a half."""
+
+    def cuts(self, cells: int) -> tuple[float, ...]:
+        """The cuts worth trying for so many cells: 0, and on to where fewer than one cell is expected above."""
+        return tuple(self.unit * step for step in range(math.ceil(math.log(cells)) + 1))
+
+
+# -- the kernel's noise ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class LaplaceCell(CellNoise):
+    """Discrete Laplace noise: p = e^{−1/s}, q = p·e^λ for λ below 1/s.
+
+    E e^{λX} = (1−p)²/((1−q)(1−p·e^{−λ})), and for an integer cut E e^{λ(X−c)⁺} = 1 + Σ_{j≥1} P(X = c+j)(e^{λj} − 1)
+    = 1 + p^c·(1−p)/(1+p)·(q/(1−q) − p/(1−p)): exact.
+    """
+
+    scale: float
+
+    def __post_init__(self) -> None:
+        exact_scale(self.scale, "scale")
+
+    @property
+    def unit(self) -> float:
+        return self.scale
+
+    @property
+    def rates(self) -> Floats:
+        return _SMALL / self.scale
+
+    def cuts(self, cells: int) -> tuple[float, ...]:
+        return _whole(CellNoise.cuts(self, cells))
+
+    def log_moment(self, rates: Floats) -> Floats:
+        # 1 − p·e^{±λ} = −expm1(−1/s ± λ): no cancellation for wide noise.
+        narrow = -1 / self.scale
+        return _within(
+            rates * self.scale < 1,
+            2 * math.log(-math.expm1(narrow)) - _log_gap(narrow + rates) - np.log(-np.expm1(narrow - rates)),
+        )
+
+    def log_overshoot(self, rates: Floats, cut: float) -> Floats:
+        narrow = -1 / self.scale
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            # q/(1−q) − p/(1−p) = (q−p)/((1−q)(1−p)), and q − p = q·(1 − e^{−λ}): no overflow for narrow noise.
+            gain = np.exp(narrow + rates) * -np.expm1(-rates) / -np.expm1(narrow + rates)
+            rise = np.log1p(gain * math.exp(narrow * math.floor(cut)) / (1 + math.exp(narrow)))
+        return _within(rates * self.scale < 1, rise)
+
+    def reach(self, beta: float) -> float:
+        return float(laplace_one_sided_radius(self.scale, beta))
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianCell(CellNoise):
+    """Discrete Gaussian noise. E e^{λX} ≤ e^{λ²σ²/2} (Canonne, Kamath and Steinke 2020).
+
+    The overshoot is summed for σ ≤ 64. Beyond, let U be uniform on [−½, ½]: e^{λ(x−c)⁺} is convex, so E e^{λ(X−c)⁺} ≤
+    E e^{λ(X+U−c)⁺}. At x ≥ 1/2 the density of X + U is at most that of N(½, σ²), because its integer part is at least x
+    − ½ and the normaliser of X at least σ√(2π). So the overshoot is at most that of the normal law with cut c − ½, for
+    a cut of at least 1 (the cut 0 is replaced by what lies below: see the code).
+    """
+
+    scale: float
+
+    def __post_init__(self) -> None:
+        exact_scale(self.scale, "scale")
+
+    @property
+    def unit(self) -> float:
+        return self.scale
+
+    @property
+    def rates(self) -> Floats:
+        return _LARGE / self.scale
+
+    def cuts(self, cells: int) -> tuple[float, ...]:
+        return _whole(_half_steps(self.scale, cells))
+
+    def log_moment(self, rates: Floats) -> Floats:
+        bound: Floats = (rates * self.scale) ** 2 / 2
+        return bound
+
+    def log_overshoot(self, rates: Floats, cut: float) -> Floats:
+        level = math.floor(cut)
+        if self.scale <= _SUMMED_SIGMA:
+            return _summed_overshoot(self.scale, level, rates)
+        if level >= 1:
+            return np.log1p(_normal_overshoot(rates, self.scale, level - 0.5))
+        # From 0 to ½ the density is at most 1/(σ√(2π)), and e^{λx} − 1 at most e^{λ/2} − 1.
+        with np.errstate(over="ignore"):
+            near = np.expm1(rates / 2) / 2 / (self.scale * math.sqrt(2 * math.pi))
+        return np.log1p(near + _normal_overshoot(rates, self.scale, -0.5, least=0.0))
+
+    def reach(self, beta: float) -> float:
+        return float(gaussian_radius(self.scale, 2 * beta))
+
+
+def exact(noise: Noise) -> CellNoise:
+    """The law of the kernel's noise."""
+    return LaplaceCell(noise.scale) if isinstance(noise, Laplace) else GaussianCell(noise.scale)
+
+
+# -- laws above it, which scale ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SmoothLaplaceCell(CellNoise):
+    """What lies above discrete Laplace noise of this scale, and never grows faster than the scale.
+
+    With u = λs < 1: E e^{λX} ≤ 1/(1−u²), because sinh(u·x) ≤ u·sinh(x). For real x > 0, P(X ≥ x) = p^⌈x⌉/(1+p) ≤
+    κ·e^{−x/s} with κ = 1/(1+p), so E e^{λ(X−c)⁺} = 1 + ∫_c^∞ λe^{λ(x−c)}·P(X ≥ x) dx ≤ 1 + κ·e^{−c/s}·u/(1−u).
+    In units of s both depend on s through κ alone, which falls from 1 to ½ as s grows; s·κ rises.
+    """
+
+    scale: float
+
+    def __post_init__(self) -> None:
+        exact_scale(self.scale, "scale")
+
+    @property
+    def unit(self) -> float:
+        return self.scale
+
+    @property
+    def rates(self) -> Floats:
+        return _SMALL / self.scale
+
+    def log_moment(self, rates: Floats) -> Floats:
+        units = rates * self.scale
+        return _within(units < 1, -np.log1p(-(np.minimum(units, 1 - 1e-15) ** 2)))
+
+    def log_overshoot(self, rates: Floats, cut: float) -> Floats:
+        units = np.minimum(rates * self.scale, 1 - 1e-15)
+        share = math.exp(-cut / self.scale) / (1 + math.exp(-1 / self.scale))
+        return _within(rates * self.scale < 1, np.log1p(share * units / (1 - units)))
+
+    def reach(self, beta: float) -> float:
+        return self.scale * (math.log(1 / beta) - math.log1p(math.exp(-1 / self.scale)))
+
+
+class MomentCell(CellNoise):
+    """A law of which only E e^{λX} is known.
+
+    Overshoot, for any μ > λ: e^{λy} − 1 ≤ κ·e^{μy} for y ≥ 0 with κ = (λ/μ)·(1 − λ/μ)^{μ/λ−1} (where the ratio is
+    largest, e^{λy} = μ/(μ−λ)), so E e^{λ(X−c)⁺} ≤ 1 + κ·e^{−μc}·E e^{μX}. And whatever the cut, by symmetry,
+    E e^{λX⁺} = ½(1 + E e^{λX}) + ½·E sinh(λ|X|), where (E sinh(λ|X|))² ≤ E sinh²(λX) = ½(E e^{2λX} − 1).
+    """
+
+    __slots__ = ()
+
+    def log_overshoot(self, rates: Floats, cut: float) -> Floats:
+        with np.errstate(over="ignore", invalid="ignore"):
+            once, twice = self.log_moment(rates), self.log_moment(2 * rates)
+            rise = np.expm1(once) / 2 + np.sqrt(np.expm1(twice) / 2) / 2
+        best = np.where(np.isfinite(rise), np.log1p(rise), np.inf)
+        if cut > 0:
+            best = np.minimum(best, self._cut_overshoot(rates, cut))
+        return best
+
+    def _cut_overshoot(self, rates: Floats, cut: float) -> Floats:
+        best = np.full(rates.shape, np.inf)
+        for factor in (1.02, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0, 1000.0):
+            share = 1 / factor
+            peak = math.log(share) + (factor - 1) * math.log1p(-share)
+            exponent = peak - factor * rates * cut + self.log_moment(factor * rates)
+            best = np.minimum(best, np.logaddexp(0.0, exponent))
+        return best
+
+    def reach(self, beta: float) -> float:
+        """P(X > r) ≤ e^{−λr}·E e^{λX}: the least r over the rates."""
+        return float(np.min((self.log_moment(self.rates) + math.log(1 / beta)) / self.rates))
+
+
+@dataclass(frozen=True, slots=True)
+class SubGaussianCell(MomentCell):
+    """Any symmetric law with E e^{λX} ≤ e^{λ²σ²/2}: a sum Σ a_j·X_j of independent discrete Gaussians of scales σ_j,
+    with σ² = Σ (a_j·σ_j)². In units of σ it does not depend on σ."""
+
+    sigma: float
+
+    def __post_init__(self) -> None:
+        exact_scale(self.sigma, "sigma")
+
+    @property
+    def unit(self) -> float:
+        return self.sigma
+
+    @property
+    def rates(self) -> Floats:
+        return _LARGE / self.sigma
+
+    def cuts(self, cells: int) -> tuple[float, ...]:
+        return _half_steps(self.sigma, cells)
+
+    def log_moment(self, rates: Floats) -> Floats:
+        bound: Floats = (rates * self.sigma) ** 2 / 2
+        return bound
+
+    def reach(self, beta: float) -> float:
+        return self.sigma * math.sqrt(2 * math.log(1 / beta))
+
+
+@dataclass(frozen=True, slots=True)
+class LaplaceSumCell(MomentCell):
+    """Σ a_j·X_j for independent discrete Laplace noise: ``parts`` are the pairs (weight a_j, scale s_j)."""
+
+    parts: tuple[tuple[float, float], ...]
+
+    def __init__(self, parts: Iterable[tuple[float, float]]) -> None:
+        # Equal parts together, so that long sums are short.
+        kept = tuple(sorted((abs(float(weight)), float(scale)) for weight, scale in parts if weight != 0))
+        if not kept:
+            raise ParameterError("parts", "must have at least one weight that is not zero")
+        for weight, scale in kept:
+            exact_scale(weight, "weight")
+            exact_scale(scale, "scale")
+        object.__setattr__(self, "parts", kept)
+
+    @property
+    def unit(self) -> float:
+        """Between a third and all of the width, whatever the parts."""
+        return math.sqrt(sum((weight * scale) ** 2 for weight, scale in self.parts))
+
+    @property
+    def rates(self) -> Floats:
+        return _SMALL / max(weight * scale for weight, scale in self.parts)
+
+    def log_moment(self, rates: Floats) -> Floats:
+        total = np.zeros(rates.shape)
+        for (weight, scale), number in _counted(self.parts).items():
+            total = total + number * LaplaceCell(scale).log_moment(rates * weight)
+        return total
+
+
+def smooth(noise: Noise) -> CellNoise:
+    """A law above the noise whose bounds keep the law of scaling: in units of the scale they fall, or stay, as it
+    grows. (The exact ones need not: narrow integer noise is mostly 0, which wide noise is not.)"""
+    return SmoothLaplaceCell(noise.scale) if isinstance(noise, Laplace) else SubGaussianCell(noise.scale)
+
+
+# -- inside ------------------------------------------------------------------------------------------------------------
+
+
+def _counted(parts: tuple[tuple[float, float], ...]) -> dict[tuple[float, float], int]:
+    counted: dict[tuple[float, float], int] = {}
+    for part in parts:
+        counted[part] = counted.get(part, 0) + 1
+    return counted
+
+
+def _half_steps(unit: float, cells: int) -> tuple[float, ...]:
+    return tuple(unit * step / 2 for step in range(math.ceil(2 * math.sqrt(2 * math.log(cells))) + 1))
+
+
+def _whole(cuts: Iterable[float]) -> tuple[float, ...]:
+    return tuple(sorted({float(round(cut)) for cut in cuts}))
+
+
+def _within(exists: Flags, values: Floats) -> Floats:
+    return np.where(exists, values, np.inf)
+
+
+def _log_gap(exponents: Floats) -> Floats:
+    """log(1 − e^x) where x < 0, −∞ elsewhere."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(exponents < 0, np.log(-np.expm1(np.minimum(exponents, 0.0))), -np.inf)
+
+
+def _summed_overshoot(sigma: float, level: int, rates: Floats) -> Floats:
+    """log(1 + Σ_{x>c} P(X = x)(e^{λ(x−c)} − 1)), rounded up: the difference of two sums of positive terms."""
+    tilted, plain, whole = _suffix_sums(sigma, tuple(rates.tolist()))
+    if level >= len(plain):
+        raise ParameterError("cut", f"must be below {len(plain)}, the end of what is summed, not {level}")
+    with np.errstate(over="ignore"):
+        rise = np.exp(-rates * level) * tilted[:, level] * (1 + _SLACK) - plain[level] * (1 - _SLACK)
+    bound: Floats = np.log1p(rise / whole)
+    return bound
+
+
+@lru_cache(maxsize=4)
+def _suffix_sums(sigma: float, rates: tuple[float, ...]) -> tuple[Floats, Floats, float]:
+    """At c: Σ_{x>c} e^{λx−x²/(2σ²)} for each rate, and Σ_{x>c} e^{−x²/(2σ²)}; the normaliser from below.
+
+    The terms end 10σ past the last peak, λσ²: what is left there is below 10^-21 of the sum, within the slack.
+    """
+    steps = np.arange(1, math.ceil((max(rates) * sigma + 10) * sigma) + 3, dtype=np.float64)
+    logs = -((steps / sigma) ** 2) / 2
+    plain = np.cumsum(np.exp(logs)[::-1])[::-1]
+    tilted = np.cumsum(np.exp(np.outer(rates, steps) + logs)[:, ::-1], axis=1)[:, ::-1]
+    return tilted, plain, (1 + 2 * float(plain[0])) * (1 - _SLACK)
+
+
+def _normal_overshoot(rates: Floats, sigma: float, cut: float, least: float | None = None) -> Floats:
+    """∫ (e^{λ(x−c)} − 1)·φ(x) dx for the density φ of N(0, σ²), from the cut on, or from ``least`` on."""
+    start = cut if least is None else least
+    tilted = np.array([math.erfc(((start / sigma) - rate * sigma) / math.sqrt(2)) / 2 for rate in rates.tolist()])
+    plain = math.erfc(start / sigma / math.sqrt(2)) / 2
+    with np.errstate(over="ignore", invalid="ignore"):
+        value = np.exp((rates * sigma) ** 2 / 2 - rates * cut) * tilted - plain
+    return np.where(np.isfinite(value), value * (1 + 1e-9), np.inf)

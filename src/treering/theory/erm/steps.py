@@ -1,0 +1,249 @@
+"""What noisy projected gradient descent achieves: three schedules, for many numbers of steps at once.
+
+Notation: K steps; σ the noise of a mean gradient's coordinate; D = R + ‖start‖ ≥ ‖θ_0 − θ*‖; G the Lipschitz constant
+of F plus b, the most that rounding moves a mean gradient (each costs at most 2R·b, as models are within 2R of each
+other); θ* a minimiser of F, which does not depend on the noise; v_k = θ_k − θ*; x = log(2/β), unless said otherwise.
+
+*Rising steps.* The noise moves the bound by a martingale Σ c_k⟨N_k, v_k⟩. All models lie within 2R of each other, so it
+is at most 2Rσ√(2xΣc_k²): with a constant step nothing better is known. But for a fixed s it is also at most
+(s/2)σ²Σc_k²‖v_k‖² + x/s, and steps that rise from γ/(1+a) to γ make the sum Σ(‖v_{k−1}‖² − ‖v_k‖²)/(2γ_k) leave
+−½(1/γ_k − 1/γ_{k+1})‖v_k‖² behind, which pays for it: with 1/γ_k = 1/γ + sσ²Σ_{j>k}c_j² all that is left is
+D²/2·(1/γ + sσ²Σc_j²) = D²(1+a)/(2γ), a = γsσ²Σc_j², and x/s = xγσ²Σc_j²/a. So distances count by the first one, which
+is R from the centre, and not by the diameter. a is the schedule's ``rise``; 0 is the constant step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+
+from treering.arrays import Floats
+from treering.domain.minimiser import Start
+from treering.domain.problem import Problem
+from treering.params import probability
+
+RISES: Final = (0.0, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
+"""The rises that plans choose from."""
+
+_SUMMED: Final = 4096
+_NEWTON: Final = 6
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Courses:
+    """Numbers of steps, by row, with rises, by column; and the sums of their steps, as shares of the largest one.
+
+    r_k = γ_k/γ. Of the averaged schedule, c_k = 1: Σr_k, its root of squares; of the accelerated one, c_k = k: the same
+    of k²r_k. The largest is 1, and K².
+    """
+
+    number: Floats
+    rise: Floats
+    plain: Floats
+    plain_root: Floats
+    growing: Floats
+    growing_root: Floats
+
+    @classmethod
+    def of(cls, numbers: Sequence[int], rises: Sequence[float] = RISES) -> Courses:
+        """Every number with every rise."""
+        return _courses(tuple(numbers), tuple(rises))
+
+
+@lru_cache(maxsize=256)
+def _courses(numbers: tuple[int, ...], rises: tuple[float, ...]) -> Courses:
+    sums = np.array([[_sums(number, rise) for rise in rises] for number in numbers])
+    number, rise = np.array(numbers, dtype=np.float64)[:, None], np.array(rises)[None, :]
+    return Courses(number, rise, *(sums[:, :, place] for place in range(4)))
+
+
+def _sums(number: int, rise: float) -> tuple[float, float, float, float]:
+    """The four sums of `Courses`; of many steps, bounds on them.
+
+    r is a rising function h(u) = 1/(1 + a(1−u)) of the share u of Σc² that is behind, Σ c_k²r_k is a right Riemann sum
+    of h, and exceeds its integral log(1+a)/a by at most the largest c_k² times h(1) − h(0) = a/(1+a).
+    """
+    if number <= _SUMMED:
+        k = np.arange(1.0, number + 1)
+        plain = 1 / (1 + rise * (1 - k / number))
+        squares = np.cumsum(np.square(k))
+        growing = np.square(k) / (1 + rise * (1 - squares / squares[-1]))
+        first, second = (float(np.linalg.norm(each)) for each in (plain, growing))
+        return float(plain.sum()), first, float(growing.sum()), second
+    many = float(number)
+    summed = many * (many + 1) * (2 * many + 1) / 6
+    share = math.log1p(rise) / rise if rise else 1.0
+    excess = rise / (1 + rise)
+    fourths = summed * (3 * many * many + 3 * many - 1) / 5
+    return many * share + excess, math.sqrt(many), summed * share + many * many * excess, math.sqrt(fourths)
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Descent on one problem: bounds are arrays, by number of steps and rise."""
+
+    courses: Courses
+    sigma: Floats
+    """For each course."""
+    dimension: int
+    radius: float
+    first: float
+    gradient: float
+    smoothness: float
+    convexity: float
+    rounding: float
+    beta: float
+
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        courses: Courses,
+        sigma: float | Floats,
+        resolution: int,
+        start: Start,
+        beta: float,
+    ) -> Steps:
+        """For a problem: slopes are rounded by at most 1/resolution, vectors by (√d + 2)/resolution."""
+        rounding = (1.01 if problem.loss.linear else math.sqrt(problem.dimension) + 2) / resolution
+        return cls(
+            courses,
+            np.asarray(sigma, dtype=np.float64),
+            problem.dimension,
+            problem.radius,
+            problem.radius + (0.0 if start is None else math.hypot(*start)),
+            problem.whole_lipschitz + rounding,
+            problem.smoothness,
+            problem.strong_convexity,
+            rounding,
+            float(probability(beta, "beta")),
+        )
+
+    # -- the plain average ---------------------------------------------------------------------------------------------
+
+    def averaged(self, step: float | Floats | None = None) -> Floats:
+        """The plain average of N = K+1 models, with steps η_k up to η (None: the best one).
+
+        Projection is nonexpansive: ‖v_{k+1}‖² ≤ ‖v_k‖² − 2η_k⟨g̃_k, v_k⟩ + η_k²‖g̃_k‖², g̃_k = g_k + N_k. Divide by 2η_k,
+        sum, and use convexity (the last model's step is made up, with its exact gradient and η):
+
+            N·excess ≤ Σ(‖v_k‖² − ‖v_{k+1}‖²)/(2η_k) + Σ η_k/2·(G² + ‖N_k‖²) + Σ⟨N_k, η_k·g_k − v_k⟩ + 2NRb.
+
+        Σ η_k‖N_k‖² ≤ ησ²W, W = d·Σr_k + 2√(dxΣr_k²) + 2x. Constant step: the martingale is at most
+        σ(2R + ηG)√(2Kx), and the first sum D²/(2η). Rising: ‖η_k·g_k − v_k‖² ≤ ‖v_k‖² + η²G² + 4ηRb, as
+        ⟨g_k, v_k⟩ ≥ −2Rb, so
+
+            N·excess ≤ D²(1+a)/(2η) + η/2·((Σr_k + 1 + a)·G² + σ²W) + ηxσ²K/a + 2(N+a)Rb.
+        """
+        falling, rising, fixed = self._averaged()
+        moved = 2 * np.sqrt(falling * rising) if step is None else falling / step + rising * step
+        return np.asarray(moved + fixed)
+
+    def averaged_step(self) -> Floats:
+        """The best η."""
+        falling, rising, _ = self._averaged()
+        return np.asarray(np.sqrt(falling / rising))
+
+    def _averaged(self) -> tuple[Floats, Floats, Floats]:
+        """A, B and C of the bound A/η + Bη + C."""
+        x, course = math.log(2 / self.beta), self.courses
+        models = course.number + 1
+        norms = self.sigma**2 * self._norms(course.plain, course.plain_root, 1.0, x)
+        falling = self.first**2 * (1 + course.rise) / (2 * models)
+        slopes = self.gradient**2 * (course.plain + 1 + course.rise)
+        constant = course.rise == 0
+        strays = self.sigma * np.sqrt(2 * course.number * x)
+        stray = np.where(constant, self.gradient * strays, self.sigma**2 * course.number * x / _not_zero(course.rise))
+        rising = ((slopes + norms) / 2 + stray) / models
+        fixed = np.where(constant, 2 * self.radius * strays / models, 0.0)
+        return falling, rising, fixed + 2 * self.radius * self.rounding * (1 + course.rise / models)
+
+    def _norms(self, summed: Floats, root: Floats, largest: float | Floats, x: float) -> Floats:
+        """`erm_static`'s (norms): Σ w_k‖N_k‖² is at most this times σ², for weights of these norms."""
+        return np.asarray(self.dimension * summed + 2 * math.sqrt(self.dimension * x) * root + 2 * x * largest)
+
+    # -- acceleration --------------------------------------------------------------------------------------------------
+
+    def accelerated(self, step: float | Floats | None = None) -> Floats:
+        """Lan's method (2012), steps kγ_k with γ_k up to γ (None: the best one), for an M-smooth F.
+
+        With α_k = 2/(k+1) and Γ_k = 2/(k(k+1)), smoothness and convexity along the step give, for the averages a_k,
+
+            F(a_k) − F* ≤ (1−α_k)(F(a_{k−1}) − F*) + α_k/(2kγ_k)·(‖v_{k−1}‖² − ‖v_k‖²)
+                          − α_k⟨N_k, v_{k−1}⟩ + α_k·kγ_k‖N_k‖²/(2(1−2Mγ_k)) + α_k·2Rb
+
+        (Young's inequality on ⟨N_k, θ_k−θ_{k−1}⟩, as Mα_k·kγ_k ≤ 2Mγ_k < 1). Divide by Γ_k and sum. With S = Σk²,
+        W = d·Σk²r_k + 2√(dxΣ(k²r_k)²) + 2xK², and a constant step,
+
+            excess ≤ 2/(K(K+1))·(D²/(2γ) + γσ²W/(2(1−2Mγ)) + 2Rσ√(2xS)) + 2Rb;
+
+        with rising ones, c_k = k,
+
+            excess ≤ 2/(K(K+1))·(D²(1+a)/(2γ) + γσ²W/(2(1−2Mγ)) + γxσ²S/a) + 2Rb.
+        """
+        falling, rising, curved, fixed = self._accelerated()
+        best = self.accelerated_step() if step is None else np.asarray(step)
+        room = 1 - 2 * self.smoothness * best
+        moved = falling / best + rising * best + curved * best / np.where(room > 0, room, np.nan)
+        number = self.courses.number
+        bound = 2 / (number * (number + 1)) * (moved + fixed) + 2 * self.radius * self.rounding
+        return np.where(room > 0, bound, math.inf)
+
+    def accelerated_step(self) -> Floats:
+        """The best γ, of A/γ + Bγ + Cγ/(1−2Mγ), up to (1 − 2^-26)/(2M), where 1−2Mγ is still no rounding error.
+
+        γ = 1/(2M(1+w)), where (2M)²A = B/(1+w)² + C/w². The right side falls and is convex, so Newton's method from the
+        left, where one of its two parts alone is enough, rises to the solution.
+        """
+        falling, rising, curved, _ = self._accelerated()
+        whole = (2 * self.smoothness) ** 2 * falling
+        w = np.maximum(np.sqrt(curved / whole), np.sqrt(rising / whole) - 1)
+        for _ in range(_NEWTON):
+            left = rising / (1 + w) ** 2 + curved / w**2 - whole
+            w = w + np.maximum(left, 0.0) / (2 * rising / (1 + w) ** 3 + 2 * curved / w**3)
+        return np.asarray(1 / (2 * self.smoothness * (1 + np.maximum(w, 2.0**-26))))
+
+    def _accelerated(self) -> tuple[Floats, Floats, Floats, Floats]:
+        """A, B, C and what no step changes, of the bound A/γ + Bγ + Cγ/(1−2Mγ)."""
+        x, course = math.log(2 / self.beta), self.courses
+        k = course.number
+        squares = k * (k + 1) * (2 * k + 1) / 6
+        constant = course.rise == 0
+        curved = self.sigma**2 * self._norms(course.growing, course.growing_root, k * k, x) / 2
+        rising = np.where(constant, 0.0, self.sigma**2 * squares * x / _not_zero(course.rise))
+        fixed = np.where(constant, 2 * self.radius * self.sigma * np.sqrt(2 * x * squares), 0.0)
+        return self.first**2 * (1 + course.rise) / 2, rising, curved, fixed
+
+    # -- strong convexity ----------------------------------------------------------------------------------------------
+
+    def strong(self) -> Floats:
+        """Steps 2/(λ(k+1)), models 1..N averaged with weights k, N = K+1, for a λ-strongly convex F.
+
+        k times [excess_k ≤ ⟨g_k, v_k⟩ − λ/2·‖v_k‖²] and the step's inequality telescope to 0:
+
+            Σ k·excess_k ≤ Σ ‖g̃_k‖²/λ − Σ k⟨N_k, v_k⟩ + N(N+1)Rb.
+
+        The martingale is at most (s/2)σ²Σk²‖v_k‖² + x/s; with s = λ/(2Kσ²) half of the left side pays for the first
+        part, as excess_k ≥ λ/2·‖v_k‖². And Σ‖g̃_k‖² ≤ N·G² + 2Gσ√(2Kx) + σ²(Kd + 2√(Kdx) + 2x). So
+
+            excess ≤ 4/(λN(N+1))·(N·G² + 2Gσ√(2Kx) + σ²(Kd + 2√(Kdx) + 2x) + 2Kσ²x) + 4Rb,    x = log(3/β).
+        """
+        k = self.courses.number
+        if not self.convexity:
+            return np.full(np.broadcast_shapes(k.shape, self.courses.rise.shape), math.inf)
+        x, models = math.log(3 / self.beta), k + 1
+        norms = k * self.dimension + 2 * np.sqrt(k * self.dimension * x) + 2 * x + 2 * k * x
+        cross = 2 * self.gradient * self.sigma * np.sqrt(2 * k * x)
+        total = models * self.gradient**2 + cross + self.sigma**2 * norms
+        bound = 4 / (self.convexity * models * (models + 1)) * total + 4 * self.radius * self.rounding
+        return np.asarray(bound + 0 * self.courses.rise)
+
+
+def _not_zero(rise: Floats) -> Floats:
+    """A divisor: where the rise is 0 its quotient is not used."""
+    return np.where(rise > 0, rise, 1.0)

@@ -1,0 +1,222 @@
+"""The planner: which mechanism, for which promise, at which accuracy. Public arithmetic; no data are touched.
+
+No mechanism wins everywhere. Noise per query wins for few queries; one noisy histogram while cells are few against the
+rows; PMWG for large universes and endless adaptive queries. A plan computes what each of them *guarantees*, by
+theorems, for one set of parameters, and the paper's own constants beside them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from treering.budget.promise import Promise
+from treering.errors import ParameterError
+from treering.params import Number, probability, whole
+from treering.theory.plan.growing import PMW, PMWG, PaperPMWG, PMWGGuardOnly
+from treering.theory.plan.report import Plan, PlanRow, Ranked, Wanted, rank, reason
+from treering.theory.plan.rows import Answers, DeclaredHistogram, Histogram, Learnt, PerQuery
+from treering.theory.plan_case import Candidate, Case, Lifetime
+from treering.theory.plan_continual import Continual
+from treering.theory.plan_inverse import least_epsilon, least_size
+from treering.theory.plan_schedules import Scheduled
+from treering.theory.plan_smalldb import PaperSmallDBG, SmallDB
+
+__all__ = ["Lifetime", "Plan", "PlanRow", "plan"]
+
+STATIC: Final[tuple[Candidate, ...]] = (
+    PerQuery(),
+    Histogram(),
+    DeclaredHistogram(),
+    Learnt(),
+    SmallDB(),
+    PMW(),
+    PMWG(),
+    PMWGGuardOnly(),
+    PaperPMWG(),
+)
+"""What is planned for data that do not grow."""
+
+GROWING: Final[tuple[Candidate, ...]] = (
+    PerQuery(),
+    Histogram(),
+    Scheduled(Histogram(), "BBScheduler over HistogramBox", "BBScheduler(db, HistogramBox(), ...)"),
+    Scheduled(
+        DeclaredHistogram(), "BBScheduler over HistogramBox(queries)", "BBScheduler(db, HistogramBox(queries), ...)"
+    ),
+    Scheduled(Answers(), "BBScheduler over AnswersBox", "BBScheduler(db, AnswersBox(queries), ...)"),
+    Scheduled(Learnt(), "BBScheduler over MWEM", "BBScheduler(db, MWEM(queries), ...)"),
+    Scheduled(SmallDB(), "SmallDBG", "SmallDBG(db, queries, ...)"),
+    PaperSmallDBG(),
+    Continual(),
+    PMWG(),
+    PMWGGuardOnly(),
+    PaperPMWG(),
+)
+"""What is planned for data that grow."""
+
+DEFAULT_QUERIES: Final = 100_000
+
+LEAST_BETA: Final = 1e-100
+"""Shares of a smaller beta would leave the range of floats."""
+MOST_CELLS: Final = 2**62
+MOST_ROWS: Final = 2**60
+MOST_QUERIES: Final = 10**18
+
+
+def plan(
+    cells: int,
+    size: float | None = None,
+    epsilon: Number | None = None,
+    delta: Number = 0.0,
+    beta: Number = 0.05,
+    queries: float = DEFAULT_QUERIES,
+    horizon: float | None = math.inf,
+    *,
+    alpha: Number | None = None,
+    adaptive: bool = True,
+) -> Plan:
+    """Which mechanism to take, and what it guarantees.
+
+    ``cells`` is the size of the universe, ``size`` the number of rows to start with, ``queries`` how many will be
+    asked (math.inf: without end). ``horizon`` is the largest size that matters: math.inf for ever, None (or the size
+    itself) if the data do not grow. Leave out one of ``size``, ``epsilon`` and ``alpha``, and that is what every row
+    tells: the alpha guaranteed, the least epsilon for a wanted alpha, or the fewest rows. With ``adaptive=False`` all
+    queries are declared before any is answered; otherwise mechanisms that need this are listed, but not the best.
+
+    Formal guarantee. In every row, (epsilon, delta) is the promise for databases that differ in one row, replaced, over
+    the whole life; and but with probability beta *all* answers at all sizes from ``size`` to ``horizon`` are within
+    ``row.alpha``, for as long as ``row.lifetime`` says. Each is a theorem, whose proof is where the row's class says.
+    ``row.expected`` is no guarantee but a typical error: see `PlanRow`.
+
+    >>> plan(cells=128, size=1_000_000, epsilon=1.0, horizon=None).best.name
+    'HistogramBox, once'
+    >>> plan(cells=2**40, size=1_000_000, epsilon=1.0, delta=1e-9, queries=1000).best.name
+    'noise per query'
+    """
+    wanted = _wanted(size, epsilon, alpha)
+    case = _case(cells, size, epsilon, delta, beta, queries, horizon)
+    goal = None if alpha is None else float(probability(alpha, "alpha"))
+    if not isinstance(adaptive, bool):
+        raise ParameterError("adaptive", f"must be True or False, not {type(adaptive).__name__}")
+    candidates = GROWING if case.grows else STATIC
+    ranked = rank([_ranked(each, case, wanted, goal, adaptive) for each in candidates], wanted)
+    return Plan(
+        wanted,
+        case.cells,
+        None if wanted == "size" else case.size,
+        None if wanted == "epsilon" else case.epsilon,
+        case.delta,
+        case.beta,
+        case.queries,
+        case.horizon if case.grows else None,
+        goal,
+        adaptive,
+        tuple(each.row for each in ranked),
+        ranked[0].row if ranked[0].eligible else None,
+        reason(ranked, wanted),
+    )
+
+
+# -- parameters --------------------------------------------------------------------------------------------------------
+
+
+def _wanted(size: float | None, epsilon: Number | None, alpha: Number | None) -> Wanted:
+    given = [name for name, value in (("size", size), ("epsilon", epsilon), ("alpha", alpha)) if value is not None]
+    if len(given) == 2:
+        return "size" if size is None else "epsilon" if epsilon is None else "alpha"
+    if len(given) == 3:
+        raise ParameterError(
+            "alpha", "must be left out when size and epsilon are given: leave out what you want to know"
+        )
+    missing = next(name for name in ("size", "epsilon", "alpha") if name not in given)
+    raise ParameterError(missing, "must be given: a plan needs two of size, epsilon and alpha, and finds the third")
+
+
+def _case(
+    cells: int,
+    size: float | None,
+    epsilon: Number | None,
+    delta: Number,
+    beta: Number,
+    queries: float,
+    horizon: float | None,
+) -> Case:
+    universe = _count(cells, "cells", 2, MOST_CELLS)
+    rows = 1 if size is None else _count(size, "size", 1, MOST_ROWS)
+    promise = Promise(1.0 if epsilon is None else epsilon, delta)
+    number = math.inf if _endless(queries) else float(_count(queries, "queries", 1, MOST_QUERIES))
+    last = float(
+        rows if horizon is None else math.inf if _endless(horizon) else _count(horizon, "horizon", 1, MOST_ROWS)
+    )
+    if last < rows:
+        raise ParameterError("horizon", f"must be at least the starting size, {rows:,}, not {last:,.0f}")
+    failing = float(probability(beta, "beta"))
+    if failing < LEAST_BETA:
+        raise ParameterError("beta", f"must be at least {LEAST_BETA:g}, not {failing:g}")
+    return Case(universe, rows, float(promise.epsilon), float(promise.delta), failing, number, last)
+
+
+def _count(value: float, name: str, least: int, most: int) -> int:
+    """A whole number; 1e6 is one, too."""
+    if isinstance(value, float):
+        if not value.is_integer():
+            raise ParameterError(name, f"must be an integer of at least {least}, not {value!r}")
+        value = int(value)
+    number = whole(value, name, least)
+    if number > most:
+        raise ParameterError(name, f"must be at most {most:,}, not {number:,}")
+    return number
+
+
+def _endless(value: float) -> bool:
+    return isinstance(value, float) and value == math.inf
+
+
+# -- rows --------------------------------------------------------------------------------------------------------------
+
+
+def _ranked(candidate: Candidate, case: Case, wanted: Wanted, goal: float | None, adaptive: bool) -> Ranked:
+    epsilon, size = case.epsilon, float(case.size)
+    if goal is not None and wanted == "epsilon":
+        epsilon = least_epsilon(candidate, case, goal)
+    elif goal is not None:
+        size = least_size(candidate, case, goal)
+    if not (math.isfinite(epsilon) and math.isfinite(size)):
+        return Ranked(_hopeless(candidate, case, wanted, epsilon, size), False, False, "")
+    there = case.at(epsilon=epsilon, size=int(size))
+    reached = candidate.alpha(there) if goal is None else goal
+    lifetime = candidate.lifetime(there)
+    row = PlanRow(
+        candidate.name,
+        candidate.use,
+        reached,
+        candidate.expected(there, reached) if reached < math.inf else None,
+        lifetime,
+        epsilon,
+        size,
+        candidate.declared,
+        candidate.runs(there),
+        "; ".join(
+            note for note in (candidate.note(there), "" if candidate.runs(there) else candidate.limit(there)) if note
+        ),
+    )
+    eligible = row.guaranteed and row.runs and not (adaptive and candidate.declared)
+    return Ranked(row, eligible, lifetime.covers(there), candidate.because(there))
+
+
+def _hopeless(candidate: Candidate, case: Case, wanted: Wanted, epsilon: float, size: float) -> PlanRow:
+    """A mechanism that nothing helps."""
+    words = "no epsilon would do" if wanted == "epsilon" else "no number of rows would do"
+    return PlanRow(
+        candidate.name,
+        candidate.use,
+        math.inf,
+        None,
+        Lifetime(0, 0),
+        epsilon,
+        size,
+        candidate.declared,
+        candidate.runs(case),
+        words,
+    )

@@ -1,0 +1,267 @@
+"""When a static algorithm is run again, with what, and what waiting costs: what all schedules have in common.
+
+A schedule is a public plan for the whole future: the sizes at which epochs open, and for each epoch a privacy budget, a
+failure probability and the error that follows. It looks at no data; the size is public.
+
+Sizes are whole (erratum E8): a time that the paper leaves real is rounded up. Where several epochs fall on the same
+size, only the last of them is run, and what the others were given is not spent.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final, Literal, TypeAlias
+
+from treering.budget.promise import Budget
+from treering.errors import ParameterError
+from treering.params import Number, positive, whole
+
+Profile: TypeAlias = Literal["tight", "paper"]
+AlphaOf: TypeAlias = Callable[[int, Budget, float], float]
+"""A box's proven error: ``alpha(size, budget, beta)``, see `treering.boxes.base.Box`."""
+
+MOST_ROWS: Final = 2**61
+"""No database has more rows. Privacy is planned for ever all the same; accuracy up to here."""
+
+SHRINK: Final = 1 - 2.0**-40
+"""Budgets are rounded down by this: more than the rounding of the few operations that make one."""
+SIZE_ROUNDING: Final = 2.0**-48
+"""What rounding may add to an error: sizes beyond 2^53 are floats, right to a few parts in 2^53."""
+LEAST_GROWTH: Final = 2.0**-40
+
+_FAR: Final = 2**11
+_SMALLEST: Final = 2.0**-1022
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedEpoch:
+    """One run of a static algorithm."""
+
+    index: int
+    size: int
+    """The rows at which it opens."""
+    budget: Budget
+    """What the run may spend: ε_i of a pure run, or ρ_i of a zCDP one. A pure run costs ε_i²/2 in a zCDP ledger."""
+    beta: float
+    """The probability with which it may fail; at least the smallest normal float."""
+    log_beta: float
+    """log β, also where β itself is below the floats."""
+    alpha: float
+    """Its error at its own size."""
+
+    @property
+    def epsilon(self) -> float | None:
+        """ε_i, or None for a zCDP run."""
+        return float(self.budget.total) if self.budget.kind == "pure" else None
+
+    @property
+    def rho(self) -> float | None:
+        """ρ_i, or None for a pure run."""
+        return float(self.budget.total) if self.budget.kind == "zcdp" else None
+
+
+@dataclass(frozen=True, slots=True)
+class Staleness:
+    """What an answer from size t is worth at a later size τ; ``stale`` is 1−t/τ, the share of new rows.
+
+    With x_τ = (t/τ)·x_t + (1−t/τ)·z, z the new rows, and a release y of error α at size t:
+
+    - *sum*: |y(f) − x_τ(f)| ≤ α + (1−t/τ)·c. This is how the paper counts, with c = 1.
+    - otherwise the convex bound (t/τ)·α + (1−t/τ)·c. With c = 1 it holds for y(f) itself, as |y(f) − z(f)| ≤ 1; with
+      c = ½ for the *centred* answer (t/τ)·y(f) + (1−t/τ)/2, as |½ − z(f)| ≤ ½; with c = Lipschitz constant · diameter
+      for an excess risk, as the risk of the old minimiser on the new rows exceeds the best by no more.
+    """
+
+    constant: float
+    sum: bool = False
+
+    def total(self, alpha: float, stale: float) -> float:
+        """The error when such a share of the rows is new."""
+        return (alpha if self.sum else (1 - stale) * alpha) + stale * self.constant
+
+    def worst(self, alpha: float, growth: float) -> float:
+        """The largest error while τ ≤ (1+growth)·t: `total` is linear in ``stale``, so it is at one of the ends."""
+        return max(alpha, self.total(alpha, growth / (1 + growth)))
+
+    def most_alpha(self, growth: float, limit: float) -> float:
+        """The static error below which `worst` stays below the limit."""
+        if self.sum:
+            return limit - growth / (1 + growth) * self.constant
+        return min(limit, limit * (1 + growth) - growth * self.constant)
+
+
+def sum_staleness(centred: bool) -> Staleness:
+    """For `fixed`: centred, or the paper's sum."""
+    return Staleness(0.5) if centred else Staleness(1.0, sum=True)
+
+
+def given_staleness(centred: bool, constant: Number | None) -> Staleness:
+    """For the schedules that bound convexly: 1, centred ½, or a constant of the caller's."""
+    if constant is not None:
+        return Staleness(positive(constant, "staleness"))
+    return Staleness(0.5 if centred else 1.0)
+
+
+class Schedule(ABC):
+    """A plan for the whole future."""
+
+    def __init__(self, start: int, staleness: Staleness) -> None:
+        self.start = start
+        """The rows at which epoch 0 opens."""
+        self.staleness = staleness
+        """What waiting costs."""
+        self._last: PlannedEpoch | None = None
+
+    @abstractmethod
+    def size_of(self, index: int) -> int:
+        """The rows at which an epoch opens."""
+
+    @abstractmethod
+    def epoch(self, index: int) -> PlannedEpoch:
+        """Any epoch, counted from 0."""
+
+    @abstractmethod
+    def index_at(self, size: int) -> int:
+        """The latest epoch that opens at or before ``size`` rows."""
+
+    def next_size(self, size: int) -> int:
+        """The smallest size above ``size`` at which an epoch opens."""
+        if whole(size, "size", 0) < self.start:
+            return self.start
+        return self.size_of(self.index_at(size) + 1)
+
+    def alpha_at(self, size: int) -> float:
+        """The error guaranteed at ``size`` rows, staleness included, if every epoch opened on time.
+
+        All these guarantees hold together but with probability β.
+        """
+        epoch = self._serving(size)
+        return self.staleness.total(epoch.alpha, (size - epoch.size) / size)
+
+    def _serving(self, size: int) -> PlannedEpoch:
+        """The epoch that answers at this size; the last one asked for is kept, since asking a box may be slow."""
+        index = self.index_at(size)
+        last = self._last
+        if last is None or last.index != index:
+            last = self.epoch(index)
+            self._last = last
+        return last
+
+    def _check_size(self, size: int) -> int:
+        if whole(size, "size") < self.start:
+            raise ParameterError("size", f"must be at least {self.start:,}, where the schedule starts, not {size:,}")
+        return size
+
+
+class FixedSchedule(Schedule):
+    """Epochs at ceil((1+γ)^i·n), i = 0, 1, …, and one error for the whole future."""
+
+    def __init__(self, start: int, staleness: Staleness, ratio: float, static: float) -> None:
+        super().__init__(start, staleness)
+        self.ratio = ratio
+        """1 + γ."""
+        self.static = static
+        """The largest static error of an epoch."""
+
+    @property
+    def growth(self) -> float:
+        """γ: an epoch lasts while the database grows by this share."""
+        return self.ratio - 1
+
+    @property
+    def alpha(self) -> float:
+        """The error at any size, staleness included: at most this for ever (up to `MOST_ROWS` on a box's own bound)."""
+        return self.staleness.worst(self.static, self.growth) + SIZE_ROUNDING
+
+    def size_of(self, index: int) -> int:
+        """ceil((1+γ)^i·n)."""
+        if whole(index, "index", 0) == 0:
+            return self.start
+        mantissa, exponent = power(self.ratio, index)
+        if exponent < 900:
+            return max(self.start, math.ceil(self.start * math.ldexp(mantissa, exponent)))
+        return self.start * int(math.ldexp(mantissa, 53)) << (exponent - 53)
+
+    def index_at(self, size: int) -> int:
+        guess = (math.log(self._check_size(size)) - math.log(self.start)) / math.log(self.ratio)
+        return last_at_most(self.size_of, size, max(0, math.floor(guess)))
+
+
+class ImprovingSchedule(Schedule):
+    """An error that falls as the database grows."""
+
+    def at(self, size: int) -> PlannedEpoch:
+        """The epoch that answers at ``size`` rows; its ``alpha`` is the error at that size, staleness included."""
+        epoch, alpha = self._serving(size), self.alpha_at(size)
+        return PlannedEpoch(epoch.index, epoch.size, epoch.budget, epoch.beta, epoch.log_beta, alpha)
+
+
+# -- arithmetic --------------------------------------------------------------------------------------------------------
+
+
+def power(ratio: float, index: int) -> tuple[float, int]:
+    """m and e with m·2^e = ratio^index for ratio > 1, ½ ≤ m ≤ 1: right to a few parts in 2^53 while e < 900."""
+    exponent = index * math.log2(ratio)
+    if exponent < 900:
+        return math.frexp(math.pow(ratio, index))
+    if not exponent < 2**40:
+        raise ParameterError("index", "is beyond all sizes")
+    whole_part = math.floor(exponent)
+    return 2.0 ** (exponent - whole_part) / 2, whole_part + 1
+
+
+def amount(value: float, ratio: float, index: int) -> Fraction:
+    """A rational not above value/ratio^index, and within two parts in 2^40 of it up to 2^2048 rows.
+
+    Further out `power` loses precision, at most a part in 2^12, and a tenth is taken off.
+    """
+    mantissa, exponent = power(ratio, index)
+    return Fraction(value / mantissa * (SHRINK if exponent < _FAR else 0.9)) / (1 << exponent)
+
+
+def rational_exp(exponent: float) -> Fraction:
+    """A rational not above e^x, and within two parts in 2^40 of it for −1000 < x < 1000 (beyond, within a tenth)."""
+    binary = exponent / math.log(2)
+    shift = math.floor(binary)
+    mantissa = 2.0 ** (binary - shift) * (SHRINK if abs(exponent) < 1000 else 0.9)
+    return Fraction(mantissa) * (Fraction(1 << shift) if shift >= 0 else Fraction(1, 1 << -shift))
+
+
+def log_of(value: Fraction) -> float:
+    """log of a positive rational, also where it is below the floats."""
+    return math.log(value.numerator) - math.log(value.denominator)
+
+
+def chance_of(log_beta: float) -> float:
+    """β as a float; never 0. Clamping it there adds less than 2^-1021 to what may fail."""
+    return max(_SMALLEST, math.exp(max(-745.0, log_beta)))
+
+
+def bounded_exp(exponent: float) -> float:
+    """e^x, at most e^700: an error so large promises nothing anyway."""
+    return math.exp(min(700.0, exponent))
+
+
+def last_at_most(size_of: Callable[[int], int], size: int, guess: int) -> int:
+    """The largest index whose size is at most ``size``; size_of rises, size_of(0) ≤ size, and the guess is near."""
+    step, low = 1, guess
+    while low > 0 and size_of(low) > size:
+        low, step = max(0, low - step), 2 * step
+    step, high = 1, low + 1
+    while size_of(high) <= size:
+        low, high, step = high, high + step, 2 * step
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if size_of(middle) <= size else (low, middle)
+    return low
+
+
+def check_growth(growth: float) -> float:
+    """1 + γ for a γ that floating point can schedule."""
+    if not LEAST_GROWTH <= growth < 1:
+        raise ParameterError("growth", f"must lie between 2^-40 and 1, not {growth:g}")
+    return 1 + growth

@@ -1,0 +1,188 @@
+"""The paper's schedules, BBScheduler (theorem "fixed") and BBImprover (theorem "improvealpha"), to the letter of the
+proofs.
+
+A (p, g)-black box is ε-DP and has error g·(log(1/β)/(εn))^p; a (p, p′, p″, g)-black box g·(1/(εn))^p·log^{p″}(n)·
+log^{p′}(1/β). Errata E4 to E6, E8 and E14 are applied. Neighbours replace one row; logarithms are natural.
+
+**BBScheduler.** Epochs at n·(1+γ)^i, rounded up, β_i = (β/(1+β))^{i+1}, and with ℓ = log((1+β)/β)
+
+    δ = 0:  Z = ℓ/(εn),  γ = g^{1/(2p+1)}·Z^{p/(2p+1)},  ε_i = ε·γ²(i+1)/(1+γ)^{i+2},  α_i = g·Z^p·((1+γ)/γ)^{2p}
+    δ > 0:  Z = 3√log(1/δ)·ℓ/(εn),  γ = g^{1/(1.5p+1)}·Z^{p/(1.5p+1)},
+            ε_i = ε/(3√log(1/δ))·γ^{1.5}(i+1)/(1+γ)^{i+1.5},  α_i = g·Z^p·((1+γ)/γ)^{1.5p}
+
+*Privacy.* Σ(i+1)q^{i+1} = q/(1−q)² at q = 1/(1+γ) gives Σε_i = ε. For δ > 0, with L = log(1/δ) ≥ 1, ½Σε_i² ≤ ε²/(9L)
+as γ < 1; and ε²/(9L)-zCDP is within the budget ρ(ε, δ), since ρ(ε, δ) ≥ (√(L+ε)−√L)² = ε²/(√(L+ε)+√L)² ≥ ε²/(5.83·L)
+for ε ≤ 1. Every ε_i is rounded down to a rational. *Accuracy.* Σβ_i = β; α_i + γ/(1+γ) at every size.
+
+**BBImprover.** A run at every size t: ε_t = √c·ε/(3√L·t^{½+c}), β_t = β/(2t²), α_t by the box's rate. *Privacy.*
+Σ_{t≥n} t^{−1−2c} ≤ n^{−1−2c}(1 + n/(2c)) ≤ n^{−2c}/c where c ≤ n/2, so ½Σε_t² ≤ ε²/(18L). *Accuracy.* Σβ_t ≤ β·π²/12.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from treering.budget.promise import Budget
+from treering.errors import GuaranteeError, ParameterError
+from treering.params import Number, positive, whole
+from treering.theory.pmwg.paper import chance
+from treering.theory.schedule.epochs import (
+    LEAST_GROWTH,
+    SHRINK,
+    FixedSchedule,
+    ImprovingSchedule,
+    PlannedEpoch,
+    Staleness,
+    amount,
+    bounded_exp,
+    chance_of,
+    rational_exp,
+    sum_staleness,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BoxRate:
+    """g·(1/(εn))^p·log^{p2}(n)·log^{p1}(1/β): what a (p, p1, p2, g)-black box guarantees."""
+
+    p: float
+    p1: float
+    p2: float
+    g: float
+
+    def alpha(self, size: int, log_epsilon: float, log_beta: float) -> float:
+        """The error at ``size`` rows."""
+        spread = math.pow(math.log(size), self.p2) * math.pow(-log_beta, self.p1)
+        return spread * bounded_exp(math.log(self.g) - self.p * (log_epsilon + math.log(size)))
+
+
+def rate_of(p: Number, p1: Number, p2: Number, g: Number) -> BoxRate:
+    """A checked rate: p and g positive, p1 and p2 not negative."""
+    return BoxRate(positive(p, "p"), _exponent(p1, "p1"), _exponent(p2, "p2"), positive(g, "g"))
+
+
+def _exponent(value: Number, name: str) -> float:
+    return 0.0 if not isinstance(value, bool) and value == 0 else positive(value, name)
+
+
+def delta_of(delta: Number) -> float:
+    """δ as a float, which may be 0."""
+    return 0.0 if not isinstance(delta, bool) and delta == 0 else chance(delta, "delta")
+
+
+def covers(epsilon: Number, delta: Number) -> list[str]:
+    """What keeps the paper's theorems from covering a promise (erratum E14); nothing without δ."""
+    problems = []
+    if delta_of(delta) > 0 and positive(epsilon, "epsilon") > 1:
+        problems.append(f"epsilon must be at most 1 when delta is positive, not {float(epsilon):g}")
+    if delta_of(delta) >= math.exp(-1):
+        problems.append(f"delta must be below 1/e, about 0.3679, not {float(delta):g}")
+    return problems
+
+
+# -- BBScheduler -------------------------------------------------------------------------------------------------------
+
+
+def odds(beta: Number) -> float:
+    """ℓ = log((1+β)/β)."""
+    return math.log1p(1 / chance(beta, "beta"))
+
+
+def _loss(epsilon: Number, delta: Number) -> float:
+    """What the proof divides by: ε, or ε/(3√log(1/δ))."""
+    spread = delta_of(delta)
+    return positive(epsilon, "epsilon") / (3 * math.sqrt(-math.log(spread)) if spread else 1.0)
+
+
+def paper_growth(start: int, epsilon: Number, delta: Number, beta: Number, p: Number, g: Number) -> float:
+    """γ of the proof; a theorem only if it is below 1."""
+    rate = rate_of(p, p, 0, g)
+    log_z = math.log(odds(beta)) - math.log(_loss(epsilon, delta)) - math.log(whole(start, "start"))
+    steps = (1.5 if delta_of(delta) else 2.0) * rate.p
+    return bounded_exp((math.log(rate.g) + rate.p * log_z) / (steps + 1))
+
+
+def paper_start(epsilon: Number, delta: Number, beta: Number, p: Number, g: Number) -> int:
+    """The fewest rows for which γ < 1: γ < 1 iff g·Z^p < 1 iff n > g^{1/p}·ℓ/ε (δ > 0: ·3√log(1/δ))."""
+    rate = rate_of(p, p, 0, g)
+    least = bounded_exp(math.log(rate.g) / rate.p + math.log(odds(beta)) - math.log(_loss(epsilon, delta)))
+    return math.floor(least * (1 + 1e-12)) + 1
+
+
+class PaperFixed(FixedSchedule):
+    """BBScheduler's plan."""
+
+    def __init__(
+        self, start: int, epsilon: Number, delta: Number, beta: Number, p: Number, g: Number, centred: bool
+    ) -> None:
+        if problems := covers(epsilon, delta):
+            raise GuaranteeError("the paper's BBScheduler theorem does not cover this: " + "; ".join(problems))
+        growth = paper_growth(start, epsilon, delta, beta, p, g)
+        if not growth < 1:
+            raise GuaranteeError(
+                f"the paper's BBScheduler needs a growth gamma in (0, 1) between epochs, and {start:,} rows give "
+                f"{growth:.4g}; start with at least {paper_start(epsilon, delta, beta, p, g):,} rows"
+            )
+        if growth < LEAST_GROWTH:
+            raise GuaranteeError(f"gamma would be {growth:.3g}, finer than 2^-40: g is too small to be scheduled")
+        steps, ratio = 1.5 if delta_of(delta) else 2.0, 1 + growth
+        growth = ratio - 1  # as rounded: the sum over the epochs is for powers of this ratio
+        self._odds = odds(beta)
+        self._first = _loss(epsilon, delta) * (growth / ratio) ** steps
+        rate = rate_of(p, p, 0, g)
+        log_alpha = math.log(rate.g) + rate.p * (math.log(self._odds) - math.log(self._first) - math.log(start))
+        super().__init__(start, sum_staleness(centred), ratio, bounded_exp(log_alpha) * SHRINK**-rate.p)
+
+    def epoch(self, index: int) -> PlannedEpoch:
+        """Epoch i: pure, with ε_i."""
+        size = self.size_of(index)
+        budget = Budget("pure", amount(self._first * (index + 1), self.ratio, index))
+        log_beta = -(index + 1) * self._odds
+        return PlannedEpoch(index, size, budget, chance_of(log_beta), log_beta, self.static)
+
+
+# -- BBImprover --------------------------------------------------------------------------------------------------------
+
+
+def check_c(c: Number, start: int) -> float:
+    """c > 0, and at most half of the starting size: otherwise the proof's sum is not within the budget."""
+    free = positive(c, "c")
+    if free > whole(start, "start") / 2:
+        raise GuaranteeError(f"c must be at most half of the starting size, {start / 2:g}, not {free:g}")
+    return free
+
+
+class PaperImproving(ImprovingSchedule):
+    """BBImprover's plan: an epoch at every size."""
+
+    def __init__(
+        self, start: int, epsilon: Number, delta: Number, beta: Number, rate: BoxRate, c: Number | None
+    ) -> None:
+        super().__init__(whole(start, "start"), Staleness(1.0))
+        if delta_of(delta) == 0:
+            raise GuaranteeError("the paper's BBImprover needs delta > 0; the tight profile has a pure version")
+        if problems := covers(epsilon, delta):
+            raise GuaranteeError("the paper's BBImprover theorem does not cover this: " + "; ".join(problems))
+        if c is None:
+            raise ParameterError("c", "must be given: the paper's BBImprover has a free parameter c > 0")
+        self._c = check_c(c, start)
+        self._log_first = math.log(math.sqrt(self._c) * _loss(epsilon, delta))
+        self._log_beta = math.log(chance(beta, "beta") / 2)
+        self._rate = rate
+
+    def size_of(self, index: int) -> int:
+        """n + i."""
+        return self.start + whole(index, "index", 0)
+
+    def index_at(self, size: int) -> int:
+        return self._check_size(size) - self.start
+
+    def epoch(self, index: int) -> PlannedEpoch:
+        """The run at t = n + i rows: pure, with ε_t."""
+        size = self.size_of(index)
+        log_epsilon = self._log_first - (0.5 + self._c) * math.log(size)
+        log_beta = self._log_beta - 2 * math.log(size)
+        alpha = self._rate.alpha(size, log_epsilon, log_beta) * SHRINK**-self._rate.p
+        budget = Budget("pure", rational_exp(log_epsilon))
+        return PlannedEpoch(index, size, budget, chance_of(log_beta), log_beta, alpha)

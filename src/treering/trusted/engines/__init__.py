@@ -1,0 +1,1 @@
+"""PRIVATE: rows that stay in an engine, counted there."""

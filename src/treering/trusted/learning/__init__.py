@@ -1,0 +1,1 @@
+"""PRIVATE: training rows, and the minimisers that see them."""

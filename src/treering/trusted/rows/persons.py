@@ -1,0 +1,109 @@
+"""At most so many rows a person: the limit that a promise per person rests on, kept at the door."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import date, time
+from decimal import Decimal
+from typing import Any, Final
+from uuid import UUID
+
+import numpy as np
+
+from treering.arrays import Flags
+from treering.errors import DataError
+from treering.trusted.rows.encode import as_table, comes_as_dicts
+from treering.trusted.sealed import Sealed
+
+Chosen = Flags
+
+_WHOLE: Final = re.compile(r"(-?[0-9]+)\.0+")
+
+
+class Persons(Sealed):
+    """PRIVATE: how many rows each person has, by a digest of who they are, with a key that only the vault has.
+
+    Guarantee: `admit` lets no person have more than ``limit`` rows in all, so a promise for streams that differ in
+    ``limit`` rows is one for streams that differ in a person. A person is what the column says, as a text: 7, 7.0,
+    "7" and "7.0" are one person. Rows without a person are refused.
+    """
+
+    __slots__ = ("_key", "_rows", "column", "limit")
+
+    def __init__(self, column: str, limit: int, key: bytes) -> None:
+        self.column, self.limit = column, limit
+        self._key = key
+        self._rows: Counter[bytes] = Counter()
+
+    def take_up(self, rows: Mapping[bytes, int]) -> None:
+        """Count what was taken in."""
+        self._rows.update(rows)
+
+    @property
+    def counted(self) -> Mapping[bytes, int]:
+        """PRIVATE: how many rows each person has."""
+        return self._rows
+
+    def split(self, frame: Any) -> tuple[Any, list[bytes]]:
+        """The frame without the column, and the digest of each row's person."""
+        if comes_as_dicts(frame):
+            names = [row.get(self.column) if isinstance(row, Mapping) else None for row in frame]
+            rest = [
+                {name: value for name, value in row.items() if name != self.column} if isinstance(row, Mapping) else row
+                for row in frame
+            ]
+            return rest, self._digests(names)
+        table = as_table(frame)
+        if table.column_names.count(self.column) != 1:
+            raise DataError(f"the rows need one column {self.column!r} that says whose they are", column=self.column)
+        return table.drop_columns([self.column]), self._digests(table.column(self.column).to_pylist())
+
+    def within(self, digests: Sequence[bytes]) -> Chosen:
+        """For each row, whether its person's limit allows for it; earlier rows come first."""
+        coming: Counter[bytes] = Counter()
+        allowed = np.empty(len(digests), dtype=np.bool_)
+        for row, digest in enumerate(digests):
+            coming[digest] += 1
+            allowed[row] = self._rows[digest] + coming[digest] <= self.limit
+        return allowed
+
+    def _digests(self, names: Sequence[Any]) -> list[bytes]:
+        digests = []
+        for row, name in enumerate(names):
+            text = _text(name)
+            if text is None:
+                raise DataError(
+                    f"row {row}, column {self.column!r}: there is no person; nothing of the batch was taken",
+                    row=row,
+                    column=self.column,
+                )
+            digests.append(hashlib.blake2b(text, key=self._key, digest_size=16).digest())
+        return digests
+
+
+def _text(name: Any) -> bytes | None:
+    """Who somebody is, as bytes; None for nobody. A number is the same with and without a fraction of nought, also as a
+    text: a column of integers becomes one of floats when a value is missing."""
+    if isinstance(name, float | np.floating | Decimal):
+        if not math.isfinite(name):
+            return None
+        name = int(name) if name % 1 == 0 else name
+    elif isinstance(name, str) and (whole := _WHOLE.fullmatch(name)):
+        name = whole[1]
+    if not isinstance(name, str | bytes | int | float | np.generic | Decimal | date | time | UUID) or name != name:
+        return None  # None, NaT, NA, a list, an object: nothing that says who somebody is
+    return name if isinstance(name, bytes) else str(name).encode("utf-8", "surrogatepass")
+
+
+def excess(row: int, persons: Persons) -> DataError:
+    """The error for a row beyond its person's limit: where, not whose."""
+    return DataError(
+        f"row {row}: its person has {persons.limit} rows already, which is rows_per_person; nothing of the batch was "
+        'taken (on_invalid="drop" would leave such rows out)',
+        row=row,
+        column=persons.column,
+    )

@@ -1,0 +1,1 @@
+"""Events as lines of the ledger, and back."""
