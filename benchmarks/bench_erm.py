@@ -24,8 +24,7 @@ from treering.domain.schema import Schema
 from treering.gate import Database
 from treering.schedulers.ermg import ERMG
 from treering.theory.schedule import improving_for
-from treering.trusted.collection import GrowingPoints
-from treering.trusted.database import GrowingDatabase
+from treering.trusted.database import GrowingDatabase, GrowingPoints
 
 PROMISE: Final = Promise(1.0, 1e-6)
 BETA: Final = 0.05

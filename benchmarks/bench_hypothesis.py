@@ -16,8 +16,8 @@ from benchmarks.harness import Result, ratio
 from treering.domain.attribute import integers
 from treering.domain.query import Query
 from treering.domain.schema import Schema
+from treering.mechanisms.histogram.blocks import Tabulated
 from treering.mechanisms.histogram.hypothesis import Hypothesis, Step
-from treering.mechanisms.marginals import Tabulated
 
 UPDATES = 1_000_000
 

@@ -9,9 +9,8 @@ import numpy as np
 
 from benchmarks.harness import Result, ratio
 from treering.budget.promise import Budget
-from treering.domain.atoms import collapse
 from treering.domain.attribute import integers
-from treering.domain.candidates import Candidates, Method
+from treering.domain.candidates import Candidates, Method, collapse
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.domain.workload import prefixes, ranges

@@ -31,8 +31,8 @@ from treering.domain.schema import Schema
 from treering.domain.workload import random_conjunctions
 from treering.mechanisms.pmwg import PMWG
 from treering.trusted.database import GrowingDatabase
+from treering.vault.files import Step, observe
 from treering.vault.members import Member
-from treering.vault.steps import Step, observe
 from treering.vault.vault import Vault
 
 ROWS: Final = 4_000_000

@@ -32,7 +32,7 @@ from sklearn.linear_model import LogisticRegression
 import treering as tr
 from experiments.erm_flights import BETA, DELTA, EPSILON, QUICK_DAYS, RADIUS, Quality, batches, features, quality
 from treering.arrays import Floats
-from treering.boxes.model import Model
+from treering.boxes.erm import Model
 from treering.domain.loss import Logistic
 from treering.domain.problem import FEATURE_UNIT, CellFeatures
 

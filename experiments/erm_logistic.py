@@ -36,17 +36,15 @@ from experiments.claims import Claims
 from experiments.options import options
 from treering.arrays import Floats
 from treering.boxes.base import Box
-from treering.boxes.erm import ERM
-from treering.boxes.model import Model
+from treering.boxes.erm import ERM, Model
 from treering.budget.promise import Budget, Promise
 from treering.domain.loss import Logistic
-from treering.domain.minimiser import Descent, Net, Perturbation
-from treering.domain.problem import Problem
+from treering.domain.problem import Descent, Net, Perturbation, Problem
 from treering.schedulers.ermg import ERMG
 from treering.schedulers.improver import PAPER_C
 from treering.theory import erm, schedule
 from treering.theory.schedule import ImprovingSchedule
-from treering.trusted.collection import GrowingPoints
+from treering.trusted.database import GrowingPoints
 
 EPSILON, DELTA, BETA = 1.0, 1e-6, 0.05
 DIMENSION, NORM = 10, 0.75

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 import treering as tr
-from treering.domain.evaluate import evaluate_many
+from treering.domain.query import evaluate_many
 
 
 class Stream:

@@ -83,10 +83,9 @@ if TYPE_CHECKING:
     from treering.answer import Answer, Guarantee
     from treering.boxes.answers import AnswersBox
     from treering.boxes.base import Box
-    from treering.boxes.erm import ERM
+    from treering.boxes.erm import ERM, Model
     from treering.boxes.histogram import HistogramBox
     from treering.boxes.marginals import MarginalsBox
-    from treering.boxes.model import Model
     from treering.boxes.mwem import MWEM
     from treering.boxes.opendp import from_opendp
     from treering.boxes.smalldb import SmallDB
@@ -117,8 +116,7 @@ if TYPE_CHECKING:
     from treering.mechanisms.sparse import ATG, NATG, NSG
     from treering.schedulers.ermg import ERMG
     from treering.schedulers.improver import BBImprover
-    from treering.schedulers.scheduler import BBScheduler
-    from treering.schedulers.smalldbg import SmallDBG
+    from treering.schedulers.scheduler import BBScheduler, SmallDBG
     from treering.theory.plan import Plan, plan
     from treering.trusted.database import DroppedRows, GrowingDatabase
     from treering.vault.reader import VaultReader
@@ -129,11 +127,10 @@ else:
     _HOMES = {
         "treering.answer": ("Answer", "Guarantee"),
         "treering.boxes.answers": ("AnswersBox",),
-        "treering.boxes.erm": ("ERM",),
+        "treering.boxes.erm": ("ERM", "Model"),
         "treering.boxes.opendp": ("from_opendp",),
         "treering.boxes.histogram": ("HistogramBox",),
         "treering.boxes.marginals": ("MarginalsBox",),
-        "treering.boxes.model": ("Model",),
         "treering.boxes.mwem": ("MWEM",),
         "treering.boxes.base": ("Box",),
         "treering.boxes.smalldb": ("SmallDB",),
@@ -164,8 +161,7 @@ else:
         "treering.mechanisms.sparse": ("ATG", "NATG", "NSG"),
         "treering.schedulers.ermg": ("ERMG",),
         "treering.schedulers.improver": ("BBImprover",),
-        "treering.schedulers.scheduler": ("BBScheduler",),
-        "treering.schedulers.smalldbg": ("SmallDBG",),
+        "treering.schedulers.scheduler": ("BBScheduler", "SmallDBG"),
         "treering.theory.plan": ("Plan", "plan"),
         "treering.trusted.database": ("DroppedRows", "GrowingDatabase"),
         "treering.vault.reader": ("VaultReader",),

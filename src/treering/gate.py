@@ -19,8 +19,7 @@ from typing import Any, Protocol, TypeAlias
 from treering.arrays import Ints
 from treering.budget.cost import Cost
 from treering.budget.promise import Budget
-from treering.domain.minimiser import Method, Minimise
-from treering.domain.problem import Problem
+from treering.domain.problem import Method, Minimise, Problem
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.params import at_least, exact_scale, positive, root_at_least
@@ -171,7 +170,7 @@ class ForeignReleased:
 
 @dataclass(frozen=True, slots=True)
 class TreeStarted:
-    """A tree over the batches to come began (see ``budget/segments.py``): the cost of all its nodes is charged.
+    """A tree over the batches to come began (see ``budget/cost.py``): the cost of all its nodes is charged.
     ``noise`` is that of a node in segment 0; a node in segment k has ``noise.shared(k + 1)``."""
 
     size: int

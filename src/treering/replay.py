@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from treering.budget.cost import Cost
 from treering.budget.promise import Budget
-from treering.domain.minimiser import Minimise
+from treering.domain.problem import Minimise
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import ParameterError, TreeringError

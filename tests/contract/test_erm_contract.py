@@ -14,8 +14,7 @@ from support.databases import TestDatabase
 from support.mechanism_contract import SCHEMA
 from treering.arrays import Floats
 from treering.boxes.base import Release
-from treering.boxes.erm import ERM
-from treering.boxes.model import Model
+from treering.boxes.erm import ERM, Model
 from treering.budget.promise import Budget, Kind
 from treering.domain.loss import Distance, HuberHinge, Logistic, Loss, Squared
 from treering.domain.problem import FEATURE_UNIT, CellFeatures, Problem

@@ -12,8 +12,7 @@ import pytest
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from treering.learn import PrivateLogisticRegression, PrivateMedian, PrivateRidge, PrivateSVC
-from treering.learn.base import PrivateEstimator
-from treering.learn.declared import declared_classes
+from treering.learn.base import PrivateEstimator, declared_classes
 
 RICH: dict[str, Any] = {"epsilon": 1e12, "start": 1}
 """scikit-learn's checks have tens of rows: nothing private could be learnt from so few at a sensible epsilon."""

@@ -16,8 +16,7 @@ from treering.boxes.base import Box
 from treering.boxes.opendp import from_opendp
 from treering.budget.promise import Budget, Kind
 from treering.domain.query import Query
-from treering.theory.cells import smooth
-from treering.theory.subsets import all_subsets_radius
+from treering.theory.cells import all_subsets_radius, smooth
 
 QUERIES = tuple(
     tr.parse(text, SCHEMA)

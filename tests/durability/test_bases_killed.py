@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from support.torture import Session, Witness, create, facts, perform, run
-from treering.vault import bases
-from treering.vault.steps import Step
+from treering.vault import parts as bases
+from treering.vault.files import Step
 from treering.vault.vault import Vault
 
 STEPS = [step for step in Step if step.name.startswith("BASE")]

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from support.torture import Session, Witness, create, live, run
-from treering.vault.steps import Step
+from treering.vault.files import Step
 
 KILLS = int(os.environ.get("TORTURE_KILLS", "90"))
 A_LIFE = 15

@@ -10,11 +10,11 @@ import pytest
 
 from support.torture import Session, Witness, create, live, run
 from treering.errors import DamagedVault
-from treering.trusted.bases import Base
+from treering.trusted.rows.batches import Base
+from treering.vault.files import Step
 from treering.vault.journal import LedgerJournal
 from treering.vault.ledger import Ledger
 from treering.vault.lines import ANSWERS
-from treering.vault.steps import Step
 
 pytestmark = pytest.mark.usefixtures("warmed")
 

@@ -12,8 +12,7 @@ from support.engines import Stage, expected, generated_rows, histogram, nasty_ro
 from treering.domain.attribute import categories, integers
 from treering.domain.schema import Schema
 from treering.errors import DataError, EngineError, SchemaError
-from treering.trusted.engines.source import Source
-from treering.trusted.increments import Watermark
+from treering.trusted.engines.source import Source, Watermark
 
 OPEN = nasty_schema(open_ended=True)
 STRICT = nasty_schema(open_ended=False)

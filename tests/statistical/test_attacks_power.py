@@ -11,9 +11,8 @@ from __future__ import annotations
 import pytest
 
 from support.pmwg_cases import make_runs_cheap
-from treering.audit import attacks_all
-from treering.audit.attacks import Attack
-from treering.audit.attacks_all import attacks
+from treering.audit import attacks as attacks_all
+from treering.audit.attacks import Attack, attacks
 
 QUIET = 1 / 256
 ALL = {attack.mechanism: attack for attack in attacks()}

@@ -24,11 +24,10 @@ from treering.audit.broken import expose
 from treering.audit.broken_trees import FullBudgetTree, HonestTree, OverlappingLeavesTree
 from treering.audit.neighbours import neighbour
 from treering.budget.convert import epsilon_of
+from treering.budget.cost import Node, completed_by, first_leaf, last_leaf, node_segment, prefix, segment_of
 from treering.budget.promise import Budget, Promise
-from treering.budget.segments import Node, completed_by, first_leaf, last_leaf, node_segment, prefix, segment_of
 from treering.gate import Gaussian, Laplace, Noise
-from treering.mechanisms.continual import ContinualHistogram
-from treering.mechanisms.tree_estimate import TreeEstimate
+from treering.mechanisms.continual import ContinualHistogram, TreeEstimate
 from treering.theory.continual import deviation, start_noise
 from treering.trusted.database import GrowingDatabase
 

@@ -14,8 +14,7 @@ from support.learning import points
 from treering.arrays import Floats
 from treering.budget.promise import Budget, Promise
 from treering.domain.loss import Distance, HuberHinge, Logistic, Loss, Squared
-from treering.domain.minimiser import Minimise
-from treering.domain.problem import FEATURE_UNIT, Problem
+from treering.domain.problem import FEATURE_UNIT, Minimise, Problem
 from treering.theory import erm
 from treering.theory.erm.methods import possible
 

@@ -24,13 +24,12 @@ from treering.budget.convert import epsilon_of
 from treering.budget.minimising import minimising
 from treering.budget.promise import Budget
 from treering.domain.loss import Distance, HuberHinge, Logistic, Squared
-from treering.domain.minimiser import Descent, Minimise, Net, Perturbation
-from treering.domain.problem import CellFeatures, Problem
+from treering.domain.problem import CellFeatures, Descent, Minimise, Net, Perturbation, Problem
 from treering.gate import Database
 from treering.params import at_least
 from treering.theory.tails import gaussian_tail, laplace_upper
+from treering.trusted.learning.minimisers import candidates, summed_losses
 from treering.trusted.learning.points import Points
-from treering.trusted.net import candidates, summed_losses
 
 SHARE = 0.2
 MISS = 1e-6

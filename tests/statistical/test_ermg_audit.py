@@ -29,8 +29,7 @@ from treering.boxes import erm
 from treering.budget.convert import epsilon_of
 from treering.budget.promise import Budget
 from treering.domain.loss import HuberHinge
-from treering.domain.minimiser import Perturbation
-from treering.domain.problem import CellFeatures, Problem
+from treering.domain.problem import CellFeatures, Perturbation, Problem
 from treering.gate import Database, Minimised
 from treering.learn import PrivateSVC
 from treering.theory import schedule

@@ -29,8 +29,7 @@ from treering.boxes.mwem import MWEM
 from treering.boxes.smalldb import SmallDB
 from treering.mechanisms import pmwg
 from treering.mechanisms.continual import ContinualHistogram
-from treering.schedulers.scheduler import BBScheduler
-from treering.schedulers.smalldbg import SmallDBG
+from treering.schedulers.scheduler import BBScheduler, SmallDBG
 from treering.theory import schedule
 from treering.theory.ageing import aged
 from treering.theory.plan import GROWING, STATIC, PlanRow, plan

@@ -11,9 +11,9 @@ from treering.budget.promise import Budget
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.trusted.counts import Counts
+from treering.trusted.database import Watchers
 from treering.trusted.journal import Journal, MemoryJournal
 from treering.trusted.kernel import Kernel
-from treering.trusted.watchers import Watchers
 
 
 class WatchedCounts(Counts):

@@ -11,8 +11,8 @@ from treering.budget.promise import Budget, Promise
 from treering.errors import GuaranteeError
 from treering.gate import Database
 from treering.schedulers.base import Profile, Scheduled
+from treering.schedulers.epochs import BoxOrFunction, Supply
 from treering.schedulers.keeper import Present
-from treering.schedulers.supply import BoxOrFunction, Supply
 from treering.theory.ageing import aged_bound
 
 

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 from treering.domain.attribute import bins, categories, integers
 from treering.domain.schema import Schema
-from treering.trusted.increments import Increment
+from treering.trusted.engines.source import Increment
 from treering.trusted.rows.encode import encode
 
 PROGRAMS: Final = max(Path("/usr/lib/postgresql").glob("*/bin"), default=Path("/usr/lib/postgresql/15/bin"))

@@ -11,12 +11,11 @@ from treering import gate
 from treering.budget.cost import Cost, laplace
 from treering.budget.promise import Budget
 from treering.domain.loss import HuberHinge
-from treering.domain.minimiser import Net
-from treering.domain.problem import Problem
+from treering.domain.problem import Net, Problem
 from treering.domain.query import Query
+from treering.mechanisms.continual import Estimates, Piece
 from treering.mechanisms.histogram.step import Step
 from treering.mechanisms.state import Doubted, Learned
-from treering.mechanisms.tree_estimate import Estimates, Piece
 from treering.schedulers.epochs import EpochFailed
 
 SCHEMA = tr.Schema(

@@ -9,7 +9,7 @@ import numpy as np
 from treering.arrays import Floats
 from treering.budget.promise import Budget
 from treering.domain.loss import Loss
-from treering.trusted.collection import GrowingPoints
+from treering.trusted.database import GrowingPoints
 from treering.trusted.kernel import Kernel
 from treering.trusted.learning.points import Points
 

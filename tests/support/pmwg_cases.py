@@ -19,8 +19,7 @@ from treering.gate import Gate, Noise, RunRequest, RunStarted
 from treering.mechanisms import pmw, pmwg
 from treering.mechanisms.base import Adaptive
 from treering.mechanisms.histogram.hypothesis import Hypothesis
-from treering.mechanisms.pmwg_noise import measuring_noise
-from treering.mechanisms.tight import Tight
+from treering.mechanisms.tight import Tight, measuring_noise
 from treering.theory.pmwg import forever, static
 from treering.trusted import noise
 from treering.trusted.noise import _sample

@@ -12,8 +12,7 @@ import numpy as np
 from treering.arrays import Floats
 from treering.boxes.base import Box, Progress, Rate, Release, silent
 from treering.budget.promise import Budget, Kind
-from treering.domain.evaluate import evaluate
-from treering.domain.query import Query
+from treering.domain.query import Query, evaluate
 from treering.domain.schema import Schema
 from treering.errors import QueryError
 from treering.gate import Gate, Gaussian, Laplace, Noise

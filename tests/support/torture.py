@@ -27,14 +27,15 @@ import treering as tr
 from support.vaults import BETA, DELTA, SCHEMA, frame, journal, mechanism, questions
 from treering.boxes import histogram
 from treering.theory.static import histogram_radius
-from treering.vault import bases, members
+from treering.vault import members
+from treering.vault import parts as bases
 from treering.vault.codec.events import decode
+from treering.vault.files import Step, observe
 from treering.vault.journal import recover
 from treering.vault.ledger import reading, rows_of
 from treering.vault.lines import Entry, check
 from treering.vault.members import shown
 from treering.vault.record import Record
-from treering.vault.steps import Step, observe
 from treering.vault.vault import Vault
 
 EPSILON: Final = 20_000.0

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import treering as tr
 from support.databases import TestDatabase
+from treering.budget.cost import completed_by
 from treering.budget.promise import Budget
-from treering.budget.segments import completed_by
 from treering.gate import Laplace, NodeReleased, Noise
 from treering.trusted.kernel import Kernel
 

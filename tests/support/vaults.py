@@ -11,7 +11,7 @@ import pyarrow as pa
 
 import treering as tr
 from treering.domain.workload import random_conjunctions
-from treering.mechanisms.synthetic import rows_of
+from treering.mechanisms.histogram.hypothesis import rows_of
 from treering.vault.vault import Vault
 
 SCHEMA = tr.Schema(

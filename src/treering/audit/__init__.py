@@ -5,9 +5,7 @@ Stream, grow, …        neighbouring streams, and the database that grows along
 broken                 mechanisms that claim an epsilon they do not give, and must be caught
 """
 
-from treering.audit import broken
-from treering.audit.bounds import Audit, audit, lower_bound
-from treering.audit.confidence import clopper_pearson_lower, clopper_pearson_upper
+from treering.audit.bounds import Audit, audit, clopper_pearson_lower, clopper_pearson_upper, lower_bound
 from treering.audit.neighbours import Stream, grow, neighbour, random_neighbours, worst_pair
 
 __all__ = [

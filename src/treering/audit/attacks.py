@@ -6,24 +6,47 @@ proof of a bug, but for the confidence; below it proves nothing (`treering.audit
 
 Tiny databases: an attack sees something only where one row matters. A small audited bound on a right mechanism is no
 weakness of the attack: much of a promise is kept for questions that the attack does not ask.
+
+The attacks there are, mechanism by mechanism. See `treering.audit.attacks`.
+
+The promises are small enough to be exceeded: no attack claims more than its samples could prove (`Attack.reach`). Some
+make runs that ``spent`` something else than they claim: with more, the attack must accuse.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol, TypeAlias
 
+import numpy as np
+
 from treering.answer import Answer
-from treering.audit.bounds import Audit, Progress, audit
-from treering.audit.confidence import clopper_pearson_lower, clopper_pearson_upper
+from treering.audit.bounds import Audit, Progress, audit, clopper_pearson_lower, clopper_pearson_upper
 from treering.audit.neighbours import Stream, grow, neighbour, worst_pair
+from treering.boxes.answers import AnswersBox
+from treering.boxes.base import Box, Release
+from treering.boxes.histogram import HistogramBox
+from treering.boxes.mwem import MWEM
+from treering.boxes.smalldb import SmallDB
+from treering.budget.minimising import minimising
 from treering.budget.promise import Budget, Promise
 from treering.domain.attribute import categories
+from treering.domain.loss import Logistic
+from treering.domain.problem import CellFeatures, Minimise, Net, Problem
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import BudgetExceeded, ParameterError
+from treering.gate import Gate, Measured, Selected
+from treering.mechanisms.continual import ContinualHistogram
+from treering.mechanisms.pmw import PMW
+from treering.mechanisms.pmwg import PMWG
+from treering.mechanisms.sparse import ATG, NATG, NSG
+from treering.params import at_least
+from treering.schedulers.improver import BBImprover
+from treering.schedulers.scheduler import BBScheduler
+from treering.theory.pmwg import static_size
 from treering.trusted.database import GrowingDatabase
 
 CONFIDENCE: Final = 1 - 1e-7
@@ -121,3 +144,223 @@ def chosen(attacks: list[Attack], names: list[str]) -> list[Attack]:
         raise ParameterError("mechanism", f"must be one of {', '.join(known.values())}, not {unknown[0]!r}")
     wanted = {name.lower() for name in names} or known.keys()
     return [attack for attack in attacks if attack.mechanism.lower() in wanted]
+
+
+# -- attacks all -------------------------------------------------------------------------------------------------------
+
+
+FOUR: Final = arriving((NO, NO, YES, YES))
+GROWING: Final = arriving((NO,) * 20 + (YES,) * 20, (NO,) * 40)
+
+
+def attacks() -> list[Attack]:
+    """One for every mechanism."""
+    return [
+        atg(),
+        natg(),
+        nsg(),
+        pmw(),
+        pmwg(),
+        continual(),
+        histogram_box(),
+        answers_box(),
+        mwem(),
+        small_db(),
+        scheduler(),
+        improver(),
+        erm(),
+    ]
+
+
+# -- sparse vector -----------------------------------------------------------------------------------------------------
+
+
+def atg() -> Attack:
+    """Two questions that rise and stay silent, then one that falls and halts it: the worst for sparse vector."""
+    epsilon = 2.0
+
+    def run(stream: Stream) -> Hashable:
+        mechanism: ATG | None = None
+        for time, database in enumerate(grow(stream)):
+            mechanism = ATG(database, 0.5, epsilon) if mechanism is None else mechanism
+            if mechanism.ask((LATE, LATE, ~LATE)[time]):
+                return time
+        return None
+
+    return Attack("ATG", "three questions as rows arrive", epsilon, 0.0, worst(-1, -1, 0), run, 1500)
+
+
+def natg() -> Attack:
+    """The same, and on which side of a half the number lies."""
+    epsilon = 2.5
+
+    def run(stream: Stream) -> Hashable:
+        mechanism: NATG | None = None
+        for time, database in enumerate(grow(stream)):
+            mechanism = NATG(database, 0.5, epsilon) if mechanism is None else mechanism
+            answer = mechanism.ask((LATE, LATE, ~LATE)[time])
+            if answer is not None:
+                return time, int(np.sign(answer - 0.5))
+        return None
+
+    return Attack("NATG", "three questions, and the number's side", epsilon, 0.0, worst(-1, -1, 0), run, 1500)
+
+
+def nsg() -> Attack:
+    """Adaptive: once a number is known, the questions that follow are compared with it."""
+    epsilon = 2.5
+
+    def run(stream: Stream) -> Hashable:
+        mechanism: NSG | None = None
+        known: float | None = None
+        seen: list[bool | None] = []
+        for database in grow(stream):
+            mechanism = NSG(database, 0.4, epsilon, hard=2) if mechanism is None else mechanism
+            if mechanism.halted:
+                break
+            answer = mechanism.ask(LATE) if known is None else mechanism.ask(LATE, known)
+            known = known if answer is None else answer
+            seen.append(None if answer is None else answer > 0.5)
+        return tuple(seen)
+
+    return Attack("NSG", "four adaptive questions as rows arrive", epsilon, 0.0, worst(0, 0, 0, 0), run, 1000)
+
+
+# -- private multiplicative weights, trees -----------------------------------------------------------------------------
+
+
+def pmw() -> Attack:
+    """Three questions about counts that are about as far off as the guard tolerates: which of them are hard."""
+    epsilon, alpha, beta = 1.5, 0.5, 0.05
+    size = static_size(SCHEMA.cells, pure(epsilon), alpha, beta, 4)
+    late = int(0.7683 * size)  # one row below where the guard turns
+    pair = arriving((NO,) * (size - late) + (YES,) * late)
+
+    def run(stream: Stream) -> Hashable:
+        (database,) = grow(stream)
+        mechanism = PMW(database, epsilon=epsilon, delta=0.0, alpha=alpha, beta=beta, queries=4)
+        answers = mechanism.ask_many((LATE, LATE, LATE, IN_TIME))
+        return sum(answer.kind == "easy" for answer in answers)
+
+    return Attack("PMW", f"four questions about {size} rows", epsilon, 0.0, pair, run, 300)
+
+
+def pmwg() -> Attack:
+    """Questions that all move, each measured: how many answers are on the right's side."""
+    epsilon = 1.5
+    questions = (LATE, ~IN_TIME, IN_TIME, ~LATE)
+
+    def run(stream: Stream) -> Hashable:
+        (database,) = grow(stream)
+        answers = PMWG(database, epsilon=epsilon, alpha=0.5, beta=0.05).ask_many(questions)
+        rising, falling = answers[:2], answers[2:]
+        return sum(each.value > 0.5 for each in rising) + sum(each.value < 0.5 for each in falling)
+
+    pair = arriving((NO,) * 24 + (YES,) * 24)
+    return Attack("PMWG", "four questions about 48 rows", epsilon, 0.0, pair, run, 500)
+
+
+def continual() -> Attack:
+    """A question after every batch."""
+    epsilon = 2.0
+    batch = (NO,) * 4 + (YES,) * 4
+    pair = arriving(batch, batch)
+    run = asked(lambda database: ContinualHistogram(database, epsilon), (LATE, LATE), above=4.5)
+    return Attack("ContinualHistogram", "a question after each of two batches", epsilon, 0.0, pair, run, 600)
+
+
+# -- boxes and schedulers ----------------------------------------------------------------------------------------------
+
+
+def boxed(box: Box, epsilon: float, look: Callable[[Release, Gate], Hashable]) -> Run:
+    """One run of a box on the whole stream."""
+    budget = pure(epsilon)
+    bound = box.bind(SCHEMA)
+
+    def run(stream: Stream) -> Hashable:
+        *_, database = grow(stream)
+        gate = database.open_gate(budget)
+        return look(bound.run(gate, budget, 1.0, 0.05), gate)
+
+    return run
+
+
+def late_and_in_time(late: float, in_time: float) -> Callable[[Release, Gate], Hashable]:
+    """On which side of these counts the two answers lie."""
+
+    def look(release: Release, _: Gate) -> Hashable:
+        found = (release.shares([LATE, IN_TIME])[0] * release.size).tolist()
+        return found[0] > late, found[1] < in_time
+
+    return look
+
+
+def histogram_box() -> Attack:
+    """A row moves from one cell to another: fewer there and more here."""
+    run = boxed(HistogramBox(), 2.0, late_and_in_time(2.5, 1.5))
+    return Attack("HistogramBox", "two cells that a row moves between", 2.0, 0.0, FOUR, run, 1200)
+
+
+def answers_box() -> Attack:
+    """Both answers move by one."""
+    run = boxed(AnswersBox([LATE, IN_TIME]), 2.0, late_and_in_time(2.5, 1.5))
+    return Attack("AnswersBox", "two answers that both move", 2.0, 0.0, FOUR, run, 1200)
+
+
+def mwem(spent: float = 2.5) -> Attack:
+    """One round: which question is selected, and on which side its answer lies."""
+
+    def look(_: Release, gate: Gate) -> Hashable:
+        selected = next(event.index for event in gate.history if isinstance(event, Selected))
+        (value,) = next(event.values for event in gate.history if isinstance(event, Measured))
+        return selected, value > 5.5 if selected == 0 else value < 3.5
+
+    pair = arriving((NO,) * 4 + (YES,) * 5)
+    run = boxed(MWEM([LATE, IN_TIME], rounds=1), spent, look)
+    return Attack("MWEM", "one round of two questions", 2.5, 0.0, pair, run, 1200)
+
+
+def small_db(spent: float = 2.0) -> Attack:
+    """Whether most synthetic rows are late, and none is in time."""
+    box = SmallDB([IN_TIME, Query.where(SCHEMA, late=["no", "little"])])
+    pair = arriving((LITTLE,) * 2 + (YES,) * 6)
+
+    def look(release: Release, _: Gate) -> Hashable:
+        late, in_time = release.shares([LATE, IN_TIME])[0].tolist()
+        return late >= 0.8, in_time == 0
+
+    return Attack("SmallDB", "the synthetic rows of two prefixes", 2.0, 0.0, pair, boxed(box, spent, look), 1000)
+
+
+def scheduler() -> Attack:
+    """Two epochs: both noisy answers point to the right."""
+    epsilon = 1.0
+    box = AnswersBox([LATE])
+    run = asked(lambda database: BBScheduler(database, box, epsilon, beta=0.05), (LATE, LATE), above=20.5)
+    return Attack("BBScheduler", "two epochs of AnswersBox", epsilon, 0.0, GROWING, run, 150)
+
+
+def improver() -> Attack:
+    """The same, with the improver's smaller first epochs."""
+    epsilon = 1.5
+    box = AnswersBox([LATE])
+    run = asked(lambda database: BBImprover(database, box, epsilon, 0.0, beta=0.05), (LATE, LATE), above=50.5)
+    pair = arriving((NO,) * 50 + (YES,) * 50, (NO,) * 100)
+    return Attack("BBImprover", "two epochs of AnswersBox", epsilon, 0.0, pair, run, 300)
+
+
+def erm(spent: float = 3.0) -> Attack:
+    """Logistic regression over cells, drawn from a net of models: which model."""
+    problem = Problem(Logistic(), 1, 2.0)
+    draft = Net(2.0, 1.0)
+    budget = pure(spent)
+    price = minimising(problem, draft, 2).epsilon
+    assert price is not None
+    method = replace(draft, scale=at_least(price / budget.total))
+    features = CellFeatures(SCHEMA, ["late"], [[1.0], [1.0], [1.0]], LATE)
+
+    def run(stream: Stream) -> Hashable:
+        *_, database = grow(stream)
+        return database.open_gate(budget).minimise(Minimise(problem, method, features)).theta
+
+    return Attack("ERM", "logistic regression on two rows", 3.0, 0.0, arriving((NO, NO)), run, 2000)

@@ -13,8 +13,7 @@ from typing import ClassVar, Final
 
 from treering.arrays import Floats
 from treering.budget.minimising import minimising
-from treering.domain.minimiser import Minimise, Perturbation
-from treering.domain.problem import Problem
+from treering.domain.problem import Minimise, Perturbation, Problem
 from treering.params import Number, at_least, exact
 from treering.trusted.learning.minimisers import minimum
 from treering.trusted.learning.points import Points

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Final
 
 from treering.audit.broken import Exposed
-from treering.budget.segments import Node, completed_by, first_leaf, node_segment
+from treering.budget.cost import Node, completed_by, first_leaf, node_segment
 from treering.domain.query import Query
 from treering.params import exact
 from treering.trusted.noise import draw_laplace

@@ -8,12 +8,10 @@ from fractions import Fraction
 import numpy as np
 
 from treering.arrays import Floats
-from treering.boxes.base import Progress, Rate, Release, silent
-from treering.boxes.bound import SchemaBox
-from treering.boxes.query_class import QueryClass, declared
+from treering.boxes.base import Progress, QueryClass, Rate, Release, SchemaBox, declared, silent
 from treering.budget.promise import Budget
+from treering.domain.language.parse import Question
 from treering.domain.query import Query
-from treering.domain.question import Question
 from treering.domain.schema import Schema
 from treering.gate import Gate, Noise
 from treering.params import probability, whole

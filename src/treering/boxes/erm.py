@@ -1,28 +1,32 @@
-"""ERM: a private model, learnt once."""
+"""ERM: a private model, learnt once.
+
+A model that was released: what `ERM` gives.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Literal, TypeAlias
 
-from treering.boxes.base import Progress, silent
-from treering.boxes.bound import SchemaBox
-from treering.boxes.model import Model, worst_risk
+import numpy as np
+
+from treering.arrays import Floats
+from treering.boxes.base import Progress, Release, SchemaBox, silent
 from treering.budget.promise import Budget
 from treering.domain.loss import Loss
-from treering.domain.minimiser import Minimise, Start
-from treering.domain.problem import CellFeatures, Problem, check_labels
+from treering.domain.problem import CellFeatures, Method, Minimise, Problem, Start, check_labels
+from treering.domain.query import Query
 from treering.domain.schema import Schema
-from treering.errors import GuaranteeError, ParameterError, SchemaError, TreeringError
+from treering.errors import GuaranteeError, ParameterError, QueryError, SchemaError, TreeringError
 from treering.gate import Gate, Minimised
 from treering.params import probability, whole
-from treering.theory.erm.methods import NET_CANDIDATES
-from treering.theory.erm_choice import Choice, Choosing, Descending, Perturbing
+from treering.theory.erm.methods import NET_CANDIDATES, Choice, Choosing, Descending, Perturbing
+from treering.theory.erm.steps import bound
 
 How: TypeAlias = Literal["auto", "perturbation", "descent", "net"]
 
 PASSES: Final = 256
-"""How often a run may go over the data at most; what it takes is far less (see `treering.theory.erm_choice`)."""
+"""How often a run may go over the data at most; what it takes is far less (see `treering.theory.erm.methods`)."""
 
 FEW: Final = 5
 FEW_OVER_CELLS: Final = 64
@@ -35,7 +39,7 @@ class ERM(SchemaBox):
     Formal guarantee. Neighbours replace one row. A run is ε-DP or ρ-zCDP, as its budget says: it is one operation of
     the gate, whose cost is derived in ``budget/minimising.py``. With probability at least 1 − beta the excess risk of
     the model is at most its own ``excess_risk``, and that at most ``alpha(size, budget, beta)``; proofs in
-    ``theory/erm_static.py``. This is an excess *empirical* risk, in the loss's own unit: it may be above 1, and says
+    ``theory/erm/steps.py``. This is an excess *empirical* risk, in the loss's own unit: it may be above 1, and says
     nothing from `worst` on.
 
     ``features`` says how the cells of a database become vectors and labels; over points there are none, and
@@ -43,7 +47,7 @@ class ERM(SchemaBox):
     "net" (any loss, at most 3 dimensions; pure or zCDP), or "auto": the one with the least alpha at the time.
 
     ``passes`` is how often a run may go over the data at most. Descent and the solver of output perturbation need far
-    fewer, but at large sizes (`treering.theory.erm_choice`). A net needs one pass for each candidate; over cells, where
+    fewer, but at large sizes (`theory.erm.methods`). A net needs one pass for each candidate; over cells, where
     a pass is short, it has 4,096 of them anyway. Output perturbation obeys the scaling law of boxes as far as its
     passes reach. ``rerun`` says that there will be many runs, as under a schedule: for smooth losses descent then makes
     at most ∛size/5 passes, or 5 of them (more only if that makes the bound three times as good), or 64 over cells,
@@ -184,3 +188,79 @@ def _last_model(gate: Gate, problem: Problem) -> Start:
         if isinstance(event, Minimised) and event.problem == problem:
             return event.theta
     return None
+
+
+# -- model -------------------------------------------------------------------------------------------------------------
+
+
+NO_ANSWERS: Final = "a model answers no queries: use its theta, or ask a mechanism that answers"
+
+
+class Model(Release):
+    """A model in the ball whose empirical risk, on the database of one size, is near the least.
+
+    Formal guarantee: with probability 1 − beta of its run its excess risk is at most `excess_risk`. No model of the
+    ball has more than `worst_risk`, so neither has the statement.
+    """
+
+    def __init__(self, schema: Schema, event: Minimised, beta: float) -> None:
+        super().__init__(schema, event.size)
+        self.problem: Problem = event.problem
+        """What was minimised."""
+        self.method: Method = event.method
+        """How."""
+        self.theta: tuple[float, ...] = event.theta
+        """The model."""
+        self.excess_risk: float = min(bound(event.problem, event.method, event.size, beta), worst_risk(event.problem))
+        """By how much its risk may exceed the least in the ball, on the rows that it was made from."""
+
+    def shares(self, queries: Sequence[Query]) -> tuple[Floats, Floats]:
+        """Refused: no query is about a model."""
+        if queries:
+            raise QueryError(NO_ANSWERS)
+        return np.zeros(0), np.zeros(0)
+
+    def predictions(self, features: Floats) -> Floats:
+        """⟨theta, x⟩ for each row x, which must be on the same scale as the features it was trained on.
+
+        Over a database those are ``features.vectors_of(rows)``. Above 0, a row's label is more likely 1 than −1.
+        """
+        rows = np.asarray(features, dtype=np.float64)
+        if rows.ndim != 2 or rows.shape[1] != len(self.theta):
+            raise ParameterError("features", f"must be rows of {len(self.theta)} numbers, as those it was trained on")
+        return np.asarray(rows @ np.array(self.theta))
+
+    def weights(self, features: CellFeatures) -> dict[str, float]:
+        """What each value of each attribute adds to a prediction, by its condition in words; for one-hot features.
+
+        A prediction is the intercept plus one weight for each attribute.
+        """
+        if features.schema != self.schema or features.dimension != len(self.theta):
+            raise ParameterError("features", "must be those that the model was trained on")
+        if features.hot is None:
+            raise ParameterError("features", "must be made by CellFeatures.one_hot for weights to have words")
+        return features.hot.weights(np.array(self.theta), self.schema, features.attributes)
+
+    def aged(self, size: int) -> float:
+        """The excess risk on the database of a later size: (t/τ)·excess_risk + (1−t/τ)·worst.
+
+        The objective at size τ is t/τ parts of that at size t, and 1 − t/τ parts of that of the new rows alone, where
+        no model of the ball is worse than another by more than `worst_risk`.
+        """
+        fresh = min(1.0, self.size / size)
+        return fresh * self.excess_risk + (1 - fresh) * worst_risk(self.problem)
+
+    def __repr__(self) -> str:
+        return f"Model({len(self.theta)} coefficients; {self.size:,} rows; excess risk at most {self.excess_risk:.3g})"
+
+
+def worst_risk(problem: Problem) -> float:
+    """The most by which any model of the ball is worse than another, on any data.
+
+    Lipschitz constant times diameter, or the width of the loss's range if that is less: an entry's loss less that of
+    θ = 0 lies within `Loss.range` at every model (it is widest at the radius), so the losses of two models differ by no
+    more than its width, and their regularisers by λR²/2. For logistic loss the width is R.
+    """
+    low, high = problem.loss.range(np.array([problem.radius]))
+    width = float(high[0] - low[0]) + problem.regularisation * problem.radius**2 / 2
+    return min(problem.whole_lipschitz * 2 * problem.radius, width * (1 + 2.0**-40))

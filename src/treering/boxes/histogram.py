@@ -1,29 +1,31 @@
-"""HistogramBox: noise on the count of every cell, and then every query there is."""
+"""HistogramBox: noise on the count of every cell, and then every query there is.
+
+Noisy counts of all cells, as a release made of them: queries in exact integer arithmetic, and rows.
+"""
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
 from typing import Final, Literal
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from treering.arrays import Floats
-from treering.boxes.base import Progress, Rate, Release, silent
-from treering.boxes.bound import SchemaBox
-from treering.boxes.noisy_counts import NoisyCounts
-from treering.boxes.query_class import QueryClass, declared
+from treering.arrays import Floats, Ints
+from treering.boxes.base import Progress, QueryClass, Rate, Release, SchemaBox, declared, silent
 from treering.budget.promise import Budget
-from treering.domain.query import Query
-from treering.domain.question import Question
+from treering.domain.language.parse import Question
+from treering.domain.query import Query, evaluate_many
 from treering.domain.schema import Schema
 from treering.errors import GuaranteeError, ParameterError
 from treering.gate import Gate, Noise
+from treering.mechanisms.histogram.hypothesis import cells_at, rows_of
 from treering.params import probability, whole
-from treering.theory.cells import CellNoise, SmoothLaplaceCell, exact, smooth
+from treering.theory.cells import CellNoise, SmoothLaplaceCell, all_subsets, exact, smooth, subset_radius
 from treering.theory.static import LARGEST_BETA, histogram_noise, histogram_radius, histogram_rate, rate_of
-from treering.theory.subsets import all_subsets, subset_radius
 
 MOST_CELLS: Final = 2**24
 """The largest universe of which all cells are released."""
@@ -38,7 +40,7 @@ class HistogramBox(SchemaBox):
     scale 2/ε, ε-DP. zCDP budget: Gaussian noise with σ² = 1/ρ, or Laplace noise of the same scale, ρ-zCDP.
     Accuracy. Without ``queries``: with probability at least 1 − beta the errors of *all* queries hold together, also of
     those that are chosen after looking at the noisy counts; a query's error follows from how many cells it weighs, or
-    its complement, whichever is lighter (`treering.theory.subsets.all_subsets`). With ``queries``, declared before:
+    its complement, whichever is lighter (`treering.theory.cells.all_subsets`). With ``queries``, declared before:
     these alone are answered, each within the radius of its own noise at beta over their number (`subset_radius`), which
     is far less.
     ``noise="laplace"`` asks for Laplace noise under a zCDP budget, too.
@@ -196,3 +198,71 @@ def _centred(query: Query) -> Spectrum:
     weights, numbers = np.unique(query.table, return_counts=True)
     shifted = weights / query.scale - _mean(query)
     return tuple(shifted.tolist()), tuple((numbers * (cells // query.joint)).tolist())
+
+
+# -- noisy counts ------------------------------------------------------------------------------------------------------
+
+
+CACHED_CELLS: Final = 2**24
+"""Marginals are kept while they have at most so many entries together; the least recently used go first."""
+
+
+class NoisyCounts:
+    """Counts over all cells with noise in them, for a database of a public size."""
+
+    def __init__(self, schema: Schema, size: int, counts: Ints) -> None:
+        self.schema: Final = schema
+        self.size: Final = size
+        # An attribute of one value is no axis: numpy has room for 64.
+        self._axes = {p: axis for axis, p in enumerate(p for p, length in enumerate(schema.shape) if length > 1)}
+        self._counts = counts.reshape([schema.shape[position] for position in self._axes])
+        self._marginals: OrderedDict[tuple[int, ...], Ints] = OrderedDict()
+        self._distribution: Floats | None = None
+        self.excess: Final = int(counts.sum()) - size
+        """By how much the noise makes the total too large: public, as the size is."""
+
+    def rows(self, queries: Sequence[Query], centres: Floats) -> Floats:
+        """Each query's weighted count, in rows: Σ w·count − centre·excess.
+
+        The total is known, so any centre will do: the error is Σ (w − centre)·noise.
+        """
+        raw = evaluate_many(queries, self._marginal, np.int64)
+        scales = np.array([query.scale for query in queries], dtype=np.float64)
+        rows: Floats = raw / scales - centres * self.excess
+        return rows
+
+    def sample(self, rows: int, generator: np.random.Generator) -> pa.Table:
+        """Independent rows from the distribution that is nearest to the counts in L2."""
+        whole(rows, "rows", least=0)
+        if self._distribution is None:
+            self._distribution = on_simplex(self._counts.reshape(-1), self.size)
+        places = np.sort(generator.random(rows))
+        cells = cells_at(places, self.schema.cells, self._distribution, 1.0, 0.0)
+        generator.shuffle(cells)
+        return rows_of(self.schema, cells)
+
+    def _marginal(self, positions: tuple[int, ...]) -> Ints:
+        shape = [self.schema.shape[position] for position in positions]
+        if positions not in self._marginals:
+            kept = {self._axes[position] for position in positions if position in self._axes}
+            others = tuple(axis for axis in range(self._counts.ndim) if axis not in kept)
+            self._marginals[positions] = np.asarray(self._counts.sum(axis=others, dtype=np.int64))
+            while sum(each.size for each in self._marginals.values()) > CACHED_CELLS and len(self._marginals) > 1:
+                self._marginals.popitem(last=False)
+        self._marginals.move_to_end(positions)
+        return self._marginals[positions].reshape(shape)
+
+
+def on_simplex(counts: npt.ArrayLike, total: float) -> Floats:
+    """The distribution nearest in L2 to counts over their true total: max(count − level, 0) for the one level that
+    leaves the total, divided by it.
+
+    The level takes the noise off again: cutting at zero alone would leave half of it, as rows in empty cells.
+    """
+    given = np.asarray(counts, dtype=np.float64)
+    falling = np.sort(given)[::-1]
+    levels = (np.cumsum(falling) - total) / np.arange(1, len(falling) + 1)
+    last = int(np.flatnonzero(falling > levels)[-1])
+    kept = np.maximum(given - levels[last], 0.0)
+    distribution: Floats = kept / kept.sum()
+    return distribution

@@ -9,12 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from treering.arrays import Floats, Ints
-from treering.boxes.base import Progress, Release, silent
-from treering.boxes.bound import SchemaBox
-from treering.boxes.query_class import QueryClass, declared
+from treering.boxes.base import Progress, QueryClass, Release, SchemaBox, declared, silent
 from treering.budget.promise import Budget
+from treering.domain.language.parse import Question
 from treering.domain.query import Query
-from treering.domain.question import Question
 from treering.domain.schema import Schema
 from treering.errors import ParameterError
 from treering.gate import Gate

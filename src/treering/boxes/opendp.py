@@ -13,11 +13,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from treering.arrays import Floats
-from treering.boxes.base import Progress, Release, silent
-from treering.boxes.bound import SchemaBox
+from treering.boxes.base import Progress, Release, SchemaBox, silent
 from treering.budget.promise import Budget, Kind
-from treering.domain.evaluate import evaluate_many
-from treering.domain.query import Query
+from treering.domain.query import Query, evaluate_many
 from treering.domain.schema import Schema
 from treering.errors import GuaranteeError, ParameterError, TreeringError
 from treering.gate import Gate

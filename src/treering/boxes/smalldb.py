@@ -1,29 +1,33 @@
-"""SmallDB: a small synthetic database that answers a class of queries (Blum, Ligett and Roth 2008)."""
+"""SmallDB: a small synthetic database that answers a class of queries (Blum, Ligett and Roth 2008).
+
+Which box would do for a class that another one cannot serve: public arithmetic, for messages.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from treering.arrays import Floats, Ints
-from treering.boxes.advice import another_box
-from treering.boxes.base import Progress, Rate, Release, silent
-from treering.boxes.bound import SchemaBox
-from treering.boxes.query_class import QueryClass, declared
+from treering.boxes.base import Progress, QueryClass, Rate, Release, SchemaBox, declared, silent
+from treering.boxes.histogram import MOST_CELLS
 from treering.budget.promise import Budget
-from treering.domain.atoms import Atoms, collapse
-from treering.domain.candidates import Candidates
+from treering.domain.candidates import Atoms, Candidates, collapse
+from treering.domain.language.parse import Question
 from treering.domain.query import Query
-from treering.domain.question import Question
 from treering.domain.schema import Schema
 from treering.errors import GuaranteeError, ParameterError
 from treering.gate import Gate
-from treering.mechanisms.synthetic import rows_of
+from treering.mechanisms.histogram.hypothesis import MAX_CELLS, rows_of
 from treering.params import probability, whole
 from treering.theory import smalldb as theory
+from treering.theory.mwem import plan
+from treering.theory.static import answer_radius, answers_noise, histogram_noise, histogram_radius
 
 _USELESS = 0.5
 """The answer ½ has this error, and needs no data."""
@@ -177,3 +181,25 @@ def _cells_within(atoms: Atoms, chosen: Ints, generator: np.random.Generator) ->
         code = codes[position] if position in codes else generator.integers(0, size, len(chosen))
         cells = cells * size + code
     return cells
+
+
+# -- advice ------------------------------------------------------------------------------------------------------------
+
+
+_SIZE: Final = 10**6
+_BETA: Final = 0.05
+_BUDGET: Final = Budget("pure", Fraction(1))
+
+
+def another_box(served: QueryClass) -> str:
+    """HistogramBox, AnswersBox or MWEM: the one whose proven error is least for a million rows and an epsilon of 1."""
+    cells, queries = served.schema.cells, len(served)
+    errors = {
+        "AnswersBox": answer_radius(answers_noise(_BUDGET, served.spreads), _BETA / queries) / _SIZE,
+    }
+    if cells <= MOST_CELLS:
+        errors["HistogramBox"] = histogram_radius(histogram_noise(_BUDGET), cells, _BETA) / _SIZE
+    if cells <= MAX_CELLS:
+        errors["MWEM"] = plan(cells, queries, max(served.spreads), _SIZE, _BUDGET, _BETA).alpha(cells, _SIZE)
+    best = min(errors, key=errors.__getitem__)
+    return f"{best} would do: its error for a million rows and an epsilon of 1 is at most {errors[best]:.2g}"

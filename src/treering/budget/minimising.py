@@ -13,8 +13,7 @@ from typing import Final
 import numpy as np
 
 from treering.budget.cost import Cost, exponential, gaussian, laplace
-from treering.domain.minimiser import MOST_CANDIDATES, Descent, Method, Net, Perturbation
-from treering.domain.problem import Problem
+from treering.domain.problem import MOST_CANDIDATES, Descent, Method, Net, Perturbation, Problem
 from treering.errors import GuaranteeError, ParameterError
 from treering.params import exact_scale
 

@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from treering.cli.output import JsonFlag, Output
-from treering.cli.vaults import MechanismName, VaultPath, amount, unit, writing
+from treering.cli.output import JsonFlag, MechanismName, Output, VaultPath, amount, unit, writing
 
 if TYPE_CHECKING:
-    from treering.domain.language.sql import Statement
+    from treering.domain.language.sql import Entry, Statement
     from treering.domain.query import Query
-    from treering.domain.sql_table import Entry
     from treering.vault.vault import Vault
 
 _EXAMPLES = """Examples:
@@ -154,7 +152,7 @@ def _show_table(out: Output, plain: dict[str, Any], rows: tuple[tuple[Entry, ...
 
 
 def _written(entry: Entry) -> str:
-    from treering.domain.sql_table import Estimate
+    from treering.domain.language.sql import Estimate
 
     if not isinstance(entry, Estimate):
         return "NULL" if entry is None else str(entry)

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from treering.cli.failures import OTHER
-from treering.cli.output import JsonFlag, Output, progress
+from treering.cli.output import OTHER, JsonFlag, Output, progress
 
 if TYPE_CHECKING:
     from treering.audit.attacks import Attack
@@ -44,8 +43,7 @@ def audit(
     follows a lower bound on its epsilon. A bound above the claim is proof of a bug (exit code 1); a bound below
     proves nothing. No vault and no private data are touched.
     """
-    from treering.audit.attacks import CONFIDENCE, chosen
-    from treering.audit.attacks_all import attacks
+    from treering.audit.attacks import CONFIDENCE, attacks, chosen
 
     found: list[tuple[Attack, Audit]] = []
     for attack in chosen(attacks(), mechanisms or []):

@@ -9,8 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from treering.cli.failures import OTHER
-from treering.cli.output import JsonFlag, Output, progress
+from treering.cli.output import OTHER, JsonFlag, Output, progress
 
 _EXAMPLES = """Examples:
 

@@ -8,8 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from treering.cli.output import JsonFlag, Output
-from treering.cli.vaults import VaultPath, amount, origin, reading, table_of, unit
+from treering.cli.output import JsonFlag, Output, VaultPath, amount, origin, reading, table_of, unit
 
 _STATUS_EXAMPLES = """Examples:
 

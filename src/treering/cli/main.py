@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from treering.cli import ask, audit, bench, create, demo, look, plan, rows, serve, synth
-from treering.cli.failures import INTERRUPTED, fail
+from treering.cli.output import INTERRUPTED, fail
 
 
 class Commands(TyperGroup):

@@ -1,17 +1,50 @@
-"""What commands show: rich tables at a terminal, plain columns in a pipe, JSON on demand."""
+"""What commands show: rich tables at a terminal, plain columns in a pipe, JSON on demand.
+
+Numbers as people write them on a command line: 1000000, 1_000_000, 1,000,000, 1e6, 2^20.
+
+typer hands defaults, which are numbers already, to the same functions.
+
+What the commands about a vault share.
+
+Every way a command can fail: one line on stderr and an exit code, never a traceback.
+
+2  bad input: a flag, a value, a path, a schema, a question, rows that do not fit
+3  the privacy budget does not cover it
+1  anything else
+"""
 
 from __future__ import annotations
 
 import json
+import math
+import os
+import re
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NoReturn, TypeAlias
 
 import typer
 
+from treering.errors import (
+    BudgetExceeded,
+    DataError,
+    GuaranteeError,
+    Halted,
+    NotAVault,
+    ParameterError,
+    QueryError,
+    SchemaError,
+    TreeringError,
+)
+
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from treering.vault.reader import VaultReader
+    from treering.vault.vault import Vault
 
 JsonFlag: TypeAlias = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 """The option that every command with a result has."""
@@ -132,3 +165,185 @@ def _columns(heads: Sequence[str], rows: Sequence[Sequence[str]], right: Sequenc
         return "  ".join(cells).rstrip()
 
     return "\n".join(map(written, [heads, rule, *rows]))
+
+
+# -- numbers -----------------------------------------------------------------------------------------------------------
+
+
+FOR_EVER = ("inf", "infinity", "forever", "ever")
+STILL = ("none", "still", "static")
+
+
+def number(text: str | float) -> float:
+    """A number.
+
+    >>> number("1,000,000"), number("2^16"), number("1e-9")
+    (1000000.0, 65536.0, 1e-09)
+    """
+    plain = str(text).strip().replace(",", "").replace("_", "")
+    power = re.fullmatch(r"(\d{1,9})\^(\d{1,3})", plain)
+    try:
+        value = float(int(power[1]) ** int(power[2])) if power else float(plain)
+    except (ValueError, OverflowError):
+        raise typer.BadParameter(f"{text!r} is not a number, such as 1000000, 1e6 or 2^20") from None
+    if not math.isfinite(value):
+        raise typer.BadParameter(f"{text!r} is not a finite number")
+    return value
+
+
+def count(text: str | float) -> int:
+    """A whole number.
+
+    >>> count("1e6"), count("2^62")
+    (1000000, 4611686018427387904)
+    """
+    value = number(text)
+    if not value.is_integer():
+        raise typer.BadParameter(f"{text!r} is not a whole number")
+    return int(value)
+
+
+def endless(text: str | float) -> float:
+    """A whole number, or "inf" for any number."""
+    return math.inf if str(text).strip().lower() in FOR_EVER else float(count(text))
+
+
+def last_size(text: str | float) -> float:
+    """The largest size that matters: a number, "inf" for ever, "none" if the data do not grow (then NaN)."""
+    return math.nan if str(text).strip().lower() in STILL else endless(text)
+
+
+# -- vaults ------------------------------------------------------------------------------------------------------------
+
+
+VaultPath: TypeAlias = Annotated[Path, typer.Argument(metavar="VAULT", help="The vault's folder.", show_default=False)]
+MechanismName: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Which of the vault's mechanisms. [default: the first]")
+]
+OnInvalid: TypeAlias = Annotated[
+    str, typer.Option(metavar="refuse|drop", help="What to do about rows that do not fit the schema.")
+]
+
+
+def check_vault(path: Path) -> None:
+    """Refuse a path where there is nothing, before anything is loaded."""
+    if not path.exists():
+        raise typer.BadParameter(f"there is no vault at {path}; `treering create` makes one")
+    if not path.is_dir():
+        raise typer.BadParameter(f"{path} is a file; a vault is a folder")
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[Vault]:
+    """A vault, open for asking and appending."""
+    check_vault(path)
+    from treering.vault.vault import Vault
+
+    with Vault.open(path) as vault:
+        yield vault
+
+
+def reading(path: Path) -> VaultReader:
+    """A vault, for looking: beside a writer, if there is one."""
+    check_vault(path)
+    from treering.vault.vault import Vault
+
+    return Vault.read(path)
+
+
+def origin(path: Path) -> dict[str, Any]:
+    """How a vault was made, from the first line of its ledger: public, and the same for ever."""
+    made: dict[str, Any] = next(reading(path).ledger())["body"]
+    return made
+
+
+def table_of(made: dict[str, Any]) -> str | None:
+    """Where the rows of a vault stay, if that is a table of another engine: its address, or the name of one that has
+    none."""
+    source = made["source"]
+    return None if source is None else source["address"] or source["identity"]
+
+
+def refuse_or_drop(given: str) -> Literal["refuse", "drop"]:
+    """What to do about rows that do not fit."""
+    if given not in ("refuse", "drop"):
+        raise typer.BadParameter('--on-invalid is "refuse" or "drop"')
+    return "drop" if given == "drop" else "refuse"
+
+
+def amount(value: float) -> str:
+    """An amount of budget; what rounding leaves of nothing is nothing.
+
+    >>> amount(0.12345678), amount(2e-18)
+    ('0.1235', '0')
+    """
+    return f"{value:.4g}" if value > 1e-15 else "0"
+
+
+def unit(name: str, value: float) -> str:
+    """An amount of budget and its unit."""
+    return f"{name} {amount(value)}"
+
+
+# -- failures ----------------------------------------------------------------------------------------------------------
+
+
+BAD_INPUT: Final = 2
+BUDGET: Final = 3
+OTHER: Final = 1
+INTERRUPTED: Final = 130
+
+DEBUG: Final = "TREERING_TRACEBACK"
+"""The environment variable that shows the traceback of an error nobody expected."""
+
+_CODES: Final[tuple[tuple[type[TreeringError], int], ...]] = (
+    (BudgetExceeded, BUDGET),
+    (Halted, BUDGET),
+    (ParameterError, BAD_INPUT),
+    (SchemaError, BAD_INPUT),
+    (QueryError, BAD_INPUT),
+    (DataError, BAD_INPUT),
+    (GuaranteeError, BAD_INPUT),
+    (NotAVault, BAD_INPUT),
+)
+
+
+def code_of(error: Exception) -> int:
+    """The exit code of an error."""
+    if isinstance(error, TreeringError):
+        return next((code for kind, code in _CODES if isinstance(error, kind)), OTHER)
+    if isinstance(error, typer.TyperException):
+        return BAD_INPUT
+    return OTHER
+
+
+def message_of(error: Exception) -> str:
+    """What is wrong, in plain words; in one line, unless a person at a terminal is shown the place as well.
+
+    The text of an error nobody expected is not shown: it may quote a private value.
+    """
+    if isinstance(error, typer.BadParameter) and error.param is None:
+        return _one_line(error.message)  # Raised by a command, not about one flag: it says all there is to say.
+    if isinstance(error, typer.TyperException):
+        return _one_line(error.format_message())
+    if isinstance(error, TreeringError):
+        text = "\n".join([str(error), *getattr(error, "__notes__", ())])
+        return text if sys.stderr.isatty() else _one_line(text)
+    if isinstance(error, OSError):
+        named = f": {error.filename}" if error.filename is not None else ""
+        return f"{error.strerror or type(error).__name__}{named}"
+    return f"an unexpected {type(error).__name__}; set {DEBUG}=1 to see where"
+
+
+def fail(error: Exception) -> NoReturn:
+    """Say what went wrong, and leave."""
+    if os.environ.get(DEBUG):
+        traceback.print_exception(error)
+    typer.echo(f"treering: {message_of(error)}", err=True)
+    sys.exit(code_of(error))
+
+
+def _one_line(text: str) -> str:
+    """Without the lines that point into a query: they are indented."""
+    kept = [line.strip() for line in text.splitlines() if not line.startswith("  ")]
+    return " ".join(line for line in kept if line)

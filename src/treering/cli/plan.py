@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from treering.cli.numbers import count, endless, last_size, number
-from treering.cli.output import JsonFlag, Output, progress
+from treering.cli.output import JsonFlag, Output, count, endless, last_size, number, progress
 
 if TYPE_CHECKING:
     from treering.theory.plan import Plan, PlanRow
@@ -79,7 +78,7 @@ def plan(
     last = None if math.isnan(horizon) else horizon
     found = make(cells, rows, epsilon, delta, beta, queries, last, alpha=alpha, adaptive=not declared)
     if plot is not None:
-        from treering.cli.plan_chart import curves, write
+        from treering.cli.chart import curves, write
 
         with progress("drawing", "sizes") as advance:
             write(plot, curves(found, advance))
@@ -128,7 +127,7 @@ def show(out: Output, plan: Plan) -> None:
 
 
 def _row(plan: Plan, row: PlanRow) -> list[str]:
-    from treering.theory.plan_case import number as short
+    from treering.theory.plan.rows import number as short
 
     wanted = {"alpha": row.alpha, "epsilon": row.epsilon, "size": row.size}[plan.wanted]
     if not row.guaranteed:

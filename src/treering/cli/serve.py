@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from treering.cli.vaults import VaultPath
+from treering.cli.output import VaultPath
 
 
 def register(app: typer.Typer) -> None:

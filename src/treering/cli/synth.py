@@ -7,10 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from treering.cli.files import check_output, write_table
-from treering.cli.numbers import count, number
-from treering.cli.output import JsonFlag, Output, progress
-from treering.cli.vaults import MechanismName, VaultPath, amount, unit, writing
+from treering.cli.output import (
+    JsonFlag,
+    MechanismName,
+    Output,
+    VaultPath,
+    amount,
+    count,
+    number,
+    progress,
+    unit,
+    writing,
+)
+from treering.cli.rows import check_output, write_table
 
 if TYPE_CHECKING:
     from treering.vault.vault import Vault

@@ -1,4 +1,7 @@
-"""A year in the life of a vault: rows arrive by day, questions are asked, a model learns on the way."""
+"""A year in the life of a vault: rows arrive by day, questions are asked, a model learns on the way.
+
+What is asked about the flights: standing figures every day, and an analyst's own questions, one from another.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +9,20 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from treering.answer import Answer
 from treering.arrays import Ints
-from treering.boxes.model import Model
-from treering.demo.analyst import DASHBOARD, LATE, drill_down
-from treering.demo.flights import CARRIERS, SCHEMA, cells_of, days, flights
-from treering.domain.evaluate import evaluate
+from treering.boxes.erm import Model
+from treering.demo.flights import CARRIERS, HOURS, ORIGINS, SCHEMA, cells_of, days, flights
 from treering.domain.language.parse import parse
 from treering.domain.problem import FEATURE_UNIT, CellFeatures
-from treering.domain.query import Query
+from treering.domain.query import Query, evaluate
 from treering.vault.vault import Vault
 
 EPSILON, DELTA, ALPHA, BETA = 1.0, 1e-6, 0.05, 0.05
@@ -207,3 +209,47 @@ def auc(features: CellFeatures, model: Model, counts: Ints) -> float:
     ones, zeros = (np.bincount(group, weights=counts * chosen, minlength=len(values)) for chosen in (late, ~late))
     below = np.cumsum(zeros) - zeros
     return float((ones * (below + zeros / 2)).sum() / (ones.sum() * zeros.sum()))
+
+
+# -- analyst -----------------------------------------------------------------------------------------------------------
+
+
+Ask: TypeAlias = Callable[[Sequence[str]], list[Answer]]
+"""Questions in, answers out, in the same order."""
+
+LATE, VERY_LATE, LOST = "delay >= 15", "delay >= 60", "delay IS NULL"
+_BLOCKS: Final = (*(f"hour >= {low} AND hour < {high}" for low, high in pairwise(HOURS[:-1])), f"hour >= {HOURS[-2]}")
+
+DASHBOARD: Final = (
+    *(LATE, VERY_LATE, LOST),
+    *(f"origin = '{origin}' AND {what}" for what in (LATE, VERY_LATE, LOST) for origin in ORIGINS),
+    *(f"carrier = '{carrier}'" for carrier in CARRIERS),
+    *(f"carrier = '{carrier}' AND {LATE}" for carrier in CARRIERS),
+    *(f"{block} AND {LATE}" for block in _BLOCKS),
+)
+"""The standing figures, looked at every day."""
+
+
+def drill_down(ask: Ask, month: int) -> str:
+    """An afternoon's work: where are flights late, who is worst, and where and when is that one worst?
+
+    Some 250 questions, the later ones depending on the answers to the earlier; the last finding.
+    """
+    _table(ask, [f"origin = '{origin}'" for origin in ORIGINS])
+    _table(ask, [f"month = {each}" for each in range(1, month + 1)])
+    carriers = _table(ask, [f"carrier = '{carrier}'" for carrier in CARRIERS])
+    worst = carriers[:3]
+    for carrier in worst:
+        places = _table(ask, [f"{carrier} AND origin = '{origin}'" for origin in ORIGINS])
+        _table(ask, [f"{places[0]} AND {block}" for block in _BLOCKS])
+    hours = _table(ask, list(_BLOCKS))
+    return _table(ask, [f"{carrier} AND {hours[0]}" for carrier in worst])[0]
+
+
+def _table(ask: Ask, groups: Sequence[str]) -> list[str]:
+    """Ask how many flights each group has and how many were late, very late and cancelled: the groups, those with the
+    most late flights first."""
+    asked = [*groups, *(f"{group} AND {what}" for what in (LATE, VERY_LATE, LOST) for group in groups)]
+    answers = ask(asked)
+    late = {group: answer.value for group, answer in zip(groups, answers[len(groups) :], strict=False)}
+    return sorted(groups, key=lambda group: -late[group])

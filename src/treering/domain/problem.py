@@ -1,4 +1,12 @@
-"""What is to be minimised: a loss over a ball of models, and how public cells become features."""
+"""What is to be minimised: a loss over a ball of models, and how public cells become features.
+
+Public vectors for the joint values of some attributes: in a table, or made when needed.
+
+Requests for a private minimiser: what to minimise, how, and with how much noise. All of it is public.
+
+The kernel derives sensitivity and cost from these (``budget/minimising.py``); `treering.theory.erm` chooses them for a
+budget and proves what they achieve.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +14,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from itertools import accumulate
+from typing import Final, Literal, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +25,9 @@ from treering.domain.attribute import Value
 from treering.domain.loss import LARGEST_RADIUS, Labels, Loss
 from treering.domain.query import MAX_TABLE, Query
 from treering.domain.schema import Schema
-from treering.domain.vectors import FEATURE_UNIT as FEATURE_UNIT
-from treering.domain.vectors import OneHot, Table, Vectors
+from treering.domain.text import identifier, set_text
 from treering.errors import ParameterError, QueryError, SchemaError
-from treering.params import exact, whole
+from treering.params import exact, exact_scale, whole
 
 MOST_DIMENSIONS: Final = 4096
 
@@ -169,7 +177,7 @@ class CellFeatures:
     ) -> CellFeatures:
         """A coordinate for each value of each attribute named, and one for all, the intercept; together of norm 1.
 
-        A linear model over them adds up one weight per attribute: `treering.boxes.model.Model.weights` has them in
+        A linear model over them adds up one weight per attribute: `treering.boxes.erm.Model.weights` has them in
         words. ``target`` may be a predicate's text. One about an attribute that is also a feature is refused: the model
         would be told what it is to tell. (`CellFeatures` itself takes any map, if that is meant.) No table of cells
         times coordinates is made.
@@ -302,3 +310,223 @@ def _label(target: Query | str | None, schema: Schema) -> Query | None:
 
 def _or_zeros(labels: Floats | None, features: Floats) -> Floats:
     return np.zeros(len(features)) if labels is None else np.asarray(labels, dtype=np.float64)
+
+
+# -- vectors -----------------------------------------------------------------------------------------------------------
+
+
+FEATURE_UNIT: Final = 2**16
+"""Features, and labels that are numbers, are integers in units of 1/FEATURE_UNIT."""
+
+
+class Vectors(Protocol):
+    """A vector on the integer grid for each joint value."""
+
+    @property
+    def dimension(self) -> int:
+        """How many numbers a vector has."""
+
+    def of_codes(self, codes: Ints) -> Ints:
+        """One vector a row. ``codes`` has one row for each attribute, one column for each vector."""
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Any vectors: one row for each joint value, the last attribute running fastest."""
+
+    shape: tuple[int, ...]
+    grid: Ints
+
+    @property
+    def dimension(self) -> int:
+        """How many numbers a vector has."""
+        return int(self.grid.shape[1])
+
+    def of_codes(self, codes: Ints) -> Ints:
+        """Rows of the table."""
+        return np.asarray(self.grid[np.ravel_multi_index(tuple(codes), self.shape)])
+
+
+@dataclass(frozen=True)
+class OneHot:
+    """For each attribute a coordinate per value, of which one is not 0; and one that never is, the intercept.
+
+    All k of them that are not 0 are 1/√k, so a vector has norm 1 but for rounding (towards 0). No table is held.
+    """
+
+    sizes: tuple[int, ...]
+    intercept: bool = True
+
+    @property
+    def dimension(self) -> int:
+        """How many numbers a vector has."""
+        return sum(self.sizes) + self.intercept
+
+    @cached_property
+    def unit(self) -> int:
+        """The coordinate that is not 0, in units of 1/`FEATURE_UNIT`."""
+        ones = len(self.sizes) + self.intercept
+        return math.isqrt(FEATURE_UNIT**2 // ones)
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """Each attribute's first coordinate; the intercept is the last."""
+        return tuple(accumulate(self.sizes, initial=0))[:-1]
+
+    def of_codes(self, codes: Ints) -> Ints:
+        """Zeros and ones, times the unit."""
+        count = codes.shape[1]
+        vectors = np.zeros((count, self.dimension), dtype=np.int64)
+        for start, code in zip(self.starts, codes, strict=True):
+            vectors[np.arange(count), start + code] = self.unit
+        if self.intercept:
+            vectors[:, -1] = self.unit
+        return vectors
+
+    def weights(self, theta: Floats, schema: Schema, positions: tuple[int, ...]) -> dict[str, float]:
+        """What each value adds to a prediction, by its condition in words."""
+        scaled = (np.asarray(theta, dtype=np.float64) * (self.unit / FEATURE_UNIT)).tolist()
+        found = {"intercept": scaled[-1]} if self.intercept else {}
+        for start, position in zip(self.starts, positions, strict=True):
+            name = schema.names[position]
+            for code, flags in enumerate(np.eye(schema.shape[position], dtype=bool)):
+                alone = len(flags) == 1
+                words = identifier(name) if alone else set_text(name, schema.attributes[name], flags)
+                found[words] = scaled[start + code]
+        return found
+
+
+# -- minimiser ---------------------------------------------------------------------------------------------------------
+
+
+Start: TypeAlias = tuple[float, ...] | None
+"""A public model to begin with, such as the last one released; None is the centre of the ball."""
+
+MOST_STEPS: Final = 2**20
+MOST_CANDIDATES: Final = 2**18
+"""The largest net."""
+
+
+@dataclass(frozen=True, slots=True)
+class Perturbation:
+    """Output perturbation: solve to a public tolerance, round to a grid of step ``pitch``, add noise.
+
+    ``scale`` is the noise's, in steps of the grid. The solver makes exactly ``iterations`` passes over the data.
+    ``ridge`` is added to the problem's own regularisation; the sum must be positive.
+    """
+
+    noise: Literal["laplace", "gaussian"]
+    scale: float
+    pitch: float
+    iterations: int
+    ridge: float = 0.0
+    start: Start = None
+
+    def __post_init__(self) -> None:
+        if self.noise not in ("laplace", "gaussian"):
+            raise ParameterError("noise", f"must be 'laplace' or 'gaussian', not {self.noise!r}")
+        exact_scale(self.scale, "scale")
+        _check_steps(self.iterations, "iterations")
+        if exact_scale(self.pitch, "pitch").numerator != 1 or not 2.0**-60 <= self.pitch <= 1:
+            raise ParameterError("pitch", f"must be a power of two within [2^-60, 1], not {self.pitch}")
+        if self.ridge != 0:
+            exact_scale(self.ridge, "ridge")
+
+
+@dataclass(frozen=True, slots=True)
+class Descent:
+    """Noisy projected gradient descent: ``steps`` passes, each adding discrete Gaussian noise to the sum of gradients.
+
+    ``scale`` is in units of one entry's gradient. Schedules, with g_k the noisy mean gradient:
+
+    - "averaged": steps up to ``step_size``, the plain average of the iterates;
+    - "accelerated": Lan's accelerated stochastic approximation, step k times up to ``step_size``;
+    - "strong": step 2/(λ(k+1)), iterates averaged with weights k; ``step_size`` and ``rise`` are not used.
+
+    Steps rise to ``step_size`` from about ``step_size``/(1 + ``rise``), see `length`.
+
+    Slopes (or gradients, where the loss has none) are rounded to 1/``resolution``.
+    """
+
+    schedule: Literal["averaged", "accelerated", "strong"]
+    steps: int
+    scale: float
+    step_size: float = 1.0
+    start: Start = None
+    resolution: int = 2**16
+    rise: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.schedule not in ("averaged", "accelerated", "strong"):
+            raise ParameterError("schedule", f"must be 'averaged', 'accelerated' or 'strong', not {self.schedule!r}")
+        _check_steps(self.steps, "steps")
+        exact_scale(self.scale, "scale")
+        exact_scale(self.step_size, "step_size")
+        _check_resolution(self.resolution)
+        if self.rise != 0:
+            exact_scale(self.rise, "rise")
+
+    def length(self, step: int) -> float:
+        """The length of step k = 1, …, K: γ_k, or k·γ_k if accelerated, with γ_k = step_size/(1 + rise·(1 − u)).
+
+        u is the share of Σc² that is behind after the step, c_k = 1, or k if accelerated: proofs are in
+        `treering.theory.erm.steps`.
+        """
+        if self.schedule == "accelerated":
+            behind = step * (step + 1) * (2 * step + 1) / (self.steps * (self.steps + 1) * (2 * self.steps + 1))
+            return step * self.step_size / (1 + self.rise * (1 - behind))
+        return self.step_size / (1 + self.rise * (1 - step / self.steps))
+
+
+@dataclass(frozen=True, slots=True)
+class Net:
+    """The exponential mechanism over a net of the ball, exactly: P(θ) ∝ e^{−Σ loss/``scale``}.
+
+    The net: the points of a cubic lattice of step ``pitch`` within pitch·√d/2 of the ball, moved into it. Every model
+    in the ball has one of them within pitch·√d/2. Losses are rounded to 1/``resolution``.
+    """
+
+    pitch: float
+    scale: float
+    resolution: int = 2**20
+    most_dimensions: int = 3
+
+    def __post_init__(self) -> None:
+        exact_scale(self.pitch, "pitch")
+        exact_scale(self.scale, "scale")
+        _check_resolution(self.resolution)
+        whole(self.most_dimensions, "most_dimensions")
+
+
+Method: TypeAlias = Perturbation | Descent | Net
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Minimise:
+    """A request: ``features`` says how a database's cells become entries; None over points, which are entries."""
+
+    problem: Problem
+    method: Method
+    features: CellFeatures | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.method, Perturbation | Descent | Net):
+            raise ParameterError("method", "must be a Perturbation, a Descent or a Net")
+        if self.features is not None and self.features.dimension != self.problem.dimension:
+            raise ParameterError("features", f"must have {self.problem.dimension} numbers each")
+        start = None if isinstance(self.method, Net) else self.method.start
+        if start is not None and not (
+            len(start) == self.problem.dimension and math.hypot(*start) <= self.problem.radius * (1 + 1e-9)
+        ):
+            raise ParameterError("start", f"must be {self.problem.dimension} numbers, a model within the ball")
+
+
+def _check_steps(steps: int, name: str) -> None:
+    if whole(steps, name) > MOST_STEPS:
+        raise ParameterError(name, f"must be at most {MOST_STEPS:,}, not {steps:,}")
+
+
+def _check_resolution(resolution: int) -> None:
+    whole(resolution, "resolution")
+    if resolution & (resolution - 1) or resolution > 2**30:
+        raise ParameterError("resolution", f"must be a power of two, at most 2^30, not {resolution}")

@@ -12,15 +12,13 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, Protocol, Self, TypeAlias
 
 import numpy as np
 
-from treering.arrays import Flags
+from treering.arrays import Flags, Ints
 from treering.domain.attribute import Attribute, Bins, Categories, Integers, plain_number
-
-if TYPE_CHECKING:
-    from treering.domain.query import Query
+from treering.domain.schema import Schema
 
 MAX_LENGTH: Final = 65_536
 """The longest predicate, in characters, that is written or read."""
@@ -42,7 +40,40 @@ _RESERVED: Final = re.compile(
 )
 
 
-def text(query: Query) -> str:
+class Linear(Protocol):
+    """What of a `Query` its text is made from: a query imports this module to show itself."""
+
+    @property
+    def schema(self) -> Schema:
+        """See `Query`; so for the others."""
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+
+    @property
+    def masks(self) -> tuple[Flags, ...] | None: ...
+
+    @property
+    def table(self) -> Ints | None: ...
+
+    @property
+    def scale(self) -> int: ...
+
+    @property
+    def joint(self) -> int: ...
+
+    @property
+    def counting(self) -> bool: ...
+
+    @property
+    def constant(self) -> bool: ...
+
+    def weights(self) -> Ints: ...
+
+    def weighted(self, schema: Schema, weights: Flags, *, attributes: list[str], resolution: int) -> Self: ...
+
+
+def text(query: Linear) -> str:
     """The predicate of a counting query; for other queries, a description that `parse` refuses."""
     if not query.counting:
         return _describe_weights(query)
@@ -114,7 +145,7 @@ class _Writer:
 
     room: int = MAX_LENGTH
 
-    def write(self, query: Query) -> _Part:
+    def write(self, query: Linear) -> _Part:
         """The predicate of a counting query."""
         if query.constant:
             return _Part("FALSE" if query.masks is None else "TRUE")
@@ -122,7 +153,7 @@ class _Writer:
             return self._alternatives(query)
         return _join("AND", [self._condition(query, axis, mask) for axis, mask in enumerate(query.masks)])
 
-    def _condition(self, query: Query, axis: int, mask: Flags) -> _Part:
+    def _condition(self, query: Linear, axis: int, mask: Flags) -> _Part:
         name = query.names[axis]
         part = _condition(identifier(name), query.schema.attributes[name], mask)
         self.room -= len(part.text)
@@ -130,7 +161,7 @@ class _Writer:
             raise _TooLongError
         return part
 
-    def _alternatives(self, query: Query) -> _Part:
+    def _alternatives(self, query: Linear) -> _Part:
         """A table: for each set of values of one attribute that leave the same question about the others, that one."""
         table = np.asarray(query.table, dtype=np.bool_)
         axis, groups = min(((axis, _groups(table, axis)) for axis in range(table.ndim)), key=lambda each: len(each[1]))
@@ -252,13 +283,13 @@ def _runs(flags: Flags) -> list[Run]:
     return list(zip(edges[::2], edges[1::2], strict=True))
 
 
-def _describe_cells(query: Query) -> str:
+def _describe_cells(query: Linear) -> str:
     sets = query.masks if query.table is None else (query.table,)
     matching = math.prod(int(each.sum()) for each in sets or ())
     return f"counting over {', '.join(query.names)} ({matching:,} of {query.joint:,} joint values)"
 
 
-def _describe_weights(query: Query) -> str:
+def _describe_weights(query: Linear) -> str:
     if query.constant:
         return f"weighted {int(query.weights())}/{query.scale} for every row"
     return f"weighted over {', '.join(query.names)} ({query.joint:,} weights)"

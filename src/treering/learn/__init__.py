@@ -10,9 +10,7 @@ They keep their rows sealed in this process; what leaves is a released model and
 """
 
 try:
-    from treering.learn.estimators import PrivateLogisticRegression, PrivateSVC
-    from treering.learn.median import PrivateMedian
-    from treering.learn.ridge import PrivateRidge
+    from treering.learn.estimators import PrivateLogisticRegression, PrivateMedian, PrivateRidge, PrivateSVC
 except ModuleNotFoundError as missing:
     if (missing.name or "").split(".")[0] not in ("sklearn", "scipy"):
         raise

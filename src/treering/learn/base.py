@@ -1,29 +1,36 @@
-"""What the estimators share: sealed rows, a model released when the schedule says so, and pickles without rows."""
+"""What the estimators share: sealed rows, a model released when the schedule says so, and pickles without rows.
+
+What must be declared about rows before any is seen: public, and never taken from data.
+
+Linear predictions with an intercept, over the unit ball.
+"""
 
 from __future__ import annotations
 
+import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Self
+from numbers import Real
+from typing import Any, Final, Self
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import DataConversionWarning, NotFittedError
 from sklearn.utils.validation import validate_data
 
-from treering.arrays import Floats
-from treering.boxes.model import Model
+from treering.arrays import Array, Floats
+from treering.boxes.erm import Model
 from treering.domain.loss import Loss
 from treering.errors import GuaranteeError, Halted, ParameterError
-from treering.learn.declared import declared
-from treering.params import whole
+from treering.params import Number, exact, whole
 from treering.schedulers.epochs import Epoch
 from treering.schedulers.ermg import ERMG
-from treering.trusted.collection import GrowingPoints
-from treering.trusted.learning.rows import Bounds, Rows, features_of
+from treering.trusted.database import GrowingPoints
+from treering.trusted.learning.points import HALF, Bounds, Rows, features_of
 
 
 @dataclass(slots=True, repr=False)
@@ -218,3 +225,67 @@ class PrivateEstimator(BaseEstimator, ABC):
 
 def _same(now: dict[str, Any], then: dict[str, Any]) -> bool:
     return all(np.array_equal(now[name], value) for name, value in then.items())
+
+
+# -- declared ----------------------------------------------------------------------------------------------------------
+
+
+_HOW: Final = {
+    "norm_bound": "the length (L2 norm) that no row of features is meant to exceed, such as norm_bound=10.0; longer "
+    "rows are scaled down to it",
+    "label_bound": "the size that no label is meant to exceed, such as label_bound=100.0",
+    "classes": 'the two labels, such as classes=("on time", "late")',
+}
+_NOT_FROM_DATA: Final = (
+    "It is public, so it must come from general knowledge: one taken from the rows would tell about them, outside of "
+    "any privacy guarantee"
+)
+
+
+def declared(value: Number | None, name: str) -> float:
+    """A public bound, which must have been given."""
+    if value is None:
+        raise ParameterError(name, f"must be declared: {_HOW[name]}. {_NOT_FROM_DATA}")
+    return float(exact(value, name))
+
+
+def declared_classes(classes: npt.ArrayLike | None) -> Array:
+    """Two public labels, sorted; the second is the positive one."""
+    if classes is None:
+        raise ParameterError("classes", f"must be declared: {_HOW['classes']}. {_NOT_FROM_DATA}")
+    given = np.asarray(classes, dtype=object)
+    strings = [isinstance(label, str) for label in given.flat]
+    numbers = [isinstance(label, Real | np.bool_) and math.isfinite(label) for label in given.flat]
+    if given.ndim != 1 or not (all(strings) or all(numbers)):
+        raise ParameterError("classes", "must be two numbers or two strings")
+    found = np.unique(np.asarray(given.tolist()))
+    if len(found) != 2 or len(given) != 2:
+        raise ParameterError(
+            "classes",
+            f"must be two different labels, not {len(found)} class(es). Only binary classification is supported: one "
+            "against the rest would need an estimator, and a part of the budget, for each class",
+        )
+    return found
+
+
+# -- linear ------------------------------------------------------------------------------------------------------------
+
+
+class LinearEstimator(PrivateEstimator):
+    """Predictions ⟨coef, x⟩ + intercept.
+
+    A row x of norm at most B = ``norm_bound`` becomes the entry (x/B, 1)/√2, of norm at most 1 (x/B without an
+    intercept), and a model θ = (w, b) of norm at most ``radius`` predicts ⟨w, x⟩/(√2·B) + b/√2. So
+    ‖(B·coef, intercept)‖ ≤ radius/√2. Longer rows are scaled down while learning; a prediction is linear for all.
+    """
+
+    def _split(self, theta: Floats) -> tuple[Floats, float]:
+        """Coefficients and intercept, in the units of the features."""
+        bound = self._norm()
+        if not self.fit_intercept:
+            return theta / bound, 0.0
+        return theta[:-1] * (HALF / bound), float(theta[-1]) * HALF
+
+    def _linear(self, X: Any) -> Floats:
+        features = self._rows_to_predict(X)
+        return np.asarray(features @ np.ravel(self.coef_) + np.ravel(self.intercept_)[0])

@@ -1,4 +1,9 @@
-"""Private classifiers of two classes."""
+"""Private classifiers of two classes.
+
+Private ridge regression.
+
+The private geometric median.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +12,14 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
-from sklearn.base import ClassifierMixin
+from sklearn.base import ClassifierMixin, RegressorMixin
 
 from treering.arrays import Array, Floats
-from treering.domain.loss import HuberHinge, Logistic, Loss
+from treering.domain.loss import Distance, HuberHinge, Logistic, Loss, Squared
 from treering.errors import ParameterError
-from treering.learn.declared import declared_classes
-from treering.learn.linear import LinearEstimator
+from treering.learn.base import LinearEstimator, PrivateEstimator, declared, declared_classes
 from treering.params import Number
-from treering.trusted.learning.rows import Bounds
+from treering.trusted.learning.points import Bounds
 
 
 class _Classifier(ClassifierMixin, LinearEstimator):
@@ -175,3 +179,137 @@ class PrivateSVC(_Classifier):
 
     def _loss(self) -> Loss:
         return HuberHinge(self.width)
+
+
+# -- ridge -------------------------------------------------------------------------------------------------------------
+
+
+class PrivateRidge(RegressorMixin, LinearEstimator):
+    """Least squares over rows that keep arriving: each release is private, and all of them together.
+
+    Formal guarantee: as `treering.learn.base.PrivateEstimator`, for the mean of ½(prediction − label)² plus the
+    regulariser, over the ball of ``radius``, in the units of the labels. Labels are divided by ``label_bound`` within:
+    the regulariser is ``regularisation``/2·‖θ‖² of the model θ for labels in [−1, 1].
+
+    ``norm_bound`` and ``label_bound`` are public and must be declared; labels beyond the bound are refused.
+
+    >>> import numpy as np
+    >>> features = np.linspace(-1, 1, 100_000).reshape(-1, 1)
+    >>> model = PrivateRidge(epsilon=1.0, delta=1e-6, norm_bound=1.0, label_bound=10.0)
+    >>> model = model.fit(features, 3 + 5 * features[:, 0])
+    >>> abs(model.predict([[0.5]]).item() - 5.5) < 3
+    True
+    """
+
+    def __init__(
+        self,
+        epsilon: Number = 1.0,
+        delta: Number = 1e-6,
+        *,
+        beta: Number = 0.05,
+        norm_bound: Number | None = None,
+        label_bound: Number | None = None,
+        start: int = 1000,
+        radius: float = 2.0,
+        regularisation: float = 0.0,
+        fit_intercept: bool = True,
+        profile: str = "tight",
+        method: str = "auto",
+        c: Number | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.beta = beta
+        self.norm_bound = norm_bound
+        self.label_bound = label_bound
+        self.start = start
+        self.radius = radius
+        self.regularisation = regularisation
+        self.fit_intercept = fit_intercept
+        self.profile = profile
+        self.method = method
+        self.c = c
+
+    def predict(self, X: Any) -> Floats:
+        """⟨coef, x⟩ + intercept for each row."""
+        return self._linear(X)
+
+    def _loss(self) -> Loss:
+        return Squared()
+
+    def _bounds(self) -> Bounds:
+        return Bounds(self._norm(), self.fit_intercept, label=declared(self.label_bound, "label_bound"))
+
+    def _unit(self) -> float:
+        return declared(self.label_bound, "label_bound") ** 2
+
+    def _present(self, theta: Floats) -> None:
+        bound = declared(self.label_bound, "label_bound")
+        coefficients, intercept = self._split(theta)
+        self.coef_ = coefficients * bound
+        self.intercept_ = intercept * bound
+
+
+# -- median ------------------------------------------------------------------------------------------------------------
+
+
+class PrivateMedian(PrivateEstimator):
+    """The point with the least mean distance to all rows, as they keep arriving: in one dimension, the median.
+
+    Formal guarantee: as `treering.learn.base.PrivateEstimator`, for the mean distance, in the units of the features,
+    plus the regulariser. After a release, ``median_`` is the point.
+
+    ``norm_bound`` is public and must be declared: features should be centred by general knowledge, so that it is small.
+
+    >>> import numpy as np
+    >>> ages = np.concatenate([np.full(60_000, 40.0), np.linspace(0, 100, 40_000)]).reshape(-1, 1)
+    >>> model = PrivateMedian(epsilon=1.0, delta=1e-6, norm_bound=100.0).fit(ages)
+    >>> abs(model.median_.item() - 40) < 10
+    True
+    """
+
+    def __init__(
+        self,
+        epsilon: Number = 1.0,
+        delta: Number = 1e-6,
+        *,
+        beta: Number = 0.05,
+        norm_bound: Number | None = None,
+        start: int = 1000,
+        radius: float = 1.0,
+        regularisation: float = 0.0,
+        profile: str = "tight",
+        method: str = "auto",
+        c: Number | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.beta = beta
+        self.norm_bound = norm_bound
+        self.start = start
+        self.radius = radius
+        self.regularisation = regularisation
+        self.profile = profile
+        self.method = method
+        self.c = c
+
+    def distances(self, X: Any) -> Floats:
+        """How far each row is from the median."""
+        return np.asarray(np.linalg.norm(self._rows_to_predict(X) - self.median_, axis=1))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Minus the mean distance of rows at hand from the median: larger is better. Not private: for public rows."""
+        return -float(self.distances(X).mean())
+
+    def _loss(self) -> Loss:
+        return Distance()
+
+    def _bounds(self) -> Bounds:
+        """There are no labels; scikit-learn's pipelines may hand some over all the same, which are not looked at."""
+        return Bounds(self._norm())
+
+    def _unit(self) -> float:
+        return self._norm()
+
+    def _present(self, theta: Floats) -> None:
+        self.median_ = theta * self._norm()

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 from treering.answer import Answer, Guarantee
 from treering.budget.promise import Promise
+from treering.domain.language.parse import Question, understand, understand_all
 from treering.domain.query import Query
-from treering.domain.question import Question, understand, understand_all
 from treering.errors import GuaranteeError, TreeringError
 from treering.gate import Database
 from treering.mechanisms.histogram.hypothesis import Hypothesis

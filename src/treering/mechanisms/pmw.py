@@ -19,7 +19,7 @@ class PMW(Adaptive):
 
     Formal guarantees. *Privacy*: (epsilon, delta)-DP for the whole transcript of at most ``queries`` adaptively
     chosen queries, for databases that differ in one row, replaced. *Accuracy*: with probability at least 1 − beta
-    every answer is within its error, at most alpha (theorem "static" of ``theory.pmwg_static``; our constants).
+    every answer is within its error, at most alpha (theorem "static" of ``theory.pmwg.lifetime``; our constants).
     Parameters that the theorem does not cover raise `GuaranteeError`, which names the size that would do; so does a
     database that has grown since the first question: use `PMWG`.
 

@@ -12,14 +12,13 @@ import numpy.typing as npt
 from treering.answer import Guarantee
 from treering.budget.cost import gaussian, laplace
 from treering.budget.promise import Promise
-from treering.domain.question import Question, understand
+from treering.domain.language.parse import Question, understand
 from treering.errors import GuaranteeError, Halted, ParameterError
 from treering.gate import Database, Laplace
 from treering.mechanisms.base import Adaptive
 from treering.mechanisms.histogram.hypothesis import Hypothesis
 from treering.mechanisms.paper import Paper, PaperParameters
-from treering.mechanisms.pmwg_noise import measuring_noise
-from treering.mechanisms.tight import Tight
+from treering.mechanisms.tight import Tight, measuring_noise
 from treering.params import Number, probability
 from treering.theory.pmwg import (
     ForeverPlan,

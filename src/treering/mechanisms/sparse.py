@@ -16,8 +16,8 @@ from typing import ClassVar, Generic, TypeVar
 
 from treering.answer import Guarantee
 from treering.budget.promise import Promise
+from treering.domain.language.parse import Question, understand, understand_all
 from treering.domain.query import Query
-from treering.domain.question import Question, understand, understand_all
 from treering.errors import GuaranteeError, Halted, ParameterError
 from treering.gate import Compared, Crossing, Database, Event, Laplace, RunRequest, RunStarted
 from treering.params import exact, probability, whole

@@ -1,13 +1,20 @@
-"""What the tight profile of PMWG writes down, and the public state that it folds from that."""
+"""What the tight profile of PMWG writes down, and the public state that it folds from that.
+
+Released measurements, kept so that a question asked twice is paid for once.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Final, NamedTuple
 
+import numpy as np
+
+from treering.arrays import Bytes
 from treering.domain.query import Query
 from treering.mechanisms.histogram.hypothesis import KeptHistogram
 from treering.mechanisms.histogram.step import Step
-from treering.mechanisms.records import KeptRecords
 from treering.theory.sparse import RunScales
 
 
@@ -99,3 +106,105 @@ class Summary:
     state: TightState
     histogram: KeptHistogram
     records: KeptRecords
+
+
+# -- records -----------------------------------------------------------------------------------------------------------
+
+
+MOST_RECORDS: Final = 100_000
+"""When there are so many, those that no longer hold are dropped, and then the oldest half."""
+
+
+class Record(NamedTuple):
+    """A released measurement: ``share`` is within ``error`` of the truth at ``size`` rows."""
+
+    share: float
+    error: float
+    size: int
+
+    def at(self, size: int) -> tuple[float, float]:
+        """The best share and its error at a later size: new rows match or not, so half of them is the best guess."""
+        old = self.size / size
+        return old * self.share + (1 - old) / 2, old * self.error + (1 - old) / 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeptRecords:
+    """Records as bytes, oldest first: there can be 100,000 of them."""
+
+    records: Bytes
+    """For each one its query's digest, share, error and size."""
+    complements: Bytes
+    """Pairs of digests: a complement, and its query on record."""
+
+
+_RECORD: Final = np.dtype([("digest", "V32"), ("share", "<f8"), ("error", "<f8"), ("size", "<i8")])
+_PAIR: Final = np.dtype([("complement", "V32"), ("query", "V32")])
+
+
+class Records:
+    """The latest measurement of each query (of one schema). That of a query is one of its complement, too.
+
+    Queries are known by their digests: those on record need not be kept, nor made again when a life is taken up.
+    """
+
+    def __init__(self, alpha: float) -> None:
+        self._alpha = alpha
+        self._records: dict[bytes, Record] = {}
+        # Conjunctions that are the complement of a query on record: making one takes longer than an easy answer.
+        self._complements: dict[bytes, bytes] = {}
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def best(self, query: Query, size: int) -> tuple[float, float]:
+        """What is known of a query at this size: a share and its error (infinite if nothing is known)."""
+        record = self._records.get(query.digest)
+        if record is not None:
+            return record.at(size)
+        complement = self._complement(query)
+        record = None if complement is None else self._records.get(complement)
+        if record is None:
+            return 0.5, math.inf
+        share, error = record.at(size)
+        return 1 - share, error
+
+    def standing(self, size: int) -> KeptRecords:
+        """Those that still hold at this size. (One that does not hold will never again.)"""
+        kept = self._standing(size)
+        records = np.empty(len(kept), dtype=_RECORD)
+        records["digest"] = np.frombuffer(b"".join(kept), dtype="V32")
+        records["share"] = [record.share for record in kept.values()]
+        records["error"] = [record.error for record in kept.values()]
+        records["size"] = [record.size for record in kept.values()]
+        pairs = b"".join([complement + query for complement, query in self._complements.items() if query in kept])
+        return KeptRecords(records.view(np.uint8), np.frombuffer(pairs, np.uint8))
+
+    def restore(self, kept: KeptRecords) -> None:
+        """Take up the records of an earlier life."""
+        columns = kept.records.view(_RECORD)
+        digests, *fields = (columns[name].tolist() for name in ("digest", "share", "error", "size"))
+        self._records.update(zip(digests, map(Record._make, zip(*fields, strict=True)), strict=True))
+        self._complements.update(kept.complements.view(_PAIR).tolist())
+
+    def keep(self, query: Query, record: Record) -> None:
+        """Remember a measurement; a later one replaces it."""
+        if len(self._records) >= MOST_RECORDS:
+            self._prune(record.size)
+        # The complement of several sets is a table, which `_complement` makes when asked; that of one never too wide.
+        if query.digest not in self._records and (query.masks is None or len(query.attributes) == 1):
+            complement = ~query
+            if complement.masks is not None:
+                self._complements[complement.digest] = query.digest
+        self._records[query.digest] = record
+
+    def _complement(self, query: Query) -> bytes | None:
+        """The complement, if it can be among the records."""
+        return (~query).digest if query.masks is None else self._complements.get(query.digest)
+
+    def _standing(self, size: int) -> dict[bytes, Record]:
+        return {digest: record for digest, record in self._records.items() if record.at(size)[1] <= self._alpha}
+
+    def _prune(self, size: int) -> None:
+        self._records = dict(list(self._standing(size).items())[-(MOST_RECORDS // 2) :])
+        self._complements = {query: other for query, other in self._complements.items() if other in self._records}

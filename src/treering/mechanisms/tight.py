@@ -8,6 +8,8 @@ row have found the histogram good: then, on the evidence, it will pay for itself
 values only.
 
 The public potential Φ ≥ RE(truth‖histogram), booked at every step, certifies how many hard queries there can still be.
+
+The noise of PMWG's answers: as much as keeps each within its error bound.
 """
 
 from __future__ import annotations
@@ -16,18 +18,42 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final
 
 from treering.answer import Answer
+from treering.budget.promise import Kind
 from treering.domain.query import Query
 from treering.errors import EngineError, Halted
-from treering.gate import Compared, Condensed, Event, Gate, Measured, Noise, Noted, RunRequest, RunStarted
+from treering.gate import (
+    Compared,
+    Condensed,
+    Event,
+    Gate,
+    Gaussian,
+    Laplace,
+    Measured,
+    Noise,
+    Noted,
+    RunRequest,
+    RunStarted,
+)
 from treering.mechanisms.histogram.hypothesis import Hypothesis
 from treering.mechanisms.histogram.step import Step, value_range
-from treering.mechanisms.pmwg_noise import MEASURED_SHARE, answering_noise, deviation, measuring_noise
-from treering.mechanisms.records import Record, Records
-from treering.mechanisms.state import Corrected, Doubted, Grown, Judged, Kept, Learned, RunState, Summary, TightState
-from treering.theory.pmwg import ForeverPlan, growth_potential, hard_target
+from treering.mechanisms.state import (
+    Corrected,
+    Doubted,
+    Grown,
+    Judged,
+    Kept,
+    Learned,
+    Record,
+    Records,
+    RunState,
+    Summary,
+    TightState,
+)
+from treering.theory.pmwg import ForeverPlan, growth_potential, hard_target, query_tail
 from treering.theory.sparse import RunScales
 
 FORGETTING: Final = 1 / 8
@@ -347,3 +373,43 @@ class Tight:
 
 def _clip(share: float) -> float:
     return min(1.0, max(0.0, share))
+
+
+# -- pmwg noise --------------------------------------------------------------------------------------------------------
+
+
+MEASURED_SHARE: Final = 0.9
+"""A measurement's error bound as a share of alpha: what is left lets it serve again while the database grows."""
+
+_LEAST_SCALE: Final = 1e-6
+
+
+def measuring_noise(kind: Kind, alpha: float, beta: float, size: int, asked: int) -> Noise:
+    """The noise of a measurement after ``asked`` queries: within `MEASURED_SHARE` of alpha but with probability β_j.
+
+    The number j is rounded up to a power of two, so that the scale, and with it the sampler, changes rarely.
+    Discrete Laplace noise has P(|X| > R) ≤ e^{−(R−½)/s}, discrete Gaussian noise P(|X| ≥ R) ≤ 2e^{−R²/(2σ²)}
+    (see ``theory.pmwg.tight``). A size too small for any such noise gives the smallest scale there is.
+    """
+    return _measuring_noise(kind, alpha, beta, size, 1 << asked.bit_length())
+
+
+@lru_cache(maxsize=64)
+def _measuring_noise(kind: Kind, alpha: float, beta: float, size: int, number: int) -> Noise:
+    rows = MEASURED_SHARE * alpha * size
+    tail = query_tail(beta, math.log(number)) + math.log(2)  # log(1/β_j)
+    if kind == "pure":
+        return Laplace(max(rows - 0.5, _LEAST_SCALE) / tail)
+    return Gaussian(max(rows, _LEAST_SCALE) / math.sqrt(2 * (tail + math.log(2))))
+
+
+def answering_noise(kind: Kind, scale: float | None) -> Noise | None:
+    """The noise of a hard query's answer."""
+    if scale is None:
+        return None
+    return Laplace(scale) if kind == "pure" else Gaussian(scale)
+
+
+def deviation(noise: Noise) -> float:
+    """The standard deviation, or a hair more: that of the continuous noise of the same scale."""
+    return noise.scale * (math.sqrt(2) if isinstance(noise, Laplace) else 1.0)

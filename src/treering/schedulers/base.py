@@ -1,25 +1,29 @@
-"""What BBScheduler and BBImprover share: epochs that open by themselves, and free answers in between."""
+"""What BBScheduler and BBImprover share: epochs that open by themselves, and free answers in between.
+
+From which size on a plan promises anything: an error of 1 or more is none (for shares; see `Box.worst`).
+
+What the paper's theorems ask of a box and of a promise before any schedule is made.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from fractions import Fraction
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from treering.answer import Answer, Guarantee
-from treering.boxes.base import Progress, Release, silent
+from treering.boxes.base import Box, Progress, Rate, Release, silent
 from treering.budget.promise import Promise
-from treering.domain.question import Question, understand, understand_all
+from treering.domain.language.parse import Question, understand, understand_all
 from treering.errors import GuaranteeError, ParameterError
 from treering.gate import Database
 from treering.params import whole
-from treering.schedulers.epochs import Epoch
+from treering.schedulers.epochs import Broken, Epoch, Plan, Supply, describe, shares
 from treering.schedulers.keeper import Keeper, Present
-from treering.schedulers.plan import Plan
-from treering.schedulers.releases import Broken, describe, shares
-from treering.schedulers.supply import Supply
 from treering.theory.ageing import aged, aged_bound
+from treering.theory.schedule import MOST_ROWS
+from treering.theory.schedule.paper import covers
 
 Profile: TypeAlias = Literal["tight", "paper"]
 
@@ -187,3 +191,66 @@ def check_profile(profile: object) -> None:
     """One of the two."""
     if profile not in ("tight", "paper"):
         raise ParameterError("profile", f'must be "tight" or "paper", not {profile!r}')
+
+
+# -- starts ------------------------------------------------------------------------------------------------------------
+
+
+Planned = TypeVar("Planned")
+
+
+def useful(
+    plan: Callable[[int], Planned], error_of: Callable[[Planned], float], start: int, limit: float = 1.0
+) -> Planned:
+    """The plan from this size on, if the largest error it promises is below the limit.
+
+    Otherwise a `GuaranteeError` that names a larger start that would do: doubled, then bisected to about a tenth.
+    """
+
+    def error_at(size: int) -> float:
+        try:
+            return error_of(plan(size))
+        except GuaranteeError:
+            return float("inf")
+
+    try:
+        planned = plan(start)
+        found = error_of(planned)
+        if found < limit:
+            return planned
+        problem = f"no error below {limit:.3g} is guaranteed from {start:,} rows on: it could be {found:.3g}"
+    except GuaranteeError as refusal:
+        problem = str(refusal)
+    low, high = start, 2 * start
+    while not error_at(high) < limit:
+        low, high = high, 2 * high
+        if low > MOST_ROWS:
+            raise GuaranteeError(f"{problem}. No start would do: the box's error does not fall with the size")
+    while high > 1.1 * low + 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if error_at(middle) < limit else (middle, high)
+    raise GuaranteeError(
+        f"{problem}. From about {high:,} rows on an error below {limit:.3g} is guaranteed; "
+        "a larger epsilon would do too"
+    )
+
+
+# -- paper -------------------------------------------------------------------------------------------------------------
+
+
+def paper_rate(box: Box, promise: Promise) -> Rate:
+    """The box's (p, p′, p″, g), under a promise that the theorems cover."""
+    check_covered(promise)
+    if box.rate is None:
+        raise GuaranteeError(
+            f'{type(box).__name__} is no (p, g)-black box, which profile="paper" needs; profile="tight" takes any box'
+        )
+    return box.rate
+
+
+def check_covered(promise: Promise) -> None:
+    """Refuse a promise that the theorems do not cover."""
+    if not promise.plain:
+        raise GuaranteeError('the paper\'s theorems are for a whole promise, one row a person: use profile="tight"')
+    if problems := covers(promise.epsilon, promise.delta):
+        raise GuaranteeError(f"the paper's theorem does not cover this promise: {'; '.join(problems)}")

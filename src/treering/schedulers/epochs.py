@@ -3,17 +3,31 @@
 The record of an epoch is `EpochBegan`, the reservation with what the box asked for in it, and then `EpochOpened` or
 `EpochFailed`. A record that stops before its end is that of an epoch whose run never finished. A release that turns out
 to be broken when it is asked fails its epoch later on.
+
+What a scheduler needs of a schedule: `treering.theory.schedule` makes them.
+
+What a box released, taken with care: a box is somebody else's program, and what it returns may be anything.
+
+Which box runs in which epoch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final, Protocol, TypeAlias
 
-from treering.budget.promise import Budget
-from treering.errors import TreeringError
+import numpy as np
+
+from treering.arrays import Floats
+from treering.boxes.base import Box, Release
+from treering.budget.promise import Budget, Kind
+from treering.domain.query import Query
+from treering.domain.schema import Schema
+from treering.errors import GuaranteeError, ParameterError, QueryError, TreeringError
 from treering.gate import Event, Noted, ReservationEnded, Reserved
+from treering.replay import RecordedGate
 
 UNFINISHED: Final = "its run has not finished"
 
@@ -135,3 +149,154 @@ def record_of(history: Sequence[Event], index: int) -> tuple[Budget, Sequence[Ev
 
 def _begins(event: Event, index: int) -> bool:
     return isinstance(event, Noted) and isinstance(event.note, EpochBegan) and event.note.index == index
+
+
+# -- plan --------------------------------------------------------------------------------------------------------------
+
+
+class PlannedEpoch(Protocol):
+    """One epoch of a plan."""
+
+    @property
+    def index(self) -> int:
+        """Its number, from 0 on."""
+
+    @property
+    def size(self) -> int:
+        """The size at which it is due."""
+
+    @property
+    def budget(self) -> Budget:
+        """What its run may cost."""
+
+    @property
+    def beta(self) -> float:
+        """The chance that it may fail with."""
+
+    @property
+    def alpha(self) -> float:
+        """The error that its box promises at that size."""
+
+
+class Plan(Protocol):
+    """When epochs open, and what each may cost, for all time to come."""
+
+    @property
+    def start(self) -> int:
+        """The size at which epoch 0 opens."""
+
+    def epoch(self, index: int) -> PlannedEpoch:
+        """An epoch."""
+
+    def index_at(self, size: int) -> int:
+        """The latest epoch that opens at this size or before."""
+
+    def next_size(self, size: int) -> int:
+        """The smallest size above this one at which an epoch opens."""
+
+    def alpha_at(self, size: int) -> float:
+        """The error that every answer keeps to at this size, staleness included, if every epoch opens when due."""
+
+
+# -- releases ----------------------------------------------------------------------------------------------------------
+
+
+MOST_WORDS: Final = 500
+"""How much of a box's error message is kept."""
+
+
+class Broken(Exception):
+    """A release that cannot be used. It never leaves this package."""
+
+
+def check(release: Any, schema: Schema, size: int) -> Release:
+    """A release about this database at this size, as far as one question can tell."""
+    if not isinstance(release, Release):
+        raise Broken(f"the box returned {type(release).__name__}, not a Release")
+    if release.schema != schema:
+        raise Broken("the box's release is about another schema")
+    if release.size != size:
+        raise Broken(f"the box's release is about {release.size!r} rows, not {size:,}")
+    first = np.zeros(schema.shape[0], dtype=np.bool_)
+    first[0] = True
+    # The question may be outside the box's class: that is the box's right.
+    with suppress(QueryError):
+        shares(release, [Query.conjunction(schema, {0: first})])
+    return release
+
+
+def shares(release: Release, queries: Sequence[Query]) -> tuple[Floats, Floats]:
+    """The shares that a release states, and their errors: finite numbers, one for each query, no error below 0.
+
+    `QueryError` says that a query is outside the box's class. Whatever else it raises is its own fault.
+    """
+    try:
+        values, errors = release.shares(queries)
+        return _numbers(values, len(queries), "shares"), _numbers(errors, len(queries), "errors", least=0.0)
+    except (TreeringError, MemoryError, Broken):
+        raise
+    except Exception as error:
+        raise Broken(f"the box's release could not answer: {describe(error)}") from error
+
+
+def _numbers(values: Any, length: int, what: str, least: float = -np.inf) -> Floats:
+    array = np.asarray(values, dtype=np.float64)
+    if array.shape != (length,):
+        raise Broken(f"the box's release gave {what} of shape {array.shape} for {length:,} queries")
+    if not (np.isfinite(array) & (array >= least)).all():
+        raise Broken(f"the box's release gave {what} that are no finite numbers{'' if least < 0 else ' of at least 0'}")
+    return array
+
+
+def rebuild(box: Box, schema: Schema, history: Sequence[Event], epoch: Epoch) -> Release:
+    """The release of an epoch on record: the box, run again over what the gate gave it then."""
+    part, events = record_of(history, epoch.index)
+    gate = RecordedGate(schema, epoch.size, part, events)
+    try:
+        return check(box.run(gate, part, epoch.alpha, epoch.beta), schema, epoch.size)
+    except Exception as error:
+        raise TreeringError(
+            f"the release of epoch {epoch.index} cannot be made again from the record: {describe(error)}. "
+            "It takes the same box, which must be a deterministic function of what the gate gives it"
+        ) from error
+
+
+def describe(error: BaseException) -> str:
+    """An error as a line for the record. A box sees public values only, so its messages are public."""
+    text = str(error) if isinstance(error, Broken) else f"{type(error).__name__}: {error}".removesuffix(": ")
+    return text if len(text) <= MOST_WORDS else text[:MOST_WORDS] + "…"
+
+
+# -- supply ------------------------------------------------------------------------------------------------------------
+
+
+BoxOrFunction: TypeAlias = Box | Callable[[int], Box]
+"""A box, or a function from an epoch's index to its box: then the query class may change from epoch to epoch. The
+function must be deterministic, for replay calls it again."""
+
+
+class Supply:
+    """The boxes of a scheduler, for one universe and one kind of budget that they are given."""
+
+    def __init__(self, box: BoxOrFunction, schema: Schema, kind: Kind) -> None:
+        if not isinstance(box, Box) and not callable(box):
+            raise ParameterError("box", f"must be a Box, or a function from an epoch to one, not {type(box).__name__}")
+        self._schema = schema
+        self._kind = kind
+        self._box = box
+        self.first = self.at(0)
+        """The box of the first epoch, which the schedule is made for."""
+        if isinstance(box, Box):
+            self._box = self.first  # What it prepared when it was bound is of use in all epochs.
+
+    def at(self, index: int) -> Box:
+        """The box of an epoch."""
+        box = self._box if isinstance(self._box, Box) else self._box(index)
+        if not isinstance(box, Box):
+            raise ParameterError("box", f"must give a Box for epoch {index}, not {type(box).__name__}")
+        if self._kind == "pure" and box.kind == "zcdp":
+            raise GuaranteeError(
+                f"{type(box).__name__} is private under zCDP only, and would be given a pure epsilon: it needs "
+                'delta > 0 and profile="tight", or else take a pure box'
+            )
+        return box.bind(self._schema)

@@ -7,19 +7,17 @@ from typing import Literal, NoReturn, TypeAlias
 
 from treering.answer import Answer
 from treering.boxes.base import Box, Progress, Rate
-from treering.boxes.erm import ERM, PASSES, How
-from treering.boxes.model import NO_ANSWERS, Model
+from treering.boxes.erm import ERM, NO_ANSWERS, PASSES, How, Model
 from treering.budget.promise import Promise
+from treering.domain.language.parse import Question
 from treering.domain.loss import Loss
 from treering.domain.problem import CellFeatures, Problem, check_labels
-from treering.domain.question import Question
 from treering.errors import GuaranteeError, ParameterError, QueryError
 from treering.gate import Database
 from treering.params import Number
-from treering.schedulers.base import Profile
+from treering.schedulers.base import Profile, check_covered
 from treering.schedulers.improver import BBImprover, Improving
 from treering.schedulers.keeper import Present
-from treering.schedulers.paper import check_covered
 from treering.theory.erm.paper import rate
 from treering.theory.schedule import ImprovingSchedule
 
@@ -52,7 +50,7 @@ class ERMG(BBImprover):
 
     >>> import numpy as np
     >>> from treering.domain.loss import Logistic
-    >>> from treering.trusted.collection import GrowingPoints
+    >>> from treering.trusted.database import GrowingPoints
     >>> points = GrowingPoints(2, "signs")
     >>> points.append(np.tile([[0.6, 0.0], [-0.6, 0.0]], (10_000, 1)), np.tile([1, -1], 10_000))
     20000

@@ -10,11 +10,9 @@ from treering.budget.promise import Promise
 from treering.errors import ParameterError
 from treering.gate import Database
 from treering.params import Number, exact, probability
-from treering.schedulers.base import Profile, Scheduled, check_profile
+from treering.schedulers.base import Profile, Scheduled, check_profile, paper_rate, useful
+from treering.schedulers.epochs import BoxOrFunction, Supply
 from treering.schedulers.keeper import Present
-from treering.schedulers.paper import paper_rate
-from treering.schedulers.starts import useful
-from treering.schedulers.supply import BoxOrFunction, Supply
 from treering.theory import schedule
 from treering.theory.schedule import ImprovingSchedule
 

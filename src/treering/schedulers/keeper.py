@@ -19,10 +19,20 @@ from treering.boxes.base import Box, Progress, Release
 from treering.budget.promise import Budget
 from treering.errors import GuaranteeError
 from treering.gate import Gate
-from treering.schedulers.epochs import Epoch, EpochBegan, EpochFailed, EpochOpened, Timeline
-from treering.schedulers.plan import Plan, PlannedEpoch
-from treering.schedulers.releases import Broken, check, describe, rebuild
-from treering.schedulers.supply import Supply
+from treering.schedulers.epochs import (
+    Broken,
+    Epoch,
+    EpochBegan,
+    EpochFailed,
+    EpochOpened,
+    Plan,
+    PlannedEpoch,
+    Supply,
+    Timeline,
+    check,
+    describe,
+    rebuild,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,19 +1,22 @@
-"""BBScheduler: a static private algorithm, rerun each time the database has grown by a factor; fixed accuracy."""
+"""BBScheduler: a static private algorithm, rerun each time the database has grown by a factor; fixed accuracy.
+
+SmallDBG: the paper's first instantiation, SmallDB rerun as the database grows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from treering.boxes.base import Box, Progress
+from treering.boxes.smalldb import SmallDB
 from treering.budget.promise import Promise
+from treering.domain.language.parse import Question
 from treering.errors import GuaranteeError
 from treering.gate import Database
 from treering.params import Number, probability
-from treering.schedulers.base import Profile, Scheduled, check_profile
+from treering.schedulers.base import Profile, Scheduled, check_profile, paper_rate, useful
+from treering.schedulers.epochs import BoxOrFunction, Supply
 from treering.schedulers.keeper import Present
-from treering.schedulers.paper import paper_rate
-from treering.schedulers.starts import useful
-from treering.schedulers.supply import BoxOrFunction, Supply
 from treering.theory import schedule
 from treering.theory.schedule import FixedSchedule
 
@@ -99,3 +102,27 @@ def _paper(box: Box, promise: Promise, beta: float) -> Callable[[int], FixedSche
         return schedule.fixed(start, promise.epsilon, promise.delta, beta, rate.p, rate.g, profile="paper")
 
     return lambda start: useful(plan, lambda planned: planned.alpha, start)
+
+
+# -- smalldbg ----------------------------------------------------------------------------------------------------------
+
+
+class SmallDBG(BBScheduler):
+    """`BBScheduler` over `SmallDB`: a small synthetic database that answers every query of a class, kept current.
+
+    Formal guarantee: that of `BBScheduler`. (Cummings, Krehbiel, Lai, Tantipongpipat, theorem "SmallDBG": α of order
+    (log N·log k·log(1/β)/(εn))^{1/5} for k queries and N cells; the tight profile has exponent 1/4.)
+    """
+
+    def __init__(
+        self,
+        db: Database,
+        queries: Iterable[Question],
+        epsilon: Number | Promise,
+        delta: Number = 0.0,
+        beta: Number = 0.05,
+        profile: Profile = "tight",
+        *,
+        progress: Progress | None = None,
+    ) -> None:
+        super().__init__(db, SmallDB(queries), epsilon, delta, beta, profile, progress=progress)

@@ -1,6 +1,6 @@
 """ContinualHistogram: all cells of a growing database, kept current for ever by binary trees over its batches.
 
-Leaves are batches, cut at public moments; ``budget/segments.py`` says which leaves a node holds, ``trusted/trees.py``
+Leaves are batches, cut at public moments; ``budget/cost.py`` says which leaves a node holds, ``trusted/trees.py``
 what all nodes cost together: what one histogram costs. A node of segment k has Laplace noise of scale (k+1)·s or
 Gaussian noise of scale √(k+1)·σ in each cell, s = 2/ε or σ = 1/√ρ. No budget is split over infinite time.
 
@@ -20,31 +20,68 @@ union of kept nodes (`stretch`).
 *Confidence.* At leaf j, all queries about all rows, and about the rows since each first leaf that is kept, fail
 together with probability β·w_j (`leaf_beta`), and Σ w_j = 1: all answers ever given are within their errors but with
 probability β. The bounds for one estimate are for all queries at once, because a query may be chosen after its noise
-was seen: that of `treering.theory.centred` for any query, and that of `treering.theory.structured`, much lower, for
+was seen: that of `treering.theory.continual` for any query, and that of `treering.theory.continual`, much lower, for
 queries that name few attributes.
+
+How far answers stray when all cells of a histogram carry noise and the number of rows is known.
+
+The number of rows is public, so the total of the noise is known, too, and an N-th of it is taken off each cell: X_i
+becomes X_i − X̄. Answers are then consistent (a query and its complement sum to 1), and a query of weights w ∈
+[0, 1]^N, mass m = Σw, has the error Σ (w_i − m/N)·X_i. Its variance is at most m(1 − m/N) times that of a cell, and it
+is the same, but for its sign, for a query and its complement: m may be taken as at most N/2.
+
+The bounds here hold for all queries together, so for those asked after the noise was seen. Two are taken, and the lower
+counts. X is symmetric and independent from cell to cell; K(λ) ≥ log E e^{λX} is all that is known of it.
+
+*Subsets one by one.* For a set of m cells, x = m/N, and any λ > 0: P(Σ (w_i − x)·X_i > R) ≤ e^{−λR + m·K(λ(1−x)) +
+(N−m)·K(λx)}. There are C(N, m) sets of m cells and two signs; set size m gets β·w_m of β, with the w of
+`treering.theory.pmwg.tight`, which sum to 1. For a mass between m and m+1 the largest error is reached with at most one
+weight that is neither 0 nor 1 (a linear program over the weights), and the m or m+1 largest cells: so it is at most the
+value in between, on the line from the bound for m to that for m+1.
+
+*All at once.* |Σ (w_i − x)·X_i| ≤ |Σ w_i·X_i| + x·|ΣX_i|. `treering.theory.cells` bounds the first for all w, and the
+second is one sum.
+
+K is tabulated. It is convex, so the line between two entries lies above it.
+
+How far answers stray to queries that name few attributes: there are far fewer of them than sets of cells.
+
+As `treering.theory.continual`: all cells carry independent symmetric noise, the total is known, and the bounds hold for
+all queries at once, so for those asked after the noise was seen. That page's bound for all sets of cells must allow for
+2^N of them. A query that names attributes with n_1, …, n_a values is one of fewer:
+
+- a *conjunction* whose sets have k_1, …, k_a values, each at least one and not all, is one of Π C(n_i, k_i), and there
+  are Π (n_i − 1) such sizes;
+- a *table* over the J joint values of these attributes is a query about a histogram of J cells, each the sum of N/J
+  cells: J takes the place of N in the bound for subsets one by one, with rarity weights for the set sizes, and the
+  bound for masses between two sizes lies on the line between theirs.
+
+Which of the d attributes are named: a of them with weight 1/(d+1), each choice of a alike. Conjunctions and tables have
+half of β each, both signs included. For a set of m cells each bound is `set_radius`; the lowest one counts, the bound
+for all queries among them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
-from typing import Final
+from functools import cached_property, lru_cache
+from typing import Final, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
-from treering.arrays import Floats
+from treering.arrays import Floats, Ints
+from treering.budget.cost import Node, first_leaf, last_leaf, node_segment, prefix, segment_of
 from treering.budget.promise import Budget
-from treering.budget.segments import Node, first_leaf, last_leaf, node_segment, prefix, segment_of
+from treering.domain.query import Query
 from treering.errors import ParameterError
 from treering.gate import Gaussian, Laplace, Noise
 from treering.params import at_least, probability, root_at_least, whole
-from treering.theory.cells import CellNoise, LaplaceCell, MomentCell, SubGaussianCell, exact
-from treering.theory.centred import CentredBound
+from treering.theory.cells import CellNoise, LaplaceCell, MomentCell, SubGaussianCell, all_subsets, exact, subset_radius
 from treering.theory.pmwg.tight import rarity
-from treering.theory.structured import StructuredBound
 
 KEPT: Final = 4
 """How many nodes of each level are kept: the stretches that have answers are then each at most half as long again as
@@ -231,3 +268,214 @@ def expected_error(budget: Budget, cells: int, size: int, mass: float, leaf: int
     """The standard deviation of the answer to a query of this mass that was chosen without looking at the noise."""
     spread = math.sqrt(mass * (1 - mass / cells))
     return deviation(start_noise(budget), prefix(leaf)) * spread / whole(size, "size")
+
+
+# -- centred -----------------------------------------------------------------------------------------------------------
+
+
+SMALL: Final = 4096
+"""Up to so many cells the worst query is looked for among all masses; beyond, its bound is that of half the cells."""
+
+_BLOCK: Final = 1024
+_UP: Final = 1 + 1e-12
+_LOG_MARGIN: Final = 1e-6
+"""More than the error of a logarithm of a binomial coefficient of up to 2^26 cells."""
+
+
+@dataclass(frozen=True)
+class CentredBound:
+    """The bound for all queries at once on a histogram of ``cells`` cells whose total is known.
+
+    Guarantee: with probability at least 1 − beta, |Σ (w_i − m/N)·X_i| ≤ radius(m) for all w ∈ [0, 1]^N, m = Σw.
+    """
+
+    noise: CellNoise
+    cells: int
+    beta: float
+
+    def __post_init__(self) -> None:
+        whole(self.cells, "cells")
+        probability(self.beta, "beta")
+
+    def radius(self, masses: npt.ArrayLike) -> Floats:
+        """The bound for each mass, within 0 and the number of cells."""
+        mass = np.asarray(masses, dtype=np.float64)
+        mass = np.minimum(mass, self.cells - mass)
+        below = np.floor(mass).astype(np.int64)
+        needed, place = np.unique(np.concatenate([below.reshape(-1), below.reshape(-1) + 1]), return_inverse=True)
+        low, high = self._sets(needed)[place.reshape(2, -1)]
+        part = (mass - below).reshape(-1)
+        one_by_one = ((1 - part) * low + part * high).reshape(mass.shape)
+        bound: Floats = np.minimum(one_by_one, self._together(mass)) * _UP
+        return bound
+
+    @cached_property
+    def worst(self) -> float:
+        """A bound on the radius of every query."""
+        together = float(self._together(np.array(self.cells / 2)))
+        if self.cells > SMALL:
+            return together * _UP
+        steps = np.arange(self.cells // 2 + 2)
+        sets = self._sets(steps)
+        # Between two sizes: at most the larger end of the one, and the right end of the other, which rises.
+        ends = np.maximum(sets[:-1], sets[1:])
+        return float(np.minimum(ends, self._together(np.minimum(steps[1:], self.cells / 2))).max()) * _UP
+
+    def _together(self, mass: Floats) -> Floats:
+        every = all_subsets(self.noise, self.cells, self.beta / 4)
+        return every.radius(mass) + mass / self.cells * self._total
+
+    @cached_property
+    def _total(self) -> float:
+        return subset_radius(self.noise, [1.0], [self.cells], self.beta / 4)
+
+    def _sets(self, sizes: Ints) -> Floats:
+        """The bound for sets of so many cells, increasing sizes; past half of the cells, that of the complement."""
+        sizes = np.minimum(sizes, self.cells - sizes)
+        bounds = np.zeros(len(sizes))
+        chosen = np.flatnonzero(sizes > 0)
+        for start in range(0, len(chosen), _BLOCK):
+            part = chosen[start : start + _BLOCK]
+            tails = [log_choose(self.cells, size) + rarity(math.log(size)) for size in sizes[part].tolist()]
+            bounds[part] = set_radius(self.noise, self.cells, sizes[part], np.array(tails) + math.log(4 / self.beta))
+        return bounds
+
+
+def set_radius(noise: CellNoise, cells: int, sizes: npt.ArrayLike, tails: Floats) -> Floats:
+    """r with P(Σ (w_i − m/N)·X_i > r) ≤ e^{−tail} for a set of m cells given beforehand, for each size and its tail.
+
+    Sizes lie above 0 and at most at half of the cells; w is 1 in the set and 0 elsewhere.
+    """
+    rates, moments = _table(noise)
+    size = np.asarray(sizes, dtype=np.float64)[:, np.newaxis]
+    share = size / cells
+    # With λ = rate/(1−x) the cells inside are at the table's rates, those outside at rate·x/(1−x) ≤ rate.
+    outside = np.interp(rates * (share / (1 - share)), [0.0, *rates], [0.0, *moments])
+    exponents = size * moments + (cells - size) * outside
+    least: Floats = np.min((exponents + tails[:, np.newaxis]) * (1 - share) / rates, axis=1)
+    return least * _UP
+
+
+def log_choose(cells: int, size: int) -> float:
+    """log C(cells, size), a hair more."""
+    return math.lgamma(cells + 1) - math.lgamma(size + 1) - math.lgamma(cells - size + 1) + _LOG_MARGIN
+
+
+@lru_cache(maxsize=256)
+def _table(noise: CellNoise) -> tuple[Floats, Floats]:
+    """The rates worth trying and K there, where it is finite."""
+    rates = noise.rates
+    moments = noise.log_moment(rates)
+    finite = np.isfinite(moments)
+    return rates[finite], moments[finite]
+
+
+# -- structured --------------------------------------------------------------------------------------------------------
+
+
+Form: TypeAlias = tuple[tuple[int, ...], tuple[int, ...] | float]
+"""The attributes that a query names, and the sizes of its sets; for a table, the sum of its weights."""
+
+
+@dataclass(frozen=True)
+class StructuredBound:
+    """The bound for all queries of a schema at once, by what they name.
+
+    Guarantee: with probability at least 1 − every.beta − beta, the error of each query, in rows, is within `radius`.
+    """
+
+    every: CentredBound
+    """The bound for all queries, whatever they name."""
+    shape: tuple[int, ...]
+    beta: float
+
+    def __post_init__(self) -> None:
+        probability(self.beta, "beta")
+
+    @property
+    def worst(self) -> float:
+        """A bound on the radius of every query."""
+        return self.every.worst
+
+    def radius(self, queries: Sequence[Query]) -> Floats:
+        """The bound for each query; a constant one has none to fear."""
+        forms = [form(query) for query in queries]
+        fresh = [each for each in dict.fromkeys(forms) if each not in self._known]
+        if fresh:
+            lowest = np.minimum(self.every.radius([self._mass(each) for each in fresh]), self._named(fresh))
+            self._known.update(zip(fresh, lowest.tolist(), strict=True))
+        return np.array([self._known[each] for each in forms])
+
+    @cached_property
+    def _known(self) -> dict[Form, float]:
+        return {}
+
+    def _joint(self, attributes: tuple[int, ...]) -> int:
+        return math.prod(self.shape[position] for position in attributes)
+
+    def _mass(self, each: Form) -> float:
+        attributes, sets = each
+        cells = self.every.cells // self._joint(attributes)
+        return float(cells * (math.prod(sets) if isinstance(sets, tuple) else sets))
+
+    def _named(self, forms: Sequence[Form]) -> Floats:
+        """The bounds by what is named: two sets for each form, and how they are weighed."""
+        sides = [self._sides(each) for each in forms]
+        sizes = np.array([size for pair in sides for size, _, _ in pair])
+        tails = np.array([tail for pair in sides for _, tail, _ in pair])
+        weights = np.array([weight for pair in sides for _, _, weight in pair])
+        bounds = np.zeros(len(sizes))
+        real = np.flatnonzero((sizes > 0) & (weights > 0))
+        bounds[real] = set_radius(self.every.noise, self.every.cells, sizes[real], tails[real])
+        lowest: Floats = (weights * bounds).reshape(-1, 2).sum(axis=1)
+        return lowest
+
+    def _sides(self, each: Form) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
+        """The two sets that a query lies between: how many cells, the tail, and the weight of each."""
+        attributes, sets = each
+        cells, joint = self.every.cells, self._joint(attributes)
+        start = math.log(4 / self.beta) + _choosing(len(self.shape), len(attributes))
+        if isinstance(sets, tuple):
+            size = self._mass(each)
+            tail = start + sum(
+                _choosing_sets(self.shape[position], chosen) for position, chosen in zip(attributes, sets, strict=True)
+            )
+            return (min(size, cells - size), tail, 1.0), (0.0, tail, 0.0)
+        mass = min(sets, joint - sets)
+        low = math.floor(mass)
+        part = mass - low
+        return (
+            self._table_side(start, joint, low, 1 - part),
+            self._table_side(start, joint, low + 1 if part > 0 else low, part),
+        )
+
+    def _table_side(self, start: float, joint: int, number: int, weight: float) -> tuple[float, float, float]:
+        number = min(number, joint - number)
+        if number == 0:
+            return 0.0, start, weight
+        tail = start + log_choose(joint, number) + rarity(math.log(number))
+        return float(number * (self.every.cells // joint)), tail, weight
+
+
+def form(query: Query) -> Form:
+    """What the bound of a query depends on. It is its complement's, too, which may be a conjunction: as of a = 1 OR
+    b = 2."""
+    if query.masks is None and query.counting and not query.constant:
+        complement = ~query
+        query = query if complement.masks is None else complement
+    if query.masks is None:
+        assert query.table is not None
+        return query.attributes, float(query.table.sum()) / query.scale
+    return query.attributes, tuple(int(np.count_nonzero(mask)) for mask in query.masks)
+
+
+@lru_cache(maxsize=4096)
+def _choosing(dimension: int, named: int) -> float:
+    """−log of the weight of one choice of attributes."""
+    return math.log(dimension + 1) + log_choose(dimension, named)
+
+
+@lru_cache(maxsize=65536)
+def _choosing_sets(values: int, chosen: int) -> float:
+    """−log of the weight of one set of values of an attribute."""
+    return math.log(values - 1) + log_choose(values, chosen)

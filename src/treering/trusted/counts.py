@@ -3,24 +3,25 @@
 Up to `DENSE_CELLS` cells the counts are one dense array; above, only occupied cells are stored. Either way a query
 reads the marginal over the attributes it names, which is computed once and then maintained: an append touches the new
 rows only.
+
+The exact counts as they were at earlier sizes, kept for as long as somebody will need them.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import reduce
 from typing import Final, Protocol, TypeAlias
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import numpy as np
 
 from treering.arrays import Ints
-from treering.domain.evaluate import evaluate, evaluate_many, widest
-from treering.domain.query import Query
+from treering.domain.query import Query, evaluate, evaluate_many, widest
 from treering.domain.schema import Schema
-from treering.errors import DataError, QueryError
-from treering.trusted.bookmarks import Bookmarks
+from treering.errors import DataError, QueryError, VaultError
 from treering.trusted.sealed import Sealed
 
 Attributes: TypeAlias = tuple[int, ...]
@@ -278,3 +279,66 @@ def _merge(left: tuple[Ints, Ints], right: tuple[Ints, Ints]) -> tuple[Ints, Int
     counts = np.zeros(len(cells), dtype=np.int64)
     np.add.at(counts, inverse, np.concatenate([left[1], right[1]]))
     return cells, counts
+
+
+# -- bookmarks ---------------------------------------------------------------------------------------------------------
+
+
+class Bookmarks(Sealed):
+    """Copies of the counts, one for each size at which a journal's trees have a node that is not over.
+
+    They belong to a journal, as a run's secret does: a kernel that continues the journal finds them, and they go when
+    it goes (so a journal must allow weak references). Journals that need the same size share one copy. Size 0 needs
+    none: all counts were 0.
+
+    A durable store keeps no copies. When it is opened it takes in its batches in their order of arrival and, before
+    the kernel is made, calls `Counts.mark` at each of the sizes that ``trees.sizes_to_mark(journal.events())`` names:
+    a cut is made at the size that some batch led to, so each of them is met.
+    """
+
+    __slots__ = ("_copies", "_owned")
+
+    def __init__(self) -> None:
+        self._copies: WeakValueDictionary[int, Ints] = WeakValueDictionary()
+        self._owned: WeakKeyDictionary[object, dict[int, Ints]] = WeakKeyDictionary()
+
+    @property
+    def kept(self) -> dict[int, Ints]:
+        """PRIVATE: the counts at every size that is kept for somebody."""
+        return dict(self._copies)
+
+    def add(self, owner: object, size: int, copy: Callable[[], Ints]) -> None:
+        """Keep the counts of this size, the present one."""
+        if size == 0:
+            return
+        kept = self._copies.get(size)
+        if kept is None:
+            kept = copy()
+            kept.setflags(write=False)
+            self._copies[size] = kept
+        self._owned.setdefault(owner, {})[size] = kept
+
+    def between(self, owner: object, start: int, end: int) -> Ints:
+        """PRIVATE: the exact counts, over all cells, of the rows that came after one size and up to another."""
+        later = self._at(owner, end)
+        return later.copy() if start == 0 else later - self._at(owner, start)
+
+    def check(self, owner: object, size: int) -> None:
+        """Refuse if the counts of this size are not kept."""
+        if size:
+            self._at(owner, size)
+
+    def keep(self, owner: object, sizes: Collection[int]) -> None:
+        """Let go of what is kept for all other sizes."""
+        owned = self._owned.get(owner, {})
+        for size in [size for size in owned if size not in sizes]:
+            del owned[size]
+
+    def _at(self, owner: object, size: int) -> Ints:
+        try:
+            return self._owned[owner][size]
+        except KeyError:
+            raise VaultError(
+                f"a tree goes on from the counts at size {size:,}, and they were not marked: take the batches in "
+                "again, in order, and mark at the sizes that sizes_to_mark names"
+            ) from None

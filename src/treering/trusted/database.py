@@ -1,28 +1,35 @@
-"""A table that never stops growing, embedded in this process."""
+"""A table that never stops growing, embedded in this process.
+
+Points that never stop arriving, embedded in this process: a `treering.gate.Database` for learning.
+
+Who is told when a database has grown.
+"""
 
 from __future__ import annotations
 
+import inspect
 import threading
 import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from weakref import WeakMethod
 
 import numpy as np
 import numpy.typing as npt
 
 from treering.budget.promise import Budget
+from treering.domain.loss import Labels
 from treering.domain.schema import Schema
 from treering.errors import DataError, EngineError, ParameterError, SchemaError
 from treering.trusted.counts import Counts
 from treering.trusted.journal import MemoryJournal
 from treering.trusted.kernel import Kernel
+from treering.trusted.learning.points import POINTS, Points, Rows
 from treering.trusted.rows.encode import encode
 from treering.trusted.sealed import Sealed
-from treering.trusted.watchers import Watchers
 
 if TYPE_CHECKING:
-    from treering.trusted.engines.source import Source
-    from treering.trusted.increments import Watermark
+    from treering.trusted.engines.source import Source, Watermark
 
 OnInvalid: TypeAlias = Literal["refuse", "drop"]
 
@@ -154,3 +161,92 @@ class GrowingDatabase(Sealed):
 
     def __repr__(self) -> str:
         return f"GrowingDatabase({self.size:,} rows; {self.schema.cells:,} cells)"
+
+
+# -- collection --------------------------------------------------------------------------------------------------------
+
+
+class GrowingPoints(Sealed):
+    """Points with features in the unit L2 ball, and labels. Public: their number, dimension and kind of labels.
+
+    Neighbours differ in one point, features and label replaced, which keeps its arrival time.
+
+    >>> points = GrowingPoints(2, "signs")
+    >>> points.append([[0.5, 0.5], [0.0, -1.0]], [1, -1])
+    2
+    >>> points
+    GrowingPoints(2 points; 2 features)
+    """
+
+    __slots__ = ("_points", "_watchers")
+
+    def __init__(self, dimension: int, labels: Labels) -> None:
+        self._points = Points(dimension, labels)
+        self._watchers = Watchers()
+
+    @property
+    def schema(self) -> Schema:
+        """One cell: points have no finite universe."""
+        return POINTS
+
+    @property
+    def size(self) -> int:
+        """The number of points: public."""
+        return self._points.size
+
+    @property
+    def dimension(self) -> int:
+        """How many features a point has: public."""
+        return self._points.dimension
+
+    @property
+    def label_kind(self) -> Labels:
+        """What the labels are: public."""
+        return self._points.label_kind
+
+    def append(self, features: Any, labels: Any = None) -> int:
+        """Take in points, all or none, and return the new size. A row longer than 1 is scaled down to norm 1."""
+        self._points.add_points(features, labels)
+        self._watchers.call()
+        return self.size
+
+    def append_rows(self, rows: Rows) -> int:
+        """Take in rows that were checked and scaled by their own bounds, and return the new size."""
+        self._points.add_rows(rows)
+        self._watchers.call()
+        return self.size
+
+    def open_gate(self, budget: Budget) -> Kernel:
+        """A gate with a budget of its own, over the points as they grow. The budgets of several gates add up."""
+        return Kernel(self._points, budget, MemoryJournal())
+
+    def watch(self, grown: Callable[[], None]) -> None:
+        """Call a method after every append, for as long as its object lives."""
+        self._watchers.add(grown)
+
+    def __repr__(self) -> str:
+        return f"GrowingPoints({self.size:,} points; {self.dimension} features)"
+
+
+# -- watchers ----------------------------------------------------------------------------------------------------------
+
+
+class Watchers:
+    """Methods to call after every append. A method is forgotten with its object: watching keeps nothing alive."""
+
+    def __init__(self) -> None:
+        self._methods: list[WeakMethod[Callable[[], None]]] = []
+
+    def add(self, grown: Callable[[], None]) -> None:
+        """Call this method from now on."""
+        if not inspect.ismethod(grown):
+            raise ParameterError("grown", "must be a method of an object, which is called while the object lives")
+        self._methods.append(WeakMethod(grown))
+
+    def call(self) -> None:
+        """The database has grown."""
+        self._methods = [method for method in self._methods if method() is not None]
+        for method in tuple(self._methods):
+            grown = method()
+            if grown is not None:
+                grown()

@@ -2,6 +2,17 @@
 
 Every operation follows that order. A refusal depends on public state only and leaves everything as it was. What is
 returned or raised carries no true count and no secret.
+
+A sparse-vector run: one secret threshold draw, and the comparison.
+
+Frozen count scale (theory: ``treering.theory.sparse``). A run compares, for as long as it lives and however much the
+data grow,
+
+    gap + ν  ≥  W·η        gap = count − bar, or |count − estimate| − bar, in units of 1/W rows,
+
+with one integer η of scale s1 for the whole run and a fresh ν of scale W·s2 for each query. A replaced row moves
+every gap by at most W. Shifting η by one pays for all queries below, shifting the last ν by 2W for the one above: the
+run is (1/s1 + 2/s2)-DP, whatever it is asked, adaptively, and whenever it halts.
 """
 
 from __future__ import annotations
@@ -11,15 +22,14 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
 from treering.arrays import Ints
-from treering.budget.charges import Charges
 from treering.budget.cost import Cost
 from treering.budget.promise import Budget
-from treering.domain.minimiser import Minimise
+from treering.domain.problem import Minimise
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import Halted, ParameterError, QueryError, TreeringError
@@ -30,6 +40,7 @@ from treering.gate import (
     Event,
     ForeignReleased,
     HistogramReleased,
+    Laplace,
     Measured,
     Minimised,
     Noise,
@@ -46,16 +57,16 @@ from treering.params import exact_scale
 from treering.trusted import opendp as foreign
 from treering.trusted import pricing
 from treering.trusted.counts import DENSE_CELLS, MAX_COUNT, Counts
-from treering.trusted.journal import Journal, ends_run
+from treering.trusted.journal import Journal, Secret, ends_run
 from treering.trusted.learning import minimisers as optimum
-from treering.trusted.noise import Answering, check_scale, draw
-from treering.trusted.runs import Run
+from treering.trusted.noise import Ahead, Answering, check_scale, draw, draw_laplace
+from treering.trusted.pricing import Charges
+from treering.trusted.sealed import Sealed
 from treering.trusted.select import exponential
 from treering.trusted.synthesis import Synthesis
 from treering.trusted.trees import TreeOperations, Trees
 
 Released = TypeVar("Released", bound=Event)
-Integers = Ints
 
 
 class Kernel(TreeOperations):
@@ -330,7 +341,7 @@ class Kernel(TreeOperations):
         return self._runs[run]
 
     def _first_exceeding(
-        self, run: Run, queries: Sequence[Query], scales: Integers, bars: Integers, estimates: Integers | None
+        self, run: Run, queries: Sequence[Query], scales: Ints, bars: Ints, estimates: Ints | None
     ) -> tuple[int, int] | None:
         """In blocks of the run's choice: the index, and PRIVATE its count."""
         start = 0
@@ -344,7 +355,7 @@ class Kernel(TreeOperations):
             start = part.stop
         return None
 
-    def _check_queries(self, queries: Sequence[Query]) -> tuple[Integers, int]:
+    def _check_queries(self, queries: Sequence[Query]) -> tuple[Ints, int]:
         """The queries' weight scales, and the largest; refuses queries of another schema, or whose counts could
         overflow."""
         schema = self.schema
@@ -373,11 +384,11 @@ def _scales(request: RunRequest) -> tuple[float, ...]:
     return comparing if request.answer is None else (*comparing, request.answer.scale)
 
 
-def _gaps(counts: Integers, estimates: Integers | None) -> Integers:
+def _gaps(counts: Ints, estimates: Ints | None) -> Ints:
     return counts if estimates is None else np.abs(counts - estimates)
 
 
-def _integers(values: Sequence[int], name: str, length: int) -> Integers:
+def _integers(values: Sequence[int], name: str, length: int) -> Ints:
     if len(values) != length:
         raise ParameterError(name, f"must be as many as the queries: {length}, not {len(values)}")
     if length == 1 and type(values[0]) is int and -MAX_COUNT < values[0] < MAX_COUNT:  # as below, in less time
@@ -390,3 +401,42 @@ def _integers(values: Sequence[int], name: str, length: int) -> Integers:
     ):
         raise ParameterError(name, "must be integers below 2^61, in units of the query's grid")
     return array.astype(np.int64)
+
+
+# -- runs --------------------------------------------------------------------------------------------------------------
+
+
+FIRST_BLOCK: Final = 16
+LARGEST_BLOCK: Final = 4096
+"""How many queries are compared at once: at first, and at most."""
+
+
+class Run(Sealed):
+    """A run in progress. The threshold noise never leaves this object but into the journal's private part.
+
+    ``block`` is how many queries to compare at once: it grows with the run's silence, so that an early crossing
+    wastes little noise and a long silence pays few calls.
+    """
+
+    __slots__ = ("_query_noise", "_threshold", "block", "request")
+
+    def __init__(self, request: RunRequest, threshold: Secret) -> None:
+        self.request = request
+        self.block = FIRST_BLOCK
+        self._threshold = threshold
+        self._query_noise = Ahead(Laplace(request.query_scale))
+
+    @staticmethod
+    def draw_threshold(request: RunRequest) -> Secret:
+        """The one draw η of a new run."""
+        return Secret(int(draw_laplace(request.threshold_scale, 1)[0]))
+
+    def first_exceeding(self, gaps: Ints, scales: Ints) -> int | None:
+        """The first index whose noisy gap reaches the noisy threshold. Every gap uses up noise of its own."""
+        above = gaps + self._query_noise.take_each(scales) >= scales * self._threshold.value
+        first = int(above.argmax())
+        if above[first]:
+            return first
+        if len(gaps) >= self.block:
+            self.block = min(2 * self.block, LARGEST_BLOCK)
+        return None

@@ -6,7 +6,7 @@ Gaussian noise of scale σ; neighbours replace one row, which keeps its arrival 
 
 *Proof.* Compare two neighbouring streams along one transcript. Cuts are made at public sizes, so the replaced row lies
 in the same leaf of both, a leaf of some segment k. Only nodes that hold this leaf have other exact counts. At each
-level 0 … k one node does (``budget/segments.py``), at higher levels none, and it is measured at most once: so at most
+level 0 … k one node does (``budget/cost.py``), at higher levels none, and it is measured at most once: so at most
 k+1 releases differ. In each, one row is in another cell: L1 distance 2, squared L2 distance 2. Its noise is
 ``noise.shared(k + 1)``: Laplace of scale at least (k+1)·s, so the release is 2/((k+1)·s)-DP; Gaussian of scale at least
 √(k+1)·σ, so it is 1/((k+1)·σ²)-zCDP. Both add up under adaptive composition, and concurrently with other operations
@@ -24,8 +24,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
-from treering.budget.cost import Cost
-from treering.budget.segments import completed_by, last_leaf, node_segment, segment_of
+from treering.budget.cost import Cost, completed_by, last_leaf, node_segment, segment_of
 from treering.errors import ParameterError
 from treering.gate import Event, LeafCut, NodeReleased, Noise, TreeCondensed, TreeStarted
 from treering.trusted import pricing

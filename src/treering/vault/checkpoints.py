@@ -18,12 +18,10 @@ from treering.arrays import Floats
 from treering.domain.schema import Schema
 from treering.errors import VaultError
 from treering.gate import Condensed
-from treering.mechanisms.records import KeptRecords
-from treering.mechanisms.state import Summary
+from treering.mechanisms.state import KeptRecords, Summary
 from treering.vault.codec.events import decode, encode
-from treering.vault.files import write_file
+from treering.vault.files import Step, write_file
 from treering.vault.lines import CHECKPOINT, Line, body
-from treering.vault.steps import Step
 
 _NOTHING: Final = np.empty(0, np.uint8)
 

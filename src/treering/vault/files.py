@@ -1,16 +1,24 @@
-"""The folder of a vault: what lies where, and how a file comes into being whole or not at all."""
+"""The folder of a vault: what lies where, and how a file comes into being whole or not at all.
+
+One writer at a time: a lock that dies with its process.
+
+The named steps of the vault's protocol: where a crash could fall, and where the tests make one fall.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
-from collections.abc import Collection
+import time
+from collections.abc import Callable, Collection
 from contextlib import suppress
+from enum import Enum
 from pathlib import Path
 from typing import Final
+from weakref import WeakSet
 
-from treering.errors import DamagedVault, NotAVault, VaultError
-from treering.vault.steps import Step, reached
+from treering.errors import DamagedVault, NotAVault, VaultBusy, VaultError
 
 _TEMPORARY: Final = ".new"
 _CELLS: Final = "{:08d}.parquet"
@@ -145,3 +153,119 @@ def sync_folder(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+# -- lock --------------------------------------------------------------------------------------------------------------
+
+
+_PAUSE: Final = 0.02
+"""Seconds between two attempts."""
+
+
+class WriterLock:
+    """An exclusive lock on a file. The kernel of the operating system lets go of it when the process ends, however."""
+
+    def __init__(self, path: Path, wait: float) -> None:
+        """Take the lock, waiting up to ``wait`` seconds; `VaultBusy` names the process that holds it."""
+        try:
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise VaultError(f"cannot open the vault for writing: {error.strerror}; Vault.read needs no lock") from None
+        try:
+            self._take(path, time.monotonic() + wait, wait)
+        except BaseException:
+            os.close(self._file)
+            raise
+        with suppress(OSError):  # A full disk must not keep anybody from a vault: the number is for the message below.
+            os.ftruncate(self._file, 0)
+            os.pwrite(self._file, str(os.getpid()).encode(), 0)
+        _HELD.add(self)
+
+    def _take(self, path: Path, until: float, wait: float) -> None:
+        while True:
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                if time.monotonic() >= until:
+                    break
+            time.sleep(_PAUSE)
+        holder = os.pread(self._file, 32, 0).decode(errors="replace").strip() or "unknown"
+        raise VaultBusy(
+            f"another process (number {holder}) has the vault open for writing, and did not finish within {wait:g} s; "
+            "there is one writer at a time: wait longer (wait=), use that process, or look with Vault.read"
+        )
+
+    @property
+    def held(self) -> bool:
+        """Whether it is held."""
+        return self._file >= 0
+
+    def release(self) -> None:
+        """Let go."""
+        if self._file >= 0:
+            fcntl.flock(self._file, fcntl.LOCK_UN)  # for a child, too, that was forked a moment ago
+            self.forget()
+
+    def forget(self) -> None:
+        """Close the file, without a word about the lock."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+
+_HELD: Final[WeakSet[WriterLock]] = WeakSet()
+
+
+def _forget() -> None:
+    """A forked child has its parent's open files, and with them the lock, for as long as it lives: close them."""
+    for lock in tuple(_HELD):
+        lock.forget()
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+# -- steps -------------------------------------------------------------------------------------------------------------
+
+
+class Step(Enum):
+    """A moment between two things that a vault does. A crash at any of them loses nothing that was released."""
+
+    PART_OPENED = "a part has a temporary name and nothing in it"
+    PART_WRITTEN = "a part is written under its temporary name, not yet synced"
+    PART_SYNCED = "a part is on disk under its temporary name"
+    PART_NAMED = "a part has its name, and the ledger does not know it"
+    COMMIT_BEGUN = "the lines are not yet given to the ledger's database"
+    COMMIT_READY = "the lines are with the ledger's database, not yet committed"
+    COMMITTED = "the lines are durable, and nothing of them has left"
+    ROWS_COUNTED = "new rows are durable and counted; mechanisms are not yet told"
+    ANSWERED = "an answer is durable, and has not left"
+    CHECKPOINT_OPENED = "a checkpoint has a temporary name"
+    CHECKPOINT_WRITTEN = "a checkpoint is written under its temporary name, not yet synced"
+    CHECKPOINT_SYNCED = "a checkpoint is on disk under its temporary name"
+    CHECKPOINT_NAMED = "a checkpoint has its name, and the ledger does not know it"
+    BASE_OPENED = "a base has a temporary name"
+    BASE_WRITTEN = "a base is written under its temporary name, not yet synced"
+    BASE_SYNCED = "a base is on disk under its temporary name"
+    BASE_NAMED = "a base has its name, and the ledger does not know it"
+
+
+Observer = Callable[[Step], None]
+
+
+def _unobserved(step: Step) -> None:
+    """Nobody watches."""
+
+
+_observer: list[Observer] = [_unobserved]
+
+
+def reached(step: Step) -> None:
+    """Say that this step of the protocol is reached."""
+    _observer[0](step)
+
+
+def observe(observer: Observer | None) -> None:
+    """Have each step of the protocol, in this process, told to an observer; None ends that. For fault injection."""
+    _observer[0] = observer or _unobserved

@@ -20,9 +20,8 @@ from treering.gate import Compared, Condensed, Event, RunStarted
 from treering.trusted.journal import MemoryJournal, Secret, ends_run, is_easy
 from treering.vault.checkpoints import Checkpoints
 from treering.vault.codec.events import decode, encode
-from treering.vault.ledger import Ledger, SecretValue
-from treering.vault.lines import CHECKPOINT, EVENT, LEASE, Entry, Line, body
-from treering.vault.sealing import opened, seal
+from treering.vault.ledger import Ledger
+from treering.vault.lines import CHECKPOINT, EVENT, LEASE, Entry, Line, SecretValue, body, opened, seal
 
 FIRST_LEASE: Final = 1024
 """A lease covers so many comparisons, or twice those that are waiting to be recorded."""

@@ -3,35 +3,33 @@
 A commit is durable when it returns: write-ahead logging with a full sync. What a commit holds becomes durable together
 or not at all. After a commit that failed nobody knows what is on disk, so nothing more is written or released: the
 vault must be opened again, and goes on from what is.
+
+The SQLite file of a ledger: how it is opened, and what its errors mean.
+
+Older formats of the ledger, brought to the present one when a vault is opened for writing.
+
+A migration leads from one format to the next, in one transaction, with the writer's lock held. Before the first one,
+the ledger is copied to ledger.sqlite.format1 (or whichever it is), beside it: what the older version of treering can
+still open, once the copy is put back. A migration may add tables and columns; the lines stay as they are, for the
+chain of hashes is about them.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+from urllib.parse import quote
 
 import apsw
 
-from treering.errors import NewerVault, NotAVault, TreeringError, VaultError
+from treering.errors import DamagedVault, NewerVault, NotAVault, TreeringError, VaultError
 from treering.trusted.sealed import Sealed
-from treering.vault.lines import ROOT, Entry, Line, chained, check
-from treering.vault.migrations import migrate
-from treering.vault.sqlite import (
-    APPLICATION,
-    TABLES,
-    WRITE_AHEAD,
-    asked,
-    connect,
-    damaged,
-    describe,
-    frozen,
-    new_file,
-)
-from treering.vault.steps import Step, reached
+from treering.vault.files import Step, reached
+from treering.vault.lines import ROOT, Entry, Line, SecretValue, chained, check
 
 FORMAT: Final = 1
 """The version of the folder and of its tables."""
@@ -40,15 +38,6 @@ TORN: Final = "it was interrupted in the middle of an operation"
 """A mechanism may not have followed what is on record, or be ahead of it: only those who replay it know its state."""
 
 _COLUMNS: Final = "seq, time, kind, mechanism, body, key, commitment, hash"
-
-
-class SecretValue(Sealed):
-    """A private value that a line's commitment is about."""
-
-    __slots__ = ("name", "salt", "value")
-
-    def __init__(self, name: str, salt: bytes, value: str) -> None:
-        self.name, self.salt, self.value = name, salt, value
 
 
 class Secrets(Sealed, Mapping[str, SecretValue]):
@@ -313,3 +302,126 @@ def _pragma(connection: apsw.Connection, name: str) -> int:
     ((value,),) = connection.execute(f"pragma {name}").fetchall()
     assert isinstance(value, int)
     return value
+
+
+# -- sqlite ------------------------------------------------------------------------------------------------------------
+
+
+APPLICATION: Final = 0x74726565
+"""SQLite's mark of whose file it is: "tree"."""
+
+TABLES: Final = """
+create table ledger (
+    seq integer primary key, time integer not null, kind text not null, mechanism integer not null,
+    body text not null, key text not null, commitment text not null, hash blob not null
+) strict;
+create table secrets (name text primary key, salt blob not null, value text not null) strict, without rowid;
+"""
+
+WRITE_AHEAD: Final = "pragma journal_mode = wal"
+"""Readers see the last commit while the next one is written. Kept in the file."""
+
+
+def new_file(path: Path) -> None:
+    """Make an empty file that nobody but its owner may read: SQLite's other files get the same mode."""
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        raise VaultError(f"cannot write {path}: {error.strerror}") from None
+
+
+def connect(path: Path) -> apsw.Connection:
+    """A connection whose commits are durable when they return, and which leaves nothing of what it deletes."""
+    connection: apsw.Connection | None = None
+    try:
+        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+        connection.set_busy_timeout(5000)
+        connection.execute("pragma synchronous = full; pragma secure_delete = on")
+    except apsw.Error as error:
+        if connection is not None:
+            connection.close()
+        if isinstance(error, apsw.NotADBError | apsw.CorruptError):
+            raise damaged(error) from None
+        raise VaultError(f"cannot open the ledger: {describe(error)}") from None
+    return connection
+
+
+def frozen(path: Path) -> apsw.Connection:
+    """On a read-only file system nobody writes, so the file can be read as it is."""
+    log = path.with_name(path.name + "-wal")
+    if log.exists() and log.stat().st_size:
+        raise VaultError("the vault was not closed, and cannot be read on a read-only file system: copy it, or open it")
+    address = f"file:{quote(str(path.resolve()))}?immutable=1"
+    try:
+        return apsw.Connection(address, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+    except apsw.Error as error:
+        raise VaultError(f"cannot open the ledger: {describe(error)}") from None
+
+
+def asked(connection: apsw.Connection, sql: str, bindings: Sequence[Any] = ()) -> Iterator[Any]:
+    """The rows that a statement gives; what SQLite has to say against that as errors of the vault's."""
+    try:
+        yield from connection.execute(sql, bindings)
+    except (apsw.NotADBError, apsw.CorruptError, apsw.SQLError, UnicodeDecodeError) as error:
+        raise damaged(error) from None
+    except apsw.Error as error:
+        raise VaultError(f"cannot read the ledger: {describe(error)}") from None
+
+
+def damaged(error: Exception) -> DamagedVault:
+    """What is there is no longer a ledger."""
+    said = describe(error) if isinstance(error, apsw.Error) else "a text is none"
+    return DamagedVault(f"the ledger is damaged: {said}; restore a backup")
+
+
+def describe(error: apsw.Error) -> str:
+    """What SQLite says, without what it was given."""
+    known = {apsw.FullError: "the disk is full", apsw.IOError: "the disk failed", apsw.ReadOnlyError: "it is read-only"}
+    return next((text for kind, text in known.items() if isinstance(error, kind)), str(error) or type(error).__name__)
+
+
+# -- migrations --------------------------------------------------------------------------------------------------------
+
+
+Migration = Callable[[apsw.Connection], None]
+
+MIGRATIONS: Final[dict[int, Migration]] = {}
+"""From each format that there was, how to come to the next. There has been one so far."""
+
+
+def migrate(connection: apsw.Connection, path: Path, version: int, wanted: int) -> None:
+    """Bring a ledger from one format to another: all the way, or not at all."""
+    missing = [step for step in range(version, wanted) if step not in MIGRATIONS]
+    if missing:
+        raise VaultError(
+            f"the vault has format {version}, which this version of treering no longer reads: use an older"
+        )
+    _copy(connection, path.with_name(f"{path.name}.format{version}"))
+    connection.execute("begin immediate")
+    try:
+        for step in range(version, wanted):
+            MIGRATIONS[step](connection)
+        connection.execute(f"pragma user_version = {wanted}")
+        connection.execute("commit")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("rollback")
+        raise
+
+
+def _copy(connection: apsw.Connection, path: Path) -> None:
+    """A copy of the ledger as it is, whole under its name; one that an interrupted migration left is replaced."""
+    temporary = path.with_name(path.name + ".new")
+    try:
+        temporary.unlink(missing_ok=True)
+        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        target = apsw.Connection(str(temporary), flags=apsw.SQLITE_OPEN_READWRITE)
+        try:
+            with target.backup("main", connection, "main") as backup:
+                backup.step()
+            target.execute("pragma journal_mode = delete")
+        finally:
+            target.close()
+        temporary.rename(path)
+    except OSError as error:
+        raise VaultError(f"cannot copy the ledger before it is brought to a new format: {error.strerror}") from None

@@ -1,13 +1,19 @@
-"""A line of the ledger, and the chain of hashes that makes the ledger one document."""
+"""A line of the ledger, and the chain of hashes that makes the ledger one document.
+
+Secrets that the ledger is bound to: a line holds a commitment, which shows nothing, and the secret lies apart.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 from treering.errors import DamagedVault
+from treering.trusted.rows.batches import commitment
+from treering.trusted.rows.batches import salt as new_salt
+from treering.trusted.sealed import Sealed
 
 ROOT: Final = bytes(32)
 """What the first line is chained to."""
@@ -98,3 +104,29 @@ def check(entries: Iterable[Entry]) -> Iterable[Entry]:
             raise DamagedVault(f"the ledger is damaged: line {number} is not what was written; restore a backup")
         previous, last = digest, time
         yield entry
+
+
+# -- sealing -----------------------------------------------------------------------------------------------------------
+
+
+class SecretValue(Sealed):
+    """A private value that a line's commitment is about."""
+
+    __slots__ = ("name", "salt", "value")
+
+    def __init__(self, name: str, salt: bytes, value: str) -> None:
+        self.name, self.salt, self.value = name, salt, value
+
+
+def seal(name: str, value: str) -> tuple[SecretValue, str]:
+    """A secret with a salt of its own, and the commitment to it."""
+    salt = new_salt()
+    return SecretValue(name, salt, value), commitment(salt, name.encode(), value.encode())
+
+
+def opened(name: str, promised: str, secrets: Mapping[str, SecretValue]) -> str:
+    """PRIVATE: the value of a secret, if it is the one that a line is bound to."""
+    found = secrets.get(name)
+    if found is None or commitment(found.salt, name.encode(), found.value.encode()) != promised:
+        raise DamagedVault(f"the secret {name!r} is missing, or not the one that was written; restore a backup")
+    return found.value

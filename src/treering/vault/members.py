@@ -1,24 +1,33 @@
-"""The mechanisms of an open vault, side by side under one promise."""
+"""The mechanisms of an open vault, side by side under one promise.
+
+A vault's rows as the growing database that its mechanisms see.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from treering.budget.promise import Promise
+from treering.budget.promise import Budget, Promise
+from treering.domain.schema import Schema
 from treering.errors import ParameterError
-from treering.gate import Condensed
+from treering.gate import Condensed, Event, Gate
 from treering.mechanisms.pmwg import PMWG
+from treering.replay import RecordedGate
 from treering.trusted.counts import Counts
+from treering.trusted.database import Watchers
+from treering.trusted.journal import Journal
+from treering.trusted.kernel import Kernel
+from treering.trusted.pricing import Charges
+from treering.trusted.sealed import Sealed
 from treering.trusted.trees import sizes_to_mark
-from treering.trusted.watchers import Watchers
 from treering.vault.checkpoints import Checkpoints
 from treering.vault.journal import LedgerJournal, Recovered, recover
 from treering.vault.kinds import Mechanism, Spec
-from treering.vault.ledger import Ledger, SecretValue
+from treering.vault.ledger import Ledger
+from treering.vault.lines import SecretValue
 from treering.vault.record import Record
-from treering.vault.store import Shown, Store
 
 _REPLAYED: Final = 2**29
 """A checkpoint is due when replaying what came since would take a quarter of a second: as moving so many cells."""
@@ -124,3 +133,60 @@ def shown(record: Record, recovered: Iterable[Recovered]) -> list[Mechanism]:
         spec.build(Shown(schema, size, (*each.events, *each.lost)), promise)
         for spec, each in zip(record.specs, recovered, strict=True)
     ]
+
+
+# -- store -------------------------------------------------------------------------------------------------------------
+
+
+class Store(Sealed):
+    """The database of one mechanism: its gate writes to the mechanism's own journal."""
+
+    __slots__ = ("_counts", "_journal", "_watchers")
+
+    def __init__(self, counts: Counts, journal: Journal, watchers: Watchers) -> None:
+        self._counts = counts
+        self._journal = journal
+        self._watchers = watchers
+
+    @property
+    def schema(self) -> Schema:
+        """The universe: public."""
+        return self._counts.schema
+
+    @property
+    def size(self) -> int:
+        """The number of rows: public."""
+        return self._counts.size
+
+    def open_gate(self, budget: Budget) -> Gate:
+        """The gate, which continues what the journal holds."""
+        return Kernel(self._counts, budget, self._journal)
+
+    def watch(self, grown: Callable[[], None]) -> None:
+        """Call a method after every append."""
+        self._watchers.add(grown)
+
+
+class Shown:
+    """The same, seen by a reader: the public record, and nothing behind it."""
+
+    def __init__(self, schema: Schema, size: int, events: tuple[Event, ...]) -> None:
+        self.schema = schema
+        self.size = size
+        self._events = events
+
+    def open_gate(self, budget: Budget) -> Gate:
+        """A gate that shows what was released, and releases nothing."""
+        return _ShownGate(self.schema, self.size, budget, self._events)
+
+    def watch(self, grown: Callable[[], None]) -> None:
+        """Nothing grows while one looks."""
+
+
+class _ShownGate(RecordedGate):
+    def __init__(self, schema: Schema, size: int, budget: Budget, events: tuple[Event, ...]) -> None:
+        super().__init__(schema, size, budget, events)
+        charges = Charges(budget)
+        for event in events:
+            charges.follow(event)
+        self._given, self._spent = len(events), charges.spent

@@ -1,24 +1,32 @@
-"""A vault for reading: its public state, beside a writer if there is one."""
+"""A vault for reading: its public state, beside a writer if there is one.
+
+A vault's public state in words and numbers.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from fractions import Fraction
 from itertools import islice
 from os import PathLike
 from typing import Any
 
-from treering.errors import DamagedVault, ParameterError
+from treering.budget.cost import Cost
+from treering.budget.promise import Budget
+from treering.errors import DamagedVault, ParameterError, TreeringError
+from treering.schedulers.ermg import ERMG
 from treering.vault.checkpoints import Checkpoints
 from treering.vault.files import Folder
 from treering.vault.journal import Recovered, recover
+from treering.vault.kinds import Mechanism, Spec
 from treering.vault.ledger import Ledger, reading, rows_of
-from treering.vault.lines import check
+from treering.vault.lines import EVENT, MECHANISM, Entry, Line, check, opened
 from treering.vault.members import shown
 from treering.vault.parts import Parts
 from treering.vault.record import PERSON_KEY, Record
-from treering.vault.sealing import opened
-from treering.vault.status import ledger, status
 
 
 class VaultReader:
@@ -97,3 +105,144 @@ def _replayed(record: Record, folder: Folder, whole: list[Recovered]) -> float:
 def _recovered(record: Record, folder: Folder | None) -> list[Recovered]:
     checkpoints = None if folder is None else Checkpoints(folder.checkpoints)
     return [recover(lines, record.origin.schema, checkpoints) for lines in record.lines]
+
+
+# -- status ------------------------------------------------------------------------------------------------------------
+
+
+def status(record: Record, mechanisms: Sequence[Mechanism]) -> dict[str, Any]:
+    """Everything that is public about a vault, as plain values.
+
+    What stands at the top level about a mechanism (``hard_queries``, ``potential``, ``guarantee``, ``epochs``) is that
+    of the first one.
+    """
+    origin, promise = record.origin, record.origin.promise
+    listed = [_mechanism(spec, each) for spec, each in zip(record.specs, mechanisms, strict=True)]
+    total = promise.budget.total
+    spent = math.fsum(each.spent for each in mechanisms)
+    first: dict[str, Any] = listed[0] if listed else {}
+    parts = record.parts
+    return {
+        "identity": origin.identity,
+        "created": stamp(record.created),
+        "cells": origin.schema.cells,
+        "size": parts[-1].size if parts else 0,
+        "batches": len(parts),
+        "dropped": sum(part.dropped for part in parts),
+        "epsilon": float(promise.epsilon),
+        "delta": float(promise.delta),
+        "rows_per_person": promise.rows_per_person,
+        "promise": _promise(record),
+        "unit": promise.budget.unit,
+        "total": float(total),
+        "spent": spent,
+        "remaining": max(0.0, float(total) - spent),
+        "share_left": float(1 - sum((spec.share for spec in record.specs), Fraction(0))),
+        "hard_queries": first.get("hard_queries"),
+        "potential": first.get("potential"),
+        "guarantee": first.get("guarantee"),
+        "epochs": first.get("epochs"),
+        "mechanisms": listed,
+        "source": None if origin.source is None else origin.source.get("identity"),
+        "entries": record.seq,
+        "head": record.head.hex(),
+    }
+
+
+def ledger(entries: Iterable[Entry], budget: Budget) -> Iterator[dict[str, Any]]:
+    """The lines of a ledger as plain values: ``cost`` is in the promise's unit, and a refund is negative.
+
+    What is done within a reservation was paid for by it: the costs sum to what is spent.
+    """
+    names: list[str] = []
+    reserved: set[int] = set()
+    for each in entries:
+        line, plain = each.line, each.line.plain()
+        kind = _kind(line, plain)
+        if kind == "ReservationEnded":
+            reserved.discard(line.mechanism)
+        yield {
+            "seq": each.seq,
+            "time": stamp(each.time),
+            "kind": kind,
+            "mechanism": plain["name"] if kind == MECHANISM else names[line.mechanism] if line.mechanism >= 0 else None,
+            "cost": 0.0 if line.mechanism in reserved else _cost(plain, budget),
+            "size": plain.get("size"),
+            "key": line.key or None,
+            "hash": each.hash.hex(),
+            "body": plain,
+        }
+        if kind == MECHANISM:
+            names.append(plain["name"])
+        elif kind == "Reserved":
+            reserved.add(line.mechanism)
+
+
+def _kind(line: Line, plain: dict[str, Any]) -> str:
+    """The kind of a line; for an event its name, for a note the note's."""
+    if line.kind != EVENT:
+        return line.kind
+    name = str(plain["event"])
+    note = plain.get("note")
+    return next(iter(note)) if name == "Noted" and isinstance(note, dict) and len(note) == 1 else name
+
+
+def stamp(microseconds: int) -> str:
+    """A time, in ISO 8601 and UTC."""
+    return datetime.fromtimestamp(microseconds / 1e6, UTC).isoformat(timespec="milliseconds")
+
+
+def _promise(record: Record) -> str:
+    promise = record.origin.promise
+    rows = promise.rows_per_person
+    whole = f"epsilon {float(promise.epsilon):g}" + (f", delta {float(promise.delta):g}" if promise.delta else "")
+    if rows == 1:
+        return f"{whole}, for one row, for ever"
+    each = f"{promise.budget.unit} {float(promise.budget.total):.6g}"
+    return f"{whole}, for a person with up to {rows} rows, for ever: {each} for one row"
+
+
+def _mechanism(spec: Spec, mechanism: Mechanism) -> dict[str, Any]:
+    plain: dict[str, Any] = {
+        "name": spec.name,
+        "kind": spec.kind,
+        "share": float(spec.share),
+        "options": spec.options,
+        "spent": mechanism.spent,
+        "remaining": mechanism.remaining,
+        "hard_queries": getattr(mechanism, "hard_queries", None),
+        "potential": getattr(mechanism, "potential", None),
+        "guarantee": _guarantee(mechanism),
+        "epochs": [dataclasses.asdict(epoch) for epoch in getattr(mechanism, "epochs", ())],
+        "next_epoch": getattr(mechanism, "next_epoch", None),
+    }
+    if isinstance(mechanism, ERMG):
+        plain["model"] = _model(mechanism)
+    return plain
+
+
+def _guarantee(mechanism: Mechanism) -> dict[str, Any]:
+    try:
+        found = dataclasses.asdict(mechanism.guarantee)
+    except TreeringError as error:
+        return {"statement": f"none yet: {error}", "alpha": None}
+    return {name: None if value == math.inf else value for name, value in found.items()}
+
+
+def _model(mechanism: ERMG) -> dict[str, Any] | None:
+    try:
+        model = mechanism.model
+    except TreeringError:
+        return None
+    return {"size": model.size, "theta": list(model.theta), "excess_risk_bound": mechanism.excess_risk_bound}
+
+
+def _cost(plain: dict[str, Any], budget: Budget) -> float:
+    """What a line cost, in the promise's unit; a refund is negative."""
+    if "refund" in plain:
+        return -float(Fraction(plain["refund"]))
+    cost = plain.get("cost")
+    if not isinstance(cost, dict):
+        return 0.0
+    pure = cost.get("epsilon")
+    return float(budget.amount(Cost(None if pure is None else Fraction(pure), Fraction(cost["rho"]))))

@@ -6,17 +6,23 @@ alone as group commit.)
 Any thread may be interrupted between any two steps (a user presses Ctrl-C), and nobody may hang or be told a result
 that was not kept because of it. So who leads is decided by a lock, which an interrupt gives back; signals only save
 time, and one that is lost costs no more than `POLL`; and a job counts for nothing until it is said to be kept.
+
+Who may work in an open vault, and when what they wrote is durable.
 """
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from threading import Lock
 from typing import Any, Final, Generic, TypeVar
 
-from treering.errors import VaultError
+from treering.errors import TreeringError, VaultError
+from treering.trusted.counts import Counts
+from treering.vault.files import WriterLock
+from treering.vault.ledger import TORN, Ledger
 
 Result = TypeVar("Result")
 
@@ -147,3 +153,60 @@ class Together:
     def _take(self, job: Job[Any], jobs: list[Job[Any]]) -> None:
         job.taken = True
         jobs.append(job)
+
+
+# -- access ------------------------------------------------------------------------------------------------------------
+
+
+class Access:
+    """The way into an open vault: one thread at a time, of the process that opened it."""
+
+    def __init__(self, counts: Counts, writer: WriterLock, ledger: Ledger) -> None:
+        self._lock = counts.lock
+        self._writer = writer
+        self._ledger = ledger
+        self._process = os.getpid()
+        self._jobs = Together(self._do_all)
+
+    @property
+    def foreign(self) -> bool:
+        """Whether this is a forked child, for whom the vault is its parent's."""
+        return os.getpid() != self._process
+
+    def alone(self) -> AbstractContextManager[object]:
+        """The vault to oneself. Within, `check` comes first. (A lock as it is: an interrupt cannot keep it.)"""
+        if self.foreign:
+            raise VaultError("this vault was opened by another process: a forked child must open its own")
+        return self._lock
+
+    def check(self) -> None:
+        """Refuse a vault that is closed, or was stopped."""
+        if not self._writer.held:
+            raise VaultError("the vault is closed: open it again")
+        self._ledger.check_entry()
+
+    def together(self, work: Callable[[], Result]) -> Result:
+        """The result of some work in the vault, once all that it wrote is durable: with the work of all threads that
+        want some at the same time, and with one commit for them all. (The work itself may not ask the vault.)"""
+        self.alone()
+        return self._jobs.run(lambda: self._whole(work))
+
+    def _do_all(self, jobs: Sequence[Job[Any]]) -> None:
+        with self.alone():
+            self.check()
+            with self._ledger.transaction():
+                for job in jobs:
+                    job.do()
+
+    def _whole(self, work: Callable[[], Result]) -> Result:
+        """The work of one thread among others': an error stops the vault if it comes after something was written."""
+        self._ledger.check_usable()
+        before = self._ledger.waiting
+        try:
+            return work()
+        except TreeringError:
+            raise
+        except BaseException:
+            if self._ledger.waiting > before:
+                self._ledger.fail(TORN)
+            raise

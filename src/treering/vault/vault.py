@@ -1,45 +1,46 @@
-"""The vault: a growing database with its promise, in one folder that outlives processes, crashes and years."""
+"""The vault: a growing database with its promise, in one folder that outlives processes, crashes and years.
+
+How a vault comes into being: everything is checked before anything is written.
+"""
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from os import PathLike
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
 from treering.answer import Answer
-from treering.boxes.model import Model
+from treering.boxes.erm import Model
 from treering.budget.promise import Promise
+from treering.domain.language.parse import Question, understand, understand_all
 from treering.domain.query import Query
-from treering.domain.question import Question, understand, understand_all
 from treering.domain.schema import Schema
-from treering.errors import ParameterError, VaultError
-from treering.params import Number
+from treering.errors import ParameterError, SchemaError, VaultError
+from treering.params import Number, probability, whole
 from treering.schedulers.ermg import ERMG
 from treering.trusted.counts import Counts
-from treering.trusted.database import DroppedRows, OnInvalid
-from treering.trusted.intake import take_in
-from treering.trusted.rows.batches import Batch
+from treering.trusted.database import DroppedRows, GrowingDatabase, OnInvalid, Watchers
+from treering.trusted.rows.batches import Batch, salt, take_in
 from treering.trusted.rows.persons import Persons
 from treering.trusted.sealed import Sealed
-from treering.trusted.watchers import Watchers
 from treering.vault import ledger as ledgers
-from treering.vault.access import Access
 from treering.vault.checkpoints import Checkpoints
-from treering.vault.creation import checked, first_spec, found, mechanism_line, originate
-from treering.vault.files import Folder, sync_folder
-from treering.vault.kinds import EXPECTED_ROWS, spec
+from treering.vault.files import Folder, Step, WriterLock, reached, sync_folder
+from treering.vault.kinds import EXPECTED_ROWS, Spec, choose, spec
 from treering.vault.ledger import Ledger
-from treering.vault.lock import WriterLock
+from treering.vault.lines import MECHANISM, Line, body, opened, seal
 from treering.vault.members import Assembly, Member, chosen
 from treering.vault.parts import Parts
-from treering.vault.reader import VaultReader, verify
+from treering.vault.reader import VaultReader, status, verify
 from treering.vault.record import (
     PERSON_KEY,
+    Origin,
     Record,
     answers_line,
     check_key,
@@ -49,10 +50,8 @@ from treering.vault.record import (
     recorded_part,
 )
 from treering.vault.samples import sampled
-from treering.vault.sealing import opened
-from treering.vault.sources import Attached
-from treering.vault.status import status
-from treering.vault.steps import Step, reached
+from treering.vault.sources import Attached, claim, source_of
+from treering.vault.together import Access
 
 Place: TypeAlias = str | PathLike[str]
 
@@ -396,3 +395,69 @@ class Vault(Sealed):
 
     def __repr__(self) -> str:
         return f"Vault({self.size:,} rows; {self.schema.cells:,} cells; {len(self._members)} mechanisms)"
+
+
+# -- creation ----------------------------------------------------------------------------------------------------------
+
+
+def originate(schema: Schema, promise: Promise, person: str | None, table: Any, order: str) -> Origin:
+    """What the first line of a new vault says."""
+    if not isinstance(schema, Schema):
+        raise SchemaError(f"a vault needs a Schema, not {type(schema).__name__}")
+    if person is not None and (not isinstance(person, str) or not person or person in schema.names):
+        raise ParameterError("person", "must name a column that is no attribute of the schema")
+    if person is not None and table is not None:
+        raise ParameterError("person", "cannot be counted where rows stay in their own engine")
+    return Origin(
+        salt().hex()[:32], schema, promise, person, None if table is None else source_of(table, schema, order)
+    )
+
+
+def first_spec(
+    origin: Origin, kind: str, share: Number, alpha: Number, beta: Number, rows: int, options: Mapping[str, Any]
+) -> Spec:
+    """The first mechanism; "auto" is what the planner chooses."""
+    accuracy, chance = float(probability(alpha, "alpha")), float(probability(beta, "beta"))
+    if kind == "auto":
+        own = replace(origin.promise, share=share)
+        kind = choose(origin.schema.cells, own, accuracy, chance, whole(rows, "rows"))
+    given = {"beta": chance, **({"alpha": accuracy} if kind == "pmwg" else {}), **options}
+    return checked(origin, spec(kind, share, options_of(given), ()))
+
+
+def checked(origin: Origin, new: Spec) -> Spec:
+    """A mechanism whose options can be: it is made once, over an empty database."""
+    new.build(GrowingDatabase(origin.schema), origin.promise)
+    return new
+
+
+def mechanism_line(new: Spec) -> Line:
+    """The line that a mechanism begins with."""
+    return Line(MECHANISM, body(**new.to_dict()))
+
+
+def found(folder: Folder, origin: Origin, first: Spec | None, wait: float) -> None:
+    """Write an empty vault. If this is interrupted, what is there is no vault, and says so when it is opened."""
+    if origin.source is not None:
+        claim(origin, folder)
+    folder.create()
+    lock = WriterLock(folder.lock, wait)
+    try:
+        ledger = ledgers.create(folder.ledger)
+        try:
+            key = None
+            if origin.person is not None:
+                key, promised = seal(PERSON_KEY, salt().hex())
+                origin = replace(origin, commitment=promised)
+            with ledger.transaction():
+                ledger.write(origin.line(), put=key)
+                if first is not None:
+                    ledger.write(mechanism_line(first))
+        finally:
+            ledger.close()
+        for each in (folder.path, folder.path.resolve().parent):
+            sync_folder(each)
+    except OSError as error:
+        raise VaultError(f"cannot create a vault at {folder.path}: {error.strerror}") from None
+    finally:
+        lock.release()

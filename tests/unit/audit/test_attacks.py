@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from treering.audit.attacks import SCHEMA, YES, Attack, arriving, chosen, worst
-from treering.audit.attacks_all import attacks
+from treering.audit.attacks import SCHEMA, YES, Attack, arriving, attacks, chosen, worst
 from treering.audit.neighbours import Stream
 from treering.errors import ParameterError
 

@@ -8,7 +8,7 @@ import treering as tr
 from treering.audit import Stream
 from treering.audit.broken import Exposed, expose
 from treering.audit.broken_trees import FullBudgetTree, HonestTree, OverlappingLeavesTree
-from treering.budget.segments import Node, completed_by, first_leaf, segment_of
+from treering.budget.cost import Node, completed_by, first_leaf, segment_of
 
 SCHEMA = tr.Schema({"late": tr.categories("no", "yes")})
 LATE = tr.Query.where(SCHEMA, late="yes")

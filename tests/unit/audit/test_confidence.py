@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import beta
 
-from treering.audit.confidence import clopper_pearson_lower, clopper_pearson_upper
+from treering.audit.bounds import clopper_pearson_lower, clopper_pearson_upper
 from treering.errors import ParameterError
 
 ALPHAS = [0.5, 0.3, 0.025, 1e-4, 1e-9, 1e-12]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from treering.audit import audit, lower_bound
-from treering.audit.confidence import clopper_pearson_lower, clopper_pearson_upper
+from treering.audit.bounds import clopper_pearson_lower, clopper_pearson_upper
 from treering.errors import ParameterError
 
 

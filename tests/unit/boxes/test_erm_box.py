@@ -8,12 +8,10 @@ import pytest
 
 import treering as tr
 from support.learning import points, sample
-from treering.boxes.erm import ERM
-from treering.boxes.model import Model
+from treering.boxes.erm import ERM, Model
 from treering.budget.promise import Budget
 from treering.domain.loss import Distance, HuberHinge, Logistic, Loss, Squared
-from treering.domain.minimiser import Descent, Net, Perturbation
-from treering.domain.problem import CellFeatures
+from treering.domain.problem import CellFeatures, Descent, Net, Perturbation
 from treering.gate import Minimised
 from treering.replay import RecordedGate
 

@@ -14,8 +14,7 @@ from treering.boxes.histogram import HistogramBox
 from treering.budget.promise import Budget
 from treering.domain.query import Query
 from treering.gate import Gaussian, HistogramReleased, Laplace
-from treering.theory.cells import exact, smooth
-from treering.theory.subsets import all_subsets_radius, subset_radius
+from treering.theory.cells import all_subsets_radius, exact, smooth, subset_radius
 
 PURE, ZCDP = Budget("pure", Fraction(1, 2)), Budget("zcdp", Fraction(1, 4))
 N = SCHEMA.cells

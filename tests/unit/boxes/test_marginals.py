@@ -15,9 +15,8 @@ import pytest
 import treering as tr
 from support.databases import TestDatabase
 from support.goodness import fits
-from treering.boxes import marginals_fit
-from treering.boxes.marginals import MarginalsBox, MarginalsRelease
-from treering.boxes.marginals_fit import Joint, Mixture, NoisyMarginal, fit
+from treering.boxes import marginals as marginals_fit
+from treering.boxes.marginals import Joint, MarginalsBox, MarginalsRelease, Mixture, NoisyMarginal, fit
 from treering.budget.cost import FREE
 from treering.budget.promise import Budget
 from treering.domain.query import Query

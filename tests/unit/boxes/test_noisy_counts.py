@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 import treering as tr
 from support.dense_histogram import values_per_cell
 from support.random_queries import SCHEMA, any_query
-from treering.boxes import noisy_counts
-from treering.boxes.noisy_counts import NoisyCounts, on_simplex
+from treering.boxes import histogram as noisy_counts
+from treering.boxes.histogram import NoisyCounts, on_simplex
 
 
 def noisy(seed: int = 3) -> NoisyCounts:

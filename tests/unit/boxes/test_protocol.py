@@ -11,8 +11,7 @@ import pytest
 import treering as tr
 from support.databases import TestDatabase
 from treering.arrays import Floats
-from treering.boxes.base import Progress, Release, silent
-from treering.boxes.bound import SchemaBox
+from treering.boxes.base import Progress, Release, SchemaBox, silent
 from treering.budget.promise import Budget
 from treering.domain.query import Query
 from treering.domain.schema import Schema

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import treering as tr
-from treering.boxes.query_class import QueryClass, constant_share, declared
+from treering.boxes.base import QueryClass, constant_share, declared
 
 SCHEMA = tr.Schema({"origin": tr.categories("EWR", "JFK", "LGA"), "late": tr.categories("no", "yes")})
 LATE, NOT_LATE = tr.parse("late = 'yes'", SCHEMA), tr.parse("late = 'no'", SCHEMA)

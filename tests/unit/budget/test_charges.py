@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import treering as tr
-from treering.budget.charges import Charges
 from treering.budget.cost import Cost, laplace, pure
 from treering.budget.promise import Budget
 from treering.gate import (
@@ -25,6 +24,7 @@ from treering.gate import (
     RunRequest,
     RunStarted,
 )
+from treering.trusted.pricing import Charges
 
 ONE = Budget("pure", Fraction(1))
 

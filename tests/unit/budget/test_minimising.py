@@ -17,8 +17,7 @@ from treering.budget.minimising import (
     solver_rate,
 )
 from treering.domain.loss import Distance, HuberHinge, Logistic, Squared
-from treering.domain.minimiser import Descent, Net, Perturbation
-from treering.domain.problem import Problem
+from treering.domain.problem import Descent, Net, Perturbation, Problem
 
 SVM = Problem(HuberHinge(), 3, 1.0, 0.5)
 SOLVED = Perturbation("laplace", 100.0, 2.0**-20, 200)

@@ -22,7 +22,7 @@ def bit(name: str, run: Callable[[Stream], Hashable], claimed: float) -> Attack:
 @pytest.fixture
 def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
     attacks = [bit("Silent", lambda _: 0, 1.0), bit("Loud", lambda stream: stream.batches, 1.0)]
-    monkeypatch.setattr("treering.audit.attacks_all.attacks", lambda: attacks)
+    monkeypatch.setattr("treering.audit.attacks.attacks", lambda: attacks)
 
 
 @pytest.mark.usefixtures("made_up")

@@ -9,8 +9,8 @@ import pytest
 import typer
 from pyarrow import csv, feather, parquet
 
-from treering.cli.files import check_output, read_table, write_table
-from treering.cli.infer import infer
+from treering.cli.create import infer
+from treering.cli.rows import check_output, read_table, write_table
 from treering.domain.attribute import bins, categories, integers
 from treering.domain.schema import Schema
 from treering.errors import DataError, SchemaError

@@ -13,7 +13,7 @@ import pytest
 
 from support.cli import refused, treering
 from treering import errors
-from treering.cli import failures
+from treering.cli import output as failures
 from treering.cli.main import app
 
 COMMANDS = (

@@ -11,8 +11,8 @@ from xml.etree import ElementTree
 import pytest
 
 from support.cli import refused, treering
-from treering.cli.numbers import count, endless, last_size, number
-from treering.cli.svg import Curve, render
+from treering.cli.chart import Curve, render
+from treering.cli.output import count, endless, last_size, number
 from treering.theory.plan import plan
 
 BASE = ("--cells", 128, "--rows", "1e6", "--epsilon", 1, "--delta", "1e-9")
@@ -69,7 +69,7 @@ def test_what_cannot_be_is_refused(arguments: list[object], says: str) -> None:
 
 @pytest.fixture
 def few_points(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("treering.cli.plan_chart._PER_DECADE", 1)
+    monkeypatch.setattr("treering.cli.chart._PER_DECADE", 1)
 
 
 @pytest.mark.usefixtures("few_points")

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import treering as tr
 from support.schemas import cell_weights, conjunctions, queries, schemas, weighted_queries
-from treering.domain import atoms as module
-from treering.domain.atoms import collapse
+from treering.domain import candidates as module
+from treering.domain.candidates import collapse
 from treering.domain.query import Query
 from treering.domain.workload import marginals, prefixes
 

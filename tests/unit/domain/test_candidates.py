@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 import treering as tr
 from treering.domain import candidates as module
-from treering.domain.atoms import collapse
-from treering.domain.candidates import Arcs, Candidates, arcs
+from treering.domain.candidates import Arcs, Candidates, arcs, collapse
 from treering.domain.query import Query
 from treering.domain.workload import marginals, prefixes, ranges
 

@@ -12,10 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.schemas import cell_weights, queries, schemas, weighted_queries
-from treering.domain import evaluate as module
+from treering.domain import query as module
 from treering.domain.attribute import integers
-from treering.domain.evaluate import evaluate, evaluate_many, widest
-from treering.domain.query import Query
+from treering.domain.query import Query, evaluate, evaluate_many, widest
 from treering.domain.schema import Schema
 from treering.domain.workload import random_conjunctions
 

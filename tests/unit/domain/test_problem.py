@@ -13,8 +13,17 @@ from hypothesis.extra.numpy import arrays
 import treering as tr
 from treering.arrays import Floats
 from treering.domain.loss import Distance, Logistic, Squared
-from treering.domain.minimiser import Descent, Minimise, Net, Perturbation
-from treering.domain.problem import FEATURE_UNIT, CellFeatures, Problem, check_labels, on_grid
+from treering.domain.problem import (
+    FEATURE_UNIT,
+    CellFeatures,
+    Descent,
+    Minimise,
+    Net,
+    Perturbation,
+    Problem,
+    check_labels,
+    on_grid,
+)
 
 SCHEMA = tr.Schema({"origin": tr.categories("EWR", "JFK"), "month": tr.integers(1, 3), "late": tr.categories("n", "y")})
 LATE = tr.parse("late = 'y'", SCHEMA)

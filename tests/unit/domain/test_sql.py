@@ -17,10 +17,9 @@ from hypothesis import strategies as st
 from support.schemas import cell_weights
 from treering.answer import Answer
 from treering.domain.attribute import OTHER, Value, bins, categories, integers
-from treering.domain.language.sql import MAX_GROUPS, Statement, read_sql
+from treering.domain.language.sql import MAX_GROUPS, Entry, Estimate, Statement, label, read_sql
 from treering.domain.query import Query
 from treering.domain.schema import Schema
-from treering.domain.sql_table import Entry, Estimate, label
 from treering.errors import QueryError
 
 SCHEMA = Schema(

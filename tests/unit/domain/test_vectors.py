@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import treering as tr
-from treering.domain.problem import FEATURE_UNIT, CellFeatures
-from treering.domain.vectors import OneHot
+from treering.domain.problem import FEATURE_UNIT, CellFeatures, OneHot
 
 SCHEMA = tr.Schema(
     {

@@ -17,8 +17,7 @@ from support.databases import TestDatabase
 from treering.budget.promise import Promise
 from treering.errors import VaultError
 from treering.gate import Event, LeafCut, NodeReleased, Noise, TreeStarted
-from treering.mechanisms.continual import MAX_CELLS, ContinualHistogram
-from treering.mechanisms.tree_estimate import TreeEstimate
+from treering.mechanisms.continual import MAX_CELLS, ContinualHistogram, TreeEstimate
 from treering.theory import continual
 from treering.trusted import trees
 from treering.trusted.journal import MemoryJournal

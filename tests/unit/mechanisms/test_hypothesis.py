@@ -19,7 +19,7 @@ from treering.domain.attribute import categories, integers
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import GuaranteeError, ParameterError, QueryError, SchemaError
-from treering.mechanisms import marginals
+from treering.mechanisms.histogram import blocks as marginals
 from treering.mechanisms.histogram import hypothesis as hypothesis_module
 from treering.mechanisms.histogram.hypothesis import Hypothesis, Step
 

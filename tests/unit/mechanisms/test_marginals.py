@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from treering.mechanisms import marginals
 from treering.mechanisms.histogram import blocks
-from treering.mechanisms.marginals import Tabulated
+from treering.mechanisms.histogram import blocks as marginals
+from treering.mechanisms.histogram.blocks import Tabulated
 
 SHAPE = (4, 5, 6, 7)
 

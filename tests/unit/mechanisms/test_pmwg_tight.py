@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 
 import treering as tr
 from support.databases import TestDatabase
-from treering.domain.evaluate import evaluate
+from treering.domain.query import evaluate
 from treering.domain.workload import random_conjunctions
 from treering.gate import Event, Measured, Noted, RunEnded, RunStarted
-from treering.mechanisms.records import Records
-from treering.mechanisms.state import Corrected, Kept, Learned
+from treering.mechanisms.state import Corrected, Kept, Learned, Records
 from treering.mechanisms.tight import Tight
 from treering.theory.pmwg import growth_potential
 from treering.trusted.journal import MemoryJournal

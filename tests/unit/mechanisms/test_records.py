@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import treering as tr
 from treering.domain.workload import random_conjunctions
-from treering.mechanisms import records as records_module
-from treering.mechanisms.records import Record, Records
+from treering.mechanisms import state as records_module
+from treering.mechanisms.state import Record, Records
 
 SCHEMA = tr.Schema({"late": tr.categories("no", "yes"), "month": tr.integers(1, 12)})
 LATE = tr.parse("late = 'yes'", SCHEMA)

@@ -16,9 +16,8 @@ from treering.domain.attribute import Attribute, Value, bins, categories, intege
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import ParameterError
-from treering.mechanisms import synthetic
-from treering.mechanisms.histogram.hypothesis import Hypothesis
-from treering.mechanisms.synthetic import rows_of, stand_in
+from treering.mechanisms.histogram import hypothesis as synthetic
+from treering.mechanisms.histogram.hypothesis import Hypothesis, rows_of, stand_in
 from treering.trusted.rows.encode import encode
 
 SCHEMA = Schema(

@@ -10,16 +10,14 @@ import pytest
 import treering as tr
 from support.databases import TestDatabase
 from treering.arrays import Floats
-from treering.boxes.erm import ERM
+from treering.boxes.erm import ERM, Model
 from treering.boxes.histogram import HistogramBox
-from treering.boxes.model import Model
 from treering.domain.loss import Distance, HuberHinge, Logistic, Squared
-from treering.domain.minimiser import Descent, Net, Perturbation
-from treering.domain.problem import FEATURE_UNIT, CellFeatures
+from treering.domain.problem import FEATURE_UNIT, CellFeatures, Descent, Net, Perturbation
 from treering.schedulers.ermg import ERMG
 from treering.schedulers.improver import BBImprover
 from treering.theory.erm.paper import paper_alpha_at, rate
-from treering.trusted.collection import GrowingPoints
+from treering.trusted.database import GrowingPoints
 
 SCHEMA = tr.Schema({"origin": tr.categories("EWR", "JFK", "LGA"), "late": tr.categories("no", "yes")})
 FEATURES = CellFeatures(SCHEMA, ["origin"], [[1.0, 0.0], [0.0, 1.0], [-0.6, 0.6]], tr.parse("late = 'yes'", SCHEMA))

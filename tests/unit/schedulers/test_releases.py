@@ -14,7 +14,7 @@ from support.scheduler_boxes import CellsBox, Garbage, OneQueryBox
 from treering.boxes.base import Release
 from treering.budget.promise import Budget
 from treering.errors import QueryError
-from treering.schedulers.releases import MOST_WORDS, Broken, check, describe, shares
+from treering.schedulers.epochs import MOST_WORDS, Broken, check, describe, shares
 
 SCHEMA = tr.Schema({"a": tr.integers(0, 2), "b": tr.integers(0, 1)})
 QUERIES = [tr.parse("a = 1", SCHEMA), tr.parse("b = 1", SCHEMA)]

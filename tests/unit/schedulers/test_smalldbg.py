@@ -10,8 +10,7 @@ import pytest
 import treering as tr
 from support.databases import TestDatabase
 from treering.boxes.smalldb import SmallDB
-from treering.schedulers.scheduler import BBScheduler
-from treering.schedulers.smalldbg import SmallDBG
+from treering.schedulers.scheduler import BBScheduler, SmallDBG
 
 SCHEMA = tr.Schema({"age": tr.integers(0, 7), "late": tr.categories("no", "yes")})
 TEXTS = [f"age <= {age}" for age in range(7)]

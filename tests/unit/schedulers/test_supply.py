@@ -9,7 +9,7 @@ import pytest
 import treering as tr
 from support.scheduler_boxes import CellsBox, ZcdpBox
 from treering.boxes.base import Box
-from treering.schedulers.supply import Supply
+from treering.schedulers.epochs import Supply
 
 SCHEMA = tr.Schema({"a": tr.integers(0, 2)})
 

@@ -11,8 +11,7 @@ import pytest
 import treering as tr
 from treering.gate import Gaussian, Laplace
 from treering.theory.cells import CellNoise, GaussianCell, LaplaceCell, SubGaussianCell, exact
-from treering.theory.centred import SMALL, CentredBound
-from treering.theory.continual import TreeLaplaceCell
+from treering.theory.continual import SMALL, CentredBound, TreeLaplaceCell
 
 LAWS: list[CellNoise] = [
     LaplaceCell(3.0),

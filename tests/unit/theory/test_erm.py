@@ -15,8 +15,7 @@ import treering as tr
 from treering.budget.minimising import minimising
 from treering.budget.promise import Budget, Promise
 from treering.domain.loss import Distance, HuberHinge, Logistic, Squared
-from treering.domain.minimiser import MOST_STEPS, Descent, Net, Perturbation
-from treering.domain.problem import Problem
+from treering.domain.problem import MOST_STEPS, Descent, Net, Perturbation, Problem
 from treering.theory import erm
 from treering.theory.erm.methods import possible
 from treering.theory.erm.steps import RISES, Courses, Steps

@@ -11,11 +11,22 @@ import treering as tr
 from treering.budget.minimising import minimising
 from treering.budget.promise import Budget, Kind
 from treering.domain.loss import Distance, HuberHinge, Logistic, Squared
-from treering.domain.minimiser import Descent, Perturbation
-from treering.domain.problem import Problem
-from treering.theory.erm.methods import plan_descent, plan_net, plan_perturbation, step_numbers
-from treering.theory.erm_choice import PATIENCE, SLACK, THRIFT, Choice, Choosing, Descending, Perturbing, rerun_passes
-from treering.theory.erm_static import bound
+from treering.domain.problem import Descent, Perturbation, Problem
+from treering.theory.erm.methods import (
+    PATIENCE,
+    SLACK,
+    THRIFT,
+    Choice,
+    Choosing,
+    Descending,
+    Perturbing,
+    plan_descent,
+    plan_net,
+    plan_perturbation,
+    rerun_passes,
+    step_numbers,
+)
+from treering.theory.erm.steps import bound
 
 LOGISTIC = Problem(Logistic(), 10, 2.0)
 RIDGE = Problem(Squared(), 3, 1.0, 0.3)

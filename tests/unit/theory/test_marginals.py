@@ -15,9 +15,8 @@ import treering as tr
 from treering.budget.cost import FREE, gaussian, laplace
 from treering.budget.promise import Budget
 from treering.gate import Gaussian, Laplace
-from treering.theory.cells import smooth
-from treering.theory.marginals import Marginals, shares
-from treering.theory.subsets import all_subsets
+from treering.theory.cells import all_subsets, smooth
+from treering.theory.static import Marginals, shares
 from treering.trusted.noise import draw
 
 KINDS = ("pure", "zcdp")

@@ -11,7 +11,7 @@ import pytest
 from support.plan_rows import row_of
 from treering.errors import ParameterError
 from treering.theory.plan import GROWING, STATIC, plan
-from treering.theory.plan_case import Lifetime
+from treering.theory.plan.rows import Lifetime
 
 
 def test_a_row_alone_is_the_row_of_the_plan() -> None:

@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.plan_rows import row_of
-from treering.theory.plan import GROWING, STATIC, plan
-from treering.theory.plan_case import Case
-from treering.theory.plan_inverse import least_epsilon, least_size
+from treering.theory.plan import GROWING, STATIC, least_epsilon, least_size, plan
+from treering.theory.plan.rows import Case
 
 CASES: Final = st.tuples(
     st.sampled_from([2, 64, 4096, 2**20]),

@@ -21,19 +21,20 @@ from treering.budget.promise import Promise
 from treering.errors import GuaranteeError
 from treering.gate import Gaussian, Laplace
 from treering.mechanisms import continual as continual_mechanism
-from treering.mechanisms import pmwg, pmwg_noise
+from treering.mechanisms import pmwg
+from treering.mechanisms import tight as pmwg_noise
 from treering.mechanisms.histogram import hypothesis
 from treering.schedulers.scheduler import BBScheduler
-from treering.theory import continual, plan_continual, plan_smalldb
+from treering.theory import continual
 from treering.theory.plan import GROWING, STATIC, plan
 from treering.theory.plan import growing as plan_pmwg
-from treering.theory.plan_case import Candidate, Case, deviation, mean_size
-from treering.theory.plan_continual import Continual
-from treering.theory.plan_schedules import Scheduled
-from treering.theory.plan_smalldb import PaperSmallDBG
+from treering.theory.plan import growing as plan_smalldb
+from treering.theory.plan import rows as plan_continual
+from treering.theory.plan.growing import PaperSmallDBG, Scheduled
+from treering.theory.plan.rows import Candidate, Case, Continual, deviation, mean_size
 from treering.theory.pmwg import log_query_budget, paper_queries
+from treering.theory.pmwg.lifetime import static
 from treering.theory.pmwg.paper import LARGEST_BETA
-from treering.theory.pmwg_static import static
 
 SCHEMA: Final = tr.Schema({"month": tr.integers(1, 8), "late": tr.categories("no", "yes")})
 

@@ -13,8 +13,7 @@ from treering.budget.promise import Budget
 from treering.errors import GuaranteeError, ParameterError
 from treering.theory import schedule
 from treering.theory.schedule.epochs import AlphaOf
-from treering.theory.schedule.scheduler import fixed_within
-from treering.theory.schedule_box import BoxFixed, block_of, log_share
+from treering.theory.schedule.scheduler import BoxFixed, block_of, fixed_within, log_share
 
 PURE, ZCDP = Budget("pure", Fraction(1)), Budget("zcdp", rho_of(1, 1e-9))
 CELLS = QUERIES = 1000

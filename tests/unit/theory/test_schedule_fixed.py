@@ -14,8 +14,16 @@ from treering.budget.promise import Budget, Kind, Promise
 from treering.errors import GuaranteeError, ParameterError
 from treering.theory import schedule
 from treering.theory.schedule.epochs import Staleness, amount, rational_exp
-from treering.theory.schedule.scheduler import InverseSquares, Powers, RateFixed, fixed_within
-from treering.theory.schedule_sums import geometric, log_sums, minimise, ramp_sums
+from treering.theory.schedule.scheduler import (
+    InverseSquares,
+    Powers,
+    RateFixed,
+    fixed_within,
+    geometric,
+    log_sums,
+    minimise,
+    ramp_sums,
+)
 
 THIRD = 1 / 3
 SMALLDB = 14.508347649357903

@@ -12,8 +12,7 @@ import treering as tr
 from treering.domain.workload import random_conjunctions
 from treering.gate import Laplace
 from treering.theory.cells import CellNoise, GaussianCell, LaplaceCell, SubGaussianCell, exact
-from treering.theory.centred import CentredBound
-from treering.theory.structured import StructuredBound, form
+from treering.theory.continual import CentredBound, StructuredBound, form
 
 SCHEMA = tr.Schema({"a": tr.integers(0, 7), "b": tr.integers(0, 3), "one": tr.integers(1, 1), "c": tr.integers(0, 15)})
 LAWS: list[CellNoise] = [LaplaceCell(3.0), GaussianCell(3.0), SubGaussianCell(3.0)]

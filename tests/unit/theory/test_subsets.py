@@ -14,8 +14,17 @@ from hypothesis import strategies as st
 
 import treering as tr
 from treering.gate import Gaussian, Laplace, Noise
-from treering.theory.cells import CellNoise, LaplaceSumCell, SubGaussianCell, exact, smooth
-from treering.theory.subsets import SubsetBound, all_subsets, all_subsets_radius, subset_radius
+from treering.theory.cells import (
+    CellNoise,
+    LaplaceSumCell,
+    SubGaussianCell,
+    SubsetBound,
+    all_subsets,
+    all_subsets_radius,
+    exact,
+    smooth,
+    subset_radius,
+)
 
 Floats = npt.NDArray[np.float64]
 NOISES: list[Noise] = [Laplace(0.4), Laplace(1.0), Laplace(3.0), Gaussian(0.5), Gaussian(1.0), Gaussian(4.0)]

@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 import treering as tr
 from treering.domain.schema import Schema
 from treering.errors import DamagedVault
-from treering.trusted.bases import Base, Recount, read_base
 from treering.trusted.counts import DENSE_CELLS, Counts
-from treering.trusted.rows.batches import Batch, packed_persons, parquet, read_persons
+from treering.trusted.rows.batches import Base, Batch, Recount, packed_persons, parquet, read_base, read_persons
 from treering.trusted.rows.persons import Persons
 
 SMALL = tr.Schema({"a": tr.integers(0, 1), "b": tr.integers(0, 2)})

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pytest
 
 from treering.errors import VaultError
-from treering.trusted.bookmarks import Bookmarks
+from treering.trusted.counts import Bookmarks
 
 
 class Owner:

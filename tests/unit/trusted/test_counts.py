@@ -18,7 +18,7 @@ from treering.domain.schema import Schema
 from treering.domain.workload import random_conjunctions
 from treering.errors import DataError, QueryError
 from treering.trusted.counts import Counts, project
-from treering.trusted.increments import Reading
+from treering.trusted.engines.source import Reading
 
 SCHEMA = Schema({"a": integers(0, 2), "b": integers(0, 4), "c": integers(0, 1), "d": integers(0, 3)})
 WIDE = Schema({f"x{i}": integers(0, 999) for i in range(6)})

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 import treering as tr
 from support.mechanism_contract import SCHEMA, rows
 from treering.errors import DamagedVault
-from treering.mechanisms.synthetic import rows_of
+from treering.mechanisms.histogram.hypothesis import rows_of
 from treering.trusted.counts import Counts
-from treering.trusted.intake import take_in
-from treering.trusted.rows.batches import Batch, commitment, read_batch, read_persons, salt
+from treering.trusted.rows.batches import Batch, commitment, read_batch, read_persons, salt, take_in
 from treering.trusted.rows.persons import Persons
 
 KEY = b"k" * 32

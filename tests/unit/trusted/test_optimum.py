@@ -25,14 +25,10 @@ from treering.budget.minimising import (
 )
 from treering.budget.promise import Budget
 from treering.domain.loss import Distance, HuberHinge, Logistic, Loss, Squared
-from treering.domain.minimiser import Descent, Method, Minimise, Net, Perturbation
-from treering.domain.problem import FEATURE_UNIT, CellFeatures, Problem
-from treering.trusted.collection import GrowingPoints
-from treering.trusted.descent import gradient_sum
-from treering.trusted.entries import Entries, entries_of_cells
-from treering.trusted.learning.points import Points
-from treering.trusted.net import candidates, summed_losses
-from treering.trusted.solver import solve
+from treering.domain.problem import FEATURE_UNIT, CellFeatures, Descent, Method, Minimise, Net, Perturbation, Problem
+from treering.trusted.database import GrowingPoints
+from treering.trusted.learning.minimisers import candidates, gradient_sum, solve, summed_losses
+from treering.trusted.learning.points import Entries, Points, entries_of_cells
 
 LINEAR: list[Loss] = [Logistic(), HuberHinge(), HuberHinge(0.1), Squared()]
 LOSSES: list[Loss] = [*LINEAR, Distance()]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from treering.domain.attribute import categories
 from treering.domain.schema import Schema
-from treering.trusted import short_text
+from treering.trusted.rows import encode as short_text
 from treering.trusted.rows.encode import encode
 
 WORDS = st.text(max_size=8) | st.sampled_from(["", "a", "aa", "\0", "a\0", "é", "𝄞", "1234567", "12345678"])

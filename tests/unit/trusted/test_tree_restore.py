@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from support.databases import TestDatabase
 from support.trees import BATCHES, PLENTY, SCHEMA, SHARP, counted, grown, measure, refused, start
-from treering.budget.segments import completed_by, first_leaf, last_leaf, segment_of
+from treering.budget.cost import completed_by, first_leaf, last_leaf, segment_of
 from treering.errors import VaultError
 from treering.gate import Laplace, LeafCut, TreeCondensed, TreeStarted
 from treering.trusted import pricing

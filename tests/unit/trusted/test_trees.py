@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import treering as tr
 from support.databases import TestDatabase
 from support.trees import BATCHES, PLENTY, SCHEMA, SHARP, counted, grown, measure, refused, start
+from treering.budget.cost import completed_by, first_leaf, last_leaf, nodes_of, segment_of
 from treering.budget.promise import Budget
-from treering.budget.segments import completed_by, first_leaf, last_leaf, nodes_of, segment_of
 from treering.gate import Gaussian, Laplace, Noise
 from treering.trusted import pricing
 from treering.trusted.journal import MemoryJournal

@@ -18,8 +18,7 @@ from support.schemas import schemas
 from treering import gate
 from treering.domain import loss
 from treering.domain.loss import Loss
-from treering.domain.minimiser import Perturbation
-from treering.domain.problem import Problem
+from treering.domain.problem import Perturbation, Problem
 from treering.domain.query import Query
 from treering.domain.workload import random_conjunctions
 from treering.vault.codec.events import decode, encode

@@ -15,8 +15,7 @@ from support.event_lines import JFK, LINES, SCHEMA, TENTH
 from support.events import reread
 from treering import gate
 from treering.domain.loss import Logistic
-from treering.domain.minimiser import Net
-from treering.domain.problem import Problem
+from treering.domain.problem import Net, Problem
 from treering.errors import DamagedVault, NewerVault, VaultError
 from treering.mechanisms.state import Grown
 from treering.vault.codec.events import decode, encode

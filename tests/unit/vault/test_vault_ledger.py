@@ -15,10 +15,9 @@ import treering as tr
 from support.vaults import asked, frame, guarded, journal, kinds, mechanism, questions, states
 from treering.vault import ledger as ledgers
 from treering.vault import vault
+from treering.vault.files import Step, WriterLock, observe
+from treering.vault.ledger import MIGRATIONS
 from treering.vault.lines import ROOT, Line, body, chained, check, link
-from treering.vault.lock import WriterLock
-from treering.vault.migrations import MIGRATIONS
-from treering.vault.steps import Step, observe
 from treering.vault.vault import Vault
 
 

@@ -18,9 +18,8 @@ from support.interrupts import Interrupt
 from support.patience import PATIENCE, until
 from support.vaults import SCHEMA, crash, frame, kinds, questions, states
 from treering.vault import ledger as ledgers
-from treering.vault.ledger import SecretValue
-from treering.vault.lines import Line
-from treering.vault.steps import Step, observe
+from treering.vault.files import Step, observe
+from treering.vault.lines import Line, SecretValue
 from treering.vault.vault import Vault
 
 
@@ -341,7 +340,7 @@ def test_wherever_an_interrupt_falls_what_left_is_on_record(step: int, measure_f
     vault.add("pmwg", 1.0, alpha=0.1, beta=1e-9, measure_first=measure_first)
     vault.append(frame(20_000))
     given = {asked[0]: vault.ask(asked[0], key="0")}
-    interrupt = Interrupt(step, "vault/ledger.py", "vault/access.py", "vault/together.py", "vault/journal.py")
+    interrupt = Interrupt(step, "vault/ledger.py", "vault/together.py", "vault/together.py", "vault/journal.py")
     try:
         with interrupt:
             given[asked[1]] = vault.ask(asked[1], key="1")

@@ -14,8 +14,7 @@ from typing import Final, Literal, TypeAlias
 from treering.budget.minimising import loss_sensitivity
 from treering.budget.promise import Budget, Promise
 from treering.domain.loss import Distance
-from treering.domain.minimiser import Net
-from treering.domain.problem import Problem
+from treering.domain.problem import Net, Problem
 from treering.errors import GuaranteeError, ParameterError
 from treering.params import whole
 from treering.theory.erm.methods import Planned, best_descent, plan, plan_descent, plan_net, plan_perturbation, possible
@@ -28,7 +27,7 @@ from treering.theory.erm.paper import (
     rate,
     table,
 )
-from treering.theory.erm_static import bound, descent_bound, net_bound, noise_norm, perturbation_bound
+from treering.theory.erm.steps import bound, descent_bound, net_bound, noise_norm, perturbation_bound
 from treering.theory.schedule.improver import doubling_share
 
 __all__ = [

@@ -1,4 +1,9 @@
-"""PMW and PMWG, ours and the paper's, as rows of a plan."""
+"""PMW and PMWG, ours and the paper's, as rows of a plan.
+
+BBScheduler over boxes, ours and the paper's, as rows of a plan.
+
+SmallDB and SmallDBG, ours and the paper's, as rows of a plan.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +14,21 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import ClassVar, Final
 
+import numpy as np
+
 from treering.budget.promise import Budget, Kind
+from treering.domain.candidates import MOST_LISTED, MOST_PRODUCTS
 from treering.errors import GuaranteeError
 from treering.gate import Gaussian, Laplace, Noise
-from treering.theory.plan_case import Candidate, Case, Lifetime, deviation
-from treering.theory.pmwg.lifetime import ForeverPlan, at_most, forever
+from treering.theory import smalldb
+from treering.theory.plan.rows import GUESS, AlphaOf, Box, Candidate, Case, Lifetime, deviation
+from treering.theory.pmwg.lifetime import ForeverPlan, at_most, forever, static
 from treering.theory.pmwg.paper import LARGEST_BETA, check_paper
 from treering.theory.pmwg.paper import alpha as paper_alpha
 from treering.theory.pmwg.tight import query_tail
-from treering.theory.pmwg_static import static
+from treering.theory.schedule import MOST_ROWS, FixedSchedule, fixed, fixed_for
+from treering.theory.schedule.epochs import chance_of
+from treering.theory.schedule.scheduler import BoxFixed, log_share
 
 MOST_QUERIES: Final = 10**9
 """PMWG states its guarantee for so many queries."""
@@ -75,7 +86,7 @@ class Guarded(Candidate):
 
 
 class PMW(Guarded):
-    """The static mechanism (`treering.theory.pmwg_static` has the theorem)."""
+    """The static mechanism (`treering.theory.pmwg.lifetime` has the theorem)."""
 
     name = "PMW"
     use = "PMW(db, ..., alpha=, queries=)"
@@ -256,3 +267,249 @@ def _kappa(case: Case, beta: float) -> float:
         return 1.0
     reach = 17 / 16 * (math.log(144 if case.delta else 192) + math.log(case.size) - math.log(beta))
     return math.exp(max(0.0, math.log(case.queries) * (1 + 1e-12) - reach) / (33 / 16))
+
+
+# -- plan schedules ----------------------------------------------------------------------------------------------------
+
+
+_BITS: Final = 6
+"""Interpolated errors are for sizes of 2^6, 2^12, …"""
+
+
+class Scheduled(Candidate):
+    """BBScheduler, tight, over a box: `treering.theory.schedule.fixed_for` has the theorem."""
+
+    def __init__(self, box: Box, name: str, use: str) -> None:
+        self.box = box
+        self.name = name
+        self.use = use
+        self.declared = box.declared
+
+    def alpha(self, case: Case) -> float:
+        schedule = self._schedule(case)
+        return math.inf if schedule is None else schedule.alpha
+
+    def shortfall(self, case: Case, alpha: float) -> float:
+        """From a schedule that was made for an interpolated error, far sooner found, and the true errors of its blocks:
+        their mean is nearly what the best schedule makes of them all."""
+        schedule, error = _scheduled(self.box, case, rough=True), self.box.error(case)
+        if not isinstance(schedule, BoxFixed) or error is None:
+            return math.inf
+        budgets = [Budget(case.budget.kind, Fraction(level)) for level in schedule.levels]
+        betas = [chance_of(math.log(case.beta) + log_share(block)) for block in range(len(budgets))]
+        logs = [math.log(error(case.size, *each)) for each in zip(budgets, betas, strict=True)]
+        return schedule.staleness.worst(math.exp(math.fsum(logs) / len(logs)), schedule.growth) / alpha
+
+    def expected(self, case: Case, alpha: float) -> float | None:
+        schedule = self._schedule(case)
+        return None if schedule is None else self.box.typical(case, schedule.epoch(0).budget)
+
+    def lifetime(self, case: Case) -> Lifetime:
+        return Lifetime(case.queries if self.declared else math.inf, math.inf)
+
+    def because(self, case: Case) -> str:
+        return f"{self.box.because(case)}; it is run again whenever the data have grown enough"
+
+    def runs(self, case: Case) -> bool:
+        return self.box.runs(case)
+
+    def limit(self, case: Case) -> str:
+        return self.box.limit(case)
+
+    def note(self, case: Case) -> str:
+        schedule = self._schedule(case)
+        if schedule is None:
+            return ""
+        return f"run again each time the data have grown by {100 * schedule.growth:.2g}%"
+
+    def _schedule(self, case: Case) -> FixedSchedule | None:
+        return _scheduled(self.box, case)
+
+
+@lru_cache(maxsize=512)
+def _scheduled(box: Box, case: Case, rough: bool = False) -> FixedSchedule | None:
+    """The schedule; a rough one is made for an interpolated error."""
+    error = box.error(case)
+    # If the whole budget does not do at the start, no schedule does: it spares the search for a start that would.
+    if error is None or case.size > MOST_ROWS or not box.fresh(case) < 1:
+        return None
+    if rough:
+        near = 2 ** (_BITS * round(math.log2(case.size) / _BITS))
+        error = _table(box, case.at(epsilon=1.0, size=near)).error
+    try:
+        return fixed_for(error, case.size, case.budget, case.beta, centred=True)
+    except GuaranteeError:
+        return None
+
+
+class _Table:
+    """A box's error, interpolated: log-log between powers of two, at one size. At sizes near it, as the scaling law of
+    `treering.boxes.base.Box` says, as if it were an equation."""
+
+    def __init__(self, error: AlphaOf, size: int) -> None:
+        self._error = error
+        self._size = size
+        self._known: dict[tuple[float, int, str], float] = {}
+
+    def error(self, size: int, budget: Budget, beta: float) -> float:
+        """About the box's error."""
+        place = math.log2(float(budget.total)) + (1 if budget.kind == "pure" else 2) * math.log2(size / self._size)
+        below = math.floor(place)
+        left, right = self._at(below, budget.kind, beta), self._at(below + 1, budget.kind, beta)
+        return math.exp(left + (right - left) * (place - below))
+
+    def _at(self, place: int, kind: Kind, beta: float) -> float:
+        key = beta, place, kind
+        if key not in self._known:
+            alpha = self._error(self._size, Budget(kind, Fraction(2) ** place), beta)
+            self._known[key] = math.log(max(alpha, 1e-300))
+        return self._known[key]
+
+
+@lru_cache(maxsize=64)
+def _table(box: Box, case: Case) -> _Table:
+    error = box.error(case)
+    assert error is not None  # asked before
+    return _Table(error, case.size)
+
+
+# -- plan smalldb ------------------------------------------------------------------------------------------------------
+
+
+_MOST_ROWS: Final = 2**20
+_POINTS: Final = 2000
+_EXACTLY: Final = "it draws exactly, from at most a million candidates, or for prefixes and intervals of one attribute"
+
+
+class SmallDB(Box):
+    """A small synthetic database, drawn for a list of queries (`treering.theory.smalldb` has the theorem).
+
+    A plan knows how many cells and queries there are, not which. If all candidates over so many cells can be listed,
+    the row is what the box promises at the least, whatever the queries; if not, what it would promise if they could.
+    """
+
+    name = "SmallDB(queries), once"
+    use = "SmallDB(queries).release(db, ...)"
+    declared = True
+
+    def error(self, case: Case) -> AlphaOf | None:
+        if case.queries == math.inf:
+            return None
+        choices = _choices(case.cells, int(case.queries))
+        return lambda size, budget, beta: choices.best(smalldb.noise(size, budget), beta)[1]
+
+    def typical(self, case: Case, budget: Budget) -> float | None:
+        """An estimate, where the library draws: see `_typical`."""
+        if not self.runs(case):
+            return None
+        choices, unit = _choices(case.cells, int(case.queries)), smalldb.noise(case.size, budget)
+        rows = int(choices.rows[choices.best(unit, case.beta)[0]])
+        return _typical(case.cells, int(case.queries), rows, unit)
+
+    def because(self, case: Case) -> str:
+        return "a synthetic database of a few rows answers many queries that are known before"
+
+    def runs(self, case: Case) -> bool:
+        return case.queries < math.inf and _listed(case.cells, int(case.queries)) is not None
+
+    def limit(self, case: Case) -> str:
+        return f"theory only for most classes of this size: {_EXACTLY}"
+
+
+class PaperSmallDBG(Candidate):
+    """The paper's SmallDBG with its constants: theorem "BBScheduler" for SmallDB's p = 1/3, g = (64·log N·log k)^{1/3}.
+
+    For δ > 0 the theorem asks for ε ≤ 1: a smaller ε than asked for is a stronger promise.
+    """
+
+    name = "SmallDBG, the paper's"
+    use = 'SmallDBG(db, queries, ..., profile="paper")'
+    declared = True
+
+    def alpha(self, case: Case) -> float:
+        try:
+            return self._alpha(case)
+        except GuaranteeError:
+            return math.inf
+
+    def expected(self, case: Case, alpha: float) -> None:
+        return None
+
+    def lifetime(self, case: Case) -> Lifetime:
+        return Lifetime(case.queries, math.inf)
+
+    def because(self, case: Case) -> str:
+        return "a synthetic database of a few rows answers many queries that are known before"
+
+    def note(self, case: Case) -> str:
+        try:
+            self._alpha(case)
+        except GuaranteeError as error:
+            return str(error)
+        return "the paper's own constants"
+
+    def runs(self, case: Case) -> bool:
+        return SmallDB().runs(case)
+
+    def limit(self, case: Case) -> str:
+        return SmallDB().limit(case)
+
+    def _alpha(self, case: Case) -> float:
+        if case.queries == math.inf:
+            raise GuaranteeError("a list of queries has an end")
+        g = smalldb.rate(case.cells, int(case.queries))
+        epsilon = min(case.epsilon, 1.0) if case.delta else case.epsilon
+        power = smalldb.PAPER_POWER
+        return fixed(case.size, epsilon, case.delta, case.beta, power, g, profile="paper").alpha
+
+
+@lru_cache(maxsize=64)
+def _choices(cells: int, queries: int) -> smalldb.RowChoices:
+    """The numbers of synthetic rows to choose from: those that can be listed, if they give any guarantee, or else all.
+
+    Fewer atoms than cells, or fewer queries, leave more numbers to choose from, fewer candidates for each and a nearest
+    one no further away: every class of this size is promised as much.
+    """
+    listed = _listed(cells, queries)
+    return _of(smalldb.numbers_of_rows(_MOST_ROWS) if listed is None else listed, cells, queries)
+
+
+@lru_cache(maxsize=64)
+def _listed(cells: int, queries: int) -> list[int] | None:
+    """The numbers of rows for which all candidates can be listed; None if there is no guarantee in any."""
+    most = min(MOST_LISTED, MOST_PRODUCTS // (cells * queries))
+    rows = 0
+    # C(N + m − 1, m) ≥ 2^m for m < N, and at least m + 1 always.
+    while (
+        rows < _MOST_ROWS
+        and min(rows, cells - 1) <= MOST_LISTED.bit_length()
+        and math.comb(cells + rows, rows + 1) <= most
+    ):
+        rows += 1
+    numbers = smalldb.numbers_of_rows(rows)
+    return numbers if rows and _of(numbers, cells, queries).floor < GUESS else None
+
+
+def _of(rows: list[int], cells: int, queries: int) -> smalldb.RowChoices:
+    errors = [min(smalldb.sampling_error(queries, m), smalldb.rounding_error(cells, m)) for m in rows]
+    logs = [min(smalldb.log_candidates(cells, m), smalldb.log_candidates(cells, m, multisets=False)) for m in rows]
+    return smalldb.RowChoices(np.array(rows, dtype=np.int64), np.array(errors), np.array(logs), np.ones(len(rows)))
+
+
+def _typical(cells: int, queries: int, rows: int, unit: float) -> float:
+    """About the mean error of a query of half the cells, for data spread over the cells at random.
+
+    A model. Multisets of m rows, all alike, give such a query a share of variance (N+m)/(4m(N+1)), random data one of
+    1/(4(N+1)). Taken as normal, and d = min(k, N−1) queries as independent, the largest error a has the distribution
+    function erf(a/√(2v))^d among the candidates, and the draw prefers small ones by e^{−a/unit}. The other errors
+    spread evenly below the largest: their mean is (d+1)/(2d) of it. Whole rows leave 1/(4m) at the least.
+    """
+    free = min(queries, cells - 1)
+    width = math.sqrt((cells + rows) / (2 * rows * (cells + 1)) + 1 / (2 * (cells + 1)))
+    reach = min(4 * width, 60 * free * unit)
+    edges = np.linspace(0.0, reach, _POINTS + 1)
+    with np.errstate(divide="ignore"):
+        logs = free * np.log([math.erf(edge / width) for edge in edges[1:].tolist()])
+    masses = np.diff(np.exp(logs - logs[-1]), prepend=0.0) * np.exp(-edges[1:] / unit)
+    largest = float(masses @ edges[1:] / masses.sum()) if masses.sum() > 0 else reach
+    return max(largest * (free + 1) / (2 * free), 1 / (4 * rows))

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from treering.theory.plan_case import GUESS, Lifetime, number
+from treering.theory.plan.rows import GUESS, Lifetime, number
 
 Wanted: TypeAlias = Literal["alpha", "epsilon", "size"]
 """What was asked for."""

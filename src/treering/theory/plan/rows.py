@@ -1,25 +1,197 @@
 """Static algorithms, run once, and per-query noise, as rows of a plan.
 
 Neighbours replace one row. Each `alpha` is a theorem: it has its proof, or says where it is.
+
+What a plan is asked about, and what every mechanism must be able to say for itself.
+
+ContinualHistogram as a row of a plan: the error of all its batches together.
 """
 
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Final, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 
-from treering.budget.promise import Budget
+from treering.budget.cost import prefix, segment_of
+from treering.budget.promise import Budget, Promise
+from treering.errors import ParameterError
 from treering.gate import Gaussian, Laplace, Noise
 from treering.params import at_least, root_at_least
-from treering.theory import mwem
-from treering.theory.cells import SmoothLaplaceCell, SubGaussianCell
-from treering.theory.plan_case import Candidate, Case, Lifetime, deviation, mean_of_sum, mean_size, number
+from treering.theory import continual, mwem
+from treering.theory.cells import CellNoise, SmoothLaplaceCell, SubGaussianCell, all_subsets, subset_radius
+from treering.theory.continual import CentredBound
+from treering.theory.pmwg.tight import rarity
 from treering.theory.static import answer_radius, histogram_noise
-from treering.theory.subsets import all_subsets, subset_radius
+
+GUESS: Final = 0.5
+"""The error of answering ½ without looking: a guarantee is worth something only below it."""
+
+
+_NARROW: Final = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One user's question: all numbers are public."""
+
+    cells: int
+    size: int
+    """The rows at the start."""
+    epsilon: float
+    delta: float
+    beta: float
+    queries: float
+    """How many will be asked; infinite: without end."""
+    horizon: float
+    """The largest size that matters; infinite: for ever. The size itself: the data do not grow."""
+
+    @property
+    def budget(self) -> Budget:
+        """What (epsilon, delta) buys."""
+        return _budget(self.epsilon, self.delta)
+
+    @property
+    def grows(self) -> bool:
+        """Whether rows will be added."""
+        return self.horizon > self.size
+
+    def at(self, *, size: int | None = None, epsilon: float | None = None) -> Case:
+        """The same question at another size, or for another epsilon. Data that do not grow still do not."""
+        rows = self.size if size is None else size
+        horizon = max(self.horizon, rows) if self.grows else float(rows)
+        return replace(self, size=rows, epsilon=self.epsilon if epsilon is None else epsilon, horizon=horizon)
+
+
+@lru_cache(maxsize=256)
+def _budget(epsilon: float, delta: float) -> Budget:
+    return Promise(epsilon, delta).budget
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetime:
+    """How long a guarantee lasts: for how many queries, and up to how many rows. Both infinite: for ever."""
+
+    queries: float
+    size: float
+
+    @property
+    def words(self) -> str:
+        """The same in words.
+
+        >>> Lifetime(1000, math.inf).words, Lifetime(math.inf, 2e6).words
+        ('for ever, 1,000 queries', 'up to 2,000,000 rows')
+        """
+        if self.size < math.inf:
+            rows = f"up to {self.size:,.0f} rows"
+            return rows if self.queries == math.inf else f"{rows}, {self.queries:,.0f} queries"
+        return "for ever" if self.queries == math.inf else f"for ever, {self.queries:,.0f} queries"
+
+    def covers(self, case: Case) -> bool:
+        """Whether it lasts for all that was asked about."""
+        return self.queries >= case.queries and self.size >= case.horizon
+
+
+class Candidate(ABC):
+    """A mechanism, as far as a plan knows it."""
+
+    name: str
+    use: str
+    """How to make it."""
+    declared: bool = False
+    """Whether it answers only queries that were named before it ran."""
+    most_cells: ClassVar[float] = math.inf
+    """The largest universe that the library runs it on."""
+    coarseness: ClassVar[float] = 0.0
+    """By how much, relatively, `alpha` may be above the least that `meets` accepts."""
+
+    @abstractmethod
+    def alpha(self, case: Case) -> float:
+        """The guarantee: but with probability beta *every* answer at every size from the start to the horizon is
+        within this. Infinite, or 1 and more, where there is none."""
+
+    def meets(self, case: Case, alpha: float) -> bool:
+        """Whether the guarantee is at most alpha: faster, for some, than `alpha`."""
+        return self.alpha(case) <= alpha
+
+    def shortfall(self, case: Case, alpha: float) -> float | None:
+        """A number that is about 1 where alpha is just met and falls smoothly as epsilon and size grow, if there is one
+        that is fast to compute: only to search with. Infinite: far from it."""
+        return None
+
+    @abstractmethod
+    def expected(self, case: Case, alpha: float) -> float | None:
+        """The mean of |answer − truth| at the start, for a counting query over half of the cells that was chosen
+        without looking at the noise; None where it depends on the data. ``alpha`` is the guarantee."""
+
+    @abstractmethod
+    def lifetime(self, case: Case) -> Lifetime:
+        """How long the guarantee lasts."""
+
+    @abstractmethod
+    def because(self, case: Case) -> str:
+        """Why it would win, as the end of a sentence that begins with "because"."""
+
+    def runs(self, case: Case) -> bool:
+        """Whether the library runs it on so many cells."""
+        return case.cells <= self.most_cells
+
+    def limit(self, case: Case) -> str:
+        """What to say if it does not."""
+        return f"theory only: the library runs it on up to {self.most_cells:,} cells"
+
+    def note(self, case: Case) -> str:
+        """What else a user should know; may be empty."""
+        return ""
+
+
+def number(value: float) -> str:
+    """Three digits.
+
+    >>> number(0.012345), number(1234.5), number(0.0000123), number(0.00999999)
+    ('0.0123', '1,230', '0.0000123', '0.0100')
+    """
+    rounded = float(f"{value:.3g}")
+    if rounded == 0 or not math.isfinite(rounded):
+        return f"{rounded:g}"
+    digits = 2 - math.floor(math.log10(abs(rounded)))
+    return f"{rounded:,.{max(0, digits)}f}" if digits <= 12 else f"{rounded:.2e}"
+
+
+def mean_size(noise: Noise) -> float:
+    """E|X| of one draw, in rows.
+
+    Laplace, p = e^{−1/s}: 2·(1−p)/(1+p)·Σ k·p^k = 2p/(1−p²). Gaussian: summed if narrow; σ·√(2/π) within 1% from 3 on.
+    """
+    if isinstance(noise, Laplace):
+        return 2 * math.exp(-1 / noise.scale) / -math.expm1(-2 / noise.scale)
+    return noise.scale * math.sqrt(2 / math.pi) if noise.scale > _NARROW else _gaussian_moment(noise.scale, 1)
+
+
+def deviation(noise: Noise) -> float:
+    """The standard deviation of one draw, in rows: √(2p)/(1−p) for Laplace noise, nearly the scale for Gaussian."""
+    if isinstance(noise, Laplace):
+        return math.sqrt(2) * math.exp(-1 / (2 * noise.scale)) / -math.expm1(-1 / noise.scale)
+    return noise.scale if noise.scale > _NARROW else math.sqrt(_gaussian_moment(noise.scale, 2))
+
+
+def _gaussian_moment(sigma: float, power: int) -> float:
+    masses = [math.exp(-((k / sigma) ** 2) / 2) for k in range(1, math.ceil(12 * sigma) + 1)]
+    total = 2 * math.fsum(k**power * mass for k, mass in enumerate(masses, 1))
+    return total / (1 + 2 * math.fsum(masses))
+
+
+def mean_of_sum(deviation: float, cells: float) -> float:
+    """E|Σ X_i| over so many cells, nearly: that of the normal law with the same variance."""
+    return math.sqrt(2 / math.pi * cells) * deviation
+
+
+# -- rows --------------------------------------------------------------------------------------------------------------
+
 
 AlphaOf: TypeAlias = Callable[[int, Budget, float], float]
 """A box's proven error: ``alpha(size, budget, beta)``."""
@@ -236,3 +408,135 @@ class Learnt(Box):
 
     def because(self, case: Case) -> str:
         return "of many queries that are known before it needs to measure only those that it cannot guess"
+
+
+# -- plan continual ----------------------------------------------------------------------------------------------------
+
+
+BATCHES: Final = 100
+"""The data are taken to come in batches of a hundredth of the starting size, or larger."""
+
+_WIDE: Final = 2.0**20
+_UP: Final = 1 + 1e-9
+
+
+class Continual(Candidate):
+    """ContinualHistogram: `treering.theory.continual` has the theorem for each batch, this for all of them.
+
+    Batch j comes at n + (j−1)·b rows or later, b the least size of a batch. Segment k is the batches 2^k … 2^{k+1}−1;
+    the noise at one of them is that of the roots of the segments before, and of one node of its own for each binary
+    digit 1 of c, the number of the segment's batches so far. A segment is cut into quarters (k ≥ 2): in the i-th, 0 ≤
+    i ≤ 3, c is i·2^{k−2} and the digits below, of which (i+1)·2^{k−2} − 1 has all, or c is (i+1)·2^{k−2}. Fewer nodes
+    have smaller moments, β·w_j falls, and at most 4(k+1)+1 estimates share it. So the larger of the bounds at these,
+    over the rows at the quarter's first batch, holds for the quarter. Once 2^k·b ≥ 4n, the next segment has at least
+    1.8 times the rows, and its noise grows by less: errors fall from there on.
+    """
+
+    name = "ContinualHistogram"
+    use = "ContinualHistogram(db, ...)"
+    most_cells = 2**22
+
+    def alpha(self, case: Case) -> float:
+        noise = _noise(case)
+        return math.inf if noise is None else noise.scale * _worst(kept_scale(noise), case.at(epsilon=1.0))
+
+    def expected(self, case: Case, alpha: float) -> float | None:
+        """That of the first batch."""
+        noise = _noise(case)
+        if noise is None:
+            return None
+        return mean_of_sum(continual.deviation(noise, prefix(1)), case.cells / 4) / case.size
+
+    def lifetime(self, case: Case) -> Lifetime:
+        return Lifetime(math.inf, math.inf)
+
+    def because(self, case: Case) -> str:
+        return (
+            f"{case.cells:,} cells are few for {case.size:,} rows, and new rows are counted apart from old ones, so "
+            "that nothing is paid for twice"
+        )
+
+    def note(self, case: Case) -> str:
+        return f"for batches of {batch_of(case):,} rows or more; its error falls as 1/rows in the long run"
+
+
+def batch_of(case: Case) -> int:
+    """The least size of a batch."""
+    return -(-case.size // BATCHES)
+
+
+def _noise(case: Case) -> Noise | None:
+    try:
+        return continual.start_noise(case.budget)
+    except ParameterError:  # too wide for any database
+        return None
+
+
+@lru_cache(maxsize=256)
+def _worst(scale: float | None, case: Case) -> float:
+    """The largest error over all batches, in units of the scale; ``scale`` as `kept_scale`, and epsilon does not count.
+
+    Rough bounds first: those that are below a finer one already found need no finer one.
+    """
+    batch = batch_of(case)
+    most = 1 + (case.horizon - case.size) / batch
+    rough: list[tuple[float, int, int]] = []
+    segment = 0
+    while 2**segment <= most and 2**segment * batch < 8 * case.size:
+        for first, leaves in _quarters(segment):
+            rows = case.size + (first - 1) * batch
+            rough += [(_rough(_needed(scale, leaf), leaf, case.cells, case.beta) / rows, rows, leaf) for leaf in leaves]
+        segment += 1
+    worst = 0.0
+    for bound, rows, leaf in sorted(rough, reverse=True):
+        if bound > worst:
+            worst = max(worst, min(bound, _fine(_needed(scale, leaf), leaf, case.cells, case.beta) / rows))
+    return worst
+
+
+def _quarters(segment: int) -> Iterator[tuple[int, set[int]]]:
+    """The first batch of each quarter of a segment, and those whose noise is largest in it."""
+    length = max(1, 2**segment // 4)
+    for first in range(2**segment, 2 ** (segment + 1), length):
+        last = first + length - 1
+        yield first, {max(first, last - 1), last}
+
+
+def _needed(scale: float | None, leaf: int) -> float | None:
+    """All but the first batch have bounds that do not depend on the scale."""
+    return scale if scale is None or leaf == 1 else _WIDE
+
+
+def _law(scale: float | None, leaf: int) -> tuple[CellNoise, float]:
+    """A law above that of a cell's noise at a batch, and the scale of the first batch's noise in it.
+
+    Laplace noise of scale s has E e^{(u/s)X} = 1/(1 − sinh²(hu)/sinh²(h)), h = 1/(2s), where sinh(hu)/sinh(h) falls in
+    h: at fixed u it rises with s, so a bound by moments for wide noise, scaled down, holds for all.
+    """
+    if scale is None:
+        return SubGaussianCell(continual.deviation(Gaussian(1.0), prefix(leaf)) * _UP), 1.0
+    if leaf == 1:
+        return SmoothLaplaceCell(scale), scale
+    return continual.cell_noise(Laplace(scale), prefix(leaf)), scale / _UP
+
+
+def _share(leaf: int, beta: float) -> float:
+    """At least what each estimate may fail with, at any batch of the leaf's segment."""
+    segment = segment_of(leaf)
+    weight = math.exp(-rarity(math.log(2 ** (segment + 1) - 1)))
+    return beta * weight / (continual.KEPT * (segment + 1) + 1)
+
+
+@lru_cache(maxsize=4096)
+def _rough(scale: float | None, leaf: int, cells: int, beta: float) -> float:
+    """All queries at once, and half of the total: `treering.theory.continual`, the second bound."""
+    law, unit = _law(scale, leaf)
+    share = _share(leaf, beta) / 4
+    total = subset_radius(law, [1.0], [cells], share)
+    return (float(all_subsets(law, cells, share).radius(cells / 2)) + total / 2) / unit
+
+
+@lru_cache(maxsize=1024)
+def _fine(scale: float | None, leaf: int, cells: int, beta: float) -> float:
+    law, unit = _law(scale, leaf)
+    return CentredBound(law, cells, _share(leaf, beta)).worst / unit

@@ -1,7 +1,16 @@
 """PMWG: the paper's theorems as functions (`pmwg_paper`), our potential, confidence and runs (`pmwg_tight`), and what a
 whole life costs (`pmwg_forever`)."""
 
-from treering.theory.pmwg.lifetime import ForeverPlan, QueryBound, at_most, forever, paper_queries, tight_alpha
+from treering.theory.pmwg.lifetime import (
+    ForeverPlan,
+    QueryBound,
+    at_most,
+    forever,
+    paper_queries,
+    static,
+    static_size,
+    tight_alpha,
+)
 from treering.theory.pmwg.paper import (
     alpha,
     alpha_start,
@@ -29,7 +38,6 @@ from treering.theory.pmwg.tight import (
     run_tail,
     until_spent,
 )
-from treering.theory.pmwg_static import static, static_size
 
 __all__ = [
     "DEFAULT_SHARE",

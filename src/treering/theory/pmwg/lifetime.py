@@ -21,6 +21,14 @@ them with t_k ≤ τ(i) are taken in blocks, and run i+1 in a block that ends wi
 t_K, at log(t/n) ≥ 6.4: ℓ2 ≤ ℓ2(t_K)·(t/t_K)^q, q the larger of ½ and J's exponent. So does ℓ1, as d log H/d log t ≤
 1/6.4 and rarity' ≤ 3, while ℓ1 ≥ log 4: 3/6.4 < ½·log 4. So c falls at least as (t/t_K)^{−b}, b = 1−q (pure) or
 2(1−q) (zCDP), and run i by e^{−b/D} from one to the next, D = (log N + k)/(2G²): a geometric series.
+
+PMW on a database that does not grow: what all its answers cost together.
+
+Theorem (static). Let `Guard` guard at most k queries of a database of n rows over N cells, y uniform at first, and
+let y follow hard queries with `hard_target`. With probability at least 1 − β every answer is within α, at most H =
+⌊log N/(2G²)⌋ queries are hard, and all charges together are at most (H + 1) times the cost of run H + 1: run r is
+begun at the start or after a hard query, costs no more than a later one (its tail grows with r), and never needs
+renewal, for it is scaled for all k queries.
 """
 
 from __future__ import annotations
@@ -33,7 +41,7 @@ from functools import lru_cache
 from typing import Final
 
 from treering.budget.promise import Budget, Kind, Promise
-from treering.errors import ParameterError
+from treering.errors import GuaranteeError, ParameterError
 from treering.params import Number, positive, share_of, whole
 from treering.theory.pmwg import paper as pmwg_paper
 from treering.theory.pmwg.paper import chance
@@ -287,3 +295,42 @@ def golden(function: Callable[[float], float], low: float, high: float) -> float
             right = low + step * (high - low)
             at_right = function(right)
     return left if at_left <= at_right else right
+
+
+# -- pmwg static -------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=256, typed=True)
+def static(size: int, cells: int, budget: Budget, alpha: Number, beta: Number, queries: int) -> ForeverPlan:
+    """The plan of PMW; it need not fit the budget.
+
+    >>> from fractions import Fraction
+    >>> plan = static(10**6, 1000, Budget("pure", Fraction(1)), 0.2, 0.05, 1000)
+    >>> plan.fits, plan.hard(10**6)
+    (True, 176)
+    """
+    error, failing, potential = positive(alpha, "alpha"), chance(beta, "beta"), math.log(whole(cells, "cells", 2))
+    tail2 = query_tail(failing, math.log(whole(queries, "queries")))
+    rows = whole(size, "size")
+
+    def cost(share: float) -> float:
+        guard = Guard(budget.kind, error, share)
+        runs = math.floor(potential / hard_decrease(guard.gap)) + 1
+        return runs * guard.cost(rows, run_tail(failing, runs), tail2) * _ROUNDING
+
+    share = golden(cost, *_SHARES)
+    guard = Guard(budget.kind, error, share)
+    return ForeverPlan(rows, budget, failing, guard, at_most(queries), potential, 0.0, 0, cost(share))
+
+
+def static_size(cells: int, budget: Budget, alpha: Number, beta: Number, queries: int) -> int:
+    """The fewest rows for which the plan fits: its cost falls as rows are added."""
+    low, high = 0, 1
+    while not static(high, cells, budget, alpha, beta, queries).fits:
+        low, high = high, 2 * high
+        if high > 2**60:
+            raise GuaranteeError(f"no database is large enough for alpha={float(alpha):g} and these parameters")
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if static(middle, cells, budget, alpha, beta, queries).fits else (middle, high)
+    return high

@@ -29,8 +29,7 @@ from treering.theory.schedule.paper import (
     paper_start,
     rate_of,
 )
-from treering.theory.schedule.scheduler import fixed_logarithm, fixed_start, fixed_within
-from treering.theory.schedule_box import fixed_for
+from treering.theory.schedule.scheduler import fixed_for, fixed_logarithm, fixed_start, fixed_within
 
 __all__ = [
     "MOST_ROWS",

@@ -48,7 +48,7 @@ from treering.theory.schedule.epochs import (
     rational_exp,
 )
 from treering.theory.schedule.paper import BoxRate
-from treering.theory.schedule_box import log_alpha
+from treering.theory.schedule.scheduler import log_alpha
 
 EQUAL: Final = 10
 """J: so many doublings get the same share."""

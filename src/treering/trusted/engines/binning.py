@@ -6,8 +6,14 @@ looks up the codes and numbers the cells. So the engine does little more than it
 would. Beside the cells the statement counts the rows at or below the watermark, those past it
 and those without a place in the order: all of one snapshot, because a statement has one.
 
-What a value means is decided here exactly as `trusted.columns` decides it: null and NaN are missing, what is neither
-listed nor in range is other, and where the schema has no cell for it the row does not fit.
+What a value means is decided here exactly as `trusted.rows.encode` decides it: null and NaN are missing, what is
+neither listed nor in range is other, and where the schema has no cell for it the row does not fit.
+
+Texts as bytes, in every engine: equal bytes are equal texts.
+
+What makes two texts equal is otherwise up to a column's collation, which may ignore case, accents or trailing blanks,
+and a literal is read differently by every engine's rules for backslashes and zero bytes. The functions are the engines'
+own; Ibis calls them by their names and reads the types off the Python functions.
 """
 
 from __future__ import annotations
@@ -23,7 +29,6 @@ import ibis.expr.datatypes as dt
 from treering.domain.attribute import Attribute, Bins, Categories, Integers
 from treering.domain.schema import Schema
 from treering.errors import DataError, SchemaError
-from treering.trusted.exact_text import as_bytes, literal_bytes
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -78,7 +83,7 @@ def check_table(table: Table, schema: Schema, order: str) -> None:
 
 
 def _check_type(name: str, attribute: Attribute, given: dt.DataType) -> None:
-    """`trusted.columns.check_type`, for a column in an engine."""
+    """`trusted.rows.encode.check_type`, for a column in an engine."""
     if isinstance(attribute, Categories | Bins) and attribute.regular > MOST_LISTED:
         raise SchemaError(
             f"column {name!r}: an engine takes at most {MOST_LISTED:,} categories or bins of an attribute, not "
@@ -251,3 +256,33 @@ def _real(number: float) -> Value:
     """A double, by way of its text: a decimal literal is rounded once more on its way to a double."""
     assert math.isfinite(number)
     return ibis.literal(repr(number)).cast("float64")
+
+
+# -- exact text --------------------------------------------------------------------------------------------------------
+
+
+def _text_bytes(text: str) -> bytes:
+    raise NotImplementedError("computed by the engine")
+
+
+def _text_bytes_as(text: str, encoding: str) -> bytes:
+    raise NotImplementedError("computed by the engine")
+
+
+_DUCKDB_BYTES = ibis.udf.scalar.builtin(_text_bytes, name="encode")
+_POSTGRES_BYTES = ibis.udf.scalar.builtin(_text_bytes_as, name="convert_to")
+_POSTGRES_DIGITS = ibis.udf.scalar.builtin(_text_bytes_as, name="decode")
+_SPARK_BYTES = ibis.udf.scalar.builtin(_text_bytes_as, name="encode")
+
+
+def as_bytes(engine: str, column: Value) -> Value:
+    """A column of texts, each as its bytes in UTF-8."""
+    if engine == "duckdb":
+        return _DUCKDB_BYTES(column)
+    return _POSTGRES_BYTES(column, "UTF8") if engine == "postgres" else _SPARK_BYTES(column, "UTF-8")
+
+
+def literal_bytes(engine: str, text: str) -> Value:
+    """The same of a text that is known."""
+    plain = text.encode()
+    return _POSTGRES_DIGITS(plain.hex(), "hex") if engine == "postgres" else ibis.literal(plain, type="binary")

@@ -4,14 +4,26 @@ A batch is a Parquet file with a line for each occupied cell: its number, and ho
 nothing else is kept, neither its values within a bin nor its neighbours in the batch. Where persons have a limit of
 rows there is a second file, with a line for each person: a keyed digest, and how many of the rows are theirs. Nothing
 links the two.
+
+A base: the rows of many batches together as bytes, so that a durable store need not read each batch again.
+
+It is what the batches are, merged: a Parquet file with a line for each occupied cell and, where persons have a limit, a
+second one with a line for each person. It holds nothing that the batches do not imply.
+
+The cells come in stretches. A tree goes on from the counts as they were at earlier sizes (see `Bookmarks`), so rows are
+merged up to the next of those sizes only, and a store that reads a base can mark where each stretch ends. Later lives
+need no other sizes: a tree keeps the ones that it has, lets go of them, and adds the present one.
 """
 
 from __future__ import annotations
 
 import hashlib
 import io
+import json
 import secrets
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate, pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -19,11 +31,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from treering.arrays import Ints
+from treering.domain.schema import Schema
 from treering.errors import DamagedVault
 from treering.trusted.counts import Counts
+from treering.trusted.rows.encode import INVALID, encode_all
+from treering.trusted.rows.persons import Persons, excess
 from treering.trusted.sealed import Sealed
-
-Cells = Ints
 
 SALT_BYTES: Final = 32
 
@@ -36,12 +49,12 @@ class Batch(Sealed):
 
     __slots__ = ("cells", "counts", "persons")
 
-    def __init__(self, cells: Cells, counts: Cells, persons: Mapping[bytes, int] | None = None) -> None:
+    def __init__(self, cells: Ints, counts: Ints, persons: Mapping[bytes, int] | None = None) -> None:
         self.cells, self.counts = cells, counts
         self.persons = dict(persons or {})
 
     @classmethod
-    def of(cls, cells: Cells, persons: Mapping[bytes, int] | None = None) -> Batch:
+    def of(cls, cells: Ints, persons: Mapping[bytes, int] | None = None) -> Batch:
         """A batch of rows, given by the cell of each."""
         if len(cells) and 4 * len(cells) > int(cells.max()):  # A pass over all cells is faster than sorting.
             tally = np.bincount(cells)
@@ -122,7 +135,7 @@ def parquet(table: pa.Table, encoding: str | None = None) -> bytes:
     return sink.getvalue()
 
 
-def column(numbers: Cells) -> pa.Array:
+def column(numbers: Ints) -> pa.Array:
     """Integers as a column. (Here and below Arrow's own ways to NumPy and back would load pandas first, which takes
     longer than opening a vault.)"""
     return pa.Array.from_buffers(
@@ -130,7 +143,7 @@ def column(numbers: Cells) -> pa.Array:
     )
 
 
-def numbers(column: pa.ChunkedArray) -> Cells:
+def numbers(column: pa.ChunkedArray) -> Ints:
     """A column of integers."""
     if len(column) == 0:
         return np.empty(0, dtype=np.int64)
@@ -154,3 +167,132 @@ def read_table(content: bytes, name: str, columns: dict[str, Any]) -> pa.Table:
 def damaged(name: str) -> DamagedVault:
     """The error for a file that is none of these."""
     return DamagedVault(f"part {name} is damaged; restore a backup")
+
+
+# -- bases -------------------------------------------------------------------------------------------------------------
+
+
+_LENGTHS: Final = b"stretches"
+"""The name, in a file's own notes, of how many lines each stretch has. (As private as the lines.)"""
+
+
+class Base(Sealed):
+    """PRIVATE: the rows up to a size, in stretches, and how many rows each person has."""
+
+    __slots__ = ("persons", "stretches")
+
+    def __init__(self, stretches: Mapping[int, Batch], persons: Mapping[bytes, int]) -> None:
+        self.stretches = dict(stretches)
+        """By the size that each ends at, in order."""
+        self.persons = persons
+
+    @classmethod
+    def of(cls, counts: Counts, persons: Persons | None) -> Base:
+        """The present."""
+        stretches = {size: Batch(*found) for size, found in counts.stretches().items()}
+        return cls(stretches, {} if persons is None else persons.counted)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The sizes that its stretches end at: public."""
+        return tuple(self.stretches)
+
+    def packed(self) -> list[bytes]:
+        """Its files: the cells; and the persons, if there are any."""
+        batches = list(self.stretches.values())
+        table = pa.table(
+            {
+                "cell": column(np.concatenate([batch.cells for batch in batches])),
+                "rows": column(np.concatenate([batch.counts for batch in batches])),
+            }
+        ).replace_schema_metadata({_LENGTHS: json.dumps([len(batch.cells) for batch in batches])})
+        people = packed_persons(self.persons)
+        return [parquet(table, "DELTA_BINARY_PACKED"), *([] if people is None else [people])]
+
+    def add_to(self, counts: Counts, marks: Mapping[int, Sequence[object]], persons: Persons | None) -> None:
+        """Count the rows, from the first on; mark the counts at the given sizes for the given journals."""
+        for size, batch in self.stretches.items():
+            batch.add_to(counts)
+            for journal in marks.get(size, ()):
+                counts.mark(journal)
+        if persons is not None:
+            persons.take_up(self.persons)
+
+
+def read_base(contents: Sequence[bytes], name: str, sizes: Sequence[int], schema: Schema) -> Base:
+    """The base of some files, with stretches that end at these sizes; `DamagedVault` if there is none in them."""
+    table = read_table(contents[0], name, {"cell": pa.int64(), "rows": pa.int64()})
+    cells, rows = (numbers(table.column(each)) for each in ("cell", "rows"))
+    ends = [0, *accumulate(_lengths(table, name))]
+    batches = [Batch(cells[start:end], rows[start:end]) for start, end in pairwise(ends)]
+    sound = not len(cells) or (0 <= int(cells.min()) <= int(cells.max()) < schema.cells and int(rows.min()) > 0)
+    if not sound or ends[-1] != len(cells) or [batch.rows for batch in batches] != list(_steps(sizes)):
+        raise damaged(name)
+    persons = read_persons(contents[1], name) if len(contents) > 1 else {}
+    return Base(dict(zip(sizes, batches, strict=True)), persons)
+
+
+def _steps(sizes: Sequence[int]) -> Iterator[int]:
+    return (end - start for start, end in pairwise((0, *sizes)))
+
+
+def _lengths(table: pa.Table, name: str) -> list[int]:
+    try:
+        lengths: Any = json.loads((table.schema.metadata or {})[_LENGTHS])
+        if all(type(length) is int and length >= 0 for length in lengths):
+            return list(lengths)
+    except (KeyError, TypeError, ValueError):
+        pass
+    raise damaged(name)
+
+
+class Recount(Sealed):
+    """PRIVATE: batches counted again, one after another, to see whether a base says the same."""
+
+    __slots__ = ("_agrees", "_left", "_people", "_persons", "_schema", "_since", "_size")
+
+    def __init__(self, base: Base, schema: Schema) -> None:
+        self._schema = schema
+        self._left, self._people = dict(base.stretches), base.persons
+        self._size, self._agrees = 0, True
+        self._since = Counts(schema)
+        """The rows since the end of the last stretch."""
+        self._persons: Counter[bytes] = Counter()
+
+    def add(self, batch: Batch, persons: Mapping[bytes, int]) -> None:
+        """The next batch that the base stands for."""
+        batch.add_to(self._since)
+        self._persons.update(persons)
+        self._size += batch.rows
+        expected = self._left.pop(self._size, None)
+        if expected is not None:
+            (found,) = self._since.stretches().values()
+            said = expected.cells, expected.counts
+            self._agrees &= all(np.array_equal(one, other) for one, other in zip(found, said, strict=True))
+            self._since = Counts(self._schema)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the base is, cell for cell and person for person, what these batches give."""
+        whole = self._agrees and not self._left and self._since.size == 0
+        return whole and self._persons == self._people
+
+
+# -- intake ------------------------------------------------------------------------------------------------------------
+
+
+def take_in(frame: Any, schema: Schema, persons: Persons | None, *, drop: bool) -> tuple[Batch, int]:
+    """The rows as a batch, and how many were left out (only with ``drop``): those that do not fit the schema, or are
+    beyond the limit of their person. Without ``drop`` one such row refuses all, with its position."""
+    if persons is None:
+        cells = encode_all(frame, schema, drop=drop)
+        kept = cells[cells != INVALID]
+        return Batch.of(kept), len(cells) - len(kept)
+    rest, digests = persons.split(frame)
+    cells = encode_all(rest, schema, drop=drop)
+    fitting = np.flatnonzero(cells != INVALID)
+    within = persons.within([digests[row] for row in fitting])
+    if not drop and not within.all():
+        raise excess(int(fitting[within.argmin()]), persons)
+    taken = fitting[within]
+    return Batch.of(cells[taken], Counter(digests[row] for row in taken)), len(cells) - len(taken)

@@ -19,8 +19,6 @@ from treering.errors import DataError
 from treering.trusted.rows.encode import as_table, comes_as_dicts
 from treering.trusted.sealed import Sealed
 
-Chosen = Flags
-
 _WHOLE: Final = re.compile(r"(-?[0-9]+)\.0+")
 
 
@@ -62,7 +60,7 @@ class Persons(Sealed):
             raise DataError(f"the rows need one column {self.column!r} that says whose they are", column=self.column)
         return table.drop_columns([self.column]), self._digests(table.column(self.column).to_pylist())
 
-    def within(self, digests: Sequence[bytes]) -> Chosen:
+    def within(self, digests: Sequence[bytes]) -> Flags:
         """For each row, whether its person's limit allows for it; earlier rows come first."""
         coming: Counter[bytes] = Counter()
         allowed = np.empty(len(digests), dtype=np.bool_)

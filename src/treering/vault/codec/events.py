@@ -26,10 +26,9 @@ from typing import Any, Final, NoReturn
 from treering.domain.schema import Schema
 from treering.errors import DamagedVault, NewerVault, VaultError
 from treering.gate import Event
-from treering.vault.codec.fields import record
+from treering.vault.codec.fields import Codec, record
 from treering.vault.codec.names import EVENTS
 from treering.vault.codec.queries import Queries
-from treering.vault.codec_shapes import Codec
 
 FORMAT: Final = 1
 """The version of the lines."""

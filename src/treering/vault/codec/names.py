@@ -11,8 +11,7 @@ from typing import Any, Final
 from treering.budget.cost import Cost
 from treering.budget.promise import Budget
 from treering.domain.loss import Distance, HuberHinge, Logistic, Squared
-from treering.domain.minimiser import Descent, Net, Perturbation
-from treering.domain.problem import Problem
+from treering.domain.problem import Descent, Net, Perturbation, Problem
 from treering.gate import (
     Compared,
     Condensed,
@@ -36,12 +35,22 @@ from treering.gate import (
     TreeCondensed,
     TreeStarted,
 )
+from treering.mechanisms.continual import Estimates, Piece
 from treering.mechanisms.histogram.hypothesis import KeptHistogram
 from treering.mechanisms.histogram.step import Step
 from treering.mechanisms.paper import Over, Updated
-from treering.mechanisms.records import KeptRecords
-from treering.mechanisms.state import Corrected, Doubted, Grown, Judged, Kept, Learned, RunState, Summary, TightState
-from treering.mechanisms.tree_estimate import Estimates, Piece
+from treering.mechanisms.state import (
+    Corrected,
+    Doubted,
+    Grown,
+    Judged,
+    Kept,
+    KeptRecords,
+    Learned,
+    RunState,
+    Summary,
+    TightState,
+)
 from treering.schedulers.epochs import EpochBegan, EpochFailed, EpochOpened
 from treering.theory.sparse import RunScales
 
