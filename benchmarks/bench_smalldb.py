@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks.harness import Result, ratio
 from treering.budget.promise import Budget
 from treering.domain.attribute import integers
-from treering.domain.candidates import Candidates, Method, collapse
+from treering.domain.candidates import Candidates, Listing, collapse
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.domain.workload import prefixes, ranges
@@ -32,7 +32,7 @@ def results() -> Iterator[Result]:
     yield ratio("SmallDB, intervals of 32 × 40 rows / 10^5 listed", intervals, listed, limit=3)
 
 
-def _draw(class_: list[Query], rows: int, method: Method) -> Callable[[], object]:
+def _draw(class_: list[Query], rows: int, method: Listing) -> Callable[[], object]:
     schema = class_[0].schema
     if Candidates.of(collapse(class_)).method != method:
         raise AssertionError(f"the class must be drawn by {method}")

@@ -31,7 +31,7 @@ from treering.domain.schema import Schema
 from treering.domain.workload import random_conjunctions
 from treering.mechanisms.pmwg import PMWG
 from treering.trusted.database import GrowingDatabase
-from treering.vault.files import Step, observe
+from treering.vault.files import Stage, observe
 from treering.vault.members import Member
 from treering.vault.vault import Vault
 
@@ -137,7 +137,7 @@ def _on_a_slow_disk(place: Path) -> Iterator[Result]:
 
     with asking.vault:
         asking.in_tens()
-        observe(lambda step: time.sleep(SLOW) if step is Step.COMMIT_READY else None)
+        observe(lambda step: time.sleep(SLOW) if step is Stage.COMMIT_READY else None)
         try:
             yield _against_commits(f"hard answers from {THREADS} threads, a disk of 5 ms", asking.from_threads, slowly)
             yield _against_commits("hard answers one by one, a disk of 5 ms", asking.one_by_one, slowly)

@@ -6,11 +6,13 @@ import math
 import sys
 from decimal import Decimal
 from fractions import Fraction
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from treering.errors import ParameterError
 
 Number: TypeAlias = int | float | Fraction | Decimal
+Profile: TypeAlias = Literal["tight", "paper"]
+"""Our calibration, or the paper's own constants."""
 
 _LEAST: Final = sys.float_info.min
 
@@ -91,3 +93,9 @@ def root_at_least(value: Fraction) -> float:
     while Fraction(below := math.nextafter(root, 0.0)) ** 2 >= value:
         root = below
     return root
+
+
+def check_profile(profile: object) -> None:
+    """Refuse what is neither profile."""
+    if profile not in ("tight", "paper"):
+        raise ParameterError("profile", f'must be "tight" or "paper", not {profile!r}')

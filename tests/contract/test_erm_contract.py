@@ -15,7 +15,7 @@ from support.mechanism_contract import SCHEMA
 from treering.arrays import Floats
 from treering.boxes.base import Release
 from treering.boxes.erm import ERM, Model
-from treering.budget.promise import Budget, Kind
+from treering.budget.promise import Budget, BudgetKind
 from treering.domain.loss import Distance, HuberHinge, Logistic, Loss, Squared
 from treering.domain.problem import FEATURE_UNIT, CellFeatures, Problem
 from treering.domain.query import Query
@@ -112,7 +112,7 @@ class TestPerturbation(_ErmContract):
     options: ClassVar[dict[str, Any]] = {"method": "perturbation", "regularisation": 0.05}
     sizes = (1_000, 10_000, 100_000)
 
-    def budget(self, kind: Kind) -> Budget:
+    def budget(self, kind: BudgetKind) -> Budget:
         return Budget(kind, Fraction(2) if kind == "pure" else Fraction(1, 2))
 
 

@@ -14,7 +14,7 @@ from support.mechanism_contract import SCHEMA
 from support.opendp_noise import affordable, noisy_counts
 from treering.boxes.base import Box
 from treering.boxes.opendp import from_opendp
-from treering.budget.promise import Budget, Kind
+from treering.budget.promise import Budget, BudgetKind
 from treering.domain.query import Query
 from treering.theory.cells import all_subsets_radius, smooth
 
@@ -43,7 +43,7 @@ class TestForeign(BoxContract):
     def make(self, **options: Any) -> Box:
         return from_opendp(**{"measurement": noisy, "alpha": alpha, **options})
 
-    def budget(self, kind: Kind) -> Budget:
+    def budget(self, kind: BudgetKind) -> Budget:
         return Budget(kind, Fraction(1) if kind == "pure" else Fraction(1, 2))
 
 

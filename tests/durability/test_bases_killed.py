@@ -10,11 +10,11 @@ import pytest
 
 from support.torture import Session, Witness, create, facts, perform, run
 from treering.vault import parts as bases
-from treering.vault.files import Step
+from treering.vault.files import Stage
 from treering.vault.vault import Vault
 
-STEPS = [step for step in Step if step.name.startswith("BASE")]
-BETWEEN = [Step.COMMIT_BEGUN, Step.COMMIT_READY, Step.COMMITTED]
+STEPS = [step for step in Stage if step.name.startswith("BASE")]
+BETWEEN = [Stage.COMMIT_BEGUN, Stage.COMMIT_READY, Stage.COMMITTED]
 """The commit that names a base is the one after an append's own and those of the mechanisms."""
 
 ARRIVALS = (2, 3, 6)
@@ -36,7 +36,7 @@ def appending(place: Path, session: Session, say: Callable[..., None]) -> None:
 @pytest.mark.usefixtures("warmed")
 @pytest.mark.parametrize("step", STEPS)
 def test_killed_while_a_base_is_made(
-    step: Step, tmp_path: Path, record_property: Callable[[str, object], None]
+    step: Stage, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     """At the first base and at later ones, which replace others; at the file of the cells, and at the persons'."""
     place = tmp_path / "vault"
@@ -61,7 +61,7 @@ def test_killed_while_a_base_is_made(
 
 @pytest.mark.usefixtures("warmed")
 @pytest.mark.parametrize("step", BETWEEN)
-def test_killed_at_any_commit_between_bases(step: Step, tmp_path: Path) -> None:
+def test_killed_at_any_commit_between_bases(step: Stage, tmp_path: Path) -> None:
     place = tmp_path / "vault"
     create(place)
     witness = Witness(place)

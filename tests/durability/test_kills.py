@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from support.torture import Session, Witness, create, live, run
-from treering.vault.files import Step
+from treering.vault.files import Stage
 
 KILLS = int(os.environ.get("TORTURE_KILLS", "90"))
 A_LIFE = 15
@@ -24,7 +24,7 @@ LIVES = -(-KILLS // A_LIFE)
 def sessions(life: int) -> list[Session]:
     """Steps in turn, so that all lives together meet each of them often; every third end is a matter of chance."""
     generator = np.random.default_rng(life)
-    steps = list(Step)
+    steps = list(Stage)
     planned = []
     for number in range(A_LIFE):
         seed = int(generator.integers(2**31))
@@ -56,4 +56,4 @@ def test_a_life_of_kills(life: int, tmp_path: Path, record_property: Callable[[s
 
 def test_all_lives_together_meet_every_step() -> None:
     aimed = {session.step for life in range(LIVES) for session in sessions(life)}
-    assert aimed >= {*Step, None}
+    assert aimed >= {*Stage, None}

@@ -11,7 +11,7 @@ import pytest
 from support.torture import Session, Witness, create, live, run
 from treering.errors import DamagedVault
 from treering.trusted.rows.batches import Base
-from treering.vault.files import Step
+from treering.vault.files import Stage
 from treering.vault.journal import LedgerJournal
 from treering.vault.ledger import Ledger
 from treering.vault.lines import ANSWERS
@@ -99,7 +99,7 @@ def test_a_broken_vault_is_found(
 
     def torture() -> None:
         for seed in range(6):
-            witness.check(run(Session(seed, Step.ANSWERED, arrival=14), breaking, place))
+            witness.check(run(Session(seed, Stage.ANSWERED, arrival=14), breaking, place))
 
     with pytest.raises(found, match=message):
         torture()
@@ -111,5 +111,5 @@ def test_a_whole_vault_passes(tmp_path: Path) -> None:
     create(place)
     witness = Witness(place)
     for seed in range(3):
-        witness.check(run(Session(seed, Step.ANSWERED, arrival=14), live, place))
+        witness.check(run(Session(seed, Stage.ANSWERED, arrival=14), live, place))
     assert {"easy", "hard", "measured"} <= witness.kinds

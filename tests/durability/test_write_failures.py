@@ -20,7 +20,7 @@ from support.faulty_disk import FaultyDisk, faulty_disk
 from support.torture import Session, Witness, batch, create, facts, operate, perform, run
 from support.vaults import kinds, questions
 from treering.vault import parts as bases
-from treering.vault.files import Step, observe
+from treering.vault.files import Stage, observe
 from treering.vault.vault import Vault
 
 LIVES = 20 if "TORTURE_KILLS" in os.environ else 4
@@ -150,19 +150,19 @@ def test_a_vault_cannot_be_created_on_a_full_disk(tmp_path: Path, disk: FaultyDi
 # -- files -------------------------------------------------------------------------------------------------------------
 
 
-def failing(step: Step, number: int) -> Callable[[Step], None]:
+def failing(step: Stage, number: int) -> Callable[[Stage], None]:
     """Files cannot be written, at this step, with this error."""
 
-    def fail(reached: Step) -> None:
+    def fail(reached: Stage) -> None:
         if reached is step:
             raise OSError(number, os.strerror(number))
 
     return fail
 
 
-@pytest.mark.parametrize("step", [Step.PART_OPENED, Step.PART_WRITTEN, Step.PART_SYNCED, Step.PART_NAMED])
+@pytest.mark.parametrize("step", [Stage.PART_OPENED, Stage.PART_WRITTEN, Stage.PART_SYNCED, Stage.PART_NAMED])
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
-def test_a_part_that_cannot_be_written_leaves_the_vault_as_it_was(place: Path, step: Step, number: int) -> None:
+def test_a_part_that_cannot_be_written_leaves_the_vault_as_it_was(place: Path, step: Stage, number: int) -> None:
     with Vault.open(place) as vault:
         before, files = facts(vault), sorted((place / "parts").iterdir())
         observe(failing(step, number))
@@ -179,10 +179,16 @@ def test_a_part_that_cannot_be_written_leaves_the_vault_as_it_was(place: Path, s
 
 
 @pytest.mark.parametrize(
-    "step", [Step.CHECKPOINT_OPENED, Step.CHECKPOINT_WRITTEN, Step.CHECKPOINT_SYNCED, Step.CHECKPOINT_NAMED]
+    "step",
+    [
+        Stage.CHECKPOINT_OPENED,
+        Stage.CHECKPOINT_WRITTEN,
+        Stage.CHECKPOINT_SYNCED,
+        Stage.CHECKPOINT_NAMED,
+    ],
 )
 def test_a_checkpoint_that_cannot_be_written_is_done_without(
-    place: Path, step: Step, monkeypatch: pytest.MonkeyPatch
+    place: Path, step: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("treering.vault.members._REPLAYED", 1.0)
     files = sorted((place / "checkpoints").iterdir())
@@ -199,17 +205,17 @@ def test_a_checkpoint_that_cannot_be_written_is_done_without(
     Witness(place).check(said)
 
 
-@pytest.mark.parametrize("step", [Step.BASE_OPENED, Step.BASE_WRITTEN, Step.BASE_SYNCED, Step.BASE_NAMED])
+@pytest.mark.parametrize("step", [Stage.BASE_OPENED, Stage.BASE_WRITTEN, Stage.BASE_SYNCED, Stage.BASE_NAMED])
 @pytest.mark.parametrize("arrival", [1, 2])
 def test_a_base_that_cannot_be_written_is_done_without(
-    place: Path, step: Step, arrival: int, monkeypatch: pytest.MonkeyPatch
+    place: Path, step: Stage, arrival: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither the file of the cells nor that of the persons is left; rows are taken in, and a later base is made."""
     monkeypatch.setattr(bases, "_TIMES", 0.0)
     monkeypatch.setattr(bases, "_DUE", 0.0)
-    arrivals: list[Step] = []
+    arrivals: list[Stage] = []
 
-    def fail(reached: Step) -> None:
+    def fail(reached: Stage) -> None:
         arrivals.extend([reached] if reached is step else [])
         if len(arrivals) == arrival:
             failing(step, errno.ENOSPC)(reached)
@@ -235,7 +241,7 @@ def test_a_base_whose_line_cannot_be_written(place: Path, disk: FaultyDisk, monk
     monkeypatch.setattr(bases, "_TIMES", 0.0)
     monkeypatch.setattr(bases, "_DUE", 0.0)
     vault = Vault.open(place)
-    observe(lambda step: disk.arm(apsw.FullError, 0) if step is Step.BASE_NAMED else None)
+    observe(lambda step: disk.arm(apsw.FullError, 0) if step is Stage.BASE_NAMED else None)
     try:
         assert vault.append(batch(300, 9), key="one") == 20_300
     finally:
@@ -269,7 +275,7 @@ def short_of_room(place: Path, session: Session, say: Callable[..., None]) -> No
 
 @pytest.mark.parametrize("seed", range(2))
 def test_the_kernel_refuses_to_write(place: Path, seed: int) -> None:
-    said = run(Session(seed, Step.PART_OPENED, arrival=10**9), short_of_room, place)
+    said = run(Session(seed, Stage.PART_OPENED, arrival=10**9), short_of_room, place)
     what, given = said.pop()
     assert what == "failed", given
     assert "could not be written" in given["text"] or "cannot write to the vault" in given["text"]

@@ -13,7 +13,7 @@ from treering.boxes.answers import AnswersBox
 from treering.boxes.base import Box, Release
 from treering.boxes.histogram import HistogramBox
 from treering.boxes.mwem import MWEM
-from treering.budget.promise import Budget, Kind
+from treering.budget.promise import Budget, BudgetKind
 from treering.domain.query import Query
 from treering.gate import Event, Measured, Selected
 from treering.theory.mwem import plan
@@ -69,7 +69,7 @@ class TestMWEM(BoxAudit):
     left, right = (YES,) * 5 + (NO,) * 4, (YES,) * 6 + (NO,) * 3
     epsilon = Fraction(5, 2)
     visible = 0.2
-    louder: ClassVar[dict[Kind, int]] = {"pure": 10, "zcdp": 40}
+    louder: ClassVar[dict[BudgetKind, int]] = {"pure": 10, "zcdp": 40}
 
     def make(self) -> Box:
         return MWEM([LATE, IN_TIME], rounds=1)

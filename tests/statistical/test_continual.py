@@ -18,10 +18,10 @@ import pytest
 
 import treering as tr
 from support.audits import CONFIDENCE, CONTINUAL_AUDITS, catch_rate, caught
+from support.broken import expose
+from support.broken_trees import FullBudgetTree, HonestTree, OverlappingLeavesTree
 from support.goodness import edges_for, fits, gaussian_masses, laplace_masses, miss_rate, tally
 from treering.audit import Stream, grow, lower_bound
-from treering.audit.broken import expose
-from treering.audit.broken_trees import FullBudgetTree, HonestTree, OverlappingLeavesTree
 from treering.audit.neighbours import neighbour
 from treering.budget.convert import epsilon_of
 from treering.budget.cost import Node, completed_by, first_leaf, last_leaf, node_segment, prefix, segment_of

@@ -20,11 +20,11 @@ import pytest
 
 import treering as tr
 from support.audits import ATTEMPTS, CONFIDENCE, ERMG_AUDITS, catch_rate
+from support.broken_learning import HalfSensitivityLearner, HonestLearner
 from support.learning import points
 from support.pmwg_cases import make_runs_cheap
 from treering.arrays import Floats
 from treering.audit import lower_bound
-from treering.audit.broken_learning import HalfSensitivityLearner, HonestLearner
 from treering.boxes import erm
 from treering.budget.convert import epsilon_of
 from treering.budget.promise import Budget

@@ -10,9 +10,7 @@ from collections.abc import Hashable
 
 import treering as tr
 from support.audits import ATTEMPTS, CONFIDENCE, along, catch_rate, caught
-from support.exact_runs import Asked, fresh_transcripts, loss, transcripts
-from treering.audit import Stream, grow, lower_bound, worst_pair
-from treering.audit.broken import (
+from support.broken import (
     DoubleQueryNSG,
     Exposed,
     FreshThresholdATG,
@@ -20,6 +18,8 @@ from treering.audit.broken import (
     NoiselessNATG,
     expose,
 )
+from support.exact_runs import Asked, fresh_transcripts, loss, transcripts
+from treering.audit import Stream, grow, lower_bound, worst_pair
 from treering.theory.sparse import scales_for
 
 SCHEMA = tr.Schema({"late": tr.categories("no", "yes")})

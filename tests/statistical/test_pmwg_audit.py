@@ -29,6 +29,7 @@ import pytest
 
 import treering as tr
 from support.audits import ATTEMPTS, CONFIDENCE, PMWG_AUDITS, along, catch_rate, caught
+from support.broken import ExactUpdatePMWG, expose
 from support.exact_runs import Asked, Floats, laplace_upper, transcripts
 from support.goodness import edges_for, fits, laplace_masses, miss_rate
 from support.pmwg_cases import (
@@ -45,7 +46,6 @@ from support.pmwg_cases import (
     twice_measured,
 )
 from treering.audit import Stream, grow, lower_bound
-from treering.audit.broken import ExactUpdatePMWG, expose
 from treering.budget.promise import Promise
 from treering.gate import Laplace, Noise
 from treering.mechanisms.base import Adaptive

@@ -32,7 +32,8 @@ from support.scheduler_boxes import OneQueryBox
 from treering.audit import Stream, grow, lower_bound, neighbour
 from treering.budget.promise import Budget
 from treering.gate import Laplace, Noise, Reserved
-from treering.schedulers.base import Profile, Scheduled
+from treering.params import Profile
+from treering.schedulers.base import Scheduled
 from treering.schedulers.improver import BBImprover
 from treering.schedulers.scheduler import BBScheduler
 from treering.theory import schedule

@@ -27,7 +27,7 @@ from support.databases import TestDatabase
 from treering.audit import lower_bound
 from treering.boxes.base import Box, Release
 from treering.budget.convert import epsilon_of
-from treering.budget.promise import Budget, Kind
+from treering.budget.promise import Budget, BudgetKind
 from treering.domain.schema import Schema
 from treering.gate import Event, Laplace, Noise
 from treering.theory.tails import laplace_upper
@@ -48,7 +48,7 @@ def reaches(noise: Noise, k: int) -> float:
 class BoxAudit(ABC):
     """Inherit as ``class TestMine(BoxAudit)``."""
 
-    kinds: ClassVar[tuple[Kind, ...]] = ("pure", "zcdp")
+    kinds: ClassVar[tuple[BudgetKind, ...]] = ("pure", "zcdp")
     schema: ClassVar[Schema]
     left: ClassVar[tuple[int, ...]]
     right: ClassVar[tuple[int, ...]]
@@ -59,7 +59,7 @@ class BoxAudit(ABC):
     samples: ClassVar[int] = 800
     visible: ClassVar[float] = 0.3
     """What must be found under a pure budget."""
-    louder: ClassVar[dict[Kind, int]] = {"pure": 4, "zcdp": 40}
+    louder: ClassVar[dict[BudgetKind, int]] = {"pure": 4, "zcdp": 40}
     """How much more budget is found out."""
 
     @abstractmethod
@@ -74,16 +74,16 @@ class BoxAudit(ABC):
         """The probabilities of an event that `outcome` shows, on the right and on the left."""
         return None
 
-    def budget(self, kind: Kind) -> Budget:
+    def budget(self, kind: BudgetKind) -> Budget:
         return Budget(kind, self.epsilon if kind == "pure" else self.rho)
 
-    def claimed(self, kind: Kind) -> tuple[float, float]:
+    def claimed(self, kind: BudgetKind) -> tuple[float, float]:
         """The (epsilon, delta) that the budget promises."""
         if kind == "pure":
             return float(self.epsilon), 0.0
         return epsilon_of(self.rho, self.delta), self.delta
 
-    def found(self, kind: Kind, factor: int = 1) -> float:
+    def found(self, kind: BudgetKind, factor: int = 1) -> float:
         budget = Budget(kind, self.budget(kind).total * factor)
         box = self.make().bind(self.schema)
 

@@ -35,7 +35,7 @@ from support.databases import TestDatabase
 from support.mechanism_contract import ELSEWHERE, SCHEMA, rows
 from treering.arrays import Floats
 from treering.boxes.base import Box, Release
-from treering.budget.promise import Budget, Kind
+from treering.budget.promise import Budget, BudgetKind
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.replay import RecordedGate
@@ -57,7 +57,7 @@ def _rows(count: int, seed: int) -> tuple[int, ...]:
 class BoxContract(ABC):
     """Inherit as ``class TestMine(BoxContract)``."""
 
-    kinds: ClassVar[tuple[Kind, ...]] = ("pure", "zcdp")
+    kinds: ClassVar[tuple[BudgetKind, ...]] = ("pure", "zcdp")
     """The kinds of budget that it takes."""
     schema: ClassVar[Schema] = SCHEMA
     population: ClassVar[int] = 20_000
@@ -79,7 +79,7 @@ class BoxContract(ABC):
     def make(self, **options: Any) -> Box:
         """A box, not bound."""
 
-    def budget(self, kind: Kind) -> Budget:
+    def budget(self, kind: BudgetKind) -> Budget:
         return Budget(kind, Fraction(1) if kind == "pure" else Fraction(1, 2))
 
     def database(self, seed: int = 1) -> TestDatabase:
@@ -99,7 +99,7 @@ class BoxContract(ABC):
     def bound(self, **options: Any) -> Box:
         return self.make(**options).bind(self.schema)
 
-    def run(self, db: TestDatabase, kind: Kind, beta: float = NEVER) -> Release:
+    def run(self, db: TestDatabase, kind: BudgetKind, beta: float = NEVER) -> Release:
         """One run with the whole of `budget`."""
         box, budget = self.bound(), self.budget(kind)
         return box.run(db.open_gate(budget), budget, box.alpha(db.size, budget, beta), beta)

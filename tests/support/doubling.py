@@ -10,7 +10,8 @@ from treering.boxes.base import Progress
 from treering.budget.promise import Budget, Promise
 from treering.errors import GuaranteeError
 from treering.gate import Database
-from treering.schedulers.base import Profile, Scheduled
+from treering.params import Profile
+from treering.schedulers.base import Scheduled
 from treering.schedulers.epochs import BoxOrFunction, Supply
 from treering.schedulers.keeper import Present
 from treering.theory.ageing import aged_bound

@@ -11,7 +11,7 @@ import numpy as np
 
 from treering.arrays import Floats
 from treering.boxes.base import Box, Progress, Rate, Release, silent
-from treering.budget.promise import Budget, Kind
+from treering.budget.promise import Budget, BudgetKind
 from treering.domain.query import Query, evaluate
 from treering.domain.schema import Schema
 from treering.errors import QueryError
@@ -48,7 +48,7 @@ class CellsRelease(Release):
 class CellsBox(Box):
     """A noisy histogram with the plainest of bounds: each of N cells within the radius for beta/N."""
 
-    def __init__(self, kind: Kind = "pure") -> None:
+    def __init__(self, kind: BudgetKind = "pure") -> None:
         self._kind = kind
         self._schema: Schema | None = None
 

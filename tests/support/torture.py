@@ -30,7 +30,7 @@ from treering.theory.static import histogram_radius
 from treering.vault import members
 from treering.vault import parts as bases
 from treering.vault.codec.events import decode
-from treering.vault.files import Step, observe
+from treering.vault.files import Stage, observe
 from treering.vault.journal import recover
 from treering.vault.ledger import reading, rows_of
 from treering.vault.lines import Entry, check
@@ -92,7 +92,7 @@ class Session:
     """How a session goes, and ends."""
 
     seed: int
-    step: Step | None = None
+    step: Stage | None = None
     """Where it kills itself, at the ``arrival``-th time; without one it is killed after ``seconds``."""
     arrival: int = 1
     seconds: float = 0.0
@@ -178,10 +178,10 @@ def perform(vault: Vault, given: dict[str, Any]) -> Any:
     return [[answer.value, answer.error, answer.size, answer.kind] for answer in answers]
 
 
-def _assassin(session: Session) -> Callable[[Step], None]:
+def _assassin(session: Session) -> Callable[[Stage], None]:
     arrivals = 0
 
-    def watch(step: Step) -> None:
+    def watch(step: Stage) -> None:
         nonlocal arrivals
         arrivals += step is session.step
         if step is session.step and arrivals == session.arrival:

@@ -2,7 +2,6 @@
 
 lower_bound, audit     tell two neighbouring streams apart by what a mechanism releases
 Stream, grow, …        neighbouring streams, and the database that grows along one
-broken                 mechanisms that claim an epsilon they do not give, and must be caught
 """
 
 from treering.audit.bounds import Audit, audit, clopper_pearson_lower, clopper_pearson_upper, lower_bound
@@ -12,7 +11,6 @@ __all__ = [
     "Audit",
     "Stream",
     "audit",
-    "broken",
     "clopper_pearson_lower",
     "clopper_pearson_upper",
     "grow",

@@ -23,7 +23,7 @@ from typing import Final, Protocol, TypeAlias
 import numpy as np
 
 from treering.answer import Answer
-from treering.audit.bounds import Audit, Progress, audit, clopper_pearson_lower, clopper_pearson_upper
+from treering.audit.bounds import Audit, SamplesDone, audit, clopper_pearson_lower, clopper_pearson_upper
 from treering.audit.neighbours import Stream, grow, neighbour, worst_pair
 from treering.boxes.answers import AnswersBox
 from treering.boxes.base import Box, Release
@@ -57,7 +57,7 @@ NO, LITTLE, YES = range(3)
 LATE: Final = Query.where(SCHEMA, late="yes")
 IN_TIME: Final = Query.where(SCHEMA, late="no")
 
-Run: TypeAlias = Callable[[Stream], Hashable]
+Program: TypeAlias = Callable[[Stream], Hashable]
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Attack:
     epsilon: float
     delta: float
     pair: tuple[Stream, Stream]
-    run: Run
+    run: Program
     samples: int
     """How many runs on each side are made if nobody says otherwise."""
 
@@ -89,7 +89,7 @@ class Attack:
         likely = clopper_pearson_lower(tested, tested, alpha) - self.delta
         return math.log(likely / clopper_pearson_upper(0, tested, alpha)) if likely > 0 else 0.0
 
-    def find(self, samples: int | None = None, progress: Progress | None = None) -> Audit:
+    def find(self, samples: int | None = None, progress: SamplesDone | None = None) -> Audit:
         """The lower bound, with its evidence."""
         return audit(self.run, *self.pair, samples or self.samples, CONFIDENCE, self.delta, progress)
 
@@ -101,7 +101,7 @@ class Asking(Protocol):
         """One answer."""
 
 
-def asked(make: Callable[[GrowingDatabase], Asking], questions: tuple[Query, ...], above: float) -> Run:
+def asked(make: Callable[[GrowingDatabase], Asking], questions: tuple[Query, ...], above: float) -> Program:
     """One question after each batch: each answer's kind, and whether it is above so many rows."""
 
     def run(stream: Stream) -> Hashable:
@@ -272,7 +272,7 @@ def continual() -> Attack:
 # -- boxes and schedulers ----------------------------------------------------------------------------------------------
 
 
-def boxed(box: Box, epsilon: float, look: Callable[[Release, Gate], Hashable]) -> Run:
+def boxed(box: Box, epsilon: float, look: Callable[[Release, Gate], Hashable]) -> Program:
     """One run of a box on the whole stream."""
     budget = pure(epsilon)
     bound = box.bind(SCHEMA)

@@ -33,7 +33,7 @@ from treering.params import probability
 
 Input = TypeVar("Input")
 Side: TypeAlias = Literal["left", "right"]
-Progress: TypeAlias = Callable[[int, int], None]
+SamplesDone: TypeAlias = Callable[[int, int], None]
 
 _SMOOTHING: Final = 0.5
 """Added to both counts of an outcome before their ratio ranks it (Krichevsky and Trofimov)."""
@@ -67,7 +67,7 @@ def lower_bound(
     samples: int,
     confidence: float,
     delta: float = 0.0,
-    progress: Progress | None = None,
+    progress: SamplesDone | None = None,
 ) -> float:
     """A lower bound on the epsilon of a mechanism, from ``samples`` independent runs on each of two neighbours.
 
@@ -93,7 +93,7 @@ def audit(
     samples: int,
     confidence: float,
     delta: float = 0.0,
-    progress: Progress | None = None,
+    progress: SamplesDone | None = None,
 ) -> Audit:
     """`lower_bound`, with the evidence behind it. Runs on the two sides take turns, so that slow drift hits both alike.
 

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from treering.answer import Answer
 from treering.arrays import Flags, Floats, Ints
-from treering.budget.promise import Budget, Kind, Promise
+from treering.budget.promise import Budget, BudgetKind, Promise
 from treering.domain.language.parse import Question, understand, understand_all
 from treering.domain.query import Query
 from treering.domain.schema import Schema
@@ -96,7 +96,7 @@ class Box(ABC):
       running it again over the recorded events gives the same release, bit for bit.
     """
 
-    kind: Kind = "pure"
+    kind: BudgetKind = "pure"
     """"pure": it is ε-DP for some ε, and takes budgets of both kinds. "zcdp": it takes zCDP budgets only."""
 
     @abstractmethod

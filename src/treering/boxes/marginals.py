@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -24,15 +24,13 @@ import pyarrow as pa
 from treering.arrays import Floats, Ints
 from treering.boxes.base import Progress, Rate, Release, SchemaBox, silent
 from treering.budget.promise import Budget
-from treering.domain.query import Query, evaluate_many
+from treering.domain.query import Attributes, Query, evaluate_many
 from treering.domain.schema import Schema
 from treering.errors import ParameterError, QueryError, TreeringError
 from treering.gate import Gate, HistogramReleased, Laplace, Noise
 from treering.mechanisms.histogram.hypothesis import rows_of
 from treering.params import probability, whole
 from treering.theory.static import Marginals
-
-Attributes: TypeAlias = tuple[int, ...]
 
 MOST_SETS: Final = 256
 """The most marginals: a fit over more takes minutes to compile."""
@@ -135,7 +133,7 @@ class MarginalsBox(SchemaBox):
 class MarginalsRelease(Release):
     """Answers about up to so many attributes with their proven errors, and synthetic rows about all of them."""
 
-    def __init__(self, proven: _Proven, model: Model) -> None:
+    def __init__(self, proven: _Proven, model: Fitted) -> None:
         super().__init__(proven.schema, proven.size)
         self._proven = proven
         self._model = model
@@ -333,7 +331,7 @@ class NoisyMarginal:
     deviation: float
 
 
-class Model(Protocol):
+class Fitted(Protocol):
     """A distribution over the universe."""
 
     def marginal(self, attributes: Attributes) -> Floats:
@@ -416,7 +414,7 @@ def load() -> Any:
     return mbi
 
 
-def fit(shape: tuple[int, ...], measured: Sequence[NoisyMarginal], told: Callable[[float], None]) -> Model:
+def fit(shape: tuple[int, ...], measured: Sequence[NoisyMarginal], told: Callable[[float], None]) -> Fitted:
     """The distribution nearest to the measurements in squared deviations, or near it: the same for the same input.
 
     Up to `JOINT_CELLS` cells it is the one of greatest entropy among those (mirror descent over all cells); beyond, a

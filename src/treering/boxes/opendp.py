@@ -14,7 +14,7 @@ import numpy as np
 
 from treering.arrays import Floats
 from treering.boxes.base import Progress, Release, SchemaBox, silent
-from treering.budget.promise import Budget, Kind
+from treering.budget.promise import Budget, BudgetKind
 from treering.domain.query import Query, evaluate_many
 from treering.domain.schema import Schema
 from treering.errors import GuaranteeError, ParameterError, TreeringError
@@ -25,7 +25,7 @@ Alpha: TypeAlias = Callable[[int, Budget, float], float]
 """(size, budget, beta) → the error, as a share of the rows, that no query exceeds but with probability beta."""
 
 
-def from_opendp(measurement: Any, alpha: Alpha | None = None, kind: Kind = "pure") -> ForeignBox:
+def from_opendp(measurement: Any, alpha: Alpha | None = None, kind: BudgetKind = "pure") -> ForeignBox:
     """A box out of a measurement of OpenDP's on the vector of all counts, which it answers with one value per cell.
 
     ``measurement`` is one, or a function from a `Budget` to one: schedulers, which run a box with ever other budgets,
@@ -104,7 +104,7 @@ class ForeignBox(SchemaBox):
 class ZcdpForeignBox(ForeignBox):
     """One that takes zCDP budgets only."""
 
-    kind: Kind = "zcdp"
+    kind: BudgetKind = "zcdp"
 
 
 class ForeignRelease(Release):

@@ -12,7 +12,7 @@ from treering.budget.cost import Cost
 from treering.errors import ParameterError
 from treering.params import Number, exact, probability, share_of
 
-Kind: TypeAlias = Literal["pure", "zcdp"]
+BudgetKind: TypeAlias = Literal["pure", "zcdp"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Budget:
     (Budget(kind='pure', total=Fraction(3, 20)), Budget(kind='pure', total=Fraction(3, 40)))
     """
 
-    kind: Kind
+    kind: BudgetKind
     total: Fraction
 
     def __post_init__(self) -> None:

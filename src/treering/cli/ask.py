@@ -9,7 +9,7 @@ import typer
 from treering.cli.output import JsonFlag, MechanismName, Output, VaultPath, amount, unit, writing
 
 if TYPE_CHECKING:
-    from treering.domain.language.sql import Entry, Statement
+    from treering.domain.language.sql import Field, Statement
     from treering.domain.query import Query
     from treering.vault.vault import Vault
 
@@ -142,7 +142,7 @@ def show(out: Output, plain: dict[str, Any]) -> None:
     _show_costs(out, plain)
 
 
-def _show_table(out: Output, plain: dict[str, Any], rows: tuple[tuple[Entry, ...], ...], costs: dict[str, Any]) -> None:
+def _show_table(out: Output, plain: dict[str, Any], rows: tuple[tuple[Field, ...], ...], costs: dict[str, Any]) -> None:
     right = [place for place, value in enumerate(plain["rows"][0]) if isinstance(value, dict)]
     out.table(plain["columns"], [[_written(entry) for entry in row] for row in rows], right=right)
     out.line(f"Of {plain['size']:,} rows.", "dim")
@@ -151,7 +151,7 @@ def _show_table(out: Output, plain: dict[str, Any], rows: tuple[tuple[Entry, ...
     _show_costs(out, costs)
 
 
-def _written(entry: Entry) -> str:
+def _written(entry: Field) -> str:
     from treering.domain.language.sql import Estimate
 
     if not isinstance(entry, Estimate):

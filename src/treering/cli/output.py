@@ -220,7 +220,7 @@ VaultPath: TypeAlias = Annotated[Path, typer.Argument(metavar="VAULT", help="The
 MechanismName: TypeAlias = Annotated[
     str | None, typer.Option(metavar="NAME", help="Which of the vault's mechanisms. [default: the first]")
 ]
-OnInvalid: TypeAlias = Annotated[
+OnInvalidFlag: TypeAlias = Annotated[
     str, typer.Option(metavar="refuse|drop", help="What to do about rows that do not fit the schema.")
 ]
 

@@ -18,7 +18,7 @@ import typer
 
 from treering.cli.output import (
     JsonFlag,
-    OnInvalid,
+    OnInvalidFlag,
     Output,
     VaultPath,
     origin,
@@ -60,7 +60,7 @@ def append(
     files: Annotated[
         list[Path], typer.Argument(metavar="FILE", help="Rows: .csv, .csv.gz, .parquet, .arrow, .feather or .jsonl.")
     ],
-    on_invalid: OnInvalid = "refuse",
+    on_invalid: OnInvalidFlag = "refuse",
     key: Annotated[
         str | None, typer.Option(metavar="TEXT", help="A name for this work: done twice, it counts once.")
     ] = None,
@@ -91,7 +91,7 @@ def append(
     Output(as_json).result({"size": size, "files": taken}, lambda out: _show(out, vault, "file", taken, size))
 
 
-def refresh(vault: VaultPath, on_invalid: OnInvalid = "refuse", as_json: JsonFlag = False) -> None:
+def refresh(vault: VaultPath, on_invalid: OnInvalidFlag = "refuse", as_json: JsonFlag = False) -> None:
     """Take in the new rows of the table that they stay in. Costs nothing.
 
     For a vault made with --table. New are the rows whose order value is larger than all that were taken in before. They

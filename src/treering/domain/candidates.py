@@ -31,7 +31,7 @@ from treering.domain.schema import Schema
 from treering.errors import ParameterError
 from treering.params import whole
 
-Method: TypeAlias = Literal["prefixes", "intervals", "enumeration"]
+Listing: TypeAlias = Literal["prefixes", "intervals", "enumeration"]
 
 MOST_LISTED: Final = 10**6
 """The most candidates that are listed."""
@@ -39,7 +39,7 @@ MOST_LISTED: Final = 10**6
 MOST_PRODUCTS: Final = 10**10
 """Listed candidates × atoms × queries: what scoring them takes."""
 
-MOST_STEPS: Final[dict[Method, int]] = {"prefixes": 2**18, "intervals": 2**21}
+MOST_STEPS: Final[dict[Listing, int]] = {"prefixes": 2**18, "intervals": 2**21}
 """Atoms × rows for prefixes, atoms² × rows for intervals: what counting paths once takes at the most."""
 
 MOST_ROWS: Final = 2**20
@@ -107,7 +107,7 @@ class Candidates:
         return queries if self.arcs is None else tuple(queries[place] for place, _ in self.arcs.spokes)
 
     @property
-    def method(self) -> Method:
+    def method(self) -> Listing:
         """How they are drawn."""
         if self.arcs is None:
             return "enumeration"

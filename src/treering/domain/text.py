@@ -26,7 +26,7 @@ MAX_LENGTH: Final = 65_536
 _LONGEST_LIST: Final = 8
 """So many consecutive integers are always written as a range; fewer may be listed among others if that is shorter."""
 
-Run: TypeAlias = tuple[int, int]
+Stretch: TypeAlias = tuple[int, int]
 """The codes from the first to just below the second."""
 
 _RESERVED: Final = re.compile(
@@ -239,7 +239,7 @@ def _listed(column: str, values: Sequence[str], negated: bool) -> _Part:
     return _Part(f"{column} {'NOT IN' if negated else 'IN'} ({', '.join(values)})")
 
 
-def _whole_numbers(column: str, attribute: Integers, runs: Sequence[Run], negated: bool) -> list[_Part]:
+def _whole_numbers(column: str, attribute: Integers, runs: Sequence[Stretch], negated: bool) -> list[_Part]:
     word = "AND" if negated else "OR"
 
     def mixed(shortest: int) -> _Part:
@@ -276,7 +276,7 @@ def _bin_run(column: str, attribute: Bins, low: int, high: int, negated: bool) -
     return at_least if high == attribute.regular else _join("OR" if negated else "AND", [at_least, below])
 
 
-def _runs(flags: Flags) -> list[Run]:
+def _runs(flags: Flags) -> list[Stretch]:
     """The maximal runs of set flags."""
     padded = np.concatenate(([False], flags, [False]))
     edges = np.flatnonzero(padded[1:] != padded[:-1]).tolist()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 import numpy.typing as npt
 
@@ -19,7 +19,7 @@ from treering.mechanisms.base import Adaptive
 from treering.mechanisms.histogram.hypothesis import Hypothesis
 from treering.mechanisms.paper import Paper, PaperParameters
 from treering.mechanisms.tight import Tight, measuring_noise
-from treering.params import Number, probability
+from treering.params import Number, Profile, check_profile, probability
 from treering.theory.pmwg import (
     ForeverPlan,
     alpha_start,
@@ -30,8 +30,6 @@ from treering.theory.pmwg import (
     run_tail,
     until_spent,
 )
-
-Profile: TypeAlias = Literal["tight", "paper"]
 
 MOST_QUERIES: Final = 10**9
 """The *forever* guarantee is for this many queries. Asking more may spend the budget; it never costs privacy or
@@ -96,8 +94,7 @@ class PMWG(Adaptive):
         p: float = 0.5,
         warm_start: npt.ArrayLike | None = None,
     ) -> None:
-        if profile not in ("tight", "paper"):
-            raise ParameterError("profile", f'must be "tight" or "paper", not {profile!r}')
+        check_profile(profile)
         if profile == "paper" and warm_start is not None:
             raise ParameterError("warm_start", "belongs to the tight profile: the paper starts from uniform")
         super().__init__(db, epsilon, delta, alpha, beta)

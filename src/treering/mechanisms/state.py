@@ -115,7 +115,7 @@ MOST_RECORDS: Final = 100_000
 """When there are so many, those that no longer hold are dropped, and then the oldest half."""
 
 
-class Record(NamedTuple):
+class Measurement(NamedTuple):
     """A released measurement: ``share`` is within ``error`` of the truth at ``size`` rows."""
 
     share: float
@@ -150,7 +150,7 @@ class Records:
 
     def __init__(self, alpha: float) -> None:
         self._alpha = alpha
-        self._records: dict[bytes, Record] = {}
+        self._records: dict[bytes, Measurement] = {}
         # Conjunctions that are the complement of a query on record: making one takes longer than an easy answer.
         self._complements: dict[bytes, bytes] = {}
 
@@ -184,10 +184,10 @@ class Records:
         """Take up the records of an earlier life."""
         columns = kept.records.view(_RECORD)
         digests, *fields = (columns[name].tolist() for name in ("digest", "share", "error", "size"))
-        self._records.update(zip(digests, map(Record._make, zip(*fields, strict=True)), strict=True))
+        self._records.update(zip(digests, map(Measurement._make, zip(*fields, strict=True)), strict=True))
         self._complements.update(kept.complements.view(_PAIR).tolist())
 
-    def keep(self, query: Query, record: Record) -> None:
+    def keep(self, query: Query, record: Measurement) -> None:
         """Remember a measurement; a later one replaces it."""
         if len(self._records) >= MOST_RECORDS:
             self._prune(record.size)
@@ -202,7 +202,7 @@ class Records:
         """The complement, if it can be among the records."""
         return (~query).digest if query.masks is None else self._complements.get(query.digest)
 
-    def _standing(self, size: int) -> dict[bytes, Record]:
+    def _standing(self, size: int) -> dict[bytes, Measurement]:
         return {digest: record for digest, record in self._records.items() if record.at(size)[1] <= self._alpha}
 
     def _prune(self, size: int) -> None:

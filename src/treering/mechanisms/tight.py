@@ -22,7 +22,7 @@ from functools import lru_cache
 from typing import Final
 
 from treering.answer import Answer
-from treering.budget.promise import Kind
+from treering.budget.promise import BudgetKind
 from treering.domain.query import Query
 from treering.errors import EngineError, Halted
 from treering.gate import (
@@ -47,7 +47,7 @@ from treering.mechanisms.state import (
     Judged,
     Kept,
     Learned,
-    Record,
+    Measurement,
     Records,
     RunState,
     Summary,
@@ -341,7 +341,7 @@ class Tight:
         self.state.measured += float(self.gate.budget.amount(event.cost))
         self.state.streak += 1  # It found the histogram good, until judged otherwise.
         share = value / (query.scale * event.size)
-        self.records.keep(query, Record(share, MEASURED_SHARE * self.alpha, event.size))
+        self.records.keep(query, Measurement(share, MEASURED_SHARE * self.alpha, event.size))
 
     def _follow_note(self, note: object) -> None:
         state = self.state
@@ -368,7 +368,7 @@ class Tight:
 
     def _keep(self, query: Query, share: float) -> None:
         """The numeric answer to a hard query is a measurement like others."""
-        self.records.keep(query, Record(share, self._plan.guard.error, self.state.size))
+        self.records.keep(query, Measurement(share, self._plan.guard.error, self.state.size))
 
 
 def _clip(share: float) -> float:
@@ -384,7 +384,7 @@ MEASURED_SHARE: Final = 0.9
 _LEAST_SCALE: Final = 1e-6
 
 
-def measuring_noise(kind: Kind, alpha: float, beta: float, size: int, asked: int) -> Noise:
+def measuring_noise(kind: BudgetKind, alpha: float, beta: float, size: int, asked: int) -> Noise:
     """The noise of a measurement after ``asked`` queries: within `MEASURED_SHARE` of alpha but with probability β_j.
 
     The number j is rounded up to a power of two, so that the scale, and with it the sampler, changes rarely.
@@ -395,7 +395,7 @@ def measuring_noise(kind: Kind, alpha: float, beta: float, size: int, asked: int
 
 
 @lru_cache(maxsize=64)
-def _measuring_noise(kind: Kind, alpha: float, beta: float, size: int, number: int) -> Noise:
+def _measuring_noise(kind: BudgetKind, alpha: float, beta: float, size: int, number: int) -> Noise:
     rows = MEASURED_SHARE * alpha * size
     tail = query_tail(beta, math.log(number)) + math.log(2)  # log(1/β_j)
     if kind == "pure":
@@ -403,7 +403,7 @@ def _measuring_noise(kind: Kind, alpha: float, beta: float, size: int, number: i
     return Gaussian(max(rows, _LEAST_SCALE) / math.sqrt(2 * (tail + math.log(2))))
 
 
-def answering_noise(kind: Kind, scale: float | None) -> Noise | None:
+def answering_noise(kind: BudgetKind, scale: float | None) -> Noise | None:
     """The noise of a hard query's answer."""
     if scale is None:
         return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from fractions import Fraction
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from treering.answer import Answer, Guarantee
 from treering.boxes.base import Box, Progress, Rate, Release, silent
@@ -18,14 +18,12 @@ from treering.budget.promise import Promise
 from treering.domain.language.parse import Question, understand, understand_all
 from treering.errors import GuaranteeError, ParameterError
 from treering.gate import Database
-from treering.params import whole
-from treering.schedulers.epochs import Broken, Epoch, Plan, Supply, describe, shares
+from treering.params import Profile, whole
+from treering.schedulers.epochs import Broken, Epoch, Supply, Timetable, describe, shares
 from treering.schedulers.keeper import Keeper, Present
 from treering.theory.ageing import aged, aged_bound
 from treering.theory.schedule import MOST_ROWS
 from treering.theory.schedule.paper import covers
-
-Profile: TypeAlias = Literal["tight", "paper"]
 
 
 class Scheduled(ABC):
@@ -54,7 +52,7 @@ class Scheduled(ABC):
         boxes: Supply,
         promise: Promise,
         beta: float,
-        plan: Callable[[int], Plan],
+        plan: Callable[[int], Timetable],
         profile: Profile,
         progress: Progress | None,
     ) -> None:
@@ -185,12 +183,6 @@ class Scheduled(ABC):
         if size == 0:
             raise GuaranteeError("the database is empty: an accuracy guarantee needs at least one row")
         return size
-
-
-def check_profile(profile: object) -> None:
-    """One of the two."""
-    if profile not in ("tight", "paper"):
-        raise ParameterError("profile", f'must be "tight" or "paper", not {profile!r}')
 
 
 # -- starts ------------------------------------------------------------------------------------------------------------

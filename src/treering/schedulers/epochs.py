@@ -22,7 +22,7 @@ import numpy as np
 
 from treering.arrays import Floats
 from treering.boxes.base import Box, Release
-from treering.budget.promise import Budget, Kind
+from treering.budget.promise import Budget, BudgetKind
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import GuaranteeError, ParameterError, QueryError, TreeringError
@@ -154,7 +154,7 @@ def _begins(event: Event, index: int) -> bool:
 # -- plan --------------------------------------------------------------------------------------------------------------
 
 
-class PlannedEpoch(Protocol):
+class ScheduledEpoch(Protocol):
     """One epoch of a plan."""
 
     @property
@@ -178,14 +178,14 @@ class PlannedEpoch(Protocol):
         """The error that its box promises at that size."""
 
 
-class Plan(Protocol):
+class Timetable(Protocol):
     """When epochs open, and what each may cost, for all time to come."""
 
     @property
     def start(self) -> int:
         """The size at which epoch 0 opens."""
 
-    def epoch(self, index: int) -> PlannedEpoch:
+    def epoch(self, index: int) -> ScheduledEpoch:
         """An epoch."""
 
     def index_at(self, size: int) -> int:
@@ -278,7 +278,7 @@ function must be deterministic, for replay calls it again."""
 class Supply:
     """The boxes of a scheduler, for one universe and one kind of budget that they are given."""
 
-    def __init__(self, box: BoxOrFunction, schema: Schema, kind: Kind) -> None:
+    def __init__(self, box: BoxOrFunction, schema: Schema, kind: BudgetKind) -> None:
         if not isinstance(box, Box) and not callable(box):
             raise ParameterError("box", f"must be a Box, or a function from an epoch to one, not {type(box).__name__}")
         self._schema = schema

@@ -14,8 +14,8 @@ from treering.domain.loss import Loss
 from treering.domain.problem import CellFeatures, Problem, check_labels
 from treering.errors import GuaranteeError, ParameterError, QueryError
 from treering.gate import Database
-from treering.params import Number
-from treering.schedulers.base import Profile, check_covered
+from treering.params import Number, Profile
+from treering.schedulers.base import check_covered
 from treering.schedulers.improver import BBImprover, Improving
 from treering.schedulers.keeper import Present
 from treering.theory.erm.paper import rate

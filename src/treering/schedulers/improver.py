@@ -9,8 +9,8 @@ from treering.boxes.base import Box, Progress, Rate
 from treering.budget.promise import Promise
 from treering.errors import ParameterError
 from treering.gate import Database
-from treering.params import Number, exact, probability
-from treering.schedulers.base import Profile, Scheduled, check_profile, paper_rate, useful
+from treering.params import Number, Profile, check_profile, exact, probability
+from treering.schedulers.base import Scheduled, paper_rate, useful
 from treering.schedulers.epochs import BoxOrFunction, Supply
 from treering.schedulers.keeper import Present
 from treering.theory import schedule

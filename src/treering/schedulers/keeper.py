@@ -25,10 +25,10 @@ from treering.schedulers.epochs import (
     EpochBegan,
     EpochFailed,
     EpochOpened,
-    Plan,
-    PlannedEpoch,
+    ScheduledEpoch,
     Supply,
     Timeline,
+    Timetable,
     check,
     describe,
     rebuild,
@@ -65,7 +65,7 @@ class Keeper:
     """
 
     def __init__(
-        self, gate: Gate, boxes: Supply, plan: Callable[[int], Plan], progress: Progress, *, own_alpha: bool
+        self, gate: Gate, boxes: Supply, plan: Callable[[int], Timetable], progress: Progress, *, own_alpha: bool
     ) -> None:
         self._gate = gate
         self._boxes = boxes
@@ -75,7 +75,7 @@ class Keeper:
         self._publishing = Lock()
         self._busy = False
         self._timeline = Timeline(gate.history)
-        self._plan: Plan | None = None
+        self._plan: Timetable | None = None
         standing = self._timeline.standing
         release = None if standing is None else self._rebuild(standing)
         self._latest = self._present = Present(0, self._timeline.until, standing, release)
@@ -86,7 +86,7 @@ class Keeper:
         return self._timeline.start is not None
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> Timetable:
         """The plan; before the start, that of a start now. Made when it is needed, for that may take a while."""
         start = self._timeline.start or self._gate.size
         if self._plan is None or self._plan.start != start:
@@ -103,7 +103,7 @@ class Keeper:
         """What answers come from, as far as the keeper was told of growth."""
         return self._present
 
-    def promised(self, planned: PlannedEpoch, size: int, box: Box | None = None) -> float:
+    def promised(self, planned: ScheduledEpoch, size: int, box: Box | None = None) -> float:
         """The error that an epoch promises if it opens at this size with this box, by default the first one."""
         own = (self._boxes.first if box is None else box).alpha(size, planned.budget, planned.beta)
         return own if self._own_alpha else max(own, planned.alpha)
@@ -173,7 +173,7 @@ class Keeper:
             if latest.order > self._present.order:
                 self._present = latest
 
-    def _open(self, plan: Plan, size: int) -> None:
+    def _open(self, plan: Timetable, size: int) -> None:
         """Run the box. Whatever happens, the record says it, and the next epoch is another one."""
         index = plan.index_at(size)
         attempt = self._prepare(plan, index, size)
@@ -193,7 +193,7 @@ class Keeper:
             self._busy = False
             self._latest = Present(before.order + 1, self._timeline.until, epoch, release)
 
-    def _prepare(self, plan: Plan, index: int, size: int) -> _Attempt:
+    def _prepare(self, plan: Timetable, index: int, size: int) -> _Attempt:
         """The epoch's box and what it promises here; or why there is none. Nothing has been charged yet."""
         alpha, beta = math.inf, 0.0
         try:

@@ -13,8 +13,8 @@ from treering.budget.promise import Promise
 from treering.domain.language.parse import Question
 from treering.errors import GuaranteeError
 from treering.gate import Database
-from treering.params import Number, probability
-from treering.schedulers.base import Profile, Scheduled, check_profile, paper_rate, useful
+from treering.params import Number, Profile, check_profile, probability
+from treering.schedulers.base import Scheduled, paper_rate, useful
 from treering.schedulers.epochs import BoxOrFunction, Supply
 from treering.schedulers.keeper import Present
 from treering.theory import schedule

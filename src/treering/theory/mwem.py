@@ -33,7 +33,7 @@ from typing import Final
 import numpy as np
 
 from treering.arrays import Floats
-from treering.budget.promise import Budget, Kind
+from treering.budget.promise import Budget, BudgetKind
 from treering.gate import Gaussian, Laplace, Noise
 from treering.params import at_least, probability, root_at_least, whole
 from treering.theory.static import answer_radius
@@ -130,7 +130,7 @@ def _expected(rounds: Floats, queries: int, spread: float, budget: Budget, chanc
     return expected
 
 
-def _selecting(kind: Kind, tail: Floats, measured: Floats) -> Floats:
+def _selecting(kind: BudgetKind, tail: Floats, measured: Floats) -> Floats:
     """The part x of a round's budget that its selection gets, best for log-tails of these lengths.
 
     Pure: 2·tail/x + 2·measured/(1−x) is least. zCDP: tail/√x + 2·√(2·measured)/√(1−x). Any part would be sound.

@@ -30,9 +30,10 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import combinations
 from statistics import NormalDist
-from typing import Final, TypeAlias
+from typing import Final
 
-from treering.budget.promise import Budget, Kind
+from treering.budget.promise import Budget, BudgetKind
+from treering.domain.query import Attributes
 from treering.errors import ParameterError
 from treering.gate import Gaussian, Laplace, Noise
 from treering.params import at_least, probability, root_at_least, whole
@@ -140,8 +141,6 @@ def rate_of(units: float, moved: Fraction | int) -> float:
 # -- marginals ---------------------------------------------------------------------------------------------------------
 
 
-Attributes: TypeAlias = tuple[int, ...]
-
 _WIDE: Final = 2.0**20
 _USUAL_BETA: Final = 1e-4
 """Where κ is taken: wide noise, and a beta that a few hundred sets leave to each."""
@@ -247,7 +246,7 @@ class Marginals:
         return beta / self._statements
 
 
-def shares(kind: Kind, sizes: Sequence[int]) -> tuple[Fraction, ...]:
+def shares(kind: BudgetKind, sizes: Sequence[int]) -> tuple[Fraction, ...]:
     """How marginals of these sizes share a budget so that their largest errors are alike: positive, 1 in all.
 
     >>> shares("pure", [24, 24, 24])
@@ -257,7 +256,7 @@ def shares(kind: Kind, sizes: Sequence[int]) -> tuple[Fraction, ...]:
     return tuple(Fraction(weight, sum(weights)) for weight in weights)
 
 
-def _weight(kind: Kind, cells: int) -> int:
+def _weight(kind: BudgetKind, cells: int) -> int:
     """κ or κ², in steps."""
     noise: Noise = Laplace(_WIDE) if kind == "pure" else Gaussian(_WIDE)
     width = max(1, round(_half(smooth(noise), cells, _USUAL_BETA) / _WIDE * _STEPS))

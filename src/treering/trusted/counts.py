@@ -13,18 +13,16 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
 from functools import reduce
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Protocol
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import numpy as np
 
 from treering.arrays import Ints
-from treering.domain.query import Query, evaluate, evaluate_many, widest
+from treering.domain.query import Attributes, Query, evaluate, evaluate_many, widest
 from treering.domain.schema import Schema
 from treering.errors import DataError, QueryError, VaultError
 from treering.trusted.sealed import Sealed
-
-Attributes: TypeAlias = tuple[int, ...]
 
 DENSE_CELLS: Final = 2**24
 """Universes up to this many cells are kept as a dense array (128 MiB at the most)."""

@@ -20,12 +20,17 @@ from treering.errors import VaultError
 from treering.gate import Condensed
 from treering.mechanisms.state import KeptRecords, Summary
 from treering.vault.codec.events import decode, encode
-from treering.vault.files import Step, write_file
+from treering.vault.files import Stage, write_file
 from treering.vault.lines import CHECKPOINT, Line, body
 
 _NOTHING: Final = np.empty(0, np.uint8)
 
-_STEPS: Final = (Step.CHECKPOINT_OPENED, Step.CHECKPOINT_WRITTEN, Step.CHECKPOINT_SYNCED, Step.CHECKPOINT_NAMED)
+_STEPS: Final = (
+    Stage.CHECKPOINT_OPENED,
+    Stage.CHECKPOINT_WRITTEN,
+    Stage.CHECKPOINT_SYNCED,
+    Stage.CHECKPOINT_NAMED,
+)
 
 
 class Checkpoints:

@@ -119,7 +119,7 @@ def _number(name: str) -> int:
     return int(digits) if digits.isdecimal() else 0
 
 
-def write_file(path: Path, content: bytes, steps: tuple[Step, Step, Step, Step]) -> None:
+def write_file(path: Path, content: bytes, steps: tuple[Stage, Stage, Stage, Stage]) -> None:
     """Write a file under a temporary name, sync it, give it its name, sync the folder: whole or not at all.
 
     ``steps`` are those reached when it is opened, written, synced and named.
@@ -229,7 +229,7 @@ os.register_at_fork(after_in_child=_forget)
 # -- steps -------------------------------------------------------------------------------------------------------------
 
 
-class Step(Enum):
+class Stage(Enum):
     """A moment between two things that a vault does. A crash at any of them loses nothing that was released."""
 
     PART_OPENED = "a part has a temporary name and nothing in it"
@@ -251,17 +251,17 @@ class Step(Enum):
     BASE_NAMED = "a base has its name, and the ledger does not know it"
 
 
-Observer = Callable[[Step], None]
+Observer = Callable[[Stage], None]
 
 
-def _unobserved(step: Step) -> None:
+def _unobserved(step: Stage) -> None:
     """Nobody watches."""
 
 
 _observer: list[Observer] = [_unobserved]
 
 
-def reached(step: Step) -> None:
+def reached(step: Stage) -> None:
     """Say that this step of the protocol is reached."""
     _observer[0](step)
 

@@ -28,7 +28,7 @@ import apsw
 
 from treering.errors import DamagedVault, NewerVault, NotAVault, TreeringError, VaultError
 from treering.trusted.sealed import Sealed
-from treering.vault.files import Step, reached
+from treering.vault.files import Stage, reached
 from treering.vault.lines import ROOT, Entry, Line, SecretValue, chained, check
 
 FORMAT: Final = 1
@@ -156,7 +156,7 @@ class Ledger(Sealed):
         self._failed = before
 
     def _write_lines(self, lines: list[Line], put: dict[str, SecretValue], dropped: list[str]) -> None:
-        reached(Step.COMMIT_BEGUN)
+        reached(Stage.COMMIT_BEGUN)
         entries = self._chain(lines)
         self._connection.execute("begin immediate")
         self._connection.executemany(f"insert into ledger ({_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?)", entries)
@@ -165,9 +165,9 @@ class Ledger(Sealed):
             self._connection.executemany("insert into secrets values (?, ?, ?)", given)
         if dropped:
             self._connection.executemany("delete from secrets where name = ?", [(name,) for name in dropped])
-        reached(Step.COMMIT_READY)
+        reached(Stage.COMMIT_READY)
         self._connection.execute("commit")
-        reached(Step.COMMITTED)
+        reached(Stage.COMMITTED)
         last = entries[-1]
         self._time, self._head, self._seq = last.time, last.hash, last.seq
 

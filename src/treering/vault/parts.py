@@ -30,11 +30,16 @@ from treering.trusted.counts import Counts
 from treering.trusted.rows.batches import Base, Batch, Recount, commitment, read_base, read_batch, read_persons
 from treering.trusted.rows.batches import salt as new_salt
 from treering.trusted.rows.persons import Persons
-from treering.vault.files import Folder, Step, cells_name, persons_name, write_file
+from treering.vault.files import Folder, Stage, cells_name, persons_name, write_file
 from treering.vault.ledger import Ledger
 from treering.vault.lines import ROWS, Entry, Line, SecretValue, body
 
-_PART_STEPS: Final = (Step.PART_OPENED, Step.PART_WRITTEN, Step.PART_SYNCED, Step.PART_NAMED)
+_PART_STEPS: Final = (
+    Stage.PART_OPENED,
+    Stage.PART_WRITTEN,
+    Stage.PART_SYNCED,
+    Stage.PART_NAMED,
+)
 
 Marks: TypeAlias = Mapping[int, Sequence[object]]
 """For each size, the journals that need the counts as they were then."""
@@ -293,7 +298,12 @@ class Parts:
 BASE: Final = "base"
 """The kind of line that names one. Older versions of treering pass it over, and read every part."""
 
-_BASE_STEPS: Final = (Step.BASE_OPENED, Step.BASE_WRITTEN, Step.BASE_SYNCED, Step.BASE_NAMED)
+_BASE_STEPS: Final = (
+    Stage.BASE_OPENED,
+    Stage.BASE_WRITTEN,
+    Stage.BASE_SYNCED,
+    Stage.BASE_NAMED,
+)
 
 _KEPT: Final = 2
 """The latest base, and the one before."""

@@ -31,7 +31,7 @@ from treering.trusted.rows.persons import Persons
 from treering.trusted.sealed import Sealed
 from treering.vault import ledger as ledgers
 from treering.vault.checkpoints import Checkpoints
-from treering.vault.files import Folder, Step, WriterLock, reached, sync_folder
+from treering.vault.files import Folder, Stage, WriterLock, reached, sync_folder
 from treering.vault.kinds import EXPECTED_ROWS, Spec, choose, spec
 from treering.vault.ledger import Ledger
 from treering.vault.lines import MECHANISM, Line, body, opened, seal
@@ -271,7 +271,7 @@ class Vault(Sealed):
             raise
         if key:
             self._record.keys[key] = part.line(key)
-        reached(Step.ROWS_COUNTED)
+        reached(Stage.ROWS_COUNTED)
         if dropped:
             message = f"{dropped:,} of {dropped + batch.rows:,} rows did not fit and were dropped"
             warnings.warn(message, DroppedRows, stacklevel=3)
@@ -296,7 +296,7 @@ class Vault(Sealed):
         check_key(key)
         asked = understand_all(queries, self.schema)
         answers = self._access.together(lambda: self._answers(asked, mechanism, key))
-        reached(Step.ANSWERED)
+        reached(Stage.ANSWERED)
         return answers
 
     def _answers(self, asked: Sequence[Query], mechanism: str | None, key: str | None) -> list[Answer]:

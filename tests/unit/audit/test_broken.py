@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from treering.audit import broken
-from treering.audit.broken import (
+from support import broken
+from support.broken import (
     DoubleQueryNSG,
     ExactUpdatePMWG,
     Exposed,

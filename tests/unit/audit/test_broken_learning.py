@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from treering.audit.broken_learning import HalfSensitivityLearner, HonestLearner
+from support.broken_learning import HalfSensitivityLearner, HonestLearner
 from treering.budget.minimising import minimising
 from treering.domain.loss import HuberHinge
 from treering.domain.problem import Problem

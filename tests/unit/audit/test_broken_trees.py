@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import treering as tr
+from support.broken import Exposed, expose
+from support.broken_trees import FullBudgetTree, HonestTree, OverlappingLeavesTree
 from treering.audit import Stream
-from treering.audit.broken import Exposed, expose
-from treering.audit.broken_trees import FullBudgetTree, HonestTree, OverlappingLeavesTree
 from treering.budget.cost import Node, completed_by, first_leaf, segment_of
 
 SCHEMA = tr.Schema({"late": tr.categories("no", "yes")})

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.broken import DoubleQueryNSG, Exposed, FreshThresholdATG
 from support.exact_runs import Asked, fresh_transcripts, loss, transcripts
-from treering.audit.broken import DoubleQueryNSG, Exposed, FreshThresholdATG
 from treering.audit.neighbours import Stream, worst_pair
 from treering.domain.attribute import categories
 from treering.domain.query import Query

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from support.schemas import cell_weights
 from treering.answer import Answer
 from treering.domain.attribute import OTHER, Value, bins, categories, integers
-from treering.domain.language.sql import MAX_GROUPS, Entry, Estimate, Statement, label, read_sql
+from treering.domain.language.sql import MAX_GROUPS, Estimate, Field, Statement, label, read_sql
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import QueryError
@@ -202,7 +202,7 @@ def test_groups_are_labelled_and_notes_say_what_is_left_out() -> None:
     statement = read_sql('SELECT "Hour of", delay, AVG(delay) FROM t GROUP BY delay, "Hour of"', SCHEMA)
     answers = [Answer(0.5, 0.1, 10, "easy")] * len(statement.queries)
     result = statement.table(answers)
-    firsts: list[tuple[Entry, ...]] = [row[:2] for row in result.rows]
+    firsts: list[tuple[Field, ...]] = [row[:2] for row in result.rows]
     assert firsts[0] == (-2, "[-10, 0)")
     assert firsts[-1] == (None, None)
     assert ("(other)", "[2.5, 7]") in firsts

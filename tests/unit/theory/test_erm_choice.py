@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import treering as tr
 from treering.budget.minimising import minimising
-from treering.budget.promise import Budget, Kind
+from treering.budget.promise import Budget, BudgetKind
 from treering.domain.loss import Distance, HuberHinge, Logistic, Squared
 from treering.domain.problem import Descent, Perturbation, Problem
 from treering.theory.erm.methods import (
@@ -46,16 +46,16 @@ places = st.sampled_from(CHOICES)
 sizes = st.integers(1, 10**9)
 totals = st.fractions(Fraction(1, 10**7), Fraction(100))
 betas = st.floats(1e-12, 0.9)
-kinds: st.SearchStrategy[Kind] = st.sampled_from(("pure", "zcdp"))
+kinds: st.SearchStrategy[BudgetKind] = st.sampled_from(("pure", "zcdp"))
 
 
-def _budget(choice: Choice, kind: Kind, total: Fraction) -> Budget:
+def _budget(choice: Choice, kind: BudgetKind, total: Fraction) -> Budget:
     return Budget("zcdp" if choice.kind == "zcdp" else kind, total)
 
 
 @given(places, kinds, sizes, totals, betas, st.booleans())
 def test_a_method_costs_its_budget_at_most_and_keeps_to_alpha(
-    place: tuple[Problem, Choice], kind: Kind, size: int, total: Fraction, beta: float, warm: bool
+    place: tuple[Problem, Choice], kind: BudgetKind, size: int, total: Fraction, beta: float, warm: bool
 ) -> None:
     """Also at sizes that its solver does not reach, and from a start at the end of the ball."""
     problem, choice = place
@@ -68,7 +68,7 @@ def test_a_method_costs_its_budget_at_most_and_keeps_to_alpha(
 
 @given(places, kinds, sizes, totals, betas, st.integers(2, 1000))
 def test_alpha_never_grows(
-    place: tuple[Problem, Choice], kind: Kind, size: int, total: Fraction, beta: float, factor: int
+    place: tuple[Problem, Choice], kind: BudgetKind, size: int, total: Fraction, beta: float, factor: int
 ) -> None:
     _, choice = place
     budget = _budget(choice, kind, total)
@@ -80,7 +80,7 @@ def test_alpha_never_grows(
 
 @given(places, kinds, st.integers(1, 10**4), st.fractions(Fraction(1, 100), Fraction(10)), betas, st.integers(2, 100))
 def test_alpha_never_grows_when_size_replaces_budget(
-    place: tuple[Problem, Choice], kind: Kind, size: int, total: Fraction, beta: float, factor: int
+    place: tuple[Problem, Choice], kind: BudgetKind, size: int, total: Fraction, beta: float, factor: int
 ) -> None:
     """Within the reach of output perturbation's solver: 10^6 entries, and more for losses that are not as flat."""
     _, choice = place
@@ -91,7 +91,7 @@ def test_alpha_never_grows_when_size_replaces_budget(
 
 @pytest.mark.parametrize("kind", ["pure", "zcdp"])
 @pytest.mark.parametrize("size", [10, 10_000, 10**6])
-def test_it_is_as_good_as_the_planner(kind: Kind, size: int) -> None:
+def test_it_is_as_good_as_the_planner(kind: BudgetKind, size: int) -> None:
     budget = Budget(kind, Fraction(1, 3))
     perturbing = plan_perturbation(LOGISTIC, size, budget, 0.05, passes=256).alpha
     assert CHOICES[0][1].alpha(size, budget, 0.05) == pytest.approx(perturbing, rel=1e-5)

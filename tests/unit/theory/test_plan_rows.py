@@ -30,7 +30,7 @@ from treering.theory.plan import GROWING, STATIC, plan
 from treering.theory.plan import growing as plan_pmwg
 from treering.theory.plan import growing as plan_smalldb
 from treering.theory.plan import rows as plan_continual
-from treering.theory.plan.growing import PaperSmallDBG, Scheduled
+from treering.theory.plan.growing import PaperSmallDBGCandidate, ScheduledCandidate
 from treering.theory.plan.rows import Candidate, Case, Continual, deviation, mean_size
 from treering.theory.pmwg import log_query_budget, paper_queries
 from treering.theory.pmwg.lifetime import static
@@ -153,7 +153,7 @@ def test_the_paper_s_row_covers_the_queries() -> None:
     for delta in (0.0, 1e-9):
         for queries in (10, 10**9, 10**15):
             case = Case(1000, 10**8, 1.0, delta, 0.005, queries, math.inf)
-            alpha, kappa = plan_pmwg.PaperPMWG().alpha(case), plan_pmwg._kappa(case, 0.005)
+            alpha, kappa = plan_pmwg.PaperPMWGCandidate().alpha(case), plan_pmwg._kappa(case, 0.005)
             assert log_query_budget(10**8, 10**8, 1000, 1.0, delta, alpha, kappa) >= math.log(queries) - 1e-9
             assert kappa == 1 or queries > 10**10
     assert paper_queries(10**8, 1000, 1.0, 0.0, 0.005, 1).log(10**8) > math.log(10**9)
@@ -164,7 +164,7 @@ def test_the_paper_s_row_says_which_of_its_conditions_were_met_for_it() -> None:
     assert "beta" in row.note
     assert "epsilon" in row.note
     case = Case(1000, 10**9, 1.0, 1e-9, LARGEST_BETA * (1 - 1e-9), 10**5, math.inf)
-    assert row.alpha == plan_pmwg.PaperPMWG().alpha(case)
+    assert row.alpha == plan_pmwg.PaperPMWGCandidate().alpha(case)
     assert "at least 21 rows" in row_of("PMWG, the paper's", 1000, 20, 3.0).note
 
 
@@ -185,10 +185,10 @@ def test_smalldb_promises_what_its_rows_say(cells: int, delta: float) -> None:
     budget, box = Promise(1.0, delta).budget, SmallDB(queries).bind(schema)
     for size in (1000, 10**6):
         case = Case(cells, size, 1.0, delta, 0.05, len(queries), size)
-        assert plan_smalldb.SmallDB().runs(case)
-        assert plan_smalldb.SmallDB().alpha(case) == pytest.approx(box.alpha(size, budget, 0.05), rel=1e-9)
+        assert plan_smalldb.SmallDBCandidate().runs(case)
+        assert plan_smalldb.SmallDBCandidate().alpha(case) == pytest.approx(box.alpha(size, budget, 0.05), rel=1e-9)
         smaller = SmallDB(queries[:2]).bind(schema).alpha(size, budget, 0.05)
-        assert smaller <= plan_smalldb.SmallDB().alpha(case) * (1 + 1e-9)
+        assert smaller <= plan_smalldb.SmallDBCandidate().alpha(case) * (1 + 1e-9)
 
 
 def test_smalldb_is_theory_where_its_candidates_cannot_be_listed() -> None:
@@ -200,11 +200,11 @@ def test_smalldb_is_theory_where_its_candidates_cannot_be_listed() -> None:
     schema, queries = halves(16)
     with pytest.raises(GuaranteeError):
         SmallDB(queries[::32]).bind(schema)
-    assert not plan_smalldb.SmallDB().runs(Case(16, 1000, 1.0, 0.0, 0.05, 200, 1000))
+    assert not plan_smalldb.SmallDBCandidate().runs(Case(16, 1000, 1.0, 0.0, 0.05, 200, 1000))
 
 
 def test_the_papers_smalldbg_stands_where_the_paper_says() -> None:
-    papers = PaperSmallDBG()
+    papers = PaperSmallDBGCandidate()
     for size, delta, alpha in ((10**8, 0.0, 0.307), (10**10, 0.0, 0.1232), (10**8, 1e-9, 0.437), (10**10, 1e-9, 0.160)):
         assert papers.alpha(Case(1000, size, 1.0, delta, 0.05, 1000, math.inf)) == pytest.approx(alpha, abs=6e-4)
     assert papers.alpha(Case(1000, 100, 1.0, 0.0, 0.05, 1000, math.inf)) == math.inf
@@ -212,7 +212,7 @@ def test_the_papers_smalldbg_stands_where_the_paper_says() -> None:
 
 
 def test_the_paper_s_constants_stand_beside_ours_and_are_never_better() -> None:
-    ours, papers = plan_pmwg.PMWGGuardOnly(), plan_pmwg.PaperPMWG()
+    ours, papers = plan_pmwg.GuardOnlyCandidate(), plan_pmwg.PaperPMWGCandidate()
     for delta in (0.0, 1e-9):
         for cells in (1000, 10**6):
             for size in (10**6, 10**8, 10**10):
@@ -224,10 +224,12 @@ def test_the_paper_s_constants_stand_beside_ours_and_are_never_better() -> None:
 # -- order -------------------------------------------------------------------------------------------------------------
 
 
-SCHEDULES: Final = [each for each in GROWING if isinstance(each, Scheduled)]
+SCHEDULES: Final = [each for each in GROWING if isinstance(each, ScheduledCandidate)]
 
 
-@pytest.mark.parametrize("candidate", [*STATIC, *SCHEDULES, Continual(), PaperSmallDBG()], ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    "candidate", [*STATIC, *SCHEDULES, Continual(), PaperSmallDBGCandidate()], ids=lambda each: each.name
+)
 def test_guarantees_fall_with_epsilon_and_size_and_rise_with_cells_and_queries(candidate: Candidate) -> None:
     base = Case(500, 10**6, 1.0, 0.0, 0.05, 1000, 10**6 if candidate in STATIC else math.inf)
     zcdp = replace(base, delta=1e-9)

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treering.budget.promise import Budget, Kind, Promise
+from treering.budget.promise import Budget, BudgetKind, Promise
 from treering.errors import ParameterError
 from treering.theory import pmwg
 
-KINDS: tuple[Kind, ...] = ("pure", "zcdp")
+KINDS: tuple[BudgetKind, ...] = ("pure", "zcdp")
 GRID = list(product([10**3, 10**6], [10**6, 10**8, 10**10]))
 
 
@@ -45,7 +45,7 @@ def test_the_papers_query_budget_is_below_its_bound(delta: float, p: float, grow
 # -- lifetime cost -----------------------------------------------------------------------------------------------------
 
 
-def plan_for(kind: Kind, queries: pmwg.QueryBound, **changes: Any) -> pmwg.ForeverPlan:
+def plan_for(kind: BudgetKind, queries: pmwg.QueryBound, **changes: Any) -> pmwg.ForeverPlan:
     options: dict[str, Any] = {"share": 0.2, **changes}
     return pmwg.forever(10**6, 100, Budget(kind, Fraction(1)), 0.5, 0.05, queries, **options)
 
@@ -66,7 +66,7 @@ def greedy(plan: pmwg.ForeverPlan, hard: int) -> float:
 @pytest.mark.parametrize(
     "queries", [pmwg.at_most(10**5), pmwg.paper_queries(10**6, 100, 1, 0, 0.05, 1)], ids=["constant", "paper"]
 )
-def test_lifetime_cost_bounds_the_worst_life_and_not_by_much(kind: Kind, queries: pmwg.QueryBound) -> None:
+def test_lifetime_cost_bounds_the_worst_life_and_not_by_much(kind: BudgetKind, queries: pmwg.QueryBound) -> None:
     """Hard queries as early as possible until the database is e^25 times its start: what comes after is negligible."""
     plan = plan_for(kind, queries)
     hard = math.ceil((plan.potential + 25 * plan.inflow) / pmwg.hard_decrease(plan.guard.gap))
@@ -77,7 +77,7 @@ def test_lifetime_cost_bounds_the_worst_life_and_not_by_much(kind: Kind, queries
 @pytest.mark.parametrize("kind", KINDS)
 @given(st.lists(st.tuples(st.floats(0, 2), st.integers(0, 40)), max_size=12))
 @settings(deadline=None)
-def test_no_life_costs_more(kind: Kind, steps: list[tuple[float, int]]) -> None:
+def test_no_life_costs_more(kind: BudgetKind, steps: list[tuple[float, int]]) -> None:
     """Any growth, any hard queries while the public potential lasts, run by run."""
     plan = plan_for(kind, pmwg.at_most(10**5))
     size, phi, runs = plan.start, plan.potential, 1
@@ -98,7 +98,7 @@ def test_no_life_costs_more(kind: Kind, steps: list[tuple[float, int]]) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(st.floats(0, 12), st.integers(1, 10**4))
-def test_a_run_for_the_plans_queries_serves_for_ever(kind: Kind, growth: float, run: int) -> None:
+def test_a_run_for_the_plans_queries_serves_for_ever(kind: BudgetKind, growth: float, run: int) -> None:
     plan = plan_for(kind, pmwg.paper_queries(10**6, 100, 1, 0, 0.05, 1))
     scales = plan.scales(plan.start, run)
     later = round(plan.start * math.exp(growth))
@@ -116,7 +116,7 @@ def test_a_cheaper_run_needs_a_renewal_that_growth_postpones() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_renewals_are_paid_at_the_highest_price(kind: Kind) -> None:
+def test_renewals_are_paid_at_the_highest_price(kind: BudgetKind) -> None:
     queries = pmwg.at_most(10**5)
     without, seven = plan_for(kind, queries), plan_for(kind, queries, renewals=7)
     assert seven.cost >= without.cost + 7 * price(without, without.start, 1)
@@ -141,7 +141,7 @@ def test_uniform_growth_costs_less_in_the_worst_case() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("alpha", [0.05, 0.3])
-def test_the_chosen_share_is_nearly_the_best(kind: Kind, alpha: float) -> None:
+def test_the_chosen_share_is_nearly_the_best(kind: BudgetKind, alpha: float) -> None:
     def cost(share: float | None) -> float:
         queries = pmwg.at_most(10**5)
         return pmwg.forever(10**6, 100, Budget(kind, Fraction(1)), alpha, 0.05, queries, share=share).cost

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from treering.budget.promise import Kind
+from treering.budget.promise import BudgetKind
 from treering.errors import GuaranteeError, ParameterError
 from treering.theory import pmwg
 from treering.theory.sparse import run_cost
@@ -140,7 +140,7 @@ def test_a_tail_never_grows_faster_than_the_logarithm_of_the_number(
 
 # -- one run -----------------------------------------------------------------------------------------------------------
 
-KINDS: tuple[Kind, ...] = ("pure", "zcdp")
+KINDS: tuple[BudgetKind, ...] = ("pure", "zcdp")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -154,7 +154,7 @@ KINDS: tuple[Kind, ...] = ("pure", "zcdp")
     ],
 )
 def test_noise_strays_beyond_its_slack_with_no_more_than_its_share(
-    kind: Kind, size: int, alpha: float, beta: float, run: int, queries: int
+    kind: BudgetKind, size: int, alpha: float, beta: float, run: int, queries: int
 ) -> None:
     """By the exact tails of integer noise."""
     guard = pmwg.Guard(kind, alpha, pmwg.DEFAULT_SHARE[kind])
@@ -175,7 +175,7 @@ def test_noise_strays_beyond_its_slack_with_no_more_than_its_share(
 @pytest.mark.parametrize("kind", KINDS)
 @given(st.integers(100, 10**9), st.floats(0.01, 1), st.floats(0.05, 0.45), st.floats(1, 50), st.floats(1, 500))
 def test_a_run_costs_what_its_scales_say(
-    kind: Kind, size: int, alpha: float, share: float, tail1: float, tail2: float
+    kind: BudgetKind, size: int, alpha: float, share: float, tail1: float, tail2: float
 ) -> None:
     guard = pmwg.Guard(kind, alpha, share)
     cost = guard.cost(size, tail1, tail2)
@@ -229,7 +229,7 @@ def test_a_run_too_fine_for_whole_rows_is_refused_with_a_size_that_would_do() ->
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_runs_grow_cheaper_as_one_over_the_size(kind: Kind) -> None:
+def test_runs_grow_cheaper_as_one_over_the_size(kind: BudgetKind) -> None:
     guard = pmwg.Guard(kind, 0.05, 0.2)
     ratio = guard.cost(10**8, 10, 40) / guard.cost(2 * 10**8, 10, 40)
     assert ratio == pytest.approx(2 if kind == "pure" else 4, rel=1e-4)
@@ -239,7 +239,7 @@ def test_runs_grow_cheaper_as_one_over_the_size(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_rest_of_a_budget_pays_for_that_many_runs(kind: Kind) -> None:
+def test_the_rest_of_a_budget_pays_for_that_many_runs(kind: BudgetKind) -> None:
     size, beta, queries, runs, remaining = 10**6, 0.05, 10**5, 3, 0.9
     guard = pmwg.Guard(kind, 0.05, pmwg.DEFAULT_SHARE[kind])
     left = pmwg.until_spent(size, guard, beta, remaining, 5.0, queries, runs)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treering.budget.convert import paper_rho_of, rho_of
-from treering.budget.promise import Budget, Kind, Promise
+from treering.budget.promise import Budget, BudgetKind, Promise
 from treering.errors import GuaranteeError, ParameterError
 from treering.theory import schedule
 from treering.theory.schedule.epochs import Staleness, amount, rational_exp
@@ -78,7 +78,7 @@ def test_the_error_is_the_best_over_all_growths(budget: Budget, centred: bool, s
 # -- privacy over all time ---------------------------------------------------------------------------------------------
 
 
-def cost(kind: Kind, epoch: schedule.PlannedEpoch) -> Fraction:
+def cost(kind: BudgetKind, epoch: schedule.PlannedEpoch) -> Fraction:
     return epoch.budget.total if kind == "pure" else epoch.budget.total**2 / 2
 
 

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 import treering as tr
 from treering.budget.cost import exponential, gaussian, laplace
-from treering.budget.promise import Budget, Kind
+from treering.budget.promise import Budget, BudgetKind
 from treering.gate import Gaussian, Laplace
 from treering.theory.mwem import MOST_ROUNDS, Rounds, plan
 
 ONE = Fraction(1)
 
 
-def cost(planned: Rounds, spread: Fraction, kind: Kind) -> Fraction:
+def cost(planned: Rounds, spread: Fraction, kind: BudgetKind) -> Fraction:
     selecting = exponential(spread, Fraction(planned.selection_scale))
     scale = Fraction(planned.noise.scale)
     measuring = laplace(spread, scale) if isinstance(planned.noise, Laplace) else gaussian(spread**2, scale)
@@ -36,7 +36,7 @@ def cost(planned: Rounds, spread: Fraction, kind: Kind) -> Fraction:
 )
 @settings(deadline=None)
 def test_a_plan_costs_the_budget_or_a_hair_less(
-    kind: Kind, total: Fraction, spread: Fraction, queries: int, size: int, beta: float
+    kind: BudgetKind, total: Fraction, spread: Fraction, queries: int, size: int, beta: float
 ) -> None:
     planned = plan(10**4, queries, spread, size, Budget(kind, total), beta)
     assert (1 - 1e-9) * total < cost(planned, spread, kind) <= total
@@ -45,7 +45,7 @@ def test_a_plan_costs_the_budget_or_a_hair_less(
 
 @pytest.mark.parametrize("kind", ["pure", "zcdp"])
 @pytest.mark.parametrize("size", [1000, 10**5, 10**7, 10**9])
-def test_the_number_of_rounds_is_about_the_best(kind: Kind, size: int) -> None:
+def test_the_number_of_rounds_is_about_the_best(kind: BudgetKind, size: int) -> None:
     budget = Budget(kind, Fraction(1, 2))
     chosen = plan(10**6, 1000, ONE, size, budget, 0.05)
     others = [plan(10**6, 1000, ONE, size, budget, 0.05, rounds) for rounds in (*range(1, 60), 100, 300, 1000, 4096)]

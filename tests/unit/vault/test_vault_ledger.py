@@ -15,7 +15,7 @@ import treering as tr
 from support.vaults import asked, frame, guarded, journal, kinds, mechanism, questions, states
 from treering.vault import ledger as ledgers
 from treering.vault import vault
-from treering.vault.files import Step, WriterLock, observe
+from treering.vault.files import Stage, WriterLock, observe
 from treering.vault.ledger import MIGRATIONS
 from treering.vault.lines import ROOT, Line, body, chained, check, link
 from treering.vault.vault import Vault
@@ -89,14 +89,14 @@ class Interruption(BaseException):
     """Somebody presses a key."""
 
 
-@pytest.mark.parametrize("step", [Step.COMMIT_BEGUN, Step.COMMIT_READY, Step.COMMITTED])
+@pytest.mark.parametrize("step", [Stage.COMMIT_BEGUN, Stage.COMMIT_READY, Stage.COMMITTED])
 @pytest.mark.parametrize("work", ["ask", "append", "lease"])
-def test_an_interrupted_commit_stops_the_vault_and_loses_nothing(place: Path, step: Step, work: str) -> None:
+def test_an_interrupted_commit_stops_the_vault_and_loses_nothing(place: Path, step: Stage, work: str) -> None:
     opened = Vault.open(place)
     opened.ask_many(questions(50))
     before, size = states(opened), opened.size
 
-    def interrupt(reached: Step) -> None:
+    def interrupt(reached: Stage) -> None:
         if reached is step:
             observe(None)
             raise Interruption
@@ -119,8 +119,8 @@ def test_an_interrupted_commit_stops_the_vault_and_loses_nothing(place: Path, st
             again()
     opened.close()
     with Vault.open(place) as opened:
-        assert opened.size == size + (5 if work == "append" and step is Step.COMMITTED else 0)
-        assert opened.spent >= before[0][1] or step is not Step.COMMITTED
+        assert opened.size == size + (5 if work == "append" and step is Stage.COMMITTED else 0)
+        assert opened.spent >= before[0][1] or step is not Stage.COMMITTED
         opened.verify()
         opened.ask_many(questions(5, seed=9))
 

@@ -18,7 +18,7 @@ from support.interrupts import Interrupt
 from support.patience import PATIENCE, until
 from support.vaults import SCHEMA, crash, frame, kinds, questions, states
 from treering.vault import ledger as ledgers
-from treering.vault.files import Step, observe
+from treering.vault.files import Stage, observe
 from treering.vault.lines import Line, SecretValue
 from treering.vault.vault import Vault
 
@@ -45,8 +45,8 @@ class Disk:
         self.through = threading.Event()
         self.error: Exception | None = None
 
-    def __call__(self, step: Step) -> None:
-        if step is Step.COMMIT_READY:
+    def __call__(self, step: Stage) -> None:
+        if step is Stage.COMMIT_READY:
             self.commits += 1
             self.waiting.set()
             assert self.through.wait(PATIENCE)
@@ -201,7 +201,7 @@ def test_closing_waits_for_those_who_were_answered(vault: Vault, pool: ThreadPoo
 def test_a_secret_that_comes_and_goes_is_never_on_disk(tmp_path: Path) -> None:
     ledger = ledgers.create(tmp_path / "ledger.sqlite")
     seen: list[list[str]] = []
-    observe(lambda step: seen.append(sorted(ledger.secrets())) if step is Step.COMMIT_READY else None)
+    observe(lambda step: seen.append(sorted(ledger.secrets())) if step is Stage.COMMIT_READY else None)
     try:
         with ledger.transaction():
             ledger.write(Line("event", "{}"), put=SecretValue("short", b"salt", "7"))

@@ -63,14 +63,14 @@ class Key:
     position: int
 
 
-Selected: TypeAlias = Count | Mean | Key
+Chosen: TypeAlias = Count | Mean | Key
 
 
 @dataclass(frozen=True, slots=True)
 class Select:
     """A statement's clauses, understood."""
 
-    selected: tuple[Selected, ...]
+    selected: tuple[Chosen, ...]
     where: Query
     groups: tuple[int, ...]
     """The positions of the attributes grouped by, in the order written."""
@@ -117,7 +117,7 @@ class _Reader:
 
     # -- clauses ------------------------------------------------------------------------------------------------------
 
-    def _item(self) -> Selected:
+    def _item(self) -> Chosen:
         """One thing selected."""
         token = self._next("COUNT(*), AVG(attribute) or an attribute")
         if token.token_type in _NAMES and self._sees(TokenType.L_PAREN):
@@ -127,7 +127,7 @@ class _Reader:
         position = self._column(token)
         return Key(self._alias(self._schema.names[position]), position)
 
-    def _aggregate(self, function: Token) -> Selected:
+    def _aggregate(self, function: Token) -> Chosen:
         self._place += 1
         word = function.text.upper() if function.token_type is TokenType.VAR else ""
         if word not in ("COUNT", "AVG"):
@@ -174,7 +174,7 @@ class _Reader:
         except QueryError as error:
             raise QueryError(f"in WHERE: {error}") from None
 
-    def _checked(self, selected: list[Selected], groups: list[int]) -> tuple[Selected, ...]:
+    def _checked(self, selected: list[Chosen], groups: list[int]) -> tuple[Chosen, ...]:
         """What is selected, if it fits what is grouped by."""
         for item in selected:
             if isinstance(item, Key) and item.position not in groups:

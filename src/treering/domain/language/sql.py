@@ -39,7 +39,7 @@ import numpy as np
 from treering.answer import Answer
 from treering.arrays import Flags, Floats
 from treering.domain.attribute import OTHER, Attribute, Bins, Integers, plain_number
-from treering.domain.language.clauses import SUPPORTED, Count, Key, Mean, Select, Selected, select
+from treering.domain.language.clauses import SUPPORTED, Chosen, Count, Key, Mean, Select, select
 from treering.domain.query import MAX_TABLE, RESOLUTION, Query, too_large
 from treering.domain.schema import Schema
 from treering.domain.text import identifier
@@ -131,7 +131,7 @@ class Statement:
         )
         return tuple(known), places
 
-    def _asked(self, codes: Codes, item: Selected) -> Iterator[Query]:
+    def _asked(self, codes: Codes, item: Chosen) -> Iterator[Query]:
         """None for a label, the matching rows for COUNT; for AVG the weighed rows, and those that have a value unless
         all have."""
         if isinstance(item, Count):
@@ -214,9 +214,9 @@ class Statement:
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
-    def _row(self, codes: Codes, answers: Sequence[Answer], places: Places) -> tuple[Entry, ...]:
+    def _row(self, codes: Codes, answers: Sequence[Answer], places: Places) -> tuple[Field, ...]:
         group = dict(zip(self.clauses.groups, codes, strict=True))
-        row: list[Entry] = []
+        row: list[Field] = []
         for item, where in zip(self.clauses.selected, places, strict=True):
             if isinstance(item, Key):
                 row.append(label(self._attribute(item.position), group[item.position]))
@@ -401,7 +401,7 @@ class Estimate:
         return {"value": self.value, "error": self.error, "low": self.low, "high": self.high}
 
 
-Entry: TypeAlias = Label | Estimate
+Field: TypeAlias = Label | Estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,7 +409,7 @@ class ResultTable:
     """The answer to a statement."""
 
     columns: tuple[str, ...]
-    rows: tuple[tuple[Entry, ...], ...]
+    rows: tuple[tuple[Field, ...], ...]
     size: int
     """The size of the database that it speaks about."""
     notes: tuple[str, ...]

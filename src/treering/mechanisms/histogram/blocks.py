@@ -28,7 +28,7 @@ from treering.mechanisms.histogram.kernels import compiled
 Shape: TypeAlias = tuple[int, ...]
 Sets: TypeAlias = Mapping[int, Flags]
 """For each axis named, which of its codes match. The *block* is the product of these sets."""
-Axes: TypeAlias = list[tuple[int, bool]]
+AxisRuns: TypeAlias = list[tuple[int, bool]]
 """The size of each axis, and whether it is kept or summed out."""
 
 ROW: Final = 2**8
@@ -68,7 +68,7 @@ def block_sums(cells: Floats, shape: Shape, sets: Sets) -> tuple[float, float]:
     return inside, outside
 
 
-def _sum_some(cells: Floats, axes: Axes) -> tuple[Floats, Axes]:
+def _sum_some(cells: Floats, axes: AxisRuns) -> tuple[Floats, AxisRuns]:
     """Sum out some of the axes: first those that shrink the array at the least cost."""
     merged = _merge(axes)
     size, keep = merged[-1]
@@ -88,7 +88,7 @@ def _sum_some(cells: Floats, axes: Axes) -> tuple[Floats, Axes]:
     return sums, merged[:-2] + merged[-1:] if keep else merged[:-1]
 
 
-def _sum_rows(cells: Floats, axes: Axes, before: int, row: int) -> tuple[Floats, Axes]:
+def _sum_rows(cells: Floats, axes: AxisRuns, before: int, row: int) -> tuple[Floats, AxisRuns]:
     """Sum out those of the first axes that are not kept; what is behind them is a row."""
     rows = axes[:before]
     sums = np.empty((math.prod(size for size, keep in rows if keep), row))
@@ -96,9 +96,9 @@ def _sum_rows(cells: Floats, axes: Axes, before: int, row: int) -> tuple[Floats,
     return sums.reshape(-1), [axis for axis in rows if axis[1]] + axes[before:]
 
 
-def _merge(axes: Axes) -> Axes:
+def _merge(axes: AxisRuns) -> AxisRuns:
     """Neighbours of the same kind as one axis."""
-    merged: Axes = []
+    merged: AxisRuns = []
     for size, keep in axes:
         if merged and merged[-1][1] == keep:
             merged[-1] = (merged[-1][0] * size, keep)
@@ -107,7 +107,7 @@ def _merge(axes: Axes) -> Axes:
     return merged
 
 
-def _starts(rows: Axes, row: int, *, kept: bool) -> Ints:
+def _starts(rows: AxisRuns, row: int, *, kept: bool) -> Ints:
     """Where the rows start that differ from the first only in the axes kept (or only in those summed out)."""
     starts = np.zeros(1, dtype=np.int64)
     stride = math.prod(size for size, _ in rows) * row
@@ -203,7 +203,7 @@ def _frame(shape: Shape) -> tuple[Ints, list[int]]:
 # -- marginals ---------------------------------------------------------------------------------------------------------
 
 
-Attributes: TypeAlias = tuple[int, ...]
+Axes: TypeAlias = tuple[int, ...]
 
 MARGINAL_CELLS: Final = 2**22
 """The largest marginal that is kept."""
@@ -223,13 +223,13 @@ class Tabulated:
     def __init__(self, cells: Floats, shape: Shape) -> None:
         self.cells: Final = cells
         self.shape: Final = shape
-        self._marginals: OrderedDict[Attributes, Floats] = OrderedDict()
+        self._marginals: OrderedDict[Axes, Floats] = OrderedDict()
 
     def total(self) -> float:
         """The sum of all cells, taken anew."""
         return float(marginal(self.cells, self.shape, ())[0])
 
-    def sums(self, axes: Attributes) -> Floats:
+    def sums(self, axes: Axes) -> Floats:
         """The marginal over some axes, flat: not to be written to."""
         if len(axes) == len(self.shape):
             return self.cells
@@ -263,7 +263,7 @@ class Tabulated:
             level = even / len(cells)
             reweigh_block(cells, self._sizes(axes), within, inside=inside, outside=outside, slope=slope, level=level)
 
-    def reweigh_table(self, axes: Attributes, factors: Floats, *, slope: float, even: float) -> None:
+    def reweigh_table(self, axes: Axes, factors: Floats, *, slope: float, even: float) -> None:
         """(slope·z + even/N)·factor, one for each joint value of some axes."""
         for wider, cells in self._changing(axes):
             within = [wider.index(axis) for axis in axes]
@@ -273,21 +273,21 @@ class Tabulated:
         """Forget all marginals, so that they are taken anew: those changed along collect rounding errors."""
         self._marginals.clear()
 
-    def _sizes(self, axes: Attributes) -> Shape:
+    def _sizes(self, axes: Axes) -> Shape:
         return tuple(self.shape[axis] for axis in axes)
 
-    def _wider(self, axes: Attributes) -> Iterator[tuple[Attributes, Floats]]:
+    def _wider(self, axes: Axes) -> Iterator[tuple[Axes, Floats]]:
         """What the marginal over these axes can be computed from: z, and marginals over these axes and more."""
         yield tuple(range(len(self.shape))), self.cells
         yield from ((kept, cells) for kept, cells in self._marginals.items() if set(axes) <= set(kept))
 
-    def _changing(self, axes: Attributes) -> Iterator[tuple[Attributes, Floats]]:
+    def _changing(self, axes: Axes) -> Iterator[tuple[Axes, Floats]]:
         """What changes by factors that depend on these axes; marginals that cannot follow are forgotten."""
         for kept in [kept for kept in self._marginals if not set(axes) <= set(kept)]:
             del self._marginals[kept]
         return self._wider(axes)
 
-    def _keep(self, axes: Attributes, sums: Floats) -> None:
+    def _keep(self, axes: Axes, sums: Floats) -> None:
         self._marginals[axes] = sums
         while sum(len(each) for each in self._marginals.values()) > CACHED_CELLS:
             self._marginals.popitem(last=False)

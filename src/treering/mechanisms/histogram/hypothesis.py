@@ -26,7 +26,7 @@ from treering.domain.language.parse import Question, understand, understand_all
 from treering.domain.query import Query, evaluate, evaluate_many, widest
 from treering.domain.schema import Schema
 from treering.errors import GuaranteeError, ParameterError, QueryError
-from treering.mechanisms.histogram.blocks import MARGINAL_CELLS, Attributes, Sets, Tabulated
+from treering.mechanisms.histogram.blocks import MARGINAL_CELLS, Axes, Sets, Tabulated
 from treering.mechanisms.histogram.step import Spectrum, Step, projection, tilting, value_range
 
 __all__ = ["LEAST_WEIGHT", "MAX_CELLS", "REFRESH", "Hypothesis", "KeptHistogram", "Step"]
@@ -248,7 +248,7 @@ class Hypothesis:
         assert query.masks is not None
         return {self._axis[position]: mask for position, mask in zip(query.attributes, query.masks, strict=True)}
 
-    def _marginal(self, positions: Attributes) -> Floats:
+    def _marginal(self, positions: Axes) -> Floats:
         """The distribution of the attributes at these positions: a new array."""
         shape = [self.schema.shape[position] for position in positions]
         joint = math.prod(shape)

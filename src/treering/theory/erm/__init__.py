@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final, TypeAlias
 
 from treering.budget.minimising import loss_sensitivity
 from treering.budget.promise import Budget, Promise
 from treering.domain.loss import Distance
 from treering.domain.problem import Net, Problem
 from treering.errors import GuaranteeError, ParameterError
-from treering.params import whole
+from treering.params import Profile, check_profile, whole
 from treering.theory.erm.methods import Planned, best_descent, plan, plan_descent, plan_net, plan_perturbation, possible
 from treering.theory.erm.paper import (
     ErmRate,
@@ -55,7 +55,6 @@ __all__ = [
     "table",
 ]
 
-Profile: TypeAlias = Literal["paper", "tight"]
 Static: TypeAlias = Callable[[int, Budget, float], float]
 """A proven excess risk for a size, a budget and a beta."""
 
@@ -119,7 +118,7 @@ def growing_bound(
 
 
 @dataclass(frozen=True, slots=True)
-class Grown:
+class DoublingBound:
     """The tight schedule at one size: the bound, and what each run of this doubling gets."""
 
     alpha: float
@@ -129,7 +128,7 @@ class Grown:
     beta: float
 
 
-def grow(start: int, size: int, budget: Budget, beta: float, static: Static, stale: float) -> Grown:
+def grow(start: int, size: int, budget: Budget, beta: float, static: Static, stale: float) -> DoublingBound:
     """BBImprover's tight schedule for an excess risk, at one size (theory.md, section 7).
 
     The k-th doubling of the size after ``start`` has its `doubling_share` of budget and beta, spread evenly over m runs
@@ -144,16 +143,16 @@ def grow(start: int, size: int, budget: Budget, beta: float, static: Static, sta
     share = float(doubling_share(doubling)) * (1 - 2.0**-40)
     first = start * 2**doubling
 
-    def with_runs(runs: int) -> Grown:
+    def with_runs(runs: int) -> DoublingBound:
         part = budget.share(share).share(1 / runs)
         chance = beta * share / runs
         late = -math.expm1(-math.log(2) / runs)
-        return Grown(static(first, part, chance) + late * stale, runs, part, chance)
+        return DoublingBound(static(first, part, chance) + late * stale, runs, part, chance)
 
     return _least(with_runs)
 
 
-def _least(option: Callable[[int], Grown]) -> Grown:
+def _least(option: Callable[[int], DoublingBound]) -> DoublingBound:
     """The best number of runs: one, two, four … and then halving steps around the best of them."""
     found = {runs: option(runs) for runs in (2**power for power in range(_MOST_RUNS.bit_length()))}
     runs = min(found, key=lambda each: found[each].alpha)
@@ -209,6 +208,5 @@ def _plain(dimension: int, strong_convexity: float | None) -> Problem:
 
 
 def _paper(profile: Profile) -> bool:
-    if profile not in ("paper", "tight"):
-        raise ParameterError("profile", f'must be "paper" or "tight", not {profile!r}')
+    check_profile(profile)
     return profile == "paper"

@@ -35,7 +35,7 @@ from treering.budget.minimising import (
     perturbation_sensitivity,
     solver_distance,
 )
-from treering.budget.promise import Budget, Kind
+from treering.budget.promise import Budget, BudgetKind
 from treering.domain.problem import MOST_CANDIDATES, MOST_STEPS, Descent, Method, Net, Perturbation, Problem, Start
 from treering.errors import GuaranteeError, ParameterError
 from treering.params import at_least, probability, whole
@@ -337,7 +337,7 @@ _RIDGES: Final = tuple(2.0 ** (step / 4) for step in range(-80, 33))
 class Choice(ABC):
     """One kind of minimiser for one problem, in at most ``passes`` passes over the entries."""
 
-    kind: Kind = "pure"
+    kind: BudgetKind = "pure"
     """"pure": it takes budgets of both kinds."""
 
     @abstractmethod
@@ -414,7 +414,7 @@ class Descending(Choice):
     2R from anywhere else.
     """
 
-    kind: Kind = "zcdp"
+    kind: BudgetKind = "zcdp"
 
     def __init__(self, problem: Problem, passes: int, few: int | None = None) -> None:
         self._problem = problem

@@ -20,7 +20,15 @@ from typing import Final
 from treering.budget.promise import Promise
 from treering.errors import ParameterError
 from treering.params import Number, probability, whole
-from treering.theory.plan.growing import PMW, PMWG, PaperPMWG, PaperSmallDBG, PMWGGuardOnly, Scheduled, SmallDB
+from treering.theory.plan.growing import (
+    GuardOnlyCandidate,
+    PaperPMWGCandidate,
+    PaperSmallDBGCandidate,
+    PMWCandidate,
+    PMWGCandidate,
+    ScheduledCandidate,
+    SmallDBCandidate,
+)
 from treering.theory.plan.report import Plan, PlanRow, Ranked, Wanted, rank, reason
 from treering.theory.plan.rows import (
     Answers,
@@ -41,29 +49,29 @@ STATIC: Final[tuple[Candidate, ...]] = (
     Histogram(),
     DeclaredHistogram(),
     Learnt(),
-    SmallDB(),
-    PMW(),
-    PMWG(),
-    PMWGGuardOnly(),
-    PaperPMWG(),
+    SmallDBCandidate(),
+    PMWCandidate(),
+    PMWGCandidate(),
+    GuardOnlyCandidate(),
+    PaperPMWGCandidate(),
 )
 """What is planned for data that do not grow."""
 
 GROWING: Final[tuple[Candidate, ...]] = (
     PerQuery(),
     Histogram(),
-    Scheduled(Histogram(), "BBScheduler over HistogramBox", "BBScheduler(db, HistogramBox(), ...)"),
-    Scheduled(
+    ScheduledCandidate(Histogram(), "BBScheduler over HistogramBox", "BBScheduler(db, HistogramBox(), ...)"),
+    ScheduledCandidate(
         DeclaredHistogram(), "BBScheduler over HistogramBox(queries)", "BBScheduler(db, HistogramBox(queries), ...)"
     ),
-    Scheduled(Answers(), "BBScheduler over AnswersBox", "BBScheduler(db, AnswersBox(queries), ...)"),
-    Scheduled(Learnt(), "BBScheduler over MWEM", "BBScheduler(db, MWEM(queries), ...)"),
-    Scheduled(SmallDB(), "SmallDBG", "SmallDBG(db, queries, ...)"),
-    PaperSmallDBG(),
+    ScheduledCandidate(Answers(), "BBScheduler over AnswersBox", "BBScheduler(db, AnswersBox(queries), ...)"),
+    ScheduledCandidate(Learnt(), "BBScheduler over MWEM", "BBScheduler(db, MWEM(queries), ...)"),
+    ScheduledCandidate(SmallDBCandidate(), "SmallDBG", "SmallDBG(db, queries, ...)"),
+    PaperSmallDBGCandidate(),
     Continual(),
-    PMWG(),
-    PMWGGuardOnly(),
-    PaperPMWG(),
+    PMWGCandidate(),
+    GuardOnlyCandidate(),
+    PaperPMWGCandidate(),
 )
 """What is planned for data that grow."""
 

@@ -16,18 +16,18 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from treering.budget.promise import Budget, Kind
+from treering.budget.promise import Budget, BudgetKind
 from treering.domain.candidates import MOST_LISTED, MOST_PRODUCTS
 from treering.errors import GuaranteeError
 from treering.gate import Gaussian, Laplace, Noise
 from treering.theory import smalldb
-from treering.theory.plan.rows import GUESS, AlphaOf, Box, Candidate, Case, Lifetime, deviation
+from treering.theory.plan.rows import GUESS, BoxCandidate, Candidate, Case, Lifetime, deviation
 from treering.theory.pmwg.lifetime import ForeverPlan, at_most, forever, static
 from treering.theory.pmwg.paper import LARGEST_BETA, check_paper
 from treering.theory.pmwg.paper import alpha as paper_alpha
 from treering.theory.pmwg.tight import query_tail
 from treering.theory.schedule import MOST_ROWS, FixedSchedule, fixed, fixed_for
-from treering.theory.schedule.epochs import chance_of
+from treering.theory.schedule.epochs import AlphaOf, chance_of
 from treering.theory.schedule.scheduler import BoxFixed, log_share
 
 MOST_QUERIES: Final = 10**9
@@ -85,7 +85,7 @@ class Guarded(Candidate):
         return _pays(case)
 
 
-class PMW(Guarded):
+class PMWCandidate(Guarded):
     """The static mechanism (`treering.theory.pmwg.lifetime` has the theorem)."""
 
     name = "PMW"
@@ -103,7 +103,7 @@ class PMW(Guarded):
         return "a budget cannot be planned for endlessly many queries" if case.queries == math.inf else ""
 
 
-class PMWG(Guarded):
+class PMWGCandidate(Guarded):
     """Our PMWG as it is by default: half of the budget for measuring, half for the guard.
 
     Guarantee: `treering.theory.pmwg.forever`, with the very plan that the mechanism makes: for 10^9 queries, 20
@@ -161,7 +161,7 @@ class PMWG(Guarded):
         return "most answers cost little: with typical data the budget lasts at a smaller alpha, too"
 
 
-class PMWGGuardOnly(PMWG):
+class GuardOnlyCandidate(PMWGCandidate):
     """PMWG that never measures first: the whole budget for the guard, from the potential log N."""
 
     name = "PMWG, guard only"
@@ -172,7 +172,7 @@ class PMWGGuardOnly(PMWG):
         return "the best that is proven for PMWG; with typical data plain PMWG spends less"
 
 
-class PaperPMWG(Candidate):
+class PaperPMWGCandidate(Candidate):
     """The paper's PMWG with its constants (theorems "SPMW-final" and "Generalized-Noise", errata E11 to E14).
 
     The theorem for δ > 0 asks for β < 2^{−15/2} and ε ≤ 1: a smaller β or ε than asked for is a stronger promise.
@@ -237,7 +237,7 @@ def _pays(case: Case) -> str:
 
 
 @lru_cache(maxsize=2)
-def _one(kind: Kind) -> Budget:
+def _one(kind: BudgetKind) -> Budget:
     """A plan's cost does not depend on the budget, but on its kind."""
     return Budget(kind, Fraction(1))
 
@@ -276,10 +276,10 @@ _BITS: Final = 6
 """Interpolated errors are for sizes of 2^6, 2^12, …"""
 
 
-class Scheduled(Candidate):
+class ScheduledCandidate(Candidate):
     """BBScheduler, tight, over a box: `treering.theory.schedule.fixed_for` has the theorem."""
 
-    def __init__(self, box: Box, name: str, use: str) -> None:
+    def __init__(self, box: BoxCandidate, name: str, use: str) -> None:
         self.box = box
         self.name = name
         self.use = use
@@ -327,7 +327,7 @@ class Scheduled(Candidate):
 
 
 @lru_cache(maxsize=512)
-def _scheduled(box: Box, case: Case, rough: bool = False) -> FixedSchedule | None:
+def _scheduled(box: BoxCandidate, case: Case, rough: bool = False) -> FixedSchedule | None:
     """The schedule; a rough one is made for an interpolated error."""
     error = box.error(case)
     # If the whole budget does not do at the start, no schedule does: it spares the search for a start that would.
@@ -358,7 +358,7 @@ class _Table:
         left, right = self._at(below, budget.kind, beta), self._at(below + 1, budget.kind, beta)
         return math.exp(left + (right - left) * (place - below))
 
-    def _at(self, place: int, kind: Kind, beta: float) -> float:
+    def _at(self, place: int, kind: BudgetKind, beta: float) -> float:
         key = beta, place, kind
         if key not in self._known:
             alpha = self._error(self._size, Budget(kind, Fraction(2) ** place), beta)
@@ -367,7 +367,7 @@ class _Table:
 
 
 @lru_cache(maxsize=64)
-def _table(box: Box, case: Case) -> _Table:
+def _table(box: BoxCandidate, case: Case) -> _Table:
     error = box.error(case)
     assert error is not None  # asked before
     return _Table(error, case.size)
@@ -381,7 +381,7 @@ _POINTS: Final = 2000
 _EXACTLY: Final = "it draws exactly, from at most a million candidates, or for prefixes and intervals of one attribute"
 
 
-class SmallDB(Box):
+class SmallDBCandidate(BoxCandidate):
     """A small synthetic database, drawn for a list of queries (`treering.theory.smalldb` has the theorem).
 
     A plan knows how many cells and queries there are, not which. If all candidates over so many cells can be listed,
@@ -416,7 +416,7 @@ class SmallDB(Box):
         return f"theory only for most classes of this size: {_EXACTLY}"
 
 
-class PaperSmallDBG(Candidate):
+class PaperSmallDBGCandidate(Candidate):
     """The paper's SmallDBG with its constants: theorem "BBScheduler" for SmallDB's p = 1/3, g = (64·log N·log k)^{1/3}.
 
     For δ > 0 the theorem asks for ε ≤ 1: a smaller ε than asked for is a stronger promise.
@@ -449,10 +449,10 @@ class PaperSmallDBG(Candidate):
         return "the paper's own constants"
 
     def runs(self, case: Case) -> bool:
-        return SmallDB().runs(case)
+        return SmallDBCandidate().runs(case)
 
     def limit(self, case: Case) -> str:
-        return SmallDB().limit(case)
+        return SmallDBCandidate().limit(case)
 
     def _alpha(self, case: Case) -> float:
         if case.queries == math.inf:

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import ClassVar, Final, TypeAlias
+from typing import ClassVar, Final
 
 from treering.budget.cost import prefix, segment_of
 from treering.budget.promise import Budget, Promise
@@ -26,6 +26,7 @@ from treering.theory import continual, mwem
 from treering.theory.cells import CellNoise, SmoothLaplaceCell, SubGaussianCell, all_subsets, subset_radius
 from treering.theory.continual import CentredBound
 from treering.theory.pmwg.tight import rarity
+from treering.theory.schedule.epochs import AlphaOf
 from treering.theory.static import answer_radius, histogram_noise
 
 GUESS: Final = 0.5
@@ -193,7 +194,6 @@ def mean_of_sum(deviation: float, cells: float) -> float:
 # -- rows --------------------------------------------------------------------------------------------------------------
 
 
-AlphaOf: TypeAlias = Callable[[int, Budget, float], float]
 """A box's proven error: ``alpha(size, budget, beta)``."""
 
 _STEPS: Final = 4
@@ -285,7 +285,7 @@ class PerQuery(Candidate):
         return answers_noise(case.budget, int(case.queries))
 
 
-class Box(Candidate):
+class BoxCandidate(Candidate):
     """A static algorithm, run once on the database as it is."""
 
     @abstractmethod
@@ -323,7 +323,7 @@ class Box(Candidate):
         )
 
 
-class Histogram(Box):
+class Histogram(BoxCandidate):
     """HistogramBox: all queries, also those chosen after looking."""
 
     name = "HistogramBox, once"
@@ -343,7 +343,7 @@ class Histogram(Box):
         )
 
 
-class DeclaredHistogram(Box):
+class DeclaredHistogram(BoxCandidate):
     """HistogramBox(queries): a list, declared before."""
 
     name = "HistogramBox(queries), once"
@@ -363,7 +363,7 @@ class DeclaredHistogram(Box):
         return "the noise of the cells averages out in queries that were chosen before it was drawn"
 
 
-class Answers(Box):
+class Answers(BoxCandidate):
     """AnswersBox: a list, each query with noise of its own. Run once it is `PerQuery`; a schedule can rerun it."""
 
     name = "AnswersBox(queries), once"
@@ -385,7 +385,7 @@ class Answers(Box):
         return f"{case.queries:,.0f} queries are few enough for each to have noise of its own"
 
 
-class Learnt(Box):
+class Learnt(BoxCandidate):
     """MWEM: a list, and a distribution learnt for it (`treering.theory.mwem` has the theorem)."""
 
     name = "MWEM(queries), once"

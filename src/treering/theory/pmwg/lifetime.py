@@ -40,7 +40,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
-from treering.budget.promise import Budget, Kind, Promise
+from treering.budget.promise import Budget, BudgetKind, Promise
 from treering.errors import GuaranteeError, ParameterError
 from treering.params import Number, positive, share_of, whole
 from treering.theory.pmwg import paper as pmwg_paper
@@ -226,7 +226,7 @@ def tight_alpha(
 class _Future:
     """The worst that can come: sizes cut into cells, and what queries need in each."""
 
-    kind: Kind
+    kind: BudgetKind
     beta: float
     potential: float
     inflow: float
@@ -264,7 +264,7 @@ class _Future:
 def _future(
     start: int,
     cells: int,
-    kind: Kind,
+    kind: BudgetKind,
     beta: float,
     queries: QueryBound,
     forgetting: float,

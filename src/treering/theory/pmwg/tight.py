@@ -19,7 +19,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from treering.budget.promise import Kind
+from treering.budget.promise import BudgetKind
 from treering.errors import GuaranteeError, ParameterError
 from treering.params import Number, positive, whole
 from treering.theory.pmwg.paper import chance
@@ -28,9 +28,9 @@ from treering.theory.sparse import RunScales, Scales, split
 ROUNDING: Final = 2.5
 """Rows of the slack that integers take: see `Guard.scales`."""
 
-DEFAULT_SHARE: Final[dict[Kind, float]] = {"pure": 1 / 6, "zcdp": 1 / 4}
+DEFAULT_SHARE: Final[dict[BudgetKind, float]] = {"pure": 1 / 6, "zcdp": 1 / 4}
 
-_PRECISION: Final[dict[Kind, float]] = {"pure": 1 / 2, "zcdp": 1 / 4}
+_PRECISION: Final[dict[BudgetKind, float]] = {"pure": 1 / 2, "zcdp": 1 / 4}
 _SHRINK: Final = 1 - 2.0**-40
 _MARGIN: Final = 1 + 2.0**-30
 
@@ -157,7 +157,7 @@ def run_scales(slack_rows: float, tail1: float, tail2: float) -> Scales:
 class Guard:
     """How α is shared out among slack, threshold and gap; ``share`` is the slack's, below ½."""
 
-    kind: Kind
+    kind: BudgetKind
     alpha: float
     share: float
 

@@ -7,15 +7,14 @@ on its own proven bound. All are public arithmetic. Neighbours replace one row; 
 from __future__ import annotations
 
 from treering.budget.promise import Promise
-from treering.errors import GuaranteeError, ParameterError
-from treering.params import Number
+from treering.errors import GuaranteeError
+from treering.params import Number, Profile, check_profile
 from treering.theory.schedule.epochs import (
     MOST_ROWS,
     AlphaOf,
     FixedSchedule,
     ImprovingSchedule,
     PlannedEpoch,
-    Profile,
     Schedule,
     Staleness,
 )
@@ -80,7 +79,7 @@ def fixed(
     >>> round(paper.alpha, 3), round(tight.alpha, 4), round(tight.growth, 3)
     (0.307, 0.2205, 0.069)
     """
-    _check_profile(profile)
+    check_profile(profile)
     if profile == "paper":
         return PaperFixed(start, epsilon, delta, beta, p, g, centred)
     budget = Promise(epsilon, delta).budget
@@ -119,15 +118,10 @@ def improving(
     >>> improving(1000, 0.9, 1e-6, 0.05, 1, 1, 0, 10, 0.1, "paper").at(1000).alpha  # doctest: +ELLIPSIS
     432.722219...
     """
-    _check_profile(profile)
+    check_profile(profile)
     rate = rate_of(p, p1, p2, g)
     if profile == "paper":
         return PaperImproving(start, epsilon, delta, beta, rate, c)
     if c is not None:
         check_c(c, start)
     return improving_within(start, Promise(epsilon, delta).budget, beta, rate, centred)
-
-
-def _check_profile(profile: str) -> None:
-    if profile not in ("tight", "paper"):
-        raise ParameterError("profile", f"must be 'tight' or 'paper', not {profile!r}")

@@ -14,13 +14,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final, Literal, TypeAlias
+from typing import Final, TypeAlias
 
 from treering.budget.promise import Budget
 from treering.errors import ParameterError
 from treering.params import Number, positive, whole
 
-Profile: TypeAlias = Literal["tight", "paper"]
 AlphaOf: TypeAlias = Callable[[int, Budget, float], float]
 """A box's proven error: ``alpha(size, budget, beta)``, see `treering.boxes.base.Box`."""
 

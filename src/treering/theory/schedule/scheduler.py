@@ -60,7 +60,7 @@ from typing import Final
 import numpy as np
 
 from treering.arrays import Floats
-from treering.budget.promise import Budget, Kind
+from treering.budget.promise import Budget, BudgetKind
 from treering.errors import GuaranteeError, ParameterError
 from treering.params import Number, whole
 from treering.theory.pmwg.paper import chance
@@ -94,7 +94,7 @@ class Confidence(ABC):
         """log β_i."""
 
     @abstractmethod
-    def norm(self, ratio: float, kind: Kind, fine: bool) -> float:
+    def norm(self, ratio: float, kind: BudgetKind, fine: bool) -> float:
         """C, from above: ΣL_i·ratio^{−i} (pure) or √(ΣL_i²·ratio^{−2i}) (zCDP)."""
 
 
@@ -112,7 +112,7 @@ class InverseSquares(Confidence):
     def log_beta(self, index: int) -> float:
         return -self.first - 2 * math.log(index + 1)
 
-    def norm(self, ratio: float, kind: Kind, fine: bool) -> float:
+    def norm(self, ratio: float, kind: BudgetKind, fine: bool) -> float:
         decay = math.log(ratio)
         if kind == "pure":
             return self.first * geometric(decay) + 2 * log_sums(decay, fine)[0]
@@ -134,7 +134,7 @@ class Powers(Confidence):
     def log_beta(self, index: int) -> float:
         return -(index + 1) * self.first
 
-    def norm(self, ratio: float, kind: Kind, fine: bool) -> float:
+    def norm(self, ratio: float, kind: BudgetKind, fine: bool) -> float:
         decay = math.log(ratio)
         plain = ramp_sums(decay)[0] if kind == "pure" else math.sqrt(ramp_sums(2 * decay)[1])
         return self.first * plain
@@ -315,7 +315,7 @@ def minimise(value: Callable[[float], float], points: Iterable[float], steps: in
 # -- schedule box ------------------------------------------------------------------------------------------------------
 
 
-_KAPPA: Final[dict[Kind, int]] = {"pure": 1, "zcdp": 2}
+_KAPPA: Final[dict[BudgetKind, int]] = {"pure": 1, "zcdp": 2}
 _SLACK: Final = 2.0**-36
 _LEAST_WEIGHT: Final = 2.0**-80
 _ELASTICITY: Final = (0.1, 8.0)

@@ -50,7 +50,7 @@ INVALID: Final = -1
 """The code of what does not fit. The cell of a row that does not fit is -1 minus its first bad column's position."""
 
 
-class Part(IntEnum):
+class Counted(IntEnum):
     """What a line of the result speaks about: its ``key`` and ``rows`` are those of …"""
 
     CELL = 0
@@ -105,16 +105,16 @@ def statement(table: Table, schema: Schema, order: str, after: int | None) -> Ta
     """What one refresh wants to know, as a table of ``key``, ``part`` (see `Part`) and ``rows``."""
     place = table[order]
     if after is None:
-        unplaced = _line(Part.UNPLACED, table, place.min(), table.count() - place.count())
-        return ibis.union(_cells(table, schema), _line(Part.PAST, table, place.max()), unplaced)
+        unplaced = _line(Counted.UNPLACED, table, place.min(), table.count() - place.count())
+        return ibis.union(_cells(table, schema), _line(Counted.PAST, table, place.max()), unplaced)
     # The same rows, said in two ways: what a statement names twice, engines would store before they go on.
     new, counted = table.filter(place > _whole(after)), table.filter(~(place <= _whole(after)))
     below = table.filter(place <= _whole(after))
     return ibis.union(
         _cells(new, schema),
-        _line(Part.PAST, counted, counted[order].max()),
-        _line(Part.BELOW, below, below[order].max()),
-        _line(Part.UNPLACED, table.filter(place.isnull()), _whole(0)),
+        _line(Counted.PAST, counted, counted[order].max()),
+        _line(Counted.BELOW, below, below[order].max()),
+        _line(Counted.UNPLACED, table.filter(place.isnull()), _whole(0)),
     )
 
 
@@ -125,7 +125,7 @@ def distinct_places(table: Table, order: str, after: int | None, last: int) -> V
     return table.filter(within)[order].nunique()
 
 
-def _line(part: Part, table: Table, key: Value, rows: Value | None = None) -> Table:
+def _line(part: Counted, table: Table, key: Value, rows: Value | None = None) -> Table:
     """One line. Its key is 0 where there are no rows: a null would turn the column into floats on its way here."""
     rows = table.count() if rows is None else rows
     return table.aggregate(key=key.fill_null(_whole(0)).cast("int64"), part=_whole(part), rows=rows)
@@ -147,7 +147,7 @@ def _cells(table: Table, schema: Schema) -> Table:
     cell = reduce(lambda above, digit: above * _whole(digit[1]) + digit[0], digits, codes[0])
     unfit = [(code == _whole(INVALID), _whole(-1 - place)) for place, code in enumerate(codes)]
     numbered = coded.group_by(key=ibis.cases(*unfit, else_=cell))
-    return numbered.aggregate(part=_whole(Part.CELL), rows=coded.rows.sum())
+    return numbered.aggregate(part=_whole(Counted.CELL), rows=coded.rows.sum())
 
 
 def grouped_by_value(table: Table, schema: Schema) -> dict[str, Span]:

@@ -28,7 +28,7 @@ from treering.domain.attribute import Attribute
 from treering.domain.schema import Schema
 from treering.errors import DataError, EngineError, ParameterError, SchemaError, TreeringError
 from treering.trusted.engines.addresses import Address
-from treering.trusted.engines.binning import Part, check_table, distinct_places, statement
+from treering.trusted.engines.binning import Counted, check_table, distinct_places, statement
 from treering.trusted.sealed import Sealed
 
 if TYPE_CHECKING:
@@ -156,16 +156,16 @@ def _fetch(table: Table, wanted: Table) -> pa.Table:
 def _reading(lines: pa.Table, after: int | None) -> Reading:
     part, key, rows = (np.asarray(lines[name]).astype(np.int64) for name in ("part", "key", "rows"))
 
-    def line(wanted: Part) -> tuple[int, int]:
+    def line(wanted: Counted) -> tuple[int, int]:
         (place,) = np.flatnonzero(part == wanted)
         return int(key[place]), int(rows[place])
 
-    last, past = line(Part.PAST)
-    lowest, unplaced = line(Part.UNPLACED)
+    last, past = line(Counted.PAST)
+    lowest, unplaced = line(Counted.UNPLACED)
     return Reading(
-        cells=key[part == Part.CELL],
-        counts=rows[part == Part.CELL],
-        below=None if after is None else line(Part.BELOW),
+        cells=key[part == Counted.CELL],
+        counts=rows[part == Counted.CELL],
+        below=None if after is None else line(Counted.BELOW),
         first=lowest if after is None else after + 1,
         last=last,
         past=past,

@@ -336,7 +336,7 @@ LONGEST: Final = 7
 
 _MULTIPLIER: Final = 0x9E3779B97F4A7C15
 
-Table: TypeAlias = tuple[
+HashTable: TypeAlias = tuple[
     np.ndarray[tuple[Any, ...], np.dtype[np.uint64]], np.ndarray[tuple[Any, ...], np.dtype[np.int32]], np.uint64
 ]
 
@@ -359,7 +359,7 @@ def find(values: tuple[Any, ...], column: pa.Array) -> np.ndarray[tuple[Any, ...
 
 
 @lru_cache(maxsize=64)
-def _table(values: tuple[Any, ...]) -> Table:
+def _table(values: tuple[Any, ...]) -> HashTable:
     """An open hash table, at most a quarter full: keys, positions (−1: empty), and the shift of its hash."""
     bits = max(2, (4 * len(values) - 1).bit_length())
     keys, positions = np.zeros(2**bits, dtype=np.uint64), np.full(2**bits, -1, dtype=np.int32)

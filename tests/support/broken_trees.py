@@ -1,6 +1,6 @@
 """BROKEN ON PURPOSE: trees over batches that lose more than they claim. Never point one at real rows.
 
-The negative controls of ContinualHistogram. As those of ``audit/broken.py`` they read exact counts from an `Exposed`
+The negative controls of ContinualHistogram. As those of ``broken.py`` they read exact counts from an `Exposed`
 stream, which the auditor made up. Each releases, after every batch, the noisy counts of a query and of its complement
 in every node that the batch completes: all there is to see in a universe of two cells.
 """
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Final
 
-from treering.audit.broken import Exposed
+from support.broken import Exposed
 from treering.budget.cost import Node, completed_by, first_leaf, node_segment
 from treering.domain.query import Query
 from treering.params import exact
