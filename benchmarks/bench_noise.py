@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from benchmarks.harness import Result, ratio
-from treering.gate import Gaussian, Laplace, Noise
+from treering.noise import Gaussian, Laplace, Noise
 from treering.trusted.noise import FEW, _measurement, draw
 
 SCALE: Final = 1000 / 3

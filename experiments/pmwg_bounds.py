@@ -22,7 +22,7 @@ from itertools import product
 from experiments.claims import Claims
 from experiments.options import options
 from treering.budget.promise import Promise
-from treering.mechanisms.pmwg import MOST_QUERIES
+from treering.mechanisms.tight import MOST_QUERIES
 from treering.theory import pmwg
 
 CELLS, SIZES = (10**3, 10**6), (10**6, 10**8, 10**10)

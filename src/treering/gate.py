@@ -22,42 +22,10 @@ from treering.budget.promise import Budget
 from treering.domain.problem import Method, Minimise, Problem
 from treering.domain.query import Query
 from treering.domain.schema import Schema
-from treering.params import at_least, exact_scale, positive, root_at_least
+from treering.noise import Noise
+from treering.params import positive
 
 # -- requests ----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Laplace:
-    """Discrete Laplace noise, P(X = k) ∝ e^{−|k|/scale}."""
-
-    scale: float
-
-    def __post_init__(self) -> None:
-        positive(self.scale, "scale")
-
-    def shared(self, parts: int) -> Laplace:
-        """The noise with which ``parts`` operations cost together what one costs at this: of scale·parts, or a hair
-        more."""
-        return Laplace(at_least(exact_scale(self.scale, "scale") * parts))
-
-
-@dataclass(frozen=True, slots=True)
-class Gaussian:
-    """Discrete Gaussian noise, P(X = k) ∝ e^{−k²/(2·scale²)}."""
-
-    scale: float
-
-    def __post_init__(self) -> None:
-        positive(self.scale, "scale")
-
-    def shared(self, parts: int) -> Gaussian:
-        """The noise with which ``parts`` operations cost together what one costs at this: of scale·√parts, or a hair
-        more."""
-        return Gaussian(root_at_least(exact_scale(self.scale, "scale") ** 2 * parts))
-
-
-Noise: TypeAlias = Laplace | Gaussian
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,6 @@ from treering.gate import (
     Measured,
     Minimised,
     NodeReleased,
-    Noise,
     Noted,
     Reserved,
     RowsDrawn,
@@ -34,6 +33,7 @@ from treering.gate import (
     TreeCondensed,
     TreeStarted,
 )
+from treering.noise import Noise
 
 Recorded = TypeVar("Recorded", bound=Event)
 

@@ -25,6 +25,7 @@ from treering.trusted.trees import sizes_to_mark
 from treering.vault import ledger as ledgers
 from treering.vault.checkpoints import Checkpoints
 from treering.vault.journal import LedgerJournal, recover
+from treering.vault.kinds import codec
 from treering.vault.lines import check
 from treering.vault.record import Record
 
@@ -38,7 +39,7 @@ class VaultedDatabase(TestDatabase):
     def __init__(self, schema: Schema, folder: Path, cells: Sequence[int] = ()) -> None:
         self._path = folder / "ledger.sqlite"
         (folder / "checkpoints").mkdir()
-        self._checkpoints = Checkpoints(folder / "checkpoints")
+        self._checkpoints = Checkpoints(folder / "checkpoints", codec(SCHEMA))
         ledgers.create(self._path).close()
         super().__init__(schema, cells, self._opened())
 
@@ -57,9 +58,9 @@ class VaultedDatabase(TestDatabase):
         ledger = ledgers.open_writer(self._path)
         entries = list(check(ledgers.rows_of(ledger._connection)))
         list(ledger.read())
-        recovered = recover(entries, SCHEMA, self._checkpoints)
+        recovered = recover(entries, codec(SCHEMA), self._checkpoints)
         assert recovered.lost == ()
-        journal = LedgerJournal(ledger, 0, self._checkpoints)
+        journal = LedgerJournal(ledger, 0, codec(SCHEMA), self._checkpoints)
         journal.take_up(recovered, ledger.secrets())
         return journal
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from support.torture import Session, Witness, create, facts, perform, run
-from treering.vault import parts as bases
+from treering.vault import bases
 from treering.vault.files import Stage
 from treering.vault.vault import Vault
 

@@ -19,7 +19,7 @@ import treering as tr
 from support.faulty_disk import FaultyDisk, faulty_disk
 from support.torture import Session, Witness, batch, create, facts, operate, perform, run
 from support.vaults import kinds, questions
-from treering.vault import parts as bases
+from treering.vault import bases
 from treering.vault.files import Stage, observe
 from treering.vault.vault import Vault
 

@@ -26,8 +26,8 @@ from treering.audit.neighbours import neighbour
 from treering.budget.convert import epsilon_of
 from treering.budget.cost import Node, completed_by, first_leaf, last_leaf, node_segment, prefix, segment_of
 from treering.budget.promise import Budget, Promise
-from treering.gate import Gaussian, Laplace, Noise
 from treering.mechanisms.continual import ContinualHistogram, TreeEstimate
+from treering.noise import Gaussian, Laplace, Noise
 from treering.theory.continual import deviation, start_noise
 from treering.trusted.database import GrowingDatabase
 

@@ -10,14 +10,7 @@ from collections.abc import Hashable
 
 import treering as tr
 from support.audits import ATTEMPTS, CONFIDENCE, along, catch_rate, caught
-from support.broken import (
-    DoubleQueryNSG,
-    Exposed,
-    FreshThresholdATG,
-    HalfScaleLaplace,
-    NoiselessNATG,
-    expose,
-)
+from support.broken import DoubleQueryNSG, Exposed, FreshThresholdATG, HalfScaleLaplace, NoiselessNATG, expose
 from support.exact_runs import Asked, fresh_transcripts, loss, transcripts
 from treering.audit import Stream, grow, lower_bound, worst_pair
 from treering.theory.sparse import scales_for

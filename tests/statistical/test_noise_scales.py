@@ -17,7 +17,7 @@ import pytest
 
 from support.broken_coins import forgets_the_rest, keeps_every_remainder, keeps_minus_zero, rounds_up
 from support.goodness import Integers, Masses, edges_for, fits, gaussian_masses, laplace_masses, miss_rate, tally
-from treering.gate import Gaussian, Laplace, Noise
+from treering.noise import Gaussian, Laplace, Noise
 from treering.trusted import coins
 from treering.trusted.noise import FEW as DRAWN_BY_US
 from treering.trusted.noise import LARGEST_SCALE, Ahead, draw, draw_gaussian, draw_laplace

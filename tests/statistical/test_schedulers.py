@@ -31,7 +31,8 @@ from support.pmwg_cases import make_runs_cheap
 from support.scheduler_boxes import OneQueryBox
 from treering.audit import Stream, grow, lower_bound, neighbour
 from treering.budget.promise import Budget
-from treering.gate import Laplace, Noise, Reserved
+from treering.gate import Reserved
+from treering.noise import Laplace, Noise
 from treering.params import Profile
 from treering.schedulers.base import Scheduled
 from treering.schedulers.improver import BBImprover

@@ -12,8 +12,7 @@ import pytest
 import treering as tr
 from support.vaults import BETA, SCHEMA, crash, frame
 from treering.trusted.rows import batches
-from treering.vault import parts
-from treering.vault import parts as bases
+from treering.vault import bases, parts
 from treering.vault.vault import Vault
 
 EVERY = tuple(range(len(SCHEMA.shape)))

@@ -29,7 +29,8 @@ from treering.boxes.base import Box, Release
 from treering.budget.convert import epsilon_of
 from treering.budget.promise import Budget, BudgetKind
 from treering.domain.schema import Schema
-from treering.gate import Event, Laplace, Noise
+from treering.gate import Event
+from treering.noise import Laplace, Noise
 from treering.theory.tails import laplace_upper
 
 MISS = 1e-6

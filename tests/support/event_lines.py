@@ -16,6 +16,7 @@ from treering.domain.query import Query
 from treering.mechanisms.continual import Estimates, Piece
 from treering.mechanisms.histogram.step import Step
 from treering.mechanisms.state import Doubted, Learned
+from treering.noise import Gaussian, Laplace
 from treering.schedulers.epochs import EpochFailed
 
 SCHEMA = tr.Schema(
@@ -32,13 +33,13 @@ COUNTS = np.array([[3, -1], [0, 7]])
 TENTH = laplace(1, 10)
 LINES: list[tuple[gate.Event, str]] = [
     (
-        gate.Measured(9, TENTH, (JFK, EITHER), gate.Laplace(10.0), (4, -2)),
+        gate.Measured(9, TENTH, (JFK, EITHER), Laplace(10.0), (4, -2)),
         '{"v":1,"event":"Measured","size":9,"cost":{"epsilon":"1/10","rho":"1/200"},"queries":[{"where":{"origin":"1",'
         '"month":"0-1,11"}},{"over":["origin","late"],"scale":1,"weights":{"dtype":"<i8","shape":[3,2],"values":'
         '[0,1,1,1,0,1]}}],"noise":{"Laplace":{"scale":10.0}},"values":[4,-2]}',
     ),
     (
-        gate.RunStarted(9, Cost(None, Fraction(1, 8)), 0, gate.RunRequest(1.5, 3.0, gate.Gaussian(2.0))),
+        gate.RunStarted(9, Cost(None, Fraction(1, 8)), 0, gate.RunRequest(1.5, 3.0, Gaussian(2.0))),
         '{"v":1,"event":"RunStarted","size":9,"cost":{"epsilon":null,"rho":"1/8"},"run":0,"request":{"threshold_scale"'
         ':1.5,"query_scale":3.0,"answer":{"Gaussian":{"scale":2.0}}}}',
     ),
@@ -49,7 +50,7 @@ LINES: list[tuple[gate.Event, str]] = [
     ),
     (gate.RunEnded(9, 1, Fraction(0)), '{"v":1,"event":"RunEnded","size":9,"run":1,"refund":"0/1"}'),
     (
-        gate.HistogramReleased(9, TENTH, (0, 2), gate.Laplace(20.0), COUNTS),
+        gate.HistogramReleased(9, TENTH, (0, 2), Laplace(20.0), COUNTS),
         '{"v":1,"event":"HistogramReleased","size":9,"cost":{"epsilon":"1/10","rho":"1/200"},"attributes":[0,2],"noise"'
         ':{"Laplace":{"scale":20.0}},"counts":{"dtype":"<i8","shape":[2,2],"values":[3,-1,0,7]}}',
     ),
@@ -68,13 +69,13 @@ LINES: list[tuple[gate.Event, str]] = [
         '"-inf","nan",-0.0]}',
     ),
     (
-        gate.TreeStarted(9, TENTH, 0, gate.Laplace(20.0)),
+        gate.TreeStarted(9, TENTH, 0, Laplace(20.0)),
         '{"v":1,"event":"TreeStarted","size":9,"cost":{"epsilon":"1/10","rho":"1/200"},"tree":0,"noise":{"Laplace":'
         '{"scale":20.0}}}',
     ),
     (gate.LeafCut(9, 0, 3), '{"v":1,"event":"LeafCut","size":9,"tree":0,"leaf":3}'),
     (
-        gate.NodeReleased(9, 0, 1, 2, gate.Laplace(20.0), np.arange(3)),
+        gate.NodeReleased(9, 0, 1, 2, Laplace(20.0), np.arange(3)),
         '{"v":1,"event":"NodeReleased","size":9,"tree":0,"level":1,"index":2,"noise":{"Laplace":{"scale":20.0}},'
         '"counts":{"dtype":"<i8","shape":[3],"values":[0,1,2]}}',
     ),

@@ -34,6 +34,7 @@ from treering.mechanisms.state import (
     Summary,
     TightState,
 )
+from treering.noise import Gaussian, Laplace
 from treering.schedulers.epochs import EpochBegan, EpochFailed, EpochOpened
 from treering.theory.sparse import RunScales
 
@@ -47,7 +48,7 @@ sizes = st.integers(0, 10**15)
 fractions = st.fractions() | st.integers(1, 2**5000).map(lambda below: Fraction(1, below))
 texts = st.text()
 scales = st.floats(1e-300, 1e300)
-noises = st.builds(gate.Laplace, scales) | st.builds(gate.Gaussian, scales)
+noises = st.builds(Laplace, scales) | st.builds(Gaussian, scales)
 costs = st.builds(Cost, st.none() | st.fractions(0), st.fractions(0))
 budgets = st.builds(Budget, st.sampled_from(["pure", "zcdp"]), st.fractions(Fraction(1, 10**9)))
 models = st.lists(floats, max_size=5).map(tuple)

@@ -11,7 +11,7 @@ from opendp.metrics import l1_distance, l2_distance
 from opendp.mod import Measurement, enable_features
 
 from treering.budget.promise import Budget
-from treering.gate import Gaussian, Laplace, Noise
+from treering.noise import Gaussian, Laplace, Noise
 
 enable_features("contrib")
 

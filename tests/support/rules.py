@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from typing import Final, TypeAlias
 
 MOST_LINES: Final = 400
-TRUSTED_MAY_IMPORT: Final = {"answer", "arrays", "budget", "domain", "errors", "gate", "params", "trusted"}
+TRUSTED_MAY_IMPORT: Final = {"answer", "arrays", "budget", "domain", "errors", "gate", "noise", "params", "trusted"}
 """What of ours the trusted base may import, itself included."""
 NO_RANDOMNESS_AT_ALL: Final = ("trusted", "budget", "vault")
 """Packages in which even public randomness has no place."""

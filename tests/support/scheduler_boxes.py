@@ -15,7 +15,8 @@ from treering.budget.promise import Budget, BudgetKind
 from treering.domain.query import Query, evaluate
 from treering.domain.schema import Schema
 from treering.errors import QueryError
-from treering.gate import Gate, Gaussian, Laplace, Noise
+from treering.gate import Gate
+from treering.noise import Gaussian, Laplace, Noise
 from treering.params import at_least, probability, root_at_least, whole
 
 

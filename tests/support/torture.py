@@ -24,14 +24,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import treering as tr
+from support.events import decode
 from support.vaults import BETA, DELTA, SCHEMA, frame, journal, mechanism, questions
 from treering.boxes import histogram
 from treering.theory.static import histogram_radius
-from treering.vault import members
-from treering.vault import parts as bases
-from treering.vault.codec.events import decode
+from treering.vault import bases, members
 from treering.vault.files import Stage, observe
 from treering.vault.journal import recover
+from treering.vault.kinds import codec
 from treering.vault.ledger import reading, rows_of
 from treering.vault.lines import Entry, check
 from treering.vault.members import shown
@@ -326,7 +326,7 @@ class Witness:
         assert found["spent"] == vault.spent
         assert found["size"] == vault.size
         record = Record.of(read_entries(self.place))
-        whole = shown(record, [recover(entries, vault.schema, None) for entries in record.lines])
+        whole = shown(record, [recover(entries, codec(vault.schema), None) for entries in record.lines])
         assert [each.state for each in whole] == [each.mechanism.state for each in vault._members]
         costs = sum(line["cost"] for line in lines)
         assert abs(costs - vault.spent) <= 1e-9 * vault.spent

@@ -15,7 +15,8 @@ import treering as tr
 from support.databases import TestDatabase
 from treering.budget.cost import completed_by
 from treering.budget.promise import Budget
-from treering.gate import Laplace, NodeReleased, Noise
+from treering.gate import NodeReleased
+from treering.noise import Laplace, Noise
 from treering.trusted.kernel import Kernel
 
 SCHEMA = tr.Schema({"a": tr.integers(0, 1), "b": tr.integers(0, 2)})

@@ -27,8 +27,9 @@ from treering.budget.promise import Budget
 from treering.domain.query import Attributes, Query, evaluate_many
 from treering.domain.schema import Schema
 from treering.errors import ParameterError, QueryError, TreeringError
-from treering.gate import Gate, HistogramReleased, Laplace, Noise
+from treering.gate import Gate, HistogramReleased
 from treering.mechanisms.histogram.hypothesis import rows_of
+from treering.noise import Laplace, Noise
 from treering.params import probability, whole
 from treering.theory.static import Marginals
 

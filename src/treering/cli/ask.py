@@ -94,24 +94,8 @@ def _queries(question: str | None, statement: Statement | None, vault: Vault) ->
 
 
 def _price(vault: Vault, queries: list[Query], mechanism: str | None) -> dict[str, Any]:
-    """The most that a batch could cost.
-
-    One question: what the mechanism says. Several: a histogram or a scheduler pays at the first of them, if at all, and
-    PMWG never pays more than it has left.
-    """
-    status = vault.status()
-    listed = status["mechanisms"]
-    first = vault.price(queries[0], mechanism)
-    # As the vault chooses: the one that is named, or else the first that answers queries.
-    member = next(each for each in listed if each["name"] == mechanism or (not mechanism and each["kind"] != "ermg"))
-    several = len(queries) > 1 and member["kind"] == "pmwg"
-    return {
-        "queries": len(queries),
-        "most": member["remaining"] if several else min(first, member["remaining"]) if first else 0.0,
-        "remaining": member["remaining"],
-        "unit": status["unit"],
-        "mechanism": member["name"],
-    }
+    """The most that a batch could cost."""
+    return {"queries": len(queries), **vault.price_many(queries, mechanism)._asdict()}
 
 
 def _show_price(out: Output, plain: dict[str, Any]) -> None:

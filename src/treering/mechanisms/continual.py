@@ -25,6 +25,7 @@ from treering.domain.query import Attributes, Marginal, Query, evaluate_many
 from treering.domain.schema import Schema
 from treering.errors import GuaranteeError, ParameterError, TreeringError
 from treering.gate import Database, Event, LeafCut, NodeReleased, TreeCondensed, TreeStarted
+from treering.mechanisms.base import Answering
 from treering.mechanisms.histogram.blocks import Tabulated
 from treering.params import Number, probability, whole
 from treering.theory.continual import StructuredBound, bound, first_leaves, kept_nodes, own_weight, start_noise, stretch
@@ -41,7 +42,26 @@ _SHARE_ROUNDING: Final = 2.0**-30
 whatever order, is off by at most 2^-31 of the sum of their sizes; combining nodes and marginals adds far less."""
 
 
-class ContinualHistogram:
+@dataclass(frozen=True, slots=True, eq=False)
+class Piece:
+    """A node's estimate: of the rows after size ``start``, up to size ``end``, those in each cell."""
+
+    start: int
+    end: int
+    cells: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Estimates:
+    """NOTE: all that a tree's estimates are: of the nodes that are kept, and of all segments that are complete."""
+
+    sizes: tuple[int, int]
+    """The sizes at which the last leaf begins and ends."""
+    pieces: dict[Node, Piece]
+    past: Floats | None
+
+
+class ContinualHistogram(Answering):
     """The histogram over all cells, current after every append, for an endless stream of batches and questions.
 
     It starts at its first question: the rows there are become the first batch, and all of epsilon is charged. From then
@@ -77,17 +97,19 @@ class ContinualHistogram:
     (True, 1000, (0, 10000))
     """
 
+    notes = (Estimates, Piece)
+
     def __init__(self, db: Database, epsilon: Number | Promise, delta: Number = 0.0, beta: Number = 0.05) -> None:
-        self._promise = Promise.of(epsilon, delta)
+        promise = Promise.of(epsilon, delta)
         self._beta = float(probability(beta, "beta"))
-        self._noise = start_noise(self._promise.budget)
+        self._noise = start_noise(promise.budget)
         if db.schema.cells > MAX_CELLS:
             raise ParameterError(
                 "db",
                 f"has {db.schema.cells:,} cells, and all of them are kept, with noise drawn for each: at most "
                 f"{MAX_CELLS:,} (2^22) can be; use coarser bins(), fewer attributes, or PMWG",
             )
-        self._gate = db.open_gate(self._promise.budget)
+        super().__init__(db, promise)
         self._estimate = TreeEstimate()
         self._views: dict[int, _View] = {}
         self._lock = threading.RLock()
@@ -139,21 +161,9 @@ class ContinualHistogram:
         return self.batches, self._estimate.size, self._estimate.fingerprint()
 
     @property
-    def spent(self) -> float:
-        """What has been charged: of epsilon for delta = 0, otherwise of rho."""
-        return float(self._gate.spent)
-
-    @property
-    def remaining(self) -> float:
-        """What may still be charged, in the same unit: next to nothing after the start."""
-        return float(self._gate.budget.total - self._gate.spent)
-
-    @property
     def guarantee(self) -> Guarantee:
         """What is promised at the present size, of every query about all rows. Most queries have smaller errors."""
-        size = self._gate.size
-        if size == 0:
-            raise GuaranteeError("the database is empty: an accuracy guarantee needs at least one row")
+        size = self._rows()
         leaf = self._estimate.leaf + (size > self._estimate.size)
         return Guarantee(
             float(self._promise.epsilon),
@@ -180,9 +190,7 @@ class ContinualHistogram:
         """Refuse, before anything is charged, a start that would promise nothing."""
         if self._estimate.tree is not None:
             return
-        size = self._gate.size
-        if size == 0:
-            raise GuaranteeError("the database is empty: a share of its rows needs at least one")
+        size = self._rows_to_share()
         if since:
             raise ParameterError(
                 "since", "must be 0 before the first answer: the rows there are become the first batch"
@@ -276,25 +284,6 @@ def _share(rows: float, size: int) -> float:
 
 
 # -- tree estimate -----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Piece:
-    """A node's estimate: of the rows after size ``start``, up to size ``end``, those in each cell."""
-
-    start: int
-    end: int
-    cells: Floats
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Estimates:
-    """NOTE: all that a tree's estimates are: of the nodes that are kept, and of all segments that are complete."""
-
-    sizes: tuple[int, int]
-    """The sizes at which the last leaf begins and ends."""
-    pieces: dict[Node, Piece]
-    past: Floats | None
 
 
 class TreeEstimate:

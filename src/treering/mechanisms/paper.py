@@ -8,8 +8,10 @@ side of an update is the side that was found above (E17).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from itertools import takewhile
 from typing import Final
@@ -17,12 +19,14 @@ from typing import Final
 from treering.answer import Answer
 from treering.domain.query import Query
 from treering.errors import EngineError, Halted
-from treering.gate import Compared, Event, Gate, Laplace, Noted, RunRequest, RunStarted
+from treering.gate import Compared, Event, Gate, Noted, RunRequest, RunStarted
+from treering.mechanisms.base import Outlook
 from treering.mechanisms.histogram.hypothesis import Hypothesis
 from treering.mechanisms.histogram.step import Step
 from treering.mechanisms.state import Grown
+from treering.noise import Laplace
 from treering.theory.pmwg import alpha as paper_alpha
-from treering.theory.pmwg import check_paper, hard_bound, noise
+from treering.theory.pmwg import alpha_start, check_paper, hard_bound, noise
 from treering.theory.sparse import paper_scales
 
 _BLOCK: Final = 256
@@ -67,6 +71,10 @@ class PaperParameters:
 
 class Paper:
     """The paper's profile over a gate. `PMWG` is its public face."""
+
+    notes: Final = (Grown, Updated, Over, Step)
+    potential: Final = None
+    backlog: Final = None
 
     def __init__(self, gate: Gate, parameters: PaperParameters, hypothesis: Hypothesis) -> None:
         self.gate = gate
@@ -130,6 +138,32 @@ class Paper:
     def error(self) -> float:
         """What is proven of an answer: alpha where the theorem covers it, otherwise only that shares lie in [0, 1]."""
         return self.parameters.alpha if self.covered else 1.0
+
+    @property
+    def over(self) -> bool:
+        """Whether more queries were hard than the theorem allows."""
+        return self.state.over
+
+    def price(self, query: Query) -> Fraction:
+        """The most that asking this next could cost: all that is left."""
+        return self.gate.budget.total - self.gate.spent
+
+    def condense(self) -> None:
+        """Nothing: the paper's profile keeps its whole record."""
+
+    def outlook(self) -> Outlook:
+        """What is promised at the present size, and for how long."""
+        given, start, cells = self.parameters, self.state.start or self.gate.size, self.gate.schema.cells
+        left = max(0.0, hard_bound(start, self.gate.size, cells, given.alpha) - self.state.hard)
+        if self.covered:
+            statement = "every answer is within alpha, for ever, within the paper's query budget (kappa = 1)"
+        else:
+            needed = alpha_start(given.alpha, cells, given.epsilon, given.delta, given.beta, 1, given.p)
+            statement = (
+                f"no accuracy is proven for this alpha from a start of {start:,} rows; "
+                f"the paper's theorem would cover it from {needed:,} rows"
+            )
+        return Outlook(statement, self.covered, math.floor(left), left)
 
     def _run(self) -> int:
         """The run in progress, begun if there is none: ξ is taken at its start, and its noise in rows stays."""

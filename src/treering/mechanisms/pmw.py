@@ -32,6 +32,7 @@ class PMW(Adaptive):
     True
     """
 
+    notes = Tight.notes
     _engine: Tight
 
     def __init__(self, db: Database, epsilon: Number, delta: Number, alpha: Number, beta: Number, queries: int) -> None:
@@ -57,7 +58,7 @@ class PMW(Adaptive):
     @property
     def guarantee(self) -> Guarantee:
         """What is promised."""
-        plan = self._engine.plan or self._plan(self._size())
+        plan = self._engine.plan or self._plan(self._rows())
         statement = (
             f"every answer is within its error, at most alpha, for {self._queries:,} queries; "
             f"at most {plan.hard(plan.start):,} of them are hard"

@@ -12,28 +12,21 @@ import numpy.typing as npt
 from treering.answer import Guarantee
 from treering.budget.cost import gaussian, laplace
 from treering.budget.promise import Promise
-from treering.domain.language.parse import Question, understand
 from treering.errors import GuaranteeError, Halted, ParameterError
-from treering.gate import Database, Laplace
-from treering.mechanisms.base import Adaptive
+from treering.gate import Database
+from treering.mechanisms.base import Adaptive, Engine
 from treering.mechanisms.histogram.hypothesis import Hypothesis
 from treering.mechanisms.paper import Paper, PaperParameters
-from treering.mechanisms.tight import Tight, measuring_noise
+from treering.mechanisms.tight import MOST_QUERIES, Tight, measuring_noise
+from treering.noise import Laplace
 from treering.params import Number, Profile, check_profile, probability
 from treering.theory.pmwg import (
     ForeverPlan,
-    alpha_start,
     at_most,
     forever,
-    hard_bound,
     query_tail,
     run_tail,
-    until_spent,
 )
-
-MOST_QUERIES: Final = 10**9
-"""The *forever* guarantee is for this many queries. Asking more may spend the budget; it never costs privacy or
-accuracy."""
 
 _RENEWALS: Final = 20
 """Runs are scaled for 1,000 queries more than twice those asked so far: so many renewals reach `MOST_QUERIES`."""
@@ -79,7 +72,8 @@ class PMWG(Adaptive):
     True
     """
 
-    _engine: Tight | Paper
+    notes = (*Tight.notes, *Paper.notes)
+    _engine: Engine
 
     def __init__(
         self,
@@ -112,38 +106,17 @@ class PMWG(Adaptive):
             given = PaperParameters(*privacy, self._alpha, self._beta, float(probability(p, "p")))
             self._engine = Paper(self._gate, given, hypothesis)
 
-    def price(self, query: Question) -> Fraction:
-        """The most that asking this next could cost, in the budget's unit. Free, and nothing private is touched."""
-        asked = understand(query, self._gate.schema)
-        self._check_alive()
-        self._size()
-        if isinstance(self._engine, Paper):
-            return self._gate.budget.total - self._gate.spent
-        return self._engine.price(asked)
-
     @property
     def halted(self) -> bool:
         """Whether the paper's profile has ended for good. (The tight one ends only when its budget does.)"""
-        return isinstance(self._engine, Paper) and self._engine.state.over
-
-    def condense(self) -> None:
-        """Let one note stand for the whole record so far, so that it replays fast. Public, free, changes no answer."""
-        if isinstance(self._engine, Tight):
-            self._engine.condense()
-
-    @property
-    def potential(self) -> float | None:
-        """Φ, a public bound on the relative entropy between database and histogram (the paper's profile books none)."""
-        return self._engine.state.potential if isinstance(self._engine, Tight) else None
+        return self._engine.over
 
     @property
     def guarantee(self) -> PMWGGuarantee:
         """What is promised at the present size, and for how long."""
-        self._size()
-        return (
-            self._paper_guarantee(self._engine)
-            if isinstance(self._engine, Paper)
-            else self._tight_guarantee(self._engine)
+        size, promise = self._rows(), self._promise
+        return PMWGGuarantee(
+            float(promise.epsilon), float(promise.delta), self._alpha, self._beta, size, *self._engine.outlook()
         )
 
     def _check_alive(self) -> None:
@@ -180,56 +153,6 @@ class PMWG(Adaptive):
         noise = measuring_noise(budget.kind, self._alpha, self._beta, size, 0)
         price = laplace if isinstance(noise, Laplace) else gaussian
         return math.isfinite(run) and budget.amount(price(1, Fraction(noise.scale))) <= budget.total / 2
-
-    def _tight_guarantee(self, engine: Tight) -> PMWGGuarantee:
-        state, size = engine.state, self._gate.size
-        plan = engine.plan or self._plan(size)
-        queries = 2 * state.asked + 1000
-        left = until_spent(
-            size,
-            plan.guard,
-            self._beta,
-            self.remaining,
-            state.potential,
-            queries,
-            state.runs,
-            in_run=state.run is not None,
-        )
-        lasts = (
-            f"the budget lasts for ever, for up to {MOST_QUERIES:,} queries"
-            if plan.fits
-            else f"the budget pays for {left.affordable:,} more hard queries at this size, more as the database grows"
-        )
-        return self._guarantee(
-            f"every answer is within its error, at most alpha; {lasts}", plan.fits, left.affordable, left.possible
-        )
-
-    def _paper_guarantee(self, engine: Paper) -> PMWGGuarantee:
-        given, start, cells = engine.parameters, engine.state.start or self._gate.size, self._gate.schema.cells
-        left = max(0.0, hard_bound(start, self._gate.size, cells, self._alpha) - engine.state.hard)
-        if engine.covered:
-            statement = "every answer is within alpha, for ever, within the paper's query budget (kappa = 1)"
-        else:
-            needed = alpha_start(self._alpha, cells, given.epsilon, given.delta, given.beta, 1, given.p)
-            statement = (
-                f"no accuracy is proven for this alpha from a start of {start:,} rows; "
-                f"the paper's theorem would cover it from {needed:,} rows"
-            )
-        return self._guarantee(statement, engine.covered, math.floor(left), left)
-
-    def _guarantee(self, statement: str, lasting: bool, left: int, possible: float) -> PMWGGuarantee:
-        promise = self._promise
-        return PMWGGuarantee(
-            float(promise.epsilon),
-            float(promise.delta),
-            self._alpha,
-            self._beta,
-            self._gate.size,
-            statement,
-            lasting,
-            left,
-            possible,
-        )
 
 
 def _start(db: Database, warm_start: npt.ArrayLike | None) -> tuple[Hypothesis, float]:

@@ -8,7 +8,7 @@ noise is fixed in rows, not in fractions, so that it shrinks as the database gro
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -18,8 +18,10 @@ from treering.answer import Guarantee
 from treering.budget.promise import Promise
 from treering.domain.language.parse import Question, understand, understand_all
 from treering.domain.query import Query
-from treering.errors import GuaranteeError, Halted, ParameterError
-from treering.gate import Compared, Crossing, Database, Event, Laplace, RunRequest, RunStarted
+from treering.errors import Halted, ParameterError
+from treering.gate import Compared, Crossing, Database, Event, RunRequest, RunStarted
+from treering.mechanisms.base import Mechanism
+from treering.noise import Laplace
 from treering.params import exact, probability, whole
 from treering.theory.sparse import nsg_accuracy, scales_for
 
@@ -47,20 +49,20 @@ class SparseState:
         return self
 
 
-class _Sparse(ABC, Generic[Reply]):
+class _Sparse(Mechanism, Generic[Reply]):
     """What the three share: runs one after the other, until ``hard`` queries were found above."""
 
     _numeric: ClassVar[bool]
 
     def __init__(self, db: Database, threshold: float, epsilon: float, *, hard: int, queries: int, beta: float) -> None:
-        self._promise = Promise(epsilon)
+        promise = Promise(epsilon)
         self._threshold = _fraction(threshold, "threshold")
         self._hard = whole(hard, "hard")
         self._queries = whole(queries, "queries")
         self._beta = float(probability(beta, "beta"))
-        each = self._promise.budget.total / self._hard
+        each = promise.budget.total / self._hard
         self._scales = scales_for(each, self._queries, self._beta, numeric=self._numeric, hard=self._hard)
-        self._gate = db.open_gate(self._promise.budget)
+        super().__init__(db, promise)
         self._state = SparseState()
         for event in self._gate.history:
             self._state = self._state.after(event)
@@ -77,8 +79,7 @@ class _Sparse(ABC, Generic[Reply]):
             raise Halted(
                 f"{type(self).__name__} has given its last answer ({self._hard} above the threshold); make a new one"
             )
-        if self._gate.size == 0:
-            raise GuaranteeError("the database is empty: a share of its rows needs at least one")
+        self._rows_to_share()
         bars = [self._grid(query, self._threshold) for query in asked]
         guesses = None if estimates is None else self._guesses(asked, estimates)
         replies: list[Reply] = []
@@ -102,16 +103,9 @@ class _Sparse(ABC, Generic[Reply]):
         return self._state.hard >= self._hard
 
     @property
-    def spent(self) -> float:
-        """The part of epsilon that has been charged."""
-        return float(self._gate.spent)
-
-    @property
     def guarantee(self) -> Guarantee:
         """What is promised at the present size: with growth, the same noise in rows is a smaller error in shares."""
-        if self._gate.size == 0:
-            raise GuaranteeError("the database is empty: an accuracy guarantee needs at least one row")
-        scales, size = self._scales, self._gate.size
+        scales, size = self._scales, self._rows()
         # For any mixture of counting and weighted queries, one- or two-sided.
         alpha = nsg_accuracy(
             scales.threshold,

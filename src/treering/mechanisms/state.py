@@ -6,16 +6,19 @@ Released measurements, kept so that a question asked twice is paid for once.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from treering.arrays import Bytes
+from treering.arrays import Bytes, Floats
 from treering.domain.query import Query
 from treering.mechanisms.histogram.hypothesis import KeptHistogram
 from treering.mechanisms.histogram.step import Step
 from treering.theory.sparse import RunScales
+
+_NOTHING: Final = np.empty(0, np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +109,21 @@ class Summary:
     state: TightState
     histogram: KeptHistogram
     records: KeptRecords
+
+    def unloaded(self) -> tuple[Summary, tuple[bytes, ...]]:
+        """The same without its arrays, and their bytes: histogram (none if it is still uniform), records,
+        complements."""
+        vector, records = self.histogram.vector, self.records
+        arrays = _NOTHING if vector is None else vector.astype("<f8"), records.records, records.complements
+        return self._with(None, KeptRecords(_NOTHING, _NOTHING)), tuple(array.tobytes() for array in arrays)
+
+    def loaded(self, arrays: Sequence[bytes]) -> Summary:
+        """The same with the arrays whose bytes `unloaded` gave."""
+        vector, records, complements = (np.frombuffer(each, np.uint8) for each in arrays)
+        return self._with(vector.view("<f8") if len(vector) else None, KeptRecords(records, complements))
+
+    def _with(self, vector: Floats | None, records: KeptRecords) -> Summary:
+        return replace(self, histogram=replace(self.histogram, vector=vector), records=records)
 
 
 # -- records -----------------------------------------------------------------------------------------------------------

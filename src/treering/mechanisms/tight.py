@@ -25,20 +25,9 @@ from treering.answer import Answer
 from treering.budget.promise import BudgetKind
 from treering.domain.query import Query
 from treering.errors import EngineError, Halted
-from treering.gate import (
-    Compared,
-    Condensed,
-    Event,
-    Gate,
-    Gaussian,
-    Laplace,
-    Measured,
-    Noise,
-    Noted,
-    RunRequest,
-    RunStarted,
-)
-from treering.mechanisms.histogram.hypothesis import Hypothesis
+from treering.gate import Compared, Condensed, Event, Gate, Measured, Noted, RunRequest, RunStarted
+from treering.mechanisms.base import Outlook
+from treering.mechanisms.histogram.hypothesis import Hypothesis, KeptHistogram
 from treering.mechanisms.histogram.step import Step, value_range
 from treering.mechanisms.state import (
     Corrected,
@@ -46,6 +35,7 @@ from treering.mechanisms.state import (
     Grown,
     Judged,
     Kept,
+    KeptRecords,
     Learned,
     Measurement,
     Records,
@@ -53,7 +43,8 @@ from treering.mechanisms.state import (
     Summary,
     TightState,
 )
-from treering.theory.pmwg import ForeverPlan, growth_potential, hard_target, query_tail
+from treering.noise import Gaussian, Laplace, Noise
+from treering.theory.pmwg import ForeverPlan, growth_potential, hard_target, query_tail, until_spent
 from treering.theory.sparse import RunScales
 
 FORGETTING: Final = 1 / 8
@@ -61,6 +52,10 @@ FORGETTING: Final = 1 / 8
 
 BOLDNESS: Final = 1.5
 """The histogram is moved to within so many standard deviations of a measurement and no further: noise is not learnt."""
+
+MOST_QUERIES: Final = 10**9
+"""The *forever* guarantee is for this many queries. Asking more may spend the budget; it never costs privacy or
+accuracy."""
 
 _MOST_PATIENCE: Final = 64
 
@@ -75,6 +70,12 @@ _GROWTH: Final = 8
 
 class Tight:
     """The tight profile over a gate. `PMWG` is its public face."""
+
+    notes: Final = (
+        *(Grown, Learned, Corrected, Judged, Doubted, Kept, Summary),
+        *(Step, TightState, RunState, RunScales, KeptHistogram, KeptRecords),
+    )
+    over: Final = False
 
     def __init__(
         self,
@@ -103,6 +104,8 @@ class Tight:
         self._measure_first = measure_first
         self._limit = limit
         self._block = _FIRST_BLOCK
+        self._condensed = 0
+        """The steps of the histogram when it was last condensed."""
         self._measuring_share = float(gate.budget.total) / 2
         for event in gate.history:
             self._follow(event)
@@ -307,6 +310,39 @@ class Tight:
             state = self.state
             records = self.records.standing(state.size)
             self.gate.condense(Summary(self._start, replace(state), self.hypothesis.keep(), records))
+            self._condensed = self.hypothesis.steps
+
+    @property
+    def backlog(self) -> int:
+        """How many cells replaying all since `condense` would move."""
+        return (self.hypothesis.steps - self._condensed) * self.gate.schema.cells
+
+    @property
+    def potential(self) -> float:
+        """Φ."""
+        return self.state.potential
+
+    def outlook(self) -> Outlook:
+        """What is promised at the present size, and for how long."""
+        state, size = self.state, self.gate.size
+        plan = self.plan or self._planner(size)
+        left = until_spent(
+            size,
+            plan.guard,
+            self.beta,
+            float(self.gate.budget.total - self.gate.spent),
+            state.potential,
+            2 * state.asked + 1000,
+            state.runs,
+            in_run=state.run is not None,
+        )
+        lasts = (
+            f"the budget lasts for ever, for up to {MOST_QUERIES:,} queries"
+            if plan.fits
+            else f"the budget pays for {left.affordable:,} more hard queries at this size, more as the database grows"
+        )
+        statement = f"every answer is within its error, at most alpha; {lasts}"
+        return Outlook(statement, plan.fits, left.affordable, left.possible)
 
     # -- the fold -----------------------------------------------------------------------------------------------------
 
@@ -333,6 +369,7 @@ class Tight:
     def _take_up(self, summary: Summary) -> None:
         self._start, self.plan, self.state = summary.start, self._planner(summary.start), replace(summary.state)
         self.hypothesis.restore(summary.histogram)
+        self._condensed = summary.histogram.steps
         self.records.restore(summary.records)
 
     def _follow_measurement(self, event: Measured) -> None:

@@ -7,10 +7,14 @@ What the paper's theorems ask of a box and of a promise before any schedule is m
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+import dataclasses
+from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
 
 from treering.answer import Answer, Guarantee
 from treering.boxes.base import Box, Progress, Rate, Release, silent
@@ -18,15 +22,26 @@ from treering.budget.promise import Promise
 from treering.domain.language.parse import Question, understand, understand_all
 from treering.errors import GuaranteeError, ParameterError
 from treering.gate import Database
+from treering.mechanisms.base import Answering
 from treering.params import Profile, whole
-from treering.schedulers.epochs import Broken, Epoch, Supply, Timetable, describe, shares
+from treering.schedulers.epochs import (
+    Broken,
+    Epoch,
+    EpochBegan,
+    EpochFailed,
+    EpochOpened,
+    Supply,
+    Timetable,
+    describe,
+    shares,
+)
 from treering.schedulers.keeper import Keeper, Present
 from treering.theory.ageing import aged, aged_bound
 from treering.theory.schedule import MOST_ROWS
 from treering.theory.schedule.paper import covers
 
 
-class Scheduled(ABC):
+class Scheduled(Answering):
     """A black box, rerun as the database grows.
 
     Formal guarantee. *Privacy*: everything ever released is (epsilon, delta)-DP, for databases that differ in one row,
@@ -46,6 +61,8 @@ class Scheduled(ABC):
     journal ends, with the same answers, bit for bit.
     """
 
+    notes = (EpochBegan, EpochOpened, EpochFailed)
+
     def __init__(
         self,
         db: Database,
@@ -56,11 +73,10 @@ class Scheduled(ABC):
         profile: Profile,
         progress: Progress | None,
     ) -> None:
-        self._promise = promise
         self._beta = beta
         self._centred = profile == "tight"
         self._staleness = boxes.first.staleness
-        self._gate = db.open_gate(promise.budget)
+        super().__init__(db, promise)
         # Nothing of the keeper's refers to this object: it is forgotten, and no longer watches, with its last user.
         self._keeper = Keeper(self._gate, boxes, plan, progress or silent, own_alpha=profile == "tight")
         db.watch(self._keeper.grown)
@@ -81,8 +97,7 @@ class Scheduled(ABC):
         asked = understand_all(queries, self._gate.schema)
         if not asked:
             return []
-        if self._gate.size == 0:
-            raise GuaranteeError("the database is empty: a share of its rows needs at least one")
+        self._rows_to_share()
         while True:
             epoch, release, size = self._keeper.standing()
             try:
@@ -100,8 +115,7 @@ class Scheduled(ABC):
         """The most that asking this next could cost, in the budget's unit: an epoch's budget if one is due, else
         nothing. Free, and nothing private is touched."""
         understand(query, self._gate.schema)
-        if self._gate.size == 0:
-            raise GuaranteeError("the database is empty: a share of its rows needs at least one")
+        self._rows_to_share()
         return self._keeper.due()
 
     @property
@@ -134,15 +148,16 @@ class Scheduled(ABC):
         """Never: the budget is for all epochs to come."""
         return False
 
-    @property
-    def spent(self) -> float:
-        """What has been charged: of epsilon for delta = 0, otherwise of rho."""
-        return float(self._gate.spent)
+    def describe(self) -> dict[str, Any]:
+        """See `Mechanism.describe`."""
+        epochs = [dataclasses.asdict(epoch) for epoch in self.epochs]
+        return {**super().describe(), "epochs": epochs, "next_epoch": self.next_epoch}
 
-    @property
-    def remaining(self) -> float:
-        """What may still be charged, in the same unit."""
-        return float(self._gate.budget.total - self._gate.spent)
+    def sample(self, rows: int, generator: np.random.Generator | None = None) -> pa.Table:
+        """Synthetic rows out of the release in force. They are drawn at random, so a generator is needed."""
+        if generator is None:
+            raise ParameterError("generator", "must be given: numpy.random.default_rng(), as rows are drawn at random")
+        return self.release.sample(whole(rows, "rows", 0), generator)
 
     def alpha_at(self, size: int) -> float:
         """The error that every answer keeps to when the database has this many rows, now or later.
@@ -150,7 +165,7 @@ class Scheduled(ABC):
         Before the first question: if it were asked now. With a function from epochs to boxes, the epochs to come are
         taken to be as accurate as the first one's box.
         """
-        wanted, now = whole(size, "size"), self._size()
+        wanted, now = whole(size, "size"), self._rows()
         if wanted < now:
             raise ParameterError("size", f"must not lie in the past: the database has {now:,} rows")
         plan, present = self._keeper.plan, self._keeper.present
@@ -166,7 +181,7 @@ class Scheduled(ABC):
     @property
     def guarantee(self) -> Guarantee:
         """What is promised for all answers from now on, however large the database will be."""
-        size = self._size()
+        size = self._rows()
         alpha, statement = self._promised(self._keeper.plan, self._keeper.present, size)
         if self._keeper.started and self._keeper.present.epoch is None:
             statement += f"; but nothing is answered yet: {self._keeper.nothing()}"
@@ -177,12 +192,6 @@ class Scheduled(ABC):
 
     def _aged_bound(self, epoch: Epoch, size: int) -> float:
         return aged_bound(epoch.alpha, epoch.size / size, centred=self._centred, staleness=self._staleness)
-
-    def _size(self) -> int:
-        size = self._gate.size
-        if size == 0:
-            raise GuaranteeError("the database is empty: an accuracy guarantee needs at least one row")
-        return size
 
 
 # -- starts ------------------------------------------------------------------------------------------------------------

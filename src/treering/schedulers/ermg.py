@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, NoReturn, TypeAlias
+from typing import Any, Literal, NoReturn, TypeAlias
+
+import numpy as np
 
 from treering.answer import Answer
 from treering.boxes.base import Box, Progress, Rate
@@ -12,8 +14,9 @@ from treering.budget.promise import Promise
 from treering.domain.language.parse import Question
 from treering.domain.loss import Loss
 from treering.domain.problem import CellFeatures, Problem, check_labels
-from treering.errors import GuaranteeError, ParameterError, QueryError
+from treering.errors import GuaranteeError, ParameterError, QueryError, TreeringError
 from treering.gate import Database
+from treering.mechanisms.base import NO_ROWS
 from treering.params import Number, Profile
 from treering.schedulers.base import check_covered
 from treering.schedulers.improver import BBImprover, Improving
@@ -106,12 +109,13 @@ class ERMG(BBImprover):
         self._worst = box.worst
         super().__init__(db, box, epsilon, delta, beta, profile, c=c, progress=progress)
 
+    answers = False
+
     # -- models -------------------------------------------------------------------------------------------------------
 
     def update(self) -> Model:
         """The latest model; a new one if that is due. The first call starts the schedule, and pays for a run."""
-        if self._gate.size == 0:
-            raise GuaranteeError("the database is empty: an empirical risk needs at least one row")
+        self._rows("an empirical risk needs at least one row")
         release = self._keeper.standing()[1]
         assert isinstance(release, Model)
         return release
@@ -125,6 +129,10 @@ class ERMG(BBImprover):
         assert isinstance(release, Model)
         return release
 
+    def learnt(self, *, update: bool) -> Model:
+        """`update` or `model`."""
+        return self.update() if update else self.model
+
     @property
     def excess_risk_bound(self) -> float:
         """What the latest model's excess risk on all rows of now is proven to be at most, new rows included."""
@@ -137,6 +145,20 @@ class ERMG(BBImprover):
     def ask_many(self, queries: Iterable[Question]) -> list[Answer]:
         """Refused: a model answers no queries."""
         raise QueryError(NO_ANSWERS)
+
+    def describe(self) -> dict[str, Any]:
+        """See `Mechanism.describe`; and the latest model, if there is one."""
+        found = super().describe()
+        try:
+            model = self.model
+        except TreeringError:
+            return {**found, "model": None}
+        bound = self.excess_risk_bound
+        return {**found, "model": {"size": model.size, "theta": list(model.theta), "excess_risk_bound": bound}}
+
+    def sample(self, rows: int, generator: np.random.Generator | None = None) -> NoReturn:
+        """Refused: a model draws no rows."""
+        raise QueryError(NO_ROWS)
 
     # -- inside -------------------------------------------------------------------------------------------------------
 

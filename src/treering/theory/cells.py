@@ -41,7 +41,7 @@ import numpy.typing as npt
 
 from treering.arrays import Flags, Floats
 from treering.errors import ParameterError
-from treering.gate import Gaussian, Laplace, Noise
+from treering.noise import Gaussian, Laplace, Noise
 from treering.params import exact_scale, probability, whole
 from treering.theory.tails import gaussian_radius, laplace_one_sided_radius
 

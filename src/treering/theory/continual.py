@@ -78,7 +78,7 @@ from treering.budget.cost import Node, first_leaf, last_leaf, node_segment, pref
 from treering.budget.promise import Budget
 from treering.domain.query import Query
 from treering.errors import ParameterError
-from treering.gate import Gaussian, Laplace, Noise
+from treering.noise import Gaussian, Laplace, Noise
 from treering.params import at_least, probability, root_at_least, whole
 from treering.theory.cells import CellNoise, LaplaceCell, MomentCell, SubGaussianCell, all_subsets, exact, subset_radius
 from treering.theory.pmwg.tight import rarity

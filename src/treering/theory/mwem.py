@@ -34,7 +34,7 @@ import numpy as np
 
 from treering.arrays import Floats
 from treering.budget.promise import Budget, BudgetKind
-from treering.gate import Gaussian, Laplace, Noise
+from treering.noise import Gaussian, Laplace, Noise
 from treering.params import at_least, probability, root_at_least, whole
 from treering.theory.static import answer_radius
 

@@ -35,7 +35,7 @@ from typing import Final
 from treering.budget.promise import Budget, BudgetKind
 from treering.domain.query import Attributes
 from treering.errors import ParameterError
-from treering.gate import Gaussian, Laplace, Noise
+from treering.noise import Gaussian, Laplace, Noise
 from treering.params import at_least, probability, root_at_least, whole
 from treering.theory.cells import (
     CellNoise,

@@ -40,10 +40,8 @@ from treering.gate import (
     Event,
     ForeignReleased,
     HistogramReleased,
-    Laplace,
     Measured,
     Minimised,
-    Noise,
     Noted,
     ReservationEnded,
     Reserved,
@@ -53,6 +51,7 @@ from treering.gate import (
     RunStarted,
     Selected,
 )
+from treering.noise import Laplace, Noise
 from treering.params import exact_scale
 from treering.trusted import opendp as foreign
 from treering.trusted import pricing

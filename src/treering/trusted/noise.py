@@ -30,7 +30,7 @@ import numpy as np
 
 from treering.arrays import Ints
 from treering.errors import ParameterError
-from treering.gate import Gaussian, Laplace, Noise
+from treering.noise import Gaussian, Laplace, Noise
 from treering.params import at_least, exact_scale
 from treering.trusted import coins
 from treering.trusted.sealed import Sealed

@@ -24,12 +24,9 @@ from treering.gate import (
     Condensed,
     Event,
     ForeignReleased,
-    Gaussian,
     HistogramReleased,
-    Laplace,
     Measured,
     Minimised,
-    Noise,
     ReservationEnded,
     Reserved,
     RowsDrawn,
@@ -39,6 +36,7 @@ from treering.gate import (
     Selected,
     TreeStarted,
 )
+from treering.noise import Gaussian, Laplace, Noise
 from treering.params import exact_scale, positive
 
 _ONE: Final = Fraction(1)

@@ -26,7 +26,8 @@ from typing import Any, Final, TypeVar
 
 from treering.budget.cost import Cost, completed_by, last_leaf, node_segment, segment_of
 from treering.errors import ParameterError
-from treering.gate import Event, LeafCut, NodeReleased, Noise, TreeCondensed, TreeStarted
+from treering.gate import Event, LeafCut, NodeReleased, TreeCondensed, TreeStarted
+from treering.noise import Noise
 from treering.trusted import pricing
 from treering.trusted.counts import Counts
 from treering.trusted.noise import check_scale, draw

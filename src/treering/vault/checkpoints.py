@@ -7,23 +7,17 @@ before, or for the beginning: slower, and bit for bit the same.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol, Self, runtime_checkable
 
-import numpy as np
-
-from treering.arrays import Floats
-from treering.domain.schema import Schema
 from treering.errors import VaultError
 from treering.gate import Condensed
-from treering.mechanisms.state import KeptRecords, Summary
-from treering.vault.codec.events import decode, encode
+from treering.vault.codec.events import EventCodec
 from treering.vault.files import Stage, write_file
 from treering.vault.lines import CHECKPOINT, Line, body
-
-_NOTHING: Final = np.empty(0, np.uint8)
 
 _STEPS: Final = (
     Stage.CHECKPOINT_OPENED,
@@ -33,11 +27,23 @@ _STEPS: Final = (
 )
 
 
+@runtime_checkable
+class Heavy(Protocol):
+    """A note with arrays that can be millions of numbers: a checkpoint keeps them as they are, beside the text."""
+
+    def unloaded(self) -> tuple[Self, tuple[bytes, ...]]:
+        """The note without its arrays, and the bytes of each."""
+
+    def loaded(self, arrays: Sequence[bytes]) -> Self:
+        """The note with the arrays that `unloaded` took out."""
+
+
 class Checkpoints:
     """The checkpoints of a vault: the latest two of each mechanism."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, codec: EventCodec) -> None:
         self._folder = folder
+        self._codec = codec
         self._kept: dict[int, list[str]] = {}
         self._number = 0
 
@@ -52,18 +58,12 @@ class Checkpoints:
         return {name for names in self._kept.values() for name in names}
 
     def save(self, event: Condensed, mechanism: int) -> Line:
-        """Write an event to a file, and return the line that names it.
-
-        Histogram and records follow the line of text as they are: they can be millions of numbers.
-        """
-        summary = event.note
-        assert isinstance(summary, Summary)
-        vector, records = summary.histogram.vector, summary.records
-        arrays = (_NOTHING if vector is None else vector.astype("<f8"), records.records, records.complements)
-        raw = [array.tobytes() for array in arrays]
-        light = replace(event, note=_with(summary, None, KeptRecords(_NOTHING, _NOTHING)))
-        lengths = " ".join(str(len(each)) for each in raw)
-        content = b"".join((encode(light).encode(), b"\n", lengths.encode(), b"\n", *raw))
+        """Write an event to a file, and return the line that names it: its text, then the arrays of its note."""
+        assert isinstance(event.note, Heavy)
+        light, arrays = event.note.unloaded()
+        text = self._codec.encode(replace(event, note=light))
+        lengths = " ".join(str(len(each)) for each in arrays)
+        content = b"".join((text.encode(), b"\n", lengths.encode(), b"\n", *arrays))
         number = self._number + 1
         name = f"{number:08d}"
         line = Line(
@@ -78,7 +78,7 @@ class Checkpoints:
             (self._folder / old).unlink(missing_ok=True)
         return line
 
-    def load(self, line: Line, schema: Schema) -> Condensed | None:
+    def load(self, line: Line) -> Condensed | None:
         """The event of a checkpoint; None if its file is not what was written."""
         plain = line.plain()
         try:
@@ -88,14 +88,8 @@ class Checkpoints:
         if hashlib.sha256(content).hexdigest() != plain["sha256"]:
             return None
         text, lengths, raw = content.split(b"\n", 2)
-        event = decode(text.decode(), schema)
-        if not isinstance(event, Condensed) or not isinstance(event.note, Summary):
+        event = self._codec.decode(text.decode())
+        if not isinstance(event, Condensed) or not isinstance(event.note, Heavy):
             raise VaultError(f"checkpoint {plain['file']} holds something else; delete it, and open the vault again")
         ends = list(accumulate(map(int, lengths.split())))
-        bytes_of = [np.frombuffer(raw[start:end], np.uint8) for start, end in zip([0, *ends], ends, strict=False)]
-        vector = bytes_of[0].view("<f8") if len(bytes_of[0]) else None
-        return replace(event, note=_with(event.note, vector, KeptRecords(bytes_of[1], bytes_of[2])))
-
-
-def _with(summary: Summary, vector: Floats | None, records: KeptRecords) -> Summary:
-    return replace(summary, histogram=replace(summary.histogram, vector=vector), records=records)
+        return replace(event, note=event.note.loaded([raw[start:end] for start, end in pairwise([0, *ends])]))

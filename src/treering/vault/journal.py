@@ -15,11 +15,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Final
 
-from treering.domain.schema import Schema
 from treering.gate import Compared, Condensed, Event, RunStarted
 from treering.trusted.journal import MemoryJournal, Secret, ends_run, is_easy
 from treering.vault.checkpoints import Checkpoints
-from treering.vault.codec.events import decode, encode
+from treering.vault.codec.events import EventCodec
 from treering.vault.ledger import Ledger
 from treering.vault.lines import CHECKPOINT, EVENT, LEASE, Entry, Line, SecretValue, body, opened, seal
 
@@ -38,9 +37,9 @@ class Recovered:
     """Of the secret of each run that is not over, by its name."""
 
 
-def recover(entries: Sequence[Entry], schema: Schema, checkpoints: Checkpoints | None) -> Recovered:
+def recover(entries: Sequence[Entry], codec: EventCodec, checkpoints: Checkpoints | None) -> Recovered:
     """Fold a mechanism's lines, from the last checkpoint that can be read on (None: from the beginning)."""
-    start, events = _last_checkpoint(entries, schema, checkpoints)
+    start, events = _last_checkpoint(entries, checkpoints)
     commitments = {entry.line.plain()["run"]: entry.commitment for entry in entries if entry.commitment}
     leases: dict[int, Compared] = {}
     for entry in entries[start:]:
@@ -48,7 +47,7 @@ def recover(entries: Sequence[Entry], schema: Schema, checkpoints: Checkpoints |
             plain = entry.line.plain()
             leases[plain["run"]] = Compared(plain["size"], plain["run"], plain["asked"], None)
         elif entry.kind == EVENT:
-            event = decode(entry.body, schema)
+            event = codec.decode(entry.body)
             events.append(event)
             if isinstance(event, Compared):
                 leases.pop(event.run, None)
@@ -62,13 +61,11 @@ def recover(entries: Sequence[Entry], schema: Schema, checkpoints: Checkpoints |
     )
 
 
-def _last_checkpoint(
-    entries: Sequence[Entry], schema: Schema, checkpoints: Checkpoints | None
-) -> tuple[int, list[Event]]:
+def _last_checkpoint(entries: Sequence[Entry], checkpoints: Checkpoints | None) -> tuple[int, list[Event]]:
     if checkpoints is not None:
         for place in range(len(entries) - 1, -1, -1):
             if entries[place].kind == CHECKPOINT:
-                loaded = checkpoints.load(entries[place].line, schema)
+                loaded = checkpoints.load(entries[place].line)
                 if loaded is not None:
                     return place + 1, [loaded]
     return 0, []
@@ -93,12 +90,13 @@ class LedgerJournal(MemoryJournal):
     Within `transaction` nothing is durable before the end; without one, each event is when the call returns.
     """
 
-    __slots__ = ("_checkpoints", "_leases", "_ledger", "_number", "_pending")
+    __slots__ = ("_checkpoints", "_codec", "_leases", "_ledger", "_number", "_pending")
 
-    def __init__(self, ledger: Ledger, number: int, checkpoints: Checkpoints) -> None:
+    def __init__(self, ledger: Ledger, number: int, codec: EventCodec, checkpoints: Checkpoints) -> None:
         super().__init__()
         self._ledger = ledger
         self._number = number
+        self._codec = codec
         self._checkpoints = checkpoints
         self._pending: Compared | None = None
         """Easy comparisons that a lease covers and no line counts yet."""
@@ -149,7 +147,7 @@ class LedgerJournal(MemoryJournal):
         kept, promised = seal(secret_name(self._number, event.run), str(secret.value))
         with self._ledger.transaction():
             self.settle()
-            self._ledger.write(Line(EVENT, encode(event), self._number, commitment=promised), put=kept)
+            self._ledger.write(Line(EVENT, self._codec.encode(event), self._number, commitment=promised), put=kept)
         super().begin(event, secret)
 
     def transaction(self) -> AbstractContextManager[None]:
@@ -198,7 +196,7 @@ class LedgerJournal(MemoryJournal):
         if ends_run(event):
             drop = secret_name(self._number, event.run)
             self._leases.pop(event.run, None)
-        self._ledger.write(Line(EVENT, encode(event), self._number), drop=drop)
+        self._ledger.write(Line(EVENT, self._codec.encode(event), self._number), drop=drop)
 
 
 def secret_name(mechanism: int, run: int) -> str:

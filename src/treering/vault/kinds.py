@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 from treering.boxes.answers import AnswersBox
@@ -16,8 +17,10 @@ from treering.boxes.smalldb import SmallDB
 from treering.budget.promise import Promise
 from treering.domain.loss import HuberHinge, Logistic, Loss, Squared
 from treering.domain.problem import CellFeatures
+from treering.domain.schema import Schema
 from treering.errors import ParameterError
 from treering.gate import Database
+from treering.mechanisms.base import Answering
 from treering.mechanisms.continual import ContinualHistogram
 from treering.mechanisms.pmwg import PMWG
 from treering.params import Number, share_of
@@ -25,8 +28,8 @@ from treering.schedulers.ermg import ERMG
 from treering.schedulers.improver import BBImprover
 from treering.schedulers.scheduler import BBScheduler
 from treering.theory.plan import plan
+from treering.vault.codec.events import EventCodec
 
-Mechanism: TypeAlias = PMWG | ContinualHistogram | BBScheduler | BBImprover | ERMG
 Options: TypeAlias = Mapping[str, Any]
 
 EXPECTED_ROWS: Final = 1_000_000
@@ -42,7 +45,7 @@ class Spec:
     share: Fraction
     options: dict[str, Any]
 
-    def build(self, db: Database, promise: Promise) -> Mechanism:
+    def build(self, db: Database, promise: Promise) -> Answering:
         """The mechanism, over a database whose gate belongs to it."""
         own = Promise(promise.epsilon, promise.delta, promise.rows_per_person, self.share)
         builder, known = _BUILDERS[self.kind]
@@ -158,7 +161,7 @@ _BOXES: Final[dict[str, tuple[Callable[[Options], Box], str]]] = {
 }
 _LOSSES: Final[dict[str, Callable[[], Loss]]] = {"logistic": Logistic, "hinge": HuberHinge, "squared": Squared}
 _BOXED: Final = ("box", "queries", "ways", "beta")
-_BUILDERS: Final[dict[str, tuple[Callable[[Database, Promise, Options], Mechanism], tuple[str, ...]]]] = {
+_BUILDERS: Final[dict[str, tuple[Callable[[Database, Promise, Options], Answering], tuple[str, ...]]]] = {
     "pmwg": (_pmwg, ("alpha", "beta", "measure_first")),
     "continual": (_continual, ("beta",)),
     "scheduler": (_scheduler, _BOXED),
@@ -167,3 +170,13 @@ _BUILDERS: Final[dict[str, tuple[Callable[[Database, Promise, Options], Mechanis
 }
 KINDS: Final = tuple(_BUILDERS)
 """What can be added."""
+
+_MECHANISMS: Final = (PMWG, ContinualHistogram, BBScheduler, BBImprover, ERMG)
+NOTES: Final = tuple(dict.fromkeys(note for mechanism in _MECHANISMS for note in mechanism.notes))
+"""What their notes are, and are made of: all that a line of the ledger may name beside the gate's own events."""
+
+
+@lru_cache(maxsize=16)
+def codec(schema: Schema) -> EventCodec:
+    """What reads and writes the lines of a ledger about this schema."""
+    return EventCodec(schema, NOTES)

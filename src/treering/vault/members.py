@@ -12,8 +12,8 @@ from typing import Final
 from treering.budget.promise import Budget, Promise
 from treering.domain.schema import Schema
 from treering.errors import ParameterError
-from treering.gate import Condensed, Event, Gate
-from treering.mechanisms.pmwg import PMWG
+from treering.gate import Event, Gate
+from treering.mechanisms.base import Answering
 from treering.replay import RecordedGate
 from treering.trusted.counts import Counts
 from treering.trusted.database import Watchers
@@ -24,7 +24,7 @@ from treering.trusted.sealed import Sealed
 from treering.trusted.trees import sizes_to_mark
 from treering.vault.checkpoints import Checkpoints
 from treering.vault.journal import LedgerJournal, Recovered, recover
-from treering.vault.kinds import Mechanism, Spec
+from treering.vault.kinds import Spec, codec
 from treering.vault.ledger import Ledger
 from treering.vault.lines import SecretValue
 from treering.vault.record import Record
@@ -44,46 +44,31 @@ class Member:
     """A mechanism in its vault."""
 
     spec: Spec
-    mechanism: Mechanism
+    mechanism: Answering
     journal: LedgerJournal
-    condensed: int = 0
-    """The steps of its histogram when it was last condensed."""
-
-    @property
-    def _steps(self) -> int:
-        return self.mechanism.hypothesis.steps if isinstance(self.mechanism, PMWG) else 0
 
     @property
     def debt(self) -> float:
         """What replaying all that came since the last checkpoint would take, as a share of what makes one due."""
-        if not isinstance(self.mechanism, PMWG):
-            return 0.0
-        moved = (self._steps - self.condensed) * self.mechanism.hypothesis.schema.cells
-        return (moved + self.journal.fresh * _EVENT) / _REPLAYED
+        moved = self.mechanism.backlog
+        return 0.0 if moved is None else (moved + self.journal.fresh * _EVENT) / _REPLAYED
 
     def condense(self, *, closing: bool = False) -> None:
         """Make a checkpoint, if one is due."""
-        if isinstance(self.mechanism, PMWG) and self.debt > (_WORTHWHILE if closing else 1):
+        if self.debt > (_WORTHWHILE if closing else 1):
             self.mechanism.condense()
-            self.condensed = self._steps
 
 
 def chosen(members: Iterable[Member], name: str | None) -> tuple[int, Member]:
     """The member of a name; without one, the first that answers queries."""
     listed = list(members)
     for number, member in enumerate(listed):
-        if member.spec.name == name or (name is None and member.spec.kind != "ermg"):
+        if member.spec.name == name or (name is None and member.mechanism.answers):
             return number, member
     if name is None:
         raise ParameterError("mechanism", "must be added first: this vault has none that answers queries")
     names = ", ".join(member.spec.name for member in listed) or "none"
     raise ParameterError("mechanism", f"{name!r} is not in this vault; there are: {names}")
-
-
-def _condensed(journal: LedgerJournal) -> int:
-    """How many steps the checkpoint stands for that a journal begins with: the others would be replayed again."""
-    first = next(iter(journal.events()), None)
-    return first.note.histogram.steps if isinstance(first, Condensed) else 0
 
 
 class Assembly:
@@ -92,6 +77,7 @@ class Assembly:
     def __init__(
         self, promise: Promise, counts: Counts, ledger: Ledger, checkpoints: Checkpoints, watchers: Watchers
     ) -> None:
+        self._codec = codec(counts.schema)
         self._promise = promise
         self._counts = counts
         self._ledger = ledger
@@ -100,20 +86,22 @@ class Assembly:
 
     def new(self, spec: Spec, number: int) -> Member:
         """A mechanism that begins its life."""
-        return self.of(spec, LedgerJournal(self._ledger, number, self._checkpoints))
+        return self.of(spec, self._journal(number))
 
     def of(self, spec: Spec, journal: LedgerJournal) -> Member:
         """A mechanism over its journal: where the journal ends, it goes on."""
-        mechanism = spec.build(Store(self._counts, journal, self._watchers), self._promise)
-        return Member(spec, mechanism, journal, _condensed(journal))
+        return Member(spec, spec.build(Store(self._counts, journal, self._watchers), self._promise), journal)
+
+    def _journal(self, number: int) -> LedgerJournal:
+        return LedgerJournal(self._ledger, number, self._codec, self._checkpoints)
 
     def journals(self, record: Record, secrets: Mapping[str, SecretValue]) -> tuple[list[LedgerJournal], Marks]:
         """The journals of all mechanisms, each at its end, and where the counts must be marked for them."""
         journals: list[LedgerJournal] = []
         marks: Marks = {}
         for number, entries in enumerate(record.lines):
-            journal = LedgerJournal(self._ledger, number, self._checkpoints)
-            recovered = recover(entries, self._counts.schema, self._checkpoints)
+            journal = self._journal(number)
+            recovered = recover(entries, self._codec, self._checkpoints)
             journal.take_up(recovered, secrets)
             for size in sizes_to_mark(recovered.events):
                 marks.setdefault(size, []).append(journal)
@@ -125,7 +113,7 @@ Marks = dict[int, list[object]]
 """For each size, the journals that need the counts as they were then."""
 
 
-def shown(record: Record, recovered: Iterable[Recovered]) -> list[Mechanism]:
+def shown(record: Record, recovered: Iterable[Recovered]) -> list[Answering]:
     """The mechanisms as the public record has them, without anything private: for reading."""
     size = record.parts[-1].size if record.parts else 0
     schema, promise = record.origin.schema, record.origin.promise

@@ -5,7 +5,6 @@ A vault's public state in words and numbers.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -16,12 +15,12 @@ from typing import Any
 
 from treering.budget.cost import Cost
 from treering.budget.promise import Budget
-from treering.errors import DamagedVault, ParameterError, TreeringError
-from treering.schedulers.ermg import ERMG
+from treering.errors import DamagedVault, ParameterError
+from treering.mechanisms.base import Answering
 from treering.vault.checkpoints import Checkpoints
 from treering.vault.files import Folder
 from treering.vault.journal import Recovered, recover
-from treering.vault.kinds import Mechanism, Spec
+from treering.vault.kinds import Spec, codec
 from treering.vault.ledger import Ledger, reading, rows_of
 from treering.vault.lines import EVENT, MECHANISM, Entry, Line, check, opened
 from treering.vault.members import shown
@@ -103,14 +102,15 @@ def _replayed(record: Record, folder: Folder, whole: list[Recovered]) -> float:
 
 
 def _recovered(record: Record, folder: Folder | None) -> list[Recovered]:
-    checkpoints = None if folder is None else Checkpoints(folder.checkpoints)
-    return [recover(lines, record.origin.schema, checkpoints) for lines in record.lines]
+    reading = codec(record.origin.schema)
+    checkpoints = None if folder is None else Checkpoints(folder.checkpoints, reading)
+    return [recover(lines, reading, checkpoints) for lines in record.lines]
 
 
 # -- status ------------------------------------------------------------------------------------------------------------
 
 
-def status(record: Record, mechanisms: Sequence[Mechanism]) -> dict[str, Any]:
+def status(record: Record, mechanisms: Sequence[Answering]) -> dict[str, Any]:
     """Everything that is public about a vault, as plain values.
 
     What stands at the top level about a mechanism (``hard_queries``, ``potential``, ``guarantee``, ``epochs``) is that
@@ -202,39 +202,14 @@ def _promise(record: Record) -> str:
     return f"{whole}, for a person with up to {rows} rows, for ever: {each} for one row"
 
 
-def _mechanism(spec: Spec, mechanism: Mechanism) -> dict[str, Any]:
-    plain: dict[str, Any] = {
+def _mechanism(spec: Spec, mechanism: Answering) -> dict[str, Any]:
+    return {
         "name": spec.name,
         "kind": spec.kind,
         "share": float(spec.share),
         "options": spec.options,
-        "spent": mechanism.spent,
-        "remaining": mechanism.remaining,
-        "hard_queries": getattr(mechanism, "hard_queries", None),
-        "potential": getattr(mechanism, "potential", None),
-        "guarantee": _guarantee(mechanism),
-        "epochs": [dataclasses.asdict(epoch) for epoch in getattr(mechanism, "epochs", ())],
-        "next_epoch": getattr(mechanism, "next_epoch", None),
+        **mechanism.describe(),
     }
-    if isinstance(mechanism, ERMG):
-        plain["model"] = _model(mechanism)
-    return plain
-
-
-def _guarantee(mechanism: Mechanism) -> dict[str, Any]:
-    try:
-        found = dataclasses.asdict(mechanism.guarantee)
-    except TreeringError as error:
-        return {"statement": f"none yet: {error}", "alpha": None}
-    return {name: None if value == math.inf else value for name, value in found.items()}
-
-
-def _model(mechanism: ERMG) -> dict[str, Any] | None:
-    try:
-        model = mechanism.model
-    except TreeringError:
-        return None
-    return {"size": model.size, "theta": list(model.theta), "excess_risk_bound": mechanism.excess_risk_bound}
 
 
 def _cost(plain: dict[str, Any], budget: Budget) -> float:

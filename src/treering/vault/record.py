@@ -14,10 +14,11 @@ from treering.budget.promise import Promise
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import NotAVault, ParameterError
+from treering.vault.bases import BASE
 from treering.vault.codec.queries import write_query
 from treering.vault.kinds import Spec
 from treering.vault.lines import ANSWERS, CHECKPOINT, CREATED, EVENT, LEASE, MECHANISM, ROWS, Entry, Line, body
-from treering.vault.parts import BASE, Part, PartList
+from treering.vault.parts import Part, PartList
 
 PERSON_KEY: Final = "persons"
 """The name, among the secrets, of the key that persons' digests are made with."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from os import PathLike
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
@@ -23,7 +23,6 @@ from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import ParameterError, SchemaError, VaultError
 from treering.params import Number, probability, whole
-from treering.schedulers.ermg import ERMG
 from treering.trusted.counts import Counts
 from treering.trusted.database import DroppedRows, GrowingDatabase, OnInvalid, Watchers
 from treering.trusted.rows.batches import Batch, salt, take_in
@@ -32,7 +31,7 @@ from treering.trusted.sealed import Sealed
 from treering.vault import ledger as ledgers
 from treering.vault.checkpoints import Checkpoints
 from treering.vault.files import Folder, Stage, WriterLock, reached, sync_folder
-from treering.vault.kinds import EXPECTED_ROWS, Spec, choose, spec
+from treering.vault.kinds import EXPECTED_ROWS, Spec, choose, codec, spec
 from treering.vault.ledger import Ledger
 from treering.vault.lines import MECHANISM, Line, body, opened, seal
 from treering.vault.members import Assembly, Member, chosen
@@ -49,7 +48,6 @@ from treering.vault.record import (
     recorded_answers,
     recorded_part,
 )
-from treering.vault.samples import sampled
 from treering.vault.sources import Attached, claim, source_of
 from treering.vault.together import Access
 
@@ -57,6 +55,19 @@ Place: TypeAlias = str | PathLike[str]
 
 WAIT: Final = 10.0
 """Seconds that a second writer waits for the first, by default."""
+
+
+class Price(NamedTuple):
+    """What a batch of queries could cost: public."""
+
+    mechanism: str
+    """Who would answer."""
+    most: float
+    """The most that it could cost, in the promise's unit."""
+    remaining: float
+    """What the mechanism has left."""
+    unit: str
+    """The promise's unit: "epsilon" or "rho"."""
 
 
 class Vault(Sealed):
@@ -93,7 +104,7 @@ class Vault(Sealed):
         self._folder, self._lock, self._ledger = folder, lock, ledger
         self._record = record = Record.of(ledger.read())
         secrets = ledger.secrets()
-        checkpoints = Checkpoints(folder.checkpoints)
+        checkpoints = Checkpoints(folder.checkpoints, codec(record.origin.schema))
         for line in record.checkpoints:
             checkpoints.know(line)
         self._parts = Parts(folder, record.parts, record.bases)
@@ -314,27 +325,34 @@ class Vault(Sealed):
 
     def price(self, query: Question, mechanism: str | None = None) -> float:
         """The most that asking this next could cost, in the promise's unit. Free, and nothing private is touched."""
-        asked = understand(query, self.schema)
+        return self.price_many([understand(query, self.schema)], mechanism).most
+
+    def price_many(self, queries: Iterable[Question], mechanism: str | None = None) -> Price:
+        """The same for a batch, and which mechanism would answer it."""
+        asked = understand_all(queries, self.schema)
         with self._access.alone():
             self._access.check()
-            return float(chosen(self._members, mechanism)[1].mechanism.price(asked))
+            member = chosen(self._members, mechanism)[1]
+            left = member.mechanism.remaining
+            return Price(member.spec.name, min(float(member.mechanism.price_many(asked)), left), left, self.unit)
 
     def synthesize(self, rows: int, mechanism: str | None = None, generator: Any = None) -> pa.Table:
         """Synthetic rows from what was released so far: free. A scheduler's box draws them with the generator."""
         with self._access.alone():
             self._access.check()
-            return sampled(chosen(self._members, mechanism)[1].mechanism, rows, generator)
+            return chosen(self._members, mechanism)[1].mechanism.sample(rows, generator)
 
     def model(self, mechanism: str | None = None, *, update: bool = True) -> Model:
         """The latest model of an "ermg" mechanism; the first call pays for the first one."""
         with self._access.alone():
             self._access.check()
-            named = mechanism or next((each.spec.name for each in self._members if each.spec.kind == "ermg"), "ermg")
-            member = chosen(self._members, named)[1]
-            if not isinstance(member.mechanism, ERMG):
+            named = mechanism or next((each.spec.name for each in self._members if not each.mechanism.answers), "ermg")
+            learner = chosen(self._members, named)[1].mechanism
+            if learner.answers:
                 raise ParameterError("mechanism", f"{named!r} learns no model: add one of kind 'ermg'")
             with self._ledger.transaction():
-                return member.mechanism.update() if update else member.mechanism.model
+                model: Model = learner.learnt(update=update)
+                return model
 
     # -- the promise --------------------------------------------------------------------------------------------------
 

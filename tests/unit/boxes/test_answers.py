@@ -11,7 +11,8 @@ from support.random_queries import SCHEMA, any_query
 from treering.boxes.answers import AnswersBox
 from treering.budget.promise import Budget
 from treering.domain.query import Query
-from treering.gate import Gaussian, Laplace, Measured
+from treering.gate import Measured
+from treering.noise import Gaussian, Laplace
 from treering.theory.static import answer_radius
 from treering.theory.tails import gaussian_radius, laplace_radius
 

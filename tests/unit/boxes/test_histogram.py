@@ -13,7 +13,8 @@ from treering.boxes.base import Release
 from treering.boxes.histogram import HistogramBox
 from treering.budget.promise import Budget
 from treering.domain.query import Query
-from treering.gate import Gaussian, HistogramReleased, Laplace
+from treering.gate import HistogramReleased
+from treering.noise import Gaussian, Laplace
 from treering.theory.cells import all_subsets_radius, exact, smooth, subset_radius
 
 PURE, ZCDP = Budget("pure", Fraction(1, 2)), Budget("zcdp", Fraction(1, 4))

@@ -11,7 +11,8 @@ import pytest
 import treering as tr
 from support.databases import TestDatabase
 from treering.budget.promise import Budget
-from treering.gate import Gate, Gaussian, Laplace, Noted, RunRequest
+from treering.gate import Gate, Noted, RunRequest
+from treering.noise import Gaussian, Laplace
 from treering.replay import RecordedGate
 
 SCHEMA = tr.Schema({"origin": tr.categories("EWR", "JFK"), "late": tr.categories("no", "yes")})

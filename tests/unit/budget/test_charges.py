@@ -15,7 +15,6 @@ from treering.gate import (
     Compared,
     Condensed,
     Event,
-    Laplace,
     Measured,
     Noted,
     ReservationEnded,
@@ -24,6 +23,7 @@ from treering.gate import (
     RunRequest,
     RunStarted,
 )
+from treering.noise import Laplace
 from treering.trusted.pricing import Charges
 
 ONE = Budget("pure", Fraction(1))

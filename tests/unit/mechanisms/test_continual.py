@@ -16,8 +16,9 @@ import treering as tr
 from support.databases import TestDatabase
 from treering.budget.promise import Promise
 from treering.errors import VaultError
-from treering.gate import Event, LeafCut, NodeReleased, Noise, TreeStarted
+from treering.gate import Event, LeafCut, NodeReleased, TreeStarted
 from treering.mechanisms.continual import MAX_CELLS, ContinualHistogram, TreeEstimate
+from treering.noise import Noise
 from treering.theory import continual
 from treering.trusted import trees
 from treering.trusted.journal import MemoryJournal

@@ -10,9 +10,10 @@ import pytest
 import treering as tr
 from support.databases import TestDatabase
 from treering.domain.workload import random_conjunctions
-from treering.gate import Compared, Laplace, Noted, RunStarted
+from treering.gate import Compared, Noted, RunStarted
 from treering.mechanisms import paper as paper_module
 from treering.mechanisms.paper import Paper, Updated
+from treering.noise import Laplace
 from treering.theory import pmwg as theory
 
 SCHEMA = tr.Schema({"a": tr.integers(0, 3), "b": tr.integers(0, 3), "c": tr.categories("x", "y")})

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 
 import treering as tr
-from treering.gate import Gaussian, Laplace, Noise
+from treering.noise import Gaussian, Laplace, Noise
 from treering.theory.cells import (
     GaussianCell,
     LaplaceCell,

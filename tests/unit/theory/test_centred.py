@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import treering as tr
-from treering.gate import Gaussian, Laplace
+from treering.noise import Gaussian, Laplace
 from treering.theory.cells import CellNoise, GaussianCell, LaplaceCell, SubGaussianCell, exact
 from treering.theory.continual import SMALL, CentredBound, TreeLaplaceCell
 

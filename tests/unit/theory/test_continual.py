@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import treering as tr
 from treering.budget.cost import Node, first_leaf, last_leaf, node_segment, prefix, segment_of
 from treering.budget.promise import Budget, Promise
-from treering.gate import Gaussian, Laplace
+from treering.noise import Gaussian, Laplace
 from treering.theory import continual
 from treering.theory.cells import LaplaceCell, SubGaussianCell
 from treering.theory.continual import (

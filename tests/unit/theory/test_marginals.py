@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import treering as tr
 from treering.budget.cost import FREE, gaussian, laplace
 from treering.budget.promise import Budget
-from treering.gate import Gaussian, Laplace
+from treering.noise import Gaussian, Laplace
 from treering.theory.cells import all_subsets, smooth
 from treering.theory.static import Marginals, shares
 from treering.trusted.noise import draw

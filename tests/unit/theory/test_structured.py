@@ -10,7 +10,7 @@ import pytest
 
 import treering as tr
 from treering.domain.workload import random_conjunctions
-from treering.gate import Laplace
+from treering.noise import Laplace
 from treering.theory.cells import CellNoise, GaussianCell, LaplaceCell, SubGaussianCell, exact
 from treering.theory.continual import CentredBound, StructuredBound, form
 

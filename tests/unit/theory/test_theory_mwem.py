@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import treering as tr
 from treering.budget.cost import exponential, gaussian, laplace
 from treering.budget.promise import Budget, BudgetKind
-from treering.gate import Gaussian, Laplace
+from treering.noise import Gaussian, Laplace
 from treering.theory.mwem import MOST_ROUNDS, Rounds, plan
 
 ONE = Fraction(1)

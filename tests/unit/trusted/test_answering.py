@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import treering as tr
 from treering.arrays import Ints
-from treering.gate import Gaussian, Laplace, Noise
+from treering.noise import Gaussian, Laplace, Noise
 from treering.trusted import noise as module
 from treering.trusted import pricing
 from treering.trusted.noise import Answering

@@ -12,7 +12,8 @@ from support.databases import TestDatabase
 from support.mechanism_contract import SCHEMA, rows
 from treering.budget.promise import Budget
 from treering.domain.workload import random_conjunctions
-from treering.gate import Condensed, Gaussian, Laplace, RunRequest
+from treering.gate import Condensed, RunRequest
+from treering.noise import Gaussian, Laplace
 from treering.trusted.kernel import Kernel
 
 QUERY = tr.parse("late = 'yes'", SCHEMA)

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 import treering as tr
 from support.databases import TestDatabase
 from treering.budget.promise import Budget
-from treering.gate import Compared, Crossing, Gate, Gaussian, Laplace, Measured, Noise, RunEnded, RunRequest, RunStarted
+from treering.gate import Compared, Crossing, Gate, Measured, RunEnded, RunRequest, RunStarted
+from treering.noise import Gaussian, Laplace, Noise
 from treering.trusted.kernel import Kernel
 
 SCHEMA = tr.Schema({"origin": tr.categories("EWR", "JFK"), "month": tr.integers(1, 12)})

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from treering.arrays import Ints
 from treering.errors import ParameterError
-from treering.gate import Gaussian, Laplace, Noise
+from treering.noise import Gaussian, Laplace, Noise
 from treering.params import at_least
 from treering.trusted import coins
 from treering.trusted import noise as module

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 import treering as tr
 from support.databases import TestDatabase
 from treering.budget.promise import Budget
-from treering.gate import Gaussian, Laplace, Measured, Noise, ReservationEnded, Reserved, RunEnded, RunRequest
+from treering.gate import Measured, ReservationEnded, Reserved, RunEnded, RunRequest
+from treering.noise import Gaussian, Laplace, Noise
 from treering.trusted.journal import Journal, MemoryJournal
 from treering.trusted.kernel import Kernel
 

@@ -11,7 +11,8 @@ from support.databases import TestDatabase
 from support.trees import BATCHES, PLENTY, SCHEMA, SHARP, counted, grown, measure, refused, start
 from treering.budget.cost import completed_by, first_leaf, last_leaf, segment_of
 from treering.errors import VaultError
-from treering.gate import Laplace, LeafCut, TreeCondensed, TreeStarted
+from treering.gate import LeafCut, TreeCondensed, TreeStarted
+from treering.noise import Laplace
 from treering.trusted import pricing
 from treering.trusted.counts import Counts
 from treering.trusted.journal import MemoryJournal

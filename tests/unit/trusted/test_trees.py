@@ -16,7 +16,7 @@ from support.databases import TestDatabase
 from support.trees import BATCHES, PLENTY, SCHEMA, SHARP, counted, grown, measure, refused, start
 from treering.budget.cost import completed_by, first_leaf, last_leaf, nodes_of, segment_of
 from treering.budget.promise import Budget
-from treering.gate import Gaussian, Laplace, Noise
+from treering.noise import Gaussian, Laplace, Noise
 from treering.trusted import pricing
 from treering.trusted.journal import MemoryJournal
 from treering.trusted.kernel import Kernel

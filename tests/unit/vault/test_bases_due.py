@@ -14,10 +14,11 @@ import treering as tr
 from treering.domain.schema import Schema
 from treering.trusted.counts import Counts
 from treering.trusted.rows.batches import Base
-from treering.vault import parts as bases
+from treering.vault import bases
+from treering.vault.bases import Bases, due, reading, writing
 from treering.vault.files import Folder
 from treering.vault.lines import ROOT, chained
-from treering.vault.parts import Bases, Part, PartList, Parts, due, reading, writing
+from treering.vault.parts import Part, PartList, Parts
 
 SMALL = tr.Schema({"x": tr.integers(0, 3)})
 LARGE = tr.Schema({name: tr.integers(0, 31) for name in "abcd"})

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import treering as tr
 from support.event_lines import EITHER, JFK, LINES, SCHEMA, TENTH
 from support.event_strategies import events
-from support.events import reread
+from support.events import decode, encode, reread
 from support.schemas import schemas
 from treering import gate
 from treering.domain import loss
@@ -21,7 +21,7 @@ from treering.domain.loss import Loss
 from treering.domain.problem import Perturbation, Problem
 from treering.domain.query import Query
 from treering.domain.workload import random_conjunctions
-from treering.vault.codec.events import decode, encode
+from treering.noise import Laplace
 
 KINDS: tuple[type[Any], ...] = get_args(gate.Event)
 
@@ -71,8 +71,8 @@ def test_a_large_set_takes_a_bit_a_value() -> None:
 
 def test_large_arrays_are_packed() -> None:
     counts = np.random.default_rng(1).normal(0, 100, 10_000).astype(np.int64)
-    assert len(encode(gate.NodeReleased(9, 0, 0, 1, gate.Laplace(2.0), counts))) < 4 * len(counts)
-    assert len(encode(gate.NodeReleased(9, 0, 0, 1, gate.Laplace(2.0), np.zeros(10_000, np.int64)))) < 1000
+    assert len(encode(gate.NodeReleased(9, 0, 0, 1, Laplace(2.0), counts))) < 4 * len(counts)
+    assert len(encode(gate.NodeReleased(9, 0, 0, 1, Laplace(2.0), np.zeros(10_000, np.int64)))) < 1000
 
 
 def test_a_query_that_comes_again_is_one_object() -> None:
@@ -87,7 +87,7 @@ def test_numbers_of_numpy_are_written_as_python_has_them() -> None:
     nine: Any = np.int64(9)
     event = gate.LeafCut(nine, 0, 1)  # equal to, if not the same as, what is read
     assert decode(encode(event), SCHEMA) == event
-    noise = gate.TreeStarted(9, TENTH, 0, gate.Laplace(np.float64(2.5)))
+    noise = gate.TreeStarted(9, TENTH, 0, Laplace(np.float64(2.5)))
     assert decode(encode(noise), SCHEMA) == noise
 
 

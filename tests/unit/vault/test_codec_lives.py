@@ -30,7 +30,6 @@ from treering.gate import (
     Event,
     ForeignReleased,
     HistogramReleased,
-    Laplace,
     LeafCut,
     Measured,
     Minimised,
@@ -48,6 +47,7 @@ from treering.gate import (
 )
 from treering.mechanisms.paper import Updated
 from treering.mechanisms.state import Corrected, Grown, Judged, Learned
+from treering.noise import Laplace
 from treering.replay import RecordedGate
 from treering.schedulers.epochs import EpochBegan, EpochFailed, EpochOpened
 

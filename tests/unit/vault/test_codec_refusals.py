@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 import treering as tr
 from support.event_lines import JFK, LINES, SCHEMA, TENTH
-from support.events import reread
+from support.events import decode, encode, reread
 from treering import gate
 from treering.domain.loss import Logistic
 from treering.domain.problem import Net, Problem
 from treering.errors import DamagedVault, NewerVault, VaultError
 from treering.mechanisms.state import Grown
-from treering.vault.codec.events import decode, encode
+from treering.noise import Laplace
 
 # -- what cannot be written --------------------------------------------------------------------------------------------
 
@@ -59,8 +59,8 @@ def _cycle() -> list[Any]:
         (gate.Noted(Grown(untyped("9"))), "Grown.size is str, not an integer"),
         (gate.Minimised(9, TENTH, Problem(_OwnLoss(), 2), Net(0.5, 2.0), ()), "Problem.loss is _OwnLoss, not one of"),
         (gate.LeafCut(True, 0, 1), "LeafCut.size is bool, not an integer"),
-        (gate.Measured(9, TENTH, untyped([JFK]), gate.Laplace(2.0), ()), "Measured.queries is list, not a tuple"),
-        (gate.NodeReleased(9, 0, 0, 1, gate.Laplace(2.0), untyped(np.zeros(2))), "array of float64, not of int64"),
+        (gate.Measured(9, TENTH, untyped([JFK]), Laplace(2.0), ()), "Measured.queries is list, not a tuple"),
+        (gate.NodeReleased(9, 0, 0, 1, Laplace(2.0), untyped(np.zeros(2))), "array of float64, not of int64"),
         (gate.Crossing(1, 2), "Crossing is no event"),
         (_Secret(), "_Secret is no event"),
     ],
@@ -193,7 +193,7 @@ def test_a_value_that_was_read_before_opens_no_door_for_one_of_another_type() ->
     assert type(decode(line, SCHEMA)) is gate.TreeStarted
     with pytest.raises(DamagedVault, match="Laplace.scale"):
         decode(line.replace('"scale":1', '"scale":true'), SCHEMA)
-    reread([gate.TreeStarted(9, TENTH, 0, gate.Laplace(scale)) for scale in (1, 1.0, 1)], SCHEMA)
+    reread([gate.TreeStarted(9, TENTH, 0, Laplace(scale)) for scale in (1, 1.0, 1)], SCHEMA)
 
 
 def test_a_newer_line_is_told_from_a_damaged_one() -> None:
@@ -203,7 +203,7 @@ def test_a_newer_line_is_told_from_a_damaged_one() -> None:
 
 def test_a_packed_array_is_not_unpacked_beyond_its_length() -> None:
     """A few bytes that claim to be a handful of zeros, and would unpack to a gigabyte."""
-    line = encode(gate.NodeReleased(9, 0, 0, 1, gate.Laplace(2.0), np.zeros(10**6, np.int64)))
+    line = encode(gate.NodeReleased(9, 0, 0, 1, Laplace(2.0), np.zeros(10**6, np.int64)))
     with pytest.raises(DamagedVault, match="another length"):
         decode(line.replace("[1000000]", "[100]"), SCHEMA)
     with pytest.raises(DamagedVault, match="another length"):

@@ -12,8 +12,7 @@ import treering as tr
 from support.bases import base_lines, flip, lived, make_often, names, opened_from, rows_of
 from support.vaults import SCHEMA, crash, frame
 from treering.trusted.rows.batches import Base
-from treering.vault import parts
-from treering.vault import parts as bases
+from treering.vault import bases, parts
 from treering.vault.lines import Line, body
 from treering.vault.vault import Vault
 

@@ -20,8 +20,7 @@ from support.vaults import SCHEMA, crash, kinds, mechanism, questions, states
 from treering.trusted.counts import Counts
 from treering.trusted.database import DroppedRows
 from treering.trusted.rows.batches import Batch
-from treering.vault import parts
-from treering.vault import parts as bases
+from treering.vault import bases, parts
 from treering.vault.lines import Line, body
 from treering.vault.vault import Vault
 

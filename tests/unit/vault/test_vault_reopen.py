@@ -34,6 +34,7 @@ from treering.gate import Compared, Condensed, RunRequest
 from treering.vault import members
 from treering.vault.files import Folder
 from treering.vault.journal import FIRST_LEASE, recover
+from treering.vault.kinds import codec
 from treering.vault.ledger import reading, rows_of
 from treering.vault.members import shown
 from treering.vault.reader import _recovered
@@ -322,7 +323,7 @@ def test_a_checkpoint_that_cannot_be_written_is_done_without(tmp_path: Path) -> 
 
 
 def test_a_mechanism_that_was_never_asked_has_no_lines() -> None:
-    recovered = recover([], SCHEMA, None)
+    recovered = recover([], codec(SCHEMA), None)
     assert (recovered.events, recovered.lost, recovered.commitments) == ((), (), {})
 
 

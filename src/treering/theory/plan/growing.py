@@ -19,7 +19,7 @@ import numpy as np
 from treering.budget.promise import Budget, BudgetKind
 from treering.domain.candidates import MOST_LISTED, MOST_PRODUCTS
 from treering.errors import GuaranteeError
-from treering.gate import Gaussian, Laplace, Noise
+from treering.noise import Gaussian, Laplace, Noise
 from treering.theory import smalldb
 from treering.theory.plan.rows import GUESS, BoxCandidate, Candidate, Case, Lifetime, deviation
 from treering.theory.pmwg.lifetime import ForeverPlan, at_most, forever, static

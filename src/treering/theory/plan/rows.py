@@ -20,7 +20,7 @@ from typing import ClassVar, Final
 from treering.budget.cost import prefix, segment_of
 from treering.budget.promise import Budget, Promise
 from treering.errors import ParameterError
-from treering.gate import Gaussian, Laplace, Noise
+from treering.noise import Gaussian, Laplace, Noise
 from treering.params import at_least, root_at_least
 from treering.theory import continual, mwem
 from treering.theory.cells import CellNoise, SmoothLaplaceCell, SubGaussianCell, all_subsets, subset_radius

@@ -53,7 +53,7 @@ from treering.domain.problem import (
     check_labels,
 )
 from treering.errors import ParameterError, QueryError
-from treering.gate import Gaussian, Laplace
+from treering.noise import Gaussian, Laplace
 from treering.params import exact_scale
 from treering.trusted.counts import MAX_COUNT, Counts
 from treering.trusted.learning.points import Entries, Points, entries_of_cells

@@ -5,10 +5,10 @@
 A line is one object: the format's version, the event's name, and its fields in the order in which the class declares
 them. A field of one class is an object of that class's fields; where several classes can stand, the object is wrapped
 in its class's name, as in ``{"Laplace":{"scale":2.5}}``. Fractions are "p/q", floats have the digits that give the same
-float back, infinities and NaN are texts, and large arrays are packed (``codec_values``); queries are sets of codes
-(``codec_queries``).
+float back, infinities and NaN are texts, and large arrays are packed (``values``); queries are sets of codes
+(``queries``).
 
-Formal guarantee. `decode` (`encode` (event), schema) is the event: equal fields, and arrays with equal bytes, dtype and
+Formal guarantee. ``decode(encode(event))`` is the event: equal fields, and arrays with equal bytes, dtype and
 shape, in C order and read-only. Equal lines give equal events. A line names classes of a closed list only, and gives
 nothing but their instances: nothing is imported, looked up or run because a line says so. A line that `encode` did not
 write (unknown name, missing, added or doubled field, wrong type, other version) is refused.
@@ -23,59 +23,139 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final, NoReturn
 
+from treering.budget.cost import Cost
+from treering.budget.promise import Budget
+from treering.domain.loss import Distance, HuberHinge, Logistic, Squared
+from treering.domain.problem import Descent, Net, Perturbation, Problem
 from treering.domain.schema import Schema
 from treering.errors import DamagedVault, NewerVault, VaultError
-from treering.gate import Event
-from treering.vault.codec.fields import Codec, record
-from treering.vault.codec.names import EVENTS
+from treering.gate import (
+    Compared,
+    Condensed,
+    Crossing,
+    Event,
+    ForeignReleased,
+    HistogramReleased,
+    LeafCut,
+    Measured,
+    Minimised,
+    NodeReleased,
+    Noted,
+    ReservationEnded,
+    Reserved,
+    RowsDrawn,
+    RunEnded,
+    RunRequest,
+    RunStarted,
+    Selected,
+    TreeCondensed,
+    TreeStarted,
+)
+from treering.noise import Gaussian, Laplace
+from treering.vault.codec.fields import Codec, Fields
 from treering.vault.codec.queries import Queries
 
 FORMAT: Final = 1
 """The version of the lines."""
 
-_EVENTS: Final[dict[str, Codec]] = {name: record(kind) for name, kind in EVENTS.items()}
-_NAMES: Final = {kind: name for name, kind in EVENTS.items()}
+EVENTS: Final[tuple[type[Any], ...]] = (
+    Measured,
+    RunStarted,
+    Compared,
+    RunEnded,
+    HistogramReleased,
+    Selected,
+    RowsDrawn,
+    ForeignReleased,
+    TreeStarted,
+    LeafCut,
+    NodeReleased,
+    TreeCondensed,
+    Minimised,
+    Reserved,
+    ReservationEnded,
+    Condensed,
+    Noted,
+)
+"""What a line can be. A class's name, once written, is for ever, and so are its fields: a change needs a new version of
+the format."""
+
+PARTS: Final[tuple[type[Any], ...]] = (
+    Cost,
+    Budget,
+    Laplace,
+    Gaussian,
+    RunRequest,
+    Crossing,
+    Problem,
+    Logistic,
+    HuberHinge,
+    Squared,
+    Distance,
+    Perturbation,
+    Descent,
+    Net,
+)
+"""What events are made of. What notes are made of is declared by the mechanisms that write them."""
+
+SHARED: Final = frozenset({Cost, Budget, Laplace, Gaussian})
+"""Small immutable values that come again and again."""
 
 
-def encode(event: Event) -> str:
-    """An event as one line of ASCII. Equal events give equal lines (arrays as one version of zlib packs them).
+class EventCodec:
+    """Reads and writes the events of one schema.
 
-    `VaultError` names the part of a note, or the loss, that is of a class no vault can keep.
+    ``notes`` are the classes that mechanisms note, and those that notes are made of: a closed list.
     """
-    name = _NAMES.get(type(event))
-    if name is None:
-        raise VaultError(f"{type(event).__name__} is no event that a vault can keep")
-    try:
-        return _dumps({"v": FORMAT, "event": name, **_EVENTS[name].write(event)})
-    except RecursionError:
-        raise VaultError(f"{name} is nested too deeply to be kept in a vault") from None
+
+    def __init__(self, schema: Schema, notes: tuple[type[Any], ...]) -> None:
+        self._codecs = _codecs(notes)
+        self._queries = Queries(schema)
+
+    def encode(self, event: Event) -> str:
+        """An event as one line of ASCII. Equal events give equal lines (arrays as one version of zlib packs them).
+
+        `VaultError` names the part of a note, or the loss, that is of a class no vault can keep.
+        """
+        name = type(event).__name__
+        if type(event) not in EVENTS:
+            raise VaultError(f"{name} is no event that a vault can keep")
+        try:
+            return _dumps({"v": FORMAT, "event": name, **self._codecs[name].write(event)})
+        except RecursionError:
+            raise VaultError(f"{name} is nested too deeply to be kept in a vault") from None
+
+    def decode(self, text: str) -> Event:
+        """The event that a line says. `DamagedVault` if it says none, `NewerVault` if a later version wrote it."""
+        try:
+            return self._read(text)
+        except DamagedVault as error:
+            raise DamagedVault(f"a line of the ledger cannot be read: {error}") from None
+        except RecursionError:
+            raise DamagedVault("a line of the ledger cannot be read: it is nested too deeply") from None
+
+    def _read(self, text: str) -> Event:
+        try:
+            raw, end = _scan(text)
+        except ValueError:
+            raise DamagedVault("it is not JSON") from None
+        if type(raw) is not dict or end != len(text):
+            raise DamagedVault("it is not one JSON object")
+        version = raw.pop("v", None)
+        if type(version) is not int or version != FORMAT:
+            raise _other_version(version)
+        name = raw.pop("event", None)
+        if type(name) is not str or name not in self._codecs:
+            raise DamagedVault("it names no event")
+        event: Event = self._codecs[name].read(raw, self._queries)
+        return event
 
 
-def decode(text: str, schema: Schema) -> Event:
-    """The event that a line says. `DamagedVault` if it says none, `NewerVault` if a later version wrote it."""
-    try:
-        return _read(text, schema)
-    except DamagedVault as error:
-        raise DamagedVault(f"a line of the ledger cannot be read: {error}") from None
-    except RecursionError:
-        raise DamagedVault("a line of the ledger cannot be read: it is nested too deeply") from None
-
-
-def _read(text: str, schema: Schema) -> Event:
-    try:
-        raw, end = _scan(text)
-    except ValueError:
-        raise DamagedVault("it is not JSON") from None
-    if type(raw) is not dict or end != len(text):
-        raise DamagedVault("it is not one JSON object")
-    version = raw.pop("v", None)
-    if type(version) is not int or version != FORMAT:
-        raise _other_version(version)
-    name = raw.pop("event", None)
-    if type(name) is not str or name not in _EVENTS:
-        raise DamagedVault("it names no event")
-    event: Event = _EVENTS[name].read(raw, _queries(schema))
-    return event
+@lru_cache(maxsize=4)
+def _codecs(notes: tuple[type[Any], ...]) -> dict[str, Codec]:
+    """A codec for each event, by its name."""
+    fields = Fields(EVENTS, (*notes, *PARTS), SHARED)
+    return {kind.__name__: fields.of(kind) for kind in EVENTS}
 
 
 def _other_version(version: object) -> VaultError:
@@ -84,11 +164,6 @@ def _other_version(version: object) -> VaultError:
             f"a line of the ledger is of format {version}, and this treering reads up to {FORMAT}: use a newer one"
         )
     return DamagedVault("it has no version that there was")
-
-
-@lru_cache(maxsize=16)
-def _queries(schema: Schema) -> Queries:
-    return Queries(schema)
 
 
 # -- JSON --------------------------------------------------------------------------------------------------------------

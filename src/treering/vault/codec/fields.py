@@ -1,14 +1,13 @@
 """How each field of an event becomes JSON and back, as its declared type says.
 
-The types are read from the classes once, when this package is imported. What may be inside a note is declared as
-anything; there, each value says what it is.
-
-Ways into JSON and back for the shapes that values come in: single ones, tuples, dicts.
+First the ways into JSON and back for the shapes that values come in: single ones, tuples, dicts, classes. Then
+`Fields`, which reads the declared types of a closed list of classes, once, and finds the way for each field. What may
+be inside a note is declared as anything; there, each value says what it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import lru_cache
@@ -19,7 +18,6 @@ import numpy as np
 
 from treering.domain.query import Query
 from treering.errors import DamagedVault, VaultError
-from treering.vault.codec.names import CLASSES, EVENTS, SHARED
 from treering.vault.codec.queries import Queries, write_query
 from treering.vault.codec.values import (
     Unfit,
@@ -161,27 +159,17 @@ def table(key: Codec, value: Codec) -> Codec:
     return Codec(write, read)
 
 
-# -- fields ------------------------------------------------------------------------------------------------------------
-
+# -- classes -----------------------------------------------------------------------------------------------------------
 
 _REMEMBERED: Final = 1024
 """So many small values of each shared class are remembered."""
 
-_RECORDS: Final[dict[type[Any], Codec]] = {}
 
-# -- classes -----------------------------------------------------------------------------------------------------------
-
-
-def record(kind: type[Any]) -> Codec:
-    """An instance of one class, as an object of its fields in their order."""
-    if kind not in {*CLASSES.values(), *EVENTS.values()}:
-        raise TypeError(f"{kind.__name__} is not on the list of what a vault keeps")
-    if kind not in _RECORDS:
-        hints = get_type_hints(kind)
-        codecs = {field.name: codec_of(hints[field.name]) for field in fields(kind)}
-        write = _record_writer(kind, codecs)
-        _RECORDS[kind] = Codec(_once(write) if kind in SHARED else write, _record_reader(kind, codecs))
-    return _RECORDS[kind]
+def record(kind: type[Any], codecs: dict[str, Codec], *, shared: bool) -> Codec:
+    """An instance of one class, as an object of its fields in their order. Values of a ``shared`` class are small,
+    immutable, and come again and again: reading one twice gives one object."""
+    write = _record_writer(kind, codecs)
+    return Codec(_once(write) if shared else write, _record_reader(kind, codecs, remembered=shared))
 
 
 def _record_writer(kind: type[Any], codecs: dict[str, Codec]) -> Write:
@@ -215,7 +203,7 @@ def _once(write: Write) -> Write:
     return remembered
 
 
-def _record_reader(kind: type[Any], codecs: dict[str, Codec]) -> Read:
+def _record_reader(kind: type[Any], codecs: dict[str, Codec], *, remembered: bool) -> Read:
     names, readers = tuple(codecs), [codec.read for codec in codecs.values()]
 
     def make(queries: Any, *raws: Any) -> Any:
@@ -248,25 +236,25 @@ def _record_reader(kind: type[Any], codecs: dict[str, Codec]) -> Read:
             return shared(None, *raw.values())
         return read(raw, queries)
 
-    return read_shared if kind in SHARED else read
+    return read_shared if remembered else read
 
 
-def _tagged(kinds: dict[str, type[Any]]) -> Codec:
+def tagged(codecs: dict[type[Any], Codec]) -> Codec:
     """An instance of one of several classes: an object of one field, which has the class's name."""
-    names = {kind: name for name, kind in kinds.items()}
-    codecs = {name: record(kind) for name, kind in kinds.items()}
+    names = {kind: kind.__name__ for kind in codecs}
+    by_name = {kind.__name__: codec for kind, codec in codecs.items()}
 
     def write(value: Any) -> dict[str, Any]:
         name = names.get(type(value))
         if name is None:
-            raise Unfit(f"is {type(value).__name__}, not one of {', '.join(kinds)}")
-        return {name: codecs[name].write(value)}
+            raise Unfit(f"is {type(value).__name__}, not one of {', '.join(by_name)}")
+        return {name: by_name[name].write(value)}
 
     def read(raw: Any, queries: Queries) -> Any:
         name, inside = _tag(raw)
-        if name not in codecs:
-            raise Unfit(f"is not one of {', '.join(kinds)}")
-        return codecs[name].read(inside, queries)
+        if name not in by_name:
+            raise Unfit(f"is not one of {', '.join(by_name)}")
+        return by_name[name].read(inside, queries)
 
     return Codec(write, read)
 
@@ -281,75 +269,6 @@ def _tag(raw: Any) -> tuple[str, Any]:
 # -- by type -----------------------------------------------------------------------------------------------------------
 
 
-def codec_of(hint: Any) -> Codec:
-    """The codec of a declared type. `TypeError`, when the package is imported, if there is none."""
-    if hint in _SINGLE:
-        return _SINGLE[hint]
-    origin, inside = get_origin(hint), get_args(hint)
-    if origin in (Union, UnionType):
-        return _union(inside)
-    if origin is tuple:
-        several = len(inside) == 2 and inside[1] is Ellipsis
-        return sequence(codec_of(inside[0])) if several else row([codec_of(each) for each in inside])
-    if origin is dict:
-        return table(codec_of(inside[0]), codec_of(inside[1]))
-    if origin is Literal:
-        return one_of(inside)
-    if origin is np.ndarray:
-        return array_of(np.dtype(get_args(inside[1])[0]))
-    if hint in CLASSES.values() or hint in EVENTS.values():
-        return record(hint)
-    below = {name: kind for name, kind in CLASSES.items() if isinstance(hint, type) and issubclass(kind, hint)}
-    if not below:
-        raise TypeError(f"a vault cannot keep {hint}")
-    return _tagged(below)
-
-
-def _union(hints: tuple[Any, ...]) -> Codec:
-    rest = set(hints) - {NoneType}
-    if rest == {int, float}:
-        codec = _SINGLE[float]
-    elif len(rest) == 1:
-        codec = codec_of(rest.pop())
-    else:
-        kinds = {name: kind for name, kind in CLASSES.items() if kind in rest}
-        if rest != set(kinds.values()):
-            raise TypeError(f"a vault cannot tell {', '.join(map(str, hints))} apart")
-        codec = _tagged(kinds)
-    return optional(codec) if NoneType in hints else codec
-
-
-# -- what a note may hold ----------------------------------------------------------------------------------------------
-
-
-def _write_any(value: Any) -> Any:
-    """JSON as it is; a tuple as a list; all else in the name of what it is."""
-    kind = type(value)
-    if value is None or kind is bool or kind is str:
-        return value
-    if kind is tuple:
-        return [_write_any(each) for each in value]
-    name = _ANY_NAMES.get(kind)
-    if name is None:
-        raise Unfit(f"holds {kind.__name__}")
-    raw = _ANY[name].write(value)
-    return raw if type(raw) in (int, float) else {name: raw}
-
-
-def _read_any(raw: Any, queries: Queries) -> Any:
-    kind = type(raw)
-    if raw is None or kind in (bool, str, int, float):
-        return raw
-    if kind is list:
-        return tuple([_read_any(each, queries) for each in raw])
-    name, inside = _tag(raw)
-    if name not in _ANY:
-        raise Unfit("holds something unknown")
-    if type(inside) in (int, float):
-        raise Unfit("holds a number that needs no name")
-    return _ANY[name].read(inside, queries)
-
-
 def _read_integer(raw: Any, _: Queries) -> int:
     return raw if type(raw) is int else read_integer(raw)
 
@@ -361,33 +280,125 @@ def _read_float(raw: Any, _: Queries) -> float:
 _INTEGER: Final = Codec(write_integer, _read_integer, int)
 _FLOAT: Final = Codec(write_float, _read_float, float)
 _FRACTION: Final = Codec(write_fraction, lambda raw, _: read_fraction(raw))
-_QUERY: Final = Codec(_once(write_query), lambda raw, queries: queries.read(raw))
-_ANYTHING: Final = Codec(_write_any, _read_any)
 _ARRAY: Final = Codec(write_array, lambda raw, _: read_array(raw))
-_LIST: Final = Codec(lambda value: _write_any(tuple(value)), lambda raw, queries: list(_read_any(listed(raw), queries)))
 
-_SINGLE: Final[dict[Any, Codec]] = {
-    int: _INTEGER,
-    float: _FLOAT,
-    bool: same(bool),
-    str: same(str),
-    Fraction: _FRACTION,
-    Query: _QUERY,
-    Any: _ANYTHING,
-}
 
-_BUILT_IN: Final[dict[str, tuple[type[Any], Codec]]] = {
-    "int": (int, _INTEGER),
-    "float": (float, _FLOAT),
-    "fraction": (Fraction, _FRACTION),
-    "query": (Query, _QUERY),
-    "array": (np.ndarray, _ARRAY),
-    "list": (list, _LIST),
-    "dict": (dict, table(_ANYTHING, _ANYTHING)),
-}
-_ANY: Final = {name: codec for name, (_, codec) in _BUILT_IN.items()} | {
-    name: record(kind) for name, kind in CLASSES.items()
-}
-_ANY_NAMES: Final = {kind: name for name, (kind, _) in _BUILT_IN.items()} | {
-    kind: name for name, kind in CLASSES.items()
-}
+class Fields:
+    """The codecs of a closed list of classes, by their declared types.
+
+    ``events`` can be a line of the ledger, ``parts`` can be inside of one; a class is written under its own name.
+    ``shared`` are those of the parts whose values come again and again. `TypeError` if a field is declared as something
+    that cannot be kept.
+    """
+
+    def __init__(
+        self, events: Collection[type[Any]], parts: Collection[type[Any]], shared: Collection[type[Any]]
+    ) -> None:
+        self._parts = tuple(dict.fromkeys(parts))
+        self._listed = {*events, *self._parts}
+        if len({kind.__name__ for kind in self._listed}) != len(self._listed):
+            raise TypeError("two classes of one name cannot be told apart in a ledger")
+        self._shared = shared
+        self._records: dict[type[Any], Codec] = {}
+        anything = Codec(self._write_any, self._read_any)
+        query = Codec(_once(write_query), lambda raw, queries: queries.read(raw))
+        self._single: dict[Any, Codec] = {
+            int: _INTEGER,
+            float: _FLOAT,
+            bool: same(bool),
+            str: same(str),
+            Fraction: _FRACTION,
+            Query: query,
+            Any: anything,
+        }
+        built_in: dict[type[Any], tuple[str, Codec]] = {
+            int: ("int", _INTEGER),
+            float: ("float", _FLOAT),
+            Fraction: ("fraction", _FRACTION),
+            Query: ("query", query),
+            np.ndarray: ("array", _ARRAY),
+            list: ("list", Codec(self._write_list, self._read_list)),
+            dict: ("dict", table(anything, anything)),
+        }
+        self._names = {kind: name for kind, (name, _) in built_in.items()}
+        self._names |= {kind: kind.__name__ for kind in self._parts}
+        self._any = dict(built_in.values()) | {kind.__name__: self.of(kind) for kind in self._parts}
+
+    def of(self, kind: type[Any]) -> Codec:
+        """The codec of one of the classes."""
+        if kind not in self._listed:
+            raise TypeError(f"{kind.__name__} is not on the list of what a vault keeps")
+        if kind not in self._records:
+            hints = get_type_hints(kind)
+            codecs = {field.name: self._declared(hints[field.name]) for field in fields(kind)}
+            self._records[kind] = record(kind, codecs, shared=kind in self._shared)
+        return self._records[kind]
+
+    def _declared(self, hint: Any) -> Codec:
+        """The codec of a declared type."""
+        if hint in self._single:
+            return self._single[hint]
+        origin, inside = get_origin(hint), get_args(hint)
+        if origin in (Union, UnionType):
+            return self._union(inside)
+        if origin is tuple:
+            several = len(inside) == 2 and inside[1] is Ellipsis
+            return sequence(self._declared(inside[0])) if several else row([self._declared(each) for each in inside])
+        if origin is dict:
+            return table(self._declared(inside[0]), self._declared(inside[1]))
+        if origin is Literal:
+            return one_of(inside)
+        if origin is np.ndarray:
+            return array_of(np.dtype(get_args(inside[1])[0]))
+        if hint in self._listed:
+            return self.of(hint)
+        below = [kind for kind in self._parts if isinstance(hint, type) and issubclass(kind, hint)]
+        if not below:
+            raise TypeError(f"a vault cannot keep {hint}")
+        return tagged({kind: self.of(kind) for kind in below})
+
+    def _union(self, hints: tuple[Any, ...]) -> Codec:
+        rest = set(hints) - {NoneType}
+        if rest == {int, float}:
+            codec = _FLOAT
+        elif len(rest) == 1:
+            codec = self._declared(rest.pop())
+        elif rest <= set(self._parts):
+            codec = tagged({kind: self.of(kind) for kind in self._parts if kind in rest})
+        else:
+            raise TypeError(f"a vault cannot tell {', '.join(map(str, hints))} apart")
+        return optional(codec) if NoneType in hints else codec
+
+    # -- what a note may hold -----------------------------------------------------------------------------------------
+
+    def _write_any(self, value: Any) -> Any:
+        """JSON as it is; a tuple as a list; all else in the name of what it is."""
+        kind = type(value)
+        if value is None or kind is bool or kind is str:
+            return value
+        if kind is tuple:
+            return [self._write_any(each) for each in value]
+        name = self._names.get(kind)
+        if name is None:
+            raise Unfit(f"holds {kind.__name__}")
+        raw = self._any[name].write(value)
+        return raw if type(raw) in (int, float) else {name: raw}
+
+    def _read_any(self, raw: Any, queries: Queries) -> Any:
+        kind = type(raw)
+        if raw is None or kind in (bool, str, int, float):
+            return raw
+        if kind is list:
+            return tuple([self._read_any(each, queries) for each in raw])
+        name, inside = _tag(raw)
+        if name not in self._any:
+            raise Unfit("holds something unknown")
+        if type(inside) in (int, float):
+            raise Unfit("holds a number that needs no name")
+        return self._any[name].read(inside, queries)
+
+    def _write_list(self, value: Any) -> Any:
+        return self._write_any(tuple(value))
+
+    def _read_list(self, raw: Any, queries: Queries) -> list[Any]:
+        return list(self._read_any(listed(raw), queries))
