@@ -95,6 +95,12 @@ def root_at_least(value: Fraction) -> float:
     return root
 
 
+def chance(value: Number, name: str) -> float:
+    """A number strictly between 0 and 1 as a float."""
+    probability(value, name)
+    return positive(value, name)
+
+
 def check_profile(profile: object) -> None:
     """Refuse what is neither profile."""
     if profile not in ("tight", "paper"):

@@ -20,6 +20,7 @@ from treering.domain.schema import Schema
 from treering.errors import GuaranteeError, ParameterError, QueryError, SchemaError, TreeringError
 from treering.gate import Gate, Minimised
 from treering.params import probability, whole
+from treering.theory.ageing import aged_bound
 from treering.theory.erm.methods import NET_CANDIDATES, Choice, Choosing, Descending, Perturbing
 from treering.theory.erm.steps import bound
 
@@ -248,7 +249,7 @@ class Model(Release):
         no model of the ball is worse than another by more than `worst_risk`.
         """
         fresh = min(1.0, self.size / size)
-        return fresh * self.excess_risk + (1 - fresh) * worst_risk(self.problem)
+        return aged_bound(self.excess_risk, fresh, centred=False, staleness=worst_risk(self.problem))
 
     def __repr__(self) -> str:
         return f"Model({len(self.theta)} coefficients; {self.size:,} rows; excess risk at most {self.excess_risk:.3g})"

@@ -223,6 +223,13 @@ class Query:
             return 0 if self.constant else 1
         return int(self.table.max() - self.table.min())
 
+    @property
+    def range(self) -> tuple[float, float]:
+        """The least and the largest value of a cell, and so of any database."""
+        if self.table is None:
+            return (1.0, 1.0) if self.constant else (0.0, 1.0)
+        return float(self.table.min()) / self.scale, float(self.table.max()) / self.scale
+
     def weights(self) -> Ints:
         """The weights over the joint values of the attributes that matter, as one table."""
         if self.table is not None:

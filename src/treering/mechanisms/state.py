@@ -16,6 +16,7 @@ from treering.arrays import Bytes, Floats
 from treering.domain.query import Query
 from treering.mechanisms.histogram.hypothesis import KeptHistogram
 from treering.mechanisms.histogram.step import Step
+from treering.theory.ageing import aged_bound
 from treering.theory.sparse import RunScales
 
 _NOTHING: Final = np.empty(0, np.uint8)
@@ -143,7 +144,7 @@ class Measurement(NamedTuple):
     def at(self, size: int) -> tuple[float, float]:
         """The best share and its error at a later size: new rows match or not, so half of them is the best guess."""
         old = self.size / size
-        return old * self.share + (1 - old) / 2, old * self.error + (1 - old) / 2
+        return old * self.share + (1 - old) / 2, aged_bound(self.error, old, centred=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

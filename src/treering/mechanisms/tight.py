@@ -28,7 +28,7 @@ from treering.errors import EngineError, Halted
 from treering.gate import Compared, Condensed, Event, Gate, Measured, Noted, RunRequest, RunStarted
 from treering.mechanisms.base import Outlook
 from treering.mechanisms.histogram.hypothesis import Hypothesis, KeptHistogram
-from treering.mechanisms.histogram.step import Step, value_range
+from treering.mechanisms.histogram.step import Step
 from treering.mechanisms.state import (
     Corrected,
     Doubted,
@@ -239,7 +239,7 @@ class Tight:
         guard, size = self._plan.guard, self.state.size
         unit = query.scale * size
         share, expected = value / unit, estimate / unit
-        least, most = value_range(query)
+        least, most = query.range
         if value < estimate:
             target = hard_target(expected, share, guard.error, guard.gap, size, least)
         else:

@@ -39,6 +39,7 @@ from treering.schedulers.keeper import Keeper, Present
 from treering.theory.ageing import aged, aged_bound
 from treering.theory.schedule import MOST_ROWS
 from treering.theory.schedule.paper import covers
+from treering.theory.search import roughly_whole
 
 
 class Scheduled(Answering):
@@ -222,16 +223,11 @@ def useful(
         problem = f"no error below {limit:.3g} is guaranteed from {start:,} rows on: it could be {found:.3g}"
     except GuaranteeError as refusal:
         problem = str(refusal)
-    low, high = start, 2 * start
-    while not error_at(high) < limit:
-        low, high = high, 2 * high
-        if low > MOST_ROWS:
-            raise GuaranteeError(f"{problem}. No start would do: the box's error does not fall with the size")
-    while high > 1.1 * low + 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if error_at(middle) < limit else (middle, high)
+    enough = roughly_whole(lambda size: error_at(size) < limit, start, MOST_ROWS)
+    if enough is None:
+        raise GuaranteeError(f"{problem}. No start would do: the box's error does not fall with the size")
     raise GuaranteeError(
-        f"{problem}. From about {high:,} rows on an error below {limit:.3g} is guaranteed; "
+        f"{problem}. From about {enough:,} rows on an error below {limit:.3g} is guaranteed; "
         "a larger epsilon would do too"
     )
 

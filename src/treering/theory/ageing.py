@@ -12,11 +12,13 @@ both lie in [low, high], which is [0, 1] for a counting query that is not consta
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from treering.arrays import Floats
 from treering.domain.query import Query
+from treering.params import Number, positive
 
 
 def aged(
@@ -27,7 +29,7 @@ def aged(
     A share is first moved into [low, high], where the true one lies: that moves it away from no true share, and an
     error above high − low says nothing.
     """
-    low, high = _ranges(queries)
+    low, high = np.array([query.range for query in queries]).reshape(-1, 2).T
     values, errors = np.clip(values, low, high), np.minimum(errors, high - low)
     if centred:
         return fresh * values + (1 - fresh) * (low + high) / 2, fresh * errors + (1 - fresh) * (high - low) / 2
@@ -45,12 +47,46 @@ def aged_bound(alpha: float, fresh: float, *, centred: bool, staleness: float | 
     return fresh * alpha + (1 - fresh) / 2 if centred else alpha + (1 - fresh)
 
 
-def _ranges(queries: Sequence[Query]) -> tuple[Floats, Floats]:
-    """The least and the largest weight of a row in each query."""
-    low, high = np.zeros(len(queries)), np.ones(len(queries))
-    for place, query in enumerate(queries):
-        if query.table is not None:
-            low[place], high[place] = query.table.min() / query.scale, query.table.max() / query.scale
-        elif query.constant:
-            low[place] = 1.0
-    return low, high
+# -- what a schedule plans with ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Staleness:
+    """What an answer from size t is worth at a later size τ; ``stale`` is 1−t/τ, the share of new rows.
+
+    With x_τ = (t/τ)·x_t + (1−t/τ)·z, z the new rows, and a release y of error α at size t:
+
+    - *sum*: |y(f) − x_τ(f)| ≤ α + (1−t/τ)·c. This is how the paper counts, with c = 1.
+    - otherwise the convex bound (t/τ)·α + (1−t/τ)·c. With c = 1 it holds for y(f) itself, as |y(f) − z(f)| ≤ 1; with
+      c = ½ for the *centred* answer (t/τ)·y(f) + (1−t/τ)/2, as |½ − z(f)| ≤ ½; with c = Lipschitz constant · diameter
+      for an excess risk, as the risk of the old minimiser on the new rows exceeds the best by no more.
+    """
+
+    constant: float
+    sum: bool = False
+
+    def total(self, alpha: float, stale: float) -> float:
+        """The error when such a share of the rows is new."""
+        return (alpha if self.sum else (1 - stale) * alpha) + stale * self.constant
+
+    def worst(self, alpha: float, growth: float) -> float:
+        """The largest error while τ ≤ (1+growth)·t: `total` is linear in ``stale``, so it is at one of the ends."""
+        return max(alpha, self.total(alpha, growth / (1 + growth)))
+
+    def most_alpha(self, growth: float, limit: float) -> float:
+        """The static error below which `worst` stays below the limit."""
+        if self.sum:
+            return limit - growth / (1 + growth) * self.constant
+        return min(limit, limit * (1 + growth) - growth * self.constant)
+
+
+def sum_staleness(centred: bool) -> Staleness:
+    """For `fixed`: centred, or the paper's sum."""
+    return Staleness(0.5) if centred else Staleness(1.0, sum=True)
+
+
+def given_staleness(centred: bool, constant: Number | None) -> Staleness:
+    """For the schedules that bound convexly: 1, centred ½, or a constant of the caller's."""
+    if constant is not None:
+        return Staleness(positive(constant, "staleness"))
+    return Staleness(0.5 if centred else 1.0)

@@ -81,7 +81,7 @@ from treering.errors import ParameterError
 from treering.noise import Gaussian, Laplace, Noise
 from treering.params import at_least, probability, root_at_least, whole
 from treering.theory.cells import CellNoise, LaplaceCell, MomentCell, SubGaussianCell, all_subsets, exact, subset_radius
-from treering.theory.pmwg.tight import rarity
+from treering.theory.search import rarity
 
 KEPT: Final = 4
 """How many nodes of each level are kept: the stretches that have answers are then each at most half as long again as

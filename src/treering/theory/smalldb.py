@@ -42,6 +42,7 @@ import numpy as np
 from treering.arrays import Floats, Ints
 from treering.budget.promise import Budget
 from treering.params import Number, at_least, exact, probability, root_at_least, whole
+from treering.theory.search import least_whole
 
 Error: TypeAlias = Callable[[int], float]
 """How near the best candidate is, by the number of rows."""
@@ -223,8 +224,4 @@ def _lowest(bound: Callable[[int], float]) -> int:
     high = 1
     while bound(2 * high) < bound(high):
         high *= 2
-    low, high = high // 2, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if middle == 0 or bound(middle + 1) < bound(middle) else (low, middle)
-    return high
+    return least_whole(lambda place: bound(place + 1) >= bound(place), high // 2, 2 * high)

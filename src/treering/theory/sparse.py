@@ -29,6 +29,7 @@ from typing import Final
 
 from treering.errors import GuaranteeError, ParameterError
 from treering.params import Number, at_least, exact, exact_scale, positive, probability, whole
+from treering.theory.search import first_whole
 
 __all__ = [
     "RunScales",
@@ -254,16 +255,7 @@ class _Runs:
         On one grid the bound changes nowhere else; for a mixture up to half a row is rounded away.
         """
         unit = Fraction(1, 2 * self.grid)
-        low, high = 0, 1
-        while self.failure(high * unit) > beta:
-            low, high = high, 2 * high
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self.failure(middle * unit) > beta:
-                low = middle
-            else:
-                high = middle
-        return high
+        return first_whole(lambda distance: self.failure(distance * unit) <= beta)
 
     def failure(self, rows: Fraction) -> float:
         return min(1.0, _ROUNDING * (self._wrong_side(rows) + self._wrong_number(rows)))

@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import Final
 
 from treering.params import exact_scale, probability
+from treering.theory.search import first_whole
 
 _DIGITS: Final = 45
 _SUMMED_SIGMA: Final = 10.0
@@ -116,13 +117,4 @@ def _relative_term(sigma: float, k: int, i: int) -> float:
 def gaussian_radius(sigma: float, beta: float) -> int:
     """The smallest integer r for which `gaussian_tail` proves P(|X| > r) ≤ beta."""
     chance = float(probability(beta, "beta"))
-    low, high = -1, 1
-    while gaussian_tail(sigma, high + 1) > chance:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        if gaussian_tail(sigma, middle + 1) > chance:
-            low = middle
-        else:
-            high = middle
-    return high
+    return first_whole(lambda radius: gaussian_tail(sigma, radius + 1) <= chance, -1)

@@ -1,8 +1,10 @@
-"""PRIVATE: the base of everything that holds private values."""
+"""PRIVATE: the base of everything that holds private values; and commitments, which bind them without showing them."""
 
 from __future__ import annotations
 
-from typing import NoReturn, SupportsIndex
+import hashlib
+import secrets
+from typing import Final, NoReturn, SupportsIndex
 
 
 class Sealed:
@@ -33,3 +35,22 @@ class Sealed:
             f"{type(self).__name__} holds private values: it can be neither pickled nor copied; "
             "keep it in the process that made it and pass on what the kernel releases"
         )
+
+
+# -- commitments -------------------------------------------------------------------------------------------------------
+
+_SALT_BYTES: Final = 32
+
+
+def salt() -> bytes:
+    """Fresh secret bytes: for a commitment, or as a key."""
+    return secrets.token_bytes(_SALT_BYTES)
+
+
+def commitment(salt: bytes, *contents: bytes) -> str:
+    """A hash that binds contents and, without the salt, tells nothing about them."""
+    state = hashlib.sha256(salt)
+    for content in contents:
+        state.update(len(content).to_bytes(8, "big"))
+        state.update(content)
+    return state.hexdigest()

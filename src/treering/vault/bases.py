@@ -21,8 +21,9 @@ from typing import Final
 
 from treering.domain.schema import Schema
 from treering.errors import DamagedVault, VaultError
-from treering.trusted.rows.batches import Base, commitment, read_base
-from treering.trusted.rows.batches import salt as new_salt
+from treering.trusted.rows.batches import Base, read_base
+from treering.trusted.sealed import commitment
+from treering.trusted.sealed import salt as new_salt
 from treering.vault.files import Stage, cells_name, persons_name, write_file
 from treering.vault.ledger import Ledger
 from treering.vault.lines import Line, SecretValue, body

@@ -11,9 +11,8 @@ from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 from treering.errors import DamagedVault
-from treering.trusted.rows.batches import commitment
-from treering.trusted.rows.batches import salt as new_salt
-from treering.trusted.sealed import Sealed
+from treering.trusted.sealed import Sealed, commitment
+from treering.trusted.sealed import salt as new_salt
 
 ROOT: Final = bytes(32)
 """What the first line is chained to."""

@@ -14,9 +14,10 @@ from typing import Any, Final, TypeAlias
 from treering.domain.schema import Schema
 from treering.errors import DamagedVault, VaultError
 from treering.trusted.counts import Counts
-from treering.trusted.rows.batches import Base, Batch, Recount, commitment, read_batch, read_persons
-from treering.trusted.rows.batches import salt as new_salt
+from treering.trusted.rows.batches import Base, Batch, Recount, read_batch, read_persons
 from treering.trusted.rows.persons import Persons
+from treering.trusted.sealed import commitment
+from treering.trusted.sealed import salt as new_salt
 from treering.vault.bases import Bases, Named, due, reading, writing
 from treering.vault.files import Folder, Stage, cells_name, persons_name, write_file
 from treering.vault.ledger import Ledger

@@ -25,9 +25,9 @@ from treering.errors import ParameterError, SchemaError, VaultError
 from treering.params import Number, probability, whole
 from treering.trusted.counts import Counts
 from treering.trusted.database import DroppedRows, GrowingDatabase, OnInvalid, Watchers
-from treering.trusted.rows.batches import Batch, salt, take_in
+from treering.trusted.rows.batches import Batch, take_in
 from treering.trusted.rows.persons import Persons
-from treering.trusted.sealed import Sealed
+from treering.trusted.sealed import Sealed, salt
 from treering.vault import ledger as ledgers
 from treering.vault.checkpoints import Checkpoints
 from treering.vault.files import Folder, Stage, WriterLock, reached, sync_folder

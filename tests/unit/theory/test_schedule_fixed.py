@@ -13,7 +13,8 @@ from treering.budget.convert import paper_rho_of, rho_of
 from treering.budget.promise import Budget, BudgetKind, Promise
 from treering.errors import GuaranteeError, ParameterError
 from treering.theory import schedule
-from treering.theory.schedule.epochs import Staleness, amount, rational_exp
+from treering.theory.ageing import Staleness
+from treering.theory.schedule.epochs import amount, rational_exp
 from treering.theory.schedule.scheduler import (
     InverseSquares,
     Powers,
@@ -21,9 +22,9 @@ from treering.theory.schedule.scheduler import (
     fixed_within,
     geometric,
     log_sums,
-    minimise,
     ramp_sums,
 )
+from treering.theory.search import least_near
 
 THIRD = 1 / 3
 SMALLDB = 14.508347649357903
@@ -356,7 +357,7 @@ def test_a_growth_outside_0_and_1_is_refused(growth: float) -> None:
 
 @given(st.floats(0.02, 50))
 def test_the_search_finds_a_minimum(where: float) -> None:
-    found = minimise(lambda x: (math.log(x) - math.log(where)) ** 2, [2.0**power for power in range(-8, 9)], 30)
+    found = least_near(lambda x: (math.log(x) - math.log(where)) ** 2, [2.0**power for power in range(-8, 9)], 30)
     assert found == pytest.approx(where, rel=1e-4)
 
 

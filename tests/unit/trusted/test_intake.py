@@ -12,8 +12,9 @@ from support.mechanism_contract import SCHEMA, rows
 from treering.errors import DamagedVault
 from treering.mechanisms.histogram.hypothesis import rows_of
 from treering.trusted.counts import Counts
-from treering.trusted.rows.batches import Batch, commitment, read_batch, read_persons, salt, take_in
+from treering.trusted.rows.batches import Batch, read_batch, read_persons, take_in
 from treering.trusted.rows.persons import Persons
+from treering.trusted.sealed import commitment, salt
 
 KEY = b"k" * 32
 

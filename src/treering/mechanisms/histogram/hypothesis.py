@@ -27,7 +27,7 @@ from treering.domain.query import Query, evaluate, evaluate_many, widest
 from treering.domain.schema import Schema
 from treering.errors import GuaranteeError, ParameterError, QueryError
 from treering.mechanisms.histogram.blocks import MARGINAL_CELLS, Axes, Sets, Tabulated
-from treering.mechanisms.histogram.step import Spectrum, Step, projection, tilting, value_range
+from treering.mechanisms.histogram.step import Spectrum, Step, projection, tilting
 
 __all__ = ["LEAST_WEIGHT", "MAX_CELLS", "REFRESH", "Hypothesis", "KeptHistogram", "Step"]
 
@@ -196,7 +196,7 @@ class Hypothesis:
 
     def reachable(self, query: Query, target: float) -> bool:
         """Whether some histogram with all cells positive answers ``target``: whether a step there can be planned."""
-        low, high = value_range(understand(query, self.schema))
+        low, high = understand(query, self.schema).range
         return low < target < high
 
     def plan(self, query: Query, target: float) -> Step:

@@ -54,13 +54,6 @@ class Step:
         return self.rate * answer + self.log_normaliser
 
 
-def value_range(query: Query) -> tuple[float, float]:
-    """The least and the most that a query can answer."""
-    if query.table is None:
-        return (1.0, 1.0) if query.constant else (0.0, 1.0)
-    return float(query.table.min()) / query.scale, float(query.table.max()) / query.scale
-
-
 def projection(query: Query, spectrum: Spectrum, target: float) -> Step:
     """The entropic projection of y onto {y : f(y) = target}.
 

@@ -40,6 +40,7 @@ from treering.domain.problem import MOST_CANDIDATES, MOST_STEPS, Descent, Method
 from treering.errors import GuaranteeError, ParameterError
 from treering.params import at_least, probability, whole
 from treering.theory.erm.steps import Courses, Steps, displacement_bound, net_bound, net_size, noise_norm
+from treering.theory.search import least_whole
 
 _TOLERANCE: Final = 64
 """The solver is as near as this part of the minimiser's own sensitivity, both sides together."""
@@ -152,16 +153,13 @@ def perturbation_with(
     """The method for a ridge with as few passes as do; None where rounding or the passes allowed do not let it."""
     draft = Perturbation("gaussian" if budget.kind == "zcdp" else "laplace", 1.0, 1.0, passes, ridge, start)
     wanted = solver_tolerance(problem, ridge, size)
-    if solver_distance(problem, draft) > wanted:
+
+    def near(method: Perturbation) -> bool:
+        return solver_distance(problem, method) <= wanted
+
+    if not near(draft):
         return None
-    low, high = 0, passes
-    while high - low > 1:
-        middle = (low + high) // 2
-        if solver_distance(problem, replace(draft, iterations=middle)) <= wanted:
-            high = middle
-        else:
-            low = middle
-    draft = replace(draft, iterations=high)
+    draft = replace(draft, iterations=least_whole(lambda few: near(replace(draft, iterations=few)), 0, passes))
     moves = perturbation_sensitivity(problem, draft, size)
     root = math.sqrt(problem.dimension)
     pitch = 2.0 ** math.floor(math.log2(moves / (_FINENESS * root)))

@@ -41,6 +41,7 @@ from treering.theory.plan.rows import (
     Lifetime,
     PerQuery,
 )
+from treering.theory.search import narrowed
 
 __all__ = ["Lifetime", "Plan", "PlanRow", "plan"]
 
@@ -348,7 +349,4 @@ def _bisected(
         if low >= most:
             return math.inf
         high = trial
-    while high > low * (1 + close):
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if meets(middle) else (middle, high)
-    return high
+    return narrowed(meets, low, high, close)

@@ -27,8 +27,9 @@ from treering.theory.pmwg.paper import LARGEST_BETA, check_paper
 from treering.theory.pmwg.paper import alpha as paper_alpha
 from treering.theory.pmwg.tight import query_tail
 from treering.theory.schedule import MOST_ROWS, FixedSchedule, fixed, fixed_for
-from treering.theory.schedule.epochs import AlphaOf, chance_of
+from treering.theory.schedule.epochs import AlphaOf
 from treering.theory.schedule.scheduler import BoxFixed, log_share
+from treering.theory.search import chance_of, least_positive
 
 MOST_QUERIES: Final = 10**9
 """PMWG states its guarantee for so many queries."""
@@ -243,15 +244,7 @@ def _one(kind: BudgetKind) -> Budget:
 
 
 def _search(fits: Callable[[float], bool], close: float) -> float:
-    low, high = 0.5, _LARGEST
-    if not fits(high):
-        return high
-    while fits(low):
-        low, high = low / 2, low
-    while high > low * (1 + close):
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if fits(middle) else (middle, high)
-    return high
+    return least_positive(fits, 0.5, _LARGEST, close) if fits(_LARGEST) else _LARGEST
 
 
 def _covered(case: Case) -> tuple[float, float]:

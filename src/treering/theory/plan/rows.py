@@ -25,8 +25,8 @@ from treering.params import at_least, root_at_least
 from treering.theory import continual, mwem
 from treering.theory.cells import CellNoise, SmoothLaplaceCell, SubGaussianCell, all_subsets, subset_radius
 from treering.theory.continual import CentredBound
-from treering.theory.pmwg.tight import rarity
 from treering.theory.schedule.epochs import AlphaOf
+from treering.theory.search import rarity
 from treering.theory.static import answer_radius, histogram_noise
 
 GUESS: Final = 0.5

@@ -34,7 +34,6 @@ renewal, for it is scaled for all k queries.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -42,10 +41,10 @@ from typing import Final
 
 from treering.budget.promise import Budget, BudgetKind, Promise
 from treering.errors import GuaranteeError, ParameterError
-from treering.params import Number, positive, share_of, whole
+from treering.params import Number, chance, positive, share_of, whole
 from treering.theory.pmwg import paper as pmwg_paper
-from treering.theory.pmwg.paper import chance
 from treering.theory.pmwg.tight import Guard, growth_rate, hard_decrease, query_tail, run_tail
+from treering.theory.search import doubled_whole, golden, least_positive, least_whole
 from treering.theory.sparse import RunScales
 
 _SPAN: Final = 6.4
@@ -211,15 +210,7 @@ def tight_alpha(
     def fits(alpha: float) -> bool:
         return future.cost(Guard(budget.kind, alpha, future.best_share(alpha))) <= total
 
-    if not fits(1.0):
-        return 1.0
-    low, high = 0.5, 1.0
-    while fits(low):
-        low, high = low / 2, low
-    while high > low * (1 + _CLOSE):
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if fits(middle) else (middle, high)
-    return high
+    return least_positive(fits, 0.5, 1.0, _CLOSE) if fits(1.0) else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,23 +271,6 @@ def _future(
     return _Future(kind, beta, first, inflow, extra, sizes, tails, max(0.5, queries.exponent))
 
 
-def golden(function: Callable[[float], float], low: float, high: float) -> float:
-    """Where a function with one valley is nearly least, by golden section."""
-    step = (math.sqrt(5) - 1) / 2
-    left, right = high - step * (high - low), low + step * (high - low)
-    at_left, at_right = function(left), function(right)
-    while high - low > 0.01:
-        if at_left <= at_right:
-            high, right, at_right = right, left, at_left
-            left = high - step * (high - low)
-            at_left = function(left)
-        else:
-            low, left, at_left = left, right, at_right
-            right = low + step * (high - low)
-            at_right = function(right)
-    return left if at_left <= at_right else right
-
-
 # -- pmwg static -------------------------------------------------------------------------------------------------------
 
 
@@ -325,12 +299,11 @@ def static(size: int, cells: int, budget: Budget, alpha: Number, beta: Number, q
 
 def static_size(cells: int, budget: Budget, alpha: Number, beta: Number, queries: int) -> int:
     """The fewest rows for which the plan fits: its cost falls as rows are added."""
-    low, high = 0, 1
-    while not static(high, cells, budget, alpha, beta, queries).fits:
-        low, high = high, 2 * high
-        if high > 2**60:
-            raise GuaranteeError(f"no database is large enough for alpha={float(alpha):g} and these parameters")
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if static(middle, cells, budget, alpha, beta, queries).fits else (middle, high)
-    return high
+
+    def fits(size: int) -> bool:
+        return static(size, cells, budget, alpha, beta, queries).fits
+
+    found = doubled_whole(fits, 0, 1, 2**59)
+    if found is None:
+        raise GuaranteeError(f"no database is large enough for alpha={float(alpha):g} and these parameters")
+    return least_whole(fits, *found)

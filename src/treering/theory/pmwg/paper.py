@@ -19,7 +19,8 @@ from typing import Final
 
 from treering.budget.convert import paper_epsilon_of
 from treering.errors import GuaranteeError, ParameterError
-from treering.params import Number, positive, probability, whole
+from treering.params import Number, chance, positive, whole
+from treering.theory.search import first_whole
 
 LARGEST_BETA: Final = 2.0**-7.5
 """β must be below this wherever the proof goes through the incomplete gamma function: all but δ = 0, p = ½."""
@@ -55,12 +56,6 @@ def check_paper(start: int, cells: int, epsilon: Number, delta: Number, beta: Nu
         problems.append(f"delta must be below 1/e, about 0.3679, not {float(delta):g}")
     if problems:
         raise GuaranteeError("the paper's PMWG theorems do not cover this: " + "; ".join(problems))
-
-
-def chance(value: Number, name: str) -> float:
-    """A number strictly between 0 and 1 as a float."""
-    probability(value, name)
-    return positive(value, name)
 
 
 def _is_zero(delta: Number) -> bool:
@@ -145,16 +140,7 @@ def alpha_start(
     goal = positive(wanted, "wanted")
     low = 20 if _is_zero(delta) and p == 0.5 else 16
     check_paper(low + 1, cells, epsilon, delta, beta, p)
-    high = low + 1
-    while alpha(high, cells, epsilon, delta, beta, kappa, p) > goal:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        if alpha(middle, cells, epsilon, delta, beta, kappa, p) > goal:
-            low = middle
-        else:
-            high = middle
-    return high
+    return first_whole(lambda start: alpha(start, cells, epsilon, delta, beta, kappa, p) <= goal, low, low + 1)
 
 
 # -- queries -----------------------------------------------------------------------------------------------------------

@@ -21,8 +21,8 @@ from typing import Final
 
 from treering.budget.promise import BudgetKind
 from treering.errors import GuaranteeError, ParameterError
-from treering.params import Number, positive, whole
-from treering.theory.pmwg.paper import chance
+from treering.params import Number, chance, positive, whole
+from treering.theory.search import first_whole, rarity
 from treering.theory.sparse import RunScales, Scales, split
 
 ROUNDING: Final = 2.5
@@ -109,19 +109,6 @@ def hard_target(estimate: float, answer: float, error: float, gap: float, size: 
 
 
 # -- confidence over time ----------------------------------------------------------------------------------------------
-
-
-def rarity(log_index: float) -> float:
-    """−log w_j at log j = log_index ≥ 0, j real and perhaps beyond the floats.
-
-    In proportion it grows no faster than u = log j: its derivative is at most 1 + 2/(1+u), its value at least u +
-    2·log(1+u), and u/(1+u) ≤ log(1+u). So, with any constant c ≥ 0, (c + rarity(log J(t)))/t^s does not rise if
-    log J(t)/t^s does not.
-    """
-    inverse = math.exp(-log_index)
-    following = log_index + math.log1p(inverse)
-    ratio = math.log1p(inverse) / inverse if inverse > 0 else 1.0
-    return log_index - math.log(ratio) + math.log1p(log_index) + math.log1p(following)
 
 
 def query_beta(beta: float, query: int) -> float:
@@ -274,10 +261,5 @@ def until_spent(
     def fits(more: int) -> bool:
         return more * guard.cost(size, run_tail(failing, begun + more), tail2) * _MARGIN <= left
 
-    low, high = 0, 1
-    while fits(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return UntilSpent(low + in_run, math.floor(max(0.0, potential) / hard_decrease(guard.gap)))
+    affordable = first_whole(lambda more: not fits(more)) - 1
+    return UntilSpent(affordable + in_run, math.floor(max(0.0, potential) / hard_decrease(guard.gap)))

@@ -9,15 +9,8 @@ from __future__ import annotations
 from treering.budget.promise import Promise
 from treering.errors import GuaranteeError
 from treering.params import Number, Profile, check_profile
-from treering.theory.schedule.epochs import (
-    MOST_ROWS,
-    AlphaOf,
-    FixedSchedule,
-    ImprovingSchedule,
-    PlannedEpoch,
-    Schedule,
-    Staleness,
-)
+from treering.theory.ageing import Staleness
+from treering.theory.schedule.epochs import MOST_ROWS, AlphaOf, FixedSchedule, ImprovingSchedule, PlannedEpoch, Schedule
 from treering.theory.schedule.improver import improving_for, improving_within
 from treering.theory.schedule.paper import (
     PaperFixed,

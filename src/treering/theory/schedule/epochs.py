@@ -18,7 +18,9 @@ from typing import Final, TypeAlias
 
 from treering.budget.promise import Budget
 from treering.errors import ParameterError
-from treering.params import Number, positive, whole
+from treering.params import whole
+from treering.theory.ageing import Staleness
+from treering.theory.search import least_whole
 
 AlphaOf: TypeAlias = Callable[[int, Budget, float], float]
 """A box's proven error: ``alpha(size, budget, beta)``, see `treering.boxes.base.Box`."""
@@ -33,7 +35,6 @@ SIZE_ROUNDING: Final = 2.0**-48
 LEAST_GROWTH: Final = 2.0**-40
 
 _FAR: Final = 2**11
-_SMALLEST: Final = 2.0**-1022
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,48 +62,6 @@ class PlannedEpoch:
     def rho(self) -> float | None:
         """ρ_i, or None for a pure run."""
         return float(self.budget.total) if self.budget.kind == "zcdp" else None
-
-
-@dataclass(frozen=True, slots=True)
-class Staleness:
-    """What an answer from size t is worth at a later size τ; ``stale`` is 1−t/τ, the share of new rows.
-
-    With x_τ = (t/τ)·x_t + (1−t/τ)·z, z the new rows, and a release y of error α at size t:
-
-    - *sum*: |y(f) − x_τ(f)| ≤ α + (1−t/τ)·c. This is how the paper counts, with c = 1.
-    - otherwise the convex bound (t/τ)·α + (1−t/τ)·c. With c = 1 it holds for y(f) itself, as |y(f) − z(f)| ≤ 1; with
-      c = ½ for the *centred* answer (t/τ)·y(f) + (1−t/τ)/2, as |½ − z(f)| ≤ ½; with c = Lipschitz constant · diameter
-      for an excess risk, as the risk of the old minimiser on the new rows exceeds the best by no more.
-    """
-
-    constant: float
-    sum: bool = False
-
-    def total(self, alpha: float, stale: float) -> float:
-        """The error when such a share of the rows is new."""
-        return (alpha if self.sum else (1 - stale) * alpha) + stale * self.constant
-
-    def worst(self, alpha: float, growth: float) -> float:
-        """The largest error while τ ≤ (1+growth)·t: `total` is linear in ``stale``, so it is at one of the ends."""
-        return max(alpha, self.total(alpha, growth / (1 + growth)))
-
-    def most_alpha(self, growth: float, limit: float) -> float:
-        """The static error below which `worst` stays below the limit."""
-        if self.sum:
-            return limit - growth / (1 + growth) * self.constant
-        return min(limit, limit * (1 + growth) - growth * self.constant)
-
-
-def sum_staleness(centred: bool) -> Staleness:
-    """For `fixed`: centred, or the paper's sum."""
-    return Staleness(0.5) if centred else Staleness(1.0, sum=True)
-
-
-def given_staleness(centred: bool, constant: Number | None) -> Staleness:
-    """For the schedules that bound convexly: 1, centred ½, or a constant of the caller's."""
-    if constant is not None:
-        return Staleness(positive(constant, "staleness"))
-    return Staleness(0.5 if centred else 1.0)
 
 
 class Schedule(ABC):
@@ -235,11 +194,6 @@ def log_of(value: Fraction) -> float:
     return math.log(value.numerator) - math.log(value.denominator)
 
 
-def chance_of(log_beta: float) -> float:
-    """β as a float; never 0. Clamping it there adds less than 2^-1021 to what may fail."""
-    return max(_SMALLEST, math.exp(max(-745.0, log_beta)))
-
-
 def bounded_exp(exponent: float) -> float:
     """e^x, at most e^700: an error so large promises nothing anyway."""
     return math.exp(min(700.0, exponent))
@@ -253,10 +207,7 @@ def last_at_most(size_of: Callable[[int], int], size: int, guess: int) -> int:
     step, high = 1, low + 1
     while size_of(high) <= size:
         low, high, step = high, high + step, 2 * step
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if size_of(middle) <= size else (low, middle)
-    return low
+    return least_whole(lambda index: size_of(index) > size, low, high) - 1
 
 
 def check_growth(growth: float) -> float:

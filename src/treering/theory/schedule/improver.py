@@ -34,15 +34,13 @@ from fractions import Fraction
 from typing import Final
 
 from treering.budget.promise import Budget
-from treering.params import Number, positive, probability, whole
-from treering.theory.pmwg.paper import chance
+from treering.params import Number, chance, positive, probability, whole
+from treering.theory.ageing import Staleness, given_staleness
 from treering.theory.schedule.epochs import (
     MOST_ROWS,
     AlphaOf,
     ImprovingSchedule,
     PlannedEpoch,
-    Staleness,
-    given_staleness,
     last_at_most,
     log_of,
     rational_exp,

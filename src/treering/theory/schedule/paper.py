@@ -25,21 +25,19 @@ from dataclasses import dataclass
 
 from treering.budget.promise import Budget
 from treering.errors import GuaranteeError, ParameterError
-from treering.params import Number, positive, whole
-from treering.theory.pmwg.paper import chance
+from treering.params import Number, chance, positive, whole
+from treering.theory.ageing import Staleness, sum_staleness
 from treering.theory.schedule.epochs import (
     LEAST_GROWTH,
     SHRINK,
     FixedSchedule,
     ImprovingSchedule,
     PlannedEpoch,
-    Staleness,
     amount,
     bounded_exp,
-    chance_of,
     rational_exp,
-    sum_staleness,
 )
+from treering.theory.search import chance_of
 
 
 @dataclass(frozen=True, slots=True)

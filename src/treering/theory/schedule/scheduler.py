@@ -51,7 +51,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -62,8 +62,8 @@ import numpy as np
 from treering.arrays import Floats
 from treering.budget.promise import Budget, BudgetKind
 from treering.errors import GuaranteeError, ParameterError
-from treering.params import Number, whole
-from treering.theory.pmwg.paper import chance
+from treering.params import Number, chance, whole
+from treering.theory.ageing import Staleness, given_staleness, sum_staleness
 from treering.theory.schedule.epochs import (
     LEAST_GROWTH,
     MOST_ROWS,
@@ -71,15 +71,12 @@ from treering.theory.schedule.epochs import (
     AlphaOf,
     FixedSchedule,
     PlannedEpoch,
-    Staleness,
     amount,
     bounded_exp,
-    chance_of,
     check_growth,
-    given_staleness,
-    sum_staleness,
 )
 from treering.theory.schedule.paper import BoxRate, rate_of
+from treering.theory.search import GOLDEN, chance_of, least_near, roughly_whole
 
 _MOST_GROWTH: Final = 1 - 2.0**-20
 _GRID: Final = tuple(max(LEAST_GROWTH, _MOST_GROWTH * 2.0 ** (-step / 2)) for step in range(81))
@@ -201,7 +198,7 @@ def fixed_within(
             norm = confidence.norm(1 + growth, budget.kind, fine=False)
             return staleness.worst(_static(rate, log_reach - math.log(norm), rows), growth)
 
-        found = minimise(error, _GRID, _STEPS)
+        found = least_near(error, _GRID, _STEPS)
         return RateFixed(rows, budget, rate, confidence, found, staleness)
 
     powers = Powers(failing)
@@ -234,7 +231,6 @@ _PER_DOUBLING: Final = {False: 24, True: 5000}
 _LEAST_PER_DOUBLING: Final = 8
 _REACH: Final = 50.0
 _MARGIN: Final = 1 + 2.0**-36
-_GOLDEN: Final = (math.sqrt(5) - 1) / 2
 
 
 def geometric(decay: float) -> float:
@@ -290,26 +286,6 @@ def ramp_sums(decay: float) -> tuple[float, float]:
     """Σ_{i≥0} (i+1)·e^{−si} = 1/(1−q)² and Σ_{i≥0} (i+1)²·e^{−si} = (1+q)/(1−q)³, q = e^{−s}; from above."""
     total = geometric(decay)
     return total**2 * _MARGIN, (1 + math.exp(-decay)) * total**3 * _MARGIN
-
-
-def minimise(value: Callable[[float], float], points: Iterable[float], steps: int) -> float:
-    """Where a function is least: the best of the points, then golden sections on the logarithmic scale around it.
-
-    Only quality hangs on this: the result is never worse than the best of the points.
-    """
-    grid = sorted(points)
-    values = [value(point) for point in grid]
-    best = min(range(len(grid)), key=values.__getitem__)
-    low, high = math.log(grid[max(0, best - 1)]), math.log(grid[min(len(grid) - 1, best + 1)])
-    found, least = grid[best], values[best]
-    for _ in range(steps):
-        left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
-        at_left, at_right = value(math.exp(left)), value(math.exp(right))
-        for point, reached in ((left, at_left), (right, at_right)):
-            if reached < least:
-                found, least = math.exp(point), reached
-        low, high = (low, right) if at_left <= at_right else (left, high)
-    return found
 
 
 # -- schedule box ------------------------------------------------------------------------------------------------------
@@ -394,7 +370,7 @@ class _Search:
         middle, low, high = self._bracket(middle)
         found = min(found, middle, key=self.error)
         for _ in range(_SECTIONS):
-            left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+            left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
             at_left, at_right = self.at(math.exp(left), _ROUNDS), self.at(math.exp(right), _ROUNDS)
             found = min(found, at_left, at_right, key=self.error)
             low, high = (low, right) if self.error(at_left) <= self.error(at_right) else (left, high)
@@ -551,12 +527,7 @@ def _start_that_would_do(search_at: Callable[[int], _Search], start: int, limit:
         search = search_at(size)
         return search.error(search.at(0.5, 2)) < limit * (1 - 1e-9)
 
-    low, high = start, 2 * start
-    while not does(high):
-        if high > MOST_ROWS:
-            return "a box whose error falls with the size (with this one no size would do)"
-        low, high = high, 2 * high
-    while high > 1.1 * low + 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if does(middle) else (middle, high)
-    return f"about {high:,} rows"
+    found = roughly_whole(does, start, MOST_ROWS)
+    if found is None:
+        return "a box whose error falls with the size (with this one no size would do)"
+    return f"about {found:,} rows"

@@ -17,10 +17,8 @@ need no other sizes: a tree keeps the ones that it has, lets go of them, and add
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
-import secrets
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
@@ -37,8 +35,6 @@ from treering.trusted.counts import Counts
 from treering.trusted.rows.encode import INVALID, encode_all
 from treering.trusted.rows.persons import Persons, excess
 from treering.trusted.sealed import Sealed
-
-SALT_BYTES: Final = 32
 
 DIGEST_BYTES: Final = 16
 """Of the digest that stands for a person."""
@@ -112,20 +108,6 @@ def read_persons(content: bytes, name: str) -> dict[bytes, int]:
     # (A column's own ``to_pylist`` makes an object of the library's for each value first: ten times as slow.)
     listed = np.frombuffer(digests.buffers()[1], f"V{DIGEST_BYTES}", len(digests), DIGEST_BYTES * digests.offset)
     return dict(zip(listed.tolist(), numbers(table.column("rows")).tolist(), strict=True))
-
-
-def salt() -> bytes:
-    """Fresh secret bytes: for a commitment, or as a key."""
-    return secrets.token_bytes(SALT_BYTES)
-
-
-def commitment(salt: bytes, *contents: bytes) -> str:
-    """A hash that binds contents and, without the salt, tells nothing about them."""
-    state = hashlib.sha256(salt)
-    for content in contents:
-        state.update(len(content).to_bytes(8, "big"))
-        state.update(content)
-    return state.hexdigest()
 
 
 def parquet(table: pa.Table, encoding: str | None = None) -> bytes:
