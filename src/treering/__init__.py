@@ -111,8 +111,7 @@ if TYPE_CHECKING:
         VaultError,
     )
     from treering.mechanisms.continual import ContinualHistogram
-    from treering.mechanisms.pmw import PMW
-    from treering.mechanisms.pmwg import PMWG
+    from treering.mechanisms.pmwg import PMW, PMWG
     from treering.mechanisms.sparse import ATG, NATG, NSG
     from treering.schedulers.ermg import ERMG
     from treering.schedulers.improver import BBImprover
@@ -156,8 +155,7 @@ else:
             "VaultError",
         ),
         "treering.mechanisms.continual": ("ContinualHistogram",),
-        "treering.mechanisms.pmw": ("PMW",),
-        "treering.mechanisms.pmwg": ("PMWG",),
+        "treering.mechanisms.pmwg": ("PMW", "PMWG"),
         "treering.mechanisms.sparse": ("ATG", "NATG", "NSG"),
         "treering.schedulers.ermg": ("ERMG",),
         "treering.schedulers.improver": ("BBImprover",),

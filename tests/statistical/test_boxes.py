@@ -23,8 +23,7 @@ from treering.budget.promise import Budget
 from treering.domain.query import Query
 from treering.domain.workload import marginals
 from treering.gate import HistogramReleased
-from treering.theory.mwem import plan
-from treering.theory.static import drawn_radius
+from treering.theory.static import drawn_radius, mwem_plan
 
 Floats = npt.NDArray[np.float64]
 CELLS = 2_000
@@ -135,7 +134,7 @@ def test_mwem_certifies_what_it_learnt(budget: Budget) -> None:
     queries = [Query.conjunction(schema, {0: generator.random(64) < 0.5}) for _ in range(200)]
     size, rounds = 600, 12
     truth = np.array([float(query.weights()[17]) * 2 + float(query.weights()[5]) for query in queries]) / 3
-    planned = plan(64, len(queries), Fraction(1), size, budget, OFTEN, rounds)
+    planned = mwem_plan(64, len(queries), Fraction(1), size, budget, OFTEN, rounds)
     hidden = (planned.selection_error + drawn_radius(planned.noise, 1, planned.share)) / size
     failures = gaps = 0
     for _ in range(30):

@@ -16,8 +16,7 @@ from treering.boxes.mwem import MWEM
 from treering.budget.promise import Budget, BudgetKind
 from treering.domain.query import Query
 from treering.gate import Event, Measured, Selected
-from treering.theory.mwem import plan
-from treering.theory.static import answers_noise, histogram_noise
+from treering.theory.static import answers_noise, histogram_noise, mwem_plan
 
 SCHEMA = tr.Schema({"late": tr.categories("no", "little", "yes")})
 NO, LITTLE, YES = range(3)
@@ -81,6 +80,6 @@ class TestMWEM(BoxAudit):
         return selected.index, measured.values[0] > 5.5 if selected.index == 0 else measured.values[0] < 3.5
 
     def event(self, budget: Budget) -> tuple[float, float]:
-        planned = plan(SCHEMA.cells, 2, Fraction(1), 9, budget, 0.05, rounds=1)
+        planned = mwem_plan(SCHEMA.cells, 2, Fraction(1), 9, budget, 0.05, rounds=1)
         chosen = [1 / (1 + math.exp(-lead / planned.selection_scale)) for lead in (3, 1)]
         return chosen[0] * reaches(planned.noise, 0), chosen[1] * reaches(planned.noise, 1)

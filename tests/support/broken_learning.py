@@ -15,8 +15,8 @@ from treering.arrays import Floats
 from treering.budget.minimising import minimising
 from treering.domain.problem import Minimise, Perturbation, Problem
 from treering.params import Number, at_least, exact
-from treering.trusted.learning.minimisers import minimum
-from treering.trusted.learning.points import Points
+from treering.trusted.minimisers import minimum
+from treering.trusted.points import Points
 
 _DRAFT: Final = Perturbation("laplace", 1.0, 2.0**-12, 10)
 

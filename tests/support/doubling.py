@@ -12,8 +12,7 @@ from treering.errors import GuaranteeError
 from treering.gate import Database
 from treering.params import Profile
 from treering.schedulers.base import Scheduled
-from treering.schedulers.epochs import BoxOrFunction, Supply
-from treering.schedulers.keeper import Present
+from treering.schedulers.epochs import BoxOrFunction, Present, Supply
 from treering.theory.ageing import aged_bound
 
 

@@ -16,7 +16,8 @@ from support.exact_runs import Asked, Floats, transcripts
 from treering.audit import Stream, neighbour
 from treering.budget.convert import epsilon_of
 from treering.gate import Gate, RunRequest, RunStarted
-from treering.mechanisms import pmw, pmwg
+from treering.mechanisms import pmwg
+from treering.mechanisms import pmwg as pmw
 from treering.mechanisms.base import Adaptive
 from treering.mechanisms.histogram.hypothesis import Hypothesis
 from treering.mechanisms.tight import Tight, measuring_noise

@@ -40,8 +40,7 @@ from treering.domain.schema import Schema
 from treering.errors import BudgetExceeded, ParameterError
 from treering.gate import Gate, Measured, Selected
 from treering.mechanisms.continual import ContinualHistogram
-from treering.mechanisms.pmw import PMW
-from treering.mechanisms.pmwg import PMWG
+from treering.mechanisms.pmwg import PMW, PMWG
 from treering.mechanisms.sparse import ATG, NATG, NSG
 from treering.params import at_least
 from treering.schedulers.improver import BBImprover

@@ -19,8 +19,7 @@ from treering.gate import Gate
 from treering.mechanisms.histogram.hypothesis import Hypothesis
 from treering.mechanisms.histogram.step import Step
 from treering.params import probability, whole
-from treering.theory.mwem import MOST_ROUNDS, Rounds, plan
-from treering.theory.static import drawn_radius
+from treering.theory.static import MOST_ROUNDS, Rounds, drawn_radius, mwem_plan
 
 REVISITS = 8
 """After each measurement, so many earlier ones are looked at again: those that the distribution violates most."""
@@ -32,9 +31,9 @@ class MWEM(SchemaBox):
 
     Formal guarantee. Neighbours replace one row. A round selects by the exponential mechanism and measures with
     Laplace noise (pure) or Gaussian noise (zCDP); the rounds together are ε-DP, or ρ-zCDP, by composition: see
-    `treering.theory.mwem.plan`.
+    `treering.theory.static.mwem_plan`.
     Accuracy. With probability at least 1 − beta every query of the class is within the stated error, which the best
-    round certifies, and which is at most √(log N/(2T)) + (3/2 + ξ + 2e)/n: the theorem of `treering.theory.mwem`.
+    round certifies, and which is at most √(log N/(2T)) + (3/2 + ξ + 2e)/n: the theorem of `treering.theory.static`.
     ``rounds`` is T; by default the number that makes this least.
     """
 
@@ -74,7 +73,7 @@ class MWEM(SchemaBox):
         cells = self.schema.cells
         if self._spread is None:
             return None
-        return plan(cells, len(self._class), self._spread, size, budget, beta, self._rounds)
+        return mwem_plan(cells, len(self._class), self._spread, size, budget, beta, self._rounds)
 
 
 @dataclass(frozen=True, slots=True)

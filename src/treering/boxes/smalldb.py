@@ -26,8 +26,7 @@ from treering.gate import Gate
 from treering.mechanisms.histogram.hypothesis import MAX_CELLS, rows_of
 from treering.params import probability, whole
 from treering.theory import smalldb as theory
-from treering.theory.mwem import plan
-from treering.theory.static import answer_radius, answers_noise, histogram_noise, histogram_radius
+from treering.theory.static import answer_radius, answers_noise, histogram_noise, histogram_radius, mwem_plan
 
 _USELESS = 0.5
 """The answer ½ has this error, and needs no data."""
@@ -200,6 +199,6 @@ def another_box(served: QueryClass) -> str:
     if cells <= MOST_CELLS:
         errors["HistogramBox"] = histogram_radius(histogram_noise(_BUDGET), cells, _BETA) / _SIZE
     if cells <= MAX_CELLS:
-        errors["MWEM"] = plan(cells, queries, max(served.spreads), _SIZE, _BUDGET, _BETA).alpha(cells, _SIZE)
+        errors["MWEM"] = mwem_plan(cells, queries, max(served.spreads), _SIZE, _BUDGET, _BETA).alpha(cells, _SIZE)
     best = min(errors, key=errors.__getitem__)
     return f"{best} would do: its error for a million rows and an epsilon of 1 is at most {errors[best]:.2g}"

@@ -30,7 +30,7 @@ from treering.params import Number, exact, whole
 from treering.schedulers.epochs import Epoch
 from treering.schedulers.ermg import ERMG
 from treering.trusted.database import GrowingPoints
-from treering.trusted.learning.points import HALF, Bounds, Rows, features_of
+from treering.trusted.points import HALF, Bounds, Rows, features_of
 
 
 @dataclass(slots=True, repr=False)
@@ -50,7 +50,7 @@ class PrivateEstimator(BaseEstimator, ABC):
 
     Formal guarantee. *Privacy*: everything that the estimator makes public from one `fit` to the next — all models of
     all `partial_fit` — is together (epsilon, delta)-DP, for rows that differ in one of them, features and label
-    replaced. Proof: rows are opened in ``trusted/learning`` alone, which makes each of them an entry, by declared
+    replaced. Proof: rows are opened in ``trusted/points.py`` alone, which makes each of them an entry, by declared
     constants; entries live in `GrowingPoints`, which only ERMG's gate reads, under one budget; attributes are computed
     from what it released.
     The number of rows, and when a model is released, are public. Each `fit` makes a promise of its own: rows that are

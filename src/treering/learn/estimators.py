@@ -19,7 +19,7 @@ from treering.domain.loss import Distance, HuberHinge, Logistic, Loss, Squared
 from treering.errors import ParameterError
 from treering.learn.base import LinearEstimator, PrivateEstimator, declared, declared_classes
 from treering.params import Number
-from treering.trusted.learning.points import Bounds
+from treering.trusted.points import Bounds
 
 
 class _Classifier(ClassifierMixin, LinearEstimator):

@@ -30,12 +30,13 @@ from treering.schedulers.epochs import (
     EpochBegan,
     EpochFailed,
     EpochOpened,
+    Keeper,
+    Present,
     Supply,
     Timetable,
     describe,
     shares,
 )
-from treering.schedulers.keeper import Keeper, Present
 from treering.theory.ageing import aged, aged_bound
 from treering.theory.schedule import MOST_ROWS
 from treering.theory.schedule.paper import covers

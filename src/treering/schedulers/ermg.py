@@ -19,8 +19,8 @@ from treering.gate import Database
 from treering.mechanisms.base import NO_ROWS
 from treering.params import Number, Profile
 from treering.schedulers.base import check_covered
+from treering.schedulers.epochs import Present
 from treering.schedulers.improver import BBImprover, Improving
-from treering.schedulers.keeper import Present
 from treering.theory.erm.paper import rate
 from treering.theory.schedule import ImprovingSchedule
 

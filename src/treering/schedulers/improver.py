@@ -11,8 +11,7 @@ from treering.errors import ParameterError
 from treering.gate import Database
 from treering.params import Number, Profile, check_profile, exact, probability
 from treering.schedulers.base import Scheduled, paper_rate, useful
-from treering.schedulers.epochs import BoxOrFunction, Supply
-from treering.schedulers.keeper import Present
+from treering.schedulers.epochs import BoxOrFunction, Present, Supply
 from treering.theory import schedule
 from treering.theory.schedule import ImprovingSchedule
 

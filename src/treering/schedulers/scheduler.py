@@ -15,8 +15,7 @@ from treering.errors import GuaranteeError
 from treering.gate import Database
 from treering.params import Number, Profile, check_profile, probability
 from treering.schedulers.base import Scheduled, paper_rate, useful
-from treering.schedulers.epochs import BoxOrFunction, Supply
-from treering.schedulers.keeper import Present
+from treering.schedulers.epochs import BoxOrFunction, Present, Supply
 from treering.theory import schedule
 from treering.theory.schedule import FixedSchedule
 

@@ -24,7 +24,7 @@ from treering.errors import DataError, EngineError, ParameterError, SchemaError
 from treering.trusted.counts import Counts
 from treering.trusted.journal import MemoryJournal
 from treering.trusted.kernel import Kernel
-from treering.trusted.learning.points import POINTS, Points, Rows
+from treering.trusted.points import POINTS, Points, Rows
 from treering.trusted.rows.encode import encode
 from treering.trusted.sealed import Sealed
 

@@ -53,11 +53,11 @@ from treering.gate import (
 )
 from treering.noise import Laplace, Noise
 from treering.params import exact_scale
+from treering.trusted import minimisers as optimum
 from treering.trusted import opendp as foreign
 from treering.trusted import pricing
 from treering.trusted.counts import DENSE_CELLS, MAX_COUNT, Counts
 from treering.trusted.journal import Journal, Secret, ends_run
-from treering.trusted.learning import minimisers as optimum
 from treering.trusted.noise import Ahead, Answering, check_scale, draw, draw_laplace
 from treering.trusted.pricing import Charges
 from treering.trusted.sealed import Sealed

@@ -15,7 +15,7 @@ from treering.budget.promise import Budget
 from treering.domain.query import Query
 from treering.domain.workload import marginals, random_conjunctions
 from treering.gate import Measured, Selected
-from treering.theory.mwem import plan
+from treering.theory.static import mwem_plan
 
 QUERIES = [*marginals(SCHEMA, 1), *random_conjunctions(SCHEMA, 20, np.random.default_rng(3))]
 PURE, ZCDP = Budget("pure", Fraction(2)), Budget("zcdp", Fraction(1))
@@ -49,7 +49,7 @@ def test_rounds_select_and_measure_in_turn(budget: Budget) -> None:
 def test_the_number_of_rounds_is_planned(budget: Budget) -> None:
     db, _ = learn(QUERIES, budget, None, size=3_000)
     classed = {query for query in QUERIES if not query.constant}
-    rounds = plan(SCHEMA.cells, len({*classed}) - _complements(classed), Fraction(1), 3_000, budget, NEVER).rounds
+    rounds = mwem_plan(SCHEMA.cells, len({*classed}) - _complements(classed), Fraction(1), 3_000, budget, NEVER).rounds
     assert len(db.journal.events()) == 2 * rounds
 
 

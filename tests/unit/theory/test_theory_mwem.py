@@ -14,7 +14,7 @@ import treering as tr
 from treering.budget.cost import exponential, gaussian, laplace
 from treering.budget.promise import Budget, BudgetKind
 from treering.noise import Gaussian, Laplace
-from treering.theory.mwem import MOST_ROUNDS, Rounds, plan
+from treering.theory.static import MOST_ROUNDS, Rounds, mwem_plan
 
 ONE = Fraction(1)
 
@@ -38,7 +38,7 @@ def cost(planned: Rounds, spread: Fraction, kind: BudgetKind) -> Fraction:
 def test_a_plan_costs_the_budget_or_a_hair_less(
     kind: BudgetKind, total: Fraction, spread: Fraction, queries: int, size: int, beta: float
 ) -> None:
-    planned = plan(10**4, queries, spread, size, Budget(kind, total), beta)
+    planned = mwem_plan(10**4, queries, spread, size, Budget(kind, total), beta)
     assert (1 - 1e-9) * total < cost(planned, spread, kind) <= total
     assert 1 <= planned.rounds <= MOST_ROUNDS
 
@@ -47,14 +47,16 @@ def test_a_plan_costs_the_budget_or_a_hair_less(
 @pytest.mark.parametrize("size", [1000, 10**5, 10**7, 10**9])
 def test_the_number_of_rounds_is_about_the_best(kind: BudgetKind, size: int) -> None:
     budget = Budget(kind, Fraction(1, 2))
-    chosen = plan(10**6, 1000, ONE, size, budget, 0.05)
-    others = [plan(10**6, 1000, ONE, size, budget, 0.05, rounds) for rounds in (*range(1, 60), 100, 300, 1000, 4096)]
+    chosen = mwem_plan(10**6, 1000, ONE, size, budget, 0.05)
+    others = [
+        mwem_plan(10**6, 1000, ONE, size, budget, 0.05, rounds) for rounds in (*range(1, 60), 100, 300, 1000, 4096)
+    ]
     assert chosen.alpha(10**6, size) <= 1.02 * min(each.alpha(10**6, size) for each in others)
 
 
 def test_the_bound_is_the_theorems() -> None:
     """By hand: pure ε = 1, T = 10, k = 101, β = 0.1."""
-    planned = plan(1000, 101, ONE, 10**6, Budget("pure", ONE), 0.1, rounds=10)
+    planned = mwem_plan(1000, 101, ONE, 10**6, Budget("pure", ONE), 0.1, rounds=10)
     assert isinstance(planned.noise, Laplace)
     share = 0.1 / 20
     xi = planned.selection_scale * math.log(100 / share)
@@ -71,23 +73,23 @@ def test_it_is_far_below_the_papers_bound() -> None:
     published = min(
         2 * math.sqrt(math.log(cells) / rounds) + 10 * rounds * math.log(queries) / size for rounds in range(1, 5000)
     )
-    ours = plan(cells, queries, ONE, size, Budget("pure", ONE), 0.05)
+    ours = mwem_plan(cells, queries, ONE, size, Budget("pure", ONE), 0.05)
     assert ours.alpha(cells, size) < published / 1.5
 
 
 def test_one_query_needs_no_selection() -> None:
-    assert plan(100, 1, ONE, 1000, Budget("pure", ONE), 0.05).selection_error == 0
+    assert mwem_plan(100, 1, ONE, 1000, Budget("pure", ONE), 0.05).selection_error == 0
 
 
 def test_the_sharpest_selection_is_booked() -> None:
     """The kernel's exponential mechanism is no sharper than at a scale of 1/1024 rows."""
-    planned = plan(100, 50, ONE, 10**6, Budget("pure", Fraction(10**9)), 0.05)
+    planned = mwem_plan(100, 50, ONE, 10**6, Budget("pure", Fraction(10**9)), 0.05)
     assert planned.selection_scale < 2**-11
     assert planned.selection_error >= 2**-10 * math.log(49 / planned.share)
 
 
 def test_gaussian_noise_is_for_zcdp() -> None:
-    assert isinstance(plan(100, 50, ONE, 1000, Budget("zcdp", ONE), 0.05).noise, Gaussian)
+    assert isinstance(mwem_plan(100, 50, ONE, 1000, Budget("zcdp", ONE), 0.05).noise, Gaussian)
 
 
 @pytest.mark.parametrize(
@@ -112,4 +114,4 @@ def test_bad_parameters_are_refused(name: str, options: dict[str, Any]) -> None:
         "beta": 0.05,
     }
     with pytest.raises(tr.ParameterError, match=name):
-        plan(**{**given, **options})
+        mwem_plan(**{**given, **options})

@@ -22,12 +22,12 @@ from treering.budget.promise import Budget, Promise
 from treering.errors import ParameterError
 from treering.noise import Gaussian, Laplace, Noise
 from treering.params import at_least, root_at_least
-from treering.theory import continual, mwem
+from treering.theory import continual
 from treering.theory.cells import CellNoise, SmoothLaplaceCell, SubGaussianCell, all_subsets, subset_radius
 from treering.theory.continual import CentredBound
 from treering.theory.schedule.epochs import AlphaOf
 from treering.theory.search import rarity
-from treering.theory.static import answer_radius, histogram_noise
+from treering.theory.static import answer_radius, histogram_noise, mwem_plan
 
 GUESS: Final = 0.5
 """The error of answering ½ without looking: a guarantee is worth something only below it."""
@@ -386,7 +386,7 @@ class Answers(BoxCandidate):
 
 
 class Learnt(BoxCandidate):
-    """MWEM: a list, and a distribution learnt for it (`treering.theory.mwem` has the theorem)."""
+    """MWEM: a list, and a distribution learnt for it (`treering.theory.static` has the theorem)."""
 
     name = "MWEM(queries), once"
     use = "MWEM(queries).release(db, ...)"
@@ -399,7 +399,7 @@ class Learnt(BoxCandidate):
         cells, number = case.cells, int(case.queries)
 
         def alpha(size: int, budget: Budget, beta: float) -> float:
-            return mwem.plan(cells, number, Fraction(1), size, budget, beta).alpha(cells, size)
+            return mwem_plan(cells, number, Fraction(1), size, budget, beta).alpha(cells, size)
 
         return alpha
 

@@ -56,8 +56,8 @@ from treering.errors import ParameterError, QueryError
 from treering.noise import Gaussian, Laplace
 from treering.params import exact_scale
 from treering.trusted.counts import MAX_COUNT, Counts
-from treering.trusted.learning.points import Entries, Points, entries_of_cells
 from treering.trusted.noise import check_scale, draw
+from treering.trusted.points import Entries, Points, entries_of_cells
 from treering.trusted.select import exponential
 
 MOST_ENTRIES: Final = 2**29

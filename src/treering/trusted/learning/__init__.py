@@ -1,1 +1,0 @@
-"""PRIVATE: training rows, and the minimisers that see them."""
