@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from treering.cli import ask, audit, bench, create, demo, look, plan, rows, serve, synth
-from treering.cli.output import INTERRUPTED, fail
+from treering.cli import ask, audit, bench, create, demo, look, plan, rows, synth
+from treering.cli.output import INTERRUPTED, VaultPath, fail
 
 
 class Commands(TyperGroup):
@@ -57,8 +57,26 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for group in (demo, plan, create, rows, ask, look, synth, audit, bench, serve):
+for group in (demo, plan, create, rows, ask, look, synth, audit, bench):
     group.register(app)
+
+
+class NotYetError(typer.TyperException):
+    """Something that a later release will do."""
+
+
+@app.command()
+def serve(
+    vault: VaultPath,
+    port: Annotated[int, typer.Option(metavar="NUMBER", help="The port to listen on.", min=1, max=65535)] = 8765,
+) -> None:
+    """Serve a vault over HTTP (comes in a later release).
+
+    Until then `treering ask`, `treering status` and the Python package do the same on the machine that has the vault.
+    """
+    raise NotYetError(
+        f"serving {vault} at port {port} over HTTP comes in a later release; use `treering ask` until then"
+    )
 
 
 def _show_version(wanted: bool) -> None:
