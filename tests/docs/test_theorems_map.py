@@ -90,12 +90,12 @@ def test_a_function_that_is_not_there_is_seen(name: str) -> None:
     "name",
     [
         "unit/theory/test_none.py::test_alpha",
-        "unit/theory/test_pmwg_paper.py::test_al",
-        "unit/theory/test_pmwg_paper.py",
+        "unit/theory/pmwg/test_paper.py::test_al",
+        "unit/theory/pmwg/test_paper.py",
     ],
 )
 def test_a_test_that_is_not_there_is_seen(name: str) -> None:
-    assert missing_tests(f"`unit/theory/test_pmwg_paper.py::test_alpha`, `{name}`") == [name]
+    assert missing_tests(f"`unit/theory/pmwg/test_paper.py::test_alpha`, `{name}`") == [name]
 
 
 def test_rows_are_found() -> None:

@@ -12,7 +12,10 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Final, TypeAlias
 
+from support.code_lines import code_lines
+
 MOST_LINES: Final = 400
+"""Of code, in a file."""
 TRUSTED_MAY_IMPORT: Final = {"answer", "arrays", "budget", "domain", "errors", "gate", "noise", "params", "trusted"}
 """What of ours the trusted base may import, itself included."""
 NO_RANDOMNESS_AT_ALL: Final = ("trusted", "budget", "vault")
@@ -189,8 +192,8 @@ def prints(source: Source) -> list[Complaint]:
 
 def too_long(source: Source) -> list[Complaint]:
     """One concept a file."""
-    lines = len(source.text.splitlines())
-    return [f"{source.path}: {lines} lines, at most {MOST_LINES}"] if lines > MOST_LINES else []
+    lines = code_lines(source.text)
+    return [f"{source.path}: {lines} lines of code, at most {MOST_LINES}"] if lines > MOST_LINES else []
 
 
 def suppressions(source: Source) -> list[Complaint]:
