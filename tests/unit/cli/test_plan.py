@@ -11,8 +11,9 @@ from xml.etree import ElementTree
 import pytest
 
 from support.cli import refused, treering
-from treering.cli.chart import Curve, render
+from treering.cli.chart import Chart, picture
 from treering.cli.output import count, endless, last_size, number
+from treering.cli.svg import Line
 from treering.theory.plan import plan
 
 BASE = ("--cells", 128, "--rows", "1e6", "--epsilon", 1, "--delta", "1e-9")
@@ -97,17 +98,18 @@ def test_a_chart_as_html_needs_nothing_from_outside(tmp_path: Path) -> None:
 
 
 def test_a_curve_with_gaps_is_drawn_in_pieces() -> None:
-    curve = Curve("a <b>", [1, 10, 100, 1000], [0.5, None, 0.1, 0.01], "#000")
-    text = render("title & more", "x", "y", [curve, Curve("c", [1], [0.2], "#111", dashed=True)])
-    root = ElementTree.fromstring(text)
-    strokes = [each for each in root.iter() if each.get("stroke-width") == "2"]
-    assert len(strokes) == 2 + 1 + 1 + 1  # two pieces and a legend entry; one point and a legend entry
-    assert sum(each.get("stroke-dasharray") is not None for each in strokes) == 2
+    curve = Line("a <b>", [1, 10, 100, 1000, 10000], [0.5, None, 0.1, 0.01, None], "#000")
+    other = Line("c", [1, 10, 100], [0.2, 0.1, None], "#111", dashes="5 4")
+    text = picture(Chart("title & more", (curve, other)))
+    shapes = [each for each in ElementTree.fromstring(text).iter() if {"#000", "#111"} & set(each.attrib.values())]
+    kinds = [each.tag.partition("}")[2] for each in shapes]
+    assert kinds == ["line", "line", "circle", "polyline", "polyline"]  # the legend; a point and a piece; a piece
+    assert [each.get("stroke-dasharray") is not None for each in shapes] == [False, True, False, False, True]
     assert "a &lt;b&gt;" in text
 
 
 def test_an_empty_chart_is_a_chart() -> None:
-    ElementTree.fromstring(render("nothing", "x", "y", []))
+    ElementTree.fromstring(picture(Chart("nothing", ())))
 
 
 def test_numbers_as_people_write_them() -> None:

@@ -8,11 +8,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-from experiments import erm_picture, schedulers_picture, svg, terminal_picture
+from experiments import erm_picture, schedulers_picture, terminal_picture
 from experiments.erm_logistic import END, compared
 from experiments.pmwg_picture import DRAWN, TARGET
 from experiments.schedulers_flights import CASES
-from experiments.svg import HEIGHT, PANEL_WIDTH, Band, Dots, Line, Panel, Series, render, ticks
+from treering.cli import svg
+from treering.cli.svg import HEIGHT, PANEL_WIDTH, Band, Dots, Line, Panel, Series, render, ticks
 
 NAMESPACE = "{" + "http" + "://www.w3.org/2000/svg}"
 
@@ -68,6 +69,72 @@ def test_ticks_are_few_round_and_within(low: float, high: float) -> None:
     found = ticks(low, high)
     assert 2 <= len(found) <= 6
     assert all(low - 1e-9 <= tick <= high + 1e-9 for tick in found)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ((20.0, 3000.0), [10.0, 100.0, 1000.0, 10000.0]),
+        ((1e-5, 1e-3), [1e-5, 1e-4, 1e-3]),
+        ((0.1, 0.1), [0.1, 1.0]),
+        ((), [1.0, 10.0]),
+    ],
+)
+def test_a_logarithmic_axis_spans_whole_powers_of_ten(values: tuple[float, ...], expected: list[float]) -> None:
+    panel = Panel("p", "x", "y", [Dots("d", values, values, "black")], x_log=True, y_log=True)
+    assert panel.x_range() == panel.y_range() == (expected[0], expected[-1])
+    assert ticks(*panel.x_range(), log=True) == pytest.approx(expected, rel=1e-12)
+    drawn(render("t", [panel]))
+
+
+def test_equal_ratios_are_equally_far_apart_on_logarithmic_axes() -> None:
+    line = Line("l", (1.0, 10.0, 100.0), (1e-6, 1e-3, 1.0), "black")
+    root = drawn(render("t", [Panel("p", "x", "y", [line], x_log=True, y_log=True)]))
+    (shape,) = root.iter(f"{NAMESPACE}polyline")
+    across, down = zip(*points(shape), strict=True)
+    assert across[1] - across[0] == pytest.approx(across[2] - across[1], abs=0.11)
+    assert down[0] - down[1] == pytest.approx(down[1] - down[2], abs=0.11)
+    assert {"1e-6", "0.001", "1", "10", "100"} <= set(texts(root))
+
+
+def test_one_axis_may_be_logarithmic_and_the_other_not() -> None:
+    root = drawn(render("t", [Panel("p", "x", "y", SERIES, y_log=True)]))
+    assert {"1", "1.5", "2", "2.5", "3", "0.1"} <= set(texts(root))
+
+
+@pytest.mark.parametrize("least", [0.0, -1.0])
+def test_a_logarithmic_axis_refuses_what_has_no_logarithm(least: float) -> None:
+    panel = Panel("p", "x", "y", [Line("l", (1.0, 2.0), (least, 1.0), "black")], y_log=True)
+    with pytest.raises(ValueError, match="above 0"):
+        render("t", [panel])
+
+
+def test_a_line_has_gaps_and_a_lone_point_is_a_dot() -> None:
+    line = Line("l", (1.0, 2.0, 3.0, 4.0, 5.0, 6.0), (None, 0.1, None, 0.2, 0.3, None), "black")
+    assert line.pieces() == [[(2.0, 0.1)], [(4.0, 0.2), (5.0, 0.3)]]
+    root = drawn(render("t", [Panel("p", "x", "y", [line])]))
+    assert [len(points(piece)) for piece in root.iter(f"{NAMESPACE}polyline")] == [2]
+    assert len(list(root.iter(f"{NAMESPACE}circle"))) == 1
+
+
+def test_a_legend_aside_is_a_column_beyond_the_panels() -> None:
+    root = drawn(render("t", [Panel("p", "x", "y", SERIES)], size=(500, 300), legend_aside=True))
+    labels = {each.text: each for each in root.iter(f"{NAMESPACE}text")}
+    entries = [labels[series.label] for series in SERIES]
+    assert len({entry.attrib["x"] for entry in entries}) == 1
+    down = [float(entry.attrib["y"]) for entry in entries]
+    assert down == sorted(set(down))
+    assert 500 < float(entries[0].attrib["x"]) < float(root.attrib["width"])
+    assert root.attrib["height"] == "300"
+
+
+def test_long_numbers_beside_an_axis_get_room() -> None:
+    short, long = (
+        drawn(render("t", [Panel("p", "x", "y", [Line("l", (0.0, 1.0), (0.0, top), "black")])])) for top in (1, 100_000)
+    )
+    (first,), (second,) = (list(root.iter(f"{NAMESPACE}polyline")) for root in (short, long))
+    assert points(first)[0][0] < points(second)[0][0]
+    assert points(first)[1][0] == points(second)[1][0]
 
 
 def test_an_axis_of_one_value_is_refused() -> None:
