@@ -11,8 +11,8 @@ from xml.etree import ElementTree
 import pytest
 
 from support.cli import refused, treering
-from treering.cli.chart import Chart, picture
 from treering.cli.output import count, endless, last_size, number
+from treering.cli.plan import Chart, picture
 from treering.cli.svg import Line
 from treering.theory.plan import plan
 
@@ -70,7 +70,7 @@ def test_what_cannot_be_is_refused(arguments: list[object], says: str) -> None:
 
 @pytest.fixture
 def few_points(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("treering.cli.chart._PER_DECADE", 1)
+    monkeypatch.setattr("treering.cli.plan._PER_DECADE", 1)
 
 
 @pytest.mark.usefixtures("few_points")
