@@ -13,7 +13,9 @@ BIN := $(VENV)/bin
 WORKERS ?= 2
 # The same examples each time, so that CI fails for a reason; `make HYPOTHESIS=default test-unit` looks for new ones.
 HYPOTHESIS ?= ci
-PYTEST := $(BIN)/python -m pytest --hypothesis-profile=$(HYPOTHESIS)
+RUN_TESTS := -m pytest --hypothesis-profile=$(HYPOTHESIS)
+PYTEST := $(BIN)/python $(RUN_TESTS)
+FIND_PYTHONS := $(BIN)/python tests/support/pythons.py
 
 export UV_HTTP_TIMEOUT ?= 180
 export UV_LINK_MODE ?= copy
@@ -22,29 +24,43 @@ export PYTHONUNBUFFERED := 1
 
 say = @printf '\n== %s\n' "$(1)"
 
-.PHONY: help setup setup-dev system demo check format test test-unit test-durability test-engines test-statistical
-.PHONY: torture bench compare-diffprivlib experiments docs lock clean
+.PHONY: help setup setup-dev system demo check format test test-unit newcomer test-durability test-engines
+.PHONY: test-statistical pythons torture bench compare-diffprivlib experiments docs lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # -- the environment ---------------------------------------------------------------------------------------------------
 
+# Byte code is made here, once: where PYTHONDONTWRITEBYTECODE is set, every command would compile all modules again.
+COMPILE_TREERING = $(BIN)/python -m compileall -q src
+
 setup: $(VENV)/.runtime ## install what the package and the demo need, into .venv
+	@$(COMPILE_TREERING)
 
 setup-dev: $(VENV)/.system $(VENV)/.dev ## the same, and what the tests and checks need
+	@$(COMPILE_TREERING)
 
-system: $(VENV)/.system ## install the Debian packages of requirements/debian.txt
+system: ## install the Debian packages of requirements/debian.txt
+	@rm -f $(VENV)/.system
+	@$(MAKE) --no-print-directory $(VENV)/.system
 
+# Says "installed", or nothing where that takes rights that one does not have: then tests use the programs they find.
 $(VENV)/.system: requirements/debian.txt | $(VENV)/.uv
 	@packages=$$(sed 's/#.*//' requirements/debian.txt | xargs); \
-	if [ -n "$$packages" ]; then \
+	programs=$$(sed -n 's/^[a-z][^#]*# \([^:]*\):.*/\1/p' requirements/debian.txt | paste -sd ';' | sed 's/;/; /g'); \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
 	    printf '\n== installing Debian packages: %s\n' "$$packages"; \
-	    apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends $$packages; \
+	    apt-get update; \
+	    DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends $$packages; \
+	    echo installed > $@; \
+	else \
+	    printf '\n== no root or no apt-get: nothing is installed; tests that want a program not found are left out: %s\n' \
+	        "$$programs"; \
+	    : > $@; \
 	fi
-	@touch $@
 
-INSTALL = $(BIN)/uv pip install --quiet --python $(BIN)/python
+INSTALL = $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python
 INSTALL_TREERING = $(INSTALL) --no-deps --no-build-isolation -e .
 
 $(VENV)/.uv: requirements/uv.txt
@@ -63,8 +79,17 @@ $(VENV)/.runtime: $(VENV)/.uv requirements/runtime.txt pyproject.toml
 
 $(VENV)/.dev: $(VENV)/.runtime requirements/dev.txt
 	$(call say,installing the development packages)
-	@$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes requirements/dev.txt
+	@$(BIN)/uv pip sync --quiet --compile-bytecode --python $(BIN)/python --require-hashes requirements/dev.txt
 	@$(INSTALL_TREERING)
+	@touch $@
+
+# The same for another Python, by its version: .venv-3.12/.dev
+.venv-%/.dev: $(VENV)/.uv requirements/dev.txt pyproject.toml
+	$(call say,installing the development packages for Python $*)
+	@test -x .venv-$*/bin/python || $(BIN)/uv venv --quiet --python "$$($(FIND_PYTHONS) $*)" .venv-$*
+	@$(BIN)/uv pip sync --quiet --compile-bytecode --python .venv-$*/bin/python --require-hashes requirements/dev.txt
+	@$(BIN)/uv pip install --quiet --python .venv-$*/bin/python --no-deps --no-build-isolation -e .
+	@.venv-$*/bin/python -m compileall -q src
 	@touch $@
 
 # -- what it is for ----------------------------------------------------------------------------------------------------
@@ -90,6 +115,7 @@ format: setup-dev ## put the code into the house format
 test: ## check, then every test
 	@$(MAKE) --no-print-directory check
 	@$(MAKE) --no-print-directory test-unit
+	@$(MAKE) --no-print-directory newcomer
 	@$(MAKE) --no-print-directory test-durability
 	@$(MAKE) --no-print-directory test-engines
 	@$(MAKE) --no-print-directory test-statistical
@@ -97,7 +123,14 @@ test: ## check, then every test
 test-unit: setup-dev ## doctests, and all tests but those below
 	$(call say,tests)
 	@$(PYTEST) -n $(WORKERS) --dist worksteal src tests \
-	    --ignore=tests/statistical --ignore=tests/durability --ignore=tests/engines
+	    --ignore=tests/statistical --ignore=tests/durability --ignore=tests/engines --ignore=tests/docs/test_newcomer.py
+
+newcomer: setup-dev ## the newest Python found, a new environment: make setup, the demo in short, the README's commands
+	@newest=$$($(FIND_PYTHONS) newest); \
+	rm -rf .venv-newest; \
+	$(MAKE) --no-print-directory VENV=.venv-newest PYTHON="$$newest" setup
+	$(call say,the newcomer)
+	@NEWCOMER=.venv-newest $(PYTEST) tests/docs/test_newcomer.py
 
 test-durability: setup-dev ## the vault under crashes and write failures, in short
 	$(call say,durability)
@@ -105,11 +138,24 @@ test-durability: setup-dev ## the vault under crashes and write failures, in sho
 
 test-engines: setup-dev ## rows that stay in DuckDB, Parquet, PostgreSQL and Spark
 	$(call say,engines)
-	@$(PYTEST) -n $(WORKERS) --dist loadfile tests/engines
+	@PROGRAMS=$$(cat $(VENV)/.system) $(PYTEST) -n $(WORKERS) --dist loadfile tests/engines
 
 test-statistical: setup-dev ## the tests that sample: noise, accuracy, privacy audits
 	$(call say,statistical tests)
 	@$(PYTEST) -n $(WORKERS) --dist worksteal tests/statistical
+
+# Each Python has an environment of its own, .venv-3.12 for example; the lines at the end say how it went with each.
+pythons: setup-dev ## doctests, unit and contract tests on every Python from 3.11 on that is found: pyenv's, the system's
+	@found=$$($(FIND_PYTHONS)); ended=0; summary=; \
+	while read -r version path; do \
+	    printf '\n== Python %s: %s\n' "$$version" "$$path"; \
+	    if $(MAKE) --no-print-directory .venv-$$version/.dev < /dev/null && \
+	        .venv-$$version/bin/python $(RUN_TESTS) -n $(WORKERS) --dist worksteal src tests/unit tests/contract < /dev/null; \
+	    then how=passed; else how=FAILED; ended=1; fi; \
+	    summary+="== Python $$version, $$path: $$how"$$'\n'; \
+	done <<< "$$found"; \
+	printf '\n%s' "$$summary"; \
+	exit $$ended
 
 KILLS ?= 900
 torture: setup-dev ## the vault under crashes at full length: 900 kills, many write failures, recovery within 2 s
@@ -146,6 +192,6 @@ lock: $(VENV)/.uv ## recompile requirements/*.txt from pyproject.toml and requir
 	    -c requirements/runtime.txt -o requirements/dev.txt
 
 clean: ## remove the environment and everything that was built
-	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-* build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	rm -rf src/*.egg-info

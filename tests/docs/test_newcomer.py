@@ -1,4 +1,8 @@
-"""The newcomer's path: the demonstration, then the three commands that README and demonstration suggest, as printed."""
+"""The newcomer's path: the demonstration, then the three commands that README and demonstration suggest, as printed.
+
+`make newcomer` runs this with an environment that `make setup` has just made, for the newest Python of the machine: its
+folder is in the variable NEWCOMER. Without it, the environment of the tests is a newcomer's, too.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +32,7 @@ def suggested() -> list[str]:
 def visited(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A folder in which the demonstration ran, as far as the middle of May, and what it printed."""
     folder = tmp_path_factory.mktemp("newcomer")
-    (folder / ".venv").symlink_to(Path(sys.executable).parents[1])
+    (folder / ".venv").symlink_to(ROOT / os.environ.get("NEWCOMER", Path(sys.executable).parents[1]))
     return folder, run(f"{PROGRAM} demo --days 134", folder)
 
 

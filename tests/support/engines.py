@@ -23,13 +23,12 @@ import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
+from support.programs import postgres_programs
 from treering.domain.attribute import bins, categories, integers
 from treering.domain.schema import Schema
 from treering.trusted.engines.source import Increment
 from treering.trusted.rows.encode import encode
 
-PROGRAMS: Final = max(Path("/usr/lib/postgresql").glob("*/bin"), default=Path("/usr/lib/postgresql/15/bin"))
-"""Debian keeps each version of PostgreSQL in a folder of its own."""
 USER: Final = "treering"
 
 TEXTS: Final = ("EWR", "JFK ", "jfk", "", "it's", "a\\b", "new\nline", "é", "e\u0301", "日本", '"', "%s {x}", "NULL")
@@ -115,23 +114,30 @@ def histogram(increment: Increment) -> dict[int, int]:
 
 
 class Postgres:
-    """A PostgreSQL server of our own, in a temporary folder, on a Unix socket. It does not run as root."""
+    """A PostgreSQL server of our own, in a temporary folder, on a Unix socket.
+
+    PostgreSQL refuses to run as root: there it runs as the user that its package has made, or as nobody.
+    """
 
     def __init__(self) -> None:
+        self.programs = postgres_programs()
+        self.owner: dict[str, Any] = {}
         self.folder = Path(tempfile.mkdtemp(prefix="treering-postgres-"))
         if os.geteuid() == 0:
-            os.chown(self.folder, pwd.getpwnam("postgres").pw_uid, -1)
+            known = {user.pw_name: user for user in pwd.getpwall()}
+            owner = known.get("postgres", known["nobody"])
+            self.owner = {"user": owner.pw_uid, "group": owner.pw_gid, "extra_groups": []}
+            os.chown(self.folder, owner.pw_uid, -1)
         self._run("initdb", "--auth=trust", f"--username={USER}", "--no-sync", "--encoding=UTF8", "--locale=C.UTF-8")
 
     def _run(self, program: str, *arguments: str) -> None:
-        drop_root = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
-        data = ["-D", str(self.folder / "data")]
         subprocess.run(
-            [*drop_root, str(PROGRAMS / program), *data, *arguments],
+            [str(self.programs / program), "-D", str(self.folder / "data"), *arguments],
             check=True,
             cwd="/",
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            **self.owner,
         )
 
     def start(self) -> None:

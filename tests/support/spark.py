@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from support.engines import Files
+from support.programs import java_home
 
 SETTINGS = {
     "spark.ui.enabled": "false",
@@ -27,6 +29,7 @@ SETTINGS = {
 @contextmanager
 def spark_session(folder: Path, **settings: str) -> Iterator[SparkSession]:
     """A session on two cores of this machine, listening to nobody else."""
+    os.environ["JAVA_HOME"] = str(java_home())
     builder = SparkSession.builder.master("local[2]").config("spark.sql.warehouse.dir", str(folder / "warehouse"))
     for name, value in {**SETTINGS, **settings}.items():
         builder = builder.config(name, value)
