@@ -41,36 +41,45 @@ _RESERVED: Final = re.compile(
 
 
 class Linear(Protocol):
-    """What of a `Query` its text is made from: a query imports this module to show itself."""
+    """What of a `Query` its text is made from. (A query imports this module to show itself, not the other way.)"""
 
     @property
     def schema(self) -> Schema:
-        """See `Query`; so for the others."""
+        """What it is about."""
 
     @property
-    def names(self) -> tuple[str, ...]: ...
+    def names(self) -> tuple[str, ...]:
+        """The attributes that matter."""
 
     @property
-    def masks(self) -> tuple[Flags, ...] | None: ...
+    def masks(self) -> tuple[Flags, ...] | None:
+        """A conjunction's sets; None for a table."""
 
     @property
-    def table(self) -> Ints | None: ...
+    def table(self) -> Ints | None:
+        """A table's weights; None for a conjunction."""
 
     @property
-    def scale(self) -> int: ...
+    def scale(self) -> int:
+        """The weight that stands for 1."""
 
     @property
-    def joint(self) -> int: ...
+    def joint(self) -> int:
+        """The number of joint values of the attributes."""
 
     @property
-    def counting(self) -> bool: ...
+    def counting(self) -> bool:
+        """Whether every weight is 0 or 1."""
 
     @property
-    def constant(self) -> bool: ...
+    def constant(self) -> bool:
+        """Whether every cell weighs the same."""
 
-    def weights(self) -> Ints: ...
+    def weights(self) -> Ints:
+        """The weight of each joint value."""
 
-    def weighted(self, schema: Schema, weights: Flags, *, attributes: list[str], resolution: int) -> Self: ...
+    def weighted(self, schema: Schema, weights: Flags, *, attributes: list[str], resolution: int) -> Self:
+        """A query with other weights."""
 
 
 def text(query: Linear) -> str:

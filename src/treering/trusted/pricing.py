@@ -130,7 +130,7 @@ class Charges:
     A part is charged to the whole when it is set aside; what is done with it costs the whole nothing more. Following
     the events of a history makes the charges that were made when they happened, so ``spent`` is the same again.
 
-    >>> from treering.gate import Laplace
+    >>> from treering.noise import Laplace
     >>> from treering.budget.cost import laplace
     >>> charges = Charges(Budget("pure", Fraction(1)))
     >>> charges.follow(Measured(10, laplace(1, 4), (), Laplace(4.0), ()))

@@ -19,6 +19,10 @@ NOTING = {"note", "_note", "condense", "condense_tree"}
 """The names of what records a note, by its last argument."""
 
 
+MARKS = ("NOTE:", "A note:")
+"""How the docstring of a note begins."""
+
+
 def noted(source: str) -> tuple[set[str], int]:
     """The classes that a module notes; and how often it notes something that is not made on the spot."""
     names: set[str] = set()
@@ -36,7 +40,8 @@ def noted(source: str) -> tuple[set[str], int]:
 
 def programs() -> dict[str, str]:
     folders = ("mechanisms", "schedulers", "boxes", "learn")
-    return {path.name: path.read_text() for folder in folders for path in (PACKAGE / folder).glob("*.py")}
+    paths = [path for folder in folders for path in (PACKAGE / folder).rglob("*.py")]
+    return {path.relative_to(PACKAGE).as_posix(): path.read_text() for path in paths}
 
 
 def test_every_event_is_on_the_list() -> None:
@@ -49,7 +54,10 @@ def test_everything_that_is_noted_is_on_the_list() -> None:
     assert {"Grown", "Learned", "Updated", "Summary", "EpochBegan"} <= names
     assert names <= {note.__name__ for note in NOTES}
     # Where a note is made elsewhere: the keeper's `_note` hands on what it is given, and a tree's estimate is one.
-    assert {name: others for name, (_, others) in found.items() if others} == {"keeper.py": 1, "continual.py": 1}
+    assert {name: others for name, (_, others) in found.items() if others} == {
+        "schedulers/epochs.py": 1,
+        "mechanisms/continual.py": 1,
+    }
 
 
 def test_a_note_that_is_not_on_the_list_would_be_seen() -> None:
@@ -59,8 +67,8 @@ def test_a_note_that_is_not_on_the_list_would_be_seen() -> None:
 
 def test_every_class_that_calls_itself_a_note_is_on_the_list() -> None:
     classes = [node for text in programs().values() for node in ast.walk(ast.parse(text)) if type(node) is ast.ClassDef]
-    called = {node.name for node in classes if (ast.get_docstring(node) or "").startswith(("NOTE:", "A note:"))}
-    assert called == {note.__name__ for note in NOTES if (note.__doc__ or "").startswith("NOTE:")}
+    called = {node.name for node in classes if (ast.get_docstring(node) or "").startswith(MARKS)}
+    assert called == {note.__name__ for note in NOTES if (note.__doc__ or "").startswith(MARKS)}
     assert len(called) == 13
 
 

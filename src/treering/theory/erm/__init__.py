@@ -31,8 +31,8 @@ from treering.theory.erm.steps import bound, descent_bound, net_bound, noise_nor
 from treering.theory.schedule.improver import doubling_share
 
 __all__ = [
+    "DoublingBound",
     "ErmRate",
-    "Grown",
     "Planned",
     "bound",
     "descent_bound",
