@@ -119,20 +119,23 @@ class ContinualHistogram(Answering):
 
     def ask(self, query: Question, since: int | None = None) -> Answer:
         """The share of the rows that match, or of the rows that came after size ``since``, with its error."""
-        return self.ask_many([understand(query, self._gate.schema)], since)[0]
+        return self.answer([understand(query, self._gate.schema)], since)[0]
 
     def ask_many(self, queries: Iterable[Question], since: int | None = None) -> list[Answer]:
         """`ask` for a batch: all answers are about the same rows."""
-        asked = understand_all(queries, self._gate.schema)
+        return self.answer(understand_all(queries, self._gate.schema), since)
+
+    def answer(self, queries: Sequence[Query], since: int | None = None) -> list[Answer]:
+        """See `Answering.answer`."""
         if since is not None:
             whole(since, "since", 0)
-        if not asked:
+        if not queries:
             return []
         with self._lock:
             self._check_start(since)
             self._catch_up()
             view = self._view(since or 0)
-        return view.answers(asked)
+        return view.answers(queries)
 
     def price(self, query: Question) -> Fraction:
         """The most that asking this next could cost, in the budget's unit: the first question pays for all."""
