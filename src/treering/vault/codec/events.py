@@ -8,11 +8,11 @@ in its class's name, as in ``{"Laplace":{"scale":2.5}}``. Fractions are "p/q", f
 float back, infinities and NaN are texts, and large arrays are packed (``values``); queries are sets of codes
 (``queries``).
 
-Formal guarantee. ``decode(encode(event))`` is the event: equal fields, and arrays with equal bytes, dtype and
-shape, in C order and read-only. Equal lines give equal events. A line names classes of a closed list only, and gives
-nothing but their instances: nothing is imported, looked up or run because a line says so. A line that says what `encode`
-could not have said (unknown name, missing, added or doubled field, wrong type, other version) is refused. (Other digits
-for the same number, or spaces, are not: the chain of hashes notices those.)
+Formal guarantee. ``decode(encode(event))`` is the event: equal fields, and arrays with equal bytes, dtype and shape, in
+C order and read-only. Equal lines give equal events. A line names classes of a closed list only, and gives nothing but
+their instances: nothing is imported, looked up or run because a line says so. A line that says what `encode` could not
+have said (unknown name, missing, added or doubled field, wrong type, other version) is refused. (Other digits for the
+same number, or spaces, are not: the ledger's chain of hashes notices those.)
 
 Only what is public is written here. Secrets are no events.
 """
