@@ -1,1 +1,1 @@
-"""PUBLIC: what privacy costs, in exact rational arithmetic."""
+"""PUBLIC: the privacy budget: promises, costs and the filter that composes them, in exact rational arithmetic."""
