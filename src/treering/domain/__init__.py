@@ -1,1 +1,1 @@
-"""PUBLIC: the finite universe and the questions one can ask of it."""
+"""PUBLIC: the finite universe of cells, queries about it, and problems of private learning over it."""

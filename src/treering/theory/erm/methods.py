@@ -156,7 +156,7 @@ def solver_tolerance(problem: Problem, ridge: float, size: int) -> float:
 def perturbation_with(
     problem: Problem, ridge: float, size: int, budget: Budget, passes: int, start: Start
 ) -> Perturbation | None:
-    """The method for a ridge with the fewest passes that suffice; None if rounding or the limit on passes forbids it."""
+    """The method for a ridge with the fewest passes that suffice; None if rounding or the limit on passes forbid it."""
     draft = Perturbation("gaussian" if budget.kind == "zcdp" else "laplace", 1.0, 1.0, passes, ridge, start)
     wanted = solver_tolerance(problem, ridge, size)
 
