@@ -214,7 +214,7 @@ class CellFeatures:
         return self._vectors if isinstance(self._vectors, OneHot) else None
 
     def vectors_of(self, rows: Sequence[Mapping[str, Value]]) -> Floats:
-        """The feature vectors of public rows to predict for; a row needs a value for each of the features' attributes."""
+        """The feature vectors of public rows to predict for; a row needs a value of each attribute of the features."""
         names = [self.schema.names[position] for position in self.attributes]
         codes = np.empty((len(names), len(rows)), dtype=np.int64)
         for column, row in enumerate(rows):

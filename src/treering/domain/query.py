@@ -42,7 +42,7 @@ RESOLUTION: Final = 2**16
 class Query:
     """A linear query f with values in [0, 1]: a cell's value is its integer weight over ``scale``.
 
-    Make one with `tr.parse`, `Query.where`, `Query.weighted` or `Query.all`, and combine counting queries with
+    Make one with `treering.parse`, `Query.where`, `Query.weighted` or `Query.all`, and combine counting queries with
     ``&``, ``|`` and ``~``. Immutable, hashable, compared by meaning.
 
     >>> from treering.domain.attribute import categories, integers

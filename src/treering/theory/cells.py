@@ -66,7 +66,7 @@ class CellNoise(ABC):
     @property
     @abstractmethod
     def unit(self) -> float:
-        """The width of the law: cuts are tried in multiples of it, rates in multiples of one over it."""
+        """The width of the law: cuts are tried in multiples of it."""
 
     @property
     @abstractmethod
@@ -294,7 +294,7 @@ class LaplaceSumCell(MomentCell):
     parts: tuple[tuple[float, float], ...]
 
     def __init__(self, parts: Iterable[tuple[float, float]]) -> None:
-        # Sorted: `log_moment` takes equal parts together, and equal sums compare equal.
+        # Sorted, so that equal sums compare equal.
         kept = tuple(sorted((abs(float(weight)), float(scale)) for weight, scale in parts if weight != 0))
         if not kept:
             raise ParameterError("parts", "must have at least one weight that is not zero")

@@ -1,8 +1,9 @@
 """ContinualHistogram: every cell of a growing database, kept current for ever by binary trees over its batches.
 
-Leaves are batches, closed at public moments; ``budget/cost.py`` says which leaves a node holds, ``trusted/trees.py``
-that all nodes together cost what one histogram costs. A node of segment k has Laplace noise of scale (k+1)·s or
-Gaussian noise of scale √(k+1)·σ in each cell, s = 2/ε or σ = 1/√ρ. No budget is split over infinite time.
+Leaves are batches, closed at public moments; `treering.budget.cost` says which leaves a node holds,
+`treering.trusted.trees` that all nodes together cost what one histogram costs. A node of segment k has Laplace noise of
+scale (k+1)·s or Gaussian noise of scale √(k+1)·σ in each cell, s = 2/ε or σ = 1/√ρ. No budget is split over infinite
+time.
 
 *Estimates.* A node is seen twice: by its own noisy counts, of variance v, and by the sum of its children's estimates.
 The best unbiased combination weighs them by the inverse of their variances (Honaker 2015, from below). All nodes of a

@@ -176,7 +176,7 @@ def _single_number(column: str, attribute: Bins, value: Literal) -> str:
     above = f"{column} <= {high}" if code + 1 == attribute.regular else f"{column} < {high}"
     return (
         f"only the bins of {column} are known, so it cannot be compared with a single number: "
-        f"write {column} >= {low} AND {above}, for one"
+        f"write {column} >= {low} AND {above}, for example"
     )
 
 

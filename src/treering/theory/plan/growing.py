@@ -450,7 +450,7 @@ class PaperSmallDBGCandidate(Candidate):
 
     def _alpha(self, case: Case) -> float:
         if case.queries == math.inf:
-            raise GuaranteeError("a list of queries has an end")
+            raise GuaranteeError("a list of queries cannot be endless")
         g = smalldb.rate(case.cells, int(case.queries))
         epsilon = min(case.epsilon, 1.0) if case.delta else case.epsilon
         power = smalldb.PAPER_POWER

@@ -147,7 +147,7 @@ _HEADS: dict[Wanted, tuple[str, ...]] = {
 
 _LEGEND = (
     "Errors are shares of the rows. Guaranteed: no answer is further off, but with probability beta. Typical: the mean "
-    "for a query over half of the cells that nobody chose by looking at the noise (–: it depends on the data)."
+    "for a query over half of the cells that was chosen without looking at the noise (–: it depends on the data)."
 )
 
 

@@ -184,7 +184,7 @@ def _gaussian_moment(sigma: float, power: int) -> float:
 
 
 def mean_of_sum(deviation: float, cells: float) -> float:
-    """E|Σ X_i| over so many cells, nearly: that of the normal law with the same variance."""
+    """About E|Σ X_i| over ``cells`` cells: that of the normal law with the same variance."""
     return math.sqrt(2 / math.pi * cells) * deviation
 
 

@@ -97,7 +97,10 @@ def at_most(queries: Number) -> QueryBound:
 def paper_queries(
     start: int, cells: int, epsilon: Number, delta: Number, beta: Number, kappa: Number, p: float = 0.5
 ) -> QueryBound:
-    """The paper's query budget at its own α for these parameters, rounded up (see `paper.query_rate`)."""
+    """The paper's query budget at its own α for these parameters, rounded up.
+
+    Parameters are those of `treering.theory.pmwg.paper.query_budget`.
+    """
     error = pmwg_paper.alpha(start, cells, epsilon, delta, beta, kappa, p)
     rate = pmwg_paper.query_rate(start, cells, epsilon, delta, error, p)
     return QueryBound(math.log(positive(kappa, "kappa")), rate, p)
@@ -120,7 +123,7 @@ class ForeverPlan:
     inflow: float
     """The most that growth by a factor e adds to Φ: log N + k."""
     renewals: int
-    """How many runs may be renewed before they halt."""
+    """The number of renewals of runs that the cost allows for."""
     cost: float
     """A bound on the sum of all charges, ever, in the budget's unit."""
 
@@ -183,7 +186,7 @@ def forever(
     ``forgetting``  m: growth by weight w mixes μ = m·w of the uniform distribution into y
     ``share``       s, the slack's part of α; None: the best
     ``potential``   Φ at the start; None: log N, for a uniform y
-    ``renewals``    how many runs may be renewed before they halt
+    ``renewals``    the number of renewals of runs that the cost allows for
 
     >>> plan = forever(10**8, 1000, Budget("pure", Fraction(1)), 0.1, 0.05, at_most(10**6))
     >>> plan.fits, plan.hard(10**8) < plan.hard(10**9)
