@@ -1,4 +1,4 @@
-"""PUBLIC: what privacy costs, in exact rational arithmetic.
+"""PUBLIC: the privacy budget: promises, costs and the filter that composes them, in exact rational arithmetic.
 
 promises     Promise, Budget
 costs        Cost, Filter: what an operation costs, and whether it still fits

@@ -1,4 +1,4 @@
-"""Between zCDP and (ε, δ): the tight way, and the paper's.
+"""Conversions between ρ-zCDP and (ε, δ)-DP: the tight one, and the paper's.
 
 Tight (Canonne, Kamath and Steinke 2020, Corollary 13): ρ-zCDP implies (ε, δ)-DP whenever, for some α > 1,
 δ ≥ e^{(α−1)(αρ−ε)}·(1−1/α)^α/(α−1). With x = α − 1 and L = log(1/δ) this reads, solved for each of the three,
@@ -7,8 +7,8 @@ Tight (Canonne, Kamath and Steinke 2020, Corollary 13): ρ-zCDP implies (ε, δ)
     ρ(x) = (ε + log(1+1/x) − (L − log(1+x))/x) / (1+x)
     log δ(x) = x((1+x)ρ − ε − log(1+1/x)) − log(1+x)
 
-*Every* x > 0 gives a true guarantee, so only the quality of a result hangs on the search for x, never its validity.
-And each search is the root of a monotone function:
+*Every* x > 0 gives a true guarantee, so the search for x decides only how tight a result is, never whether it holds.
+Each search is for the root of a monotone function:
 
     ε: ∂ε/∂x = (ρx² + log(1+x) − L)/x², and its numerator increases in x
     δ: ∂(log δ)/∂x = (1+2x)ρ − ε − log(1+1/x), which increases in x
@@ -16,8 +16,8 @@ And each search is the root of a monotone function:
        ρ decreases in x, and the least ε increases in ρ, so along that curve ε decreases in x
 
 Rounding. Results are floats on the safe side. A value is a sum of a few terms, each a handful of operations and
-library logarithms with relative errors of some 2^-52; widening by 2^-44 of the sum of the terms' magnitudes covers
-them with room.
+library logarithms with relative errors of some 2^-52; widening the value by 2^-44 of the sum of the terms' magnitudes
+covers them with room.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LARGEST_LOG_X: Final = 690.0
 
 _TINY: Final = 1e-100
 _HUGE: Final = 1e100
-"""Parameters beyond these are moved there, to the safe side, so that no product overflows."""
+"""Parameters beyond these limits are moved to them, on the safe side, so that no product overflows."""
 
 
 def epsilon_of(rho: Number, delta: Number) -> float:
@@ -124,7 +124,7 @@ def paper_composition(epsilons: Iterable[Number], delta: Number) -> float:
 
 
 def paper_composition_simple(epsilons: Iterable[Number], delta: Number) -> float:
-    """The theorem's second form, ε = 2√(Σε_i² log(1/δ)): larger, and only for δ ≤ 1/e and Σε_i² ≤ 1."""
+    """The theorem's second form, ε = 2√(Σε_i² log(1/δ)): a larger ε, valid for δ ≤ 1/e and Σε_i² ≤ 1 only."""
     squares = _sum_of_squares(epsilons)
     if probability(delta, "delta") > math.exp(-1) or squares > 1:
         raise GuaranteeError(
@@ -154,7 +154,7 @@ def _root(increasing: Callable[[float], float], left: float, right: float) -> fl
 
 
 def _largest(value: float, fits: Callable[[Fraction], bool]) -> Fraction:
-    """The first that fits among values ever further below this one: rounding down against a map that rounds up."""
+    """The first candidate that fits, of candidates ever further below ``value``: ``fits`` itself rounds up."""
     step = _MARGIN
     while step < 1:
         candidate = value * (1 - step)

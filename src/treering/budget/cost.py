@@ -1,14 +1,12 @@
-"""What one operation costs, derived from its noise and the sensitivity.
+"""The cost of one operation, from its noise and its sensitivity; and the binary tree over batches that costs refer to.
 
 Neighbours replace one row (it keeps its arrival time). A cost states two guarantees at once: pure differential privacy
 where there is one, and zero-concentrated differential privacy (zCDP) always. Both add up under adaptive composition.
+Arithmetic is exact, a float being its binary value, and in integers up to the last step: intermediate rationals would
+each be reduced.
 
-Arithmetic is exact, a float being its binary value, and in integers up to the last step: rationals in between would all
-be reduced.
-
-A binary tree over batches that never ends: which leaves a node holds, and in which segment it lies.
-
-Leaves are numbered 1, 2, …; node (level, index) holds the leaves index·2^level … (index+1)·2^level − 1. Nodes of one
+*The tree* never ends: it says which batches a node of `ContinualHistogram` holds, and in which segment it lies. Leaves
+(batches) are numbered 1, 2, …; node (level, index) holds the leaves index·2^level … (index+1)·2^level − 1. Nodes of one
 level are disjoint. Segment k is the leaves 2^k … 2^{k+1}−1, and a complete tree of k+1 levels over them. A node with
 index ≥ 1 lies within one segment: its leaves share their leading bit. (Index 0 would begin with a leaf 0 and span
 several segments: there is no such node.) So a leaf of segment k lies in k+1 nodes, one at each level 0 … k.
@@ -25,10 +23,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias
 
+# -- costs -------------------------------------------------------------------------------------------------------------
+
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """An operation that is ``epsilon``-DP (None: for no epsilon) and ``rho``-zCDP.
+    """The cost of an operation that is ``epsilon``-DP (None: for no epsilon) and ``rho``-zCDP.
 
     >>> laplace(1, 10) + laplace(1, 10)
     Cost(epsilon=Fraction(1, 5), rho=Fraction(1, 100))
@@ -52,27 +52,30 @@ FREE = Cost(Fraction(0), Fraction(0))
 
 
 def pure(epsilon: Fraction) -> Cost:
-    """Any ε-DP operation: ε²/2-zCDP (Bun and Steinke 2016, Proposition 1.4)."""
+    """The cost of any ε-DP operation: it is ε²/2-zCDP (Bun and Steinke 2016, Proposition 1.4)."""
     top, bottom = epsilon.as_integer_ratio()
     return Cost(epsilon, Fraction(top**2, 2 * bottom**2))
 
 
 def laplace(sensitivity: Fraction | int, scale: Fraction | int) -> Cost:
-    """Discrete Laplace noise of this scale on integers of this L1 sensitivity: (sensitivity/scale)-DP."""
+    """The cost of discrete Laplace noise of this scale on integers of this L1 sensitivity: (sensitivity/scale)-DP."""
     return pure(Fraction(sensitivity) / Fraction(scale))
 
 
 def gaussian(squared_sensitivity: Fraction | int, scale: Fraction | float) -> Cost:
-    """Discrete Gaussian noise N(0, scale²) on integers whose squared L2 sensitivity is given: no pure guarantee.
+    """The cost of discrete Gaussian noise N(0, scale²) on integers; it has no pure guarantee.
 
-    ρ = Δ²/(2σ²) (Canonne, Kamath and Steinke 2020, Theorem 4). Squared, because √2 is not rational.
+    ρ = Δ²/(2σ²) (Canonne, Kamath and Steinke 2020, Theorem 4). ``squared_sensitivity`` is Δ², the square of the L2
+    sensitivity: Δ itself, such as √2, need not be rational.
     """
     (squared, parts), (top, bottom) = squared_sensitivity.as_integer_ratio(), scale.as_integer_ratio()
     return Cost(None, Fraction(squared * bottom**2, 2 * parts * top**2))
 
 
 def exponential(sensitivity: Fraction | int, scale: Fraction | int) -> Cost:
-    """The exponential mechanism with weights e^{score/scale}: ε = 2·sensitivity/scale.
+    """The cost of the exponential mechanism with weights e^{score/scale}: ε = 2·sensitivity/scale.
+
+    ``sensitivity`` is the most that a replaced row moves a score.
 
     Its privacy loss has range ε, not 2ε, hence ρ = ε²/8 (Rogers and Steinke 2021, Cesar and Rogers 2021).
     """
@@ -81,7 +84,7 @@ def exponential(sensitivity: Fraction | int, scale: Fraction | int) -> Cost:
 
 
 def sparse_run(threshold_scale: Fraction | float, query_scale: Fraction | float) -> Cost:
-    """A sparse-vector run, whatever it is asked and however the data grow: ε = 1/s1 + 2/s2.
+    """The cost of a sparse-vector run, whatever it is asked and however the data grow: ε = 1/s1 + 2/s2.
 
     Scales are in counts and stay fixed for the run; a query of weight scale W gets noise of scale W·s2 and is compared
     with a threshold whose noise is W times the run's one integer draw.
@@ -95,7 +98,7 @@ def silent_run(threshold_scale: Fraction | int) -> Fraction:
     return 1 / Fraction(threshold_scale)
 
 
-# -- segments ----------------------------------------------------------------------------------------------------------
+# -- the binary tree over batches --------------------------------------------------------------------------------------
 
 
 Node: TypeAlias = tuple[int, int]
@@ -103,12 +106,12 @@ Node: TypeAlias = tuple[int, int]
 
 
 def segment_of(leaf: int) -> int:
-    """The segment of a leaf."""
+    """The number of the segment that a leaf lies in."""
     return leaf.bit_length() - 1
 
 
 def node_segment(node: Node) -> int:
-    """The segment of a node's leaves."""
+    """The number of the segment that a node lies in."""
     level, index = node
     return level + segment_of(index)
 
@@ -131,13 +134,13 @@ def nodes_of(leaf: int) -> tuple[Node, ...]:
 
 
 def completed_by(leaf: int) -> tuple[Node, ...]:
-    """The nodes whose last leaf this is, the smallest first."""
+    """The nodes whose last leaf is ``leaf``, the lowest level first."""
     return tuple(node for node in nodes_of(leaf) if last_leaf(node) == leaf)
 
 
 def prefix(leaf: int) -> tuple[Node, ...]:
-    """The fewest nodes that hold exactly the leaves up to this one: the roots of the segments before its own, and the
-    binary digits of what has been cut of its own."""
+    """The fewest nodes that hold exactly the leaves 1 to ``leaf``: the roots of the earlier segments, and one node for
+    each binary digit 1 of the number of leaves so far in its own."""
     segment = segment_of(leaf)
     nodes = [(level, 1) for level in range(segment)]
     cut, start = leaf + 1 - (1 << segment), 1 << segment

@@ -1,4 +1,4 @@
-"""The privacy filter: charge or refuse, on public state only."""
+"""The privacy filter: it charges an operation to a budget, or refuses it, by public values alone."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from treering.budget.promise import Budget
 from treering.errors import BudgetExceeded, ParameterError
 
 _DENOMINATOR_BITS: Final = 512
-"""Sums are exact while their denominators have no more bits than this: all human decimals do."""
+"""Sums are exact while their denominators have no more bits than this, as with all decimals that people write."""
 
 _GRID_BITS: Final = 256
-"""Beyond that they are rounded up to multiples of a power of two below 2^-256 of the total."""
+"""Sums with longer denominators are rounded up to multiples of a power of two below 2^-256 of the total."""
 
 
 class Filter:
@@ -52,12 +52,12 @@ class Filter:
 
     @property
     def budget(self) -> Budget:
-        """What the filter guards."""
+        """The budget that the filter keeps."""
         return self._budget
 
     @property
     def total(self) -> Fraction:
-        """The most that may ever be spent."""
+        """The most that may ever be spent, in the budget's unit (ε or ρ)."""
         return self._budget.total
 
     @property
@@ -84,19 +84,19 @@ class Filter:
         return amount
 
     def refund(self, amount: Fraction) -> None:
-        """Take back part of an earlier charge.
+        """Return part of an earlier charge, ``amount`` in the budget's unit.
 
-        Sound only when the loss can no longer happen, whatever the transcript so far, and when that is decided by
-        public values alone: in a pure budget, a sparse-vector run abandoned before it crossed has lost at most 1/s1,
-        so the rest of its charge may come back, once; so may a numeric answer that was reserved and never drawn.
-        Never in zCDP for a run's own charge: what its transcript has lost is not bounded by a smaller ρ.
+        Sound only when that part of the loss can no longer happen, whatever the transcript so far, and when that is
+        decided by public values alone: in a pure budget, a sparse-vector run abandoned before it crossed has lost at
+        most 1/s1, so the rest of its charge may come back, once; so may a numeric answer that was reserved and never
+        drawn. Never in zCDP for a run's own charge: what its transcript has lost is not bounded by a smaller ρ.
         """
         if amount < 0 or amount > self._spent:
             raise ParameterError("amount", "of a refund must lie between 0 and what was spent")
         self._spent = self._round_up(self._spent - amount)
 
     def restore(self, spent: Fraction) -> None:
-        """Take up an earlier life of this filter, which had spent so much."""
+        """Continue an earlier filter of the same budget, of which ``spent`` had been spent."""
         if not 0 <= spent <= self.total:
             raise ParameterError("spent", "of an earlier life must lie between 0 and the total")
         self._spent = spent

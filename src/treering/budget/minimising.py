@@ -1,6 +1,6 @@
-"""What a private minimiser costs: sensitivity by theorem or by construction, never by the caller's word.
+"""The cost of a private minimiser: its sensitivity holds by theorem or by construction, never by the caller's claim.
 
-Neighbours replace one entry. All quantities are public: the problem's constants, the method's numbers, the size n.
+Neighbours replace one entry. All quantities are public: the problem's constants, the method's parameters, the size n.
 Floats are rounded up by 2^-40 of their size, which covers the handful of operations that make each of them.
 """
 
@@ -24,7 +24,7 @@ _UP: Final = 1 + 2.0**-40
 
 
 def minimising(problem: Problem, method: Method, size: int) -> Cost:
-    """What one minimisation costs; refuses what the method cannot do. Nothing private is looked at."""
+    """The cost of minimising ``problem`` by ``method`` on ``size`` entries; refuses what the method cannot do."""
     if size < 1:
         raise GuaranteeError("there are no entries yet: an empirical risk needs at least one")
     match method:
@@ -40,9 +40,9 @@ def minimising(problem: Problem, method: Method, size: int) -> Cost:
 
 
 def _perturbing(problem: Problem, method: Perturbation, size: int) -> Cost:
-    """Noise on the rounded minimiser, whose integer coordinates move by v + r: ‖v‖₂ ≤ Δ₂/h, |r_j| ≤ 1.
+    """The cost of noise on the rounded minimiser, whose integer coordinates move by v + r: ‖v‖₂ ≤ Δ₂/h, |r_j| ≤ 1.
 
-    L2: Δ₂/h + √d; L1: √d·Δ₂/h + d.
+    Its L2 sensitivity is Δ₂/h + √d, its L1 sensitivity √d·Δ₂/h + d.
     """
     moves = Fraction(perturbation_sensitivity(problem, method, size)) / exact_scale(method.pitch, "pitch")
     root = Fraction(math.sqrt(problem.dimension) * _UP)
@@ -65,7 +65,7 @@ def perturbation_sensitivity(problem: Problem, method: Perturbation, size: int) 
 
 
 def solver_convexity(problem: Problem, method: Perturbation) -> float:
-    """λ: the problem's own regularisation and the method's."""
+    """λ: the sum of the problem's regularisation and the method's ridge."""
     convexity = problem.regularisation + method.ridge
     if convexity < 2.0**-40:
         raise ParameterError(
@@ -75,7 +75,7 @@ def solver_convexity(problem: Problem, method: Perturbation) -> float:
 
 
 def solver_rate(problem: Problem, method: Perturbation) -> float:
-    """q < 1: what is left of the distance to the minimiser after a pass, at most, on every data set.
+    """q < 1: each pass multiplies the distance to the minimiser by at most this, on every data set.
 
     With S the mean of xxᵀ, the Hessian lies between mS + λI and MS + λI. The solver steps by P = (m+M)/2·S + λI, so
     that ‖P^{-½}(H − P)P^{-½}‖ ≤ max over s in [0, 1] of ½(M−m)s/(½(M+m)s + λ) = (M−m)/(M+m+2λ): projected gradient
@@ -96,13 +96,13 @@ def solver_rate(problem: Problem, method: Perturbation) -> float:
 
 
 def solver_distance(problem: Problem, method: Perturbation) -> float:
-    """r: the solver's result is this near to the minimiser on *every* data set, rounding included.
+    """r: a bound on the distance of the solver's result from the minimiser on *every* data set, rounding included.
 
     In ‖·‖_P the first model is at most √T·D away, T = M + λ, D = radius + ‖start‖, and ‖·‖₂ ≤ ‖·‖_P/√λ. Each pass
-    contracts by q and adds what rounding does, written as an error e of the gradient: √λ·‖e‖_{P^{-1}} ≤ ‖e‖. So
+    contracts by q and adds a rounding error, written as an error e of the gradient: √λ·‖e‖_{P^{-1}} ≤ ‖e‖. So
     r = q^K·√(T/λ)·D + e/(λ(1−q)).
 
-    Rounding, u = 2^-53. Predictions: d·u·R, times M in the slopes, which have 16u(L + M(R+2)) of their own. Sums in
+    Rounding, u = 2^-53. Predictions: d·u·R, times M in the slopes, whose own rounding is 16u(L + M(R+2)). Sums in
     blocks of B: B·u·L; between blocks exact. Eigenvectors, the change of basis and back, and the secular equation:
     below 50d²·u·(T(R+2) + L) as an error of the linear term. In all e ≤ 2u·(B + 100d²)·(L + T(R+2)), with room.
     """
@@ -116,11 +116,11 @@ def solver_distance(problem: Problem, method: Perturbation) -> float:
     return (left + rounding / (convexity * (1 - rate))) * _UP
 
 
-# -- descent -----------------------------------------------------------------------------------------------------------
+# -- noisy descent -----------------------------------------------------------------------------------------------------
 
 
 def _descending(problem: Problem, method: Descent) -> Cost:
-    """Each step is a Gaussian mechanism on the integer sum of gradients; the steps compose."""
+    """The cost of noisy descent: each step is a Gaussian mechanism on an integer sum of gradients; steps compose."""
     if method.schedule == "strong" and not problem.strong_convexity:
         raise ParameterError("schedule", "'strong' needs a problem with a positive regularisation")
     if method.schedule == "accelerated" and not math.isfinite(problem.smoothness):
@@ -130,10 +130,10 @@ def _descending(problem: Problem, method: Descent) -> Cost:
 
 
 def largest_gradient(problem: Problem, method: Descent) -> int:
-    """What one entry's integer gradient is held to, in units of 1/resolution: ⌊L·resolution⌋, by construction.
+    """The bound on the norm of one entry's integer gradient, in units of 1/resolution: ⌊L·resolution⌋, by construction.
 
-    A linear loss has slopes, clipped to this, times features, integers of norm at most 1; others have vectors that are
-    rounded towards zero and checked, in integers.
+    The gradient of a linear loss is a slope, clipped to this, times features of norm at most 1; those of other losses
+    are vectors, rounded towards zero and checked in integers.
     """
     return max(1, math.floor(problem.lipschitz * method.resolution))
 
@@ -143,7 +143,7 @@ def gradient_sensitivity(problem: Problem, method: Descent) -> Fraction:
     return Fraction(2 * largest_gradient(problem, method), method.resolution)
 
 
-# -- the net -----------------------------------------------------------------------------------------------------------
+# -- the exponential mechanism over a net ------------------------------------------------------------------------------
 
 
 def _choosing(problem: Problem, method: Net) -> Cost:
@@ -168,12 +168,12 @@ def loss_sensitivity(problem: Problem, method: Net) -> Fraction:
 
 
 def loss_width(problem: Problem, method: Net) -> int:
-    """The width of the range, in units of 1/resolution: that at the radius, where for every loss it is the largest."""
+    """The width of the range of losses, in units of 1/resolution: that at the radius, where it is largest."""
     low, high = problem.loss.range(np.array([problem.radius]))
     return math.ceil(float(high[0] - low[0]) * method.resolution * _UP) + 6
 
 
 def lattice_size(problem: Problem, method: Net) -> int:
-    """The number of lattice points in the cube around the ball: an upper bound on the net's size."""
+    """The number of lattice points in the cube around the ball: an upper bound on the number of candidates."""
     cover = method.pitch * math.sqrt(problem.dimension) / 2
     return int((2 * math.floor((problem.radius + cover) / method.pitch) + 1) ** problem.dimension)

@@ -1,4 +1,4 @@
-"""The promise a steward makes, and the budget that keeps it."""
+"""The privacy promise that a data steward makes, and the budget that keeps it."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ BudgetKind: TypeAlias = Literal["pure", "zcdp"]
 class Budget:
     """A total that charges may not exceed: Σε under ``pure``, Σρ under ``zcdp``. Per row: neighbours replace one row.
 
+    ``kind`` is "pure" or "zcdp", ``total`` the ε or ρ as an exact rational.
+
     >>> Budget("pure", Fraction(3, 10)).split([0.5, 0.25])
     (Budget(kind='pure', total=Fraction(3, 20)), Budget(kind='pure', total=Fraction(3, 40)))
     """
@@ -34,7 +36,7 @@ class Budget:
 
     @property
     def unit(self) -> Literal["epsilon", "rho"]:
-        """What the total counts."""
+        """The unit of the total."""
         return "epsilon" if self.kind == "pure" else "rho"
 
     def amount(self, cost: Cost) -> Fraction:
@@ -50,7 +52,7 @@ class Budget:
         return cost.epsilon
 
     def share(self, fraction: Number) -> Budget:
-        """A part of this budget, as a budget of the same kind; the fraction is in (0, 1]."""
+        """A part of this budget, as a budget of the same kind; ``fraction`` is in (0, 1]."""
         return Budget(self.kind, self.total * share_of(fraction, "fraction"))
 
     def split(self, shares: Sequence[Number]) -> tuple[Budget, ...]:
@@ -68,6 +70,11 @@ class Budget:
 @dataclass(frozen=True, slots=True)
 class Promise:
     """(ε, δ)-differential privacy for a person who contributes up to ``rows_per_person`` rows, for ever.
+
+    ``epsilon``          ε, positive
+    ``delta``            δ in [0, 1); 0 for pure differential privacy
+    ``rows_per_person``  the most rows of one person
+    ``share``            the part, in (0, 1], of the promise's budget that `budget` is
 
     Formal guarantee. Two streams are neighbours when one row is replaced (it keeps its arrival time); the size is
     public. For any two streams that differ in the values of at most ``rows_per_person`` rows, and any set S of
@@ -104,7 +111,7 @@ class Promise:
 
     @classmethod
     def of(cls, epsilon: Number | Promise, delta: Number = 0.0) -> Promise:
-        """The promise that a mechanism is given: in full, or by epsilon and delta."""
+        """A promise as mechanisms take it: ``epsilon`` is ε, or a whole `Promise` in place of ε and δ."""
         if not isinstance(epsilon, Promise):
             return cls(epsilon, delta)
         if delta != 0 and delta != epsilon.delta:
@@ -113,12 +120,12 @@ class Promise:
 
     @property
     def plain(self) -> bool:
-        """Whether epsilon and delta are all there is to it: one row a person, and nothing shared."""
+        """Whether epsilon and delta say it all: one row per person, and the whole share."""
         return self.rows_per_person == 1 and self.share == 1
 
     @property
     def budget(self) -> Budget:
-        """What all releases together may cost per row."""
+        """The budget that all releases together may cost, per row."""
         return _budget(self.epsilon, self.delta, self.rows_per_person, self.share)
 
 

@@ -1,4 +1,4 @@
-"""PUBLIC: the finite universe, the questions one can ask of it, and what can be learnt from it.
+"""PUBLIC: the finite universe of cells, queries about it, and problems of private learning over it.
 
 attributes  Attribute, Bins, Categories, Integers, OTHER; bins, categories, integers make them
 schema      Schema

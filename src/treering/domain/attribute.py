@@ -1,7 +1,7 @@
-"""One column of the universe: finitely many values, each with a code.
+"""One attribute (column) of the universe: finitely many values, each with a code.
 
 Codes run over the regular values first, then the cell for values not listed (``other``), then the cell for null and
-NaN (``missing``). A growing table brings new categories: ``other`` is where they go.
+NaN (``missing``). A growing table brings new categories; ``other`` is the cell that counts them.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class Other(Enum):
 OTHER: Final = Other.OTHER
 
 Value: TypeAlias = str | int | float | bool | Other | None
-"""What a cell holds for one attribute: a value, None where missing, `OTHER` where not listed."""
+"""The value of an attribute in a cell: a regular value, None where missing, `OTHER` where not listed."""
 
 
 @dataclass(frozen=True)
 class Attribute(ABC):
-    """What the three kinds share: the optional cells behind the regular ones."""
+    """What the three kinds of attribute share: the optional cells ``other`` and ``missing`` after the regular ones."""
 
     other: bool = False
     missing: bool = False
@@ -80,7 +80,7 @@ class Attribute(ABC):
         """The value of a regular code (for a bin, its representative)."""
 
     def code(self, value: Value) -> int:
-        """The code of a public value. (Private rows are encoded by ``trusted.rows.encode``.)"""
+        """The code of a public value. (Private rows are encoded by ``treering.trusted.rows.encode``.)"""
         if isinstance(value, np.generic):
             value = value.item()
         if value is None or (isinstance(value, float) and math.isnan(value)):
@@ -150,12 +150,12 @@ class Categories(Attribute):
         return self.values[code]
 
     def describe(self) -> str:
-        """The first few categories."""
+        """The first few categories, in words."""
         shown = ", ".join(repr(value) for value in self.values[:8])
         return f"the categories {shown}{', …' if len(self.values) > 8 else ''}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The plain form."""
+        """A plain form for TOML."""
         return {"kind": "categories", "values": list(self.values), **super().to_dict()}
 
 
@@ -181,7 +181,7 @@ class Integers(Attribute):
         return self.high - self.low + 1
 
     def regular_code(self, value: Value) -> int | None:
-        """How far an integer is above ``low``."""
+        """The distance of an integer from ``low``."""
         if isinstance(value, bool) or not isinstance(value, int | float) or not self.low <= value <= self.high:
             return None
         return int(value) - self.low if value == math.floor(value) else None
@@ -191,11 +191,11 @@ class Integers(Attribute):
         return self.low + code
 
     def describe(self) -> str:
-        """The range."""
+        """The range, in words."""
         return f"the integers {self.low} to {self.high}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The plain form."""
+        """A plain form for TOML."""
         return {"kind": "integers", "low": self.low, "high": self.high, **super().to_dict()}
 
 
@@ -238,16 +238,18 @@ class Bins(Attribute):
         return middle if low <= middle < high else low
 
     def describe(self) -> str:
-        """The range."""
+        """The range, in words."""
         return f"the numbers {plain_number(self.edges[0])} to {plain_number(self.edges[-1])}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The plain form."""
+        """A plain form for TOML."""
         return {"kind": "bins", "edges": list(self.edges), **super().to_dict()}
 
 
 def categories(*values: str | int | bool, other: bool = False, missing: bool = False) -> Categories:
-    """An attribute with the values listed.
+    """An attribute with the values listed: all strings, all integers or all booleans.
+
+    ``other`` adds a cell for values not listed, ``missing`` one for null and NaN.
 
     >>> categories("EWR", "JFK", "LGA", other=True).size
     4
@@ -258,6 +260,8 @@ def categories(*values: str | int | bool, other: bool = False, missing: bool = F
 def integers(low: int, high: int, *, other: bool = False, missing: bool = False) -> Integers:
     """An attribute with the integers from ``low`` to ``high``, both included.
 
+    ``other`` adds a cell for values outside that range, ``missing`` one for null and NaN.
+
     >>> integers(1, 12).size
     12
     """
@@ -265,7 +269,10 @@ def integers(low: int, high: int, *, other: bool = False, missing: bool = False)
 
 
 def bins(edges: Iterable[float], *, other: bool = False, missing: bool = False) -> Bins:
-    """An attribute of numbers, told apart only by the bin they fall into.
+    """An attribute of numbers, told apart only by the bin that they fall into: [a, b), [b, c), …, the last one closed.
+
+    ``edges`` are the bounds a, b, c, … in increasing order. ``other`` adds a cell for numbers outside them, ``missing``
+    one for null and NaN.
 
     >>> bins([-1440, 0, 15, 60, 1440], missing=True).size
     5

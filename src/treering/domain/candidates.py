@@ -1,19 +1,18 @@
-"""The candidates of SmallDB: all synthetic databases of so many rows, told apart only as a class of queries does.
+"""The candidates of SmallDB: all synthetic databases of a number of rows, up to what a class of queries can tell apart.
 
-A candidate is a multiset of atoms. Which ways there are to draw one exactly, and up to which number of rows, follows
+*Atoms.* The atoms of a class are its sets of cells that no query of the class tells apart. A class over a few
+attributes of a huge universe has few atoms. They are found over the joint values of the attributes that the class
+names, never over all cells.
+
+A *candidate* is a multiset of atoms. Which ways there are to draw one exactly, and up to which number of rows, follows
 from the class alone: it is public, and known before anything private is touched.
 
 - *Prefixes and intervals.* The atoms stand in a circle, in the order of their first cells, and each query is an *arc*:
-  so many atoms in a row (or all but these, which is as good: |f(x) − f(y)| is the same for 1 − f). An arc is a pair of
+  consecutive atoms (or all but these, which is as good: |f(x) − f(y)| is the same for 1 − f). An arc is a pair of
   *cuts*. If one cut is in every pair, as in the thresholds of an ordered attribute, the class is one of **prefixes**;
   if every two cuts are a pair, one of all **intervals**. A candidate is then a path of cumulative counts, and paths
   within a band are counted without being listed.
 - *Anything else* is listed: all C(atoms + rows − 1, rows) candidates.
-
-The atoms of a class of queries: the cells that no query of the class tells apart, each set of them as one.
-
-A class over a few attributes of a huge universe has few atoms. They are found over the joint values of the attributes
-that the class names, never over all cells. All of it is public.
 """
 
 from __future__ import annotations
@@ -32,15 +31,16 @@ from treering.errors import ParameterError
 from treering.params import whole
 
 Listing: TypeAlias = Literal["prefixes", "intervals", "enumeration"]
+"""How candidates are drawn: by counting paths (prefixes, intervals), or by listing them all."""
 
 MOST_LISTED: Final = 10**6
 """The most candidates that are listed."""
 
 MOST_PRODUCTS: Final = 10**10
-"""Listed candidates × atoms × queries: what scoring them takes."""
+"""The most of listed candidates × atoms × queries: the work of scoring them."""
 
 MOST_STEPS: Final[dict[Listing, int]] = {"prefixes": 2**18, "intervals": 2**21}
-"""Atoms × rows for prefixes, atoms² × rows for intervals: what counting paths once takes at the most."""
+"""The most of atoms × rows for prefixes, atoms² × rows for intervals: the work of counting paths once."""
 
 MOST_ROWS: Final = 2**20
 """The most synthetic rows."""
@@ -48,17 +48,17 @@ MOST_ROWS: Final = 2**20
 
 @dataclass(frozen=True)
 class Arcs:
-    """A class of arcs on a circle of atoms, cut open at one cut: prefixes, and for ``every`` pair of cuts intervals."""
+    """A class of arcs on a circle of atoms, opened at one cut: prefixes, or with ``every`` pair of cuts intervals."""
 
     start: int
-    """The atom behind the cut, which comes first."""
+    """The first atom after the cut."""
     spokes: tuple[tuple[int, bool], ...]
-    """For j = 1, 2, …: the query that holds the first j atoms, and whether it holds all the others instead."""
+    """For j = 1, 2, …: the index of the query about the first j atoms, and whether it is the complement of these."""
     every: bool
 
 
 def arcs(atoms: Atoms) -> Arcs | None:
-    """How the class is one of prefixes or of intervals; None if it is neither."""
+    """The arcs of a class of prefixes or of intervals; None if it is neither."""
     weights = atoms.weights
     if atoms.number < 2 or any(not query.counting for query in atoms.queries):
         return None
@@ -77,13 +77,13 @@ def arcs(atoms: Atoms) -> Arcs | None:
         end = (start + length) % atoms.number
         query = pairs[min(start, end), max(start, end)]
         spokes.append((query, not weights[query, start]))
-    # With two atoms, one pair of cuts is both: a band is then the simpler way.
+    # With two atoms a class is both; it is then drawn as prefixes, the simpler way.
     return Arcs(start, tuple(spokes), every and not shared)
 
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """What can be drawn for a class, as a function of the number of rows."""
+    """The candidates of a class, as functions of their number of rows: how many there are, and how they are drawn."""
 
     atoms: Atoms
     arcs: Arcs | None
@@ -95,30 +95,30 @@ class Candidates:
 
     @property
     def prefixes(self) -> Candidates | None:
-        """For intervals: the same candidates, as prefixes, whose differences the intervals are. None for others."""
+        """For intervals: the same candidates drawn as prefixes, whose differences intervals are. Otherwise None."""
         if self.arcs is None or not self.arcs.every:
             return None
         return Candidates(self.atoms, replace(self.arcs, every=False))
 
     @property
     def asked(self) -> tuple[Query, ...]:
-        """The queries whose counts tell all scores."""
+        """The queries whose counts determine the scores of all candidates."""
         queries = self.atoms.queries
         return queries if self.arcs is None else tuple(queries[place] for place, _ in self.arcs.spokes)
 
     @property
     def method(self) -> Listing:
-        """How they are drawn."""
+        """How candidates are drawn."""
         if self.arcs is None:
             return "enumeration"
         return "intervals" if self.arcs.every else "prefixes"
 
     def number(self, rows: int) -> int:
-        """How many there are with so many rows."""
+        """The number of candidates of ``rows`` rows."""
         return math.comb(self.atoms.number + rows - 1, rows)
 
     def feasible(self, rows: int) -> bool:
-        """Whether one with so many rows can be drawn: public arithmetic."""
+        """Whether a candidate of ``rows`` rows can be drawn within the limits; public arithmetic."""
         if rows > MOST_ROWS:
             return False
         if self.method != "enumeration":
@@ -151,7 +151,7 @@ class Candidates:
 
     @property
     def limit(self) -> str:
-        """Why not more rows: for messages."""
+        """The largest number of rows and its reason, for messages."""
         most, number = self.most_rows, self.atoms.number
         kind = "any class" if self.method == "enumeration" else f"a class of {self.method}"
         how = (
@@ -162,20 +162,20 @@ class Candidates:
         return f"with {number:,} atoms at most {most:,} are possible ({kind}: {how})"
 
 
-# -- atoms -------------------------------------------------------------------------------------------------------------
+# -- atoms: sets of cells that no query tells apart --------------------------------------------------------------------
 
 
 MOST_JOINT: Final = 2**20
 """The most joint values of the attributes that a class may name."""
 
 MOST_WEIGHTS: Final = 2**28
-"""The most weights that are looked at: joint values times queries."""
+"""The most weights that are computed: joint values times queries."""
 
 MOST_KEPT: Final = 2**26
 """The most weights that are kept: atoms times queries."""
 
 _ROOM: Final = 2**62
-"""Labels stay below this."""
+"""An upper limit on labels while they are computed, within 64-bit integers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,7 +187,7 @@ class Atoms:
 
     schema: Schema
     attributes: tuple[int, ...]
-    """The attributes that the class names."""
+    """The positions of the attributes that the class names."""
     queries: tuple[Query, ...]
     """The class: each query that is not constant, once, in the order given."""
     labels: Ints
@@ -195,11 +195,11 @@ class Atoms:
     cells: tuple[int, ...]
     """The first cell of each atom, increasing."""
     weights: Ints
-    """What each query (a row) weighs on each atom (a column), in units of 1/scale."""
+    """The weight of each atom (a column) in each query (a row), in units of 1/scale."""
 
     @property
     def number(self) -> int:
-        """How many atoms there are."""
+        """The number of atoms."""
         return len(self.cells)
 
     def of(self, cells: Sequence[int]) -> Ints:
@@ -268,7 +268,7 @@ def _check_joint(schema: Schema, attributes: tuple[int, ...], joint: int, querie
 
 
 def _labels(queries: Sequence[Query], attributes: tuple[int, ...], joint: int) -> Ints:
-    """A number for each joint value, equal exactly where all weights are: 0, 1, 2, … by first occurrence."""
+    """A number for each joint value, equal exactly where all weights are equal: 0, 1, 2, … by first occurrence."""
     labels, bound = np.zeros(joint, dtype=np.int64), 1
     for query in queries:
         base = query.scale + 1
@@ -279,7 +279,7 @@ def _labels(queries: Sequence[Query], attributes: tuple[int, ...], joint: int) -
 
 
 def _renumbered(labels: Ints) -> tuple[Ints, int]:
-    """The same partition, numbered by first occurrence, and how many numbers there are."""
+    """The same partition with its parts numbered by first occurrence, and the number of parts."""
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     rank = np.empty(len(first), dtype=np.int64)
     rank[np.argsort(first)] = np.arange(len(first))
@@ -287,7 +287,7 @@ def _renumbered(labels: Ints) -> tuple[Ints, int]:
 
 
 def _column(query: Query, attributes: tuple[int, ...]) -> Ints:
-    """A query's weights over the joint values of these attributes, which are its own and perhaps more."""
+    """The weights of a query over the joint values of ``attributes``, which include its own."""
     if query.attributes == attributes:
         return query.weights().reshape(-1)
     sizes = query.schema.shape
@@ -297,7 +297,7 @@ def _column(query: Query, attributes: tuple[int, ...]) -> Ints:
 
 
 def _stride(schema: Schema, position: int) -> int:
-    """How far apart two cells are that differ by one in the code of this attribute alone."""
+    """The difference of two cell numbers whose cells differ by one in the code of this attribute alone."""
     return math.prod(schema.shape[position + 1 :])
 
 

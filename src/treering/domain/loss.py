@@ -9,7 +9,7 @@ such x and θ each loss states
 - its *range* for models of a given norm: bounds on ℓ(θ; z) − ℓ(0; z) over all entries z.
 
 Constants are rounded up (the flatness down) by 2^-40 of their size, far beyond the rounding of the few operations that
-make them; who uses a range leaves room for it.
+make them. Ranges are not rounded: callers leave room for rounding.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from treering.errors import ParameterError
 from treering.params import exact
 
 Labels: TypeAlias = Literal["signs", "numbers", "none"]
-"""What labels a loss takes: −1 and 1; numbers in [−1, 1]; none at all."""
+"""The labels that a loss takes: −1 and 1 ("signs"), numbers in [−1, 1] ("numbers"), or "none"."""
 
 LARGEST_RADIUS: Final = 256.0
-"""Models beyond it are refused: no exponential overflows below."""
+"""The largest radius of a ball of models: up to it no exponential overflows."""
 
 _UP: Final = 1 + 2.0**-40
 _DOWN: Final = 1 - 2.0**-40
@@ -48,29 +48,29 @@ class Loss(ABC):
 
     @abstractmethod
     def smoothness(self, radius: float) -> float:
-        """M, or infinity."""
+        """M, for models of norm at most ``radius``; infinite if the loss is not smooth."""
 
     @abstractmethod
     def flatness(self, radius: float) -> float:
-        """m, the least second derivative in the prediction; 0 where there is no better."""
+        """m, a lower bound on the second derivative in the prediction; 0 where nothing better is known."""
 
     @abstractmethod
     def range(self, norms: Floats) -> tuple[Floats, Floats]:
-        """For models of these norms: bounds, low and high, on the loss less that of θ = 0, over all entries.
+        """Bounds (low, high) on ℓ(θ; z) − ℓ(0; z) over all entries z, for models θ of each of these norms.
 
         The difference of the two never falls as the norm grows.
         """
 
     @abstractmethod
     def values(self, theta: Floats, features: Floats, labels: Floats) -> Floats:
-        """Each entry's loss; ``theta`` may be several models, one per column."""
+        """The loss of each entry, a row of ``features``; ``theta`` may be several models, one per column."""
 
     def slopes(self, predictions: Floats, labels: Floats) -> Floats:
-        """Each entry's derivative in its prediction: for linear losses."""
+        """The derivative of each entry's loss in its prediction; linear losses only."""
         raise ParameterError("loss", f"{type(self).__name__} is no loss of a prediction")
 
     def gradients(self, theta: Floats, features: Floats, labels: Floats) -> Floats:
-        """Each entry's gradient, one per row."""
+        """The gradient of each entry's loss, one per row."""
         return self.slopes(features @ theta, labels)[:, None] * features
 
 
@@ -216,7 +216,7 @@ class Distance(Loss):
 
 
 def _beside(labels: Floats, theta: Floats) -> Floats:
-    """Labels in the shape that goes with one model, or with several."""
+    """The labels, broadcastable against the predictions of one model or of several."""
     return labels if theta.ndim == 1 else labels[:, None]
 
 

@@ -1,11 +1,9 @@
-"""What is to be minimised: a loss over a ball of models, and how public cells become features.
+"""Private learning, as public requests: what to minimise, over which features, by which method and with how much noise.
 
-Public vectors for the joint values of some attributes: in a table, or made when needed.
-
-Requests for a private minimiser: what to minimise, how, and with how much noise. All of it is public.
-
-The kernel derives sensitivity and cost from these (``budget/minimising.py``); `treering.theory.erm` chooses them for a
-budget and proves what they achieve.
+`Problem` is a loss over a ball of models. `CellFeatures` maps public cells to feature vectors, which are held in a
+table or made when needed. `Minimise` asks for a private minimiser by a `Method`. The kernel derives sensitivity and
+cost from these (`treering.budget.minimising`); `treering.theory.erm` chooses them for a budget and proves what they
+achieve.
 """
 
 from __future__ import annotations
@@ -36,7 +34,8 @@ MOST_DIMENSIONS: Final = 4096
 class Problem:
     """Minimise the mean loss, plus λ/2·‖θ‖² with λ = ``regularisation``, over the L2 ball of ``radius``.
 
-    Features lie in the unit L2 ball. All of this is public.
+    ``dimension`` is the number of coordinates of a model and of a feature vector. Features lie in the unit L2 ball. All
+    of this is public.
 
     >>> from treering.domain.loss import Squared
     >>> problem = Problem(Squared(), dimension=2, radius=1.0, regularisation=0.5)
@@ -61,22 +60,22 @@ class Problem:
 
     @property
     def lipschitz(self) -> float:
-        """L of the loss alone: what one entry can do. The regulariser is the same for neighbours."""
+        """L of the loss alone, which bounds the effect of one entry. The regulariser is the same for neighbours."""
         return self.loss.lipschitz(self.radius)
 
     @property
     def whole_lipschitz(self) -> float:
-        """Of the loss with its regulariser: L + λ·radius (erratum E16: not L + ‖C‖)."""
+        """The Lipschitz constant of the loss with its regulariser: L + λ·radius (erratum E16: not L + ‖C‖)."""
         return (self.lipschitz + self.regularisation * self.radius) * (1 + 2.0**-40)
 
     @property
     def smoothness(self) -> float:
-        """Of the loss with its regulariser: M + λ."""
+        """The smoothness of the loss with its regulariser: M + λ."""
         return (self.loss.smoothness(self.radius) + self.regularisation) * (1 + 2.0**-40)
 
     @property
     def strong_convexity(self) -> float:
-        """λ."""
+        """λ, the strong convexity of the regulariser."""
         return self.regularisation
 
     def risk(
@@ -86,7 +85,10 @@ class Problem:
         labels: Floats | None = None,
         counts: Floats | Ints | None = None,
     ) -> float:
-        """The objective on entries at hand: mean loss, weighted by counts, plus the regulariser. Public arithmetic."""
+        """The objective of a model ``theta`` on given entries: mean loss, weighted by ``counts``, plus the regulariser.
+
+        ``features`` has one row per entry. Plain arithmetic without privacy: for public entries.
+        """
         each, marks = np.asarray(features, dtype=np.float64), _or_zeros(labels, features)
         mean = np.average(self.loss.values(theta, each, marks), weights=counts)
         return float(mean) + self.regularisation / 2 * float(theta @ theta)
@@ -98,13 +100,13 @@ class Problem:
         labels: Floats | None = None,
         counts: Floats | Ints | None = None,
     ) -> Floats:
-        """The objective's gradient on entries at hand."""
+        """The objective's gradient on given entries; parameters as in `risk`."""
         each, marks = np.asarray(features, dtype=np.float64), _or_zeros(labels, features)
         mean = np.average(self.loss.gradients(theta, each, marks), axis=0, weights=counts)
         return np.asarray(mean + self.regularisation * theta)
 
     def project(self, theta: Floats) -> Floats:
-        """The nearest model in the ball."""
+        """The model in the ball that is nearest to ``theta``."""
         norm = float(np.linalg.norm(theta))
         return theta if norm <= self.radius else theta * (self.radius / norm)
 
@@ -112,10 +114,10 @@ class Problem:
 def on_grid(vectors: Floats) -> Ints:
     """Rows as integers in units of 1/`FEATURE_UNIT`, each of norm at most 1 *exactly*: longer ones are scaled down.
 
-    A function of each row alone. Rounding is towards zero, which never lengthens a row; a row that was scaled down to
+    Each row is treated by itself. Rounding is towards zero, which never lengthens a row; a row that was scaled down to
     norm 1 − 2^-30 has room for the rounding of the scaling itself.
     """
-    # Divided by its largest coordinate first, a row cannot overflow, whatever it holds.
+    # Dividing each row by its largest coordinate first keeps its norm from overflowing.
     largest = np.maximum(np.abs(vectors).max(axis=1, keepdims=True), 1.0)
     scaled = vectors / largest
     lengths = np.linalg.norm(scaled, axis=1, keepdims=True)
@@ -130,7 +132,7 @@ def label_grid(labels: Floats) -> Ints:
 
 
 def check_labels(kind: Labels, loss: Loss) -> None:
-    """Refuse a loss whose labels these are not."""
+    """Refuse a loss that does not take labels of this kind."""
     if loss.labels != kind and (loss.labels, kind) != ("numbers", "signs"):
         raise ParameterError("loss", f"{type(loss).__name__} takes {_WORDS[loss.labels]}, and there are {_WORDS[kind]}")
 
@@ -139,10 +141,10 @@ _WORDS: Final = {"signs": "labels -1 and 1", "numbers": "labels in [-1, 1]", "no
 
 
 class CellFeatures:
-    """A public map from cells to features, and a query as label: so learning over a database reads counts only.
+    """A public map from cells to feature vectors, with a query as label, so that learning reads only counts of cells.
 
     ``vectors`` has one row in the unit L2 ball for each joint value of the attributes ``names`` (the last running
-    fastest); it must come from general knowledge, never from the rows. `one_hot` makes the usual ones. The label of a
+    fastest); it must come from general knowledge, never from the rows. `one_hot` makes one-hot vectors. The label of a
     cell is 2f − 1 for the query f, so a counting query gives −1 and 1; without a target there are no labels.
 
     >>> from treering.domain.attribute import categories
@@ -175,12 +177,12 @@ class CellFeatures:
     def one_hot(
         cls, schema: Schema, names: Iterable[str], target: Query | str | None = None, *, intercept: bool = True
     ) -> CellFeatures:
-        """A coordinate for each value of each attribute named, and one for all, the intercept; together of norm 1.
+        """One-hot vectors of norm 1: a coordinate for each value of each attribute in ``names``, and an intercept.
 
-        A linear model over them adds up one weight per attribute: `treering.boxes.erm.Model.weights` has them in
-        words. ``target`` may be a predicate's text. One about an attribute that is also a feature is refused: the model
-        would be told what it is to tell. (`CellFeatures` itself takes any map, if that is meant.) No table of cells
-        times coordinates is made.
+        A linear model over them adds up one weight per attribute: `treering.boxes.erm.Model.weights` lists them.
+        ``target`` is a counting or weighted query, or a predicate's text. A target about an attribute that is also a
+        feature is refused, since the feature would give the label away. (`CellFeatures` itself takes any map, if that
+        is meant.) No table of cells times coordinates is made.
 
         >>> from treering.domain.attribute import categories, integers
         >>> schema = Schema({"origin": categories("EWR", "JFK"), "month": integers(1, 12), "delay": integers(0, 60)})
@@ -208,11 +210,11 @@ class CellFeatures:
 
     @property
     def hot(self) -> OneHot | None:
-        """How the vectors are made, if by `one_hot`."""
+        """The one-hot encoding, if the features were made by `one_hot`; otherwise None."""
         return self._vectors if isinstance(self._vectors, OneHot) else None
 
     def vectors_of(self, rows: Sequence[Mapping[str, Value]]) -> Floats:
-        """The vectors of rows at hand (public ones, to predict for), which need a value for each of the attributes."""
+        """The feature vectors of public rows to predict for; a row needs a value of each attribute of the features."""
         names = [self.schema.names[position] for position in self.attributes]
         codes = np.empty((len(names), len(rows)), dtype=np.int64)
         for column, row in enumerate(rows):
@@ -227,29 +229,29 @@ class CellFeatures:
 
     @property
     def entries(self) -> int:
-        """How many joint values there are: each is one weighted entry."""
+        """The number of joint values: each is one entry, weighted by its count."""
         return math.prod(self._shape)
 
     @property
     def label_kind(self) -> Labels:
-        """What the labels are."""
+        """The kind of the labels."""
         if self.target is None:
             return "none"
         return "signs" if self.target.counting else "numbers"
 
     @cached_property
     def grid(self) -> Ints:
-        """Each entry's features, in units of 1/`FEATURE_UNIT`: entries times dimension numbers, kept from then on."""
+        """The features of each entry, in units of 1/`FEATURE_UNIT`: entries × dimension integers, cached."""
         return self.part(0, self.entries)
 
     def part(self, start: int, stop: int) -> Ints:
-        """Some rows of `grid`, made for the call."""
+        """The rows ``start`` to ``stop`` of `grid`, made for the call and not cached."""
         codes = np.unravel_index(np.arange(start, min(stop, self.entries)), self._shape)
         return self._vectors.of_codes(np.array([codes[self.joint.index(position)] for position in self.attributes]))
 
     @cached_property
     def labels(self) -> Floats:
-        """Each entry's label; zeros without a target."""
+        """The label of each entry; zeros without a target."""
         if self.target is None:
             return np.zeros(self.entries)
         weights = self._along(self.target.attributes, self.target.weights())
@@ -261,7 +263,7 @@ class CellFeatures:
         return tuple(self.schema.shape[position] for position in self.joint)
 
     def _along(self, positions: tuple[int, ...], table: Ints) -> Ints:
-        """A table over some of the attributes, broadcastable over all."""
+        """A table over some of the attributes, broadcastable over all of `joint`."""
         shape = [self.schema.shape[position] if position in positions else 1 for position in self.joint]
         return table.reshape(shape)
 
@@ -295,9 +297,9 @@ def _distinct(names: Iterable[str]) -> list[str]:
 
 
 def _label(target: Query | str | None, schema: Schema) -> Query | None:
-    """The label's query; one that is the same for all rows is no label."""
+    """The query of the label; a constant one is refused."""
     if isinstance(target, str):
-        # Only texts need the parser, which takes longer to load than all else.
+        # Imported here: only texts need the parser, which is slow to load.
         from treering.domain.language.parse import parse
 
         target = parse(target, schema)
@@ -312,7 +314,7 @@ def _or_zeros(labels: Floats | None, features: Floats) -> Floats:
     return np.zeros(len(features)) if labels is None else np.asarray(labels, dtype=np.float64)
 
 
-# -- vectors -----------------------------------------------------------------------------------------------------------
+# -- feature vectors for joint values ----------------------------------------------------------------------------------
 
 
 FEATURE_UNIT: Final = 2**16
@@ -320,19 +322,19 @@ FEATURE_UNIT: Final = 2**16
 
 
 class Vectors(Protocol):
-    """A vector on the integer grid for each joint value."""
+    """A feature vector, in integers, for each joint value of some attributes."""
 
     @property
     def dimension(self) -> int:
         """How many numbers a vector has."""
 
     def of_codes(self, codes: Ints) -> Ints:
-        """One vector a row. ``codes`` has one row for each attribute, one column for each vector."""
+        """The vectors, one per row. ``codes`` has one row for each attribute, one column for each vector."""
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Any vectors: one row for each joint value, the last attribute running fastest."""
+    """Vectors held in a table: one row for each joint value, the last attribute running fastest."""
 
     shape: tuple[int, ...]
     grid: Ints
@@ -349,9 +351,10 @@ class Table:
 
 @dataclass(frozen=True)
 class OneHot:
-    """For each attribute a coordinate per value, of which one is not 0; and one that never is, the intercept.
+    """One-hot vectors: for each attribute a coordinate per value, one of them not 0; and the intercept, never 0.
 
-    All k of them that are not 0 are 1/√k, so a vector has norm 1 but for rounding (towards 0). No table is held.
+    The k coordinates that are not 0 are 1/√k each, so a vector has norm 1 but for rounding (towards 0). Vectors are
+    made when needed; no table is held.
     """
 
     sizes: tuple[int, ...]
@@ -364,17 +367,17 @@ class OneHot:
 
     @cached_property
     def unit(self) -> int:
-        """The coordinate that is not 0, in units of 1/`FEATURE_UNIT`."""
+        """The value of the coordinates that are not 0, in units of 1/`FEATURE_UNIT`."""
         ones = len(self.sizes) + self.intercept
         return math.isqrt(FEATURE_UNIT**2 // ones)
 
     @property
     def starts(self) -> tuple[int, ...]:
-        """Each attribute's first coordinate; the intercept is the last."""
+        """The first coordinate of each attribute; the intercept is the last of all."""
         return tuple(accumulate(self.sizes, initial=0))[:-1]
 
     def of_codes(self, codes: Ints) -> Ints:
-        """Zeros and ones, times the unit."""
+        """One-hot vectors, times `unit`."""
         count = codes.shape[1]
         vectors = np.zeros((count, self.dimension), dtype=np.int64)
         for start, code in zip(self.starts, codes, strict=True):
@@ -384,7 +387,7 @@ class OneHot:
         return vectors
 
     def weights(self, theta: Floats, schema: Schema, positions: tuple[int, ...]) -> dict[str, float]:
-        """What each value adds to a prediction, by its condition in words."""
+        """What each value adds to a prediction of the model ``theta``, by its condition in words."""
         scaled = (np.asarray(theta, dtype=np.float64) * (self.unit / FEATURE_UNIT)).tolist()
         found = {"intercept": scaled[-1]} if self.intercept else {}
         for start, position in zip(self.starts, positions, strict=True):
@@ -396,23 +399,24 @@ class OneHot:
         return found
 
 
-# -- minimiser ---------------------------------------------------------------------------------------------------------
+# -- methods of private minimisation -----------------------------------------------------------------------------------
 
 
 Start: TypeAlias = tuple[float, ...] | None
-"""A public model to begin with, such as the last one released; None is the centre of the ball."""
+"""A public model to begin with, such as the last one released; None: the centre of the ball."""
 
 MOST_STEPS: Final = 2**20
+"""The most passes over the entries of one run."""
 MOST_CANDIDATES: Final = 2**18
-"""The largest net."""
+"""The most candidates of a net."""
 
 
 @dataclass(frozen=True, slots=True)
 class Perturbation:
     """Output perturbation: solve to a public tolerance, round to a grid of step ``pitch``, add noise.
 
-    ``scale`` is the noise's, in steps of the grid. The solver makes exactly ``iterations`` passes over the data.
-    ``ridge`` is added to the problem's own regularisation; the sum must be positive.
+    ``scale`` is the scale of the noise, in steps of the grid. The solver makes exactly ``iterations`` passes over the
+    data. ``ridge`` is added to the problem's own regularisation; the sum must be positive.
     """
 
     noise: Literal["laplace", "gaussian"]
@@ -437,15 +441,16 @@ class Perturbation:
 class Descent:
     """Noisy projected gradient descent: ``steps`` passes, each adding discrete Gaussian noise to the sum of gradients.
 
-    ``scale`` is in units of one entry's gradient. Schedules, with g_k the noisy mean gradient:
+    ``scale`` is that of the noise, in units of one entry's gradient. The ``schedule`` says how step k moves along the
+    noisy mean gradient, and which model is released:
 
-    - "averaged": steps up to ``step_size``, the plain average of the iterates;
-    - "accelerated": Lan's accelerated stochastic approximation, step k times up to ``step_size``;
+    - "averaged": steps of length up to ``step_size``; the plain average of the iterates;
+    - "accelerated": Lan's accelerated stochastic approximation, step k being k times up to ``step_size``;
     - "strong": step 2/(λ(k+1)), iterates averaged with weights k; ``step_size`` and ``rise`` are not used.
 
     Steps rise to ``step_size`` from about ``step_size``/(1 + ``rise``), see `length`.
 
-    Slopes (or gradients, where the loss has none) are rounded to 1/``resolution``.
+    Slopes (or, for losses that are not linear, gradients) are rounded to multiples of 1/``resolution``.
     """
 
     schedule: Literal["averaged", "accelerated", "strong"]
@@ -469,7 +474,7 @@ class Descent:
     def length(self, step: int) -> float:
         """The length of step k = 1, …, K: γ_k, or k·γ_k if accelerated, with γ_k = step_size/(1 + rise·(1 − u)).
 
-        u is the share of Σc² that is behind after the step, c_k = 1, or k if accelerated: proofs are in
+        u is the share of Σc² that is done after the step, c_k = 1, or k if accelerated: proofs are in
         `treering.theory.erm.steps`.
         """
         if self.schedule == "accelerated":
@@ -480,10 +485,11 @@ class Descent:
 
 @dataclass(frozen=True, slots=True)
 class Net:
-    """The exponential mechanism over a net of the ball, exactly: P(θ) ∝ e^{−Σ loss/``scale``}.
+    """The exponential mechanism over a net of the ball, drawn exactly: P(θ) ∝ e^{−Σ loss/``scale``}.
 
     The net: the points of a cubic lattice of step ``pitch`` within pitch·√d/2 of the ball, moved into it. Every model
-    in the ball has one of them within pitch·√d/2. Losses are rounded to 1/``resolution``.
+    in the ball is within pitch·√d/2 of one of them. Losses are rounded to multiples of 1/``resolution``; the problem
+    may have at most ``most_dimensions`` dimensions.
     """
 
     pitch: float
@@ -503,7 +509,10 @@ Method: TypeAlias = Perturbation | Descent | Net
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Minimise:
-    """A request: ``features`` says how a database's cells become entries; None over points, which are entries."""
+    """A request to minimise ``problem`` by ``method``.
+
+    ``features`` says how the cells of a database become entries; None for a database of points, which are entries.
+    """
 
     problem: Problem
     method: Method

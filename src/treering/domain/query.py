@@ -1,4 +1,4 @@
-"""A linear query: what each cell weighs, in integers.
+"""Linear queries: an integer weight for every cell; and their evaluation against marginals.
 
 A query is one of two forms, and always the simpler one that says the same:
 
@@ -8,11 +8,9 @@ A query is one of two forms, and always the simpler one that says the same:
 Attributes that do not matter are dropped, weights are reduced by their common divisor, and a table that is a product of
 sets becomes a conjunction. So two queries of one schema are equal exactly when they weigh every cell the same.
 
-Queries against marginals: exact on integers, plain arithmetic on floats.
-
-A marginal is an array over the joint values of some attributes. The same functions serve the private counts (integers,
-inside ``trusted/``) and the public histogram (floats): neither needs more than the marginal over the attributes that a
-query names.
+*Evaluation.* A marginal is an array over the joint values of some attributes. `evaluate` is exact on the private counts
+(integers, inside ``treering.trusted``) and plain arithmetic on the public histogram (floats): neither needs more than
+the marginal over the attributes that a query names.
 """
 
 from __future__ import annotations
@@ -44,7 +42,7 @@ RESOLUTION: Final = 2**16
 class Query:
     """A linear query f with values in [0, 1]: a cell's value is its integer weight over ``scale``.
 
-    Make one with `tr.parse`, `Query.where`, `Query.weighted` or `Query.all`, and combine counting queries with
+    Make one with `treering.parse`, `Query.where`, `Query.weighted` or `Query.all`, and combine counting queries with
     ``&``, ``|`` and ``~``. Immutable, hashable, compared by meaning.
 
     >>> from treering.domain.attribute import categories, integers
@@ -102,8 +100,8 @@ class Query:
     def where(cls, schema: Schema, /, **sets: Value | Iterable[Value]) -> Query:
         """The conjunction of "attribute is this value" or "is one of these values".
 
-        ``None`` stands for the missing cell, `treering.OTHER` for the cell of values not listed, and any number in a
-        bin for the bin.
+        Each keyword is an attribute's name, with a value or several. ``None`` stands for the missing cell,
+        `treering.OTHER` for the cell of values not listed, and any number in a bin for the bin.
         """
         masks: dict[int, Flags] = {}
         for name, wanted in sets.items():
@@ -120,7 +118,7 @@ class Query:
 
     @classmethod
     def conjunction(cls, schema: Schema, masks: Mapping[int, Flags]) -> Query:
-        """The conjunction of sets given as flags, one per code, by the attribute's position."""
+        """The conjunction of sets of codes: ``masks`` maps an attribute's position to one flag per code."""
         for position, mask in masks.items():
             if not 0 <= position < len(schema.shape):
                 raise QueryError(f"there is no attribute at position {position}")
@@ -138,6 +136,8 @@ class Query:
         resolution: int = RESOLUTION,
     ) -> Query:
         """Any linear query: weights in [0, 1], one per cell, or one per joint value of ``attributes``.
+
+        ``attributes`` are names in the schema's order; the last one runs fastest in ``weights``.
 
         The weights are quantised, once and publicly, to multiples of ``1/resolution``: the query asked is at most
         ``1/(2·resolution)`` away from the one given, in every cell.
@@ -186,7 +186,7 @@ class Query:
         return cls(schema, kept, table=np.array(table, dtype=np.int64), scale=scale)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Not the attributes as they are: a copied array could be written to, and a cached hash is this process's own.
+        # Rebuilt by `_restore`: a plain copy would have writable arrays, and a hash that holds in this process only.
         return _restore, (self.schema, self.attributes, self.masks, self.table, self.scale)
 
     # -- what a query is ------------------------------------------------------------------------------------------
@@ -231,7 +231,7 @@ class Query:
         return float(self.table.min()) / self.scale, float(self.table.max()) / self.scale
 
     def weights(self) -> Ints:
-        """The weights over the joint values of the attributes that matter, as one table."""
+        """The weights, in units of 1/scale, over the joint values of the attributes that matter, as one table."""
         if self.table is not None:
             return self.table
         if self.joint > MAX_TABLE:
@@ -255,14 +255,14 @@ class Query:
         return hash(self) == hash(other) and self._key() == other._key() and self.schema == other.schema
 
     def __hash__(self) -> int:
-        # Kept by hand: in a batch of thousands a cached_property, which takes a lock, would be half of the cost.
+        # Cached by hand: in a batch of thousands a cached_property, which takes a lock, would be half of the cost.
         if self._hash is None:
             self._hash = hash((self.schema.fingerprint, self._key()))
         return self._hash
 
     @property
     def digest(self) -> bytes:
-        """32 bytes that stand for this query among those of its schema, in any process: SHA-256 of its weights."""
+        """32 bytes that identify this query among those of its schema, in any process: SHA-256 of its weights."""
         if self._digest is None:
             head = f"{self.attributes} {self.scale} {self.table is None}\n".encode()
             arrays = self.masks if self.table is None else (self.table,)
@@ -327,13 +327,13 @@ def _matters(table: Ints, axis: int) -> bool:
 
 
 def _support(table: Ints, axis: int) -> Flags:
-    """Which codes of one attribute have a weight at all."""
+    """Which codes of one attribute have a positive weight somewhere."""
     rest = tuple(each for each in range(table.ndim) if each != axis)
     return np.asarray(table.any(axis=rest), dtype=np.bool_)
 
 
 def _asked_code(attribute: Attribute, value: Value) -> int:
-    """A value's code; a value that is not listed has none, as its cell holds others too."""
+    """The code of a value in a query. A value not listed is refused: its cell holds other values, too."""
     code = attribute.code(value)
     if code == attribute.other_code and value is not OTHER:
         raise SchemaError(f"{value!r} is not among {attribute.describe()}; all values not listed are one cell, OTHER")
@@ -347,7 +347,7 @@ def _restore(
 
 
 def too_large(schema: Schema, positions: tuple[int, ...]) -> QueryError:
-    """The refusal of a table over these attributes."""
+    """The error for a query that needs too large a table over these attributes."""
     names = ", ".join(schema.names[position] for position in positions)
     joint = math.prod(schema.shape[position] for position in positions)
     return QueryError(
@@ -356,7 +356,7 @@ def too_large(schema: Schema, positions: tuple[int, ...]) -> QueryError:
     )
 
 
-# -- evaluate ----------------------------------------------------------------------------------------------------------
+# -- evaluation against marginals --------------------------------------------------------------------------------------
 
 
 Number = TypeVar("Number", np.int64, np.float64)
@@ -367,21 +367,24 @@ _BLOCK: Final = 2**18
 """Intermediate products are kept below this many entries (unless one query has more), within a core's cache."""
 
 _SERIAL: Final = 2**18
-"""A product of matrices with so few multiplications is left to one core: waking the others would take longer."""
+"""A matrix product with at most this many multiplications runs on one core: waking others would take longer."""
 
 _FEW: Final = 32
-"""So many queries share one pass over a marginal too large for that."""
+"""The number of queries that share one pass over a marginal too large for `_SERIAL`."""
 
 _EXACT: Final = 2.0**52
 """Integers whose sums stay below this are added exactly by floats, in any order."""
 
 
 def evaluate(query: Query, marginal: Marginal[Number]) -> Number:
-    """Σ weight·marginal, in units of 1/scale: an exact integer for integer marginals."""
+    """Σ weight·marginal, in units of 1/scale: an exact integer for integer marginals.
+
+    ``marginal`` is over the attributes that the query names.
+    """
     if query.table is not None:
         return marginal.dtype.type(np.vdot(query.table.astype(marginal.dtype, copy=False), marginal))
     assert query.masks is not None
-    # Each sum is over one axis, and looks only at what matches: the first leaves as much as one of its codes has.
+    # Each sum is over one axis and reads matching codes only; it leaves an array with one axis less.
     result: Any = marginal
     for mask in query.masks:
         result = result.compress(mask, axis=0).sum(axis=0)
@@ -391,7 +394,7 @@ def evaluate(query: Query, marginal: Marginal[Number]) -> Number:
 def evaluate_many(
     queries: Sequence[Query], marginal_of: Callable[[Attributes], Marginal[Number]], dtype: type[Number]
 ) -> Marginal[Number]:
-    """`evaluate` for a batch: one product per set of attributes."""
+    """`evaluate` for a batch: one matrix product per set of attributes, whose marginal ``marginal_of`` gives."""
     values = np.empty(len(queries), dtype=dtype)
     groups: defaultdict[tuple[Attributes, bool], list[int]] = defaultdict(list)
     for index, query in enumerate(queries):
@@ -402,16 +405,16 @@ def evaluate_many(
 
 
 def widest(queries: Sequence[Query]) -> int:
-    """The largest number of joint values that one of the queries (of one schema) is about."""
+    """The largest number of joint values among the queries (of one schema)."""
     if not queries:
         return 1
     shape = queries[0].schema.shape
-    # Few sets of attributes, however many queries.
+    # By sets of attributes, of which there are few, however many queries there are.
     return max(math.prod(shape[each] for each in attributes) for attributes in {query.attributes for query in queries})
 
 
 def _evaluate_group(queries: Sequence[Query], marginal: Marginal[Number]) -> Marginal[Number]:
-    """Queries of one form over the same attributes."""
+    """The values of queries of one form over the same attributes."""
     if len(queries) == 1 or not queries[0].attributes:
         return np.array([evaluate(query, marginal) for query in queries], dtype=marginal.dtype)
     if queries[0].masks is None:
@@ -440,8 +443,10 @@ def _tables(queries: Sequence[Query], marginal: Array) -> Array:
 
 
 def _conjunctions(queries: Sequence[Query], marginal: Array) -> Array:
-    """The marginal as a matrix, leading attributes by trailing ones: a product of matrices contracts the leading sets
-    of all queries, a product of vectors the trailing sets of each."""
+    """Conjunctions, with the marginal as a matrix of leading by trailing attributes.
+
+    A matrix product sums over the leading sets of all queries, then an inner product over the trailing sets of each.
+    """
     joined = b"".join([mask.tobytes() for query in queries for mask in query.masks or ()])
     flags = np.frombuffer(joined, dtype=np.bool_).reshape(len(queries), -1)
     ends = list(accumulate(marginal.shape))
@@ -455,7 +460,7 @@ def _conjunctions(queries: Sequence[Query], marginal: Array) -> Array:
 
 
 def _times(rows: Array, matrix: Array) -> Array:
-    """rows @ matrix, in parts that are left to one core."""
+    """rows @ matrix, in parts small enough for one core."""
     step = max(_FEW, _SERIAL // matrix.size)
     return np.concatenate([rows[start : start + step] @ matrix for start in range(0, len(rows), step)])
 
@@ -469,5 +474,5 @@ def _members(sets: Sequence[Flags]) -> Flags:
 
 
 def _split(shape: Sequence[int]) -> tuple[int, int]:
-    """How many entries there are in between for each query, and how many attributes lead so that these are fewest."""
+    """The fewest intermediate entries per query, and the number of leading attributes with which they are fewest."""
     return min((math.prod(shape[:lead]) + 2 * math.prod(shape[lead:]), lead) for lead in range(1, len(shape) + 1))

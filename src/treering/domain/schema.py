@@ -1,4 +1,4 @@
-"""The universe: the product of its attributes, N cells."""
+"""The schema: named attributes, and the universe of all N combinations of their values, the cells."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class Schema:
         return tuple(sorted({self.index(name) for name in names}))
 
     def cell(self, values: Mapping[str, Value]) -> int:
-        """The cell of one combination of (public) values."""
+        """The cell of one combination of (public) values, given by attribute name."""
         if set(values) != set(self.names):
             raise SchemaError(f"a cell needs a value for each of {', '.join(self.names)}")
         cell = 0
@@ -123,7 +123,7 @@ class Schema:
         return cell
 
     def values(self, cell: SupportsIndex) -> dict[str, Value]:
-        """The values of a cell: ``cell(values(c)) == c``."""
+        """The values of a cell, by attribute name: ``cell(values(c)) == c``."""
         rest = operator.index(cell)
         if not 0 <= rest < self.cells:
             raise SchemaError(f"cell {rest} is outside 0..{self.cells - 1}")
@@ -135,7 +135,7 @@ class Schema:
         return {name: attribute.value(code) for (name, attribute), code in pairs}
 
     def to_dict(self) -> dict[str, Any]:
-        """A plain form; `from_dict` reads it back."""
+        """A plain form for TOML; `from_dict` reads it back."""
         return {
             "treering_schema": FORMAT,
             "attributes": {name: attribute.to_dict() for name, attribute in self.attributes.items()},
@@ -143,7 +143,7 @@ class Schema:
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Schema:
-        """Read what `to_dict` wrote."""
+        """The schema that `to_dict` wrote; anything else is a `SchemaError`."""
         if plain.get("treering_schema") != FORMAT:
             raise SchemaError(f"not a schema of format {FORMAT}: the first line must be 'treering_schema = {FORMAT}'")
         attributes = plain.get("attributes")
@@ -155,12 +155,12 @@ class Schema:
         return cls({name: attribute_from_dict(name, each) for name, each in attributes.items()})
 
     def save(self, path: str | Path) -> None:
-        """Write the schema as TOML."""
+        """Write the schema to a TOML file at ``path``."""
         Path(path).write_text(tomli_w.dumps(self.to_dict()), encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | Path) -> Schema:
-        """Read a schema from TOML."""
+        """Read a schema from a TOML file at ``path``."""
         try:
             plain = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

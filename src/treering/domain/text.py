@@ -1,4 +1,4 @@
-"""A query as the predicate that `parse` reads back, in words that people would use.
+"""A query written as the predicate that `parse` reads back.
 
 Every counting query is written so that ``parse(text(query), schema) == query``, unless that would take more than
 `MAX_LENGTH` characters. Comparisons never match a missing value, so the missing cell is always named by IS NULL, and
@@ -24,10 +24,10 @@ MAX_LENGTH: Final = 65_536
 """The longest predicate, in characters, that is written or read."""
 
 _LONGEST_LIST: Final = 8
-"""So many consecutive integers are always written as a range; fewer may be listed among others if that is shorter."""
+"""This many consecutive integers are always written as a range; fewer may be listed among others if that is shorter."""
 
 Stretch: TypeAlias = tuple[int, int]
-"""The codes from the first to just below the second."""
+"""Consecutive codes, from the first number up to, but without, the second."""
 
 _RESERVED: Final = re.compile(
     "all|analyse|analyze|and|any|array|as|asc|asymmetric|between|both|by|case|cast|check|collate|column|"
@@ -41,11 +41,11 @@ _RESERVED: Final = re.compile(
 
 
 class Linear(Protocol):
-    """What of a `Query` its text is made from. (A query imports this module to show itself, not the other way.)"""
+    """The part of `Query` that its text needs. (The module of `Query` imports this one, not the other way.)"""
 
     @property
     def schema(self) -> Schema:
-        """What it is about."""
+        """The schema that the query is about."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -104,7 +104,7 @@ def identifier(name: str) -> str:
 
 
 def reserved(word: str) -> bool:
-    """Whether some SQL dialect reads this word otherwise than as a column's name."""
+    """Whether this word, unquoted, is more than a column's name in some SQL dialect."""
     return _RESERVED.fullmatch(word.lower()) is not None
 
 
@@ -116,7 +116,7 @@ def literal(value: object) -> str:
 
 
 def set_text(name: str, attribute: Attribute, mask: Flags) -> str:
-    """The condition that one attribute's value is among those flagged, some but not all."""
+    """The condition that an attribute's value is among those flagged in ``mask``, some but not all."""
     try:
         return _condition(identifier(name), attribute, mask).text
     except _TooLongError:
@@ -132,7 +132,7 @@ class _TooLongError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A predicate and the word, AND or OR, that holds it together at the top ("" for a single comparison)."""
+    """A predicate, and the word, AND or OR, that joins its parts at the top ("" for a single comparison)."""
 
     text: str
     word: str = ""
@@ -150,7 +150,7 @@ def _join(word: str, parts: Sequence[_Part]) -> _Part:
 
 @dataclass(slots=True)
 class _Writer:
-    """Writes one query, and gives up as soon as what it has written does not fit."""
+    """Writes one query, and gives up as soon as the text is longer than ``room``."""
 
     room: int = MAX_LENGTH
 
@@ -171,7 +171,7 @@ class _Writer:
         return part
 
     def _alternatives(self, query: Linear) -> _Part:
-        """A table: for each set of values of one attribute that leave the same question about the others, that one."""
+        """A table as an OR over groups of one attribute's values: those that leave the same condition on the others."""
         table = np.asarray(query.table, dtype=np.bool_)
         axis, groups = min(((axis, _groups(table, axis)) for axis in range(table.ndim)), key=lambda each: len(each[1]))
         rest = [name for name in query.names if name != query.names[axis]]
@@ -182,7 +182,7 @@ class _Writer:
             left = np.take(table, codes[0], axis=axis)
             question = [] if left.all() else [query.weighted(query.schema, left, attributes=rest, resolution=1)]
             if np.array_equal(left, shared):
-                # What is left for every value of the attribute need not name it.
+                # This condition on the others holds for every value of the attribute, so it need not name it.
                 common = [self.write(each) for each in question]
                 continue
             mask = np.zeros(table.shape[axis], dtype=np.bool_)
@@ -192,7 +192,7 @@ class _Writer:
 
 
 def _groups(table: Flags, axis: int) -> list[list[int]]:
-    """The codes of one attribute, those with the same sub-table together; codes with an empty one are left out."""
+    """The codes of one attribute grouped by their sub-tables; codes with an empty sub-table are left out."""
     rows = np.packbits(np.moveaxis(table, axis, 0).reshape(table.shape[axis], -1), axis=1)
     groups: defaultdict[bytes, list[int]] = defaultdict(list)
     for code in np.flatnonzero(rows.any(axis=1)).tolist():
@@ -217,19 +217,19 @@ def _condition(column: str, attribute: Attribute, mask: Flags) -> _Part:
 
 
 def _known(column: str, attribute: Attribute, regular: Flags, other: bool) -> _Part:
-    """Some of the values that are not missing, not all: by naming them, or by naming those that do not match."""
+    """The condition for some, not all, of the values that are not missing: it names those that match, or the others."""
     plain = [] if other else _named(column, attribute, regular, negated=False)
     negated = _named(column, attribute, ~regular, negated=True) if other or not attribute.other else []
     if not plain and not negated:
         raise _TooLongError
-    # What is said plainly and in one piece may be a little longer.
+    # A condition that is not negated, or is one comparison, is preferred if only a little longer.
     lengths = [(len(part.text) + 4 * bool(part.word), part) for part in plain]
     lengths += [(2 + len(part.text) + 4 * bool(part.word), part) for part in negated]
     return min(lengths, key=lambda each: each[0])[1]
 
 
 def _named(column: str, attribute: Attribute, regular: Flags, *, negated: bool) -> list[_Part]:
-    """Ways to say that a value is, or is not, among these regular ones; none if that would surely be too long."""
+    """The ways to write that a value is (not) among these regular ones; none if all would be too long."""
     runs = _runs(regular)
     if 3 * (int(regular.sum()) if isinstance(attribute, Categories) else len(runs)) > MAX_LENGTH:
         return []
@@ -252,7 +252,7 @@ def _whole_numbers(column: str, attribute: Integers, runs: Sequence[Stretch], ne
     word = "AND" if negated else "OR"
 
     def mixed(shortest: int) -> _Part:
-        """Longer runs as ranges, the rest in one list."""
+        """Runs of at least ``shortest`` integers as ranges, the rest in one list."""
         parts = [_whole_run(column, attribute, low, high, negated) for low, high in runs if high - low >= shortest]
         rest = [attribute.low + code for low, high in runs if high - low < shortest for code in range(low, high)]
         return _join(word, parts + ([_listed(column, [str(value) for value in rest], negated)] if rest else []))
@@ -261,7 +261,7 @@ def _whole_numbers(column: str, attribute: Integers, runs: Sequence[Stretch], ne
 
 
 def _whole_run(column: str, attribute: Integers, low: int, high: int, negated: bool) -> _Part:
-    """The codes from low to just below high."""
+    """The condition for the codes from ``low`` up to, but without, ``high``."""
     first, last = attribute.low + low, attribute.low + high - 1
     # With a cell for values outside the range, a comparison with one side would cut that cell in two.
     if low == 0 and not attribute.other:
@@ -272,7 +272,7 @@ def _whole_run(column: str, attribute: Integers, low: int, high: int, negated: b
 
 
 def _bin_run(column: str, attribute: Bins, low: int, high: int, negated: bool) -> _Part:
-    """The bins from low to just below high: the edges between them are gone."""
+    """The condition for the bins from ``low`` up to, but without, ``high``: only their outer edges appear."""
     first, last = plain_number(attribute.edges[low]), plain_number(attribute.edges[high])
     at_least = _Part(f"{column} {'<' if negated else '>='} {first}")
     below = _Part(f"{column} {'>=' if negated else '<'} {last}")
@@ -286,7 +286,7 @@ def _bin_run(column: str, attribute: Bins, low: int, high: int, negated: bool) -
 
 
 def _runs(flags: Flags) -> list[Stretch]:
-    """The maximal runs of set flags."""
+    """The maximal runs of consecutive set flags."""
     padded = np.concatenate(([False], flags, [False]))
     edges = np.flatnonzero(padded[1:] != padded[:-1]).tolist()
     return list(zip(edges[::2], edges[1::2], strict=True))

@@ -1,4 +1,4 @@
-"""Families of counting queries that people ask: marginals, ranges, prefixes, random conjunctions."""
+"""Common families of counting queries: marginals, ranges, prefixes, random conjunctions."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from treering.domain.schema import Schema
 from treering.errors import ParameterError
 
 MAX_QUERIES: Final = 10_000_000
-"""The most queries that one workload has."""
+"""The most queries of one workload."""
 
 _MOST_WAYS: Final = 3
-"""A random conjunction names at most so many attributes, unless told otherwise."""
+"""The most attributes that a random conjunction names by default."""
 
 
 def marginals(schema: Schema, ways: int) -> list[Query]:
-    """All ``ways``-way marginals: for every set of that many attributes, every joint value.
+    """All ``ways``-way marginals: for every set of ``ways`` attributes, one query for each joint value.
 
     >>> from treering.domain.attribute import categories, integers
     >>> schema = Schema({"origin": categories("EWR", "JFK"), "month": integers(1, 12)})
@@ -42,7 +42,7 @@ def marginals(schema: Schema, ways: int) -> list[Query]:
 
 
 def ranges(schema: Schema, name: str) -> list[Query]:
-    """All intervals of an ordered attribute's regular values, the shortest first."""
+    """All intervals of the regular values of the attribute ``name``, of integers or bins, the shortest first."""
     position, regular = _ordered(schema, name)
     _check_count("name", regular * (regular + 1) // 2)
     return [
@@ -53,7 +53,7 @@ def ranges(schema: Schema, name: str) -> list[Query]:
 
 
 def prefixes(schema: Schema, name: str) -> list[Query]:
-    """All intervals that start at an ordered attribute's lowest value."""
+    """All intervals that start at the lowest value of the attribute ``name``, of integers or bins."""
     position, regular = _ordered(schema, name)
     size = schema.shape[position]
     return [_interval(schema, position, _strip(size, length), 0) for length in range(1, regular + 1)]
@@ -62,9 +62,10 @@ def prefixes(schema: Schema, name: str) -> list[Query]:
 def random_conjunctions(
     schema: Schema, count: int, generator: np.random.Generator, ways: tuple[int, int] | None = None
 ) -> list[Query]:
-    """Conjunctions over random attributes: each condition a random set of values, neither empty nor all.
+    """``count`` conjunctions over random attributes: each condition a random set of values, neither empty nor all.
 
-    ``ways`` are the fewest and the most attributes that one names, 1 to 3 by default (fewer if the schema has fewer).
+    ``ways`` are the fewest and the most attributes that one names, by default 1 and 3 (or as many as the schema has).
+    ``generator`` makes the random choices, which are public.
     The number of attributes, the attributes and the sets are uniform.
     """
     if type(count) is not int or count < 0:
@@ -84,7 +85,7 @@ def random_conjunctions(
 
 
 def _joint_values(sizes: Sequence[int], ways: int) -> int:
-    """The sum, over all choices of so many sizes, of their product: never by listing the choices."""
+    """The sum, over all choices of ``ways`` of the sizes, of their product, without listing the choices."""
     sums = [1] + [0] * ways
     for size in sizes:
         for chosen in range(ways, 0, -1):
@@ -115,13 +116,13 @@ def _random_set(size: int, generator: np.random.Generator) -> Flags:
 
 
 def _points(size: int) -> list[Flags]:
-    """The flags of each single value: shared, as queries never change them, and cut from one strip."""
+    """The flags of each single value: slices of one strip, which can be shared, as queries never change them."""
     strip = _strip(size, 1)
     return [strip[size - code : 2 * size - code] for code in range(size)]
 
 
 def _strip(size: int, length: int) -> Flags:
-    """So many set flags in the middle of as many unset ones that every interval of this length can be cut out."""
+    """``length`` set flags between unset ones, so that the flags of every interval of this length are a slice."""
     strip = np.zeros(2 * size + length, dtype=np.bool_)
     strip[size : size + length] = True
     return strip

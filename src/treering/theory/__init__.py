@@ -1,4 +1,4 @@
-"""PUBLIC: theorems as functions, the paper's and ours beside them. Pure arithmetic: nothing here touches data."""
+"""PUBLIC: theorems as functions: the paper's, and ours beside them. Pure arithmetic on public numbers, no data."""
 
 from treering.theory import continual, erm, plan, pmwg, schedule, smalldb, sparse, static, tails
 

@@ -1,7 +1,10 @@
-"""The noise of one cell of a released histogram, seen through its exponential moments.
+"""The noise of a released histogram: bounds, by exponential moments, on how far sums of noisy cells are from the truth.
 
-Every law here is symmetric about 0. Two functions of it, or upper bounds on them, are all that the bounds of
-`treering.theory.cells` need:
+An analyst who has seen the noisy counts may ask about the cells whose noise is largest. So a bound for a query asked
+afterwards must hold for all queries at once; only queries that were declared before the release need no such bound.
+
+*One cell.* Every law here (`CellNoise`) is symmetric about 0. Two functions of it, or upper bounds on them, are all
+that the bounds need:
 
 - log E e^{λX}, for λ ≥ 0;
 - the *overshoot* log E e^{λ(X−c)⁺}, for λ ≥ 0 and a cut c ≥ 0.
@@ -9,19 +12,15 @@ Every law here is symmetric about 0. Two functions of it, or upper bounds on the
 Rates λ come as arrays; where a moment does not exist, or would overflow, it is infinite. *Exact* laws are those of the
 kernel's noise; *smooth* ones lie above them and scale: see `smooth`.
 
-How far sums of cells stray from the truth in a histogram released with noise.
-
-An analyst who has seen the noisy counts may ask about the cells whose noise is largest. So a bound for a query asked
-afterwards must hold for all queries at once; only a class of queries that was declared before is spared that.
-
-*All queries.* Let X_1, …, X_N be the noise, independent and symmetric, and w ∈ [0, 1]^N weights of mass m = Σw. For any
-cut c ≥ 0, Σ w_i·X_i ≤ m·c + Σ w_i·(X_i − c)⁺ ≤ m·c + S_c with S_c = Σ (X_i − c)⁺, which no weights appear in. By
-Chernoff P(S_c > R) ≤ e^{−λR}·(E e^{λ(X−c)⁺})^N for any λ > 0; and S_c = 0 with probability at least 1 − N·P(X > c).
-A few cuts share β, both signs have half of it, and then for every w, whatever its mass,
+*All queries* (`all_subsets`). Let X_1, …, X_N be the noise, independent and symmetric, and w ∈ [0, 1]^N weights of mass
+m = Σw. For any cut c ≥ 0, Σ w_i·X_i ≤ m·c + Σ w_i·(X_i − c)⁺ ≤ m·c + S_c with S_c = Σ (X_i − c)⁺, which does not depend
+on the weights. By Chernoff P(S_c > R) ≤ e^{−λR}·(E e^{λ(X−c)⁺})^N for any λ > 0; and S_c = 0 with probability at least
+1 − N·P(X > c). A few cuts share β, both signs have half of it, and then for every w, whatever its mass,
 
     |Σ w_i·X_i|  ≤  min over the cuts of  m·c + R_c.
 
-*A query declared before.* P(|Σ a_i·X_i| > r) ≤ 2·e^{−λr}·Π E e^{λ·a_i·X} for any real weights a and any λ > 0.
+*A query declared before* (`subset_radius`). P(|Σ a_i·X_i| > r) ≤ 2·e^{−λr}·Π E e^{λ·a_i·X} for any real weights a and
+any λ > 0.
 
 Every λ and every cut give a true bound, so the searches over them, on fixed grids, cannot break it. Floats: results are
 rounded up by 10^-12, more than their arithmetic loses.
@@ -55,43 +54,43 @@ _SLACK: Final = 1e-13
 """More than the relative rounding error of any sum here."""
 
 _SMALL: Final = np.concatenate([np.geomspace(1e-5, 0.5, 180), 1 - np.geomspace(0.47, 1e-4, 100)])
-"""Rates that are tried, in units of one over the scale, where moments exist up to there (Laplace)."""
+"""Rates that are tried for Laplace noise, in units of one over the scale: its moments exist for rates below 1."""
 
 _LARGE: Final = np.geomspace(1e-5, _FARTHEST, 256)
-"""The same where all moments exist (Gaussian)."""
+"""Rates that are tried for Gaussian noise, in units of one over the scale: all its moments exist."""
 
 
 class CellNoise(ABC):
-    """A symmetric law, independent from cell to cell."""
+    """The law of one cell's noise: symmetric about 0, and independent from cell to cell."""
 
     @property
     @abstractmethod
     def unit(self) -> float:
-        """Its width: cuts and rates are tried in multiples of it."""
+        """The width of the law: cuts are tried in multiples of it."""
 
     @property
     @abstractmethod
     def rates(self) -> Floats:
-        """The rates worth trying."""
+        """The rates λ worth trying."""
 
     @abstractmethod
     def log_moment(self, rates: Floats) -> Floats:
-        """log E e^{λX}, or more."""
+        """An upper bound on log E e^{λX}, for each rate λ."""
 
     @abstractmethod
     def log_overshoot(self, rates: Floats, cut: float) -> Floats:
-        """log E e^{λ(X−c)⁺}, or more."""
+        """An upper bound on log E e^{λ(X−c)⁺}, for each rate λ and the cut c."""
 
     @abstractmethod
     def reach(self, beta: float) -> float:
         """A number that X exceeds with probability at most ``beta``, for beta below a half."""
 
     def cuts(self, cells: int) -> tuple[float, ...]:
-        """The cuts worth trying for so many cells: 0, and on to where fewer than one cell is expected above."""
+        """The cuts worth trying for this many cells: from 0 to where fewer than one cell is expected above."""
         return tuple(self.unit * step for step in range(math.ceil(math.log(cells)) + 1))
 
 
-# -- the kernel's noise ------------------------------------------------------------------------------------------------
+# -- exact laws: the kernel's noise ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +144,7 @@ class GaussianCell(CellNoise):
     The overshoot is summed for σ ≤ 64. Beyond, let U be uniform on [−½, ½]: e^{λ(x−c)⁺} is convex, so E e^{λ(X−c)⁺} ≤
     E e^{λ(X+U−c)⁺}. At x ≥ 1/2 the density of X + U is at most that of N(½, σ²), because its integer part is at least x
     − ½ and the normaliser of X at least σ√(2π). So the overshoot is at most that of the normal law with cut c − ½, for
-    a cut of at least 1 (the cut 0 is replaced by what lies below: see the code).
+    a cut of at least 1. (For the cut 0, `log_overshoot` bounds the part between 0 and ½ apart.)
     """
 
     scale: float
@@ -184,16 +183,16 @@ class GaussianCell(CellNoise):
 
 
 def exact(noise: Noise) -> CellNoise:
-    """The law of the kernel's noise."""
+    """The exact law of the kernel's noise."""
     return LaplaceCell(noise.scale) if isinstance(noise, Laplace) else GaussianCell(noise.scale)
 
 
-# -- laws above it, which scale ----------------------------------------------------------------------------------------
+# -- upper bounds on these laws ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class SmoothLaplaceCell(CellNoise):
-    """What lies above discrete Laplace noise of this scale, and never grows faster than the scale.
+    """Upper bounds on the moments of discrete Laplace noise of this scale, which grow no faster than the scale.
 
     With u = λs < 1: E e^{λX} ≤ 1/(1−u²), because sinh(u·x) ≤ u·sinh(x). For real x > 0, P(X ≥ x) = p^⌈x⌉/(1+p) ≤
     κ·e^{−x/s} with κ = 1/(1+p), so E e^{λ(X−c)⁺} = 1 + ∫_c^∞ λe^{λ(x−c)}·P(X ≥ x) dx ≤ 1 + κ·e^{−c/s}·u/(1−u).
@@ -295,7 +294,7 @@ class LaplaceSumCell(MomentCell):
     parts: tuple[tuple[float, float], ...]
 
     def __init__(self, parts: Iterable[tuple[float, float]]) -> None:
-        # Equal parts together, so that long sums are short.
+        # Sorted, so that equal sums compare equal.
         kept = tuple(sorted((abs(float(weight)), float(scale)) for weight, scale in parts if weight != 0))
         if not kept:
             raise ParameterError("parts", "must have at least one weight that is not zero")
@@ -306,7 +305,7 @@ class LaplaceSumCell(MomentCell):
 
     @property
     def unit(self) -> float:
-        """Between a third and all of the width, whatever the parts."""
+        """Between a third of the width and the width, whatever the parts."""
         return math.sqrt(sum((weight * scale) ** 2 for weight, scale in self.parts))
 
     @property
@@ -321,12 +320,12 @@ class LaplaceSumCell(MomentCell):
 
 
 def smooth(noise: Noise) -> CellNoise:
-    """A law above the noise whose bounds keep the law of scaling: in units of the scale they fall, or stay, as it
-    grows. (The exact ones need not: narrow integer noise is mostly 0, which wide noise is not.)"""
+    """An upper bound on the noise that scales: in units of the noise scale, bounds computed from it do not rise as the
+    scale grows. (Bounds from the exact law may rise: narrow integer noise is mostly 0, wide noise is not.)"""
     return SmoothLaplaceCell(noise.scale) if isinstance(noise, Laplace) else SubGaussianCell(noise.scale)
 
 
-# -- inside ------------------------------------------------------------------------------------------------------------
+# -- arithmetic of moments ---------------------------------------------------------------------------------------------
 
 
 def _counted(parts: tuple[tuple[float, float], ...]) -> dict[tuple[float, float], int]:
@@ -379,7 +378,7 @@ def _suffix_sums(sigma: float, rates: tuple[float, ...]) -> tuple[Floats, Floats
 
 
 def _normal_overshoot(rates: Floats, sigma: float, cut: float, least: float | None = None) -> Floats:
-    """∫ (e^{λ(x−c)} − 1)·φ(x) dx for the density φ of N(0, σ²), from the cut on, or from ``least`` on."""
+    """∫ (e^{λ(x−c)} − 1)·φ(x) dx for the density φ of N(0, σ²), over x ≥ cut, or over x ≥ ``least`` if given."""
     start = cut if least is None else least
     tilted = np.array([math.erfc(((start / sigma) - rate * sigma) / math.sqrt(2)) / 2 for rate in rates.tolist()])
     plain = math.erfc(start / sigma / math.sqrt(2)) / 2
@@ -388,7 +387,7 @@ def _normal_overshoot(rates: Floats, sigma: float, cut: float, least: float | No
     return np.where(np.isfinite(value), value * (1 + 1e-9), np.inf)
 
 
-# -- subsets -----------------------------------------------------------------------------------------------------------
+# -- bounds on sums of cells -------------------------------------------------------------------------------------------
 
 
 _UP: Final = 1 + 1e-12
@@ -396,17 +395,17 @@ _UP: Final = 1 + 1e-12
 
 @dataclass(frozen=True, eq=False)
 class SubsetBound:
-    """The bound for all queries at once: lines in the mass, of which the lowest counts."""
+    """The bound for all queries at once: for each cut c a line m·c + R_c in the mass m, of which the lowest counts."""
 
     slopes: Floats
     """The cuts c."""
     offsets: Floats
-    """The bounds R_c on the sums above them."""
+    """The bounds R_c on the sums Σ (X_i − c)⁺."""
 
     def radius(self, masses: npt.ArrayLike) -> Floats:
-        """r(m) for each mass: with probability 1 − beta |Σ w_i·X_i| ≤ r(Σ w) for all w ∈ [0, 1]^N together.
+        """r(m), in rows, for each mass m: with probability 1 − beta |Σ w_i·X_i| ≤ r(Σ w) for all w ∈ [0, 1]^N together.
 
-        It is concave and grows with the mass.
+        r is concave and grows with the mass.
         """
         mass = np.asarray(masses, dtype=np.float64)[..., np.newaxis]
         lowest: Floats = np.min(mass * self.slopes + self.offsets, axis=-1)
@@ -418,7 +417,7 @@ def all_subsets(noise: CellNoise, cells: int, beta: float) -> SubsetBound:
     """The bound over all weights in [0, 1]^cells, which fails with probability at most ``beta``. Cached."""
     whole(cells, "cells")
     cuts = noise.cuts(cells)
-    # Both signs, and each cut beside the one that no cell is above.
+    # Statements that share beta: both signs of each cut, and of the one more that no cell exceeds.
     share = float(probability(beta, "beta")) / (2 * (len(cuts) + 1))
     top = max(0.0, noise.reach(min(share / cells, 0.25)))
     rates = noise.rates
@@ -429,6 +428,7 @@ def all_subsets(noise: CellNoise, cells: int, beta: float) -> SubsetBound:
 def all_subsets_radius(noise: CellNoise | Noise, cells: int, mass: float, beta: float) -> float:
     """r such that with probability at least 1 − beta, for all w ∈ [0, 1]^cells with Σw ≤ mass: |Σ w_i·X_i| ≤ r.
 
+    ``noise`` is one cell's; ``mass`` is the number of cells that a query counts; r is in the unit of the noise (rows).
     The statements for different masses hold together.
 
     >>> bound = all_subsets_radius(Laplace(20.0), 1000, 10.0, 0.05)
@@ -443,7 +443,8 @@ def all_subsets_radius(noise: CellNoise | Noise, cells: int, mass: float, beta: 
 def subset_radius(noise: CellNoise | Noise, weights: Sequence[float], numbers: Sequence[int], beta: float) -> float:
     """r such that |Σ a_i·X_i| ≤ r with probability at least 1 − beta, for weights a fixed before the noise was seen.
 
-    ``numbers`` says how many cells have each of the ``weights``. For k declared queries take beta/k for each.
+    ``numbers`` says how many cells have each of the ``weights``; all other cells have weight 0. For k declared queries
+    take beta/k for each.
     """
     if len(weights) != len(numbers):
         raise ParameterError("numbers", f"must be as many as the weights, {len(weights)}, not {len(numbers)}")
@@ -457,7 +458,7 @@ def _spectrum_radius(noise: CellNoise, spectrum: tuple[tuple[float, int], ...], 
     share = float(probability(beta, "beta")) / 2
     weights = np.array([weight for weight, _ in spectrum])
     numbers = np.array([float(number) for _, number in spectrum])
-    # Rates that the heaviest weight can bear.
+    # Rates at which the moments of the heaviest weight exist.
     rates = noise.rates / weights[-1]
     moments = noise.log_moment(np.outer(rates, weights))
     with np.errstate(invalid="ignore"):

@@ -1,8 +1,9 @@
-"""ContinualHistogram: all cells of a growing database, kept current for ever by binary trees over its batches.
+"""ContinualHistogram: every cell of a growing database, kept current for ever by binary trees over its batches.
 
-Leaves are batches, cut at public moments; ``budget/cost.py`` says which leaves a node holds, ``trusted/trees.py``
-what all nodes cost together: what one histogram costs. A node of segment k has Laplace noise of scale (k+1)·s or
-Gaussian noise of scale √(k+1)·σ in each cell, s = 2/ε or σ = 1/√ρ. No budget is split over infinite time.
+Leaves are batches, closed at public moments; `treering.budget.cost` says which leaves a node holds,
+`treering.trusted.trees` that all nodes together cost what one histogram costs. A node of segment k has Laplace noise of
+scale (k+1)·s or Gaussian noise of scale √(k+1)·σ in each cell, s = 2/ε or σ = 1/√ρ. No budget is split over infinite
+time.
 
 *Estimates.* A node is seen twice: by its own noisy counts, of variance v, and by the sum of its children's estimates.
 The best unbiased combination weighs them by the inverse of their variances (Honaker 2015, from below). All nodes of a
@@ -11,44 +12,39 @@ v, and 1/e_l = 1/v + 1/(2·e_{l−1}) = (1 + (2^l − 1)/2^l)/v. Its own counts 
 unrolled, each descendant at level m gets 2^m/(2^{l+1} − 1): the product of the weights (2^j − 1)/(2^{j+1} − 1) that the
 children get on the way down telescopes. So a combined node has hardly more than half the variance of a plain one.
 
-*Now.* All rows up to leaf j are the roots of the segments before, and the binary digits of what is cut of the present
-one: k+1 segments of k+1 levels, so the variance of a cell grows like log² j. Divided by t rows, the error falls as 1/t.
+*All rows.* All rows up to leaf j are the roots of the earlier segments, and one node for each binary digit 1 of the
+number of leaves closed in the present segment: k+1 segments of k+1 levels, so the variance of a cell grows like log² j.
+Divided by t rows, the error falls as 1/t.
 
-*Lately.* The last `KEPT` nodes of each level are kept. From the first leaf of any of them up to now the rows are a
+*Recent rows.* The last `KEPT` nodes of each level are kept. From the first leaf of any of them up to now the rows are a
 union of kept nodes (`stretch`).
 
 *Confidence.* At leaf j, all queries about all rows, and about the rows since each first leaf that is kept, fail
 together with probability β·w_j (`leaf_beta`), and Σ w_j = 1: all answers ever given are within their errors but with
-probability β. The bounds for one estimate are for all queries at once, because a query may be chosen after its noise
-was seen: that of `treering.theory.continual` for any query, and that of `treering.theory.continual`, much lower, for
-queries that name few attributes.
+probability β. A query may be chosen after its noise was seen, so the bounds for one estimate hold for all queries at
+once: `CentredBound` is for any query, `StructuredBound`, much lower, for queries that name few attributes.
 
-How far answers stray when all cells of a histogram carry noise and the number of rows is known.
+**Any query.** The number of rows is public, so the total of the noise is known, too, and an N-th of it is taken off
+each cell: X_i becomes X_i − X̄. Answers are then consistent (a query and its complement sum to 1), and a query of
+weights w ∈ [0, 1]^N, mass m = Σw, has the error Σ (w_i − m/N)·X_i. Its variance is at most m(1 − m/N) times that of a
+cell, and it is the same, but for its sign, for a query and its complement: m may be taken as at most N/2.
 
-The number of rows is public, so the total of the noise is known, too, and an N-th of it is taken off each cell: X_i
-becomes X_i − X̄. Answers are then consistent (a query and its complement sum to 1), and a query of weights w ∈
-[0, 1]^N, mass m = Σw, has the error Σ (w_i − m/N)·X_i. Its variance is at most m(1 − m/N) times that of a cell, and it
-is the same, but for its sign, for a query and its complement: m may be taken as at most N/2.
-
-The bounds here hold for all queries together, so for those asked after the noise was seen. Two are taken, and the lower
-counts. X is symmetric and independent from cell to cell; K(λ) ≥ log E e^{λX} is all that is known of it.
+Two bounds are taken, and the lower counts. X is symmetric and independent from cell to cell; K(λ) ≥ log E e^{λX} is all
+that is known of it.
 
 *Subsets one by one.* For a set of m cells, x = m/N, and any λ > 0: P(Σ (w_i − x)·X_i > R) ≤ e^{−λR + m·K(λ(1−x)) +
-(N−m)·K(λx)}. There are C(N, m) sets of m cells and two signs; set size m gets β·w_m of β, with the w of
-`treering.theory.pmwg.tight`, which sum to 1. For a mass between m and m+1 the largest error is reached with at most one
-weight that is neither 0 nor 1 (a linear program over the weights), and the m or m+1 largest cells: so it is at most the
-value in between, on the line from the bound for m to that for m+1.
+(N−m)·K(λx)}. There are C(N, m) sets of m cells and two signs; set size m gets β·w_m of β, with the weights w of
+`treering.theory.search.rarity`, which sum to 1. For a mass between m and m+1 the largest error is reached with at most
+one weight that is neither 0 nor 1 (a linear program over the weights), and the m or m+1 largest cells: so it is at most
+the value in between, on the line from the bound for m to that for m+1.
 
 *All at once.* |Σ (w_i − x)·X_i| ≤ |Σ w_i·X_i| + x·|ΣX_i|. `treering.theory.cells` bounds the first for all w, and the
 second is one sum.
 
 K is tabulated. It is convex, so the line between two entries lies above it.
 
-How far answers stray to queries that name few attributes: there are far fewer of them than sets of cells.
-
-As `treering.theory.continual`: all cells carry independent symmetric noise, the total is known, and the bounds hold for
-all queries at once, so for those asked after the noise was seen. That page's bound for all sets of cells must allow for
-2^N of them. A query that names attributes with n_1, …, n_a values is one of fewer:
+**Queries that name few attributes.** There are far fewer of them than sets of cells, of which the bound for any query
+must allow for 2^N. A query that names attributes with n_1, …, n_a values is one of these:
 
 - a *conjunction* whose sets have k_1, …, k_a values, each at least one and not all, is one of Π C(n_i, k_i), and there
   are Π (n_i − 1) such sizes;
@@ -58,7 +54,7 @@ all queries at once, so for those asked after the noise was seen. That page's bo
 
 Which of the d attributes are named: a of them with weight 1/(d+1), each choice of a alike. Conjunctions and tables have
 half of β each, both signs included. For a set of m cells each bound is `set_radius`; the lowest one counts, the bound
-for all queries among them.
+for any query among them.
 """
 
 from __future__ import annotations
@@ -84,20 +80,20 @@ from treering.theory.cells import CellNoise, LaplaceCell, MomentCell, SubGaussia
 from treering.theory.search import rarity
 
 KEPT: Final = 4
-"""How many nodes of each level are kept: the stretches that have answers are then each at most half as long again as
-the next shorter one."""
+"""How many nodes of each level are kept: each period that can be asked about is then at most half as long again as the
+next shorter one."""
 
 LARGEST_SCALE: Final = 2.0**42
 """The largest scale of a node in segment 0: the kernel draws up to 2^48, and there are fewer than 2^6 segments."""
 
 ANY_SHARE: Final = 0.8
-"""The part of a leaf's beta for the bound on any query; the rest is for those that name few attributes."""
+"""The part of a leaf's beta for `CentredBound`, on any query; the rest is for `StructuredBound`."""
 
-# -- noise -------------------------------------------------------------------------------------------------------------
+# -- the noise of a node -----------------------------------------------------------------------------------------------
 
 
 def start_noise(budget: Budget) -> Noise:
-    """The noise of a node in segment 0 when a whole budget is spent: Laplace of scale 2/ε, Gaussian of 1/√ρ.
+    """The noise of a node in segment 0 when the whole budget is spent: Laplace of scale 2/ε, or Gaussian of scale 1/√ρ.
 
     >>> start_noise(Budget("pure", Fraction(1, 2))), start_noise(Budget("zcdp", Fraction(1, 16)))
     (Laplace(scale=4.0), Gaussian(scale=4.0))
@@ -113,16 +109,16 @@ def node_noise(noise: Noise, node: Node) -> Noise:
     return noise.shared(node_segment(node) + 1)
 
 
-# -- estimates ---------------------------------------------------------------------------------------------------------
+# -- estimates from noisy nodes ----------------------------------------------------------------------------------------
 
 
 def own_weight(level: int) -> Fraction:
-    """The weight of a node's own counts in its estimate, and the estimate's variance as a part of their variance."""
+    """The weight of a node's own counts in its estimate; also the estimate's variance over that of the counts."""
     return Fraction(1 << level, (2 << level) - 1)
 
 
 def kept_nodes(leaf: int) -> tuple[Node, ...]:
-    """The nodes that are kept when this leaf has been cut: the last of each level, the smallest first."""
+    """The nodes that are kept once ``leaf`` is closed: the last `KEPT` of each level, the lowest level first."""
     kept: list[Node] = []
     for level in range(segment_of(leaf) + 1):
         last = ((leaf + 1) >> level) - 1
@@ -132,7 +128,7 @@ def kept_nodes(leaf: int) -> tuple[Node, ...]:
 
 @lru_cache(maxsize=1024)
 def first_leaves(leaf: int) -> tuple[int, ...]:
-    """The leaves from which on there are answers when this one has been cut, increasing. Leaf 1 is always one.
+    """The leaves at which a period that is asked about may begin, once ``leaf`` is closed: increasing, from leaf 1.
 
     >>> first_leaves(5), first_leaves(100)[:6]
     ((1, 2, 3, 4, 5), (1, 32, 48, 64, 72, 80))
@@ -141,7 +137,7 @@ def first_leaves(leaf: int) -> tuple[int, ...]:
 
 
 def stretch(first: int, leaf: int) -> tuple[Node, ...]:
-    """Kept nodes that hold exactly the leaves from ``first``, one of `first_leaves`, up to this one; the fewest.
+    """The fewest kept nodes that hold exactly the leaves from ``first``, one of `first_leaves`, up to ``leaf``.
 
     From the end, the largest kept node that fits is taken each time. It always fits: let ``first`` begin a kept node of
     level l. What is left ends with the last complete node of some level below l, which is kept, until it ends with one
@@ -163,9 +159,9 @@ def stretch(first: int, leaf: int) -> tuple[Node, ...]:
 
 
 def deviation(noise: Noise, nodes: Iterable[Node]) -> float:
-    """The standard deviation of a cell in a sum of estimated nodes; for Gaussian noise the bound by its scale.
+    """The standard deviation, in rows, of a cell in the sum of the nodes' estimates; for Gaussian noise an upper bound.
 
-    At most 17.4 σ over the first 2^20 leaves, where plain nodes would have 23.9 σ.
+    ``noise`` is that of segment 0. At most 17.4 σ over the first 2^20 leaves; nodes by their own counts have 23.9 σ.
 
     >>> round(deviation(Gaussian(1.0), prefix(10**6)), 2), round(deviation(Gaussian(1.0), prefix(2**20 - 2)), 2)
     (13.28, 17.39)
@@ -186,7 +182,7 @@ def _variance(noise: Noise) -> float:
 
 @dataclass(frozen=True, slots=True)
 class TreeLaplaceCell(MomentCell):
-    """Σ a_j·X_j for independent discrete Laplace noise, many of them alike: triples (weight, scale, how many)."""
+    """Σ a_j·X_j for independent discrete Laplace noise X_j; ``parts`` are triples (weight a_j, scale, how many)."""
 
     parts: tuple[tuple[float, float, int], ...]
 
@@ -199,7 +195,7 @@ class TreeLaplaceCell(MomentCell):
         return LaplaceCell(max(weight * scale for weight, scale, _ in self.parts)).rates
 
     def log_moment(self, rates: Floats) -> Floats:
-        """Tabulated where it exists. It is convex, so the line between two entries lies above it."""
+        """The moment is tabulated where it exists. It is convex, so the line between two entries lies above it."""
         grid, moments = _moments(self)
         inside = np.interp(rates, grid, moments)
         return np.where(rates <= grid[-1], inside, np.inf)
@@ -215,7 +211,7 @@ def _moments(noise: TreeLaplaceCell) -> tuple[Floats, Floats]:
 
 
 def cell_noise(noise: Noise, nodes: tuple[Node, ...]) -> CellNoise:
-    """The law of a cell's noise in a sum of estimated nodes: exact for a single leaf, a bound on its moments else."""
+    """The law of a cell's noise in the sum of the nodes' estimates: exact for one leaf, else a bound on its moments."""
     if len(nodes) == 1 and nodes[0][0] == 0:
         return exact(node_noise(noise, nodes[0]))
     if isinstance(noise, Gaussian):
@@ -229,33 +225,35 @@ def cell_noise(noise: Noise, nodes: tuple[Node, ...]) -> CellNoise:
     )
 
 
-# -- accuracy ----------------------------------------------------------------------------------------------------------
+# -- guaranteed errors -------------------------------------------------------------------------------------------------
 
 
 def leaf_beta(beta: float, leaf: int) -> float:
-    """The probability with which the bounds for each of the estimates at one leaf may fail: β·w_j over their number."""
+    """The probability with which the bounds of one estimate at leaf j may fail: β·w_j over the number of estimates."""
     weight = math.exp(-rarity(math.log(whole(leaf, "leaf"))))
     return float(probability(beta, "beta")) * weight / len(first_leaves(leaf))
 
 
 @lru_cache(maxsize=256)
 def every_bound(noise: Noise, cells: int, beta: float, leaf: int, first: int = 1) -> CentredBound:
-    """The errors, in rows, of any queries about the rows of the leaves from ``first`` up to ``leaf``."""
+    """The error bounds, in rows, of any query about the rows of the leaves from ``first`` up to ``leaf``."""
     return CentredBound(cell_noise(noise, stretch(first, leaf)), cells, ANY_SHARE * leaf_beta(beta, leaf))
 
 
 @lru_cache(maxsize=256)
 def bound(noise: Noise, shape: tuple[int, ...], beta: float, leaf: int, first: int = 1) -> StructuredBound:
-    """The errors, in rows, of the queries of a schema, by what they name.
+    """The error bounds, in rows, of the queries of a schema, by the attributes that they name.
 
-    Guarantee: with probability at least 1 − beta all of them, for all leaves and all first leaves, hold together.
+    ``noise`` is that of segment 0, ``shape`` the sizes of the attributes; the rows asked about are those of the leaves
+    from ``first`` up to ``leaf``. Guarantee: with probability at least 1 − beta all bounds, for all leaves and all
+    first leaves, hold together.
     """
     every = every_bound(noise, math.prod(shape), beta, leaf, first)
     return StructuredBound(every, shape, (1 - ANY_SHARE) * leaf_beta(beta, leaf))
 
 
 def alpha(budget: Budget, cells: int, size: int, beta: float, leaf: int = 1) -> float:
-    """The guaranteed error of every query at ``size`` rows, when this leaf has been cut; at most 1.
+    """The guaranteed error of every query at ``size`` rows once ``leaf`` is closed, as a share of the rows; at most 1.
 
     >>> small, large = (alpha(Budget("pure", Fraction(1)), 64, size, 0.05) for size in (10_000, 20_000))
     >>> 0.01 < small < 0.02, math.isclose(small, 2 * large)
@@ -265,21 +263,21 @@ def alpha(budget: Budget, cells: int, size: int, beta: float, leaf: int = 1) -> 
 
 
 def expected_error(budget: Budget, cells: int, size: int, mass: float, leaf: int = 1) -> float:
-    """The standard deviation of the answer to a query of this mass that was chosen without looking at the noise."""
+    """The standard deviation, as a share of the rows, of an answer about ``mass`` cells chosen before the noise."""
     spread = math.sqrt(mass * (1 - mass / cells))
     return deviation(start_noise(budget), prefix(leaf)) * spread / whole(size, "size")
 
 
-# -- centred -----------------------------------------------------------------------------------------------------------
+# -- the bound for any query -------------------------------------------------------------------------------------------
 
 
 SMALL: Final = 4096
-"""Up to so many cells the worst query is looked for among all masses; beyond, its bound is that of half the cells."""
+"""Up to this many cells the worst query is looked for among all masses; beyond, its bound is that of half the cells."""
 
 _BLOCK: Final = 1024
 _UP: Final = 1 + 1e-12
 _LOG_MARGIN: Final = 1e-6
-"""More than the error of a logarithm of a binomial coefficient of up to 2^26 cells."""
+"""More than the error of the computed logarithm of a binomial coefficient of up to 2^26 cells."""
 
 
 @dataclass(frozen=True)
@@ -298,7 +296,7 @@ class CentredBound:
         probability(self.beta, "beta")
 
     def radius(self, masses: npt.ArrayLike) -> Floats:
-        """The bound for each mass, within 0 and the number of cells."""
+        """The bound, in rows, for each mass, a number from 0 to the number of cells."""
         mass = np.asarray(masses, dtype=np.float64)
         mass = np.minimum(mass, self.cells - mass)
         below = np.floor(mass).astype(np.int64)
@@ -311,13 +309,13 @@ class CentredBound:
 
     @cached_property
     def worst(self) -> float:
-        """A bound on the radius of every query."""
+        """A bound, in rows, on the error of every query."""
         together = float(self._together(np.array(self.cells / 2)))
         if self.cells > SMALL:
             return together * _UP
         steps = np.arange(self.cells // 2 + 2)
         sets = self._sets(steps)
-        # Between two sizes: at most the larger end of the one, and the right end of the other, which rises.
+        # Between two sizes the first bound is at most the larger of its ends, the second, which rises, its right end.
         ends = np.maximum(sets[:-1], sets[1:])
         return float(np.minimum(ends, self._together(np.minimum(steps[1:], self.cells / 2))).max()) * _UP
 
@@ -330,7 +328,7 @@ class CentredBound:
         return subset_radius(self.noise, [1.0], [self.cells], self.beta / 4)
 
     def _sets(self, sizes: Ints) -> Floats:
-        """The bound for sets of so many cells, increasing sizes; past half of the cells, that of the complement."""
+        """The bound for sets of each size, sizes increasing; past half of the cells, that of the complement."""
         sizes = np.minimum(sizes, self.cells - sizes)
         bounds = np.zeros(len(sizes))
         chosen = np.flatnonzero(sizes > 0)
@@ -357,7 +355,7 @@ def set_radius(noise: CellNoise, cells: int, sizes: npt.ArrayLike, tails: Floats
 
 
 def log_choose(cells: int, size: int) -> float:
-    """log C(cells, size), a hair more."""
+    """log C(cells, size), rounded up."""
     return math.lgamma(cells + 1) - math.lgamma(size + 1) - math.lgamma(cells - size + 1) + _LOG_MARGIN
 
 
@@ -370,16 +368,16 @@ def _table(noise: CellNoise) -> tuple[Floats, Floats]:
     return rates[finite], moments[finite]
 
 
-# -- structured --------------------------------------------------------------------------------------------------------
+# -- the bound for queries that name few attributes --------------------------------------------------------------------
 
 
 Form: TypeAlias = tuple[tuple[int, ...], tuple[int, ...] | float]
-"""The attributes that a query names, and the sizes of its sets; for a table, the sum of its weights."""
+"""The attributes that a query names, by position, and the sizes of its sets; for a table, the sum of its weights."""
 
 
 @dataclass(frozen=True)
 class StructuredBound:
-    """The bound for all queries of a schema at once, by what they name.
+    """The bound for all queries of a schema at once, by the attributes that they name.
 
     Guarantee: with probability at least 1 − every.beta − beta, the error of each query, in rows, is within `radius`.
     """
@@ -394,11 +392,11 @@ class StructuredBound:
 
     @property
     def worst(self) -> float:
-        """A bound on the radius of every query."""
+        """A bound, in rows, on the error of every query."""
         return self.every.worst
 
     def radius(self, queries: Sequence[Query]) -> Floats:
-        """The bound for each query; a constant one has none to fear."""
+        """The bound, in rows, for each query; that of a constant query is 0."""
         forms = [form(query) for query in queries]
         fresh = [each for each in dict.fromkeys(forms) if each not in self._known]
         if fresh:
@@ -419,7 +417,7 @@ class StructuredBound:
         return float(cells * (math.prod(sets) if isinstance(sets, tuple) else sets))
 
     def _named(self, forms: Sequence[Form]) -> Floats:
-        """The bounds by what is named: two sets for each form, and how they are weighed."""
+        """The bounds from the attributes named: a weighted mean of the bounds of two sets for each form."""
         sides = [self._sides(each) for each in forms]
         sizes = np.array([size for pair in sides for size, _, _ in pair])
         tails = np.array([tail for pair in sides for _, tail, _ in pair])
@@ -458,8 +456,11 @@ class StructuredBound:
 
 
 def form(query: Query) -> Form:
-    """What the bound of a query depends on. It is its complement's, too, which may be a conjunction: as of a = 1 OR
-    b = 2."""
+    """What the bound of a query depends on.
+
+    A query and its complement have the same bound: where only the complement is a conjunction (as for a = 1 OR b = 2),
+    its form is taken.
+    """
     if query.masks is None and query.counting and not query.constant:
         complement = ~query
         query = query if complement.masks is None else complement

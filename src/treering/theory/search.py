@@ -1,6 +1,7 @@
-"""Searching for a number: bisection, golden section, and chances that are shared out over an endless list.
+"""Numerical searches: bisection, golden section; and the weights that share a failure probability over endless events.
 
-What is found here is only as good as it is; that a bound holds never rests on how well it was searched for.
+No proof depends on how well a search did: a bound holds at whatever point was found, and a better point only makes it
+tighter.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from typing import Final
 GOLDEN: Final = (math.sqrt(5) - 1) / 2
 _SMALLEST: Final = 2.0**-1022
 
-# -- bisection ---------------------------------------------------------------------------------------------------------
+# -- bisection for the least number at which a condition holds ---------------------------------------------------------
 
 
 def least_whole(holds: Callable[[int], bool], low: int, high: int) -> int:
-    """The least integer above ``low``, up to ``high``, for which a condition holds: it does for ``high``, and for
-    everything above the first for which it does.
+    """The least integer above ``low`` for which ``holds`` is true, by bisection.
+
+    ``holds`` must be true at ``high``, and once true it must stay true for all larger integers.
 
     >>> least_whole(lambda number: number * number >= 200, 0, 100)
     15
@@ -29,8 +31,10 @@ def least_whole(holds: Callable[[int], bool], low: int, high: int) -> int:
 
 
 def doubled_whole(holds: Callable[[int], bool], low: int, high: int, most: float = math.inf) -> tuple[int, int] | None:
-    """Neighbours of the kind that `least_whole` takes: ``high`` is doubled until the condition holds for it. None if it
-    does not up to ``most``."""
+    """A pair (low, high) to call `least_whole` with: ``high`` is doubled until ``holds`` is true for it.
+
+    None if ``holds`` is still false at the first ``high`` above ``most``.
+    """
     while not holds(high):
         if high > most:
             return None
@@ -39,19 +43,21 @@ def doubled_whole(holds: Callable[[int], bool], low: int, high: int, most: float
 
 
 def first_whole(holds: Callable[[int], bool], low: int = 0, high: int = 1) -> int:
-    """The least integer above ``low`` for which a condition holds, first looked for at ``high``.
+    """The least integer above ``low`` for which ``holds`` is true; the search starts at ``high``, without a limit.
 
     >>> first_whole(lambda number: number * number >= 200)
     15
     """
     found = doubled_whole(holds, low, high)
-    assert found is not None  # without a limit it goes on until there is one
+    assert found is not None  # None is returned only where there is a limit
     return least_whole(holds, *found)
 
 
 def roughly_whole(holds: Callable[[int], bool], start: int, most: float) -> int | None:
-    """An integer above ``start`` for which a condition holds, at most about a tenth above the least such. None if it
-    does not hold up to about ``most``."""
+    """An integer above ``start`` for which ``holds`` is true, at most about a tenth above the least such integer.
+
+    None if ``holds`` is false up to about ``most``.
+    """
     found = doubled_whole(holds, start, 2 * start, most)
     if found is None:
         return None
@@ -63,9 +69,9 @@ def roughly_whole(holds: Callable[[int], bool], start: int, most: float) -> int 
 
 
 def least_positive(holds: Callable[[float], bool], low: float, high: float, close: float) -> float:
-    """The least positive number for which a condition holds, at most a part ``close`` too large.
+    """The least positive number for which ``holds`` is true, too large by at most the relative error ``close``.
 
-    It holds for ``high``; ``low`` is halved for as long as it holds for it too.
+    ``holds`` must be true at ``high``; ``low`` is halved for as long as ``holds`` is true at it, too.
 
     >>> round(least_positive(lambda number: number >= 0.3, 0.5, 1.0, 1e-6), 5)
     0.3
@@ -76,18 +82,18 @@ def least_positive(holds: Callable[[float], bool], low: float, high: float, clos
 
 
 def narrowed(holds: Callable[[float], bool], low: float, high: float, close: float) -> float:
-    """The same between two positive numbers, for the upper one of which it holds."""
+    """`least_positive` between two positive numbers: ``holds`` is true at ``high`` and false at ``low``."""
     while high > low * (1 + close):
         middle = math.sqrt(low * high)
         low, high = (low, middle) if holds(middle) else (middle, high)
     return high
 
 
-# -- golden section ----------------------------------------------------------------------------------------------------
+# -- golden section for the minimum of a function ----------------------------------------------------------------------
 
 
 def golden(function: Callable[[float], float], low: float, high: float, width: float = 0.01) -> float:
-    """Where a function with one valley is nearly least, to within ``width``.
+    """The x in [low, high] at which a unimodal function has its minimum, to within ``width``.
 
     >>> abs(golden(lambda x: (x - 0.3) ** 2, 0.0, 1.0) - 0.3) < 0.01
     True
@@ -107,7 +113,7 @@ def golden(function: Callable[[float], float], low: float, high: float, width: f
 
 
 def least_near(value: Callable[[float], float], points: Iterable[float], steps: int) -> float:
-    """Where a function is least: the best of the points, then golden sections on the logarithmic scale around it.
+    """The x at which ``value`` is least: the best of ``points``, then ``steps`` golden sections of log x around it.
 
     The result is never worse than the best of the points.
     """
@@ -126,13 +132,13 @@ def least_near(value: Callable[[float], float], points: Iterable[float], steps: 
     return found
 
 
-# -- chances -----------------------------------------------------------------------------------------------------------
+# -- failure probabilities: w_j = 1/(1+log j) − 1/(1+log(j+1)), which sum to 1 -----------------------------------------
 
 
 def rarity(log_index: float) -> float:
-    """−log w_j at log j = log_index ≥ 0, j real and perhaps beyond the floats.
+    """−log w_j at u = log j = log_index ≥ 0; j is real and may be too large for a float.
 
-    In proportion it grows no faster than u = log j: its derivative is at most 1 + 2/(1+u), its value at least u +
+    Relative to its value it grows no faster than u: its derivative is at most 1 + 2/(1+u), its value at least u +
     2·log(1+u), and u/(1+u) ≤ log(1+u). So, with any constant c ≥ 0, (c + rarity(log J(t)))/t^s does not rise if
     log J(t)/t^s does not.
     """
@@ -143,5 +149,5 @@ def rarity(log_index: float) -> float:
 
 
 def chance_of(log_beta: float) -> float:
-    """β as a float; never 0. Clamping it there adds less than 2^-1021 to what may fail."""
+    """e^log_beta, but at least the smallest normal float: that adds less than 2^-1021 to a failure probability."""
     return max(_SMALLEST, math.exp(max(-745.0, log_beta)))

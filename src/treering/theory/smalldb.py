@@ -1,4 +1,4 @@
-"""SmallDB's accuracy, proven, and the number of synthetic rows that makes it best (Blum, Ligett and Roth 2008).
+"""SmallDB (Blum, Ligett and Roth 2008): its accuracy, proven, and the best number of synthetic rows.
 
 The setting: n rows over N cells (or atoms: cells that no query tells apart), k queries with values in [0, 1]. The
 exponential mechanism draws a database y of m rows from a set R of candidates, with score −n·max_f |f(x) − f(y)| rows
@@ -23,8 +23,8 @@ weighs at least e^{−an/s}.
 - *prefixes*, `prefix_error`: 1/(2m). Round m·C_j/n, the cumulative counts, to whole numbers: they still do not fall.
 - *intervals*, `interval_error`: 1/m, being the difference of two prefixes.
 
-For the same reason a draw for prefixes answers intervals too, with twice its α: worth it where intervals themselves can
-only be drawn with fewer rows.
+For the same reason a draw for prefixes answers intervals too, with twice its α. That pays where candidates for
+intervals themselves can be drawn only with fewer rows.
 
 With a by sampling and |R| = N^m, the best m gives α ≈ 1.89·(log N·log(2k)/(εn))^{1/3}; the paper's constant is 4.
 """
@@ -45,10 +45,10 @@ from treering.params import Number, at_least, exact, probability, root_at_least,
 from treering.theory.search import least_whole
 
 Error: TypeAlias = Callable[[int], float]
-"""How near the best candidate is, by the number of rows."""
+"""The error a of the best candidate, as a function of its number m of rows."""
 
 _ROUNDING: Final = 1 + 2.0**-40
-"""Covers what floats round, and that a mechanism's scale is rounded up (by one part in 2^50 at the most)."""
+"""A factor that covers the rounding of floats, and of a mechanism's scale (up, by at most one part in 2^50)."""
 
 _SHARPEST: Final = Fraction(1, 1024)
 """The exponential mechanism's least scale in rows: smaller ones act as one of at most this."""
@@ -57,11 +57,11 @@ PAPER_POWER: Final = 1 / 3
 """The paper's p for SmallDB."""
 
 
-# -- the best candidate ------------------------------------------------------------------------------------------------
+# -- the error of the best candidate -----------------------------------------------------------------------------------
 
 
 def rows_for(queries: int, sampling_error: Number) -> int:
-    """m = ⌈log(2k)/(2a²)⌉: so many rows are within a sampling error of a on k queries.
+    """m = ⌈log(2k)/(2a²)⌉: the number of synthetic rows with which the sampling error on k queries is at most a.
 
     >>> rows_for(1000, 0.1)
     381
@@ -72,27 +72,27 @@ def rows_for(queries: int, sampling_error: Number) -> int:
 
 
 def sampling_error(queries: int, rows: int) -> float:
-    """√(log(2k)/(2m)): some m rows are that near, whatever the k queries."""
+    """√(log(2k)/(2m)): some multiset of m rows has at most this error on k queries, whatever they are."""
     return math.sqrt(math.log(2 * whole(queries, "queries")) / (2 * whole(rows, "rows")))
 
 
 def rounding_error(atoms: int, rows: int) -> float:
-    """⌊A²/4⌋/(A·m): some m rows are that near, whatever the queries over A atoms."""
+    """⌊A²/4⌋/(A·m): some multiset of m rows has at most this error on all queries over A atoms."""
     return whole(atoms, "atoms") ** 2 // 4 / (atoms * whole(rows, "rows"))
 
 
 def prefix_error(rows: int) -> float:
-    """1/(2m): some m rows are that near on all prefixes."""
+    """1/(2m): some multiset of m rows has at most this error on all prefixes."""
     return 0.5 / whole(rows, "rows")
 
 
 def interval_error(rows: int) -> float:
-    """1/m: some m rows are that near on all intervals."""
+    """1/m: some multiset of m rows has at most this error on all intervals."""
     return 1 / whole(rows, "rows")
 
 
 def log_candidates(cells: int, rows: int, multisets: bool = True) -> float:
-    """log|R|: of C(N + m − 1, m) multisets, or of N^m sequences as the paper counts them. Rounded up."""
+    """log|R| for N cells and m rows: C(N + m − 1, m) multisets, or N^m sequences as the paper counts. Rounded up."""
     if not multisets:
         return whole(rows, "rows") * math.log(whole(cells, "cells")) * _ROUNDING
     whole(rows, "rows"), whole(cells, "cells")
@@ -100,23 +100,23 @@ def log_candidates(cells: int, rows: int, multisets: bool = True) -> float:
     return terms[0] - terms[1] - terms[2] + 2.0**-48 * sum(terms)
 
 
-# -- the mechanism -----------------------------------------------------------------------------------------------------
+# -- the exponential mechanism -----------------------------------------------------------------------------------------
 
 
 def scale(budget: Budget, spread: Fraction = Fraction(1)) -> float:
-    """s, in rows: the scale at which a draw costs the budget, or a hair less. 2r/ε, or r/√(2ρ)."""
+    """s, in rows: the scale at which a draw costs the budget, or a rounding error less. 2r/ε, or r/√(2ρ)."""
     if budget.kind == "pure":
         return at_least(2 * spread / budget.total)
     return root_at_least(spread**2 / (2 * budget.total))
 
 
 def range_epsilon(budget: Budget) -> float:
-    """The ε of the exponential mechanism that a budget pays for: ε itself, or √(8ρ) by its bounded range."""
+    """The ε of the exponential mechanism that a budget pays for: ε itself, or √(8ρ) (its privacy loss has range ε)."""
     return float(budget.total) if budget.kind == "pure" else math.sqrt(8 * budget.total)
 
 
 def noise(size: int, budget: Budget, spread: Fraction = Fraction(1)) -> float:
-    """s/n: what each unit of log|R| + log(1/β) costs in accuracy. Depends on ε·n, or ρ·n², alone."""
+    """s/n: the error that each unit of log|R| + log(1/β) adds. It depends on ε·n, or ρ·n², alone."""
     rows = whole(size, "size")
     if budget.kind == "pure":
         exactly = float(2 * spread / (budget.total * rows))
@@ -125,11 +125,14 @@ def noise(size: int, budget: Budget, spread: Fraction = Fraction(1)) -> float:
     return max(exactly, float(_SHARPEST / rows)) * _ROUNDING
 
 
-# -- the bound ---------------------------------------------------------------------------------------------------------
+# -- the accuracy of a draw --------------------------------------------------------------------------------------------
 
 
 def accuracy(size: int, epsilon: Number, beta: float, log_candidates: float, queries: int, rows: int) -> float:
-    """a + 2(log|R| + log(1/β))/(εn), a by sampling: proven for any class of k queries, counting or weighted."""
+    """α = a + 2(log|R| + log(1/β))/(εn), a by sampling: proven for any class of k queries, counting or weighted.
+
+    ``size`` is n, the rows of the database; ``rows`` is m, the synthetic rows.
+    """
     unit = noise(size, Budget("pure", exact(epsilon, "epsilon")))
     return sampling_error(queries, rows) + unit * (log_candidates + _tail(beta))
 
@@ -139,7 +142,7 @@ def alpha(size: int, epsilon: Number, beta: float, cells: int, queries: int, mul
 
     As a function of m it falls, and then rises. One row more gains √(log(2k)/2)·(m^{−1/2} − (m+1)^{−1/2}), of order
     m^{−3/2}, and costs 2/(εn) times log N, or log((N + m)/(m + 1)) for multisets: the gain over the cost falls with m,
-    because m^{3/2}·log(1 + N/m) rises. (A bound it is for every m.)
+    because m^{3/2}·log(1 + N/m) rises. (Every m gives a true bound.)
 
     >>> round(alpha(10**6, 1, 0.05, 1000, 1000, multisets=False), 4)
     0.0708
@@ -166,23 +169,23 @@ def rate(cells: int, queries: int) -> float:
 
 @dataclass(frozen=True, eq=False)
 class RowChoices:
-    """Numbers of synthetic rows to choose from, how near the best candidate is, and how many candidates there are."""
+    """Numbers of synthetic rows to choose from; for each, the best candidate's error and the number of candidates."""
 
     rows: Ints
     errors: Floats
     log_candidates: Floats
     factors: Floats
-    """How many times the error of what is drawn counts."""
+    """By how much the error of the draw is multiplied: 2 where intervals are answered from prefixes."""
 
     @classmethod
     def of(cls, rows: Sequence[int], error: Error, candidates: Callable[[int], int], factor: int = 1) -> RowChoices:
-        """From functions of the number of rows."""
+        """The choices ``rows``, with ``error`` and ``candidates`` as functions of the number of rows."""
         logs = [math.log(candidates(number)) * _ROUNDING for number in rows]
         errors = [error(number) for number in rows]
         return cls(np.array(rows, dtype=np.int64), np.array(errors), np.array(logs), np.full(len(rows), float(factor)))
 
     def __add__(self, other: RowChoices) -> RowChoices:
-        """These choices, and then the others."""
+        """These choices, followed by the other ones."""
         return RowChoices(
             np.concatenate([self.rows, other.rows]),
             np.concatenate([self.errors, other.errors]),
@@ -192,13 +195,13 @@ class RowChoices:
 
     @property
     def floor(self) -> float:
-        """No size and no budget gives a better bound than this."""
+        """The least bound that any size and budget could reach."""
         return float((self.factors * self.errors).min(initial=math.inf))
 
     def best(self, unit: float, beta: float) -> tuple[int, float]:
-        """The place of the choice whose bound is least, and that bound. ``unit`` is `noise`.
+        """The index of the choice whose bound is least, and that bound; ``unit`` is `noise`.
 
-        A minimum of functions that do not rise when ``unit`` falls or beta rises, so neither does it.
+        The bound does not rise when ``unit`` falls or beta rises, as no choice's does.
         """
         bounds = self.factors * (self.errors * _ROUNDING + unit * (self.log_candidates + _tail(beta)))
         place = int(np.argmin(bounds))
@@ -220,7 +223,7 @@ def _tail(beta: float) -> float:
 
 
 def _lowest(bound: Callable[[int], float]) -> int:
-    """Where a function that falls and then rises is least."""
+    """The argument at which a function that falls and then rises is least."""
     high = 1
     while bound(2 * high) < bound(high):
         high *= 2

@@ -1,4 +1,4 @@
-"""Sparse vector on a growing database: what a run costs, what it promises, which noise serves best.
+"""Sparse vector on a growing database: what a run costs and guarantees, its best noise, and the paper's theorems.
 
 A run draws one integer η (discrete Laplace, scale s1) and halts at the first query with |C − E| + ν ≥ B + W·η, where
 C is the true count in units of 1/W rows, ν fresh discrete Laplace noise of scale W·s2, B the threshold T·t and E the
@@ -6,15 +6,15 @@ estimate, both rounded to that grid (without an estimate: C + ν). Scales are in
 grows. After a halt the numeric answer is C + ζ, ζ of scale W·s3. Neighbours replace one row: the run is (1/s1 +
 2/s2)-DP, the answer 1/s3 more.
 
-The paper's theorems on ATG, NATG and NSG, for linear queries (Δ_t = 1/t).
+*The paper's theorems* on ATG, NATG and NSG (``paper_…``) are for linear queries (Δ_t = 1/t). At size t the paper
+compares f + Lap(4/ξ_t) with T + η/ξ_t, η one draw of Lap(2) per run, and answers f + Lap(8/ξ_t). ξ must not fall, and
+ξ_t/t must not rise. A stream is given by sequences, one entry per size, from the starting size on: ``xi`` the ξ_t,
+``queries`` the number ℓ_t of queries, ``hard`` the number h_t of hard ones.
 
-At size t the paper compares f + Lap(4/ξ_t) with T + η/ξ_t, η one draw of Lap(2) per run, and answers f + Lap(8/ξ_t).
-ξ must not fall, and ξ_t/t must not rise. A stream is given by sequences, one entry per size, from the starting size
-on.
-
-This per-step schedule lives in formulas only. The pseudocode's fresh threshold at every size is not private (erratum
-E1), and with one η per run the noise in *rows*, 2t/ξ_t and 4t/ξ_t, grows with t while the privacy loss is that of the
-start. The mechanisms freeze the scales in rows at the run's start: the same loss, and never more noise.
+No mechanism runs the paper's per-step noise; it exists here as formulas only. The pseudocode's fresh threshold at every
+size is not private (erratum E1), and with one η per run the noise in *rows*, 2t/ξ_t and 4t/ξ_t, grows with t while the
+privacy loss is that of the start. The mechanisms freeze the scales in rows at the run's start: the same loss, and never
+more noise.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _CONTINUOUS: Final = 2.0**16
 
 
 def run_cost(s1: float, s2: float) -> float:
-    """The ε of a run with threshold scale s1 and query scale s2, whatever it is asked and however the data grow.
+    """The ε of a run with threshold scale s1 and query scale s2, in rows; it depends on neither queries nor growth.
 
     >>> run_cost(20.0, 40.0)
     0.1
@@ -82,7 +82,9 @@ class Scales:
 
 
 def split(slack: float, tail1: float, tail2: float) -> Scales:
-    """The cheapest scales with s1·tail1 + s2·tail2 ≤ slack.
+    """The cheapest scales with s1·tail1 + s2·tail2 ≤ slack (in rows).
+
+    ``tail1`` = L1 and ``tail2`` = L2 are logarithms of inverse failure probabilities, of the threshold and of a query.
 
     By Cauchy and Schwarz (1/s1 + 2/s2)(s1·L1 + s2·L2) ≥ (√L1 + √(2·L2))², with equality where s1·√L1 = s2·√(L2/2).
     """
@@ -117,7 +119,8 @@ def scales_for(epsilon: Number, queries: int, beta: float, numeric: bool, hard: 
     more. The choice looks at the continuous limit, where errors are inversely proportional to ε. The ratio s1/s2 is
     the best of a grid. If a run of unit cost errs by a with probability 3β/4, and an answer of unit cost by b with
     probability β/4, then shares of ε in proportion a : b make the two errors equal, and the larger of them least.
-    With ``hard`` runs (NSG), ε is the cost of one, and ``queries`` and ``beta`` belong to all of them together.
+    ``numeric``: the run ends with a numeric answer. With ``hard`` runs (NSG), ε is the cost of one run, and ``queries``
+    and ``beta`` are for all runs together.
     """
     total = exact(epsilon, "epsilon")
     chance = float(probability(beta, "beta"))
@@ -165,7 +168,8 @@ def accuracy(
     every "above" has f ≥ T − α, every "below" has f ≤ T + α, where f is the query's share of the rows, or the
     distance of that share from the estimate if ``two_sided``; and the numeric answer (if any) is within α of the share.
     At a later size t the same holds with α·size/t. Queries, thresholds, estimates and data may be chosen adaptively.
-    ``weight`` is the weight scale W of all queries (1: counting queries); None: any mixture of them.
+    The three scales are in rows; ``answer_scale`` is None without a numeric answer. ``weight`` is the weight scale W of
+    all queries (1: counting queries); None: queries of several weight scales.
     """
     return nsg_accuracy(
         threshold_scale, query_scale, answer_scale, queries, beta, size, hard=1, weight=weight, two_sided=two_sided
@@ -225,7 +229,7 @@ def failure(
 
 @dataclass(frozen=True, slots=True)
 class _Runs:
-    """Runs whose answers are judged together; distances are in rows."""
+    """Runs that share one failure probability; distances are in rows."""
 
     threshold: float
     query: float
@@ -303,18 +307,18 @@ def _geometric(terms: int, rate: float) -> float:
     return terms if rate == 0 else math.expm1(-rate * terms) / math.expm1(-rate)
 
 
-# -- sparse paper ------------------------------------------------------------------------------------------------------
+# -- the paper's theorems ----------------------------------------------------------------------------------------------
 
 
 def paper_noise(size: int, coefficient: float, p: float) -> float:
-    """ξ_t = c·t^p; 0 ≤ p ≤ 1 meets the theorems' conditions."""
+    """ξ_t = c·t^p at t = ``size`` rows, c = ``coefficient``; 0 ≤ p ≤ 1 meets the theorems' conditions."""
     if not 0 <= p <= 1:
         raise ParameterError("p", f"must lie between 0 and 1, not {p}")
     return float(exact(coefficient, "coefficient")) * math.pow(exact(size, "size"), p)
 
 
 def paper_scales(size: int, xi: float) -> tuple[float, float, float]:
-    """Noise scales in rows at size t: threshold 2t/ξ, query 4t/ξ, answer 8t/ξ.
+    """Noise scales in rows at t = ``size`` rows: threshold 2t/ξ, query 4t/ξ, answer 8t/ξ; ``xi`` is ξ_t.
 
     Taken at a run's start and frozen, they cost ξ_{t0}/t0, the theorem's loss.
 
@@ -361,8 +365,8 @@ def paper_nsg_beta(
 ) -> float:
     """Theorem "Accuracy of NSG": β = e^{−αξ_n/8} + Σ (ℓ_t + 2h_t)·e^{−αξ_t/8}.
 
-    h_t counts the queries with f ≥ T − α at size t. Without ``hard`` all may be: the theorem's second form, 3·Σ
-    ℓ_t·e^{−αξ_t/8}.
+    h_t counts the queries with f ≥ T − α at size t. Without ``hard`` every query may be hard: the theorem's second
+    form, 3·Σ ℓ_t·e^{−αξ_t/8}.
     """
     reruns = _stream_beta(alpha, xi, queries if hard is None else hard)
     return paper_atg_beta(alpha, xi, queries) + 2 * reruns
@@ -383,7 +387,7 @@ def _check_schedule(start: int, xi: Sequence[float]) -> None:
     exact(start, "start")
     _check_growth(xi)
     ratios = [value / size for size, value in enumerate(xi, start)]
-    # Computed schedules such as t^1 may wobble in the last bits.
+    # The tolerance covers rounding in computed sequences such as t^1.
     if any(later > earlier * (1 + 1e-12) for earlier, later in pairwise(ratios)):
         raise GuaranteeError("the paper's theorems need xi/size not to rise with the size")
 

@@ -1,31 +1,30 @@
-"""The static boxes that release noisy counts: what noise a budget buys, and the accuracy that is proven for it.
+"""Static algorithms that release noisy counts: the noise that a budget buys, and the accuracy proven for it.
 
-Neighbours replace one row. Accuracies are functions of the *noise*, in rows; divide by the size. They are what a box
-promises before it runs, so they keep the law that schedules for the whole future rest on: noise c times as wide gives
-a bound at most c times as large (c ≥ 1), never a smaller one. A release may state less: see `drawn_radius`.
+Neighbours replace one row. Four algorithms: answers to a list of queries, a histogram, marginals, and MWEM. Accuracies
+are functions of the *noise*, in rows; divide by the size. They are what a box promises before it runs, so they keep the
+law that schedules for the whole future rest on: noise c times as wide gives a bound at most c times as large (c ≥ 1),
+never a smaller one. A release may state less: see `drawn_radius`.
 
-Marginals released side by side under one budget: how it is split over them, and how far they stray.
+**Marginals** released side by side under one budget. A replaced row moves two cells of every marginal by one each: a
+marginal with discrete Laplace noise of scale 2/ε is ε-DP, one with discrete Gaussian noise of variance 1/ρ is ρ-zCDP,
+and they add up.
 
-Neighbours replace one row, which moves two cells of every marginal by one each: a marginal with discrete Laplace noise
-of scale 2/ε is ε-DP, one with discrete Gaussian noise of variance 1/ρ is ρ-zCDP, and they add up.
-
-*Accuracy.* Let S run over the sets of attributes whose marginals are released, with c cells each. `subsets.all_subsets`
-bounds the error of all queries over S at once. A query or its complement has at most half of the mass, and the total is
-public, so r_S, the bound at mass c/2, bounds them all. The statements for all sets of 1 to ``ways`` attributes share
-beta equally; those for the smaller sets, which are read off a released marginal by adding up cells, only tighten what
-the released ones already say.
+*Accuracy.* Let S run over the sets of attributes whose marginals are released, with c cells each.
+`treering.theory.cells.all_subsets` bounds the error of all queries over S at once. A query or its complement has at
+most half of the mass, and the total is public, so r_S, the bound at mass c/2, bounds them all. The statements for all
+sets of 1 to ``ways`` attributes share beta equally; those for the smaller sets, which are read off a released marginal
+by adding up cells, only tighten what the released ones already say.
 
 *Split.* In units of its noise scale, r_S is nearly a number κ_S of its own. Scales are proportional to 1/w for a share
 w of a pure budget, to 1/√w for one of a zCDP budget; the largest error is smallest where all are equal, at w ∝ κ and at
 w ∝ κ². The shares are exact rationals that sum to 1. They depend neither on the budget nor on beta (κ is taken at a
-fixed one), so that the bounds, at given shares, keep the law of scaling of `cell_noise.smooth`.
+fixed one), so that the bounds, at given shares, scale as `treering.theory.cells.smooth` says.
 
-MWEM's accuracy, proven, and the number of rounds that makes it best.
-
-The setting: k queries with values in [0, 1], n rows, N cells, T rounds. Round t has a public distribution y, at first
-uniform, and its integer estimates E of the counts, rounded; it *selects* a query by the exponential mechanism with
-score |C − E| and scale s rows, *measures* its count as A with noise, and *projects* y onto the distributions that
-answer A ± (e + ½), the end on the side of y, if y lies beyond it (`treering.mechanisms.histogram.step.projection`).
+**MWEM**, with the number of rounds that makes its accuracy best. The setting: k queries with values in [0, 1], n rows,
+N cells, T rounds. Round t has a public distribution y, at first uniform, and its integer estimates E of the counts,
+rounded; it *selects* a query by the exponential mechanism with score |C − E| and scale s rows, *measures* its count as
+A with noise, and *projects* y onto the distributions that answer A ± (e + ½), the end on the side of y, if y lies
+beyond it (`treering.mechanisms.histogram.step.projection`).
 
 **Theorem.** With probability at least 1 − β, in all rounds together: the selected score is at least the largest one
 less ξ = s·log((k−1)·2T/β), and |A − C| ≤ e, the noise's radius at β/(2T). Then, in rows:
@@ -82,16 +81,17 @@ _ONE_WIDTH: Final = math.erfc(1 / math.sqrt(2))
 """P(|N(0, 1)| > 1)."""
 
 LARGEST_BETA: Final = 0.5
-"""A rate's constant holds for failure probabilities up to here. The paper's schedules take none above."""
+"""The largest failure probability for which a rate's constant holds; the paper's schedules use none above it."""
 
-# -- noise that a budget buys ------------------------------------------------------------------------------------------
+# -- the noise that a budget buys --------------------------------------------------------------------------------------
 
 
 def answers_noise(budget: Budget, spreads: Iterable[Fraction], laplace: bool = False) -> Noise:
-    """The noise with which answers to these queries together cost the budget, or a hair less.
+    """The noise with which answers to some queries together cost the budget, or a rounding error less.
 
-    A replaced row moves the answers by their spreads (in rows) at most. Pure: Laplace noise, Σ spread/s = ε. zCDP:
-    Gaussian noise, Σ spread²/(2σ²) = ρ; Laplace noise costs the same, Σ (spread/s)²/2.
+    ``spreads`` are the queries': the most, in rows, that a replaced row moves each answer. Pure: Laplace noise, Σ
+    spread/s = ε. zCDP: Gaussian noise, Σ spread²/(2σ²) = ρ; with ``laplace``, Laplace noise, which costs the same, Σ
+    (spread/s)²/2.
     """
     moved = tuple(spreads)
     if budget.kind == "pure":
@@ -105,11 +105,11 @@ def histogram_noise(budget: Budget, laplace: bool = False) -> Noise:
     return answers_noise(budget, (Fraction(1), Fraction(1)), laplace)
 
 
-# -- accuracy, in rows -------------------------------------------------------------------------------------------------
+# -- accuracy of answers and of a histogram, in rows -------------------------------------------------------------------
 
 
 def answer_radius(noise: Noise, beta: float) -> float:
-    """A draw exceeds this, in absolute value, with probability at most beta.
+    """A radius that the absolute value of a draw exceeds with probability at most beta.
 
     Laplace: P(|X| > r) = 2p^{⌊r⌋+1}/(1+p) ≤ β for r = s·(log(2/β) − log(1+p)), and r/s falls as s grows.
     Gaussian, the smaller of two: σ·√(2·log(2/β)) by Chernoff; and σ·z + ½ with P(|N(0, 1)| > z) = β where z ≥ 1, since
@@ -125,22 +125,22 @@ def answer_radius(noise: Noise, beta: float) -> float:
 
 @lru_cache(maxsize=1024)
 def drawn_radius(noise: Noise, scale: int, beta: float) -> int:
-    """The least integer that a draw for a query of this weight scale exceeds with probability at most beta, in units of
-    1/scale rows: what a release states, where a promise states `answer_radius`."""
+    """The least integer, in units of 1/scale rows, that the absolute value of a draw exceeds with probability at most
+    beta, for a query of weight scale ``scale``. A release states this radius; a promise states `answer_radius`."""
     radius = laplace_radius if isinstance(noise, Laplace) else gaussian_radius
     return radius(noise.scale * scale, beta)
 
 
 def histogram_radius(noise: Noise, cells: int, beta: float) -> float:
-    """With probability at least 1 − beta every query, chosen after the release, is answered within so many rows.
+    """The error, in rows, that with probability at least 1 − beta no query exceeds, even one chosen after the release.
 
-    The total is public, so a query is answered by the lighter of it and its complement: the mass is at most N/2 (see
-    `treering.theory.cells`).
+    The total is public, so a query is answered by whichever of it and its complement has fewer cells: the mass is at
+    most N/2 (see `treering.theory.cells`).
     """
     return float(all_subsets(smooth(noise), whole(cells, "cells"), beta).radius(cells / 2))
 
 
-# -- the paper's rates -------------------------------------------------------------------------------------------------
+# -- constants g of the paper's rates g·log(1/β)/(εn) ------------------------------------------------------------------
 
 
 def histogram_rate(cells: int) -> float:
@@ -155,13 +155,15 @@ def histogram_rate(cells: int) -> float:
 
 
 def answers_rate(queries: int, moved: Fraction) -> float:
-    """g such that `answer_radius` at beta over the number of queries is at most g·log(1/β)/ε, β ≤ ½: log(2k/β) ≤
-    (1 + log(2k)/log 2)·log(1/β)."""
+    """g such that `answer_radius` at β/k, for k ``queries``, is at most g·log(1/β)/ε for β ≤ ½.
+
+    ``moved`` is the sum of the queries' spreads, in rows. log(2k/β) ≤ (1 + log(2k)/log 2)·log(1/β).
+    """
     return rate_of(math.log(2 * whole(queries, "queries") / LARGEST_BETA), moved)
 
 
 def rate_of(units: float, moved: Fraction | int) -> float:
-    """The constant of a bound of ``units`` noise scales at β = ½, the scale being ``moved``/ε."""
+    """The constant g of a bound that is ``units`` noise scales at β = ½, the scale being ``moved``/ε."""
     return float(moved) * units / math.log(1 / LARGEST_BETA) * (1 + 1e-9)
 
 
@@ -176,7 +178,7 @@ _NARROW: Final = 2.0**-20
 """Where the bound is largest in units of the scale."""
 
 _STEPS: Final = 256
-"""κ is rounded to so many parts of one: finer would be of no use."""
+"""κ is rounded to multiples of one over this; finer steps gain nothing."""
 
 _LONGEST_SUM: Final = 1024
 """Sums of more cells than this get no bound of their own."""
@@ -184,7 +186,9 @@ _LONGEST_SUM: Final = 1024
 
 @dataclass(frozen=True)
 class Marginals:
-    """All sets of ``ways`` attributes of a universe, attributes of a single value left out.
+    """The marginals over all sets of ``ways`` attributes of a universe of this ``shape``, the attributes' sizes.
+
+    Attributes of a single value are left out.
 
     >>> Marginals((3, 1, 4, 2), 2).sets
     ((0, 2), (0, 3), (2, 3))
@@ -207,7 +211,7 @@ class Marginals:
 
     @property
     def number(self) -> int:
-        """How many sets there are; known before they are listed."""
+        """The number of sets, computed without listing them."""
         return math.comb(len(self.positions), self.ways)
 
     @cached_property
@@ -229,17 +233,17 @@ class Marginals:
         return tuple(histogram_noise(budget.share(share)) for share in shares(budget.kind, self.sizes))
 
     def radius(self, budget: Budget, beta: float) -> float:
-        """The error in rows that no query within a set exceeds, but with probability beta.
+        """The error, in rows, that but with probability beta no query over the attributes of one set exceeds.
 
-        It falls, or stays, when the budget or beta grows, and grows at most c-fold when a pure budget is divided by c,
-        a zCDP one by c².
+        The radius falls, or stays, when the budget or beta grows, and grows at most c-fold when a pure budget is
+        divided by c, a zCDP one by c².
         """
         pairs = set(zip(self.noises(budget), self.sizes, strict=True))
         return max(_half(smooth(noise), cells, self._part(beta)) for noise, cells in pairs)
 
     @cached_property
     def rate(self) -> float:
-        """g such that `radius` of a pure ε is at most g·log(1/β)/ε, for β ≤ ½: as `static.histogram_rate`."""
+        """g such that `radius` of a pure ε is at most g·log(1/β)/ε, for β ≤ ½: as `histogram_rate`."""
         split = dict(zip(self.sizes, shares("pure", self.sizes), strict=True))
         law, part = SmoothLaplaceCell(_NARROW), self._part(LARGEST_BETA)
         return max(rate_of(_half(law, cells, part) / _NARROW, 2 / share) for cells, share in split.items())
@@ -254,7 +258,7 @@ class Marginals:
     def projected_bound(self, noise: Noise, cells: int, summed: int, beta: float) -> SubsetBound | None:
         """The bound for all queries over a marginal of ``cells`` cells, each the sum of ``summed`` released ones.
 
-        None where the sums are too long to be worth one: then what `bound` says of the released cells has to do.
+        None where a sum has more than `_LONGEST_SUM` cells: use `bound` for the released cells there.
         """
         if summed > _LONGEST_SUM:
             return None
@@ -274,7 +278,9 @@ class Marginals:
 
 
 def shares(kind: BudgetKind, sizes: Sequence[int]) -> tuple[Fraction, ...]:
-    """How marginals of these sizes share a budget so that their largest errors are alike: positive, 1 in all.
+    """The share of a budget for each marginal, by its number of cells, such that their largest errors are nearly equal.
+
+    Shares are positive and sum to 1.
 
     >>> shares("pure", [24, 24, 24])
     (Fraction(1, 3), Fraction(1, 3), Fraction(1, 3))
@@ -284,7 +290,7 @@ def shares(kind: BudgetKind, sizes: Sequence[int]) -> tuple[Fraction, ...]:
 
 
 def _weight(kind: BudgetKind, cells: int) -> int:
-    """κ or κ², in steps."""
+    """κ (pure) or κ² (zCDP), rounded to whole steps of `_STEPS`."""
     noise: Noise = Laplace(_WIDE) if kind == "pure" else Gaussian(_WIDE)
     width = max(1, round(_half(smooth(noise), cells, _USUAL_BETA) / _WIDE * _STEPS))
     return width if kind == "pure" else width**2
@@ -292,7 +298,7 @@ def _weight(kind: BudgetKind, cells: int) -> int:
 
 @lru_cache(maxsize=2**12)
 def _half(law: CellNoise, cells: int, beta: float) -> float:
-    """The bound at half of the mass, the most that a query or its complement has."""
+    """The bound at half of the cells: a query or its complement has no more."""
     return float(all_subsets(law, cells, beta).radius(cells / 2))
 
 
@@ -300,52 +306,53 @@ def _half(law: CellNoise, cells: int, beta: float) -> float:
 
 
 MOST_ROUNDS: Final = 4096
-"""No more rounds than this are planned."""
+"""The most rounds that are planned."""
 
 _ROUNDS: Final = np.array(sorted({math.ceil(1.04**step) for step in range(212)} | {*range(1, 40), MOST_ROUNDS}))
 """The numbers of rounds that are tried."""
 
 _GRID: Final = 2**30
-"""A round's budget is divided in multiples of one over this."""
+"""A round's budget is divided between selection and measurement in multiples of one over this."""
 
 _SHARPEST: Final = 2.0**-10
-"""The exponential mechanism's least scale: smaller ones act as this one."""
+"""The exponential mechanism's least scale, in rows: smaller ones act as this one."""
 
 _FLOATS: Final = 1e-10
-"""What the floats of a public distribution may be off: its cells sum to one within 10^-12."""
+"""A bound on the rounding error of a public distribution's answers: its cells sum to one within 10^-12."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """A plan: the same in every round."""
+    """A plan of MWEM: every round has the same noise."""
 
     rounds: int
     selection_scale: float
-    """The exponential mechanism's, in rows."""
+    """s: the exponential mechanism's scale, in rows."""
     noise: Noise
-    """That of the measurement."""
+    """The noise of a measurement."""
     selection_error: float
-    """ξ, in rows."""
+    """ξ, in rows: how much lower than the largest score the selected one may be."""
     share: float
-    """The chance that one round's measurement may fail with."""
+    """The failure probability of one round's measurement: β/(2T)."""
 
     def alpha(self, cells: int, size: int) -> float:
-        """The accuracy that is sure before the first round."""
+        """α: the accuracy, as a share of the rows, that is guaranteed before the first round."""
         rest = 1.5 + self.selection_error + 2 * answer_radius(self.noise, self.share)
         return math.sqrt(math.log(cells) / (2 * self.rounds)) + rest / size + 2 * _FLOATS
 
     def certified(self, gap: float, radius: float, size: int) -> float:
-        """The accuracy that a round certifies: the gap H that it saw, and its noise's radius e, both in rows."""
+        """The accuracy, as a share of the rows, that a round certifies: ``gap`` is H, ``radius`` e, both in rows."""
         return (gap + 0.5 + self.selection_error + radius) / size + _FLOATS
 
 
 def mwem_plan(
     cells: int, queries: int, spread: Fraction, size: int, budget: Budget, beta: float, rounds: int | None = None
 ) -> Rounds:
-    """The plan for a budget, all of which it costs (or a hair less), with the number of rounds that is best, or given.
+    """The plan that spends a budget (or a rounding error less), with the best number of rounds, or the given one.
 
-    With r the largest spread of a query: T·(2r/s + r/b) = ε, b the scale of Laplace noise; or T·((r/s)² + (r/σ)²)/2 = ρ
-    with Gaussian noise. (The exponential mechanism of scale s is 2r/s-DP, and (2r/s)²/8-zCDP.)
+    ``queries`` is the number of queries, ``spread`` the largest of their spreads, ``size`` the number of rows. With r
+    the spread: T·(2r/s + r/b) = ε, b the scale of Laplace noise; or T·((r/s)² + (r/σ)²)/2 = ρ with Gaussian noise. (The
+    exponential mechanism of scale s is 2r/s-DP, and (2r/s)²/8-zCDP.)
 
     >>> mwem_plan(10**6, 1000, Fraction(1), 10**6, Budget("pure", Fraction(1)), 0.05).rounds
     511
@@ -360,7 +367,7 @@ def mwem_plan(
 
 
 def _exact(queries: int, spread: Fraction, budget: Budget, chance: float, rounds: int) -> Rounds:
-    """Budgets are divided exactly, and scales rounded up."""
+    """The plan for a number of rounds: the budget is divided exactly, and scales are rounded up."""
     share = chance / (2 * rounds)
     tail = math.log(max(1, queries - 1) / share)
     part = float(_selecting(budget.kind, np.array([tail]), np.array([math.log(2 / share)]))[0])
@@ -378,7 +385,7 @@ def _exact(queries: int, spread: Fraction, budget: Budget, chance: float, rounds
 
 
 def _expected(rounds: Floats, queries: int, spread: float, budget: Budget, chance: float) -> Floats:
-    """About ξ + 2e for each number of rounds, in closed form: to choose by, not to promise."""
+    """About ξ + 2e for each number of rounds, in closed form: for choosing the number, not for a guarantee."""
     tail = np.log(max(1, queries - 1) * 2 * rounds / chance)
     measured = np.log(4 * rounds / chance)
     part = _selecting(budget.kind, tail, measured)
@@ -391,7 +398,7 @@ def _expected(rounds: Floats, queries: int, spread: float, budget: Budget, chanc
 
 
 def _selecting(kind: BudgetKind, tail: Floats, measured: Floats) -> Floats:
-    """The part x of a round's budget that its selection gets, best for log-tails of these lengths.
+    """The part x of a round's budget that its selection gets, the best one for these logarithms of 1/probability.
 
     Pure: 2·tail/x + 2·measured/(1−x) is least. zCDP: tail/√x + 2·√(2·measured)/√(1−x). Any part would be sound.
     """

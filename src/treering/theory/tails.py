@@ -4,7 +4,8 @@ Discrete Laplace of scale s: P(X = j) = (1−p)/(1+p)·p^|j|, p = e^{−1/s}. It
 Discrete Gaussian of scale σ: P(X = j) = e^{−j²/(2σ²)}/Z. Its tails are bounded from above, almost without loss.
 
 A *radius* is the smallest integer that a draw exceeds with probability at most ``beta``. Values are floats, right to
-about 1e-12 relative; below the range of floats they are 0.
+about 1e-12 relative; below the range of floats they are 0. ``scale`` and ``sigma`` are in the unit of the draw (rows,
+for a count).
 """
 
 from __future__ import annotations
@@ -51,9 +52,9 @@ def laplace_radius(scale: float, beta: float) -> int:
 
 
 def laplace_one_sided_radius(scale: float, beta: float) -> int:
-    """The smallest integer r with P(X > r) ≤ beta; negative when beta is above a half by enough.
+    """The smallest integer r with P(X > r) ≤ beta; negative when ``beta`` is far enough above a half.
 
-    r ≥ 0: p^{r+1}/(1+p) ≤ β. r = −j < 0: P(X > −j) = 1 − p^j/(1+p) ≤ β, so j is the largest that keeps p^j/(1+p) ≥ 1−β.
+    r ≥ 0: p^{r+1}/(1+p) ≤ β. r = −j < 0: P(X > −j) = 1 − p^j/(1+p) ≤ β, so j is the largest with p^j/(1+p) ≥ 1−β.
     """
     chance = probability(beta, "beta")
     below = _steps(scale, 1 - chance, ROUND_FLOOR)
@@ -66,7 +67,7 @@ def _ceiling(scale: float, chance: Fraction) -> int:
 
 
 def _steps(scale: float, chance: Fraction, rounding: str) -> int:
-    """Where p^k/(1+p) = chance, rounded to an integer k."""
+    """The k with p^k/(1+p) = chance, rounded to an integer."""
     with localcontext() as context:
         context.prec = _DIGITS
         exact_scale(scale, "scale")
@@ -98,7 +99,7 @@ def gaussian_tail(sigma: float, k: int) -> float:
 
 
 def _summed_gaussian_tail(sigma: float, k: int) -> float:
-    # Divided by the term at k, so that nothing underflows before the end.
+    # All terms are divided by the term at k, so that none underflows.
     terms = [1.0]
     ratio = _relative_term(sigma, k, 1)
     while ratio > 0 and terms[-1] > _NEGLIGIBLE * (1 - ratio):

@@ -1,1 +1,1 @@
-"""What people type: predicates and SQL, read into queries."""
+"""Predicates and SQL that people type, read into queries."""

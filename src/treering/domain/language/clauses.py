@@ -1,7 +1,7 @@
-"""SQL → its clauses: one SELECT with COUNT(*), AVG and grouped attributes, and nothing else.
+"""The clauses of an SQL statement: one SELECT with COUNT(*), AVG and grouped attributes, and nothing else.
 
-The words are sqlglot's tokens, read by a grammar that knows no recursion; what stands after WHERE is left to
-`treering.domain.language.parse`, which has its own caps of length and depth.
+The words are sqlglot's tokens, read by a grammar without recursion; the predicate after WHERE is left to
+`treering.domain.language.parse`, which has its own limits of length and depth.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CLAUSES: Final = re.compile(
     "RIGHT|SELECT|UNION|USING|WHERE|WINDOW|WITH",
     re.IGNORECASE,
 )
-"""Words that begin something which no predicate has."""
+"""Words that begin a clause which cannot be part of a predicate."""
 
 _NAMES: Final = (TokenType.VAR, TokenType.IDENTIFIER)
 
@@ -42,14 +42,14 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """COUNT(*)."""
+    """A selected COUNT(*), with the name of its column."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """AVG of the attribute at a position."""
+    """A selected AVG of the attribute at a position, with the name of its column."""
 
     name: str
     position: int
@@ -57,7 +57,7 @@ class Mean:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A grouped attribute, by position."""
+    """A selected attribute that is grouped by, with the name of its column."""
 
     name: str
     position: int
@@ -68,7 +68,7 @@ Chosen: TypeAlias = Count | Mean | Key
 
 @dataclass(frozen=True, slots=True)
 class Select:
-    """A statement's clauses, understood."""
+    """The clauses of a statement."""
 
     selected: tuple[Chosen, ...]
     where: Query
@@ -77,7 +77,7 @@ class Select:
 
 
 def select(text: str, schema: Schema) -> Select:
-    """Read a statement; anything but the supported form is a `QueryError` that shows what is supported."""
+    """The clauses of a statement; any other form is a `QueryError` that shows what is supported."""
     if not isinstance(schema, Schema):
         raise QueryError(f"a statement is about a Schema, not about {type(schema).__name__}")
     if not isinstance(text, str):
@@ -118,7 +118,7 @@ class _Reader:
     # -- clauses ------------------------------------------------------------------------------------------------------
 
     def _item(self) -> Chosen:
-        """One thing selected."""
+        """One selected item."""
         token = self._next("COUNT(*), AVG(attribute) or an attribute")
         if token.token_type in _NAMES and self._sees(TokenType.L_PAREN):
             return self._aggregate(token)
@@ -175,7 +175,7 @@ class _Reader:
             raise QueryError(f"in WHERE: {error}") from None
 
     def _checked(self, selected: list[Chosen], groups: list[int]) -> tuple[Chosen, ...]:
-        """What is selected, if it fits what is grouped by."""
+        """The selected items, checked against the attributes grouped by."""
         for item in selected:
             if isinstance(item, Key) and item.position not in groups:
                 name = identifier(self._schema.names[item.position])
@@ -193,7 +193,7 @@ class _Reader:
     # -- words --------------------------------------------------------------------------------------------------------
 
     def _listed(self, read: Callable[[], Item]) -> list[Item]:
-        """One or more, with commas between them."""
+        """One or more items, with commas between them."""
         found = [read()]
         while self._sees(TokenType.COMMA):
             self._place += 1
@@ -235,7 +235,7 @@ class _Reader:
         return token is not None and token.token_type is TokenType.VAR and token.text.upper() == word
 
     def _take(self, word: str) -> bool:
-        """Go past a word if it is the next."""
+        """Skip a word if it is the next one; whether it was."""
         found = self._place < len(self._words) and self._is(self._words[self._place], word)
         self._place += found
         return found

@@ -1,9 +1,9 @@
-"""One attribute compared with values: which of its codes match.
+"""Conditions on one attribute: which of its codes match a comparison with values.
 
-A set is a vector of flags, one per code. For numbers with an ``other`` cell it is *fine*: one flag more. The values
-outside the range share that cell, but ``x >= 0`` alone takes the upper ones and ``x < 15`` alone the lower ones; so the
-flag at ``other_code`` stands for the values below the range and an extra one, the last, for those above, until `coarse`
-finds that they agree.
+A set of codes is a vector of flags, one per code. For numbers with an ``other`` cell the set is *fine*: it has one flag
+more. The values outside the range share that cell, but ``x >= 0`` alone matches the upper ones and ``x < 15`` alone the
+lower ones; so the flag at ``other_code`` stands for the values below the range and an extra flag, the last, for those
+above, until `coarse` finds that the two agree.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from treering.errors import QueryError
 Literal: TypeAlias = str | Decimal | bool
 
 _MOST_COMPARED: Final = 5_000
-"""Close matches are looked for among so many categories."""
+"""The most categories that are searched for close matches."""
 
 
 def missing(attribute: Attribute) -> Flags:
-    """The set of the missing cell: x IS NULL."""
+    """The codes for which x IS NULL: the missing cell."""
     flags = _nothing(attribute)
     if attribute.missing_code is not None:
         flags[attribute.missing_code] = True
@@ -38,7 +38,7 @@ def missing(attribute: Attribute) -> Flags:
 
 
 def unless(attribute: Attribute, flags: Flags) -> Flags:
-    """Where a condition is false: everywhere else but at the missing cell, where a comparison is unknown.
+    """The codes for which a condition is false: all others but the missing cell, where a comparison is unknown.
 
     (IS NULL is never unknown, and its negation does not hold at the missing cell either.)
     """
@@ -46,7 +46,7 @@ def unless(attribute: Attribute, flags: Flags) -> Flags:
 
 
 def code_of(name: str, attribute: Attribute, value: Literal) -> int:
-    """The code of the one value that x = value holds for."""
+    """The code for which x = value holds."""
     _check_kind(name, attribute, value)
     if isinstance(attribute, Bins):
         raise QueryError(_single_number(identifier(name), attribute, value))
@@ -80,7 +80,7 @@ def below(name: str, attribute: Attribute, bound: Literal, *, inclusive: bool) -
 
 
 def coarse(name: str, attribute: Attribute, flags: Flags) -> Flags:
-    """One flag per code; a set that holds only the values below, or only those above, the range is refused."""
+    """A set with one flag per code; a set with only the values below the range, or only those above it, is refused."""
     if not _fine(attribute):
         return flags
     if cuts(attribute, flags):
@@ -92,7 +92,7 @@ def coarse(name: str, attribute: Attribute, flags: Flags) -> Flags:
 
 
 def cuts(attribute: Attribute, flags: Flags) -> bool:
-    """Whether a fine set holds the values on one side of the range only."""
+    """Whether a fine set holds the values outside the range on one side only, which no cell can tell."""
     code = attribute.other_code
     return _fine(attribute) and code is not None and bool(flags[code] != flags[-1])
 
@@ -109,7 +109,7 @@ def _plain(value: Literal) -> Value:
     """A literal as a category or an integer; None for a number that is neither."""
     if not isinstance(value, Decimal):
         return value
-    # Compared first: the digits of a huge power of ten are never written out.
+    # Compared before int(), which would write out all digits of a huge power of ten.
     return int(value) if -(2**63) <= value < 2**63 and int(value) == value else None
 
 
@@ -121,7 +121,7 @@ def _range(attribute: Attribute) -> tuple[str, str]:
 
 
 def _integers_below(name: str, attribute: Integers, bound: Decimal, inclusive: bool) -> int:
-    """How many of the integers are below a bound."""
+    """The number of an attribute's integers below a bound."""
     if bound < attribute.low - 1:
         first = attribute.low - 1
     elif bound > attribute.high + 1:
@@ -134,7 +134,7 @@ def _integers_below(name: str, attribute: Integers, bound: Decimal, inclusive: b
 
 
 def _bins_below(name: str, attribute: Bins, bound: Decimal, inclusive: bool) -> int:
-    """How many of the bins are below a bound that cuts none of them."""
+    """The number of bins below a bound; a bound inside a bin is refused."""
     edges = attribute.edges
     under, upto = bisect_left(edges, bound, key=_exact), bisect_right(edges, bound, key=_exact)
     if upto == 0 or under == len(edges):
@@ -150,7 +150,7 @@ def _bins_below(name: str, attribute: Bins, bound: Decimal, inclusive: bool) -> 
 
 
 def _exact(edge: float) -> Decimal:
-    """The number that an edge's shortest text says: the edge 0.1 is what the literal 0.1 means."""
+    """The decimal number of an edge's shortest text: the edge 0.1 equals the literal 0.1."""
     return Decimal(repr(edge))
 
 
@@ -176,7 +176,7 @@ def _single_number(column: str, attribute: Bins, value: Literal) -> str:
     above = f"{column} <= {high}" if code + 1 == attribute.regular else f"{column} < {high}"
     return (
         f"only the bins of {column} are known, so it cannot be compared with a single number: "
-        f"write {column} >= {low} AND {above}, for one"
+        f"write {column} >= {low} AND {above}, for example"
     )
 
 
@@ -192,7 +192,7 @@ def _not_listed(column: str, attribute: Attribute, value: Literal) -> str:
 
 
 def _close(value: Literal, attribute: Categories) -> list[str]:
-    """The categories nearest to a value that is none."""
+    """The categories nearest to a value that is not a category."""
     if isinstance(value, str):
         return [literal(each) for each in close_matches(value, map(str, attribute.values))]
     if isinstance(value, bool) or value.adjusted() > 19:
@@ -206,7 +206,7 @@ def brief(word: str) -> str:
 
 
 def close_matches(word: str, among: Iterable[str]) -> list[str]:
-    """Up to three words that look like this one, upper and lower case being the same."""
+    """Up to three words similar to this one, upper and lower case being the same."""
     if len(word) > 100:
         return []
     folded: dict[str, str] = {}

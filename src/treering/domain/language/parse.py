@@ -1,15 +1,14 @@
-"""Text → query: the predicates of SQL that cells can tell, and nothing else.
+"""Predicates into queries: the predicates of SQL that cells can tell, and nothing else.
 
 sqlglot finds the structure, which must consist of an allow-list of nodes. The meaning is SQL's, with its three truth
 values: a row matches where the predicate is true, and a comparison with a missing value is neither true nor false. So
 NOT is pushed down to the comparisons, never taken as a complement.
 
-Trees of AND and OR over sets of one attribute's values: what a predicate means, until it is one query.
+The result is first a *formula*, a tree of AND and OR over sets of one attribute's values, and then one query. Sets of
+the same attribute are merged as soon as they meet, so ``x >= 0 AND x < 15`` is one set, and a long OR over one column
+never becomes a table.
 
-Sets of the same attribute are merged as soon as they meet, so ``x >= 0 AND x < 15`` is one set, and a long OR over one
-column never becomes a table.
-
-A query, or its text: every public method that takes one takes the other.
+Every public method that takes a query also takes its text: `understand` reads either.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ _ALLOWED: Final[dict[type[exp.Expr], frozenset[str]]] = {
 
 
 def parse(text: str, schema: Schema) -> Query:
-    """The query that a predicate says.
+    """The query of a predicate about the attributes of ``schema``.
 
     Formal Guarantees
         A row matches exactly where SQL finds the predicate true of its values, NaN being null and the values of an
@@ -84,7 +83,7 @@ def parse(text: str, schema: Schema) -> Query:
 
 @dataclass(slots=True)
 class _Reader:
-    """Reads one predicate. In its trees every operand is a column named by a number: its place in ``operands``."""
+    """Reads one predicate. In its trees every operand is a column whose name is a number: its index in ``operands``."""
 
     text: str
     schema: Schema
@@ -95,8 +94,8 @@ class _Reader:
     def tree(self, words: Sequence[Word]) -> exp.Expr:
         """The structure of a predicate.
 
-        sqlglot takes some twenty stack frames per parenthesis, so it gets one level at a time, the innermost first, and
-        what is in parentheses is an operand of the next.
+        sqlglot takes some twenty stack frames per parenthesis, so it is given one level at a time, the innermost first;
+        a level in parentheses is then an operand of the level around it.
         """
         levels: list[list[Token]] = [[]]
         for word in words:
@@ -120,7 +119,7 @@ class _Reader:
         return Token(TokenType.IDENTIFIER, str(len(self.operands) - 1), start=start, end=end - 1)
 
     def _structure(self, tokens: list[Token]) -> exp.Expr:
-        """What sqlglot makes of one level, if that consists of what is allowed."""
+        """The tree that sqlglot makes of one level; any node that is not allowed is refused."""
         start, end = tokens[0].start, tokens[-1].end + 1
         trees: list[exp.Expr | None] = []
         try:
@@ -150,7 +149,7 @@ class _Reader:
         return Leaf(leaf.position, leaf.attribute, unless(leaf.attribute, leaf.flags), leaf.word)
 
     def _behind(self, node: exp.Expr) -> Operand | exp.Expr:
-        """What a numbered column stands for, an operand or a node in parentheses; other nodes stand for themselves."""
+        """The operand or parenthesised node that a numbered column stands for; other nodes stand for themselves."""
         while isinstance(node, exp.Column):
             inner = self.operands[int(node.name)]
             if isinstance(inner, Operand):
@@ -233,7 +232,7 @@ def _allowed(node: exp.Expr) -> bool:
 
 
 def _in_list(level: Sequence[Token]) -> bool:
-    """Whether a level ends inside a list: it has no other parentheses, and a list's items are single words."""
+    """Whether a level ends inside a list after IN: it has no other parentheses, and a list's items are single words."""
     return len(level) > 1 and level[-2].token_type in (TokenType.L_PAREN, TokenType.COMMA)
 
 
@@ -250,12 +249,12 @@ def _chain(node: exp.Expr) -> list[exp.Expr]:
     return parts
 
 
-# -- formula -----------------------------------------------------------------------------------------------------------
+# -- formulas: AND and OR over sets of one attribute's values ----------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Leaf:
-    """A set of one attribute's codes, possibly fine (see `condition`), and the word to blame if it cannot be coarse."""
+    """A set of one attribute's codes, possibly fine (see `condition`), and the word that an error points at."""
 
     position: int
     attribute: Attribute
@@ -265,7 +264,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Group:
-    """All of, or any of, its parts: at most one leaf per attribute, and groups of the other kind."""
+    """The AND (``every``) or the OR of its parts: at most one leaf per attribute, and groups of the other kind."""
 
     every: bool
     leaves: tuple[Leaf, ...]
@@ -276,13 +275,13 @@ Formula: TypeAlias = bool | Leaf | Group
 
 
 def join(every: bool, parts: Iterable[Formula]) -> Formula:
-    """The AND (or, unless ``every``, the OR) of formulas, whose sets it takes over: they are merged in place."""
+    """The AND (or, unless ``every``, the OR) of formulas. Their sets are merged in place: they are used up."""
     leaves: dict[int, Leaf] = {}
     groups: list[Group] = []
     settled = False
     for part in parts:
         if isinstance(part, bool):
-            # The parts to come are read all the same: what is wrong with them does not depend on their order.
+            # The remaining parts are read all the same, so that errors do not depend on the order of the parts.
             settled = settled or part != every
         elif isinstance(part, Leaf):
             _merge(every, leaves, part)
@@ -311,7 +310,7 @@ def _merge(every: bool, leaves: dict[int, Leaf], leaf: Leaf) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """Turns formulas into queries; complaints point into the text."""
+    """Turns formulas into queries; error messages point into the text."""
 
     text: str
     schema: Schema
@@ -346,9 +345,9 @@ class Meaning:
         return Query.weighted(self.schema, table, attributes=names, resolution=1)
 
     def _table(self, group: Group, axes: Mapping[int, int]) -> Flags:
-        """A group's joint flags, of length 1 along the attributes that it does not name."""
+        """The flags of a group over joint values, of length 1 along the attributes that it does not name."""
         combine = np.bitwise_and if group.every else np.bitwise_or
-        # Sizes decrease along this list, so small tables meet while they are small and only one is ever large.
+        # Sizes decrease along this list, so small tables are combined first and only one is ever large.
         tables: list[Flags] = []
         for table in self._parts(group, axes):
             merged = table
@@ -376,14 +375,15 @@ def _positions(group: Group) -> set[int]:
     return {leaf.position for leaf in group.leaves}.union(*map(_positions, group.groups))
 
 
-# -- question ----------------------------------------------------------------------------------------------------------
+# -- a query, or its text ----------------------------------------------------------------------------------------------
 
 
 Question: TypeAlias = Query | str
+"""A query, or a predicate's text."""
 
 
 def understand(question: Question, schema: Schema) -> Query:
-    """The query meant, about this schema."""
+    """The query that a question means; it must be about this schema."""
     if isinstance(question, str):
         return parse(question, schema)
     if not isinstance(question, Query):
@@ -394,7 +394,7 @@ def understand(question: Question, schema: Schema) -> Query:
 
 
 def understand_all(questions: Iterable[Question], schema: Schema) -> list[Query]:
-    """`understand` for a batch; a bad one is named by its position."""
+    """`understand` for a batch; errors name the position of the question."""
     if isinstance(questions, str):
         raise QueryError("a batch is a list of queries, not one text")
     queries: list[Query] = []

@@ -1,14 +1,14 @@
-"""SQL over a growing database: counts and averages, in groups, answered as one batch of queries.
+"""SQL statements over a growing database: counts and averages, in groups, answered as one batch of queries.
 
     statement = read_sql("SELECT month, COUNT(*) FROM flights WHERE delay >= 60 GROUP BY month", schema)
     result = statement.table(mechanism.ask_many(statement.queries))
 
-Nothing private is needed to write the table: it is arithmetic on released answers.
+The result is a table: rows of labels, and of numbers with their errors. It is arithmetic on released answers: nothing
+private is needed to make it.
 
-AVG from shares: an average as one weighted query, or as a ratio of two, with an interval that is proven.
-
-The values that a matching row can have are scaled to weights in [0, 1]: the least is 0, the greatest 1. With N the
-share of the rows that match, each times its weight, and D the share that matches, the average of the matching rows is
+**AVG** is one weighted query, or a ratio of two, with an interval that is proven. The values that a matching row can
+have are scaled to weights in [0, 1]: the least is 0, the greatest 1. With N the sum of the weights of the matching rows
+as a share of all rows, and D the share of the rows that match, the average of the matching rows is
 
     low + (high − low)·N/D.
 
@@ -20,8 +20,6 @@ the right side only where d − f > 0. Otherwise D may be 0, nothing can be said
 Weights that are not multiples of 1/W for a W up to 2^20 are rounded to multiples of 2^-16: each row's weight moves by
 at most 2^-17, so N/D, a mean of weights, does too, and the interval is widened by that. All of this is computed in
 exact rationals; only its ends are rounded to floats, outwards.
-
-What a statement answers: rows of labels and of numbers with their errors.
 """
 
 from __future__ import annotations
@@ -48,9 +46,9 @@ from treering.errors import QueryError
 __all__ = ["MAX_ENTRIES", "MAX_GROUPS", "SUPPORTED", "ResultTable", "Statement", "read_sql"]
 
 MAX_GROUPS: Final = 10_000
-"""The most groups that one statement has."""
+"""The most groups of one statement."""
 MAX_ENTRIES: Final = 2**24
-"""The most weights and flags that the queries of one statement have in all: 128 MB at worst."""
+"""The most weights and flags of all queries of one statement together: 128 MB at worst."""
 
 Places: TypeAlias = tuple[tuple[int, ...], ...]
 Codes: TypeAlias = tuple[int, ...]
@@ -58,7 +56,7 @@ Codes: TypeAlias = tuple[int, ...]
 
 
 def read_sql(text: str, schema: Schema) -> Statement:
-    """The statement that a text says: see `Statement` for its meaning.
+    """The statement of an SQL text about the attributes of ``schema``: see `Statement` for its meaning.
 
     >>> from treering.domain.attribute import bins, integers
     >>> schema = Schema({"month": integers(1, 12), "delay": bins([-1440, 0, 15, 60, 1440])})
@@ -78,8 +76,8 @@ class Statement:
 
     Formal guarantee: if every answer is within its error, every `Estimate` of the table holds the true number, which is
     SQL's on the cells' values: a bin's number is its representative; AVG leaves out rows whose value is missing, as SQL
-    leaves out nulls, or outside the attribute's range. Other than in SQL every group of the schema has a row, an empty
-    one as well: which groups are empty is private.
+    leaves out nulls, or outside the attribute's range. Unlike in SQL every group of the schema has a row, an empty one
+    as well: which groups are empty is private.
     """
 
     text: str
@@ -88,12 +86,12 @@ class Statement:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of what is selected."""
+        """The names of the columns of the table."""
         return tuple(item.name for item in self.clauses.selected)
 
     @property
     def queries(self) -> tuple[Query, ...]:
-        """What has to be asked, as one batch: each query once."""
+        """The queries to ask, as one batch: each query once."""
         return self._batch[0]
 
     def table(self, answers: Iterable[Answer]) -> ResultTable:
@@ -110,7 +108,7 @@ class Statement:
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """What a reader of the table has to know."""
+        """Notes that a reader of the table needs, in plain words."""
         found = [note for item in self._means() for note in _average_notes(self.schema, item.position)]
         if self.clauses.groups:
             found.append("Every group of the schema has a row: which groups are empty is private.")
@@ -120,7 +118,7 @@ class Statement:
 
     @cached_property
     def _batch(self) -> tuple[tuple[Query, ...], tuple[Places, ...]]:
-        """The queries; and for each group, and each thing selected, where its queries stand among them."""
+        """The queries; and for each group, and each selected item, the indices of its queries among them."""
         known: dict[Query, int] = {}
         places = tuple(
             tuple(
@@ -132,8 +130,8 @@ class Statement:
         return tuple(known), places
 
     def _asked(self, codes: Codes, item: Chosen) -> Iterator[Query]:
-        """None for a label, the matching rows for COUNT; for AVG the weighed rows, and those that have a value unless
-        all have."""
+        """The queries of one selected item: none for a label, the matching rows for COUNT; for AVG the weighted rows,
+        and the rows that have a value, unless all have."""
         if isinstance(item, Count):
             yield self._matching(codes)
         elif isinstance(item, Mean):
@@ -147,22 +145,22 @@ class Statement:
         return itertools.product(*(range(size) for size in sizes))
 
     def _sets(self, codes: Codes) -> dict[int, Flags]:
-        """The group as one set for each attribute."""
+        """A group as one set of codes for each attribute grouped by."""
         sets: dict[int, Flags] = {}
         for position, code in zip(self.clauses.groups, codes, strict=True):
             sets[position] = np.arange(self.schema.shape[position]) == code
         return sets
 
     def _matching(self, codes: Codes) -> Query:
-        """The rows of a group."""
+        """The query for the rows of a group."""
         return self.clauses.where & Query.conjunction(self.schema, self._sets(codes))
 
     def _valued(self, codes: Codes, position: int) -> Query:
-        """The rows of a group that have a value to average."""
+        """The query for the rows of a group that have a value to average."""
         return self._matching(codes) & Query.conjunction(self.schema, {position: self._regular(position)})
 
     def _weighed(self, codes: Codes, position: int) -> Query:
-        """The same rows, each times its scaled value."""
+        """The query for these rows, each weighted by its scaled value."""
         where, sets = self.clauses.where, self._sets(codes)
         named = self._named(position)
         table = where.weights().astype(np.float64).reshape(self._axes(named, where.attributes))
@@ -175,7 +173,7 @@ class Statement:
         return Query.weighted(self.schema, full, attributes=names, resolution=scaled.resolution)
 
     def _named(self, position: int) -> tuple[int, ...]:
-        """The attributes that matter to an average; one of a single value never does."""
+        """The positions of the attributes that matter to an average; an attribute of a single value never does."""
         named = {*self.clauses.where.attributes, *self.clauses.groups, position}
         return tuple(sorted(each for each in named if self.schema.shape[each] > 1))
 
@@ -192,7 +190,7 @@ class Statement:
         return [item for item in self.clauses.selected if isinstance(item, Mean)]
 
     def _scale(self, codes: Codes, position: int) -> Scale:
-        """How the values that a row of this group can have become weights."""
+        """The scale of the values that a row of this group can have."""
         valued = self._valued(codes, position)
         possible = self._regular(position)
         if position in valued.attributes:
@@ -202,7 +200,7 @@ class Statement:
         return self._scaled(position, possible.tobytes())
 
     def _scaled(self, position: int, possible: bytes) -> Scale:
-        """The same for groups that can have the same values."""
+        """The scale for a set of possible values, cached: groups with the same set share it."""
         known = self._scales
         if (position, possible) not in known:
             known[position, possible] = scale(self._attribute(position), np.frombuffer(possible, dtype=np.bool_))
@@ -254,7 +252,7 @@ class Statement:
 
 
 def _everything(query: Query) -> bool:
-    """Whether every row matches, so that its share is 1 without asking."""
+    """Whether every row matches the query: its share is 1 and need not be asked."""
     return query.constant and query.masks is not None
 
 
@@ -274,28 +272,28 @@ def _average_notes(schema: Schema, position: int) -> Iterator[str]:
         yield f"AVG({identifier(name)}) leaves out rows with a value that is not among {attribute.describe()}."
 
 
-# -- sql average -------------------------------------------------------------------------------------------------------
+# -- averages from answers ---------------------------------------------------------------------------------------------
 
 
 _MOST_FRACTIONS: Final = 4096
-"""For so many values the common step is looked for; more are rounded."""
+"""Up to this many values their common step is looked for; more are rounded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """An attribute's regular values as weights in [0, 1]; the optional cells weigh nothing."""
+    """An attribute's regular values, ``low`` to ``high``, as weights in [0, 1]; the optional cells have weight 0."""
 
     low: Fraction
     high: Fraction
     weights: Floats
-    """One for each code, multiples of 1/resolution."""
+    """A weight for each code, a multiple of 1/resolution."""
     resolution: int
     rounding: Fraction
-    """How far a weight may be from the value it stands for; 0 if all are exact."""
+    """The largest distance of a weight from the value that it stands for; 0 if all are exact."""
 
     @property
     def span(self) -> Fraction:
-        """The greatest value less the least."""
+        """The greatest value minus the least."""
         return self.high - self.low
 
 
@@ -327,7 +325,7 @@ def representative(attribute: Attribute, code: int) -> Fraction:
 
 
 def _steps(values: list[Fraction]) -> tuple[list[int], int, Fraction]:
-    """The values as whole steps above the least, how many steps there are in all, and by how much that is rounded."""
+    """The values as whole steps above the least, the number of steps up to the greatest, and the largest rounding."""
     low, high = min(values), max(values)
     if low == high:
         return [0] * len(values), 1, Fraction(0)
@@ -343,6 +341,8 @@ def _steps(values: list[Fraction]) -> tuple[list[int], int, Fraction]:
 
 def average(scale: Scale, numerator: Answer, denominator: Answer | None = None) -> Estimate:
     """The average of the rows that match; without a denominator, of all rows.
+
+    ``numerator`` answers N, ``denominator`` D (see the module's docstring).
 
     Formal guarantee: if both answers are within their errors, the average (by representatives) lies within the
     estimate's ``low`` and ``high``, or no row matches; then the interval is the whole range and there is no value.
@@ -362,22 +362,22 @@ def average(scale: Scale, numerator: Answer, denominator: Answer | None = None) 
 
 
 def floor_float(value: Fraction) -> float:
-    """The greatest float that is not above."""
+    """The greatest float that is not above ``value``."""
     nearest = float(value)
     return nearest if Fraction(nearest) <= value else math.nextafter(nearest, -math.inf)
 
 
 def ceiling_float(value: Fraction) -> float:
-    """The least float that is not below."""
+    """The least float that is not below ``value``."""
     nearest = float(value)
     return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
 
 
-# -- sql table ---------------------------------------------------------------------------------------------------------
+# -- the table of results ----------------------------------------------------------------------------------------------
 
 
 Label: TypeAlias = str | int | bool | None
-"""A group: a category, an integer, a bin as text, None for the missing cell."""
+"""The label of a group: a category, an integer, a bin as text, None for the missing cell."""
 
 OTHER_LABEL = "(other)"
 """The label of the cell of values not listed."""
@@ -385,10 +385,10 @@ OTHER_LABEL = "(other)"
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A number, how far it may be off, and the interval that the truth lies in.
+    """A number with its error, and the interval that the truth lies in.
 
     Formal guarantee: but with the mechanism's beta, for all of its answers together, the truth lies between ``low`` and
-    ``high``, which are within ``error`` of the value. Without a value nothing is known but that.
+    ``high``, which are within ``error`` of the value. Without a value only the interval is known.
     """
 
     value: float | None
@@ -397,7 +397,7 @@ class Estimate:
     high: float
 
     def to_dict(self) -> dict[str, float | None]:
-        """The plain form."""
+        """A plain form for JSON."""
         return {"value": self.value, "error": self.error, "low": self.low, "high": self.high}
 
 
@@ -406,17 +406,17 @@ Field: TypeAlias = Label | Estimate
 
 @dataclass(frozen=True, slots=True)
 class ResultTable:
-    """The answer to a statement."""
+    """The table that answers a statement."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Field, ...], ...]
     size: int
-    """The size of the database that it speaks about."""
+    """The number of rows of the database that was asked."""
     notes: tuple[str, ...]
-    """What a reader has to know, in plain words."""
+    """Notes that a reader of the table needs, in plain words."""
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON: labels as they are, an estimate as value, error, low and high."""
+        """A plain form for JSON: labels as they are, an estimate as value, error, low and high."""
         return {
             "columns": list(self.columns),
             "rows": [[each.to_dict() if isinstance(each, Estimate) else each for each in row] for row in self.rows],
@@ -426,7 +426,7 @@ class ResultTable:
 
 
 def label(attribute: Attribute, code: int) -> Label:
-    """What a group is called.
+    """The label of the group with this code of an attribute.
 
     >>> from treering.domain.attribute import bins
     >>> [label(bins([0, 15, 60], missing=True), code) for code in range(3)]

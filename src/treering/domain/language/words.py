@@ -1,7 +1,7 @@
-"""A predicate's words: split by sqlglot's tokenizer and checked one by one, before anything is parsed.
+"""The words of a predicate: split by sqlglot's tokenizer, and checked one by one before anything is parsed.
 
-Columns and literals are looked up here and keep their place in the text, so that a complaint can point at the word that
-it is about.
+Columns and literals are looked up here and keep their place in the text, so that an error message can point at the word
+that it is about.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from treering.domain.text import identifier, reserved
 from treering.errors import QueryError
 
 MAX_DEPTH: Final = 100
-"""The most parentheses and NOTs that may stand inside each other."""
+"""The greatest depth of nested parentheses and NOTs."""
 
 SUPPORTED: Final = (
     "A predicate compares columns with values by =, <>, <, <=, >, >=, [NOT] IN, [NOT] BETWEEN and IS [NOT] NULL, "
@@ -71,7 +71,8 @@ _AFTER: Final = {
     TokenType.NULL: _NEXT,
     _VALUE: _NEXT,
 }
-"""What may follow what. (NOT depends on what stands before it, and a list after IN has its own rules.)"""
+"""The kinds of words that may follow each kind. (What follows NOT depends on the word before; lists after IN have
+their own rules: see `_expected`.)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,10 @@ Word: TypeAlias = Operand | Token
 
 
 def complaint(text: str, start: int, end: int, problem: str, *, syntax: bool = False) -> QueryError:
-    """A `QueryError` that shows the line and marks the characters from start to just below end."""
+    """A `QueryError` that shows the line of the text and marks the characters from ``start`` up to ``end``.
+
+    ``syntax`` adds what predicates may consist of.
+    """
     first = text.rfind("\n", 0, start) + 1
     last = text.find("\n", start) if "\n" in text[start:] else len(text)
     first, last = max(first, start - 60), min(last, start + 60)
@@ -104,7 +108,7 @@ def complaint(text: str, start: int, end: int, problem: str, *, syntax: bool = F
 
 
 def read(text: str, schema: Schema) -> list[Word]:
-    """The words of a predicate, at least one, each in a place where it may stand."""
+    """The words of a predicate, at least one, in an order that is allowed."""
     words = list(_operands(text, tokens(text), schema))
     if not words:
         raise QueryError(f"the predicate is empty; TRUE matches every row. {SUPPORTED}")
@@ -113,15 +117,15 @@ def read(text: str, schema: Schema) -> list[Word]:
 
 
 class _Words(Tokenizer):
-    """Only the words of predicates are keywords, so that a column may be called date or rank; comments are none."""
+    """sqlglot's tokenizer without comments, with the keywords of predicates only: a column may be called date."""
 
     KEYWORDS: ClassVar[dict[str, TokenType]] = _KEYWORDS
     COMMENTS: ClassVar[list[str | tuple[str, str]]] = []
 
 
 def tokens(text: str) -> list[Token]:
-    """The text in sqlglot's tokens: only the words of predicates are keywords, and comments are none."""
-    # Whatever the dialect, sqlglot drops what stands between {# and #}: a template language's comment.
+    """The tokens of a text by sqlglot: only the words of predicates are keywords, and there are no comments."""
+    # In every dialect sqlglot drops what is between {# and #}, as a comment of a template language: refuse it.
     for match in re.finditer(f"{_QUOTED}|({{#)", text):
         if match[1]:
             raise complaint(text, *match.span(), f"{match[1]!r} is not supported", syntax=True)
@@ -181,7 +185,7 @@ def _number(text: str, tokens: Sequence[Token], position: int) -> tuple[Operand,
 
 
 def column(text: str, token: Token, schema: Schema, call: bool = False) -> Column:
-    """The attribute that a token names; a ``call`` is a name before a parenthesis, which is none."""
+    """The attribute that a token names; ``call``: a parenthesis follows, so it is a function, which is refused."""
     quoted = token.token_type is TokenType.IDENTIFIER
     for position, name in enumerate(schema.names):
         if not call and (name == token.text or (not quoted and name.lower() == token.text.lower())):
@@ -199,7 +203,7 @@ def column(text: str, token: Token, schema: Schema, call: bool = False) -> Colum
 
 
 def _check_order(text: str, words: Sequence[Word]) -> None:
-    """Every word where it may stand, every parenthesis closed, and none too deep."""
+    """Refuse words in the wrong order, parentheses that do not match, and too deep nesting."""
     open_words: list[tuple[Token, int]] = []
     depth = nots = 0
     in_list = False
@@ -236,7 +240,7 @@ def _check_order(text: str, words: Sequence[Word]) -> None:
 def _expected(
     kind: TokenType, previous: TokenType, expected: frozenset[TokenType], in_list: bool
 ) -> frozenset[TokenType]:
-    """What may stand after a word of this kind, itself expected after the previous one."""
+    """The kinds of words that may follow a word of ``kind``; ``expected`` were those that might stand in its place."""
     if in_list and kind is not TokenType.COMMA:
         return frozenset({_VALUE} if kind is TokenType.L_PAREN else {TokenType.COMMA, TokenType.R_PAREN})
     if kind is not TokenType.NOT:

@@ -1,7 +1,8 @@
-"""Private empirical risk minimisation: what one database allows, and what a growing one does.
+"""Private empirical risk minimisation: the excess risk on one database, and on a growing one.
 
-Two profiles. ``paper``: the formulas of the theorem and the table (`erm_paper`), whose leading constant is not stated.
-``tight``: ours, proven with all constants (`erm_static`, `erm_plan`).
+Two profiles. ``paper``: the formulas of the theorem and the table (`treering.theory.erm.paper`), whose leading constant
+is not stated. ``tight``: ours, proven with all constants (`treering.theory.erm.steps` has the bounds,
+`treering.theory.erm.methods` the choice of methods).
 """
 
 from __future__ import annotations
@@ -56,10 +57,10 @@ __all__ = [
 ]
 
 Static: TypeAlias = Callable[[int, Budget, float], float]
-"""A proven excess risk for a size, a budget and a beta."""
+"""A proven excess risk, as a function of size (entries), budget and beta."""
 
 _UNLIMITED: Final = 2**50
-"""Passes, where a bound is wanted whatever its run would take."""
+"""The number of passes allowed where a bound is computed whatever its run would take."""
 
 _FINEST: Final = 2**30
 """The finest resolution of gradients."""
@@ -80,8 +81,11 @@ def static_bound(
 ) -> float:
     """The excess risk of one private minimisation, for losses that are 1-Lipschitz on a ball of diameter 1 (L2).
 
-    ``paper``: the table's formula with a leading constant. ``tight``: the least that our minimisers prove, with no
-    smoothness assumed, however many passes it takes; under δ = 0 that is the net, in at most 3 dimensions. With
+    ``dimension`` is the number of coordinates of a model, ``size`` the number of entries; the bound fails with
+    probability at most ``beta``.
+
+    ``paper``: the table's formula times ``constant``. ``tight``: the least bound proven for our minimisers, with no
+    smoothness assumed, however many passes a run takes; under δ = 0 that is the net, in at most 3 dimensions. With
     ``strong_convexity`` Δ the objective is such a loss plus Δ/2·‖θ‖².
     """
     if _paper(profile):
@@ -104,9 +108,11 @@ def growing_bound(
     profile: Profile = "tight",
     constant: float = 1.0,
 ) -> float:
-    """The excess risk at ``size`` of models released all along from ``start`` on, under one (ε, δ) for ever.
+    """The excess risk, at ``size`` entries, of models released again and again from ``start`` entries on.
 
-    ``paper``: the theorem of ERMG, for the c of its exponent. ``tight``: `grow` with the best static bound.
+    All models together are (ε, δ)-DP for ever, and all bounds hold together but with probability ``beta``. ``paper``:
+    the theorem of ERMG, with the ``c`` of its exponent, times ``constant``. ``tight``: `grow` with the best static
+    bound.
     """
     if _paper(profile):
         return paper_growing_bound(
@@ -119,23 +125,23 @@ def growing_bound(
 
 @dataclass(frozen=True, slots=True)
 class DoublingBound:
-    """The tight schedule at one size: the bound, and what each run of this doubling gets."""
+    """The tight schedule at one size: the bound, and the budget and beta of each run of this doubling."""
 
     alpha: float
     runs: int
-    """Runs while the size doubles."""
+    """The number of runs while the size doubles."""
     budget: Budget
     beta: float
 
 
 def grow(start: int, size: int, budget: Budget, beta: float, static: Static, stale: float) -> DoublingBound:
-    """BBImprover's tight schedule for an excess risk, at one size (theory.md, section 7).
+    """BBImprover's tight schedule for an excess risk, at one size (`treering.theory.schedule.improver`).
 
     The k-th doubling of the size after ``start`` has its `doubling_share` of budget and beta, spread evenly over m runs
-    at equal growth factors. At size τ a model made at s ≥ τ/2^{1/m} has excess risk at most
-    (s/τ)·α + (1 − s/τ)·``stale``, stale = Lipschitz constant times diameter: the old entries' risk differs from its
-    least by α, the new ones' by at most stale. The doubling's m is the one with the least bound; α is taken at the
-    doubling's first size, so the bound holds throughout it.
+    at equal growth factors. At size τ a model made at s ≥ τ/2^{1/m} has excess risk at most (s/τ)·α + (1 −
+    s/τ)·``stale``, stale = Lipschitz constant times diameter: on the old entries the model's excess risk is at most α,
+    on the new ones at most stale. The doubling's m is the one with the least bound; α is taken at the doubling's first
+    size, so the bound holds throughout it.
     """
     if whole(size, "size") < whole(start, "start"):
         raise ParameterError("size", f"must be at least the starting size, {start:,}")
@@ -153,7 +159,7 @@ def grow(start: int, size: int, budget: Budget, beta: float, static: Static, sta
 
 
 def _least(option: Callable[[int], DoublingBound]) -> DoublingBound:
-    """The best number of runs: one, two, four … and then halving steps around the best of them."""
+    """The option with the best number of runs: of 1, 2, 4, …, then by halving steps around the best of them."""
     found = {runs: option(runs) for runs in (2**power for power in range(_MOST_RUNS.bit_length()))}
     runs = min(found, key=lambda each: found[each].alpha)
     step = max(1, runs // 4)
@@ -185,7 +191,7 @@ def net_rate(problem: Problem) -> ErmRate:
 
 
 def _unlimited(problem: Problem) -> Static:
-    """The least static bound, whatever its run would take."""
+    """The least static bound, however many passes a run would take."""
 
     def static(size: int, budget: Budget, beta: float) -> float:
         bounds = [planned.alpha for planned in possible(problem, size, budget, beta)]
@@ -203,7 +209,7 @@ def _unlimited(problem: Problem) -> Static:
 
 
 def _plain(dimension: int, strong_convexity: float | None) -> Problem:
-    """A loss that is 1-Lipschitz and no more, on a ball of diameter 1."""
+    """A problem with a loss that is 1-Lipschitz, and not smooth, on a ball of diameter 1."""
     return Problem(Distance(), dimension, 0.5, 0.0 if strong_convexity is None else strong_convexity)
 
 

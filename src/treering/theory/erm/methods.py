@@ -1,18 +1,17 @@
-"""The best method of each kind for a budget: noise that costs no more than the budget, and a proven excess risk.
+"""The best private minimiser for a budget: its method, with noise that fits the budget, and its proven excess risk.
 
-Every `Planned` keeps two promises: its method costs at most the budget by ``budget/minimising`` at that size, and its
-alpha bounds the excess risk with probability 1 − beta. Alpha falls, or stays, when size, budget or beta grows, and when
-the size grows c-fold while a pure budget is divided by c, or a zCDP one by c²: it is a minimum over candidates that do
-not depend on them, each with a bound that does so. One exception: a solver whose passes are limited falls out of the
-candidates at a size that needs more of them, so schedules over output perturbation set no limit, or a generous one
-(passes grow with the logarithm of the size).
+Every `Planned` keeps two promises: its method costs at most the budget by `treering.budget.minimising` at that size,
+and its alpha bounds the excess risk with probability 1 − beta.
 
-Which private minimiser runs at which size: bounds that obey the scaling law of boxes, found fast.
+*The scaling law of boxes.* Alpha falls, or stays, when size, budget or beta grows, and when the size grows c-fold while
+a pure budget is divided by c, or a zCDP one by c²: it is a minimum over candidates that do not depend on them (a ridge,
+a number of steps, a pitch), each with a bound that does so. One exception: a solver whose passes are limited falls out
+of the candidates at a size that needs more of them, so schedules over output perturbation set no limit, or a generous
+one (passes grow with the logarithm of the size).
 
-A `Choice` is one kind of minimiser for one problem. Its ``alpha`` is a minimum over candidates that do not depend on
-size, budget or beta (a ridge, a number of steps, a pitch), each with a bound that falls, or stays, when one of the
-three grows, and when the size grows c-fold while a pure budget is divided by c, or a zCDP one by c². So the minimum
-does, too. Its ``method`` costs at most the budget, and its proven excess risk is at most ``alpha``.
+``plan_…`` plan one run at one size. A `Choice` is one kind of minimiser for one problem at any size, for schedules: its
+``alpha``, found fast, obeys the scaling law; its ``method`` costs at most the budget, and has a proven excess risk of
+at most ``alpha``.
 """
 
 from __future__ import annotations
@@ -43,21 +42,23 @@ from treering.theory.erm.steps import Courses, Steps, displacement_bound, net_bo
 from treering.theory.search import least_whole
 
 _TOLERANCE: Final = 64
-"""The solver is as near as this part of the minimiser's own sensitivity, both sides together."""
+"""For two neighbours together, the solver's error is at most one over this of the minimiser's sensitivity."""
 
 _FINENESS: Final = 1024
-"""How many steps of the grid, per √d, the sensitivity spans: rounding adds less than a thousandth of it."""
+"""The sensitivity spans at least this many grid steps, times √d: rounding adds less than a thousandth of it."""
 
 _LONGER: Final = 2.0 ** (np.arange(17) / 16)
-"""How much longer than the best one a step may be."""
+"""The factors by which a step may be longer than the best one."""
 
 MOST_PASSES: Final = 1000
+"""The default limit on passes over the entries."""
 NET_CANDIDATES: Final = 2**12
+"""The default limit on the candidates of a net."""
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A method, and the excess risk that it keeps to."""
+    """A method, and ``alpha``, its proven excess risk."""
 
     method: Method
     alpha: float
@@ -66,7 +67,11 @@ class Planned:
 def plan(
     problem: Problem, size: int, budget: Budget, beta: float, *, passes: int = MOST_PASSES, start: Start = None
 ) -> Planned:
-    """The method with the least proven excess risk among all that can be had, in at most ``passes`` passes."""
+    """The method with the least proven excess risk among all that the problem and the budget allow.
+
+    ``size`` is the number of entries, ``beta`` the failure probability, ``passes`` the most passes over the entries,
+    ``start`` a public model to begin with (None: the centre of the ball).
+    """
     plans = possible(problem, size, budget, beta, passes=passes, start=start)
     if not plans:
         raise GuaranteeError(
@@ -79,7 +84,7 @@ def plan(
 def possible(
     problem: Problem, size: int, budget: Budget, beta: float, *, passes: int = MOST_PASSES, start: Start = None
 ) -> list[Planned]:
-    """The best plan of each kind that can be had."""
+    """The best plan of each kind of minimiser that the problem and the budget allow; parameters as in `plan`."""
     kinds: list[Callable[[], Planned]] = [
         lambda: plan_perturbation(problem, size, budget, beta, passes=passes, start=start),
         lambda: plan_descent(problem, size, budget, beta, passes=passes, start=start),
@@ -103,7 +108,7 @@ def plan_perturbation(
 ) -> Planned:
     """Output perturbation: Laplace noise under a pure budget, Gaussian under a zCDP one, and the best ridge.
 
-    Alpha is `displacement_bound` at the most that solver, rounding and noise add up to within this plan's limits.
+    Alpha is `displacement_bound` at the largest sum of solver error, rounding and noise that this plan's limits allow.
     """
     whole(size, "size")
     ridges = [2.0 ** (step / 4) for step in range(-80, 33)]
@@ -120,7 +125,7 @@ def plan_perturbation(
 
 
 def _moved(problem: Problem, ridge: float, size: int) -> float:
-    """2L/(λn): how far the exact minimiser moves."""
+    """Δ = 2L/(λn): how far the exact minimiser moves when one entry is replaced."""
     return 2 * problem.lipschitz / ((problem.regularisation + ridge) * size)
 
 
@@ -129,9 +134,10 @@ def _perturbed_alpha(problem: Problem, ridge: float, size: int, budget: Budget, 
 
 
 def displaced_share(problem: Problem, budget: Budget, beta: float) -> float:
-    """How far from the minimiser the released model is at most, in units of the minimiser's own sensitivity Δ.
+    """A bound on the distance of the released model from the minimiser, in units of the minimiser's sensitivity Δ.
 
-    Pitch h ≤ Δ₂/(1024√d) and solver distance r ≤ Δ/128, so h·scale ≤ Δ₂(1 + 1/1024)·√d^{0|1}/(√2ρ | ε).
+    Pitch h ≤ Δ₂/(1024√d) and solver distance r ≤ Δ/128, so h·scale ≤ Δ₂(1 + 1/1024)/√(2ρ) (zCDP), or √d times Δ₂(1 +
+    1/1024)/ε (pure).
     """
     root = math.sqrt(problem.dimension)
     moved = (1 + 1 / _TOLERANCE) * (1 + 2.0**-30)
@@ -143,14 +149,14 @@ def displaced_share(problem: Problem, budget: Budget, beta: float) -> float:
 
 
 def solver_tolerance(problem: Problem, ridge: float, size: int) -> float:
-    """How near the solver must come to the minimiser: Δ/128."""
+    """The largest distance of the solver's result from the minimiser that a plan allows: Δ/128."""
     return _moved(problem, ridge, size) / 2 / _TOLERANCE
 
 
 def perturbation_with(
     problem: Problem, ridge: float, size: int, budget: Budget, passes: int, start: Start
 ) -> Perturbation | None:
-    """The method for a ridge with as few passes as do; None where rounding or the passes allowed do not let it."""
+    """The method for a ridge with the fewest passes that suffice; None if rounding or the limit on passes forbid it."""
     draft = Perturbation("gaussian" if budget.kind == "zcdp" else "laplace", 1.0, 1.0, passes, ridge, start)
     wanted = solver_tolerance(problem, ridge, size)
 
@@ -174,7 +180,7 @@ def perturbation_with(
     return replace(draft, pitch=pitch, scale=scale)
 
 
-# -- descent -----------------------------------------------------------------------------------------------------------
+# -- noisy descent -----------------------------------------------------------------------------------------------------
 
 
 def plan_descent(
@@ -190,8 +196,9 @@ def plan_descent(
 ) -> Planned:
     """Noisy descent under a zCDP budget: the best schedule and number of steps.
 
-    Its step is the best one, or, as far as the bound stays ``within`` some excess risk, up to twice as long. The bound
-    is for the most noise and for the worst data; on common data noise is less, and what is left of the way is more.
+    The step size is the one with the best bound, or up to twice as long as far as the bound stays below ``within``. The
+    bound is for the worst noise and the worst data; on common data there is less noise, and longer steps help.
+    ``resolution`` is that of `Descent`; the other parameters are those of `plan`.
     """
     whole(size, "size")
     if budget.kind != "zcdp":
@@ -205,7 +212,7 @@ def plan_descent(
 
 @dataclass(frozen=True, slots=True)
 class Drafted:
-    """A course of descent; its steps may be more than can be run."""
+    """A course of descent; it may have more steps than can be run."""
 
     schedule: Literal["averaged", "accelerated", "strong"]
     number: int
@@ -246,7 +253,7 @@ def descent_bounds(steps: Steps) -> dict[Literal["averaged", "accelerated", "str
 
 
 def _descent(problem: Problem, size: int, budget: Budget, beta: float, draft: Descent, within: float) -> Planned:
-    """The schedule with noise that spends the budget, and its step."""
+    """The plan of a course: noise that spends the budget, and the step size."""
     sensitivity = gradient_sensitivity(problem, draft)
     scale = at_least(sensitivity * root_above(draft.steps / (2 * budget.total)))
     courses = Courses.of([draft.steps], [draft.rise])
@@ -264,20 +271,20 @@ def _descent(problem: Problem, size: int, budget: Budget, beta: float, draft: De
 
 
 def step_numbers(most: int) -> list[int]:
-    """1, 2, 3 … and then steps of an eighth, up to ``most``."""
+    """The numbers of steps to try: 1, 2, 3, …, then each an eighth larger, up to ``most``."""
     numbers = [1]
     while numbers[-1] < whole(most, "passes"):
         numbers.append(min(most, max(numbers[-1] + 1, numbers[-1] * 9 // 8)))
     return numbers
 
 
-# -- the net -----------------------------------------------------------------------------------------------------------
+# -- the exponential mechanism over a net ------------------------------------------------------------------------------
 
 
 def plan_net(problem: Problem, size: int, budget: Budget, beta: float, *, most: int = NET_CANDIDATES) -> Planned:
     """The exponential mechanism over the best net: ε-DP, or ρ = ε²/8 under a zCDP budget.
 
-    A run looks at every entry once for each candidate; ``most`` limits their number (a cube around the ball counts).
+    A run reads every entry once for each candidate; ``most`` limits the lattice points in the cube around the ball.
     """
     whole(size, "size")
     probability(beta, "beta")
@@ -316,14 +323,14 @@ def root_above(value: Fraction) -> Fraction:
     return Fraction(math.sqrt(value) * (1 + 2.0**-40))
 
 
-# -- erm choice --------------------------------------------------------------------------------------------------------
+# -- choices for schedules: one kind of minimiser at any size ----------------------------------------------------------
 
 
 SLACK: Final = 1.05
-"""Descent that runs again and again gives away as much of its bound for longer steps (`plan_descent`)."""
+"""The factor by which descent that runs again and again may exceed its bound for longer steps (`plan_descent`)."""
 
 PATIENCE: Final = 3.0
-"""It takes more steps than few ones only where they make the bound better by more than this factor."""
+"""Descent that runs again and again exceeds `rerun_passes` only if that improves the bound by more than this factor."""
 
 THRIFT: Final = 1.3
 """Descent that runs once takes the fewest steps whose bound is within this factor of the best one's."""
@@ -336,24 +343,24 @@ class Choice(ABC):
     """One kind of minimiser for one problem, in at most ``passes`` passes over the entries."""
 
     kind: BudgetKind = "pure"
-    """"pure": it takes budgets of both kinds."""
+    """The budgets that it takes: "zcdp" only zCDP, "pure" both kinds."""
 
     @abstractmethod
     def alpha(self, size: int, budget: Budget, beta: float) -> float:
-        """The excess risk that it keeps to, but with probability beta."""
+        """The proven excess risk on ``size`` entries; it is exceeded with probability at most ``beta``."""
 
     @abstractmethod
     def method(self, size: int, budget: Budget, beta: float, start: Start) -> Method:
-        """What to run. ``start`` is a public model that a solver may begin with."""
+        """The method to run, with excess risk at most `alpha`; ``start`` is a public model to begin with, if it can."""
 
 
 class Perturbing(Choice):
     """Output perturbation with the best ridge λ.
 
-    The solver's distance r(λ) after all passes is public; it is small enough, at most a 64th of the sensitivity
-    2L/(λn) on both sides together, up to some size N(λ). A larger database is treated as one of N(λ) entries, which
-    costs no more: the sensitivity falls with the size. So alpha never rises with the size; the scaling law holds up
-    to N(λ), the end of what the passes, and in the end floating point, can resolve.
+    The solver's distance r(λ) from the minimiser after all passes is public. Up to some size N(λ) it is small enough:
+    2r(λ) is at most a 64th of the sensitivity 2L/(λn). A larger database is treated as one of N(λ) entries, which costs
+    no more: the sensitivity falls with the size. So alpha never rises with the size; the scaling law holds up
+    to N(λ), which the number of passes and, in the end, floating point limit.
     """
 
     def __init__(self, problem: Problem, passes: int) -> None:
@@ -384,7 +391,7 @@ class Perturbing(Choice):
         place = int(self._bounds(size, budget, beta).argmin())
         reached = min(size, int(self._reaches[place]))
         method = perturbation_with(self._problem, float(self._ridges[place]), reached, budget, self._passes, start)
-        assert method is not None  # That is what the reaches are for.
+        assert method is not None  # the reaches ensure it
         return method
 
     def _bounds(self, size: int, budget: Budget, beta: float) -> Floats:
@@ -404,9 +411,10 @@ class Descending(Choice):
     """Noisy projected gradient descent from the centre, zCDP, with the best schedule and few steps.
 
     Without ``few``, as for a model that is learnt once, or if the loss is not smooth: the fewest steps whose bound is
-    within `THRIFT` of the best one in at most ``passes``. With it, as for models that are learnt again and again: the
-    best bound with at most `rerun_passes` steps, times `SLACK`; but where that is more than `PATIENCE` times the best
-    one, the fewest steps within `PATIENCE` of it. Allowed steps rise with the size alone, so alpha obeys the same laws.
+    within the factor `THRIFT` of the best one in at most ``passes``. With it, as for models that are learnt again and
+    again: the best bound with at most `rerun_passes` steps, times `SLACK`; but where that is more than `PATIENCE` times
+    the best bound, the fewest steps within the factor `PATIENCE` of it. The number of steps allowed rises with the size
+    alone, so alpha obeys the scaling law.
 
     It begins at the centre, not at a released model: the proven distance to the minimiser is R from there, and up to
     2R from anywhere else.
@@ -418,7 +426,7 @@ class Descending(Choice):
         self._problem = problem
         self._numbers = step_numbers(min(passes, MOST_STEPS))
         self._courses = Courses.of(self._numbers)
-        # Without smoothness a bound falls as 1/√K: few steps would leave it far from the best one.
+        # Without smoothness a bound falls as 1/√K: with few steps it would be far from the best one.
         self._few = few if math.isfinite(problem.smoothness) else None
         self._last: tuple[tuple[int, Budget, float], Floats] | None = None
         draft = Descent("averaged", 1, 1.0)
@@ -436,7 +444,7 @@ class Descending(Choice):
         ).method
 
     def _aim(self, size: int, bounds: Floats) -> tuple[float, int]:
-        """The excess risk to keep to, and the place of the number of steps that does."""
+        """The excess risk aimed at, and the index of the number of steps that reaches it."""
         best = float(bounds.min())
         enough = best * THRIFT
         if self._few is not None:
@@ -447,7 +455,7 @@ class Descending(Choice):
         return enough, int(np.argmax(bounds <= enough))
 
     def _bounds(self, size: int, budget: Budget, beta: float) -> Floats:
-        """The best schedule's bound for each number of steps. A run asks several times: the last is kept."""
+        """The best schedule's bound for each number of steps. A run asks several times: the last result is cached."""
         if self._last is not None and self._last[0] == (size, budget, beta):
             return self._last[1]
         if budget.kind != "zcdp":
@@ -460,10 +468,10 @@ class Descending(Choice):
 
 
 def rerun_passes(size: int, few: int) -> int:
-    """How many passes over the entries a run makes at most where there are many runs: ∛size/5, or ``few``.
+    """The most passes over the entries of one run where there are many runs: ∛size/5, but at least ``few``.
 
-    What K steps leave of the distance to the minimiser is of the order of 1/K² ~ size^{-2/3}: as the bound of a growing
-    database, noise and staleness included.
+    The part of the error that K steps leave is of the order of 1/K² ~ size^{-2/3}, the same order as the bound of a
+    growing database, noise and staleness included.
 
     >>> [rerun_passes(size, 5) for size in (1_000, 100_000, 10**8)]
     [5, 9, 92]
@@ -472,7 +480,7 @@ def rerun_passes(size: int, few: int) -> int:
 
 
 class Choosing(Choice):
-    """The exponential mechanism over the best net. A run looks at every entry once for each candidate."""
+    """The exponential mechanism over the best net. A run reads every entry once for each candidate."""
 
     def __init__(self, problem: Problem, candidates: int = NET_CANDIDATES) -> None:
         drafts = [Net(problem.radius * 2.0 ** (-step / 4), 1.0) for step in range(64)]
@@ -504,7 +512,7 @@ class Choosing(Choice):
         return np.asarray((self._fixed + draw) * _ROOM)
 
     def _scale(self, budget: Budget) -> float:
-        """ε-DP, or ρ = ε²/8 under a zCDP budget."""
+        """The scale at which a draw costs the budget: it is ε-DP, or ρ = ε²/8 under a zCDP budget."""
         if budget.kind == "pure":
             return at_least(self._doubled / budget.total)
         return at_least(self._doubled * root_above(1 / (8 * budget.total)))

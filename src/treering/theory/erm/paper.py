@@ -2,8 +2,8 @@
 
 Setting: the loss is 1-Lipschitz over a set of diameter 1 in R^d, and perhaps Δ-strongly convex. The static bounds are
 those of Bassily, Smith and Thakurta (2014), whose leading constant is not stated: ``constant`` stands for it, and is 1
-unless said otherwise, so these are shapes to compare and no guarantees. As in the table, factors log log(1/β) are left
-out. Erratum E15: the strongly convex growing bound has c where the paper prints √c (p = 2 squares it).
+unless given, so these bounds show rates to compare, and are no guarantees. As in the table, factors log log(1/β) are
+left out. Erratum E15: the strongly convex growing bound has c where the paper prints √c (p = 2 squares it).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def paper_static_bound(
     strong_convexity: float | None = None,
     constant: float = 1.0,
 ) -> float:
-    """The table's static columns.
+    """The table's static columns: the excess risk at t = ``size`` entries.
 
     δ = 0: d·log(1/β)/(εt), or d²·log t·log²(1/β)/(Δε²t²).
     δ > 0 (the table assumes δ < 1/t): √d·log²(t/δ)·log(1/β)/(εt), or d·log³(t/δ)·log²(1/β)/(Δε²t²).
@@ -89,7 +89,7 @@ def paper_growing_bound(
 def paper_alpha_at(
     size: int, epsilon: float, delta: float, beta: float, c: float, black_box: ErmRate, start: int
 ) -> float:
-    """What the proof of the improving theorem has at size t, before constants are swept into C (erratum E6).
+    """The α_t in the proof of the improving theorem, before constants are absorbed into C (erratum E6).
 
     ε_t = √c·ε/(3√log(1/δ)·t^{½+c}), β_t = β/(2t²): α_t = g·(1/(ε_t·t))^p·log(t)^p2·log(1/β_t)^p1. It needs ε ≤ 1 and
     0 < c ≤ n/2.
@@ -108,7 +108,7 @@ def paper_alpha_at(
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the table."""
+    """One line of the table: what is assumed of the loss, and the bounds."""
 
     assumptions: str
     static_pure: float
@@ -126,7 +126,7 @@ def table(
     strong_convexity: float = 1.0,
     constant: float = 1.0,
 ) -> tuple[Row, Row]:
-    """The paper's table of static against growing bounds, for given parameters."""
+    """The paper's table of static and growing bounds, evaluated at given parameters."""
     rows = []
     for words, convexity in (("1-Lipschitz", None), (f"{strong_convexity:g}-strongly convex", strong_convexity)):
         rows.append(
@@ -160,7 +160,7 @@ def format_table(rows: tuple[Row, ...]) -> str:
 
 
 def _convexity(value: float) -> float:
-    """Δ: a 1-Lipschitz loss over a set of diameter 1 has at most 2."""
+    """Δ, checked: that of a 1-Lipschitz loss over a set of diameter 1 is at most 2."""
     if exact(value, "strong_convexity") > 2:
         raise ParameterError("strong_convexity", f"of a 1-Lipschitz loss on diameter 1 is at most 2, not {value}")
     return float(value)

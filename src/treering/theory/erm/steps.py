@@ -1,20 +1,8 @@
-"""What noisy projected gradient descent achieves: three schedules, for many numbers of steps at once.
-
-Notation: K steps; σ the noise of a mean gradient's coordinate; D = R + ‖start‖ ≥ ‖θ_0 − θ*‖; G the Lipschitz constant
-of F plus b, the most that rounding moves a mean gradient (each costs at most 2R·b, as models are within 2R of each
-other); θ* a minimiser of F, which does not depend on the noise; v_k = θ_k − θ*; x = log(2/β), unless said otherwise.
-
-*Rising steps.* The noise moves the bound by a martingale Σ c_k⟨N_k, v_k⟩. All models lie within 2R of each other, so it
-is at most 2Rσ√(2xΣc_k²): with a constant step nothing better is known. But for a fixed s it is also at most
-(s/2)σ²Σc_k²‖v_k‖² + x/s, and steps that rise from γ/(1+a) to γ make the sum Σ(‖v_{k−1}‖² − ‖v_k‖²)/(2γ_k) leave
-−½(1/γ_k − 1/γ_{k+1})‖v_k‖² behind, which pays for it: with 1/γ_k = 1/γ + sσ²Σ_{j>k}c_j² all that is left is
-D²/2·(1/γ + sσ²Σc_j²) = D²(1+a)/(2γ), a = γsσ²Σc_j², and x/s = xγσ²Σc_j²/a. So distances count by the first one, which
-is R from the centre, and not by the diameter. a is the schedule's ``rise``; 0 is the constant step.
-
-What each private minimiser achieves on one database: proven excess risk, constants and rounding included.
+"""Excess risk of each private minimiser on one database: output perturbation, noisy gradient descent, and a net.
 
 The excess risk of a model θ is F(θ) − min F over the ball, F the problem's objective (its own regularisation included).
-Bounds hold with probability at least 1 − beta over the noise, for every data set of the given size.
+Bounds are proven, constants and rounding included: they hold with probability at least 1 − beta over the noise, for
+every data set of the given size.
 
 Noise. Discrete Gaussian noise of scale σ is σ-subgaussian (Canonne, Kamath and Steinke 2020, Corollary 17), so
 
@@ -22,6 +10,18 @@ Noise. Discrete Gaussian noise of scale σ is σ-subgaussian (Canonne, Kamath an
   V² = ΣV_k²; and Σ⟨N_k, v_k⟩ ≤ (s/2)·σ²·Σ‖v_k‖² + x/s for any fixed s;
 - (norms) Σ a_i·N_i² ≤ σ²·(‖a‖₁ + 2‖a‖₂√x + 2‖a‖_∞x) but with probability e^{−x}: E e^{sN²} ≤ (1−2sσ²)^{−½} for
   every subgaussian N, and the rest is Laurent and Massart (2000, Lemma 1).
+
+**Noisy projected gradient descent** has three schedules (`Steps`), bounded for many numbers of steps at once. Notation:
+K steps; σ the noise of a mean gradient's coordinate; D = R + ‖start‖ ≥ ‖θ_0 − θ*‖; G the Lipschitz constant of F plus
+b, the most that rounding moves a mean gradient (each costs at most 2R·b, as models are within 2R of each other); θ* a
+minimiser of F, which does not depend on the noise; v_k = θ_k − θ*; x = log(2/β), unless said otherwise.
+
+*Rising steps.* The noise moves the bound by a martingale Σ c_k⟨N_k, v_k⟩. All models lie within 2R of each other, so it
+is at most 2Rσ√(2xΣc_k²): with a constant step nothing better is known. But for a fixed s it is also at most
+(s/2)σ²Σc_k²‖v_k‖² + x/s, and steps that rise from γ/(1+a) to γ make the sum Σ(‖v_{k−1}‖² − ‖v_k‖²)/(2γ_k) leave
+−½(1/γ_k − 1/γ_{k+1})‖v_k‖² behind, which pays for it: with 1/γ_k = 1/γ + sσ²Σ_{j>k}c_j² all that is left is
+D²/2·(1/γ + sσ²Σc_j²) = D²(1+a)/(2γ), a = γsσ²Σc_j², and x/s = xγσ²Σc_j²/a. So the bound depends on the first distance,
+which is R from the centre, and not on the diameter. a is the schedule's ``rise``; 0 is the constant step.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from treering.domain.problem import Descent, Method, Net, Perturbation, Problem,
 from treering.params import probability
 
 RISES: Final = (0.0, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
-"""The rises that plans choose from."""
+"""The values of ``rise`` that plans choose from."""
 
 _SUMMED: Final = 4096
 _NEWTON: Final = 6
@@ -48,10 +48,10 @@ _NEWTON: Final = 6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Courses:
-    """Numbers of steps, by row, with rises, by column; and the sums of their steps, as shares of the largest one.
+    """Courses of descent, numbers of steps K by row and rises by column, with the sums that their bounds need.
 
-    r_k = γ_k/γ. Of the averaged schedule, c_k = 1: Σr_k, its root of squares; of the accelerated one, c_k = k: the same
-    of k²r_k. The largest is 1, and K².
+    With r_k = γ_k/γ: for the averaged schedule, c_k = 1, ``plain`` is Σr_k and ``plain_root`` √Σr_k²; for the
+    accelerated one, c_k = k, ``growing`` is Σk²r_k and ``growing_root`` √Σ(k²r_k)². The largest terms are 1 and K².
     """
 
     number: Floats
@@ -63,7 +63,7 @@ class Courses:
 
     @classmethod
     def of(cls, numbers: Sequence[int], rises: Sequence[float] = RISES) -> Courses:
-        """Every number with every rise."""
+        """The courses of every number of steps with every rise."""
         return _courses(tuple(numbers), tuple(rises))
 
 
@@ -75,9 +75,9 @@ def _courses(numbers: tuple[int, ...], rises: tuple[float, ...]) -> Courses:
 
 
 def _sums(number: int, rise: float) -> tuple[float, float, float, float]:
-    """The four sums of `Courses`; of many steps, bounds on them.
+    """The four sums of `Courses`; for more than `_SUMMED` steps, upper bounds on them.
 
-    r is a rising function h(u) = 1/(1 + a(1−u)) of the share u of Σc² that is behind, Σ c_k²r_k is a right Riemann sum
+    r is a rising function h(u) = 1/(1 + a(1−u)) of the share u of Σc² that is done, Σ c_k²r_k is a right Riemann sum
     of h, and exceeds its integral log(1+a)/a by at most the largest c_k² times h(1) − h(0) = a/(1+a).
     """
     if number <= _SUMMED:
@@ -97,18 +97,24 @@ def _sums(number: int, rise: float) -> tuple[float, float, float, float]:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """Descent on one problem: bounds are arrays, by number of steps and rise."""
+    """Noisy descent on one problem: bounds are arrays over the courses, by number of steps and rise."""
 
     courses: Courses
     sigma: Floats
-    """For each course."""
+    """σ of each course."""
     dimension: int
     radius: float
+    """R."""
     first: float
+    """D."""
     gradient: float
+    """G."""
     smoothness: float
+    """M."""
     convexity: float
+    """λ."""
     rounding: float
+    """b."""
     beta: float
 
     @classmethod
@@ -121,7 +127,7 @@ class Steps:
         start: Start,
         beta: float,
     ) -> Steps:
-        """For a problem: slopes are rounded by at most 1/resolution, vectors by (√d + 2)/resolution."""
+        """Descent on ``problem``; slopes are rounded by at most 1/resolution, vectors by (√d + 2)/resolution."""
         rounding = (1.01 if problem.loss.linear else math.sqrt(problem.dimension) + 2) / resolution
         return cls(
             courses,
@@ -136,7 +142,7 @@ class Steps:
             float(probability(beta, "beta")),
         )
 
-    # -- the plain average ---------------------------------------------------------------------------------------------
+    # -- the schedule "averaged" ---------------------------------------------------------------------------------------
 
     def averaged(self, step: float | Floats | None = None) -> Floats:
         """The plain average of N = K+1 models, with steps η_k up to η (None: the best one).
@@ -176,10 +182,10 @@ class Steps:
         return falling, rising, fixed + 2 * self.radius * self.rounding * (1 + course.rise / models)
 
     def _norms(self, summed: Floats, root: Floats, largest: float | Floats, x: float) -> Floats:
-        """`erm_static`'s (norms): Σ w_k‖N_k‖² is at most this times σ², for weights of these norms."""
+        """By (norms), Σ w_k‖N_k‖² is at most this times σ², for weights w with these L1, L2 and maximum norms."""
         return np.asarray(self.dimension * summed + 2 * math.sqrt(self.dimension * x) * root + 2 * x * largest)
 
-    # -- acceleration --------------------------------------------------------------------------------------------------
+    # -- the schedule "accelerated" ------------------------------------------------------------------------------------
 
     def accelerated(self, step: float | Floats | None = None) -> Floats:
         """Lan's method (2012), steps kγ_k with γ_k up to γ (None: the best one), for an M-smooth F.
@@ -221,7 +227,7 @@ class Steps:
         return np.asarray(1 / (2 * self.smoothness * (1 + np.maximum(w, 2.0**-26))))
 
     def _accelerated(self) -> tuple[Floats, Floats, Floats, Floats]:
-        """A, B, C and what no step changes, of the bound A/γ + Bγ + Cγ/(1−2Mγ)."""
+        """A, B, C and the constant term of the bound A/γ + Bγ + Cγ/(1−2Mγ) + constant, before the factor 2/(K(K+1))."""
         x, course = math.log(2 / self.beta), self.courses
         k = course.number
         squares = k * (k + 1) * (2 * k + 1) / 6
@@ -231,7 +237,7 @@ class Steps:
         fixed = np.where(constant, 2 * self.radius * self.sigma * np.sqrt(2 * x * squares), 0.0)
         return self.first**2 * (1 + course.rise) / 2, rising, curved, fixed
 
-    # -- strong convexity ----------------------------------------------------------------------------------------------
+    # -- the schedule "strong" -----------------------------------------------------------------------------------------
 
     def strong(self) -> Floats:
         """Steps 2/(λ(k+1)), models 1..N averaged with weights k, N = K+1, for a λ-strongly convex F.
@@ -257,18 +263,15 @@ class Steps:
 
 
 def _not_zero(rise: Floats) -> Floats:
-    """A divisor: where the rise is 0 its quotient is not used."""
+    """The rise as a divisor: 1 where the rise is 0, and the quotient is not used."""
     return np.where(rise > 0, rise, 1.0)
-
-
-# -- erm static --------------------------------------------------------------------------------------------------------
 
 
 # -- output perturbation -----------------------------------------------------------------------------------------------
 
 
 def perturbation_bound(problem: Problem, method: Perturbation, beta: float) -> float:
-    """The excess risk of output perturbation; its cost is that of ``budget/minimising``.
+    """The excess risk of output perturbation; `treering.budget.minimising` has its cost.
 
     The released model is within E = r + h√d/2 + h‖N‖ of the minimiser θ* of F + ridge/2·‖θ‖² (solver, rounding, noise;
     the last projection brings it no further away), whatever the size. F(θ*) exceeds min F by at most ridge·R²/2, and F
@@ -288,7 +291,7 @@ def perturbation_bound(problem: Problem, method: Perturbation, beta: float) -> f
 
 
 def displacement_bound(problem: Problem, ridge: float, displaced: float) -> float:
-    """`perturbation_bound` for a given E."""
+    """`perturbation_bound` for a given E = ``displaced``."""
     loss = problem.whole_lipschitz * displaced
     if (problem.regularisation + ridge) * problem.radius >= problem.lipschitz:
         loss = min(loss, (problem.smoothness + ridge) / 2 * displaced**2)
@@ -309,11 +312,11 @@ def noise_norm(noise: str, scale: float, dimension: int, beta: float) -> float:
     return min(summed, math.sqrt(dimension) * (1 + scale * (math.log(dimension) + x)))
 
 
-# -- descent -----------------------------------------------------------------------------------------------------------
+# -- noisy descent -----------------------------------------------------------------------------------------------------
 
 
 def descent_bound(problem: Problem, method: Descent, size: int, beta: float) -> float:
-    """The excess risk of noisy projected gradient descent: `treering.theory.erm.steps` has the proofs."""
+    """The excess risk of noisy projected gradient descent on ``size`` entries: `Steps` has the proofs."""
     courses = Courses.of([method.steps], [method.rise])
     steps = Steps.of(problem, courses, method.scale / size, method.resolution, method.start, beta)
     if method.schedule == "averaged":
@@ -323,7 +326,7 @@ def descent_bound(problem: Problem, method: Descent, size: int, beta: float) -> 
     return float(steps.strong()[0, 0])
 
 
-# -- the net -----------------------------------------------------------------------------------------------------------
+# -- the exponential mechanism over a net ------------------------------------------------------------------------------
 
 
 def net_bound(problem: Problem, method: Net, size: int, beta: float) -> float:
@@ -339,8 +342,11 @@ def net_bound(problem: Problem, method: Net, size: int, beta: float) -> float:
 
 
 def net_size(problem: Problem, method: Net) -> float:
-    """An upper bound on the number of candidates: the cube's lattice points, and the volume that the cells of those
-    near the ball fill."""
+    """An upper bound on the number of candidates: the smaller of two.
+
+    One is the number of lattice points in the cube around the ball; the other the volume, in lattice cells, of a larger
+    ball that holds the cells of all candidates.
+    """
     d = problem.dimension
     unit_ball = math.pi ** (d / 2) / math.gamma(d / 2 + 1)
     filled = unit_ball * (problem.radius / method.pitch + math.sqrt(d)) ** d
@@ -348,7 +354,7 @@ def net_size(problem: Problem, method: Net) -> float:
 
 
 def bound(problem: Problem, method: Method, size: int, beta: float) -> float:
-    """The excess risk of a method, whichever it is."""
+    """The excess risk of any method on ``size`` entries, which fails with probability at most ``beta``."""
     match method:
         case Perturbation():
             return perturbation_bound(problem, method, beta)

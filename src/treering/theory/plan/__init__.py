@@ -1,12 +1,11 @@
-"""The planner: which mechanism, for which promise, at which accuracy. Public arithmetic; no data are touched.
+"""The planner: which mechanism to use, and what it guarantees, for given parameters. Public arithmetic, no data.
 
 No mechanism wins everywhere. Noise per query wins for few queries; one noisy histogram while cells are few against the
 rows; PMWG for large universes and endless adaptive queries. A plan computes what each of them *guarantees*, by
 theorems, for one set of parameters, and the paper's own constants beside them.
 
-The inverse questions: the least epsilon, or the fewest rows, with which a mechanism guarantees a wanted alpha.
-
-More epsilon and more rows never make a guarantee worse, so the answers lie where `Candidate.meets` turns true. What is
+*Inverse questions*: the least epsilon, or the fewest rows, with which a mechanism guarantees a wanted alpha. More
+epsilon and more rows never make a guarantee worse, so the answer lies where `Candidate.meets` turns true, and what is
 returned was checked with it. It is found by bisection, in logarithms; where a mechanism has a fast `shortfall`, by
 secants on that, which is nearly a power law, and then checked.
 """
@@ -56,7 +55,7 @@ STATIC: Final[tuple[Candidate, ...]] = (
     GuardOnlyCandidate(),
     PaperPMWGCandidate(),
 )
-"""What is planned for data that do not grow."""
+"""The mechanisms compared for data that do not grow."""
 
 GROWING: Final[tuple[Candidate, ...]] = (
     PerQuery(),
@@ -74,12 +73,12 @@ GROWING: Final[tuple[Candidate, ...]] = (
     GuardOnlyCandidate(),
     PaperPMWGCandidate(),
 )
-"""What is planned for data that grow."""
+"""The mechanisms compared for data that grow."""
 
 DEFAULT_QUERIES: Final = 100_000
 
 LEAST_BETA: Final = 1e-100
-"""Shares of a smaller beta would leave the range of floats."""
+"""The least beta: shares of a smaller one would underflow floats."""
 MOST_CELLS: Final = 2**62
 MOST_ROWS: Final = 2**60
 MOST_QUERIES: Final = 10**18
@@ -97,18 +96,27 @@ def plan(
     alpha: Number | None = None,
     adaptive: bool = True,
 ) -> Plan:
-    """Which mechanism to take, and what it guarantees.
+    """Which mechanism to use, and what it guarantees.
 
-    ``cells`` is the size of the universe, ``size`` the number of rows to start with, ``queries`` how many will be
-    asked (math.inf: without end). ``horizon`` is the largest size that matters: math.inf for ever, None (or the size
-    itself) if the data do not grow. Leave out one of ``size``, ``epsilon`` and ``alpha``, and that is what every row
-    tells: the alpha guaranteed, the least epsilon for a wanted alpha, or the fewest rows. With ``adaptive=False`` all
-    queries are declared before any is answered; otherwise mechanisms that need this are listed, but not the best.
+    Give two of ``size``, ``epsilon`` and ``alpha``; every row of the plan then tells the third: the alpha guaranteed,
+    the least epsilon for that alpha, or the fewest rows.
+
+    ``cells``     the number of cells of the universe
+    ``size``      the number of rows at the start
+    ``epsilon``   of the promise (epsilon, delta), which holds for the whole life
+    ``delta``     of the promise; 0 for pure differential privacy
+    ``beta``      the probability with which the accuracy guarantee may fail
+    ``queries``   how many queries will be asked; math.inf: without end
+    ``horizon``   the largest number of rows that matters; math.inf: for ever; None or ``size``: the data do not grow
+    ``alpha``     the largest error wanted, as a share of the rows
+    ``adaptive``  False if all queries are declared before any is answered; if True, mechanisms that need them declared
+                  are listed, but never the best
 
     Formal guarantee. In every row, (epsilon, delta) is the promise for databases that differ in one row, replaced, over
     the whole life; and but with probability beta *all* answers at all sizes from ``size`` to ``horizon`` are within
-    ``row.alpha``, for as long as ``row.lifetime`` says. Each is a theorem, whose proof is where the row's class says.
-    ``row.expected`` is no guarantee but a typical error: see `PlanRow`.
+    ``row.alpha``, for as long as ``row.lifetime`` says. Each is a theorem; the docstring of the row's class (in
+    `treering.theory.plan.rows` and `treering.theory.plan.growing`) says where its proof is. ``row.expected`` is a
+    typical error, not a guarantee: see `PlanRow`.
 
     >>> plan(cells=128, size=1_000_000, epsilon=1.0, horizon=None).best.name
     'HistogramBox, once'
@@ -179,7 +187,7 @@ def _case(
 
 
 def _count(value: float, name: str, least: int, most: int) -> int:
-    """A whole number; 1e6 is one, too."""
+    """A whole number within the limits; a float such as 1e6 counts as one."""
     if isinstance(value, float):
         if not value.is_integer():
             raise ParameterError(name, f"must be an integer of at least {least}, not {value!r}")
@@ -194,7 +202,7 @@ def _endless(value: float) -> bool:
     return isinstance(value, float) and value == math.inf
 
 
-# -- rows --------------------------------------------------------------------------------------------------------------
+# -- the rows of a plan ------------------------------------------------------------------------------------------------
 
 
 def _ranked(candidate: Candidate, case: Case, wanted: Wanted, goal: float | None, adaptive: bool) -> Ranked:
@@ -227,7 +235,7 @@ def _ranked(candidate: Candidate, case: Case, wanted: Wanted, goal: float | None
 
 
 def _hopeless(candidate: Candidate, case: Case, wanted: Wanted, epsilon: float, size: float) -> PlanRow:
-    """A mechanism that nothing helps."""
+    """The row of a mechanism that cannot reach alpha with any epsilon, or any number of rows."""
     words = "no epsilon would do" if wanted == "epsilon" else "no number of rows would do"
     return PlanRow(
         candidate.name,
@@ -243,7 +251,7 @@ def _hopeless(candidate: Candidate, case: Case, wanted: Wanted, epsilon: float, 
     )
 
 
-# -- plan inverse ------------------------------------------------------------------------------------------------------
+# -- inverse questions: the least epsilon, the fewest rows -------------------------------------------------------------
 
 
 LEAST_EPSILON: Final = 1e-9
@@ -253,11 +261,11 @@ _CLOSE: Final = 0.002
 _HIGHEST: Final = 50.0
 _NEAR: Final = 3e-4
 _FLAT: Final = -0.15
-"""Where the shortfall falls no faster than this, a little of it is a lot of epsilon."""
+"""If log shortfall falls more slowly than this per log epsilon, a secant on it is too inexact: bisect."""
 
 
 def least_epsilon(candidate: Candidate, case: Case, alpha: float) -> float:
-    """The least epsilon for alpha, within one per cent; infinite where a million would not do."""
+    """The least epsilon with which ``candidate`` guarantees alpha, within one per cent; infinite if above 10^6."""
     goal = alpha * (1 - candidate.coarseness)
     return _least(
         lambda epsilon: candidate.meets(case.at(epsilon=epsilon), goal),
@@ -269,8 +277,10 @@ def least_epsilon(candidate: Candidate, case: Case, alpha: float) -> float:
 
 
 def least_size(candidate: Candidate, case: Case, alpha: float) -> float:
-    """The fewest rows to start with for alpha, within one per cent or a row; infinite where 2^60, or the horizon,
-    would not do."""
+    """The fewest starting rows with which ``candidate`` guarantees alpha, within one per cent or a row.
+
+    Infinite if 2^60 rows, or as many as the horizon, are too few.
+    """
     goal = alpha * (1 - candidate.coarseness)
     most = min(float(MOST_ROWS), case.horizon) if case.grows else float(MOST_ROWS)
     found = _least(
@@ -290,11 +300,11 @@ def _least(
     least: float,
     most: float,
 ) -> float:
-    """Where ``meets``, which turns true once, begins to hold."""
+    """The least argument from which on ``meets`` is true; ``guess`` is where the search begins."""
     if shortfall(guess) is None:
         return _bisected(meets, guess, least, most, 4.0)
     found, flat = _root(lambda place: _height(shortfall(place)), guess, least, most)
-    near = min(most, max(least, found))  # logarithms round
+    near = min(most, max(least, found))  # exp and log round
     for step in range(1, 1 if flat else 9):
         trial = min(most, near * (1 + 0.0015 * step))
         if meets(trial):
@@ -307,11 +317,11 @@ def _height(value: float | None) -> float:
 
 
 def _root(height: Callable[[float], float], guess: float, least: float, most: float) -> tuple[float, bool]:
-    """Where a falling function changes its sign, nearly, and whether it is flat there (or the place is an end)."""
+    """About where a falling function changes its sign, and whether it is flat there, or that is an end of the range."""
     low, high = math.log(least), math.log(most)
     place = other = math.log(guess)
     value = beyond = height(guess)
-    while value * beyond > 0:  # outwards
+    while value * beyond > 0:  # go outwards until the sign changes
         if other == (high if beyond > 0 else low):
             return math.exp(other), True
         place, value = other, beyond
@@ -320,7 +330,7 @@ def _root(height: Callable[[float], float], guess: float, least: float, most: fl
         beyond = height(math.exp(other))
     (left, above), (right, below) = sorted([(place, value), (other, beyond)])
     halve = above >= _HIGHEST
-    while right - left > _NEAR and min(above, -below) > _NEAR:  # inwards: secants, halving where they do not halve
+    while right - left > _NEAR and min(above, -below) > _NEAR:  # secants; bisect where one did not halve
         width = right - left
         place = (left + right) / 2 if halve else left + width * above / (above - below)
         value = height(math.exp(place))
@@ -333,7 +343,7 @@ def _root(height: Callable[[float], float], guess: float, least: float, most: fl
 def _bisected(
     meets: Callable[[float], bool], guess: float, least: float, most: float, step: float, close: float = _CLOSE
 ) -> float:
-    """From a guess by growing factors, then by bisection."""
+    """The least argument for which ``meets`` is true: from a guess by growing factors, then by bisection."""
     low, high = least, most
     if meets(guess):
         high = guess

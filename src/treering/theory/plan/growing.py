@@ -1,9 +1,4 @@
-"""PMW and PMWG, ours and the paper's, as rows of a plan.
-
-BBScheduler over boxes, ours and the paper's, as rows of a plan.
-
-SmallDB and SmallDBG, ours and the paper's, as rows of a plan.
-"""
+"""Rows of a plan for growing data: PMW and PMWG, BBScheduler over boxes, SmallDB and SmallDBG; ours and the paper's."""
 
 from __future__ import annotations
 
@@ -32,28 +27,31 @@ from treering.theory.schedule.scheduler import BoxFixed, log_share
 from treering.theory.search import chance_of, least_positive
 
 MOST_QUERIES: Final = 10**9
-"""PMWG states its guarantee for so many queries."""
+"""The number of queries that PMWG's guarantee is for."""
 RENEWALS: Final = 20
-"""So many renewals of runs are in its plan."""
+"""The number of renewals of runs in PMWG's plan."""
 MEASURED_SHARE: Final = 0.9
 """A measurement's error bound, as a share of alpha."""
 MOST_CELLS: Final = 2**26
 """The largest public histogram."""
 
 _TYPICAL: Final = 1000
-"""What PMWG measures it measures early: about this many queries are a typical number to have been asked by then."""
+"""The number of queries asked by the time of a typical measurement of PMWG: most of its measurements are early."""
 _CLOSE: Final = 2e-4
 _LARGEST: Final = 1 - 1e-9
 
 
+# -- PMW and PMWG ------------------------------------------------------------------------------------------------------
+
+
 class Guarded(Candidate):
-    """Hard queries are paid for, the others are answered from a public histogram that learns from them."""
+    """A mechanism that pays for hard queries only; a public histogram that learns from them answers the others."""
 
     most_cells = MOST_CELLS
     coarseness = 1e-3
 
     def alpha(self, case: Case) -> float:
-        """The least that `meets` accepts, within a few parts in 10^4."""
+        """The least alpha that `meets` accepts, within a few parts in 10^4."""
         high = _search(self.fast(case), _CLOSE)
         while high < 1 and not self.meets(case, high):
             high *= 1 + _CLOSE
@@ -63,17 +61,17 @@ class Guarded(Candidate):
         return alpha < 1 and self.cost(case, alpha) <= float(self.part(case).total)
 
     def shortfall(self, case: Case, alpha: float) -> float:
-        """Costs are as 1/n (pure) or 1/n² (zCDP), nearly."""
+        """Cost over budget; of a zCDP budget the root, since costs fall about as 1/n (pure) or 1/n² (zCDP)."""
         ratio = self.cost(case, alpha) / float(self.part(case).total)
         return ratio if case.budget.kind == "pure" else math.sqrt(ratio)
 
     def part(self, case: Case) -> Budget:
-        """What of the budget is there for guarding."""
+        """The part of the budget for guarded runs."""
         return case.budget
 
     @abstractmethod
     def cost(self, case: Case, alpha: float) -> float:
-        """A bound on all that guarding ever costs at this alpha: a theorem."""
+        """A proven bound on all that guarded runs ever cost at this alpha, in the budget's unit."""
 
     def fast(self, case: Case) -> Callable[[float], bool]:
         """A fast stand-in for `meets`, to search with."""
@@ -87,7 +85,7 @@ class Guarded(Candidate):
 
 
 class PMWCandidate(Guarded):
-    """The static mechanism (`treering.theory.pmwg.lifetime` has the theorem)."""
+    """PMW, for a database that does not grow (`treering.theory.pmwg.lifetime` has the theorem)."""
 
     name = "PMW"
     use = "PMW(db, ..., alpha=, queries=)"
@@ -105,9 +103,9 @@ class PMWCandidate(Guarded):
 
 
 class PMWGCandidate(Guarded):
-    """Our PMWG as it is by default: half of the budget for measuring, half for the guard.
+    """Our PMWG with its defaults: half of the budget for measurements, half for guarded runs.
 
-    Guarantee: `treering.theory.pmwg.forever`, with the very plan that the mechanism makes: for 10^9 queries, 20
+    Guarantee: `treering.theory.pmwg.forever`, with the same plan that the mechanism makes: for 10^9 queries, 20
     renewals, and from twice the potential, which bold steps may reach. Runs are scaled for 1,000 queries more than
     twice those asked, so 10^9·2^i queries take i more renewals.
     """
@@ -149,8 +147,8 @@ class PMWGCandidate(Guarded):
         )
 
     def expected(self, case: Case, alpha: float) -> float | None:
-        """An estimate: the standard deviation of what it measures with. Measured answers are off by a little less;
-        the histogram, which moves to within 1.5 deviations of what was measured, by a little more."""
+        """An estimate: the standard deviation of a measurement. The error of measured answers is a little less; that of
+        the histogram, which moves to within 1.5 deviations of a measurement, a little more."""
         if not alpha < 1 or not self.measure_first:
             return None
         return deviation(measuring_noise(case, alpha)) / case.size
@@ -163,7 +161,7 @@ class PMWGCandidate(Guarded):
 
 
 class GuardOnlyCandidate(PMWGCandidate):
-    """PMWG that never measures first: the whole budget for the guard, from the potential log N."""
+    """PMWG without measurements before runs: the whole budget for guarded runs, from the potential log N."""
 
     name = "PMWG, guard only"
     use = "PMWG(db, ..., alpha=, measure_first=False)"
@@ -220,7 +218,7 @@ class PaperPMWGCandidate(Candidate):
 
 
 def measuring_noise(case: Case, alpha: float) -> Noise:
-    """What PMWG measures with after a typical number of queries: within 0.9·alpha but with probability β_j."""
+    """The noise of PMWG's measurement at a typical query j: within 0.9·alpha but with probability β_j."""
     rows = MEASURED_SHARE * alpha * case.size
     asked = int(min(case.queries, _TYPICAL))
     tail = query_tail(case.beta, math.log(1 << asked.bit_length())) + math.log(2)
@@ -239,7 +237,7 @@ def _pays(case: Case) -> str:
 
 @lru_cache(maxsize=2)
 def _one(kind: BudgetKind) -> Budget:
-    """A plan's cost does not depend on the budget, but on its kind."""
+    """A budget of this kind, for plans: the cost of a plan depends on the kind, not on the total."""
     return Budget(kind, Fraction(1))
 
 
@@ -248,7 +246,7 @@ def _search(fits: Callable[[float], bool], close: float) -> float:
 
 
 def _covered(case: Case) -> tuple[float, float]:
-    """ε and β that the theorem covers, none above those asked for."""
+    """The largest ε and β that the theorem covers, neither above the one asked for."""
     if case.delta == 0:
         return case.epsilon, case.beta
     return min(case.epsilon, 1.0), min(case.beta, LARGEST_BETA * (1 - 1e-9))
@@ -262,11 +260,11 @@ def _kappa(case: Case, beta: float) -> float:
     return math.exp(max(0.0, math.log(case.queries) * (1 + 1e-12) - reach) / (33 / 16))
 
 
-# -- plan schedules ----------------------------------------------------------------------------------------------------
+# -- BBScheduler over a box --------------------------------------------------------------------------------------------
 
 
 _BITS: Final = 6
-"""Interpolated errors are for sizes of 2^6, 2^12, …"""
+"""Errors are tabulated at sizes of 2^6, 2^12, …, and interpolated between budgets."""
 
 
 class ScheduledCandidate(Candidate):
@@ -283,8 +281,8 @@ class ScheduledCandidate(Candidate):
         return math.inf if schedule is None else schedule.alpha
 
     def shortfall(self, case: Case, alpha: float) -> float:
-        """From a schedule that was made for an interpolated error, far sooner found, and the true errors of its blocks:
-        their mean is nearly what the best schedule makes of them all."""
+        """From the true errors of the blocks of a schedule that was made, much faster, for an interpolated error: their
+        geometric mean is nearly the error that the best schedule gives to all blocks."""
         schedule, error = _scheduled(self.box, case, rough=True), self.box.error(case)
         if not isinstance(schedule, BoxFixed) or error is None:
             return math.inf
@@ -321,9 +319,9 @@ class ScheduledCandidate(Candidate):
 
 @lru_cache(maxsize=512)
 def _scheduled(box: BoxCandidate, case: Case, rough: bool = False) -> FixedSchedule | None:
-    """The schedule; a rough one is made for an interpolated error."""
+    """The schedule, None if there is none; a ``rough`` one is made for an interpolated error."""
     error = box.error(case)
-    # If the whole budget does not do at the start, no schedule does: it spares the search for a start that would.
+    # If one run with the whole budget guarantees nothing, no schedule does: skip the search for a larger start.
     if error is None or case.size > MOST_ROWS or not box.fresh(case) < 1:
         return None
     if rough:
@@ -336,8 +334,10 @@ def _scheduled(box: BoxCandidate, case: Case, rough: bool = False) -> FixedSched
 
 
 class _Table:
-    """A box's error, interpolated: log-log between powers of two, at one size. At sizes near it, as the scaling law of
-    `treering.boxes.base.Box` says, as if it were an equation."""
+    """A box's error at one size, interpolated log-log between budgets that are powers of two.
+
+    At other sizes near it the scaling law of `treering.boxes.base.Box`, an inequality, is used as an equation.
+    """
 
     def __init__(self, error: AlphaOf, size: int) -> None:
         self._error = error
@@ -345,7 +345,7 @@ class _Table:
         self._known: dict[tuple[float, int, str], float] = {}
 
     def error(self, size: int, budget: Budget, beta: float) -> float:
-        """About the box's error."""
+        """The box's error, approximately."""
         place = math.log2(float(budget.total)) + (1 if budget.kind == "pure" else 2) * math.log2(size / self._size)
         below = math.floor(place)
         left, right = self._at(below, budget.kind, beta), self._at(below + 1, budget.kind, beta)
@@ -362,11 +362,11 @@ class _Table:
 @lru_cache(maxsize=64)
 def _table(box: BoxCandidate, case: Case) -> _Table:
     error = box.error(case)
-    assert error is not None  # asked before
+    assert error is not None  # `_scheduled` has checked
     return _Table(error, case.size)
 
 
-# -- plan smalldb ------------------------------------------------------------------------------------------------------
+# -- SmallDB and SmallDBG ----------------------------------------------------------------------------------------------
 
 
 _MOST_ROWS: Final = 2**20
@@ -377,8 +377,9 @@ _EXACTLY: Final = "it draws exactly, from at most a million candidates, or for p
 class SmallDBCandidate(BoxCandidate):
     """A small synthetic database, drawn for a list of queries (`treering.theory.smalldb` has the theorem).
 
-    A plan knows how many cells and queries there are, not which. If all candidates over so many cells can be listed,
-    the row is what the box promises at the least, whatever the queries; if not, what it would promise if they could.
+    A plan knows the numbers of cells and queries, not the queries themselves. If all candidates over that many cells
+    can be listed, the row is the least that the box guarantees, whatever the queries; if not, it is what the box would
+    guarantee if they could be listed.
     """
 
     name = "SmallDB(queries), once"
@@ -449,7 +450,7 @@ class PaperSmallDBGCandidate(Candidate):
 
     def _alpha(self, case: Case) -> float:
         if case.queries == math.inf:
-            raise GuaranteeError("a list of queries has an end")
+            raise GuaranteeError("a list of queries cannot be endless")
         g = smalldb.rate(case.cells, int(case.queries))
         epsilon = min(case.epsilon, 1.0) if case.delta else case.epsilon
         power = smalldb.PAPER_POWER
@@ -458,10 +459,10 @@ class PaperSmallDBGCandidate(Candidate):
 
 @lru_cache(maxsize=64)
 def _choices(cells: int, queries: int) -> smalldb.RowChoices:
-    """The numbers of synthetic rows to choose from: those that can be listed, if they give any guarantee, or else all.
+    """The numbers of synthetic rows to choose from: those whose candidates can be listed, or all if none is any good.
 
-    Fewer atoms than cells, or fewer queries, leave more numbers to choose from, fewer candidates for each and a nearest
-    one no further away: every class of this size is promised as much.
+    Fewer atoms than cells, or fewer queries, leave more numbers to choose from, fewer candidates for each and a best
+    candidate at least as good: the guarantee holds for every class of this size.
     """
     listed = _listed(cells, queries)
     return _of(smalldb.numbers_of_rows(_MOST_ROWS) if listed is None else listed, cells, queries)
@@ -469,7 +470,7 @@ def _choices(cells: int, queries: int) -> smalldb.RowChoices:
 
 @lru_cache(maxsize=64)
 def _listed(cells: int, queries: int) -> list[int] | None:
-    """The numbers of rows for which all candidates can be listed; None if there is no guarantee in any."""
+    """The numbers of rows for which all candidates can be listed; None if none of them gives a guarantee."""
     most = min(MOST_LISTED, MOST_PRODUCTS // (cells * queries))
     rows = 0
     # C(N + m − 1, m) ≥ 2^m for m < N, and at least m + 1 always.
@@ -490,12 +491,12 @@ def _of(rows: list[int], cells: int, queries: int) -> smalldb.RowChoices:
 
 
 def _typical(cells: int, queries: int, rows: int, unit: float) -> float:
-    """About the mean error of a query of half the cells, for data spread over the cells at random.
+    """About the mean error of a query over half of the cells, for data spread over the cells at random.
 
-    A model. Multisets of m rows, all alike, give such a query a share of variance (N+m)/(4m(N+1)), random data one of
-    1/(4(N+1)). Taken as normal, and d = min(k, N−1) queries as independent, the largest error a has the distribution
-    function erf(a/√(2v))^d among the candidates, and the draw prefers small ones by e^{−a/unit}. The other errors
-    spread evenly below the largest: their mean is (d+1)/(2d) of it. Whole rows leave 1/(4m) at the least.
+    A model. Multisets of m rows, all equally likely, give such a query a share of variance (N+m)/(4m(N+1)), random data
+    one of 1/(4(N+1)). Taken as normal, and d = min(k, N−1) queries as independent, the largest error a has the
+    distribution function erf(a/√(2v))^d among the candidates, and the draw prefers small ones by e^{−a/unit}. The other
+    errors spread evenly below the largest: their mean is (d+1)/(2d) of it. Whole rows leave 1/(4m) at the least.
     """
     free = min(queries, cells - 1)
     width = math.sqrt((cells + rows) / (2 * rows * (cells + 1)) + 1 / (2 * (cells + 1)))

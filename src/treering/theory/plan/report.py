@@ -1,4 +1,4 @@
-"""A plan as its reader sees it: rows, the best of them, and why, in plain words."""
+"""A plan as its reader sees it: its rows, the best of them, and the reason in plain words."""
 
 from __future__ import annotations
 
@@ -10,38 +10,40 @@ from typing import Any, Literal, TypeAlias
 from treering.theory.plan.rows import GUESS, Lifetime, number
 
 Wanted: TypeAlias = Literal["alpha", "epsilon", "size"]
-"""What was asked for."""
+"""The quantity that a plan computes."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanRow:
-    """What one mechanism can do."""
+    """What one mechanism guarantees, and for how long."""
 
     name: str
     use: str
-    """How to make it."""
+    """The call that makes it."""
     alpha: float
     """The guarantee: but with probability beta every answer, at every size from the start to the horizon, is within
-    this of the truth. 1 or more (infinite, mostly): there is none. ½ is what answering ½ without looking has."""
+    this of the truth, as a share of the rows. 1 or more (mostly infinite): no guarantee. Answering ½ every time,
+    without
+    data, has the error ½."""
     expected: float | None
     """The mean of |answer − truth| at the starting size, for a counting query over half of the cells that was chosen
     without looking at the noise. None: it depends on the data, and is at most alpha."""
     lifetime: Lifetime
     """For how many queries, and up to how many rows, the guarantee holds."""
     epsilon: float
-    """The epsilon that this is for; where epsilon was asked for, the least that gives alpha, infinite if none does."""
+    """The epsilon of the promise; if it was asked for, the least that guarantees alpha, infinite if none does."""
     size: float
-    """The same for the rows to start with."""
+    """The rows at the start; if they were asked for, the fewest that guarantee alpha, infinite if no number does."""
     declared: bool
     """Whether it answers only queries that were named before it ran."""
     runs: bool
-    """Whether the library can run it on so many cells."""
+    """Whether the library can run it on this many cells."""
     note: str = ""
-    """What else there is to know."""
+    """What else a user should know; may be empty."""
 
     @property
     def guaranteed(self) -> bool:
-        """Whether the guarantee says anything: answering ½ without looking would not do as well."""
+        """Whether the guarantee is better than answering ½ every time, without data."""
         return self.alpha < GUESS and math.isfinite(self.epsilon) and math.isfinite(self.size)
 
     @property
@@ -80,7 +82,7 @@ class Plan:
     """
 
     wanted: Wanted
-    """What was asked for: "alpha", "epsilon" or "size"."""
+    """The quantity that the plan computes: "alpha", "epsilon" or "size"."""
     cells: int
     size: int | None
     epsilon: float | None
@@ -94,12 +96,12 @@ class Plan:
     """Whether queries may depend on answers."""
     rows: tuple[PlanRow, ...]
     best: PlanRow | None
-    """The row to take; None if no mechanism guarantees anything."""
+    """The row of the mechanism to use; None if no mechanism guarantees anything."""
     reason: str
-    """Why, in plain words."""
+    """Why it is the best, or why there is none, in plain words."""
 
     def row(self, name: str) -> PlanRow:
-        """The row of this name."""
+        """The row of the mechanism called ``name``."""
         return next(row for row in self.rows if row.name == name)
 
     def to_json(self) -> str:
@@ -145,7 +147,7 @@ _HEADS: dict[Wanted, tuple[str, ...]] = {
 
 _LEGEND = (
     "Errors are shares of the rows. Guaranteed: no answer is further off, but with probability beta. Typical: the mean "
-    "for a query over half of the cells that nobody chose by looking at the noise (–: it depends on the data)."
+    "for a query over half of the cells that was chosen without looking at the noise (–: it depends on the data)."
 )
 
 
@@ -186,17 +188,17 @@ def _finite(value: float) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A row while the plan is being made: with what it is ranked by, and why it would win."""
+    """A row of a plan in the making: with the criteria that rank it, and the reason if it wins."""
 
     row: PlanRow
     eligible: bool
     covers: bool
-    """Whether its lifetime covers all that was asked about."""
+    """Whether its lifetime covers all queries and all sizes asked about."""
     because: str
 
 
 def rank(rows: list[Ranked], wanted: Wanted) -> list[Ranked]:
-    """The best first: those that may win (before the rest, those that last), by what was asked for."""
+    """The best row first: eligible ones, among them those that last as long as asked, then by the wanted quantity."""
 
     def key(each: Ranked) -> tuple[bool, bool, float, float]:
         row = each.row

@@ -1,10 +1,7 @@
-"""Static algorithms, run once, and per-query noise, as rows of a plan.
+"""Rows of a plan: the interface of all mechanisms, then per-query noise, static algorithms and ContinualHistogram.
 
-Neighbours replace one row. Each `alpha` is a theorem: it has its proof, or says where it is.
-
-What a plan is asked about, and what every mechanism must be able to say for itself.
-
-ContinualHistogram as a row of a plan: the error of all its batches together.
+`Case` is one user's question, `Candidate` what every mechanism answers to it. Neighbours replace one row. Each `alpha`
+is a theorem: its docstring has the proof, or says where it is.
 """
 
 from __future__ import annotations
@@ -30,7 +27,7 @@ from treering.theory.search import rarity
 from treering.theory.static import answer_radius, histogram_noise, mwem_plan
 
 GUESS: Final = 0.5
-"""The error of answering ½ without looking: a guarantee is worth something only below it."""
+"""The error of answering ½ every time, without data: a guarantee is worth something only below it."""
 
 
 _NARROW: Final = 3.0
@@ -47,13 +44,13 @@ class Case:
     delta: float
     beta: float
     queries: float
-    """How many will be asked; infinite: without end."""
+    """How many queries will be asked; infinite: without end."""
     horizon: float
-    """The largest size that matters; infinite: for ever. The size itself: the data do not grow."""
+    """The largest number of rows that matters; infinite: for ever; equal to ``size``: the data do not grow."""
 
     @property
     def budget(self) -> Budget:
-        """What (epsilon, delta) buys."""
+        """The budget that keeps the promise (epsilon, delta)."""
         return _budget(self.epsilon, self.delta)
 
     @property
@@ -62,7 +59,7 @@ class Case:
         return self.horizon > self.size
 
     def at(self, *, size: int | None = None, epsilon: float | None = None) -> Case:
-        """The same question at another size, or for another epsilon. Data that do not grow still do not."""
+        """The same question at another size, or for another epsilon. Whether the data grow stays the same."""
         rows = self.size if size is None else size
         horizon = max(self.horizon, rows) if self.grows else float(rows)
         return replace(self, size=rows, epsilon=self.epsilon if epsilon is None else epsilon, horizon=horizon)
@@ -82,7 +79,7 @@ class Lifetime:
 
     @property
     def words(self) -> str:
-        """The same in words.
+        """The lifetime in words.
 
         >>> Lifetime(1000, math.inf).words, Lifetime(math.inf, 2e6).words
         ('for ever, 1,000 queries', 'up to 2,000,000 rows')
@@ -93,16 +90,16 @@ class Lifetime:
         return "for ever" if self.queries == math.inf else f"for ever, {self.queries:,.0f} queries"
 
     def covers(self, case: Case) -> bool:
-        """Whether it lasts for all that was asked about."""
+        """Whether the guarantee lasts for all queries and all sizes of a question."""
         return self.queries >= case.queries and self.size >= case.horizon
 
 
 class Candidate(ABC):
-    """A mechanism, as far as a plan knows it."""
+    """A mechanism in a plan: what it guarantees for a `Case`, and how to describe it."""
 
     name: str
     use: str
-    """How to make it."""
+    """The call that makes it."""
     declared: bool = False
     """Whether it answers only queries that were named before it ran."""
     most_cells: ClassVar[float] = math.inf
@@ -113,15 +110,15 @@ class Candidate(ABC):
     @abstractmethod
     def alpha(self, case: Case) -> float:
         """The guarantee: but with probability beta *every* answer at every size from the start to the horizon is
-        within this. Infinite, or 1 and more, where there is none."""
+        within this share of the rows. Infinite, or 1 or more, if there is no guarantee."""
 
     def meets(self, case: Case, alpha: float) -> bool:
-        """Whether the guarantee is at most alpha: faster, for some, than `alpha`."""
+        """Whether the guarantee is at most ``alpha``; for some mechanisms faster than computing it."""
         return self.alpha(case) <= alpha
 
     def shortfall(self, case: Case, alpha: float) -> float | None:
-        """A number that is about 1 where alpha is just met and falls smoothly as epsilon and size grow, if there is one
-        that is fast to compute: only to search with. Infinite: far from it."""
+        """A number, fast to compute, that is about 1 where ``alpha`` is just met and falls smoothly as epsilon and size
+        grow; infinite: far from met; None: there is no such number. It guides searches and proves nothing."""
         return None
 
     @abstractmethod
@@ -138,11 +135,11 @@ class Candidate(ABC):
         """Why it would win, as the end of a sentence that begins with "because"."""
 
     def runs(self, case: Case) -> bool:
-        """Whether the library runs it on so many cells."""
+        """Whether the library runs it on this many cells."""
         return case.cells <= self.most_cells
 
     def limit(self, case: Case) -> str:
-        """What to say if it does not."""
+        """What to say if the library does not run it."""
         return f"theory only: the library runs it on up to {self.most_cells:,} cells"
 
     def note(self, case: Case) -> str:
@@ -151,7 +148,7 @@ class Candidate(ABC):
 
 
 def number(value: float) -> str:
-    """Three digits.
+    """A number in text, rounded to three digits.
 
     >>> number(0.012345), number(1234.5), number(0.0000123), number(0.00999999)
     ('0.0123', '1,230', '0.0000123', '0.0100')
@@ -187,31 +184,26 @@ def _gaussian_moment(sigma: float, power: int) -> float:
 
 
 def mean_of_sum(deviation: float, cells: float) -> float:
-    """E|Σ X_i| over so many cells, nearly: that of the normal law with the same variance."""
+    """About E|Σ X_i| over ``cells`` cells: that of the normal law with the same variance."""
     return math.sqrt(2 / math.pi * cells) * deviation
 
 
-# -- rows --------------------------------------------------------------------------------------------------------------
+# -- noise and error bounds that a budget buys -------------------------------------------------------------------------
 
-
-"""A box's proven error: ``alpha(size, budget, beta)``."""
 
 _STEPS: Final = 4
-"""Bounds for Laplace noise are computed for scales a factor 2^(1/4) apart, and kept."""
-
-
-# -- what a budget buys ------------------------------------------------------------------------------------------------
+"""Bounds for Laplace noise are computed, and cached, for scales a factor 2^(1/4) apart."""
 
 
 def answers_noise(budget: Budget, queries: int) -> Noise:
-    """The noise with which so many counting queries cost the budget: k/s = ε, or k/(2σ²) = ρ."""
+    """The noise with which answers to k counting ``queries`` cost the budget: k/s = ε, or k/(2σ²) = ρ."""
     if budget.kind == "pure":
         return Laplace(at_least(queries / budget.total))
     return Gaussian(root_at_least(queries / (2 * budget.total)))
 
 
 def histogram_rows(noise: Noise, cells: int, beta: float) -> float:
-    """`treering.theory.static.histogram_radius`, or up to a few per cent more, from a table of few entries.
+    """`treering.theory.static.histogram_radius`, in rows, or up to a few per cent more, from a small table.
 
     In units of the scale the bound stays for Gaussian noise, and falls for Laplace noise as the scale grows
     (`treering.theory.cells.smooth`): that of a smaller scale, stretched, is a bound.
@@ -221,18 +213,18 @@ def histogram_rows(noise: Noise, cells: int, beta: float) -> float:
 
 
 def declared_rows(noise: Noise, cells: int, beta: float) -> float:
-    """The error in rows, but with probability beta, of any one query declared before, answered with the total known.
+    """The error, in rows, that one query declared before exceeds with probability at most beta, the total being known.
 
     Its weights less their mean, a_i, have |a_i| ≤ 1 and Σa_i² ≤ N/4. The error is Σ a_i·X_i, and log E e^{λaX} ≤
     a²·log E e^{λX} for the laws of `smooth`: −log(1 − (λs)²a²) is convex in a² and 0 at 0, (λσ)²a²/2 is linear. So
-    Chernoff's bound is at most that for ⌈N/4⌉ cells of weight 1. In units of the scale both laws stay.
+    Chernoff's bound is at most that for ⌈N/4⌉ cells of weight 1. In units of the scale neither law depends on it.
     """
     law = SmoothLaplaceCell(1.0) if isinstance(noise, Laplace) else SubGaussianCell(1.0)
     return noise.scale * subset_radius(law, [1.0], [-(-cells // 4)], beta)
 
 
 def kept_scale(noise: Noise) -> float | None:
-    """A scale from the table, at most that of the noise; None for Gaussian noise."""
+    """The scale of the table entry for this noise, at most the noise's own; None for Gaussian noise."""
     if not isinstance(noise, Laplace):
         return None
     return min(noise.scale, math.pow(2.0, math.floor(math.log2(noise.scale) * _STEPS) / _STEPS))
@@ -240,17 +232,17 @@ def kept_scale(noise: Noise) -> float | None:
 
 @lru_cache(maxsize=2**12)
 def _all_queries(scale: float | None, cells: int, beta: float) -> float:
-    """The bound for all queries, those of half the cells being worst, in units of the scale."""
+    """The bound for all queries, in units of the scale: queries over half of the cells are the worst."""
     if scale is None:
         return float(all_subsets(SubGaussianCell(1.0), cells, beta).radius(cells / 2))
     return float(all_subsets(SmoothLaplaceCell(scale), cells, beta).radius(cells / 2)) / scale
 
 
-# -- rows --------------------------------------------------------------------------------------------------------------
+# -- per-query noise, and static algorithms run once -------------------------------------------------------------------
 
 
 class PerQuery(Candidate):
-    """Each answer measured with noise of its own, with a k-th of the budget: the plainest that can be done.
+    """Each of k answers measured with noise of its own, for a k-th of the budget: the simplest mechanism.
 
     Guarantee: k adaptive answers with Laplace noise of scale k/ε are ε-DP, with Gaussian noise of σ² = k/(2ρ) ρ-zCDP,
     by composition. Each is off by more than `answer_radius` at β/k with probability at most β/k; divided by the size,
@@ -290,7 +282,7 @@ class BoxCandidate(Candidate):
 
     @abstractmethod
     def error(self, case: Case) -> AlphaOf | None:
-        """The proven error of a run; None where it cannot be run."""
+        """The proven error of a run, as a share of the rows; None where it cannot be run."""
 
     @abstractmethod
     def typical(self, case: Case, budget: Budget) -> float | None:
@@ -302,7 +294,7 @@ class BoxCandidate(Candidate):
         return math.inf if error is None else error(case.size, case.budget, case.beta)
 
     def alpha(self, case: Case) -> float:
-        """That of the run; at a later size τ the answer is (n/τ)·y + (1−n/τ)/2, and its error (n/τ)·α + (1−n/τ)/2
+        """The error of the run; at a later size τ the answer is (n/τ)·y + (1−n/τ)/2, and its error (n/τ)·α + (1−n/τ)/2
         (`treering.theory.schedule.Staleness`). It is linear in n/τ, so it is largest at one of the ends."""
         fresh, kept = self.fresh(case), case.size / case.horizon
         return max(fresh, kept * fresh + (1 - kept) / 2)
@@ -324,7 +316,7 @@ class BoxCandidate(Candidate):
 
 
 class Histogram(BoxCandidate):
-    """HistogramBox: all queries, also those chosen after looking."""
+    """HistogramBox: answers all queries, also those chosen after the release."""
 
     name = "HistogramBox, once"
     use = "HistogramBox().release(db, ...)"
@@ -344,7 +336,7 @@ class Histogram(BoxCandidate):
 
 
 class DeclaredHistogram(BoxCandidate):
-    """HistogramBox(queries): a list, declared before."""
+    """HistogramBox(queries): answers a list of queries declared before the release."""
 
     name = "HistogramBox(queries), once"
     use = "HistogramBox(queries).release(db, ...)"
@@ -364,7 +356,7 @@ class DeclaredHistogram(BoxCandidate):
 
 
 class Answers(BoxCandidate):
-    """AnswersBox: a list, each query with noise of its own. Run once it is `PerQuery`; a schedule can rerun it."""
+    """AnswersBox: answers a declared list, each query with noise of its own; `PerQuery` as a box, for schedules."""
 
     name = "AnswersBox(queries), once"
     use = "AnswersBox(queries).release(db, ...)"
@@ -386,7 +378,7 @@ class Answers(BoxCandidate):
 
 
 class Learnt(BoxCandidate):
-    """MWEM: a list, and a distribution learnt for it (`treering.theory.static` has the theorem)."""
+    """MWEM: answers a declared list from a distribution learnt for it (`treering.theory.static` has the theorem)."""
 
     name = "MWEM(queries), once"
     use = "MWEM(queries).release(db, ...)"
@@ -410,18 +402,18 @@ class Learnt(BoxCandidate):
         return "of many queries that are known before it needs to measure only those that it cannot guess"
 
 
-# -- plan continual ----------------------------------------------------------------------------------------------------
+# -- ContinualHistogram ------------------------------------------------------------------------------------------------
 
 
 BATCHES: Final = 100
-"""The data are taken to come in batches of a hundredth of the starting size, or larger."""
+"""A plan assumes batches of at least one over this of the starting size."""
 
 _WIDE: Final = 2.0**20
 _UP: Final = 1 + 1e-9
 
 
 class Continual(Candidate):
-    """ContinualHistogram: `treering.theory.continual` has the theorem for each batch, this for all of them.
+    """ContinualHistogram: `treering.theory.continual` has the theorem for each batch; here is the one for all batches.
 
     Batch j comes at n + (j−1)·b rows or later, b the least size of a batch. Segment k is the batches 2^k … 2^{k+1}−1;
     the noise at one of them is that of the roots of the segments before, and of one node of its own for each binary
@@ -441,7 +433,7 @@ class Continual(Candidate):
         return math.inf if noise is None else noise.scale * _worst(kept_scale(noise), case.at(epsilon=1.0))
 
     def expected(self, case: Case, alpha: float) -> float | None:
-        """That of the first batch."""
+        """The typical error after the first batch."""
         noise = _noise(case)
         if noise is None:
             return None
@@ -461,7 +453,7 @@ class Continual(Candidate):
 
 
 def batch_of(case: Case) -> int:
-    """The least size of a batch."""
+    """The least number of rows of a batch that the plan assumes."""
     return -(-case.size // BATCHES)
 
 
@@ -474,9 +466,9 @@ def _noise(case: Case) -> Noise | None:
 
 @lru_cache(maxsize=256)
 def _worst(scale: float | None, case: Case) -> float:
-    """The largest error over all batches, in units of the scale; ``scale`` as `kept_scale`, and epsilon does not count.
+    """The largest error over all batches, in units of ``scale``, which is that of `kept_scale`; epsilon is ignored.
 
-    Rough bounds first: those that are below a finer one already found need no finer one.
+    Rough bounds come first: a batch whose rough bound is below the largest fine bound found needs no fine one.
     """
     batch = batch_of(case)
     most = 1 + (case.horizon - case.size) / batch
@@ -495,7 +487,7 @@ def _worst(scale: float | None, case: Case) -> float:
 
 
 def _quarters(segment: int) -> Iterator[tuple[int, set[int]]]:
-    """The first batch of each quarter of a segment, and those whose noise is largest in it."""
+    """For each quarter of a segment: its first batch, and the batches whose noise is largest in it."""
     length = max(1, 2**segment // 4)
     for first in range(2**segment, 2 ** (segment + 1), length):
         last = first + length - 1
@@ -503,12 +495,12 @@ def _quarters(segment: int) -> Iterator[tuple[int, set[int]]]:
 
 
 def _needed(scale: float | None, leaf: int) -> float | None:
-    """All but the first batch have bounds that do not depend on the scale."""
+    """The scale to compute a batch's bound for: after the first batch the bound does not depend on it."""
     return scale if scale is None or leaf == 1 else _WIDE
 
 
 def _law(scale: float | None, leaf: int) -> tuple[CellNoise, float]:
-    """A law above that of a cell's noise at a batch, and the scale of the first batch's noise in it.
+    """An upper bound on the law of a cell's noise at a batch, and the scale of the first batch's noise in it.
 
     Laplace noise of scale s has E e^{(u/s)X} = 1/(1 − sinh²(hu)/sinh²(h)), h = 1/(2s), where sinh(hu)/sinh(h) falls in
     h: at fixed u it rises with s, so a bound by moments for wide noise, scaled down, holds for all.
@@ -521,7 +513,7 @@ def _law(scale: float | None, leaf: int) -> tuple[CellNoise, float]:
 
 
 def _share(leaf: int, beta: float) -> float:
-    """At least what each estimate may fail with, at any batch of the leaf's segment."""
+    """A lower bound on the failure probability of each estimate, at any batch of the leaf's segment."""
     segment = segment_of(leaf)
     weight = math.exp(-rarity(math.log(2 ** (segment + 1) - 1)))
     return beta * weight / (continual.KEPT * (segment + 1) + 1)
@@ -529,7 +521,7 @@ def _share(leaf: int, beta: float) -> float:
 
 @lru_cache(maxsize=4096)
 def _rough(scale: float | None, leaf: int, cells: int, beta: float) -> float:
-    """All queries at once, and half of the total: `treering.theory.continual`, the second bound."""
+    """A coarser, faster bound than `_fine`: that of `treering.theory.continual` for all queries at once."""
     law, unit = _law(scale, leaf)
     share = _share(leaf, beta) / 4
     total = subset_radius(law, [1.0], [cells], share)

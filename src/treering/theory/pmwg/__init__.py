@@ -1,5 +1,8 @@
-"""PMWG: the paper's theorems as functions (`pmwg_paper`), our potential, confidence and runs (`pmwg_tight`), and what a
-whole life costs (`pmwg_forever`)."""
+"""PMWG, private multiplicative weights for growing databases: its theorems as functions.
+
+`paper` has the paper's theorems with their constants; `tight` our calibration: the potential, confidence over time and
+one guarded run; `lifetime` the cost of a whole life, and of PMW on a database that does not grow.
+"""
 
 from treering.theory.pmwg.lifetime import (
     ForeverPlan,

@@ -1,10 +1,11 @@
-"""PMWG, our calibration: what a whole life costs in the worst case, and how small α may be for it.
+"""PMWG and PMW, our calibration: the worst-case cost of a whole life, and the least α that a budget pays for.
 
-Theorem (forever). Let PMWG guard every query with runs of `Guard.scales`, let y follow growth with μ = m·w, hard
-queries with `hard_target`, and let at most J(t) queries come while there are at most t rows. A run begun at t rows is
-scaled for J(t) queries. Then, with probability at least 1 − β: every answer is within α; by the time there are t rows
-at most H(t) = (Φ₀ + (log N + k)·log(t/n))/(2G²) queries were hard, k = `growth_rate(m)`; no run needs to be renewed;
-and all charges together never exceed `ForeverPlan.cost`. If that fits the budget no query is ever refused.
+*A growing database.* Theorem (forever). Let PMWG guard every query with runs of `Guard.scales`, let y follow growth
+with μ = m·w, hard queries with `hard_target`, and let at most J(t) queries come while there are at most t rows. A run
+begun at t rows is scaled for J(t) queries. Then, with probability at least 1 − β: every answer is within α; by the time
+there are t rows at most H(t) = (Φ₀ + (log N + k)·log(t/n))/(2G²) queries were hard, k = `growth_rate(m)`; no run needs
+to be renewed; and all charges together never exceed `ForeverPlan.cost`. If that fits the budget no query is ever
+refused.
 
 Proof. Outside the failures of `Guard.scales`, which sum to β, (a) to (c) hold for all queries. Then Φ ≥ RE(x‖y) ≥ 0
 always. Each hard query lowers Φ by 2G² or more, growth from n to t raises it by at most (log N + k)·log(t/n) in all
@@ -22,13 +23,11 @@ t_K, at log(t/n) ≥ 6.4: ℓ2 ≤ ℓ2(t_K)·(t/t_K)^q, q the larger of ½ and 
 1/6.4 and rarity' ≤ 3, while ℓ1 ≥ log 4: 3/6.4 < ½·log 4. So c falls at least as (t/t_K)^{−b}, b = 1−q (pure) or
 2(1−q) (zCDP), and run i by e^{−b/D} from one to the next, D = (log N + k)/(2G²): a geometric series.
 
-PMW on a database that does not grow: what all its answers cost together.
-
-Theorem (static). Let `Guard` guard at most k queries of a database of n rows over N cells, y uniform at first, and
-let y follow hard queries with `hard_target`. With probability at least 1 − β every answer is within α, at most H =
-⌊log N/(2G²)⌋ queries are hard, and all charges together are at most (H + 1) times the cost of run H + 1: run r is
-begun at the start or after a hard query, costs no more than a later one (its tail grows with r), and never needs
-renewal, for it is scaled for all k queries.
+*A database that does not grow (PMW).* Theorem (static). Let `Guard` guard at most k queries of a database of n rows
+over N cells, y uniform at first, and let y follow hard queries with `hard_target`. With probability at least 1 − β
+every answer is within α, at most H = ⌊log N/(2G²)⌋ queries are hard, and all charges together are at most (H + 1) times
+the cost of run H + 1: run r is begun at the start or after a hard query, costs no more than a later one (its tail grows
+with r), and never needs renewal, for it is scaled for all k queries.
 """
 
 from __future__ import annotations
@@ -58,9 +57,9 @@ _CLOSE: Final = 1e-4
 class QueryBound:
     """J(t), a public bound on the number of queries by the time there are t rows: κ·e^{g}·(1 + 1/g'), g = rate·t^p.
 
-    With rate = 0 it is κ. Σ_{τ≤t} e^{g(τ)} is at most e^{g(t)}/(1 − e^{−g'(t)}) ≤ e^{g}(1 + 1/g'), as g is concave. And
-    log J(t)/t^q does not rise, q = `exponent`: with v = g' the elasticity of log J times log J is pg + (1−p)/(1+v), and
-    1/(1+v) ≤ log(1 + 1/v).
+    ``log_factor`` is log κ. With rate = 0, J is κ. Σ_{τ≤t} e^{g(τ)} is at most e^{g(t)}/(1 − e^{−g'(t)}) ≤ e^{g}(1 +
+    1/g'), as g is concave. And log J(t)/t^q does not rise, q = `exponent`: with v = g' the elasticity of log J times
+    log J is pg + (1−p)/(1+v), and 1/(1+v) ≤ log(1 + 1/v).
     """
 
     log_factor: float
@@ -88,7 +87,7 @@ class QueryBound:
 
 
 def at_most(queries: Number) -> QueryBound:
-    """No more than so many queries, ever."""
+    """The bound J(t) = ``queries``: no more than this many, ever."""
     number = positive(queries, "queries")
     if number < 1:
         raise ParameterError("queries", f"must be at least 1, not {queries}")
@@ -98,18 +97,21 @@ def at_most(queries: Number) -> QueryBound:
 def paper_queries(
     start: int, cells: int, epsilon: Number, delta: Number, beta: Number, kappa: Number, p: float = 0.5
 ) -> QueryBound:
-    """The paper's query budget at its own α for these parameters, rounded up (see `pmwg_paper.query_rate`)."""
+    """The paper's query budget at its own α for these parameters, rounded up.
+
+    Parameters are those of `treering.theory.pmwg.paper.query_budget`.
+    """
     error = pmwg_paper.alpha(start, cells, epsilon, delta, beta, kappa, p)
     rate = pmwg_paper.query_rate(start, cells, epsilon, delta, error, p)
     return QueryBound(math.log(positive(kappa, "kappa")), rate, p)
 
 
-# -- the plan ----------------------------------------------------------------------------------------------------------
+# -- PMWG: the cost of a whole life ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class ForeverPlan:
-    """What the theorem promises for one choice of parameters, and the numbers that a mechanism needs to keep to it."""
+    """What the theorem guarantees for one choice of parameters, and the noise with which a mechanism keeps it."""
 
     start: int
     budget: Budget
@@ -119,10 +121,11 @@ class ForeverPlan:
     potential: float
     """Φ at the start."""
     inflow: float
-    """What growth by a factor e adds to Φ at most: log N + k."""
+    """The most that growth by a factor e adds to Φ: log N + k."""
     renewals: int
+    """The number of renewals of runs that the cost allows for."""
     cost: float
-    """A bound on all that is ever charged, in the budget's unit."""
+    """A bound on the sum of all charges, ever, in the budget's unit."""
 
     @property
     def fits(self) -> bool:
@@ -134,25 +137,25 @@ class ForeverPlan:
         return math.floor(self.ceiling(size, 0) / hard_decrease(self.guard.gap))
 
     def ceiling(self, size: int, hard: int) -> float:
-        """The highest Φ that the plan allows for at this size after so many hard queries."""
+        """The highest Φ that the plan allows at ``size`` rows after ``hard`` hard queries."""
         return self.potential + self.inflow * self._log_growth(size) - hard * hard_decrease(self.guard.gap)
 
     def scales(self, size: int, run: int, log_queries: float | None = None) -> RunScales:
         """The noise of run number ``run`` begun at ``size`` rows, for J(size) queries, the plan's.
 
-        Another number may be named by its logarithm: fewer are cheaper but may need a renewal; more are beyond the
-        plan.
+        ``log_queries`` is the logarithm of another number of queries: fewer are cheaper but may need a renewal; more
+        are beyond the plan.
         """
         log_number = self.queries.log(size) if log_queries is None else log_queries
         return self.guard.scales(size, run_tail(self.beta, run), query_tail(self.beta, log_number))
 
     def cost_of_run(self, size: int, run: int, log_queries: float | None = None) -> float:
-        """What a run of `scales` costs, in the budget's unit: those scales cost a hair more."""
+        """The cost of a run of `scales`, in the budget's unit; the scales, rounded down, cost a rounding error more."""
         log_number = self.queries.log(size) if log_queries is None else log_queries
         return self.guard.cost(size, run_tail(self.beta, run), query_tail(self.beta, log_number))
 
     def serves(self, scales: RunScales, size: int, run: int, query: int) -> bool:
-        """Whether run ``run`` still serves query number ``query`` at ``size`` rows."""
+        """Whether run ``run`` still covers query number ``query`` at ``size`` rows; if not, it must be renewed."""
         return self.guard.serves(scales, size, run_tail(self.beta, run), query_tail(self.beta, math.log(query)))
 
     def _log_growth(self, size: int) -> float:
@@ -175,7 +178,15 @@ def forever(
     potential: float | None = None,
     renewals: int = 0,
 ) -> ForeverPlan:
-    """The plan for α; see the theorem above. ``share`` None: the best; ``potential`` None: log N, y uniform.
+    """The plan for α by theorem (forever); `ForeverPlan.fits` says whether the budget pays for it.
+
+    ``start``       n, the rows at the start
+    ``alpha``       the largest error wanted, as a share of the rows
+    ``queries``     J, a bound on the number of queries
+    ``forgetting``  m: growth by weight w mixes μ = m·w of the uniform distribution into y
+    ``share``       s, the slack's part of α; None: the best
+    ``potential``   Φ at the start; None: log N, for a uniform y
+    ``renewals``    the number of renewals of runs that the cost allows for
 
     >>> plan = forever(10**8, 1000, Budget("pure", Fraction(1)), 0.1, 0.05, at_most(10**6))
     >>> plan.fits, plan.hard(10**8) < plan.hard(10**9)
@@ -192,12 +203,12 @@ def forever(
 def tight_alpha(
     start: int, cells: int, epsilon: Number, delta: Number, beta: Number, kappa: Number, *, part: Number = 1.0
 ) -> float:
-    """The smallest α that PMWG promises for its whole life, guarding only, within the paper's query budget; at most 1.
+    """The smallest α that PMWG guarantees for its whole life, by guarded runs alone, within the paper's query budget.
 
-    Formal guarantee: the theorem above, with the budget of (ε, δ), or ``part`` of it, and J the paper's query budget
+    Formal guarantee: theorem (forever), with the budget of (ε, δ), or ``part`` of it, and J the paper's query budget
     with this κ at the paper's own α. Every share of slack is a valid choice and the α returned was checked: the
-    search can miss the best (by 1e-4 or so), never the truth. 1 is no promise: every answer in [0, 1] is that close.
-    Below about 20/n whole rows are too coarse.
+    search can miss the best α (by 1e-4 or so), but the α returned is guaranteed. It is at most 1, and 1 is no promise:
+    every answer in [0, 1] is that close. An α below about 20/n is finer than whole rows allow.
 
     >>> round(tight_alpha(10**8, 1000, 1.0, 0.0, 0.05, 1), 3), round(tight_alpha(10**8, 1000, 1.0, 1e-9, 0.005, 1), 4)
     (0.064, 0.0167)
@@ -215,7 +226,7 @@ def tight_alpha(
 
 @dataclass(frozen=True, slots=True)
 class _Future:
-    """The worst that can come: sizes cut into cells, and what queries need in each."""
+    """The worst case of theorem (forever): sizes cut into intervals, and the tail ℓ2 that queries need in each."""
 
     kind: BudgetKind
     beta: float
@@ -228,7 +239,7 @@ class _Future:
     exponent: float
 
     def cost(self, guard: Guard) -> float:
-        """The bound of the theorem."""
+        """The theorem's bound on all charges."""
         decrease = hard_decrease(guard.gap)
         per_cell = self.inflow * _SPAN / _CELLS / decrease
         total, dearest, hard, begun = 0.0, 0.0, self.potential / decrease, 0
@@ -248,7 +259,7 @@ class _Future:
         return (total + self.renewals * max(dearest, each)) * _ROUNDING
 
     def best_share(self, alpha: float) -> float:
-        """The share of slack that makes the cost least, nearly."""
+        """The share of slack that nearly minimises the cost."""
         return golden(lambda share: self.cost(Guard(self.kind, alpha, share)), *_SHARES)
 
 
@@ -271,12 +282,12 @@ def _future(
     return _Future(kind, beta, first, inflow, extra, sizes, tails, max(0.5, queries.exponent))
 
 
-# -- pmwg static -------------------------------------------------------------------------------------------------------
+# -- PMW: the cost on a database that does not grow --------------------------------------------------------------------
 
 
 @lru_cache(maxsize=256, typed=True)
 def static(size: int, cells: int, budget: Budget, alpha: Number, beta: Number, queries: int) -> ForeverPlan:
-    """The plan of PMW; it need not fit the budget.
+    """The plan of PMW on ``size`` rows for ``queries`` queries, by theorem (static); it need not fit the budget.
 
     >>> from fractions import Fraction
     >>> plan = static(10**6, 1000, Budget("pure", Fraction(1)), 0.2, 0.05, 1000)
@@ -298,7 +309,7 @@ def static(size: int, cells: int, budget: Budget, alpha: Number, beta: Number, q
 
 
 def static_size(cells: int, budget: Budget, alpha: Number, beta: Number, queries: int) -> int:
-    """The fewest rows for which the plan fits: its cost falls as rows are added."""
+    """The fewest rows for which the plan of `static` fits the budget: its cost falls as rows are added."""
 
     def fits(size: int) -> bool:
         return static(size, cells, budget, alpha, beta, queries).fits

@@ -6,6 +6,9 @@ when the public histogram is off by more than about 2α/3, and new rows can make
 
     b_t = log N/t + log(t−1)/t + log(t/(t−1)).
 
+Parameters: ``start`` is n and ``size`` is t, in rows; ``cells`` is N; ``alpha`` is α, a share of the rows; ``kappa`` is
+κ ≥ 1, the factor of the number of queries allowed; ``p`` the noise's exponent.
+
 Three theorems: δ = 0 with p = ½ ("SPMW-final", a case of its own: erratum E13), δ = 0 with any p ("Generalized-Noise"),
 and δ > 0 with any p. Errata E11 to E14 are applied. `noise`, `alpha` and the rest are formulas; they are theorems where
 `check_paper` passes. Neighbours replace one row; logarithms are natural.
@@ -34,7 +37,7 @@ _CHORD: Final = 0.01
 
 
 def check_paper(start: int, cells: int, epsilon: Number, delta: Number, beta: Number, p: float = 0.5) -> None:
-    """Refuse parameters outside the paper's theorems (erratum E14), saying what would do.
+    """Refuse parameters outside the paper's theorems (erratum E14); the `GuaranteeError` names the values allowed.
 
     δ = 0, p = ½: N ≥ 3, n ≥ 21. Otherwise N ≥ 3, n ≥ 17, ¼ ≤ p < 1, β < 2^{−15/2}, and for δ > 0 also ε ≤ 1 and δ <
     1/e. Privacy does not depend on β; accuracy does.
@@ -100,7 +103,7 @@ def _log_spread(start: int, cells: int) -> float:
 
 
 def alpha(start: int, cells: int, epsilon: Number, delta: Number, beta: Number, kappa: Number, p: float = 0.5) -> float:
-    """The α from which on PMWG is (α, β)-accurate for streams within `query_budget`.
+    """The least α for which PMWG is proven (α, β)-accurate on streams within `query_budget`.
 
     δ = 0, p = ½: (8262·log(Nn)·log(192κn/β)/(nε))^{1/3}. δ = 0: (6426·log(Nn)·log(144κn/β)/((1−p)²nε))^{1/3}. δ > 0:
     (1224·√(log(Nn)·log(1/δ))·log(144κn/β)/((1−p)nε))^{1/2}. Above 1 it promises nothing.
@@ -132,7 +135,7 @@ def _kappa(kappa: Number) -> float:
 def alpha_start(
     wanted: Number, cells: int, epsilon: Number, delta: Number, beta: Number, kappa: Number, p: float = 0.5
 ) -> int:
-    """The fewest rows to start with for which the accuracy theorem covers α = wanted.
+    """The fewest starting rows for which the accuracy theorem covers α = ``wanted``.
 
     The bound falls in n from n = 17 on: with A = log(Nn) ≥ 3.9 and B = log(144κn/β) ≥ 7.8, A·B/n falls where 1/A +
     1/B < 1, and √A·B/n where 1/(2A) + 1/B < 1.
@@ -160,7 +163,7 @@ def query_budget(
 ) -> float:
     """How many queries the accuracy theorem allows by the time there are ``size`` rows, rounded down.
 
-    See `log_query_budget`. Numbers beyond the floats become the largest of them.
+    The sum is that of `log_query_budget`. A number too large for a float is returned as the largest float.
     """
     log_total = log_query_budget(start, size, cells, epsilon, delta, alpha, kappa, p)
     return math.exp(log_total) if log_total < math.log(sys.float_info.max) else sys.float_info.max
@@ -169,7 +172,7 @@ def query_budget(
 def log_query_budget(
     start: int, size: int, cells: int, epsilon: Number, delta: Number, alpha: Number, kappa: Number, p: float = 0.5
 ) -> float:
-    """log(κ·Σ_{τ=n}^{t} e^{g(τ)}), g(τ) = `query_rate`·τ^p, from below and within about 3e-6.
+    """log(κ·Σ_{τ=n}^{t} e^{g(τ)}), g(τ) = `query_rate`·τ^p: a lower bound, within about 3e-6.
 
     g is concave. Over a block of sizes a..b it is at least its chord, so Σ_{a ≤ τ < b} e^{g(τ)} is at least a geometric
     series; with blocks of width 0.01·τ/√max(1, g) the chord is within (width²/8)·|g''| ≤ 0.01²/8·p(1−p) of g, and
@@ -197,7 +200,7 @@ def _chord_sum(rise: float, terms: int) -> float:
 
 
 def hard_bound(start: int, size: int, cells: int, alpha: Number) -> float:
-    """36/α²·(log N + Σ_{τ=n+1}^{t} b_τ): the hard queries that PMWG answers by the time there are ``size`` rows.
+    """36/α²·(log N + Σ_{τ=n+1}^{t} b_τ): at most this many queries are hard by the time there are ``size`` rows.
 
     Right to about 1e-12. The last term of b telescopes to log(t/n). The rest, h(x) = (log N + log(x−1))/x, is summed up
     to 1024 and by Euler and Maclaurin beyond: ∫h + ½h + h'/12 between the ends, with a remainder of at most
@@ -235,13 +238,13 @@ def privacy_loss(
     *,
     reserved: bool = False,
 ) -> float:
-    """The ε' that PMWG with noise ξ has over its infinite life, from above; at most ε for α ≤ 1 and `check_paper`.
+    """An upper bound on the ε' of PMWG with noise ξ over its infinite life: at most ε for α ≤ 1 and `check_paper`.
 
     Theorem "PMWG Privacy" (δ = 0): ε' = (1 + (81/2α²)·log N)·ξ_n/n + (81/2α²)·Σ_{t>n} b_t·ξ_t/t, a run's start
     costing ξ_t/t and its answer an eighth of that. δ > 0: the same with squares, (65/64)·36 = 585/16 in place of
     81/2, is a sum S of squared losses, and ε' = ½S + √(2S·log(1/δ)) (theorem "CDP composition"). ``reserved``: the
-    first run's answer is charged too, as the mechanism does that reserves each answer at the run's start, with its
-    scale.
+    first run's answer is charged too, as in the mechanism, which at a run's start reserves the cost of its answer, and
+    fixes the answer's noise.
 
     The tail. For x ≥ 2, b_x ≤ (1 + log N + log x)/x =: B(x), as log(x−1) ≤ log x − 1/x and log(x/(x−1)) ≤ 1/x +
     1/(2x(x−1)). B(x)·x^{−r} is convex and falls, so its sum over t > m is at most its integral from m + ½, which is
@@ -259,7 +262,7 @@ def privacy_loss(
 
 
 def _lifetime(start: int, cells: int, decay: float, per_potential: float, first: float) -> float:
-    """(first + factor·log N)·n^{−r} + factor·Σ_{t>n} b_t·t^{−r}, from above."""
+    """An upper bound on (first + per_potential·log N)·n^{−r} + per_potential·Σ_{t>n} b_t·t^{−r}, r = decay."""
     log_cells = math.log(cells)
     last = start + _SUMMED
     terms = [_injected(t, log_cells) * math.pow(t, -decay) for t in range(start + 1, last + 1)]
@@ -270,5 +273,5 @@ def _lifetime(start: int, cells: int, decay: float, per_potential: float, first:
 
 
 def _injected(size: int, log_cells: float) -> float:
-    """b_t: what one more row can add to the potential, by the paper's lemma."""
+    """b_t: the most that one more row can add to the potential, by the paper's lemma."""
     return (log_cells + math.log(size - 1)) / size - math.log1p(-1 / size)

@@ -1,16 +1,20 @@
-"""PMWG, our calibration: the potential, confidence over time, and what one guarded run needs.
+"""PMWG, our calibration: the potential, failure probabilities over time, and the noise of one guarded run.
+
+A *guarded run* is a sparse-vector run that compares each query's true count with the public histogram's estimate, and
+halts at a *hard* query: one that the histogram answers too badly. Answers below the threshold come from the histogram.
 
 x is the database of t rows as a distribution over N cells, y the public histogram, f a query, C its true count and E
-the integer nearest to t·f(y), both in units of 1/W rows for a query of weight scale W. A share s of α is slack: noise
-may eat sα; the threshold is T = (1−s)α; a run that halts has found a gap of at least G = (1−2s)α.
+the integer nearest to t·f(y), both in units of 1/W rows for a query of weight scale W. A share s of α is slack for
+the noise, sα; the threshold is T = (1−s)α; a run that halts has found a gap of at least G = (1−2s)α.
 
 The potential. Φ is public and at least RE(x‖y), hence never negative while nothing has failed. It starts at log N with
-y uniform (at log(N/u) with any y that has a uniform part u). `growth_potential` follows new rows, `hard_decrease` says
-what a hard query takes away. So the number of hard queries ever is at most what was put in, over `hard_decrease`.
+y uniform (at log(N/u) with any y that has a uniform part u). `growth_potential` updates it
+for new rows, and a hard query lowers it by at least `hard_decrease`. So the number of hard queries ever is at most the
+sum of all that was added to Φ, over `hard_decrease`.
 
 Confidence. Query j may fail with probability β/2·w_j, the threshold of run r with β/4·w_r, its numeric answer with
 β/4·w_r; w_j = 1/(1+log j) − 1/(1+log(j+1)) sums to 1, so all together fail with probability at most β. −log w_j is
-log j + 2·log(1 + log j) and a little: with weights like 1/j² it would be 2·log j, and runs much dearer.
+about log j + 2·log(1 + log j); with weights like 1/j² it would be 2·log j, and runs would cost much more.
 """
 
 from __future__ import annotations
@@ -26,20 +30,21 @@ from treering.theory.search import first_whole, rarity
 from treering.theory.sparse import RunScales, Scales, split
 
 ROUNDING: Final = 2.5
-"""Rows of the slack that integers take: see `Guard.scales`."""
+"""The part of the slack, in rows, that rounding to integers takes: see `Guard.scales`."""
 
 DEFAULT_SHARE: Final[dict[BudgetKind, float]] = {"pure": 1 / 6, "zcdp": 1 / 4}
+"""s, the slack's share of α, where none is chosen."""
 
 _PRECISION: Final[dict[BudgetKind, float]] = {"pure": 1 / 2, "zcdp": 1 / 4}
 _SHRINK: Final = 1 - 2.0**-40
 _MARGIN: Final = 1 + 2.0**-30
 
 
-# -- potential ---------------------------------------------------------------------------------------------------------
+# -- the potential Φ ---------------------------------------------------------------------------------------------------
 
 
 def kl(a: float, b: float) -> float:
-    """The binary relative entropy a·log(a/b) + (1−a)·log((1−a)/(1−b)); infinite where b excludes what a allows.
+    """The binary relative entropy a·log(a/b) + (1−a)·log((1−a)/(1−b)); infinite if b is 0 or 1 and a ≠ b.
 
     >>> round(kl(0.5, 0.0625), 4), kl(0.0, 0.0), kl(0.5, 0.0)
     (0.7254, 0.0, inf)
@@ -68,7 +73,9 @@ def growth_potential(phi: float, weight: float, cells: int, mu: float) -> float:
 
 
 def growth_rate(forgetting: float) -> float:
-    """A k with kl(w‖mw) ≤ k·log(1/(1−w)) for all w, m = forgetting: growth from n to t adds at most k·log(t/n).
+    """A k with kl(w‖mw) ≤ k·log(1/(1−w)) for all w, m = ``forgetting``: growth from n to t adds at most k·log(t/n).
+
+    m is in (0, 1]: when new rows have weight w, a part μ = m·w of the uniform distribution is mixed into y.
 
     With w·log N ≤ log N·log(1/(1−w)), growth from n to t rows in any steps adds at most (log N + k)·log(t/n) to Φ.
 
@@ -88,12 +95,12 @@ def growth_rate(forgetting: float) -> float:
 
 
 def hard_decrease(gap: float) -> float:
-    """What a hard query takes off Φ at least, when y moves to `hard_target`: kl(p*‖q) ≥ 2(q−p*)² ≥ 2G² (Pinsker)."""
+    """The least by which a hard query lowers Φ when y moves to `hard_target`: kl(p*‖q) ≥ 2(q−p*)² ≥ 2G² (Pinsker)."""
     return 2 * gap**2
 
 
 def hard_target(estimate: float, answer: float, error: float, gap: float, size: int, least: float = 0.0) -> float:
-    """p*: where to move r(y), r = f or 1−f so that the noisy answer is below the estimate.
+    """p*: the value that r(y) is moved to, r = f or 1−f such that the noisy answer is below the estimate.
 
     ``estimate`` is E/(Wt) (or 1 − E/(Wt)), the integer estimate that was compared; ``answer`` the noisy answer's
     r-value, ``error`` its bound; ``least`` the least weight of r. Under `Guard.scales` (b) and (c), r(x) ≤ p* and
@@ -108,7 +115,7 @@ def hard_target(estimate: float, answer: float, error: float, gap: float, size: 
     return max(min(answer + error, estimate - gap - half), least + half)
 
 
-# -- confidence over time ----------------------------------------------------------------------------------------------
+# -- failure probabilities over time -----------------------------------------------------------------------------------
 
 
 def query_beta(beta: float, query: int) -> float:
@@ -117,7 +124,7 @@ def query_beta(beta: float, query: int) -> float:
 
 
 def run_beta(beta: float, run: int) -> float:
-    """β/4·w_r: the probability with which the threshold of run r may stray, and again its numeric answer."""
+    """β/4·w_r: the failure probability of the threshold of run r, and also that of its numeric answer."""
     return chance(beta, "beta") / 4 * math.exp(-rarity(math.log(whole(run, "run"))))
 
 
@@ -135,14 +142,17 @@ def run_tail(beta: float, run: float) -> float:
 
 
 def run_scales(slack_rows: float, tail1: float, tail2: float) -> Scales:
-    """The cheapest scales with s1·ℓ1 + s2·ℓ2 ≤ slack_rows (see `treering.theory.sparse.split`), a hair below."""
+    """The cheapest scales with s1·ℓ1 + s2·ℓ2 ≤ slack_rows (see `treering.theory.sparse.split`), rounded down."""
     best = split(slack_rows, tail1, tail2)
     return Scales(best.threshold * _SHRINK, best.query * _SHRINK)
 
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """How α is shared out among slack, threshold and gap; ``share`` is the slack's, below ½."""
+    """How α is divided into slack, threshold and gap; ``share`` is the slack's part of α, below ½.
+
+    ``kind`` is the kind of budget that runs are paid from: it decides the noise of numeric answers.
+    """
 
     kind: BudgetKind
     alpha: float
@@ -162,20 +172,22 @@ class Guard:
 
     @property
     def gap(self) -> float:
-        """G: what a halt proves."""
+        """G: a halt proves that estimate and truth are at least this far apart."""
         return (1 - 2 * self.share) * self.alpha
 
     @property
     def error(self) -> float:
-        """The bound on a numeric answer's error: half of G (pure) or a quarter (zCDP), a few per cent of the cost."""
+        """The bound on a numeric answer's error: half of G (pure) or a quarter (zCDP); it costs little beside a run."""
         return _PRECISION[self.kind] * self.gap
 
     def slack(self, size: float) -> float:
-        """What s1·ℓ1 + s2·ℓ2 may be at t rows: sαt − 2½."""
+        """The most, in rows, that s1·ℓ1 + s2·ℓ2 may be at t = ``size`` rows: sαt − 2½."""
         return self.share * self.alpha * size - ROUNDING
 
     def scales(self, size: int, tail1: float, tail2: float) -> RunScales:
-        """The cheapest run to begin at t rows, for tails ℓ1 = `run_tail` and ℓ2 = `query_tail`, and its answer's noise.
+        """The scales, in rows, of the cheapest run begun at t = ``size`` rows, and of its numeric answer.
+
+        ``tail1`` is ℓ1 = `run_tail`, ``tail2`` is ℓ2 = `query_tail`.
 
         Formal guarantee. Compare query j at any later size t with |C−E| + ν ≥ B + Wη, B = round(TtW), while `serves`.
         But with probability β/4·w_r for the threshold, β/2·w_j for each query and β/4·w_r for the answer: (a) below:
@@ -187,7 +199,8 @@ class Guard:
         |C−E| it has, needs ν beyond (s2·ℓ2 + ½)W on one side. B and E are rounded by ½ each. Below: |C − Wt·f(y)|/W ≤
         Tt + (sαt − 2½) + 1 + 1 ≤ αt. Above: |C−E|/W ≥ Tt − ½ − (sαt − 2½) − 1 = Gt + 1. The answer: Laplace noise as
         above, s3·ℓ1 + ½ = error·t; discrete Gaussian noise has P(|ζ| ≥ R) ≤ 2e^{−R²/(2σ²)} (Canonne, Kamath and Steinke
-        2020), σ = error·t/√(2(ℓ1 + log 2)). Weights rounded to 1/W cost up to 1/(2W) more: give α less by that.
+        2020), σ = error·t/√(2(ℓ1 + log 2)). Weights rounded to multiples of 1/W add up to 1/(2W) to the error: take α
+        smaller by that.
         """
         if not math.isfinite(self.cost(size, tail1, tail2)):
             needed = math.ceil(max(2 * ROUNDING / (self.share * self.alpha), 1 / self.error))
@@ -199,11 +212,11 @@ class Guard:
         return RunScales(run.threshold, run.query, _SHRINK / self._answer_inverse(size, tail1))
 
     def serves(self, scales: RunScales, size: int, tail1: float, tail2: float) -> bool:
-        """Whether a run in progress still serves a query with these tails at t rows; if not, it must be renewed."""
+        """Whether the guarantee of `scales` still covers a query with these tails at t rows; if not, renew the run."""
         return scales.threshold * tail1 + scales.query * tail2 <= self.slack(size)
 
     def cost(self, size: float, tail1: float, tail2: float) -> float:
-        """ε (pure) or ρ (zCDP) of the cheapest run and its answer; infinite where rows are too coarse.
+        """ε (pure) or ρ (zCDP) of the cheapest run and its answer; infinite where α is finer than whole rows allow.
 
         e = (√ℓ1 + √(2ℓ2))²/slack. Pure: e + 1/s3. zCDP: e²/2 + 1/(2σ²). It falls as t grows.
         """
@@ -220,12 +233,12 @@ class Guard:
         return tail1 / (reach - 0.5) if self.kind == "pure" else math.sqrt(2 * (tail1 + math.log(2))) / reach
 
 
-# -- until spent -------------------------------------------------------------------------------------------------------
+# -- hard queries until the budget is spent ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class UntilSpent:
-    """What the rest of a budget buys at the present size. Growth only makes runs cheaper."""
+    """How many hard queries the rest of a budget pays for at the present size. Growth only makes runs cheaper."""
 
     affordable: int
     """Hard queries that can still be paid for, at least."""
@@ -249,10 +262,12 @@ def until_spent(
     *,
     in_run: bool = False,
 ) -> UntilSpent:
-    """How many more hard queries ``remaining`` pays for at ``size`` rows, when runs are scaled for ``queries`` in all.
+    """How many more hard queries a budget pays for at ``size`` rows, when runs are scaled for ``queries`` in all.
 
-    Each needs a run; ``runs`` were begun so far; with ``in_run`` one of them is in progress and paid for. m runs cost
-    at most m times the last of them, as run r's tail grows with r: the largest m for which that fits is affordable.
+    ``remaining`` is the rest of the budget, in its unit (ε or ρ); ``potential`` the present Φ; ``runs`` the number of
+    runs begun so far, of which one is in progress and paid for with ``in_run``. Each hard query needs a run. m runs
+    cost at most m times the last of them, as run r's tail grows with r: the largest m for which that fits is
+    affordable.
     """
     failing, left = chance(beta, "beta"), 0.0 if remaining == 0 else positive(remaining, "remaining")
     tail2 = query_tail(failing, math.log(whole(queries, "queries")))

@@ -1,7 +1,7 @@
 """Schedules for static algorithms on a growing database: the paper's BBScheduler and BBImprover, and ours.
 
-`fixed` and `improving` are for boxes that are known by the paper's rate; `fixed_for` and `improving_for` for any box,
-on its own proven bound. All are public arithmetic. Neighbours replace one row; logarithms are natural.
+`fixed` and `improving` are for boxes whose error follows the paper's rate; `fixed_for` and `improving_for` for any box,
+by its own proven bound. All are public arithmetic. Neighbours replace one row; logarithms are natural.
 """
 
 from __future__ import annotations
@@ -56,11 +56,14 @@ def fixed(
     profile: Profile = "tight",
     centred: bool = False,
 ) -> FixedSchedule:
-    """A (p, g)-black box, rerun from ``start`` rows on for ever with one error `FixedSchedule.alpha`.
+    """A schedule that reruns a (p, g)-black box from ``start`` rows on for ever, with one error `FixedSchedule.alpha`.
+
+    The box is ε-DP with error g·(log(1/β)/(εn))^p at n rows, as a share of the rows. ``epsilon`` and ``delta`` are the
+    promise for all reruns together, ``beta`` the failure probability of all answers together.
 
     Formal guarantee. Running the epochs as planned is (epsilon, delta)-DP: Σε_i ≤ ε, or for δ > 0 ½Σε_i² ≤ ρ(ε, δ). But
     with probability β every answer, from the epoch that serves the present size, is within `alpha_at` of the truth.
-    Proofs: `schedule_paper` and `schedule_fixed`.
+    Proofs: `treering.theory.schedule.paper` and `treering.theory.schedule.scheduler`.
 
     The error counts α + (1−t/τ) like the paper, at most α + γ/(1+γ); ``centred`` is for answers (t/τ)y + (1−t/τ)/2:
     (t/τ)α + (1−t/τ)/2. ``tight`` is never above ``paper``. ``paper`` needs γ in (0, 1) (else `GuaranteeError` names the
@@ -99,14 +102,18 @@ def improving(
     profile: Profile = "tight",
     centred: bool = False,
 ) -> ImprovingSchedule:
-    """A (p, p1, p2, g)-black box, rerun from ``start`` rows on for ever with an error that falls as the data grow.
+    """A schedule that reruns a (p, p1, p2, g)-black box from ``start`` rows on, its error falling as the data grow.
+
+    The box is ε-DP with error g·(1/(εn))^p·log^{p2}(n)·log^{p1}(1/β) at n rows. ``epsilon`` and ``delta`` are the
+    promise for all reruns together, ``beta`` the failure probability of all answers together.
 
     Formal guarantee. Running the epochs as planned is (epsilon, delta)-DP, and but with probability β every answer is
-    within `alpha_at` of the truth: as for `fixed`. Proofs: `schedule_paper` and `schedule_improving`.
+    within `alpha_at` of the truth: as for `fixed`. Proofs: `treering.theory.schedule.paper` and
+    `treering.theory.schedule.improver`.
 
     ``paper`` reruns at every size; c is its free parameter, 0 < c ≤ start/2, and it needs 0 < δ < 1/e and ε ≤ 1.
-    ``tight`` reruns at growing gaps, which it chooses itself (c is checked and not used), and may be pure. ``centred``
-    halves its staleness; the paper's has none. An error of 1 or more promises nothing *yet*.
+    ``tight`` reruns at growing gaps, which it chooses itself (c is checked and not used), and allows δ = 0. ``centred``
+    halves its staleness; the paper's schedule has none. An error of 1 or more promises nothing *yet*.
 
     >>> improving(1000, 0.9, 1e-6, 0.05, 1, 1, 0, 10, 0.1, "paper").at(1000).alpha  # doctest: +ELLIPSIS
     432.722219...

@@ -1,7 +1,8 @@
-"""When a static algorithm is run again, with what, and what waiting costs: what all schedules have in common.
+"""What all schedules have in common: epochs, the sizes at which they open, and the error at every size.
 
-A schedule is a public plan for the whole future: the sizes at which epochs open, and for each epoch a privacy budget, a
-failure probability and the error that follows. It looks at no data; the size is public.
+A schedule is a public plan for the whole future: the sizes at which epochs open, that is, at which a static algorithm
+is run again, and for each epoch a privacy budget, a failure probability and the error that follows. It looks at no
+data; the size is public.
 
 Sizes are whole (erratum E8): a time that the paper leaves real is rounded up. Where several epochs fall on the same
 size, only the last of them is run, and what the others were given is not spent.
@@ -23,15 +24,16 @@ from treering.theory.ageing import Staleness
 from treering.theory.search import least_whole
 
 AlphaOf: TypeAlias = Callable[[int, Budget, float], float]
-"""A box's proven error: ``alpha(size, budget, beta)``, see `treering.boxes.base.Box`."""
+"""A box's proven error, ``alpha(size, budget, beta)``: a function of rows, budget and failure probability. See
+`treering.boxes.base.Box`."""
 
 MOST_ROWS: Final = 2**61
-"""No database has more rows. Privacy is planned for ever all the same; accuracy up to here."""
+"""More rows than any database has. Privacy is planned for ever all the same, accuracy up to this size."""
 
 SHRINK: Final = 1 - 2.0**-40
-"""Budgets are rounded down by this: more than the rounding of the few operations that make one."""
+"""The factor by which budgets are rounded down: it covers the rounding of the few operations that make one."""
 SIZE_ROUNDING: Final = 2.0**-48
-"""What rounding may add to an error: sizes beyond 2^53 are floats, right to a few parts in 2^53."""
+"""The most that rounding adds to an error: sizes beyond 2^53 are floats, right to a few parts in 2^53."""
 LEAST_GROWTH: Final = 2.0**-40
 
 _FAR: Final = 2**11
@@ -39,7 +41,7 @@ _FAR: Final = 2**11
 
 @dataclass(frozen=True, slots=True)
 class PlannedEpoch:
-    """One run of a static algorithm."""
+    """One planned run of a static algorithm."""
 
     index: int
     size: int
@@ -49,9 +51,9 @@ class PlannedEpoch:
     beta: float
     """The probability with which it may fail; at least the smallest normal float."""
     log_beta: float
-    """log β, also where β itself is below the floats."""
+    """log β, also where β itself is too small for a float."""
     alpha: float
-    """Its error at its own size."""
+    """Its error at the size at which it opens, as a share of the rows."""
 
     @property
     def epsilon(self) -> float | None:
@@ -65,22 +67,22 @@ class PlannedEpoch:
 
 
 class Schedule(ABC):
-    """A plan for the whole future."""
+    """A public plan of epochs for the whole future."""
 
     def __init__(self, start: int, staleness: Staleness) -> None:
         self.start = start
         """The rows at which epoch 0 opens."""
         self.staleness = staleness
-        """What waiting costs."""
+        """How the error of an epoch grows until the next one opens."""
         self._last: PlannedEpoch | None = None
 
     @abstractmethod
     def size_of(self, index: int) -> int:
-        """The rows at which an epoch opens."""
+        """The rows at which epoch ``index`` opens."""
 
     @abstractmethod
     def epoch(self, index: int) -> PlannedEpoch:
-        """Any epoch, counted from 0."""
+        """Epoch ``index``, counted from 0."""
 
     @abstractmethod
     def index_at(self, size: int) -> int:
@@ -93,7 +95,7 @@ class Schedule(ABC):
         return self.size_of(self.index_at(size) + 1)
 
     def alpha_at(self, size: int) -> float:
-        """The error guaranteed at ``size`` rows, staleness included, if every epoch opened on time.
+        """The error guaranteed at ``size`` rows, staleness included, if every epoch opened at its planned size.
 
         All these guarantees hold together but with probability β.
         """
@@ -101,7 +103,7 @@ class Schedule(ABC):
         return self.staleness.total(epoch.alpha, (size - epoch.size) / size)
 
     def _serving(self, size: int) -> PlannedEpoch:
-        """The epoch that answers at this size; the last one asked for is kept, since asking a box may be slow."""
+        """The epoch that answers at this size. The last one asked for is cached, since a box's bound may be slow."""
         index = self.index_at(size)
         last = self._last
         if last is None or last.index != index:
@@ -116,7 +118,7 @@ class Schedule(ABC):
 
 
 class FixedSchedule(Schedule):
-    """Epochs at ceil((1+γ)^i·n), i = 0, 1, …, and one error for the whole future."""
+    """A schedule with one error for the whole future: epochs open at ceil((1+γ)^i·n) rows, i = 0, 1, …."""
 
     def __init__(self, start: int, staleness: Staleness, ratio: float, static: float) -> None:
         super().__init__(start, staleness)
@@ -150,7 +152,7 @@ class FixedSchedule(Schedule):
 
 
 class ImprovingSchedule(Schedule):
-    """An error that falls as the database grows."""
+    """A schedule whose error falls as the database grows."""
 
     def at(self, size: int) -> PlannedEpoch:
         """The epoch that answers at ``size`` rows; its ``alpha`` is the error at that size, staleness included."""
@@ -158,7 +160,7 @@ class ImprovingSchedule(Schedule):
         return PlannedEpoch(epoch.index, epoch.size, epoch.budget, epoch.beta, epoch.log_beta, alpha)
 
 
-# -- arithmetic --------------------------------------------------------------------------------------------------------
+# -- arithmetic that rounds to the safe side ---------------------------------------------------------------------------
 
 
 def power(ratio: float, index: int) -> tuple[float, int]:
@@ -190,7 +192,7 @@ def rational_exp(exponent: float) -> Fraction:
 
 
 def log_of(value: Fraction) -> float:
-    """log of a positive rational, also where it is below the floats."""
+    """log of a positive rational, even one too small for a float."""
     return math.log(value.numerator) - math.log(value.denominator)
 
 
@@ -211,7 +213,7 @@ def last_at_most(size_of: Callable[[int], int], size: int, guess: int) -> int:
 
 
 def check_growth(growth: float) -> float:
-    """1 + γ for a γ that floating point can schedule."""
+    """1 + γ; γ must lie in [2^-40, 1), where floats can tell the epochs apart."""
     if not LEAST_GROWTH <= growth < 1:
         raise ParameterError("growth", f"must lie between 2^-40 and 1, not {growth:g}")
     return 1 + growth

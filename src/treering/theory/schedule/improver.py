@@ -1,4 +1,4 @@
-"""BBImprover, our calibration: an error that falls as the data grow, from one budget for ever.
+"""BBImprover, our calibration: one budget for ever, and an error that falls as the data grow.
 
 Doubling k is the sizes from T = n·2^k to 2T. It gets the share w_k = ½·min(1/J, J/(k(k+1))) of the budget and of β,
 J = 10, spread evenly over m_k runs, at the sizes ceil(T·2^{j/m_k}), j < m_k. m_k minimises the error that is guaranteed
@@ -19,9 +19,10 @@ runs). For p ≥ 2 take m = T: no staleness, and the error T^{−p/2}. Pure: a r
 g·(2/(εw_k))^p·T^{−p(1−a)}·logs + T^{−a}, and a = p/(1+p) balances them. The paper has no pure version.
 
 The first J shares are equal: a logarithm of T is lost only beyond the first thousandfold growth. With 6/(π²(k+1)²) the
-first doubling would get 100 times as much as the tenth, which would eat a third of the exponent there. What it costs: a
-schedule that knew beforehand that k+1 doublings are to come would give each of them 1/(k+1); the tenth gets half of
-that here, the first a twentieth, the twentieth a quarter, the fortieth a seventh. Errors go as the cube root (p = 1).
+first doubling would get 100 times as much as the tenth, which would cost a third of the exponent there. The price of
+equal shares: a schedule that knew beforehand that k+1 doublings are to come would give each of them 1/(k+1); the tenth
+gets half of that here, the first a twentieth, the twentieth a quarter, the fortieth a seventh. Errors change with the
+cube root of the share (p = 1).
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ from treering.theory.schedule.paper import BoxRate
 from treering.theory.schedule.scheduler import log_alpha
 
 EQUAL: Final = 10
-"""J: so many doublings get the same share."""
+"""J: the number of doublings, from the first, that get the same share."""
 
 _FRACTION_BITS: Final = 60
 _PATIENCE: Final = 3
@@ -63,10 +64,10 @@ def doubling_share(doubling: int) -> Fraction:
 
 @dataclass(frozen=True, slots=True)
 class Doubling:
-    """The runs between a size and its double."""
+    """The runs while the database doubles from ``size`` rows."""
 
     first: int
-    """The index of its first run."""
+    """The index of its first run, counted from the schedule's start."""
     size: int
     runs: int
     budget: Budget
@@ -90,8 +91,11 @@ class Doubling:
 
 
 class BoxImproving(ImprovingSchedule):
-    """The plan for a box. Doublings are planned when they are first asked for, each with some thirty evaluations of the
-    box's bound; they depend on nothing but the parameters."""
+    """The improving schedule of a box, from its own bound ``alpha_of``.
+
+    A doubling is planned when it is first asked for, with some thirty evaluations of the bound; the plan depends on
+    nothing but the parameters.
+    """
 
     def __init__(self, alpha_of: AlphaOf, start: int, budget: Budget, beta: Number, staleness: Staleness) -> None:
         super().__init__(whole(start, "start"), staleness)
@@ -125,7 +129,7 @@ class BoxImproving(ImprovingSchedule):
         return PlannedEpoch(index, size, budget, beta, math.log(beta), alpha)
 
     def _given(self, budget: Budget) -> Budget:
-        """What a run is given, of its part of the whole."""
+        """The budget that a run is given, from its part of the whole budget."""
         return budget
 
     def _holding(self, index: int) -> Doubling:
@@ -153,7 +157,7 @@ class BoxImproving(ImprovingSchedule):
         for factor in _REFINEMENTS:
             near = {max(1, min(size, round(best * factor))), max(1, min(size, round(best / factor))), best}
             best = min(sorted(near), key=error)
-        # A run at every size leaves nothing stale, however far it is from the best of the others.
+        # A run at every size leaves no staleness; the search above may not reach it.
         return self._with(number, first, size, min(best, size, key=error))
 
     def _with(self, number: int, first: int, size: int, runs: int) -> Doubling:
@@ -162,14 +166,14 @@ class BoxImproving(ImprovingSchedule):
         return Doubling(first, size, runs, budget, float(self._beta * share))
 
     def _error(self, doubling: Doubling) -> float:
-        """The error throughout a doubling, if a box's error falls with the size: that of the first run, at its end."""
+        """The error throughout a doubling if the box's error falls with the size: that of the first run at its end."""
         alpha = math.exp(log_alpha(self._alpha_of, doubling.size, self._given(doubling.budget), doubling.beta))
         growth = 0.0 if doubling.runs == doubling.size else math.expm1(math.log(2) / doubling.runs)
         return self.staleness.worst(alpha, growth)
 
 
 def _downhill(error: Callable[[int], float], runs: int, factor: float, most: int) -> int:
-    """The best number of runs on the way up or down by a factor, until several in a row are worse."""
+    """The best number of runs when it is multiplied by ``factor`` again and again, until several in a row are worse."""
     best, worse = runs, 0
     while worse < _PATIENCE:
         following = max(1, min(most, round(runs * factor)))
@@ -181,7 +185,7 @@ def _downhill(error: Callable[[int], float], runs: int, factor: float, most: int
 
 
 class RateImproving(BoxImproving):
-    """The plan for a (p, p1, p2, g)-black box: pure runs, with Σε_i or ½Σε_i² within the budget."""
+    """The improving schedule of a (p, p1, p2, g)-black box: pure runs, with Σε_i or ½Σε_i² within the budget."""
 
     def __init__(self, start: int, budget: Budget, beta: Number, rate: BoxRate, staleness: Staleness) -> None:
         def alpha_of(size: int, given: Budget, failing: float) -> float:
@@ -213,7 +217,7 @@ def improving_for(
     *,
     staleness: Number | None = None,
 ) -> ImprovingSchedule:
-    """A box scheduled on its own bound ``alpha_of(size, budget, beta)``, its error falling as the data grow: tight.
+    """The tight schedule of any box, by its own bound ``alpha_of(size, budget, beta)``, with a falling error.
 
     Formal guarantee. The runs' budgets, of the same kind as ``budget``, sum to at most ``budget`` over all time; but
     with probability β every answer is within `alpha_at` of the truth, up to `MOST_ROWS` rows. Neighbours replace one

@@ -1,5 +1,4 @@
-"""The paper's schedules, BBScheduler (theorem "fixed") and BBImprover (theorem "improvealpha"), to the letter of the
-proofs.
+"""The paper's schedules, just as in its proofs: BBScheduler (theorem "fixed") and BBImprover (theorem "improvealpha").
 
 A (p, g)-black box is ε-DP and has error g·(log(1/β)/(εn))^p; a (p, p′, p″, g)-black box g·(1/(εn))^p·log^{p″}(n)·
 log^{p′}(1/β). Errata E4 to E6, E8 and E14 are applied. Neighbours replace one row; logarithms are natural.
@@ -42,7 +41,7 @@ from treering.theory.search import chance_of
 
 @dataclass(frozen=True, slots=True)
 class BoxRate:
-    """g·(1/(εn))^p·log^{p2}(n)·log^{p1}(1/β): what a (p, p1, p2, g)-black box guarantees."""
+    """The error g·(1/(εn))^p·log^{p2}(n)·log^{p1}(1/β) of a (p, p1, p2, g)-black box."""
 
     p: float
     p1: float
@@ -50,7 +49,7 @@ class BoxRate:
     g: float
 
     def alpha(self, size: int, log_epsilon: float, log_beta: float) -> float:
-        """The error at ``size`` rows."""
+        """The error at ``size`` rows, for logarithms of ε and β."""
         spread = math.pow(math.log(size), self.p2) * math.pow(-log_beta, self.p1)
         return spread * bounded_exp(math.log(self.g) - self.p * (log_epsilon + math.log(size)))
 
@@ -70,7 +69,7 @@ def delta_of(delta: Number) -> float:
 
 
 def covers(epsilon: Number, delta: Number) -> list[str]:
-    """What keeps the paper's theorems from covering a promise (erratum E14); nothing without δ."""
+    """The reasons why the paper's theorems do not cover a promise (erratum E14); none if they do, as for δ = 0."""
     problems = []
     if delta_of(delta) > 0 and positive(epsilon, "epsilon") > 1:
         problems.append(f"epsilon must be at most 1 when delta is positive, not {float(epsilon):g}")
@@ -88,13 +87,13 @@ def odds(beta: Number) -> float:
 
 
 def _loss(epsilon: Number, delta: Number) -> float:
-    """What the proof divides by: ε, or ε/(3√log(1/δ))."""
+    """The ε by which the proof calibrates the runs: ε itself, or ε/(3√log(1/δ))."""
     spread = delta_of(delta)
     return positive(epsilon, "epsilon") / (3 * math.sqrt(-math.log(spread)) if spread else 1.0)
 
 
 def paper_growth(start: int, epsilon: Number, delta: Number, beta: Number, p: Number, g: Number) -> float:
-    """γ of the proof; a theorem only if it is below 1."""
+    """γ of the proof; the theorem holds only if it is below 1."""
     rate = rate_of(p, p, 0, g)
     log_z = math.log(odds(beta)) - math.log(_loss(epsilon, delta)) - math.log(whole(start, "start"))
     steps = (1.5 if delta_of(delta) else 2.0) * rate.p
@@ -109,7 +108,7 @@ def paper_start(epsilon: Number, delta: Number, beta: Number, p: Number, g: Numb
 
 
 class PaperFixed(FixedSchedule):
-    """BBScheduler's plan."""
+    """The paper's BBScheduler: runs at growth factors 1 + γ, with one error for ever."""
 
     def __init__(
         self, start: int, epsilon: Number, delta: Number, beta: Number, p: Number, g: Number, centred: bool
@@ -152,7 +151,7 @@ def check_c(c: Number, start: int) -> float:
 
 
 class PaperImproving(ImprovingSchedule):
-    """BBImprover's plan: an epoch at every size."""
+    """The paper's BBImprover: a run at every size, with a falling error."""
 
     def __init__(
         self, start: int, epsilon: Number, delta: Number, beta: Number, rate: BoxRate, c: Number | None

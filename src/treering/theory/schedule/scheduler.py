@@ -1,18 +1,22 @@
-"""BBScheduler for a (p, g)-black box, our calibration: one error for ever, from one budget for ever.
+"""BBScheduler, our calibration: one error for ever, from one budget for ever.
 
-Epochs open at t_i = ceil((1+γ)^i·n). The box is ε-DP with error g·(log(1/β)/(εt))^p. With L_i = log(1/β_i),
+Two versions: `fixed_within` for a box of the paper's rate, a (p, g)-black box, and `fixed_for` for any box, by the
+box's own proven bound. In both, epochs open at t_i = ceil((1+γ)^i·n).
+
+**A (p, g)-black box.** The box is ε-DP with error g·(log(1/β)/(εt))^p. With L_i = log(1/β_i),
 
     ε_i = E·L_i·(1+γ)^{−i}/C,    pure: E = ε, C = ΣL_i(1+γ)^{−i};    zCDP: E = √(2ρ), C = √(ΣL_i²(1+γ)^{−2i}),
 
 so Σε_i = ε, or ½Σε_i² = ρ, and every epoch has the error A = g·(C/(E·n))^p or less, as t_i ≥ (1+γ)^i·n. γ minimises
 A + γ/(1+γ), or centred (A + γ/2)/(1+γ) (see `Staleness`); the sizes being rounded up, t_{i+1} − 1 < (1+γ)·t_i.
 
-*Privacy.* C is replaced by an upper bound (`schedule_sums`), and each ε_i rounded down to a rational: the infinite sum
-is at most the budget, and more than 1 − 10^-9 of it. Neighbours replace one row. *Accuracy.* Σβ_i = β.
+*Privacy.* C is replaced by an upper bound, the infinite tail included (`log_sums`, `ramp_sums`), tight to 10^-9, and
+each ε_i is rounded down to a rational: the infinite sum is at most the budget, and more than 1 − 10^-9 of it.
+Neighbours replace one row. *Accuracy.* Σβ_i = β.
 
 *Confidence.* β_i = 6β/(π²(i+1)²), so that L_i grows with log i where the paper's geometric β_i has it grow with i. The
 geometric ones are a second candidate, which can be better when γ is near 1: with them and the paper's γ, C is the
-paper's, so ours is never above the paper's error. (With δ > 0, E is larger, too: see `schedule_paper`.)
+paper's, so ours is never above the paper's error. (With δ > 0, E is larger, too: see `treering.theory.schedule.paper`.)
 
 *Rate.* Let Λ(γ) = log(π²/(6β)) + 2·log(1+1/γ). The weighted mean of log(i+1) is at most log of the mean of i+1 = 1+1/γ
 by Jensen, so C ≤ Λ·(1+γ)/γ (pure). For zCDP, q = (1+γ)^{−2}: Σq^i = 1/(1−q) ≤ (1+γ)²/(2γ), the mean of i+1 is 1/(1−q)
@@ -25,15 +29,9 @@ alike; and with Λ at that γ, the minimum over all γ is
 
 where Λ is of the order of log(1/β) + log n: n/Λ is what the exponents are exponents of.
 
-Sums over all epochs, the infinite tail included, from above; and the search for the best growth.
-
-Privacy hangs on these sums, so they are upper bounds by proof, and tight enough that nothing worth mentioning is lost.
-
-BBScheduler for any box, on the box's own proven bound: the same error in every epoch, from one budget for ever.
-
-Epochs open at t_i = ceil((1+γ)^i·n) and get the budgets b_i = u_j·(1+γ)^{−κi}, κ = 1 for pure budgets and 2 for zCDP,
-with one level u_j for all 2^j epochs i = 2^j − 1, …, 2^{j+1} − 2 of block j; the last block, which holds the epoch that
-opens last below `MOST_ROWS`, goes on for ever. Σb_i is then a finite sum of geometric series.
+**Any box, by its own proven bound.** Epochs get the budgets b_i = u_j·(1+γ)^{−κi}, κ = 1 for pure budgets and 2 for
+zCDP, with one level u_j for all 2^j epochs i = 2^j − 1, …, 2^{j+1} − 2 of block j; the last block, which holds the
+epoch that opens last below `MOST_ROWS`, goes on for ever. Σb_i is then a finite sum of geometric series.
 
 *Privacy.* Σb_i ≤ budget: the series are summed from above, the levels scaled to fit, each b_i rounded down.
 
@@ -41,10 +39,10 @@ opens last below `MOST_ROWS`, goes on for ever. Σb_i is then a finite sum of ge
 most: the blocks sum to β·Σ1/((j+1)(j+2)) = β. A box's error does not rise when the size grows c-fold while its budget
 is divided by c^κ (`treering.boxes.base.Box`), so alpha(t_i, b_i, β_j) ≤ alpha(n, u_j, β_j): whatever the levels
 are, A = max_j alpha(n, u_j, β_j) bounds the static error of every epoch. The levels are chosen by a search that
-equalises the errors, and γ by another: only quality hangs on them.
+equalises the errors, and γ by another: how good they are decides the size of A, not whether it holds.
 
-The confidence is shared out by doublings of i, not as 1/(i+1)²: log(1/β_i) is about log i + 2·log log i instead of
-2·log i, and one evaluation of the bound serves a whole block.
+The failure probability is shared out by doublings of i, not as 1/(i+1)²: log(1/β_i) is about log i + 2·log log i
+instead of 2·log i, and one evaluation of the bound serves a whole block.
 """
 
 from __future__ import annotations
@@ -83,6 +81,9 @@ _GRID: Final = tuple(max(LEAST_GROWTH, _MOST_GROWTH * 2.0 ** (-step / 2)) for st
 _STEPS: Final = 20
 
 
+# -- a (p, g)-black box: the paper's rate ------------------------------------------------------------------------------
+
+
 class Confidence(ABC):
     """How β is shared out among the epochs: Σβ_i = β."""
 
@@ -92,7 +93,7 @@ class Confidence(ABC):
 
     @abstractmethod
     def norm(self, ratio: float, kind: BudgetKind, fine: bool) -> float:
-        """C, from above: ΣL_i·ratio^{−i} (pure) or √(ΣL_i²·ratio^{−2i}) (zCDP)."""
+        """An upper bound on C: ΣL_i·ratio^{−i} (pure) or √(ΣL_i²·ratio^{−2i}) (zCDP); ``fine`` as in `log_sums`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,17 +139,17 @@ class Powers(Confidence):
 
 
 def reach_of(budget: Budget) -> float:
-    """E: ε of a pure budget, √(2ρ) of a zCDP one; what it loses to rounding is within `SHRINK`."""
+    """E: ε of a pure budget, √(2ρ) of a zCDP one; the factor `SHRINK` covers its rounding."""
     return float(budget.total) if budget.kind == "pure" else math.sqrt(2 * float(budget.total))
 
 
 def fixed_logarithm(beta: Number, growth: float) -> float:
-    """Λ(γ) = log(π²/(6β)) + 2·log(1+1/γ): the logarithm in the rate."""
+    """Λ(γ) = log(π²/(6β)) + 2·log(1+1/γ), γ = ``growth``: the logarithm in the rate of the module's docstring."""
     return InverseSquares(chance(beta, "beta")).first + 2 * math.log1p(1 / (check_growth(growth) - 1))
 
 
 class RateFixed(FixedSchedule):
-    """The plan for one γ and one way to share out β: pure runs, with Σε_i or ½Σε_i² within the budget."""
+    """The schedule for one γ and one way to share out β: pure runs, with Σε_i or ½Σε_i² within the budget."""
 
     def __init__(
         self, start: int, budget: Budget, rate: BoxRate, confidence: Confidence, growth: float, staleness: Staleness
@@ -184,10 +185,10 @@ def fixed_within(
     *,
     also: tuple[float, ...] = (),
 ) -> RateFixed:
-    """The tight schedule within a budget of either kind: the best γ, and the better way to share out β.
+    """The tight schedule of a (p, g)-black box within a budget of either kind: best γ, better way to share out β.
 
-    ``also`` are further values of γ to consider, with geometric β_i: the paper's. The error may be 1 or more, which
-    promises nothing.
+    ``centred`` is for centred answers, see `Staleness`. ``also`` are further values of γ to consider, with geometric
+    β_i: the paper's. The error may be 1 or more, which promises nothing.
     """
     rate, staleness, failing = rate_of(p, p, 0, g), sum_staleness(centred), chance(beta, "beta")
     rows, log_reach = whole(start, "start"), math.log(reach_of(budget))
@@ -223,7 +224,7 @@ def fixed_start(budget: Budget, beta: Number, p: Number, g: Number, centred: boo
     return math.floor(bounded_exp(least + 1e-9)) + 1
 
 
-# -- schedule sums -----------------------------------------------------------------------------------------------------
+# -- upper bounds on sums over all epochs, the infinite tail included --------------------------------------------------
 
 
 _FIRST: Final = {False: 64, True: 4096}
@@ -266,7 +267,7 @@ def log_sums(decay: float, fine: bool) -> tuple[float, float]:
 
 
 def _edges(first: int, decay: float, per_doubling: int) -> Floats:
-    """Whole numbers from ``first`` to where the weights vanish: about so many to a doubling, fewer where i ≪ 1/s.
+    """Block edges from ``first`` to where the weights vanish: ``per_doubling`` to a doubling, fewer where i ≪ 1/s.
 
     A doubling at i has the share si of the sum, and blocks of a k-th of a doubling an error of the order of 1/k²: for a
     given error the blocks are fewest when k is in proportion to the cube root of the share.
@@ -283,12 +284,12 @@ def _edges(first: int, decay: float, per_doubling: int) -> Floats:
 
 
 def ramp_sums(decay: float) -> tuple[float, float]:
-    """Σ_{i≥0} (i+1)·e^{−si} = 1/(1−q)² and Σ_{i≥0} (i+1)²·e^{−si} = (1+q)/(1−q)³, q = e^{−s}; from above."""
+    """Σ_{i≥0} (i+1)·e^{−si} = 1/(1−q)² and Σ_{i≥0} (i+1)²·e^{−si} = (1+q)/(1−q)³, q = e^{−s}; upper bounds."""
     total = geometric(decay)
     return total**2 * _MARGIN, (1 + math.exp(-decay)) * total**3 * _MARGIN
 
 
-# -- schedule box ------------------------------------------------------------------------------------------------------
+# -- any box, by its own proven bound ----------------------------------------------------------------------------------
 
 
 _KAPPA: Final[dict[BudgetKind, int]] = {"pure": 1, "zcdp": 2}
@@ -312,16 +313,16 @@ def log_share(block: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """A choice of γ and of one level for each block, and what follows."""
+    """A choice of γ and of one level for each block, and the static error A that follows."""
 
     growth: float
     levels: tuple[float, ...]
     static: float
-    """A."""
+    """A: the largest error of an epoch at its own size."""
 
 
 class BoxFixed(FixedSchedule):
-    """The plan for one choice of levels."""
+    """The schedule of a box for one choice of γ and levels."""
 
     def __init__(
         self, alpha_of: AlphaOf, start: int, budget: Budget, beta: float, chosen: Levels, staleness: Staleness
@@ -330,7 +331,7 @@ class BoxFixed(FixedSchedule):
         self.budget = budget
         """What all epochs together may cost."""
         self.levels = chosen.levels
-        """u_j: what the epochs of a block would cost at the starting size."""
+        """u_j: the budget that an epoch of block j would get at the starting size."""
         self._alpha_of = alpha_of
         self._beta = beta
 
@@ -346,7 +347,7 @@ class BoxFixed(FixedSchedule):
 
 
 class _Search:
-    """The search for γ and the levels; asks for the bound at the starting size only."""
+    """The search for γ and the levels; it evaluates the box's bound at the starting size only."""
 
     def __init__(self, alpha_of: AlphaOf, start: int, budget: Budget, beta: float, staleness: Staleness) -> None:
         self._alpha_of = alpha_of
@@ -362,7 +363,7 @@ class _Search:
     def best(self) -> Levels:
         """Downhill in γ by a fixed factor, then golden sections; the levels of one γ are the first guess for the next.
 
-        The way starts at γ = √A(½): a box of rate p has its best γ at about A^{1/(p+1)}.
+        It starts at γ = √A(½): a box of rate p has its best γ at about A^{1/(p+1)}.
         """
         found = self.at(0.5, _LAST_ROUNDS)
         middle = self.at(min(0.5, math.sqrt(found.static)), _ROUNDS)
@@ -378,11 +379,11 @@ class _Search:
         return min(found, self.at(found.growth, _LAST_ROUNDS), key=self.error)
 
     def error(self, chosen: Levels) -> float:
-        """The error for the whole future."""
+        """The error for the whole future, staleness included."""
         return self._staleness.worst(chosen.static, chosen.growth)
 
     def _bracket(self, middle: Levels) -> tuple[Levels, float, float]:
-        """A γ that is better than _STRIDE times and a _STRIDE-th of it; the logarithms of these two."""
+        """The levels of a γ that is better than γ·_STRIDE and γ/_STRIDE, and the logarithms of these two."""
         for stride in (_STRIDE, 1 / _STRIDE):
             for _ in range(_STRIDES):
                 following = min(_MOST_GROWTH_OF_A_BOX, max(LEAST_GROWTH, middle.growth * stride))
@@ -427,7 +428,7 @@ class _Search:
         return weights
 
     def _first_guess(self, blocks: int) -> list[float]:
-        """The logarithms of levels that are best for a box of the paper's rate, or of those found for another γ."""
+        """The logarithms of the levels found for another γ; at first, of those best for a box of the paper's rate."""
         tails = [self._kappa * math.log(-math.log(self._beta) - log_share(block)) for block in range(blocks)]
         known = [math.log(level) for level in self._guess[:blocks]]
         shift = known[-1] - tails[len(known) - 1] if known else 0.0
@@ -435,14 +436,14 @@ class _Search:
         return known + [tail + shift for tail in tails[len(known) :]]
 
     def _scaled(self, logs: list[float], weights: list[float]) -> list[float]:
-        """Levels in the same proportions that spend the budget."""
+        """The levels (in logarithms) scaled so that they spend the budget."""
         top = max(logs)
         spent = math.fsum(weight * math.exp(each - top) for weight, each in zip(weights, logs, strict=True))
         shift = math.log(self._total) - math.log(spent) - top - _SLACK
         return [each + shift for each in logs]
 
     def _equalised(self, logs: list[float], errors: list[float], weights: list[float]) -> list[float]:
-        """Where the errors would be equal if their slopes were constant, and the budget just spent."""
+        """The levels (in logarithms) with equal errors that just spend the budget, if slopes were constant."""
         low, high = min(errors), max(errors)
 
         def moved(target: float) -> list[float]:
@@ -461,7 +462,7 @@ class _Search:
         return moved(high)
 
     def _learn(self, before: list[float], errors_before: list[float], logs: list[float], errors: list[float]) -> None:
-        """The slopes −dlog α/dlog u, by secants."""
+        """Update the slopes −dlog α/dlog u by secants."""
         for block in range(len(errors_before)):
             step = logs[block] - before[block]
             if abs(step) > 1e-3:
@@ -469,13 +470,13 @@ class _Search:
                 self._slopes[block] = min(_ELASTICITY[1], max(_ELASTICITY[0], slope))
 
     def _log_alpha(self, log_level: float, block: int) -> float:
-        """The box's error at the starting size, for a level a hair below what will be given."""
+        """log of the box's error at the starting size, for a level slightly below the one that will be given."""
         level = Budget(self._budget.kind, Fraction(math.exp(log_level) * (1 - 2 * _SLACK)))
         return log_alpha(self._alpha_of, self._start, level, chance_of(math.log(self._beta) + log_share(block)))
 
 
 def log_alpha(alpha_of: AlphaOf, size: int, budget: Budget, beta: float) -> float:
-    """log of a box's bound, within ±600; a bound that is refused is as good as none."""
+    """log of a box's bound, clipped to ±600; 600 where the box raises `GuaranteeError`."""
     try:
         alpha = alpha_of(size, budget, beta)
     except GuaranteeError:
@@ -494,7 +495,7 @@ def fixed_for(
     *,
     staleness: Number | None = None,
 ) -> FixedSchedule:
-    """A box scheduled on its own bound ``alpha_of(size, budget, beta)``: the same error for ever, tight.
+    """The tight schedule of any box, by its own bound ``alpha_of(size, budget, beta)``: the same error for ever.
 
     Formal guarantee. The epochs' budgets, of the same kind as ``budget``, sum to at most ``budget`` over all time; but
     with probability β every answer is within `alpha_at`, hence within ``alpha``, of the truth up to `MOST_ROWS` rows.
@@ -503,7 +504,7 @@ def fixed_for(
     Errors are counted as in `treering.theory.schedule.fixed`: ``centred`` ones are (t/τ)α + (1−t/τ)/2, the others like
     the paper's α + (1−t/τ). ``staleness`` is for boxes whose error is an excess risk: (t/τ)α + (1−t/τ)·staleness, where
     staleness is Lipschitz constant times diameter. `GuaranteeError` if the error would be 1 (or staleness) or more; it
-    names a start that would do.
+    names a starting size that would do.
     """
     rows, failing = whole(start, "start"), chance(beta, "beta")
     waiting = sum_staleness(centred) if staleness is None else given_staleness(centred, staleness)
@@ -521,7 +522,7 @@ def fixed_for(
 
 
 def _start_that_would_do(search_at: Callable[[int], _Search], start: int, limit: float) -> str:
-    """A size from which on the simplest schedule, γ = ½, would do: doubled, then bisected to about a tenth."""
+    """A size, in words, from which on the schedule with γ = ½ has an error below ``limit``; within about a tenth."""
 
     def does(size: int) -> bool:
         search = search_at(size)
