@@ -89,7 +89,7 @@ def _check_columns(given: Collection[str], schema: Schema, row: int | None = Non
         )
 
 
-# -- Arrow ------------------------------------------------------------------------------------------------------------
+# -- Arrow -------------------------------------------------------------------------------------------------------------
 
 
 def as_table(frame: Any) -> pa.Table:
@@ -156,7 +156,7 @@ def _table_faults(table: pa.Table, schema: Schema, cells: Ints) -> Faults:
                 yield row, name
 
 
-# -- lists of dicts ---------------------------------------------------------------------------------------------------
+# -- lists of dicts ----------------------------------------------------------------------------------------------------
 
 
 def _encode_dicts(rows: Sequence[Any], schema: Schema) -> tuple[Ints, int, Faults]:
