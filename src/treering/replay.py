@@ -151,7 +151,7 @@ class RecordedGate:
 
     def condense(self, note: Any) -> Condensed:
         """Refused: a box runs within a reservation."""
-        raise ParameterError("note", "cannot stand for a reservation that is open, or for a tree")
+        raise ParameterError("note", "cannot replace events within a reservation, or where there are trees")
 
     def note(self, note: Any) -> Noted:
         """The recorded note."""

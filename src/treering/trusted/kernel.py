@@ -273,7 +273,7 @@ class Kernel(TreeOperations):
         """Record a note that replaces all events so far. Their cost stays charged; runs in progress go on."""
         with self._working():
             if self._charges.reserved or self._trees:
-                raise ParameterError("note", "cannot stand for a reservation that is open, or for a tree")
+                raise ParameterError("note", "cannot replace events within a reservation, or where there are trees")
             begun = (event for event in self.history if isinstance(event, RunStarted | Condensed))
             started = [run for event in begun for run in (event.runs if isinstance(event, Condensed) else (event,))]
             running = tuple(run for run in started if run.run in self._runs)
@@ -337,7 +337,7 @@ class Kernel(TreeOperations):
         if run not in self._runs:
             raise Halted(f"run {run} is over, or was never begun")
         if run < self._first_reserved_run:
-            raise ParameterError("run", "was begun before the reservation: it is paid for, and waits, outside of it")
+            raise ParameterError("run", "was begun before the reservation: it can go on once the reservation ends")
         return self._runs[run]
 
     def _first_exceeding(

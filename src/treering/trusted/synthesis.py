@@ -88,14 +88,14 @@ class Synthesis:
         whole(rows, "rows")
         self._scale = exact_scale(scale, "scale")
         if size == 0:
-            raise ParameterError("size", "is 0: a database of no rows cannot be copied")
+            raise ParameterError("size", "is 0: there is no synthetic copy of an empty database")
         self._candidates = Candidates.of(collapse(queries))
         self._candidates.check(rows)
         self._rows, self._size = rows, size
         if self._candidates.arcs is None:
             check_scores(self._candidates.atoms, size, rows)
         if size * rows * self._grid >= _FARTHEST * max(SHARPEST, self._scale * rows * self._grid):
-            raise ParameterError("scale", f"is too small for {size:,} rows: the weights have no end of digits")
+            raise ParameterError("scale", f"is too small for {size:,} rows: the weights would have too many digits")
 
     @property
     def asked(self) -> Sequence[Query]:

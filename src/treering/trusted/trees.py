@@ -228,4 +228,4 @@ def _check_node(tree: _Tree, level: int, index: int) -> None:
     if last < tree.leaf or not tree.closing:
         raise ParameterError("index", f"names a node of the past: it had to be measured when leaf {last} was cut")
     if level in tree.measured:
-        raise ParameterError("index", f"names a node that was measured: each of level {level} is, once")
+        raise ParameterError("index", f"names a node of level {level} that was measured already: each is measured once")

@@ -125,7 +125,7 @@ def _improver(db: Database, promise: Promise, options: Options) -> BBImprover:
 
 def _ermg(db: Database, promise: Promise, options: Options) -> ERMG:
     if "target" not in options or "features" not in options:
-        raise ParameterError("target", "and features say what is learnt from what: a predicate, and attribute names")
+        raise ParameterError("target", "and features must be given: a predicate to learn, and attributes to learn from")
     name = options.get("loss", "logistic")
     if not isinstance(name, str) or name not in _LOSSES:
         raise ParameterError("loss", f"must be one of {', '.join(_LOSSES)}, not {name!r}")

@@ -265,7 +265,7 @@ def reading(path: Path) -> Iterator[apsw.Connection]:
         except apsw.Error as error:
             raise VaultError(f"cannot read the ledger: {describe(error)}") from None
         if version < FORMAT:
-            raise VaultError(f"the vault has format {version}, and {FORMAT} is read: open it for writing once")
+            raise VaultError(f"the vault has format {version}, and readers need {FORMAT}: open it for writing once")
         yield connection
     finally:
         connection.close()
@@ -368,7 +368,7 @@ def asked(connection: apsw.Connection, sql: str, bindings: Sequence[Any] = ()) -
 
 def damaged(error: Exception) -> DamagedVault:
     """The error for a file that is no longer a valid ledger."""
-    said = describe(error) if isinstance(error, apsw.Error) else "a text is none"
+    said = describe(error) if isinstance(error, apsw.Error) else "a text is not UTF-8"
     return DamagedVault(f"the ledger is damaged: {said}; restore a backup")
 
 
@@ -392,7 +392,7 @@ def migrate(connection: apsw.Connection, path: Path, version: int, wanted: int) 
     missing = [step for step in range(version, wanted) if step not in MIGRATIONS]
     if missing:
         raise VaultError(
-            f"the vault has format {version}, which this version of treering no longer reads: use an older"
+            f"the vault has format {version}, which this version of treering no longer reads: use an older one"
         )
     _copy(connection, path.with_name(f"{path.name}.format{version}"))
     connection.execute("begin immediate")

@@ -163,7 +163,7 @@ def _other_version(version: object) -> VaultError:
         return NewerVault(
             f"a line of the ledger is of format {version}, and this treering reads up to {FORMAT}: use a newer one"
         )
-    return DamagedVault("it has no version that there was")
+    return DamagedVault("it has no known version")
 
 
 # -- JSON --------------------------------------------------------------------------------------------------------------

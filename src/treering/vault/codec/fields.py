@@ -151,7 +151,7 @@ def table(key: Codec, value: Codec) -> Codec:
         try:
             table = dict([pair.read(each, queries) for each in listed(raw)])
         except TypeError:
-            raise Unfit("has a key that cannot be one") from None
+            raise Unfit("has a key that cannot be hashed") from None
         if len(table) != len(raw):
             raise Unfit("has a key twice")
         return table
@@ -261,7 +261,7 @@ def tagged(codecs: dict[type[Any], Codec]) -> Codec:
 
 def _tag(raw: Any) -> tuple[str, Any]:
     if type(raw) is not dict or len(raw) != 1:
-        raise Unfit("does not say what it is")
+        raise Unfit("does not name its type")
     ((name, inside),) = raw.items()
     return name, inside
 
@@ -394,7 +394,7 @@ class Fields:
         if name not in self._any:
             raise Unfit("holds something unknown")
         if type(inside) in (int, float):
-            raise Unfit("holds a number that needs no name")
+            raise Unfit("holds a number under the name of its type")
         return self._any[name].read(inside, queries)
 
     def _write_list(self, value: Any) -> Any:

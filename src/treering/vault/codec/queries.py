@@ -148,7 +148,7 @@ class Queries:
         try:
             positions = tuple([self._places[name] for name in names])
         except (KeyError, TypeError):
-            raise Unfit("names an attribute that the schema has not") from None
+            raise Unfit("names an attribute that the schema does not have") from None
         if any(second <= first for first, second in pairwise(positions)):
             raise Unfit("names attributes in another order than the schema's")
         return positions

@@ -200,7 +200,7 @@ def read_array(raw: Any) -> Array:
         raise Unfit("has no shape")
     length = math.prod(shape) * dtype.itemsize
     if length > _MOST_BYTES:
-        raise Unfit("is an array too large to be")
+        raise Unfit("is an array that is too large")
     array = _listed(raw["values"], dtype) if "values" in raw else _packed(raw.get("data"), dtype, length)
     if array.size != math.prod(shape):
         raise Unfit("has another number of entries than its shape says")
