@@ -33,7 +33,7 @@ DELAY: Final = 0.0003
 POLL: Final = 0.05
 """Seconds after which a waiting thread checks its job without a signal."""
 
-STOPPED: Final = "the thread that answered for several was interrupted: ask again (a key is never charged twice)"
+STOPPED: Final = "the thread that worked for several was interrupted: ask again (a question with a key is charged once)"
 
 
 class Job(Generic[Result]):
