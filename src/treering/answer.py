@@ -1,4 +1,4 @@
-"""What a mechanism answers, and what it promises."""
+"""Answers and guarantees: the values that every mechanism returns."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ class Answer:
     """
 
     value: float
-    """The share of the rows, within [0, 1]."""
+    """The share of the rows that match the query, within [0, 1]."""
     error: float
-    """The bound on |value − truth| that holds, for all of a mechanism's answers together, but with probability beta."""
+    """A bound on |value − true share|. With probability at least 1 − beta, all of a mechanism's answers keep theirs."""
     size: int
-    """The size of the database that it speaks about."""
+    """The number of rows of the database that the answer is about."""
     kind: Kind
-    """Where it came from: the public histogram ("easy"), a measurement after a guard halted ("hard"), a measurement, an
-    earlier one that still holds ("cached"), or released synthetic data."""
+    """Where the answer came from: "easy", the public histogram; "hard", a measurement after the sparse-vector guard
+    found the histogram wrong; "measured", any other measurement; "cached", an earlier answer that still holds;
+    "synthetic", synthetic data released earlier."""
 
     @property
     def count(self) -> int:
-        """The value in rows, rounded."""
+        """The number of matching rows: ``value`` times ``size``, rounded."""
         return round(self.value * self.size)
 
     @property
@@ -40,11 +41,11 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Guarantee:
-    """A mechanism's promise at one size of the database.
+    """A mechanism's guarantee when the database has ``size`` rows.
 
     Privacy: (epsilon, delta), for databases that differ in one row, replaced; it covers the mechanism's whole life.
-    Accuracy: ``statement`` holds with error at most ``alpha``, for all answers together, with probability at least 1 −
-    beta.
+    Accuracy: ``statement`` holds with error at most ``alpha``, a share of the rows, for all answers together, with
+    probability at least 1 − ``beta``.
     """
 
     epsilon: float

@@ -1,7 +1,7 @@
-"""Arrays by what they hold: the one home of the names that signatures use.
+"""Names of array types by what they hold: the one place that defines those that signatures use.
 
 Written out as `numpy.ndarray`, not as `numpy.typing.NDArray`: from Python 3.12 on NumPy declares that one as a lazy
-alias, which the vault's codec, when it reads the types of an event's fields, cannot look through.
+alias, which the vault's codec cannot resolve when it reads the declared types of an event's fields.
 """
 
 from __future__ import annotations

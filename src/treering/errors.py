@@ -1,19 +1,19 @@
 """Every error that treering raises on purpose.
 
     TreeringError
-    ├── ParameterError      a parameter that cannot be (also a ValueError)
-    ├── SchemaError         a schema that cannot be, or two schemas where one was meant (also a ValueError)
-    ├── QueryError          a question that cannot be asked of this schema (also a ValueError)
+    ├── ParameterError      an invalid parameter (also a ValueError)
+    ├── SchemaError         an invalid schema, or a query or table of another schema (also a ValueError)
+    ├── QueryError          a query that this schema cannot answer (also a ValueError)
     ├── DataError           rows that do not fit the schema: position and column, never the value (also a ValueError)
-    ├── BudgetExceeded      a charge that does not fit; nothing was touched
+    ├── BudgetExceeded      a charge that exceeds what is left; nothing was charged or read
     ├── GuaranteeError      parameters that give no guarantee; the message says which would
-    ├── Halted              a mechanism that has given its last answer
-    ├── VaultError          durable state that is missing, locked, damaged or of another version
+    ├── Halted              a mechanism, or a run, that has given its last answer
+    ├── VaultError          a vault that is missing, locked, damaged or of another version
     │   ├── NotAVault       a folder that is no vault
     │   ├── NewerVault      a vault that a later version of treering wrote
-    │   ├── DamagedVault    a vault that does not hold what was written to it
-    │   └── VaultBusy       a vault that another process is writing to
-    └── EngineError         a database engine that failed, or a table that changed under us
+    │   ├── DamagedVault    a vault whose files are not what was written
+    │   └── VaultBusy       a vault that another process has open for writing
+    └── EngineError         a database engine that failed, or a table that changed other than by growing
 
 No message carries a private value: what is quoted is a parameter, a query, a schema or a position.
 """
@@ -24,14 +24,14 @@ from fractions import Fraction
 
 
 class TreeringError(Exception):
-    """The root of the tree: ``except TreeringError`` catches all of them."""
+    """The base class: ``except TreeringError`` catches every error of this module."""
 
     answers: tuple[object, ...] = ()
-    """What a batch had released before it failed: these answers stand, and are paid for."""
+    """The answers that a batch had released before it failed: they are valid, and paid for."""
 
 
 class ParameterError(TreeringError, ValueError):
-    """A parameter that cannot be; the message names it and says what would do."""
+    """An invalid parameter; the message names it and says what is valid. ``parameter`` is its name."""
 
     def __init__(self, parameter: str, problem: str) -> None:
         super().__init__(f"{parameter} {problem}")
@@ -39,15 +39,15 @@ class ParameterError(TreeringError, ValueError):
 
 
 class SchemaError(TreeringError, ValueError):
-    """A schema that cannot be, or a query or table that speaks of another schema."""
+    """An invalid schema, or a query or table of another schema."""
 
 
 class QueryError(TreeringError, ValueError):
-    """A question that cannot be asked of this schema."""
+    """A query that this schema cannot answer."""
 
 
 class DataError(TreeringError, ValueError):
-    """Rows that do not fit the schema: where, never what."""
+    """Rows that do not fit the schema. ``row`` and ``column`` say where, if that is known; the value is never shown."""
 
     def __init__(self, message: str, *, row: int | None = None, column: str | None = None) -> None:
         super().__init__(message)
@@ -56,7 +56,10 @@ class DataError(TreeringError, ValueError):
 
 
 class BudgetExceeded(TreeringError):
-    """A charge that does not fit into what is left. Nothing was charged and nothing was touched."""
+    """A charge that exceeds what is left of the budget. Nothing was charged, and no private data were read.
+
+    ``spent``, ``requested`` and ``total`` are amounts of ``unit``: "epsilon" or "rho".
+    """
 
     def __init__(self, unit: str, *, spent: Fraction, requested: Fraction, total: Fraction) -> None:
         super().__init__(
@@ -74,11 +77,11 @@ class GuaranteeError(TreeringError):
 
 
 class Halted(TreeringError):
-    """The mechanism has given its last answer; it touches no private data any more."""
+    """A mechanism, or one of its runs, has given its last answer; it reads no private data any more."""
 
 
 class VaultError(TreeringError):
-    """Durable state that is missing, locked, damaged or of another version."""
+    """A vault that is missing, locked, damaged or of another version."""
 
 
 class NotAVault(VaultError):
@@ -90,12 +93,12 @@ class NewerVault(VaultError):
 
 
 class DamagedVault(VaultError):
-    """A vault that does not hold what was written to it."""
+    """A vault whose files are not what was written."""
 
 
 class VaultBusy(VaultError):
-    """A vault that another process is writing to."""
+    """A vault that another process has open for writing."""
 
 
 class EngineError(TreeringError):
-    """A database engine that failed, or a table that changed under us."""
+    """A database engine that failed, or a table that changed other than by growing."""

@@ -1,8 +1,10 @@
 """PUBLIC: the gate between public programs and private data.
 
 A mechanism talks to a `Gate`. What it asks for is a request with noise scales; what it gets back is an *event*: a
-frozen record of what was released, at which size, at which cost. The same events are what a journal keeps, so a
-mechanism's public state is a fold over `Gate.history`, and replaying the journal gives exactly the live state.
+frozen record of what was released. A journal keeps the same events, so a mechanism's public state is a fold over
+`Gate.history`, and replaying the journal gives exactly the live state.
+
+In every event ``size`` is the number of rows at the time, and ``cost`` what the event was charged.
 
 Units: a query of weight scale W is compared and answered in units of 1/W rows ("grid units"), always integers.
 Noise scales are in rows; the kernel multiplies them by W.
@@ -30,7 +32,12 @@ from treering.params import positive
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """A sparse-vector run: noise scales in rows, fixed for its life, and the noise of its numeric answer (if any)."""
+    """A sparse-vector run: its noise, fixed for as long as it lives.
+
+    ``threshold_scale``  scale, in rows, of the Laplace noise on the threshold, drawn once
+    ``query_scale``      scale, in rows, of the fresh Laplace noise of each comparison
+    ``answer``           noise of the numeric answer to the query that ends the run; None: no such answer
+    """
 
     threshold_scale: float
     query_scale: float
@@ -46,7 +53,7 @@ class RunRequest:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Noisy answers, in grid units."""
+    """``values``: each query's count plus ``noise``, in grid units."""
 
     size: int
     cost: Cost
@@ -57,7 +64,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class RunStarted:
-    """A run began: its whole cost, the numeric answer included, is charged."""
+    """Sparse-vector run number ``run`` began: its whole cost, the numeric answer included, is charged."""
 
     size: int
     cost: Cost
@@ -75,7 +82,8 @@ class Crossing:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A batch was compared: ``asked`` queries, all below but the last if there is a crossing. The run is then over."""
+    """``asked`` queries were compared: all were below the noisy threshold, except the last if there is a crossing,
+    which ends the run."""
 
     size: int
     run: int
@@ -85,7 +93,8 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class RunEnded:
-    """A run was abandoned at a public moment; what it can no longer lose is refunded."""
+    """A run was abandoned at a public moment: ``refund`` is what it was charged for and can no longer release, in the
+    budget's unit."""
 
     size: int
     run: int
@@ -94,7 +103,7 @@ class RunEnded:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HistogramReleased:
-    """Noisy counts over the joint values of ``attributes``."""
+    """Noisy counts, in rows, over the joint values of ``attributes`` (positions in the schema)."""
 
     size: int
     cost: Cost
@@ -105,7 +114,7 @@ class HistogramReleased:
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """The index that the exponential mechanism drew."""
+    """The exponential mechanism drew ``queries[index]``."""
 
     size: int
     cost: Cost
@@ -117,7 +126,7 @@ class Selected:
 class RowsDrawn:
     """A synthetic database of ``rows`` rows that the exponential mechanism drew, as cells, increasing.
 
-    Only the queries' values on it mean anything: each row is the first cell of those that no query tells apart.
+    Only the queries' values on it mean anything: among cells that no query tells apart, the first stands for all.
     """
 
     size: int
@@ -129,7 +138,7 @@ class RowsDrawn:
 
 @dataclass(frozen=True, slots=True)
 class ForeignReleased:
-    """What a measurement of another library made of the counts: a value for each cell, none if it failed."""
+    """The output of another library's measurement of the counts: a value for each cell, or no values if it failed."""
 
     size: int
     cost: Cost
@@ -138,8 +147,8 @@ class ForeignReleased:
 
 @dataclass(frozen=True, slots=True)
 class TreeStarted:
-    """A tree over the batches to come began (see ``budget/cost.py``): the cost of all its nodes is charged.
-    ``noise`` is that of a node in segment 0; a node in segment k has ``noise.shared(k + 1)``."""
+    """A binary tree over batches began (see ``budget/cost.py``): the cost of all nodes it will ever have is charged.
+    A node in segment 0 gets ``noise``; a node in segment k gets ``noise.shared(k + 1)``."""
 
     size: int
     cost: Cost
@@ -158,7 +167,7 @@ class LeafCut:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeReleased:
-    """Noisy counts, over all cells, of the rows of one node's leaves."""
+    """Noisy counts, over all cells, of the rows in the leaves below node (``level``, ``index``)."""
 
     size: int
     tree: int
@@ -170,9 +179,9 @@ class NodeReleased:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TreeCondensed:
-    """A note stands for all nodes released so far: replay begins with it, and a journal need not keep their counts.
+    """A note replaces all nodes released so far: replay begins with it, and a journal need not keep their counts.
 
-    ``starts`` are the sizes at which the node of each level that the next leaf lies in begins.
+    The next leaf lies in one node of each level: ``starts`` are the sizes at which these nodes begin, level 0 first.
     """
 
     size: int
@@ -184,7 +193,7 @@ class TreeCondensed:
 
 @dataclass(frozen=True, slots=True)
 class Minimised:
-    """A model in the ball whose empirical risk is near the least: see `treering.theory.erm` for how near."""
+    """A model ``theta`` in the ball whose empirical risk is near the minimum: `treering.theory.erm` bounds how near."""
 
     size: int
     cost: Cost
@@ -195,7 +204,7 @@ class Minimised:
 
 @dataclass(frozen=True, slots=True)
 class Reserved:
-    """A part of the budget was set aside and charged: what follows, up to `ReservationEnded`, is paid from it."""
+    """A part of the budget was set aside and charged: operations up to `ReservationEnded` are paid from it."""
 
     size: int
     cost: Cost
@@ -204,14 +213,14 @@ class Reserved:
 
 @dataclass(frozen=True, slots=True)
 class ReservationEnded:
-    """What follows is paid from the whole budget again. What was left of the part stays spent."""
+    """Operations are paid from the whole budget again. What was left of the part stays spent."""
 
     size: int
 
 
 @dataclass(frozen=True, slots=True)
 class Condensed:
-    """A note stands for all events so far, which cost ``spent``: replay begins with it. ``runs`` are not over."""
+    """A note replaces all events so far, which cost ``spent``: replay begins with it. ``runs`` are in progress."""
 
     size: int
     spent: Fraction
@@ -222,7 +231,7 @@ class Condensed:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """A step of a mechanism's own, recorded so that replay need not recompute it."""
+    """A public step of the mechanism itself, recorded so that replay need not recompute it."""
 
     note: Any
 
@@ -247,11 +256,11 @@ Event: TypeAlias = (
     | Noted
 )
 
-# -- the two protocols -------------------------------------------------------------------------------------------------
+# -- protocols: the gate, and the database that opens one --------------------------------------------------------------
 
 
 class Gate(Protocol):
-    """All that a public program may ask of private data under one budget.
+    """Everything that a public program may ask of private data, under one budget.
 
     Every operation derives its cost from scales and sensitivity, charges it or raises `BudgetExceeded` before data
     are touched, draws exact noise, writes the journal and only then returns.
@@ -259,7 +268,7 @@ class Gate(Protocol):
 
     @property
     def schema(self) -> Schema:
-        """The universe."""
+        """The universe: the attributes, and the cells that their joint values make."""
 
     @property
     def size(self) -> int:
@@ -267,7 +276,7 @@ class Gate(Protocol):
 
     @property
     def budget(self) -> Budget:
-        """What may be spent in all."""
+        """The total that may be spent, and its unit."""
 
     @property
     def spent(self) -> Fraction:
@@ -275,7 +284,7 @@ class Gate(Protocol):
 
     @property
     def history(self) -> Sequence[Event]:
-        """All that was released so far, oldest first; where a tree was condensed, what that left of it."""
+        """The events so far, oldest first, without those that a later `condense` or `condense_tree` replaced."""
 
     def cost_of_measuring(self, queries: Sequence[Query], noise: Noise) -> Cost:
         """What `measure` would cost: free to ask."""
@@ -284,7 +293,7 @@ class Gate(Protocol):
         """What `begin_run` would cost: free to ask."""
 
     def measure(self, queries: Sequence[Query], noise: Noise) -> Measured:
-        """Each query's count plus noise."""
+        """Each query's count plus independent ``noise``, whose scale is in rows."""
 
     def begin_run(self, request: RunRequest) -> RunStarted:
         """Start a sparse-vector run: draw its secret threshold noise and reserve its numeric answer."""
@@ -292,39 +301,53 @@ class Gate(Protocol):
     def first_exceeding(
         self, run: int, queries: Sequence[Query], bars: Sequence[int], estimates: Sequence[int] | None = None
     ) -> Compared:
-        """The first query whose noisy count reaches its bar plus the run's noise; with it, the run is over.
+        """The first query whose noisy count reaches its bar plus the run's threshold noise; finding one ends the run.
 
-        ``bars`` and ``estimates`` are in grid units. With estimates the comparison is two-sided: |count − estimate|.
+        ``run`` is the number of a run in progress (`RunStarted.run`). ``bars``, one for each query, and ``estimates``
+        are in grid units. With estimates the comparison is two-sided: |count − estimate|.
         """
 
     def end_run(self, run: int) -> RunEnded:
-        """Abandon a run."""
+        """Abandon a run in progress, and refund what it can no longer release."""
 
     def histogram(self, noise: Noise, attributes: Sequence[int] | None = None) -> HistogramReleased:
-        """All cells, or all joint values of some attributes, plus noise."""
+        """The counts of all cells plus ``noise``; or those of all joint values of ``attributes``, which are increasing
+        positions in the schema."""
 
     def select(self, queries: Sequence[Query], scale: float, estimates: Sequence[int] | None = None) -> Selected:
-        """One query, drawn by the exponential mechanism with score count, or |count − estimate|, over ``scale``
-        rows."""
+        """One query, drawn by the exponential mechanism with probability ∝ e^{score/scale}.
+
+        A query's score is its count or, with ``estimates`` (in grid units), |count − estimate|; scores and ``scale``
+        are in rows.
+        """
 
     def draw_rows(self, queries: Sequence[Query], rows: int, scale: float) -> RowsDrawn:
-        """A synthetic database, drawn by the exponential mechanism with score −max_f |count of f − (size/rows)·its
-        synthetic count| over ``scale`` rows."""
+        """A synthetic database of ``rows`` rows, drawn by the exponential mechanism with probability ∝ e^{score/scale}.
+
+        The score is −max_f |count of f − (size/rows)·its synthetic count| over the ``queries`` f; it and ``scale`` are
+        in rows.
+        """
 
     def foreign(self, measurement: Any) -> ForeignReleased:
-        """What a measurement of OpenDP's makes of the counts of all cells. Its own privacy map is charged."""
+        """The output of an OpenDP ``measurement`` of the counts of all cells; its own privacy map gives the cost."""
 
     def begin_tree(self, noise: Noise) -> TreeStarted:
-        """Start a tree over batches, and charge all nodes it will ever have: 2/s pure, 1/σ² zCDP."""
+        """Start a binary tree over batches, and charge all nodes it will ever have: 2/s pure, 1/σ² zCDP.
+
+        ``noise``, of scale s or σ in rows, is that of the nodes in segment 0 (see `TreeStarted`).
+        """
 
     def cut(self, tree: int) -> LeafCut:
-        """Make the rows that came since the last cut (the first one: all rows) the next leaf."""
+        """Make the rows that came since the last cut (at the first cut: all rows) the next leaf of the tree."""
 
     def tree_node(self, tree: int, level: int, index: int) -> NodeReleased:
-        """The noisy counts of a node that the last leaf cut has completed: each once, and before the next cut."""
+        """The noisy counts of node (``level``, ``index``), numbered as in ``budget/cost.py``.
+
+        The last leaf cut must have completed it; each node is released once, and before the next cut.
+        """
 
     def condense_tree(self, tree: int, note: Any) -> TreeCondensed:
-        """Record a note that stands for all nodes of the tree so far. Nodes not measured by now are given up."""
+        """Record a note that replaces all nodes of the tree so far. Nodes not released by now never will be."""
 
     def minimise(self, request: Minimise) -> Minimised:
         """A private minimiser of an empirical risk, over points or over the counts of cells."""
@@ -332,14 +355,14 @@ class Gate(Protocol):
     def reserve(self, part: Budget) -> AbstractContextManager[Reserved]:
         """Set a part of the budget aside, charged at once, for the operations of the block: they cannot cost more.
 
-        One at a time. A run begun in the block must end in it.
+        There is one reservation at a time. A run begun in the block ends with it at the latest.
         """
 
     def condense(self, note: Any) -> Condensed:
-        """Record a note that stands for all events so far. Refused within a reservation, and where there are trees."""
+        """Record a note that replaces all events so far. Refused within a reservation, and where there are trees."""
 
     def note(self, note: Any) -> Noted:
-        """Record a public step of the mechanism's own."""
+        """Record a public step of the mechanism itself."""
 
     def transaction(self) -> AbstractContextManager[None]:
         """Group operations into one durable step. An answer leaves the mechanism only after the block."""
@@ -350,14 +373,14 @@ class Database(Protocol):
 
     @property
     def schema(self) -> Schema:
-        """The universe."""
+        """The universe: public."""
 
     @property
     def size(self) -> int:
         """The number of rows: public."""
 
     def open_gate(self, budget: Budget) -> Gate:
-        """A gate with a budget of its own. Budgets of several gates add up."""
+        """A gate with a budget of its own. The budgets of several gates add up."""
 
     def watch(self, grown: Callable[[], None]) -> None:
-        """Call a method after every append, for as long as its object lives. It must not raise."""
+        """Call the method ``grown`` after every append, for as long as its object lives. It must not raise."""

@@ -1,4 +1,4 @@
-"""Noise as a request: what is to be drawn, and at which scale. Drawing it is up to ``trusted/noise.py``."""
+"""Noise as a request: which distribution, and at which scale. ``trusted/noise.py`` draws it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from treering.params import at_least, exact_scale, positive, root_at_least
 
 @dataclass(frozen=True, slots=True)
 class Laplace:
-    """Discrete Laplace noise, P(X = k) ∝ e^{−|k|/scale}."""
+    """Discrete Laplace noise: integers k with P(k) ∝ e^{−|k|/scale}."""
 
     scale: float
 
@@ -18,14 +18,14 @@ class Laplace:
         positive(self.scale, "scale")
 
     def shared(self, parts: int) -> Laplace:
-        """The noise with which ``parts`` operations cost together what one costs at this: of scale·parts, or a hair
-        more."""
+        """Noise at which ``parts`` operations together cost what one costs at this noise: of scale·``parts``, rounded
+        up to a float."""
         return Laplace(at_least(exact_scale(self.scale, "scale") * parts))
 
 
 @dataclass(frozen=True, slots=True)
 class Gaussian:
-    """Discrete Gaussian noise, P(X = k) ∝ e^{−k²/(2·scale²)}."""
+    """Discrete Gaussian noise: integers k with P(k) ∝ e^{−k²/(2·scale²)}."""
 
     scale: float
 
@@ -33,8 +33,8 @@ class Gaussian:
         positive(self.scale, "scale")
 
     def shared(self, parts: int) -> Gaussian:
-        """The noise with which ``parts`` operations cost together what one costs at this: of scale·√parts, or a hair
-        more."""
+        """Noise at which ``parts`` operations together cost what one costs at this noise: of scale·√``parts``, rounded
+        up to a float."""
         return Gaussian(root_at_least(exact_scale(self.scale, "scale") ** 2 * parts))
 
 

@@ -1,4 +1,7 @@
-"""Parameters as exact rationals, or a clear refusal."""
+"""Checks of numeric parameters: each returns the parameter as an exact rational, a float or an integer, or refuses it.
+
+``name`` is the parameter's name, for the message of the `ParameterError`.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,13 @@ from treering.errors import ParameterError
 
 Number: TypeAlias = int | float | Fraction | Decimal
 Profile: TypeAlias = Literal["tight", "paper"]
-"""Our calibration, or the paper's own constants."""
+"""How a mechanism is calibrated: by this package's tight bounds, or by the paper's own constants."""
 
 _LEAST: Final = sys.float_info.min
 
 
 def exact(value: Number, name: str) -> Fraction:
-    """A positive number as the rational that its shortest decimal text says: 0.1 is 1/10, so three of them are 3/10.
+    """A positive number as the rational of its shortest decimal text: 0.1 is 1/10, so three times 0.1 is 3/10.
 
     NaN, infinities, zero, negatives, denormal floats and anything that is not a number are refused.
     """
@@ -32,8 +35,8 @@ def exact_scale(value: float, name: str) -> Fraction:
 
 
 def positive(value: Number, name: str) -> float:
-    """A positive number as a float; a rational so small that it would vanish is refused."""
-    if type(value) is float and _LEAST <= value < math.inf:  # the usual case, said first
+    """A positive number as a float; refuses a rational whose float would be 0 or denormal."""
+    if type(value) is float and _LEAST <= value < math.inf:  # the usual case, in less time
         return value
     _check(value, name)
     _check(float(value), name)
@@ -55,7 +58,7 @@ def _check(value: Number, name: str) -> None:
 
 
 def share_of(value: Number, name: str) -> Fraction:
-    """A number in (0, 1]."""
+    """A number in (0, 1], as a rational."""
     share = exact(value, name)
     if share > 1:
         raise ParameterError(name, f"must be at most 1, not {value}")
@@ -63,7 +66,7 @@ def share_of(value: Number, name: str) -> Fraction:
 
 
 def probability(value: Number, name: str) -> Fraction:
-    """A number strictly between 0 and 1."""
+    """A number strictly between 0 and 1, as a rational."""
     chance = exact(value, name)
     if chance >= 1:
         raise ParameterError(name, f"must be below 1, not {value}")
@@ -85,7 +88,7 @@ def at_least(value: Fraction) -> float:
 
 def root_at_least(value: Fraction) -> float:
     """The smallest float whose square is not below a positive rational."""
-    # An integer root of some 64 bits is at most a few floats away, however large or small the value.
+    # The integer root of about 64 bits is at most a few floats away from the result, however large or small the value.
     bits = 64 - (value.numerator.bit_length() - value.denominator.bit_length()) // 2
     root = at_least(math.isqrt(int(value * Fraction(4) ** bits)) / Fraction(2) ** bits)
     while Fraction(root) ** 2 < value:
@@ -96,12 +99,12 @@ def root_at_least(value: Fraction) -> float:
 
 
 def chance(value: Number, name: str) -> float:
-    """A number strictly between 0 and 1 as a float."""
+    """A number strictly between 0 and 1, as a float."""
     probability(value, name)
     return positive(value, name)
 
 
 def check_profile(profile: object) -> None:
-    """Refuse what is neither profile."""
+    """Refuse anything but "tight" and "paper"."""
     if profile not in ("tight", "paper"):
         raise ParameterError("profile", f'must be "tight" or "paper", not {profile!r}')

@@ -1,4 +1,4 @@
-"""A gate that gives back what another one gave: how a box is run again without touching anything private."""
+"""A gate that replays recorded events: how a box is run again without touching anything private."""
 
 from __future__ import annotations
 
@@ -39,11 +39,13 @@ Recorded = TypeVar("Recorded", bound=Event)
 
 
 class RecordedGate:
-    """The gate of a run that is over: each operation returns the next event on record, which must be of its kind.
+    """The gate of a box's run that is over: each operation returns the next recorded event, which must be of its kind.
 
-    A box is deterministic given what the gate returns, so running it over the record gives its release again. Asking
-    for another kind of thing, or for more, is an error; so is measuring, selecting or counting something else, or with
-    other noise.
+    A box is deterministic given what the gate returns, so running it over the record gives its release again. An
+    operation of another kind than the recorded one, or one more than were recorded, is an error; so are `measure`,
+    `select` and `histogram` with other arguments than were recorded (of `select`, the queries are compared).
+
+    ``size`` is the number of rows at the time, ``budget`` what the run could spend, ``events`` the record.
     """
 
     def __init__(self, schema: Schema, size: int, budget: Budget, events: Sequence[Event]) -> None:
@@ -61,7 +63,7 @@ class RecordedGate:
 
     @property
     def size(self) -> int:
-        """The number of rows then."""
+        """The number of rows at the time of the run."""
         return self._size
 
     @property
@@ -71,97 +73,97 @@ class RecordedGate:
 
     @property
     def spent(self) -> Fraction:
-        """What it had spent at this point."""
+        """The cost of the events returned so far."""
         return self._spent
 
     @property
     def history(self) -> Sequence[Event]:
-        """What was given so far."""
+        """The events returned so far."""
         return self._events[: self._given]
 
     def cost_of_measuring(self, queries: Sequence[Query], noise: Noise) -> Cost:
-        """Prices are not on record."""
+        """Refused: a record holds no prices."""
         raise TreeringError("a record has no prices: a box derives its noise from its budget")
 
     def cost_of_run(self, request: RunRequest) -> Cost:
-        """Prices are not on record."""
+        """Refused: a record holds no prices."""
         raise TreeringError("a record has no prices: a box derives its noise from its budget")
 
     def measure(self, queries: Sequence[Query], noise: Noise) -> Measured:
-        """As it was answered then."""
+        """The recorded answers."""
         event = self._next(Measured)
         _same((event.noise, event.queries), (noise, tuple(queries)))
         return event
 
     def begin_run(self, request: RunRequest) -> RunStarted:
-        """As it began then."""
+        """The recorded start of a run."""
         return self._next(RunStarted)
 
     def first_exceeding(
         self, run: int, queries: Sequence[Query], bars: Sequence[int], estimates: Sequence[int] | None = None
     ) -> Compared:
-        """As it went then."""
+        """The recorded comparison."""
         return self._next(Compared)
 
     def end_run(self, run: int) -> RunEnded:
-        """As it ended then."""
+        """The recorded end of a run."""
         return self._next(RunEnded)
 
     def histogram(self, noise: Noise, attributes: Sequence[int] | None = None) -> HistogramReleased:
-        """As it was released then."""
+        """The recorded histogram."""
         event = self._next(HistogramReleased)
         _same((event.noise, event.attributes), (noise, event.attributes if attributes is None else tuple(attributes)))
         return event
 
     def select(self, queries: Sequence[Query], scale: float, estimates: Sequence[int] | None = None) -> Selected:
-        """As it was drawn then."""
+        """The recorded selection."""
         event = self._next(Selected)
         _same(event.queries, tuple(queries))
         return event
 
     def draw_rows(self, queries: Sequence[Query], rows: int, scale: float) -> RowsDrawn:
-        """As they were drawn then."""
+        """The recorded synthetic rows."""
         return self._next(RowsDrawn)
 
     def foreign(self, measurement: Any) -> ForeignReleased:
-        """As it was released then."""
+        """The recorded output of the measurement."""
         return self._next(ForeignReleased)
 
     def begin_tree(self, noise: Noise) -> TreeStarted:
-        """As it began then."""
+        """The recorded start of a tree."""
         return self._next(TreeStarted)
 
     def cut(self, tree: int) -> LeafCut:
-        """As it was cut then."""
+        """The recorded leaf."""
         return self._next(LeafCut)
 
     def tree_node(self, tree: int, level: int, index: int) -> NodeReleased:
-        """As it was released then."""
+        """The recorded node."""
         return self._next(NodeReleased)
 
     def condense_tree(self, tree: int, note: Any) -> TreeCondensed:
-        """As it was condensed then."""
+        """The recorded condensation."""
         return self._next(TreeCondensed)
 
     def minimise(self, request: Minimise) -> Minimised:
-        """As it was minimised then."""
+        """The recorded model."""
         return self._next(Minimised)
 
     def condense(self, note: Any) -> Condensed:
-        """A run is itself within a reservation."""
-        raise ParameterError("note", "cannot stand for a reservation that is open, or for a tree")
+        """Refused: a box runs within a reservation."""
+        raise ParameterError("note", "cannot replace events within a reservation, or where there are trees")
 
     def note(self, note: Any) -> Noted:
-        """As it was noted then."""
+        """The recorded note."""
         return self._next(Noted)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Nothing to do."""
+        """Does nothing: nothing is written."""
         yield
 
     def reserve(self, part: Budget) -> AbstractContextManager[Reserved]:
-        """A run is itself within a reservation."""
+        """Refused: a box runs within a reservation."""
         raise ParameterError("part", "cannot be reserved within another reservation")
 
     def _next(self, kind: type[Recorded]) -> Recorded:

@@ -1,5 +1,5 @@
-"""PRIVATE: the trusted base, the only code that opens rows, true counts or secret noise.
+"""PRIVATE: the trusted base, the only code that reads rows, true counts or secret noise.
 
-An auditor reads this folder, ``budget/`` and the vault's journal, and nothing else, to believe the promise. Public
+To believe the promise, an auditor reads this folder, ``budget/`` and the vault's journal, and nothing else. Public
 programs reach it through the gate (`treering.gate`) only.
 """

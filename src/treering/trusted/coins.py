@@ -1,16 +1,16 @@
-"""Exact draws out of fair coins (Canonne, Kamath and Steinke 2020): integers alone, no float, no rounded probability.
+"""Exact samplers from fair coins (Canonne, Kamath and Steinke 2020): integers only, no float, no rounded probability.
 
 *Formal guarantee.* For a positive rational scale s, `laplace` draws k with probability exactly (1−p)/(1+p)·p^|k| where
 p = e^{−1/s}, and `gaussian` draws k with probability exactly ∝ e^{−k²/(2s²)}. All draws are independent. A float stands
 for its exact binary value. What is assumed is that the operating system's bits are fair and independent.
 
-*Proof*, from the bottom up. What is not kept is drawn anew out of fresh bits, which leaves all ratios as they are.
+*Proof*, from the bottom up. A draw that is not kept is made anew from fresh bits, which leaves all ratios as they are.
 
 - `_coin` compares a uniform real number x in [0, 1) with a rational p, and reads only as many words of x as that takes:
   for its first word w, x = (w + x')/2^64 is below p if and only if x' is below p' = 2^64·p − w, where x' is uniform
   again and independent of w. That is decided once p' is outside of (0, 1). At most one w in 2^64 leaves it inside.
 - `_decays` takes coins of γ/1, γ/2, γ/3 and so on until one fails. The first n all succeed with probability γ^n/n!, so
-  the first to fail is one with an odd number with probability 1 − γ + γ²/2! − γ³/3! + … = e^{−γ}.
+  the first to fail has an odd number with probability 1 − γ + γ²/2! − γ³/3! + … = e^{−γ}.
 - `_signed`, for s = t/b: u, uniform below t, is kept with probability e^{−u/t}. Then v counts successes of probability
   e^{−1} up to a failure. So the pair (u, v) has probability ∝ e^{−(u + t·v)/t}, and x = u + t·v, which every integer
   from 0 on is for one pair, has probability ∝ e^{−x/t}. Its quotient m = ⌊x/b⌋ is the same for b numbers x in a row,
@@ -20,8 +20,8 @@ for its exact binary value. What is assumed is that the operating system's bits 
   γ = (|k| − σ²/t)²/(2σ²) = k²/(2σ²) − |k|/t + σ²/(2t²). The product with e^{−|k|/t} is ∝ e^{−k²/(2σ²)}. For γ above 1,
   e^{−γ} is the probability of ⌊γ⌋ successes of e^{−1} and one of the rest, all independent.
 
-*Secrets.* Bits are read from the operating system for one call of `laplace` or `gaussian`, and what is left of them is
-dropped when it returns. Nothing is kept between calls, so there is nothing that a forked child could draw again.
+*Secrets.* Bits are read from the operating system for one call of `laplace` or `gaussian`, and unused ones are dropped
+when it returns. Nothing is kept between calls, so there is nothing that a forked child could draw again.
 
 *Timing.* How long a draw takes depends on its value: timing is not defended. The guarantee is about values alone.
 """
@@ -35,15 +35,15 @@ from struct import Struct
 from typing import Final, TypeAlias
 
 Words: TypeAlias = Callable[[], int]
-"""Each call gives an integer uniform below 2^`_BITS`, independent of all others."""
+"""A source of random words: each call gives an integer uniform below 2^`_BITS`, independent of all others."""
 
 _BITS: Final = 64
 _READ: Final = Struct("=32Q")
-"""As many words as one draw needs, nearly always: a system call costs as much as ten coins."""
+"""The words of one system call, enough for nearly every draw: the call costs as much as ten coins."""
 
 
 def laplace(scale: float | Fraction, count: int) -> list[int]:
-    """Independent draws of P(X = k) = (1−p)/(1+p)·p^|k|, with p = e^{−1/scale}. The scale is positive and finite.
+    """``count`` independent draws of P(X = k) = (1−p)/(1+p)·p^|k|, with p = e^{−1/scale}, for a positive finite scale.
 
     >>> laplace(0.001, 3)
     [0, 0, 0]
@@ -54,7 +54,7 @@ def laplace(scale: float | Fraction, count: int) -> list[int]:
 
 
 def gaussian(scale: float | Fraction, count: int) -> list[int]:
-    """Independent draws of P(X = k) ∝ e^{−k²/(2·scale²)}. The scale is positive and finite.
+    """``count`` independent draws of P(X = k) ∝ e^{−k²/(2·scale²)}, for a positive finite scale.
 
     >>> gaussian(0.001, 3)
     [0, 0, 0]
@@ -65,7 +65,7 @@ def gaussian(scale: float | Fraction, count: int) -> list[int]:
 
 
 def _fair_words() -> Iterator[int]:
-    """PRIVATE: whoever knows the words knows the noise."""
+    """PRIVATE: uniform 64-bit words from the operating system. Whoever knows them knows the noise."""
     while True:
         yield from _READ.unpack(os.urandom(_READ.size))
 

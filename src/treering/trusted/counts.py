@@ -1,10 +1,10 @@
-"""Exact counts of the rows in each cell, sealed, and marginals that are kept current as rows arrive.
+"""Exact counts of the rows in each cell, sealed; marginals kept current as rows arrive; and counts at earlier sizes.
 
 Up to `DENSE_CELLS` cells the counts are one dense array; above, only occupied cells are stored. Either way a query
 reads the marginal over the attributes it names, which is computed once and then maintained: an append touches the new
 rows only.
 
-The exact counts as they were at earlier sizes, kept for as long as somebody will need them.
+`Bookmarks` are copies of the counts at earlier sizes, kept for as long as a tree needs them.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ DENSE_CELLS: Final = 2**24
 """Universes up to this many cells are kept as a dense array (128 MiB at the most)."""
 
 MARGINAL_CELLS: Final = 2**22
-"""The largest marginal that is kept; a query over more joint values goes through the occupied cells."""
+"""The largest marginal that is cached for a query; one over more joint values is evaluated on the stored cells."""
 
 CACHED_CELLS: Final = 2**25
-"""The marginals kept have at most this many entries together; the least recently used go first."""
+"""The most entries that all cached marginals have together; the least recently used are dropped first."""
 
 MAX_COUNT: Final = 2**61
 """Size times weight scale stays below this, so that no sum of 64-bit integers can overflow."""
 
 
 class _Store(Protocol):
-    """Where the counts of all cells live."""
+    """Storage for the counts of all cells: dense or sparse."""
 
     def add(self, cells: Ints) -> None: ...
 
@@ -76,7 +76,7 @@ class Counts(Sealed):
         return self._size
 
     def add(self, cells: Ints) -> None:
-        """Take in rows that are already encoded."""
+        """Take in rows given by their cell numbers, one for each row."""
         if len(cells) == 0:
             return
         if int(cells.min()) < 0 or int(cells.max()) >= self._schema.cells:
@@ -88,7 +88,7 @@ class Counts(Sealed):
             self._size += len(cells)
 
     def add_counted(self, cells: Ints, counts: Ints) -> None:
-        """Take in rows that are already encoded and counted: so many for each of these cells."""
+        """Take in ``counts[i]`` rows in cell ``cells[i]``, for each i."""
         if cells.ndim != 1 or cells.shape != counts.shape:
             raise DataError("cells and counts come as two arrays of one length")
         if len(cells) == 0:
@@ -130,31 +130,31 @@ class Counts(Sealed):
         return evaluate_many(queries, self.marginal, np.int64)
 
     def mark(self, journal: object) -> None:
-        """Keep the present counts of all cells for a journal's trees, until `keep_marks` lets go of them."""
+        """Keep the current counts of all cells for the trees of ``journal``, until `keep_marks` drops them."""
         with self.lock:
             self._bookmarks.add(journal, self._size, self._all)
 
     def keep_marks(self, journal: object, sizes: Collection[int]) -> None:
-        """Let go of what a journal has marked at other sizes than these."""
+        """Drop the counts that a journal has marked, except at these sizes."""
         self._bookmarks.keep(journal, sizes)
 
     def check_mark(self, journal: object, size: int) -> None:
-        """Refuse to go on if the counts were not marked at this size."""
+        """Raise `VaultError` if the counts were not marked at this size."""
         self._bookmarks.check(journal, size)
 
     def between(self, journal: object, start: int, end: int) -> Ints:
-        """PRIVATE: the exact counts of all cells among the rows that came after one marked size and up to another."""
+        """PRIVATE: the exact counts of all cells among rows ``start`` + 1 to ``end``, both marked sizes."""
         return self._bookmarks.between(journal, start, end)
 
     @property
     def marked(self) -> tuple[int, ...]:
-        """The earlier sizes that are marked for anybody, in order: public."""
+        """The earlier sizes that are marked for any journal, increasing: public."""
         return tuple(sorted(size for size in self._bookmarks.kept if size < self._size))
 
     def stretches(self) -> dict[int, tuple[Ints, Ints]]:
-        """PRIVATE: the rows in the order of their arrival, as far as anybody will ask about it: those up to the first
-        of the `marked` sizes, those from there to the next, and so on to the present one. For the size that each
-        stretch ends at, its occupied cells, in order, and how many of its rows lie in each."""
+        """PRIVATE: the rows in stretches, by order of arrival: up to the first `marked` size, from there to the next,
+        and so on to the current size. Keys are the sizes at which stretches end; values are a stretch's occupied cells,
+        increasing, and how many of its rows lie in each."""
         with self.lock:
             kept = self._bookmarks.kept
             if not self.marked:
@@ -187,7 +187,7 @@ class _Dense:
 
     def marginal(self, attributes: Attributes) -> Ints:
         others = tuple(axis for axis in range(self._counts.ndim) if axis not in attributes)
-        # An array of its own in every case, because the cache maintains it.
+        # Always a new array, because the cache updates it in place.
         return np.array(self._counts.sum(axis=others, dtype=np.int64) if others else self._counts)
 
     def occupied(self) -> tuple[Ints, Ints]:
@@ -202,8 +202,8 @@ class _Dense:
 class _Sparse:
     """Occupied cells only: sorted runs of (cell, count), merged as in a log-structured tree.
 
-    Each run is at least twice as long as the next, so an append costs amortised O(rows · log) and nothing of size N
-    exists.
+    Each run is at least twice as long as the next, so an append costs amortised O(rows · log), and nothing is as large
+    as the universe.
     """
 
     def __init__(self, schema: Schema) -> None:
@@ -235,7 +235,7 @@ class _Sparse:
         return reduce(_merge, reversed(self._runs), (nothing, nothing))
 
     def count(self, query: Query) -> int:
-        """Through the occupied cells, one attribute at a time: for conjunctions over a joint domain too large to
+        """By a scan of the occupied cells, one attribute at a time: for conjunctions over a joint domain too large to
         tabulate."""
         assert query.masks is not None  # a table never has more joint values than a cached marginal
         total = 0
@@ -255,7 +255,7 @@ def project(schema: Schema, cells: Ints, attributes: Attributes) -> Ints:
         below = 1
         for size in schema.shape[position + 1 : last]:
             below *= size
-        # Peel off the digits behind this attribute, then take its own.
+        # Divide off the digits of the attributes behind this one, then take its own.
         cells = cells // below if below > 1 else cells
         cells, code = np.divmod(cells, schema.shape[position])
         index += stride * code
@@ -265,7 +265,7 @@ def project(schema: Schema, cells: Ints, attributes: Attributes) -> Ints:
 
 
 def _tally(counts: Ints, index: Ints) -> None:
-    """Add one at each index, in time of the order of the shorter of the two."""
+    """Add one to ``counts`` at each index, in time O(number of indices), however many counts there are."""
     if len(index) * 4 < len(counts):
         np.add.at(counts, index, 1)
     else:
@@ -279,19 +279,19 @@ def _merge(left: tuple[Ints, Ints], right: tuple[Ints, Ints]) -> tuple[Ints, Int
     return cells, counts
 
 
-# -- bookmarks ---------------------------------------------------------------------------------------------------------
+# -- counts at earlier sizes -------------------------------------------------------------------------------------------
 
 
 class Bookmarks(Sealed):
-    """Copies of the counts, one for each size at which a journal's trees have a node that is not over.
+    """Copies of the counts, one for each size at which a tree's node begins that is still to be measured.
 
-    They belong to a journal, as a run's secret does: a kernel that continues the journal finds them, and they go when
-    it goes (so a journal must allow weak references). Journals that need the same size share one copy. Size 0 needs
-    none: all counts were 0.
+    They belong to a journal, as a run's secret does: a kernel that continues the journal finds them, and they are
+    dropped with it (so a journal must allow weak references). Journals that need the same size share one copy. Size 0
+    needs none: all counts were 0.
 
     A durable store keeps no copies. When it is opened it takes in its batches in their order of arrival and, before
     the kernel is made, calls `Counts.mark` at each of the sizes that ``trees.sizes_to_mark(journal.events())`` names:
-    a cut is made at the size that some batch led to, so each of them is met.
+    a leaf is cut at the size after some batch, so the store passes each of these sizes.
     """
 
     __slots__ = ("_copies", "_owned")
@@ -302,11 +302,11 @@ class Bookmarks(Sealed):
 
     @property
     def kept(self) -> dict[int, Ints]:
-        """PRIVATE: the counts at every size that is kept for somebody."""
+        """PRIVATE: the counts at every size that is kept for any journal."""
         return dict(self._copies)
 
     def add(self, owner: object, size: int, copy: Callable[[], Ints]) -> None:
-        """Keep the counts of this size, the present one."""
+        """Keep the counts at ``size``, the current one, for ``owner``; ``copy`` makes them."""
         if size == 0:
             return
         kept = self._copies.get(size)
@@ -317,17 +317,17 @@ class Bookmarks(Sealed):
         self._owned.setdefault(owner, {})[size] = kept
 
     def between(self, owner: object, start: int, end: int) -> Ints:
-        """PRIVATE: the exact counts, over all cells, of the rows that came after one size and up to another."""
+        """PRIVATE: the exact counts, over all cells, of rows ``start`` + 1 to ``end``."""
         later = self._at(owner, end)
         return later.copy() if start == 0 else later - self._at(owner, start)
 
     def check(self, owner: object, size: int) -> None:
-        """Refuse if the counts of this size are not kept."""
+        """Raise `VaultError` if the counts at this size are not kept."""
         if size:
             self._at(owner, size)
 
     def keep(self, owner: object, sizes: Collection[int]) -> None:
-        """Let go of what is kept for all other sizes."""
+        """Drop what is kept for ``owner``, except at these sizes."""
         owned = self._owned.get(owner, {})
         for size in [size for size in owned if size not in sizes]:
             del owned[size]

@@ -1,8 +1,6 @@
-"""A table that never stops growing, embedded in this process.
+"""Growing databases in this process: a table (`GrowingDatabase`), and points to learn from (`GrowingPoints`).
 
-Points that never stop arriving, embedded in this process: a `treering.gate.Database` for learning.
-
-Who is told when a database has grown.
+Both implement `treering.gate.Database`: they take in rows, open gates, and tell their watchers that they have grown.
 """
 
 from __future__ import annotations
@@ -39,9 +37,9 @@ class DroppedRows(UserWarning):
 
 
 class GrowingDatabase(Sealed):
-    """A growing database in memory. It keeps exact counts per cell and no rows.
+    """A growing table, kept in memory as exact counts per cell: no row is kept.
 
-    Public: the schema, the size, how many rows were ever dropped. Everything else leaves only through a mechanism,
+    Public: the schema, the size, and how many rows were ever dropped. Everything else leaves only through a mechanism,
     with noise. Neighbouring databases differ in one row, replaced, which keeps its arrival time.
 
     >>> from treering.domain.attribute import categories, integers
@@ -71,10 +69,14 @@ class GrowingDatabase(Sealed):
     ) -> GrowingDatabase:
         """A database whose rows stay in their engine: an Ibis table in DuckDB, PostgreSQL or Spark, or an address.
 
-        What the table holds is taken in at once, as counts of cells; `refresh` takes in what has come since. ``order``
-        is a public column of unique integers that only grows. See docs/scale.md for addresses and for what is refused.
+        The rows that the table holds are taken in at once, as counts of cells; `refresh` takes in later ones.
+
+        ``table``       an Ibis table, or the address of one (see docs/scale.md, also for what is refused)
+        ``schema``      the attributes, which are columns of the table
+        ``order``       the name of a public column of unique integers, larger in every new row than in all before
+        ``on_invalid``  as in `append`
         """
-        # Ibis takes a second to load, and most databases live without it.
+        # Ibis takes a second to load, and most databases do not need it.
         from treering.trusted.engines.source import Source
 
         database = cls(schema)
@@ -98,11 +100,11 @@ class GrowingDatabase(Sealed):
         return self._dropped
 
     def append(self, frame: Any, on_invalid: OnInvalid = "refuse") -> int:
-        """Take in rows (Arrow, pandas, polars or a list of dicts) and return the new size.
+        """Take in the rows of ``frame`` (Arrow, pandas, polars or a list of dicts) and return the new size.
 
         A row that does not fit the schema refuses the whole batch with a `DataError` that names position and column,
-        never the value. ``on_invalid="drop"`` takes the other rows, warns with `DroppedRows` and counts in `dropped`:
-        that number is then public, so whether a row fits the schema is not protected.
+        never the value. ``on_invalid="drop"`` instead leaves such rows out, warns with `DroppedRows` and counts them in
+        `dropped`: that number is then public, so whether a row fits the schema is not protected.
         """
         self._check_embedded()
         if on_invalid not in ("refuse", "drop"):
@@ -112,7 +114,7 @@ class GrowingDatabase(Sealed):
         return self._grown(len(cells), dropped)
 
     def append_cells(self, cells: npt.ArrayLike) -> int:
-        """Take in rows given as cell numbers, and return the new size: for streams that are encoded already."""
+        """Take in rows given as cell numbers of the schema, one for each row, and return the new size."""
         self._check_embedded()
         given = np.asarray(cells)
         if given.ndim != 1 or (given.dtype.kind not in "iu" and len(given)):
@@ -121,11 +123,11 @@ class GrowingDatabase(Sealed):
         return self._grown(len(given), 0)
 
     def refresh(self, on_invalid: OnInvalid = "refuse") -> int:
-        """Take in the rows that its table has past the watermark, and return the new size.
+        """Take in the rows that its table has past the watermark (docs/scale.md), and return the new size.
 
-        All of them or none: an engine that fails, a table that changed where it may not (`EngineError`) and rows that
-        do not fit (`DataError`, with their columns and numbers, never values) leave the database as it was, and a
-        retry starts from the same watermark. ``on_invalid="drop"`` is that of `append`.
+        All of them or none: an engine that fails, a table that did not only grow at its end (`EngineError`) and rows
+        that do not fit (`DataError`, which names columns and numbers of rows, never values) leave the database as it
+        was, and a retry starts from the same watermark. ``on_invalid`` is as in `append`.
         """
         if self._source is None:
             raise EngineError("only a database made by from_table() has a table to refresh from; append() takes rows")
@@ -136,11 +138,11 @@ class GrowingDatabase(Sealed):
         return self._grown(increment.rows, increment.dropped)
 
     def open_gate(self, budget: Budget) -> Kernel:
-        """A gate with a budget of its own, over this database as it grows. The budgets of several gates add up."""
+        """A gate with a ``budget`` of its own to this database as it grows. The budgets of several gates add up."""
         return Kernel(self._counts, budget, MemoryJournal())
 
     def watch(self, grown: Callable[[], None]) -> None:
-        """Call a method after every append, for as long as its object lives."""
+        """Call the method ``grown`` after every append, for as long as its object lives."""
         self._watchers.add(grown)
 
     def _check_embedded(self) -> None:
@@ -148,7 +150,7 @@ class GrowingDatabase(Sealed):
             raise EngineError("the rows of this database stay in their table: add them there, and call refresh()")
 
     def _grown(self, taken: int, dropped: int) -> int:
-        """Rows were taken in, and others left out: say so, and return the new size."""
+        """After rows were ``taken`` in and others ``dropped``: warn, tell the watchers, and return the new size."""
         if dropped:
             self._dropped += dropped
             warnings.warn(
@@ -163,13 +165,15 @@ class GrowingDatabase(Sealed):
         return f"GrowingDatabase({self.size:,} rows; {self.schema.cells:,} cells)"
 
 
-# -- collection --------------------------------------------------------------------------------------------------------
+# -- points to learn from ----------------------------------------------------------------------------------------------
 
 
 class GrowingPoints(Sealed):
-    """Points with features in the unit L2 ball, and labels. Public: their number, dimension and kind of labels.
+    """A growing set of points with features in the unit L2 ball, and labels.
 
-    Neighbours differ in one point, features and label replaced, which keeps its arrival time.
+    Public: their number, their ``dimension`` (how many features each has) and the kind of ``labels``: "signs" (−1 or
+    1), "numbers" (in [−1, 1]) or "none". Neighbouring databases differ in one point, features and label replaced,
+    which keeps its arrival time.
 
     >>> points = GrowingPoints(2, "signs")
     >>> points.append([[0.5, 0.5], [0.0, -1.0]], [1, -1])
@@ -186,7 +190,7 @@ class GrowingPoints(Sealed):
 
     @property
     def schema(self) -> Schema:
-        """One cell: points have no finite universe."""
+        """A schema of one cell: points have no finite universe."""
         return POINTS
 
     @property
@@ -201,50 +205,54 @@ class GrowingPoints(Sealed):
 
     @property
     def label_kind(self) -> Labels:
-        """What the labels are: public."""
+        """The kind of labels: "signs", "numbers" or "none"; public."""
         return self._points.label_kind
 
     def append(self, features: Any, labels: Any = None) -> int:
-        """Take in points, all or none, and return the new size. A row longer than 1 is scaled down to norm 1."""
+        """Take in points, all or none, and return the new size.
+
+        ``features`` has a row for each point; a row of L2 norm above 1 is scaled down to norm 1. ``labels`` has one for
+        each row, or is None for labels of kind "none".
+        """
         self._points.add_points(features, labels)
         self._watchers.call()
         return self.size
 
     def append_rows(self, rows: Rows) -> int:
-        """Take in rows that were checked and scaled by their own bounds, and return the new size."""
+        """Take in `Rows`, which were checked and scaled by their declared bounds, and return the new size."""
         self._points.add_rows(rows)
         self._watchers.call()
         return self.size
 
     def open_gate(self, budget: Budget) -> Kernel:
-        """A gate with a budget of its own, over the points as they grow. The budgets of several gates add up."""
+        """A gate with a ``budget`` of its own to these points as they grow. The budgets of several gates add up."""
         return Kernel(self._points, budget, MemoryJournal())
 
     def watch(self, grown: Callable[[], None]) -> None:
-        """Call a method after every append, for as long as its object lives."""
+        """Call the method ``grown`` after every append, for as long as its object lives."""
         self._watchers.add(grown)
 
     def __repr__(self) -> str:
         return f"GrowingPoints({self.size:,} points; {self.dimension} features)"
 
 
-# -- watchers ----------------------------------------------------------------------------------------------------------
+# -- who is told that a database has grown -----------------------------------------------------------------------------
 
 
 class Watchers:
-    """Methods to call after every append. A method is forgotten with its object: watching keeps nothing alive."""
+    """Methods to call after every append, held by weak references: watching keeps no object alive."""
 
     def __init__(self) -> None:
         self._methods: list[WeakMethod[Callable[[], None]]] = []
 
     def add(self, grown: Callable[[], None]) -> None:
-        """Call this method from now on."""
+        """Call the method ``grown`` from now on."""
         if not inspect.ismethod(grown):
             raise ParameterError("grown", "must be a method of an object, which is called while the object lives")
         self._methods.append(WeakMethod(grown))
 
     def call(self) -> None:
-        """The database has grown."""
+        """Call every method whose object is alive: the database has grown."""
         self._methods = [method for method in self._methods if method() is not None]
         for method in tuple(self._methods):
             grown = method()

@@ -1,6 +1,6 @@
-"""What a kernel writes down before anything leaves: public events, and secrets in a part of their own.
+"""The journal of one kernel: public events, and secrets in a part of their own, written before anything is released.
 
-A durable journal (``vault/journal.py``) makes each transaction one commit. The one here lives in memory.
+A durable journal (``vault/journal.py``) makes each transaction one commit; `MemoryJournal` keeps its events in memory.
 """
 
 from __future__ import annotations
@@ -24,12 +24,15 @@ class Secret(Sealed):
 
 
 class Journal(Protocol):
-    """Where a kernel writes. Within a transaction all events become durable together, at its end, even if it ends in
-    an error."""
+    """Where a kernel writes. The events of a transaction become durable together, at its end, even if it ends in an
+    error."""
 
     def write(self, event: Event) -> None:
-        """Record an event. One that ends a run also destroys the run's secret. `TreeCondensed` stands for the earlier
-        cuts, nodes and condensations of its tree, and `Condensed` for all events: they need not be given back."""
+        """Record an event. One that ends a run also destroys the run's secret.
+
+        `TreeCondensed` replaces the earlier cuts, nodes and condensations of its tree, and `Condensed` all earlier
+        events: `events` need not return them.
+        """
 
     def begin(self, event: RunStarted, secret: Secret) -> None:
         """Record the start of a run, and its secret in the private part."""
@@ -54,7 +57,7 @@ class MemoryJournal(Sealed):
         self._secrets: dict[int, Secret] = {}
 
     def write(self, event: Event) -> None:
-        """Record an event; a stretch of easy comparisons is kept as one, so that free answers need no memory."""
+        """Record an event. Consecutive easy comparisons are kept as one event, so that free answers need no memory."""
         last = self._events[-1] if self._events else None
         if is_easy(event) and is_easy(last) and (event.run, event.size) == (last.run, last.size):
             self._events[-1] = replace(last, asked=last.asked + event.asked)
@@ -81,7 +84,7 @@ class MemoryJournal(Sealed):
         return self._secrets[run]
 
     def transaction(self) -> AbstractContextManager[None]:
-        """Nothing to do: memory is all or nothing."""
+        """Does nothing: events in memory are never durable."""
         return nullcontext()
 
 
@@ -95,5 +98,5 @@ def _stood_for(event: Event, tree: int) -> bool:
 
 
 def is_easy(event: Event | None) -> TypeGuard[Compared]:
-    """Whether an event is a stretch of comparisons below the threshold: free, and its run goes on."""
+    """Whether an event is easy comparisons only, all below the threshold: they are free, and their run goes on."""
     return isinstance(event, Compared) and event.crossing is None

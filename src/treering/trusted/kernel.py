@@ -1,12 +1,11 @@
-"""The kernel: derive the cost, charge it, touch the data, add noise, write the journal, release.
+"""The kernel: the one implementation of the gate.
 
-Every operation follows that order. A refusal depends on public state only and leaves everything as it was. What is
-returned or raised carries no true count and no secret.
+Every operation follows one order: derive the cost, charge it, read the data, add noise, write the journal, release. A
+refusal depends on public state only and leaves everything as it was. What is returned or raised carries no true count
+and no secret.
 
-A sparse-vector run: one secret threshold draw, and the comparison.
-
-Frozen count scale (theory: ``treering.theory.sparse``). A run compares, for as long as it lives and however much the
-data grow,
+*Sparse-vector runs* (`Run`) use a frozen count scale (theory: ``treering.theory.sparse``). A run compares, for as long
+as it lives and however much the data grow,
 
     gap + ν  ≥  W·η        gap = count − bar, or |count − estimate| − bar, in units of 1/W rows,
 
@@ -69,14 +68,14 @@ Released = TypeVar("Released", bound=Event)
 
 
 class Kernel(TreeOperations):
-    """The gate to one growing database under one budget: the one implementation of `treering.gate.Gate`.
+    """The gate to one growing database under one budget; `treering.gate.Gate` explains the parameters.
 
     Guarantee: the transcript of all operations, chosen adaptively while the database grows, is (budget.total)-DP for
     a ``pure`` budget and (budget.total)-zCDP for a ``zcdp`` one, for databases that differ in one row, replaced.
     (Each operation has the cost that ``pricing`` derives; the filter keeps their sum within the budget.)
 
-    One thread at a time works in it. A forked child is refused: it would release the same secrets twice. A kernel made
-    from a journal that is not empty continues where the journal ends.
+    One thread at a time works in a kernel. A forked child is refused: it would use the same secret noise twice. A
+    kernel made from a journal that is not empty continues where the journal ends.
     """
 
     __slots__ = (
@@ -98,7 +97,7 @@ class Kernel(TreeOperations):
 
     @property
     def schema(self) -> Schema:
-        """The universe."""
+        """The universe: public."""
         return self._counts.schema
 
     @property
@@ -108,7 +107,7 @@ class Kernel(TreeOperations):
 
     @property
     def budget(self) -> Budget:
-        """What may be spent in all."""
+        """The total that may be spent, and its unit."""
         return self._charges.budget
 
     @property
@@ -118,7 +117,7 @@ class Kernel(TreeOperations):
 
     @property
     def history(self) -> Sequence[Event]:
-        """All that was released so far, oldest first."""
+        """The events on record, oldest first."""
         return self._journal.events()
 
     def cost_of_measuring(self, queries: Sequence[Query], noise: Noise) -> Cost:
@@ -142,7 +141,7 @@ class Kernel(TreeOperations):
             return self._release(Measured(self.size, cost, tuple(queries), noise, tuple(noisy.tolist())))
 
     def begin_run(self, request: RunRequest) -> RunStarted:
-        """Start a sparse-vector run: (1/s1 + 2/s2)-DP, and its numeric answer is reserved with it."""
+        """Start a sparse-vector run. Charged now: 1/s1 + 2/s2 pure for all its comparisons, and its numeric answer."""
         with self._working():
             for scale in _scales(request):
                 check_scale(scale, 1)
@@ -176,7 +175,7 @@ class Kernel(TreeOperations):
             return self._release(Compared(self.size, run, index + 1, Crossing(index, value)))
 
     def end_run(self, run: int) -> RunEnded:
-        """Abandon a run at a public moment, and take back what it can no longer lose (see ``pricing.refund``)."""
+        """Abandon a run at a public moment, and refund what it can no longer release (see ``pricing.refund``)."""
         with self._working():
             refund = pricing.refund(self._live(run).request, self._charges.present)
             del self._runs[run]
@@ -228,7 +227,7 @@ class Kernel(TreeOperations):
             return self._release(RowsDrawn(self.size, cost, tuple(queries), rows, cells))
 
     def foreign(self, measurement: Any) -> ForeignReleased:
-        """What a measurement of OpenDP's makes of the counts of all cells. Cost: its own map's (see ``foreign``)."""
+        """The output of an OpenDP measurement of the counts of all cells. Cost: by its privacy map (see ``opendp``)."""
         with self._working():
             every = self._check_attributes(None)
             cost = foreign.price(measurement, self.schema.cells, self.size)
@@ -240,8 +239,10 @@ class Kernel(TreeOperations):
             return event
 
     def minimise(self, request: Minimise) -> Minimised:
-        """A private minimiser of an empirical risk (see ``optimum``). Cost: derived from the problem's constants, the
-        method's noise and the size, by ``budget/minimising``."""
+        """A private minimiser of an empirical risk (see ``minimisers``).
+
+        Cost: derived from the problem's constants, the method's noise and the size, by ``budget/minimising.py``.
+        """
         with self._working():
             cost = optimum.price(request, self._counts)
             self._charge(cost)
@@ -250,7 +251,7 @@ class Kernel(TreeOperations):
 
     @contextmanager
     def reserve(self, part: Budget) -> Iterator[Reserved]:
-        """Set a part of the budget aside for the operations of the block, charged now: they can cost no more.
+        """Set ``part`` of the budget aside for the operations of the block, charged now: they cannot cost more.
 
         The operations together are (part.total)-DP or -zCDP by the filter over the part, whatever ends the block; the
         whole budget is charged exactly that.
@@ -269,17 +270,17 @@ class Kernel(TreeOperations):
                 self._close_part()
 
     def condense(self, note: Any) -> Condensed:
-        """Record a note that stands for all events so far. What they cost stays charged; runs in progress go on."""
+        """Record a note that replaces all events so far. Their cost stays charged; runs in progress go on."""
         with self._working():
             if self._charges.reserved or self._trees:
-                raise ParameterError("note", "cannot stand for a reservation that is open, or for a tree")
+                raise ParameterError("note", "cannot replace events within a reservation, or where there are trees")
             begun = (event for event in self.history if isinstance(event, RunStarted | Condensed))
             started = [run for event in begun for run in (event.runs if isinstance(event, Condensed) else (event,))]
             running = tuple(run for run in started if run.run in self._runs)
             return self._release(Condensed(self.size, self.spent, self._next_run, running, note))
 
     def note(self, note: Any) -> Noted:
-        """Record a public step of the mechanism's own."""
+        """Record a public step of the mechanism itself."""
         with self._working():
             return self._release(Noted(note))
 
@@ -289,7 +290,7 @@ class Kernel(TreeOperations):
         with self._working(), self._journal.transaction():
             yield
 
-    # -- inside -------------------------------------------------------------------------------------------------------
+    # -- internals ----------------------------------------------------------------------------------------------------
 
     def _working(self) -> AbstractContextManager[object]:
         if os.getpid() != self._process:
@@ -312,7 +313,7 @@ class Kernel(TreeOperations):
         return event
 
     def _restore(self, events: Sequence[Event]) -> None:
-        """Take up an earlier life: its charges, its trees, and its runs that were not over."""
+        """Continue from the journal's events: their charges, trees, and runs in progress."""
         self._trees.restore(events)
         begun: dict[int, RunRequest] = {}
         for event in events:
@@ -329,20 +330,20 @@ class Kernel(TreeOperations):
             elif ends_run(event):
                 del begun[event.run]
         self._runs = {run: Run(request, self._journal.secret(run)) for run, request in begun.items()}
-        if self._charges.reserved:  # The last life ended within a reservation, and the reservation with it.
+        if self._charges.reserved:  # The last session ended within a reservation: end that now.
             self._close_part()
 
     def _live(self, run: int) -> Run:
         if run not in self._runs:
             raise Halted(f"run {run} is over, or was never begun")
         if run < self._first_reserved_run:
-            raise ParameterError("run", "was begun before the reservation: it is paid for, and waits, outside of it")
+            raise ParameterError("run", "was begun before the reservation: it can go on once the reservation ends")
         return self._runs[run]
 
     def _first_exceeding(
         self, run: Run, queries: Sequence[Query], scales: Ints, bars: Ints, estimates: Ints | None
     ) -> tuple[int, int] | None:
-        """In blocks of the run's choice: the index, and PRIVATE its count."""
+        """The index of the first crossing, and PRIVATE its exact count; compares ``run.block`` queries at a time."""
         start = 0
         while start < len(queries):
             part = slice(start, start + run.block)
@@ -355,7 +356,7 @@ class Kernel(TreeOperations):
         return None
 
     def _check_queries(self, queries: Sequence[Query]) -> tuple[Ints, int]:
-        """The queries' weight scales, and the largest; refuses queries of another schema, or whose counts could
+        """The queries' weight scales, and the largest of them; refuses queries of another schema, or whose counts could
         overflow."""
         schema = self.schema
         for query in queries:
@@ -402,19 +403,19 @@ def _integers(values: Sequence[int], name: str, length: int) -> Ints:
     return array.astype(np.int64)
 
 
-# -- runs --------------------------------------------------------------------------------------------------------------
+# -- sparse-vector runs ------------------------------------------------------------------------------------------------
 
 
 FIRST_BLOCK: Final = 16
 LARGEST_BLOCK: Final = 4096
-"""How many queries are compared at once: at first, and at most."""
+"""The number of queries that a run compares at once: at first, and at most."""
 
 
 class Run(Sealed):
-    """A run in progress. The threshold noise never leaves this object but into the journal's private part.
+    """A run in progress. Its threshold noise leaves this object only for the journal's private part.
 
-    ``block`` is how many queries to compare at once: it grows with the run's silence, so that an early crossing
-    wastes little noise and a long silence pays few calls.
+    ``block`` is the number of queries to compare at once. It doubles while there is no crossing: an early crossing
+    then wastes little noise, and a long run without one needs few calls.
     """
 
     __slots__ = ("_query_noise", "_threshold", "block", "request")
@@ -427,11 +428,11 @@ class Run(Sealed):
 
     @staticmethod
     def draw_threshold(request: RunRequest) -> Secret:
-        """The one draw η of a new run."""
+        """The threshold noise η of a new run."""
         return Secret(int(draw_laplace(request.threshold_scale, 1)[0]))
 
     def first_exceeding(self, gaps: Ints, scales: Ints) -> int | None:
-        """The first index whose noisy gap reaches the noisy threshold. Every gap uses up noise of its own."""
+        """The first index whose noisy gap reaches the noisy threshold, if any. Every gap gets fresh noise."""
         above = gaps + self._query_noise.take_each(scales) >= scales * self._threshold.value
         first = int(above.argmax())
         if above[first]:

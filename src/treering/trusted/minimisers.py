@@ -1,29 +1,27 @@
-"""PRIVATE: empirical risk minimisers. First `price`, on public values alone; then, once that is charged, `minimum`.
+"""PRIVATE: empirical risk minimisers: output perturbation, noisy gradient descent, and a choice among candidates.
 
-*Formal guarantees*, neighbours replacing one entry: see ``budget/minimising.py`` for the three costs, and the three
-modules that this one calls for how they are kept. No outcome depends on data but through the noise: numbers of passes,
-steps and candidates are public, and nothing can fail to converge.
+First `price`, on public values alone; then, once that is charged, `minimum`. ``budget/minimising.py`` has the three
+costs. No outcome depends on data except through the noise: numbers of passes, steps and candidates are public, and
+nothing can fail to converge. Neighbours replace one entry.
 
-PRIVATE: noisy projected gradient descent: each step sees an integer sum of gradients, plus discrete Gaussian noise.
+*Formal guarantee of descent* (`descend`): noisy projected gradient descent, in which each step sees an integer sum of
+gradients plus discrete Gaussian noise. An entry's integer gradient has norm at most B = `largest_gradient` by
+construction: for a linear loss a slope clipped to ±B times integer features of norm at most 1 (in their unit),
+otherwise a vector whose norm is checked in integers. So a replaced entry moves the exact integer sum by at most 2B, and
+every step is (2B)²/(2σ²)-zCDP; everything after the noise is public. Sums are exact: floats hold integers below 2^53,
+and larger sums are made of 64-bit integers.
 
-*Formal guarantee.* An entry's integer gradient has norm at most B = `largest_gradient` by construction: for a linear
-loss a slope clipped to ±B times integer features of norm at most 1 (in their unit), otherwise a vector whose norm is
-checked in integers. So a replaced entry moves the exact integer sum by at most 2B, and every step is
-(2B)²/(2σ²)-zCDP; everything after the noise is public. Sums are exact: floats hold integers below 2^53, and larger sums
-are made of 64-bit integers.
-
-PRIVATE: the exponential mechanism over a net of the ball, exact.
-
-*Formal guarantee.* A candidate's score is minus the sum of integer losses, each clipped to a public range of width w
+*Formal guarantee of the net* (`choose`): the exponential mechanism over a net of the ball, exact. A candidate's score
+is minus the sum of integer losses, each clipped to a public range of width w
 (`treering.budget.minimising.loss_width`), so a replaced entry moves it by at most w; `select.exponential` draws
 exactly, and is (2w/scale)-DP.
 
-PRIVATE: the solver behind output perturbation: so many passes, and a distance to the minimiser on every data set.
-
-Projected gradient descent in the norm of P = (m+M)/2·S + λI, where S is the mean of xxᵀ (exact sums, maintained) and
-m ≤ φ″ ≤ M bounds the loss's curvature. Its rate is (M−m)/(M+m+2λ): 0.12 a pass for logistic loss at radius 1, and 0 for
-squared loss, which needs no pass at all but the exact moments. `treering.budget.minimising.solver_distance` has the
-proof, rounding included; what is computed here must stay within what it says.
+*The solver behind output perturbation* (`solve`) makes a public number of passes, and ends within a known distance of
+the minimiser on every data set. It is projected gradient descent in the norm of P = (m+M)/2·S + λI, where S is the mean
+of xxᵀ (exact sums, maintained) and m ≤ φ″ ≤ M bounds the loss's curvature. Its rate is (M−m)/(M+m+2λ): 0.12 a pass for
+logistic loss at radius 1, and 0 for squared loss, which needs no pass at all but the exact moments.
+`treering.budget.minimising.solver_distance` has the proof, rounding included; what is computed here must stay within
+what it says.
 """
 
 from __future__ import annotations
@@ -65,7 +63,7 @@ MOST_ENTRIES: Final = 2**29
 
 
 def price(request: Minimise, counts: Counts) -> Cost:
-    """What a minimisation costs. Refuses on public values, before anything is charged or touched."""
+    """The cost of a minimisation. Refuses on public values, before anything is charged or read."""
     problem, method = request.problem, request.method
     check_labels(_label_kind(request, counts), problem.loss)
     if counts.size > MOST_ENTRIES:
@@ -84,7 +82,7 @@ def price(request: Minimise, counts: Counts) -> Cost:
 
 
 def minimum(request: Minimise, counts: Counts) -> tuple[float, ...]:
-    """The noisy minimiser, a model in the ball. To be called once its price is charged."""
+    """The noisy minimiser, a model in the ball. To be called once its `price` is charged."""
     problem, method = request.problem, request.method
     entries = _read(request, counts)
     match method:
@@ -111,7 +109,7 @@ def _read(request: Minimise, counts: Counts) -> Entries:
 
 
 def _label_kind(request: Minimise, counts: Counts) -> Labels:
-    """What the labels are; refuses features where there are points, none where there are cells, and a wrong shape."""
+    """The kind of labels. Refuses a map of features for points, none for cells, and a wrong dimension or schema."""
     if isinstance(counts, Points):
         if request.features is not None:
             raise ParameterError("features", "are a map from cells: points have features of their own")
@@ -130,21 +128,21 @@ def _check_room(largest: float, name: str) -> None:
         raise ParameterError(name, "times the size is too large for 64-bit sums: use a coarser one")
 
 
-# -- descent -----------------------------------------------------------------------------------------------------------
+# -- noisy projected gradient descent ----------------------------------------------------------------------------------
 
 
 _MOST_ROWS: Final = 2**16
 _COPIED: Final = 2**24
 _DRAWN: Final = 2**12
 _SHORT: Final = 64.0
-"""e^64 is within single precision."""
+"""The largest radius for single precision, which holds e^64."""
 
 Slope: TypeAlias = Callable[[Floats], Floats]
 """A noisy gradient at a model, with fresh noise each time."""
 
 
 def descend(problem: Problem, method: Descent, entries: Entries) -> Floats:
-    """The average model of the schedule."""
+    """The average model, weighted as the method's schedule says."""
     start = problem.project(np.zeros(problem.dimension) if method.start is None else np.array(method.start))
     unit = gradient_unit(problem, method)
     entries = _by_column(entries)
@@ -169,7 +167,7 @@ def _noise(method: Descent, unit: int, dimension: int) -> Iterator[Ints]:
 
 
 def _averaged(problem: Problem, method: Descent, theta: Floats, slope: Slope) -> Floats:
-    """The average of all models, the first and the last included: plain, or with weights 1, 2, 3 …"""
+    """The average of all models, the first and the last included: unweighted, or with weights 1, 2, 3 …"""
     strong = method.schedule == "strong"
     total, weights = theta.copy(), 1.0
     for step in range(1, method.steps + 1):
@@ -182,7 +180,7 @@ def _averaged(problem: Problem, method: Descent, theta: Floats, slope: Slope) ->
 
 
 def _accelerated(problem: Problem, method: Descent, theta: Floats, slope: Slope) -> Floats:
-    """Lan (2012): gradients are taken between the average so far and the moving model, and steps grow."""
+    """Accelerated (Lan 2012): gradients are taken between the average so far and the current model, and steps grow."""
     average = theta
     for step in range(1, method.steps + 1):
         weight = 2 / (step + 1)
@@ -196,19 +194,19 @@ def _accelerated(problem: Problem, method: Descent, theta: Floats, slope: Slope)
 
 
 def _by_column(entries: Entries) -> Entries:
-    """PRIVATE: the same, with contiguous columns: products take half the time, and a copy as long as two of them."""
+    """PRIVATE: the entries with contiguous columns: products take half the time, and the copy as long as two."""
     if entries.weights is not None or entries.grid.size > _COPIED:
         return entries
     return Entries(np.asfortranarray(entries.grid), entries.labels, None, entries.size, None)
 
 
 def gradient_unit(problem: Problem, method: Descent) -> int:
-    """How many integer units make 1."""
+    """How many units of an integer gradient make 1."""
     return method.resolution * (FEATURE_UNIT if problem.loss.linear else 1)
 
 
 def gradient_sum(problem: Problem, method: Descent, entries: Entries, theta: Floats) -> tuple[Ints, int]:
-    """PRIVATE: the exact sum of all entries' integer gradients, and how many integer units make 1."""
+    """PRIVATE: the exact sum of all entries' integer gradients, and how many of its units make 1."""
     largest = largest_gradient(problem, method)
     total = np.zeros(problem.dimension, dtype=np.int64)
     if problem.loss.linear:
@@ -217,7 +215,7 @@ def gradient_sum(problem: Problem, method: Descent, entries: Entries, theta: Flo
             predictions = (grid @ (theta / FEATURE_UNIT)).astype(precision, copy=False)
             slopes = problem.loss.slopes(predictions, labels.astype(precision, copy=False))
             slopes *= method.resolution
-            # Either precision holds the limit exactly: singles are for limits below 2^24.
+            # Either precision holds ``largest`` exactly: single precision is for values below 2^24.
             whole = np.clip(np.rint(slopes, out=slopes), -largest, largest, out=slopes)
             total += _weighted(whole.astype(np.float64, copy=False), weights, grid)
         return total, gradient_unit(problem, method)
@@ -228,10 +226,10 @@ def gradient_sum(problem: Problem, method: Descent, entries: Entries, theta: Flo
 
 
 def _precision(problem: Problem, method: Descent) -> npt.DTypeLike:
-    """Singles, in which exponentials are four times as fast, where a slope is off by less than ¼ of its rounding unit.
+    """Single precision, in which exponentials are four times as fast, if a slope's error is at most ¼ of its unit.
 
-    A prediction is off by 2^-24·R, times M in the slope, which has some 2^-22·L of its own. Only accuracy hangs on it
-    (the bounds allow for a whole unit): slopes are rounded and clipped to integers whatever they are.
+    A prediction has an error of 2^-24·R, which the slope multiplies by M, and the slope has some 2^-22·L of its own.
+    Only accuracy depends on this (the bounds allow for a whole unit): any slope is rounded and clipped to an integer.
     """
     loss = problem.loss
     off = 2.0**-22 * (problem.lipschitz + loss.smoothness(problem.radius) * problem.radius) * method.resolution
@@ -239,8 +237,8 @@ def _precision(problem: Problem, method: Descent) -> npt.DTypeLike:
 
 
 def _rows(largest: int) -> int:
-    """So many slopes of at most ``largest`` times features of at most 2^16 add up to less than 2^53, in floats; but no
-    more than stay in a processor's cache."""
+    """The rows of a block: so few that their slopes, at most ``largest``, times features, at most 2^16, sum to less
+    than 2^53, exact in floats; and no more than stay in a processor's cache."""
     return max(1, min(_MOST_ROWS, 2**36 // largest))
 
 
@@ -253,24 +251,24 @@ def _weighted(slopes: Floats, weights: Ints | None, grid: Floats) -> Ints:
 
 
 def _short(gradients: Floats, largest: int) -> Ints:
-    """Rounded towards zero in units that leave room for rounding; a row still longer than ``largest`` would be dropped,
-    so that its norm is bounded whatever the floats did."""
+    """Integer gradients of norm at most ``largest``: rounded towards zero in units that leave room for rounding. A row
+    that is longer all the same becomes 0, so that the norm is bounded whatever the floats did."""
     rows = np.trunc(gradients * (largest - 1)).astype(np.int64)
     fits = np.square(rows).sum(axis=1) <= largest**2
     return np.where(fits[:, None], rows, 0)
 
 
-# -- net ---------------------------------------------------------------------------------------------------------------
+# -- the exponential mechanism over a net of the ball ------------------------------------------------------------------
 
 
 _ROWS: Final = 256
-"""Entries at a time, beside `_COLUMNS` candidates: blocks that stay in the cache."""
+"""Entries of a block, for `_COLUMNS` candidates: blocks stay in a processor's cache."""
 _COLUMNS: Final = 1024
 
 
 @lru_cache(maxsize=4)
 def candidates(problem: Problem, method: Net) -> Floats:
-    """The net, one model per row: public. Refuses one that is too large."""
+    """The net, one model per row: public. Refuses a net of too many models."""
     cover = method.pitch * sqrt(problem.dimension) / 2
     reach = floor((problem.radius + cover) / method.pitch)
     steps = np.arange(-reach, reach + 1) * method.pitch
@@ -312,7 +310,7 @@ def summed_losses(problem: Problem, method: Net, entries: Entries, models: Float
 def _sums(
     problem: Problem, method: Net, entries: Entries, models: Floats, lowest: Floats, highest: Floats
 ) -> list[int]:
-    """Exact: a block's sum of integers is below 2^53, and blocks are added as integers of any length."""
+    """The sums for some models, exact: a block's sum of integers is below 2^53, and blocks are added as integers."""
     totals = np.zeros(len(models), dtype=np.int64)
     columns = np.ascontiguousarray(models.T)
     for grid, labels, weights in entries.blocks(_ROWS):
@@ -324,16 +322,16 @@ def _sums(
     return [int(total) for total in totals]
 
 
-# -- solver ------------------------------------------------------------------------------------------------------------
+# -- the solver behind output perturbation -----------------------------------------------------------------------------
 
 
 _ROUNDS: Final = 10
 _PARTS: Final = np.linspace(0.0, 1.0, 65)
-"""Ten rounds of 64 parts each find a root to 2^-60 of the interval."""
+"""Ten rounds, each dividing the interval into 64 parts, find a root to 2^-60 of the first interval."""
 
 
 def solve(problem: Problem, method: Perturbation, entries: Entries) -> Floats:
-    """A model within `solver_distance` of the minimiser, whatever the entries. Never fails."""
+    """A model within `solver_distance` of the minimiser, whatever the entries are. Never fails."""
     convexity = solver_convexity(problem, method)
     second = entries.moments.square / (entries.size * float(FEATURE_UNIT) ** 2)
     loss = problem.loss
@@ -370,7 +368,7 @@ def _within(aim: Floats, scales: Floats, radius: float) -> Floats:
     low, high = 0.0, float(np.linalg.norm(aim)) / radius
     for _ in range(_ROUNDS):
         tries = low + (high - low) * _PARTS
-        # The length falls as ν grows, and at the right end it is at most the radius.
+        # ‖z‖ falls as ν grows, and at the right end of the interval it is at most the radius.
         lengths = np.linalg.norm(aim / (scales + tries[1:-1, None]), axis=1)
         beyond = int(np.count_nonzero(lengths > radius))
         low, high = float(tries[beyond]), float(tries[beyond + 1])

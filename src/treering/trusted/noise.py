@@ -1,11 +1,11 @@
-"""Exact integer noise. With `select`, this is the package's only source of private randomness.
+"""Exact integer noise, drawn at once or ahead of need. With ``select``, the only source of private randomness.
 
 *Formal guarantees.* Every draw is independent and has exactly the stated probabilities, for the scale's exact binary
 value. No probability is ever rounded. So integers of L1 sensitivity Δ plus `Laplace` noise of scale s are (Δ/s)-DP, and
 integers of L2 sensitivity Δ plus `Gaussian` noise of scale s are Δ²/(2s²)-zCDP.
 
-Two samplers keep this, both by Canonne, Kamath and Steinke (2020), out of fair coin flips alone. Which of them draws is
-decided by how many draws are wanted, a public number:
+Two samplers keep this, both by Canonne, Kamath and Steinke (2020), from fair coin flips alone. Which of them draws
+depends on how many draws are wanted, a public number:
 
 - up to `FEW`: ours (see ``coins`` for the proof), from the operating system's generator;
 - more: OpenDP's, which turns the float into the same rational, from OpenSSL's generator (which reseeds itself after a
@@ -36,30 +36,30 @@ from treering.trusted import coins
 from treering.trusted.sealed import Sealed
 
 LARGEST_SCALE: Final = 2.0**48
-"""The largest scale, multiplied by a query's weight scale W."""
+"""The largest scale that is drawn, a query's weight scale W included."""
 
 FEW: Final = 64
-"""Up to so many draws are our own. The speeds do not cross here: ours takes half of OpenDP's time at any count. But
-OpenDP's is the field's vetted sampler, and lets other threads work meanwhile; from here on it is the draws that take
-its time, and not the call."""
+"""Up to this many draws use our own sampler. The speeds do not cross here: ours takes half of OpenDP's time at any
+count. But OpenDP's is the field's vetted sampler and lets other threads work meanwhile, and beyond this count its time
+goes into the draws, not into the call."""
 
 FIRST_BLOCK: Final = 1
 LARGEST_BLOCK: Final = 1024
-"""How much noise is drawn ahead at first, and at most."""
+"""How many draws are made ahead: at first, and at most."""
 
 
 def draw_laplace(scale: float, count: int) -> Ints:
-    """Independent draws of P(X = k) = (1−p)/(1+p)·p^|k|, with p = e^{−1/scale}."""
+    """``count`` independent draws of P(X = k) = (1−p)/(1+p)·p^|k|, with p = e^{−1/scale}."""
     return draw(Laplace(scale), 1, count)
 
 
 def draw_gaussian(scale: float, count: int) -> Ints:
-    """Independent draws of P(X = k) ∝ e^{−k²/(2·scale²)}."""
+    """``count`` independent draws of P(X = k) ∝ e^{−k²/(2·scale²)}."""
     return draw(Gaussian(scale), 1, count)
 
 
 def draw(noise: Noise, factor: int, count: int) -> Ints:
-    """Independent draws of ``noise``, its scale times ``factor``: a query's weight scale W (see `check_scale`)."""
+    """``count`` independent draws of ``noise`` at its scale times ``factor``, a query's weight scale W."""
     _check_count(count)
     scale = check_scale(noise.scale, factor)
     # A scale may be given as another kind of number: the samplers get a float.
@@ -69,10 +69,10 @@ def draw(noise: Noise, factor: int, count: int) -> Ints:
 
 @lru_cache(maxsize=256, typed=True)
 def check_scale(scale: float, factor: int) -> float:
-    """What the sampler gets for a scale in rows and a weight scale W; refuses what cannot be drawn.
+    """The sampler's scale, ``scale`` (in rows) times ``factor`` (a weight scale W); refuses one that cannot be drawn.
 
-    The product is exact if a float can hold it (always, for a power of two) and else the next float above: more noise,
-    never less, so a cost derived from ``scale`` and a sensitivity of W still bounds the loss.
+    The product is exact if a float can hold it (always, for a power of two), otherwise the next float above: more
+    noise, never less, so a cost derived from ``scale`` and a sensitivity of W still bounds the loss.
 
     >>> check_scale(0.75, 65536)
     49152.0
@@ -129,10 +129,10 @@ def _measurement(noise: Noise) -> Callable[[Ints], list[int]]:
 class Ahead(Sealed):
     """Noise drawn ahead of need, because a call costs as much as several draws. No draw is handed out twice.
 
-    The stock is for the latest factor only: another one drops what is left. Unused noise is as secret as the rows
+    The stock is for the latest factor only: a call with another factor drops it. Unused noise is as secret as the rows
     (whoever knows it reads the next answer exactly), so a forked child starts without it. Blocks double from
-    `FIRST_BLOCK` to `LARGEST_BLOCK`: what is left is less than what was taken, so noise that is soon dropped is hardly
-    wasted, and long use is served by large blocks. Dropping it costs no privacy, because nothing depended on it.
+    `FIRST_BLOCK` to `LARGEST_BLOCK`: the stock is smaller than what was taken before, so little noise is wasted when it
+    is dropped early, and long use is served by large blocks. Dropping noise costs no privacy: nothing depended on it.
 
     Not safe for threads by itself: the kernel that owns it holds a lock.
     """
@@ -146,15 +146,15 @@ class Ahead(Sealed):
         _alive.add(self)
 
     def drop(self) -> None:
-        """Forget what is left, and begin with small blocks again."""
+        """Drop the stock, and begin with small blocks again."""
         self._stock: Ints = np.empty(0, dtype=np.int64)
         self._block = FIRST_BLOCK
         self._process = os.getpid()
 
     def take(self, factor: int, count: int) -> Ints:
-        """Fresh draws at ``factor`` times the scale, as by `draw`."""
+        """``count`` fresh draws at ``factor`` times the scale, as by `draw`."""
         _check_count(count)
-        # The process is asked for as well as the hook below, which does not see a fork made by a library.
+        # The process id is checked too: the fork hook below does not see a fork made by a native library.
         if factor != self._factor or os.getpid() != self._process:
             check_scale(self._noise.scale, factor)
             self.drop()
@@ -178,14 +178,14 @@ class Ahead(Sealed):
         return drawn
 
     def _fresh(self, count: int) -> Ints:
-        """A block, or more if more are wanted."""
+        """A block of draws, or ``count`` if that is more."""
         wanted = max(count, self._block)
         self._block = min(2 * self._block, LARGEST_BLOCK)
         return draw(self._noise, self._factor, wanted)
 
 
 class Answering(Sealed):
-    """Noise for answers: drawn ahead while question after question gets the same. Another noise drops what is left."""
+    """Noise for answers, drawn ahead while consecutive questions get the same noise; another noise drops the stock."""
 
     __slots__ = ("_ahead", "_noise")
 
@@ -193,7 +193,7 @@ class Answering(Sealed):
         self._noise: Noise | None = None
 
     def take(self, noise: Noise, scales: Ints) -> Ints:
-        """A fresh draw for each weight scale W, at W times the noise's."""
+        """A fresh draw for each weight scale W, at W times the scale of ``noise``."""
         if noise != self._noise:
             self._noise, self._ahead = noise, Ahead(noise)
         return self._ahead.take_each(scales)

@@ -1,4 +1,4 @@
-"""A measurement of OpenDP's on the vector of all counts: charged by its own privacy map, run in here.
+"""An OpenDP measurement of the vector of all counts: priced by its own privacy map, and run here.
 
 *Formal guarantee.* Replacing one row lowers one count by one and raises another: the vectors of neighbours are 2 apart
 in L1, √2 in L2. So a measurement whose map says d_out for that distance is d_out-DP (`MaxDivergence`) or d_out-zCDP
@@ -6,8 +6,8 @@ in L1, √2 in L2. So a measurement whose map says d_out for that distance is d_
 of the float it returns; distances are rounded up. This rests on the measurement being what its map says: whoever makes
 one with ``make_user_measurement`` vouches for it, for what it raises as well as for what it returns.
 
-What a measurement says when it fails may hold private values, so none of it is passed on: not its message, not the
-exception itself.
+The error of a measurement that fails may quote private values, so nothing of it is passed on: neither its message nor
+the exception.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 Values: TypeAlias = tuple[int | float, ...]
 
 MOST_CELLS: Final = 2**20
-"""The longest vector that is handed to a measurement."""
+"""The most cells whose counts are handed to a measurement."""
 
 LARGEST_VALUE: Final = 2**63
-"""Values beyond this are no counts, whatever the noise."""
+"""Outputs of larger absolute value are refused: no noisy count is that large."""
 
 _LARGEST_COUNT: Final = {
     "i8": 2**7 - 1,
@@ -52,10 +52,10 @@ _ROOT_OF_TWO: Final = 1.4142135623730951
 
 
 def price(measurement: Any, cells: int, size: int) -> Cost:
-    """What a measurement costs; refuses, on public grounds, one that does not take the counts of these cells.
+    """The cost of a measurement; refuses, on public grounds, one that does not take the counts of this many ``cells``.
 
-    Taken are vectors of integers, of any length or of just this one, whose type and bounds (if any) have room for
-    counts from 0 to ``size``; L1 or L2 distances; pure or zero-concentrated privacy.
+    Accepted are measurements of vectors of integers, of any length or of exactly ``cells``, whose type and bounds (if
+    any) have room for counts from 0 to ``size``; L1 or L2 distances; pure or zero-concentrated privacy.
     """
     if cells > MOST_CELLS:
         raise ParameterError(
@@ -75,9 +75,9 @@ def price(measurement: Any, cells: int, size: int) -> Cost:
 
 
 def released(measurement: Any, counts: list[int]) -> Values | None:
-    """PRIVATE input: what the measurement makes of the counts, as many finite numbers; None if it fails at that.
+    """The output of a measurement of the counts (PRIVATE): one finite number for each; None if it fails.
 
-    It must have been priced. None says nothing about how it failed.
+    The measurement must have been priced. None does not tell how it failed.
     """
     from opendp.core import measurement_invoke
 
@@ -89,7 +89,7 @@ def released(measurement: Any, counts: list[int]) -> Values | None:
 
 
 def failure(cells: int) -> TreeringError:
-    """The error for a measurement that failed, made where nothing private is in sight."""
+    """The error for a measurement that failed, made from public values alone."""
     return TreeringError(
         f"the measurement failed, or what it returned is not {cells:,} finite numbers, one for each cell. What it said "
         "may be private and is withheld; its cost is spent"
@@ -99,7 +99,7 @@ def failure(cells: int) -> TreeringError:
 def _check_type(measurement: Any) -> Measurement:
     from opendp.mod import Measurement
 
-    # No subclass: it could bring a map of its own.
+    # No subclass: it could override the privacy map.
     if type(measurement) is not Measurement:
         raise ParameterError("measurement", f"must be a Measurement of OpenDP, not {type(measurement).__name__}")
     return measurement
@@ -127,7 +127,7 @@ def _check_domain(domain: Domain, cells: int, size: int) -> None:
 
 
 def _distance(metric: str) -> int | float:
-    """How far the counts of neighbours are apart, at most, in a number that the metric takes."""
+    """The largest distance between the counts of neighbours, as a number of the metric's type."""
     name, _, kind = metric.removesuffix(">").partition("<")
     if name not in ("L1Distance", "L2Distance") or (kind != "f64" and kind not in _LARGEST_COUNT):
         raise ParameterError(
@@ -141,7 +141,7 @@ def _distance(metric: str) -> int | float:
 def _map(measurement: Measurement, distance: int | float) -> Fraction:
     from opendp.core import measurement_map
 
-    # Not the object's own method, which could be another's.
+    # Not the object's own method, which could have been replaced.
     bound: Callable[[Any, int | float], Any] = measurement_map
     try:
         loss = bound(measurement, distance)

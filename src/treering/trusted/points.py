@@ -1,10 +1,9 @@
-"""The sealed store of points with real-valued features: what the estimators keep their rows in.
+"""PRIVATE: points with real-valued features, from the rows handed over to what a minimiser reads.
 
-PRIVATE: rows as they are handed over for learning, checked, and brought into the unit ball by declared bounds.
-
-A refusal says where, never what; whatever a library raises may quote a value, so it is neither passed on nor chained.
-
-PRIVATE: what a minimiser reads, weighted entries, whether they come from points or from the counts of cells.
+`Rows` are rows as they are handed over for learning, checked, and brought into the unit ball by declared `Bounds`. A
+refusal names the position, never the value; an exception of another library may quote a value, so it is neither passed
+on nor chained. `Entries` are what a minimiser reads: weighted entries, from points or from the counts of cells.
+`Points` is the sealed store in which the estimators keep their rows.
 """
 
 from __future__ import annotations
@@ -28,15 +27,17 @@ from treering.trusted.counts import Counts
 from treering.trusted.sealed import Sealed
 
 HALF: Final = math.sqrt(0.5)
-"""What features and intercept are multiplied by, so that both together have norm at most 1."""
+"""The factor on features and intercept that gives both together norm at most 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What is declared before any row is seen: public.
+    """Bounds declared before any row is seen: public.
 
-    ``norm``: the length that no row of features is meant to exceed. ``intercept``: whether an entry gets a coordinate
-    that is the same for all. Labels are one of two ``classes`` or numbers of size at most ``label``, or there are none.
+    ``norm``       the L2 norm that no row of features should exceed
+    ``intercept``  whether each entry gets one more coordinate, the same in all entries
+    ``classes``    the two values that a label can have; None if labels are numbers, or there are none
+    ``label``      the largest absolute value of a label that is a number; None if there are no such labels
     """
 
     norm: float = 1.0
@@ -46,7 +47,7 @@ class Bounds:
 
     @property
     def label_kind(self) -> Labels:
-        """What a loss sees of the labels."""
+        """The kind of labels that a loss sees."""
         if self.classes is not None:
             return "signs"
         return "none" if self.label is None else "numbers"
@@ -57,10 +58,11 @@ class Rows(Sealed):
 
     Formal guarantee: there are as many entries as rows, and each is a function of its row and of the public bounds
     alone, so a row replaced is an entry replaced. A row x of norm at most B becomes x/B, or (x/B, 1)/√2 with an
-    intercept; a longer one is scaled down to norm B before. Labels become −1 for the first class and 1 for the second,
-    or are divided by their bound; where there are none, ``labels`` are not looked at.
+    intercept; a longer row is first scaled down to norm B. Labels become −1 for the first class and 1 for the second,
+    or are divided by their bound; if the bounds declare none, ``labels`` is ignored.
 
-    Public: the number of rows, how many numbers an entry has, the kind of labels and whether they came as a column.
+    Public: the number of rows, the dimension of an entry, the kind of labels and whether they came as a column. Fewer
+    than ``least`` rows are refused.
 
     >>> bounds = Bounds(norm=10.0, intercept=True, classes=("late", "on time"))
     >>> rows = Rows([[3.0, 4.0]], ["late"], bounds)
@@ -85,11 +87,11 @@ class Rows(Sealed):
             self.labels = _labels(each, bounds)
 
 
-# -- features ----------------------------------------------------------------------------------------------------------
+# -- checked features --------------------------------------------------------------------------------------------------
 
 
 def features_of(features: Any, least: int = 1) -> Floats:
-    """Rows of finite numbers, at least so many. Rows to predict for, the caller's own, are checked by it too."""
+    """Features as rows of finite numbers, at least ``least`` rows. Also checks the caller's own rows to predict for."""
     if _sparse(features):
         raise DataError("sparse features are not supported: make them dense")
     array = _array(features, "X")
@@ -114,7 +116,7 @@ def features_of(features: Any, least: int = 1) -> Floats:
 
 
 def _in_ball(features: Floats, bounds: Bounds) -> Floats:
-    """Rows over their bound, longer ones scaled down to norm 1; an intercept beside them."""
+    """Rows divided by the bound on their norm, longer ones scaled down to norm 1; with an intercept, if declared."""
     # Divided by its largest coordinate first, a row can neither overflow nor vanish, whatever it and the bound are.
     largest = np.abs(features).max(axis=1, keepdims=True)
     unit = features / np.where(largest > 0, largest, 1.0)
@@ -126,7 +128,7 @@ def _in_ball(features: Floats, bounds: Bounds) -> Floats:
     return np.hstack([scaled, np.ones((len(scaled), 1))]) * HALF
 
 
-# -- labels ------------------------------------------------------------------------------------------------------------
+# -- checked labels ----------------------------------------------------------------------------------------------------
 
 
 def _one_each(labels: Any, rows: int) -> tuple[Array, bool]:
@@ -154,7 +156,7 @@ def _labels(labels: Array, bounds: Bounds) -> Floats:
 
 
 def _numbered(labels: Array, bound: float) -> Floats:
-    """Numbers of size at most ``bound``, over it."""
+    """Labels of absolute value at most ``bound``, divided by it."""
     numbers = _numbers(labels, "y")
     _refuse(~np.isfinite(numbers), "a label is missing, NaN or infinity")
     _refuse(
@@ -181,16 +183,16 @@ def _equal(labels: Array, label: Any) -> Flags:
     try:
         same = labels == label
         return np.asarray(same, dtype=bool) if isinstance(same, np.ndarray) else np.zeros(len(labels), dtype=bool)
-    except Exception:  # replaced, outside this block
+    except Exception:  # may quote a value: replaced, outside this block
         problem = "y: a label is of a type that cannot be compared with the declared classes"
     raise DataError(problem)
 
 
-# -- arrays ------------------------------------------------------------------------------------------------------------
+# -- conversion to arrays ----------------------------------------------------------------------------------------------
 
 
 def _sparse(given: Any) -> bool:
-    """A sparse matrix of any library: they all count what they store."""
+    """Whether this is a sparse matrix, of any library: they all have ``nnz``."""
     return hasattr(given, "nnz") and hasattr(given, "toarray")
 
 
@@ -200,7 +202,7 @@ def _array(given: Any, name: str) -> Array:
         array = np.asarray(given)
         if array.dtype.kind != "c":
             return array
-    except Exception:  # replaced, outside this block
+    except Exception:  # may quote a value: replaced, outside this block
         problem = f"{name} must be an array: rows of the same length"
     raise DataError(problem)
 
@@ -209,16 +211,16 @@ def _numbers(array: Array, name: str) -> Floats:
     try:
         if array.dtype.kind in "biufO":
             return array.astype(np.float64)
-    except Exception:  # replaced, outside this block
+    except Exception:  # may quote a value: replaced, outside this block
         pass
     raise DataError(f"{name} must be numbers")
 
 
-# -- entries -----------------------------------------------------------------------------------------------------------
+# -- entries: what a minimiser reads -----------------------------------------------------------------------------------
 
 
 HELD: Final = 2**23
-"""Features of cells up to this many numbers (64 MB) are made once; beyond, block by block in every pass."""
+"""Features of cells up to this many numbers (64 MB) are computed once; more, block by block in every pass."""
 
 _EXACT_ROWS: Final = 2**20
 """Products of two features summed over this many rows are below 2^53: a float product of matrices is exact."""
@@ -227,7 +229,7 @@ _EXACT_ROWS: Final = 2**20
 class Moments(Sealed):
     """Exact sums over entries: of features times features, and of features times labels, in units of 1/2^32.
 
-    Below 2^62 for fewer than 2^30 entries. They are all that a squared loss needs, and maintained as entries arrive.
+    Below 2^62 for fewer than 2^30 entries. A squared loss needs nothing else. They are maintained as entries arrive.
     """
 
     __slots__ = ("cross", "square")
@@ -237,7 +239,7 @@ class Moments(Sealed):
         self.cross: Ints = np.zeros(dimension, dtype=np.int64)
 
     def add(self, grid: Floats, labels: Floats) -> None:
-        """Take in entries: integer features, labels as they are."""
+        """Take in entries: integer features, and labels in their own unit."""
         for start in range(0, len(grid), _EXACT_ROWS):
             part = grid[start : start + _EXACT_ROWS]
             marks = labels[start : start + _EXACT_ROWS] * FEATURE_UNIT
@@ -245,16 +247,17 @@ class Moments(Sealed):
             self.cross += (marks @ part).astype(np.int64)
 
     def add_weighted(self, grid: Floats, labels: Floats, weights: Ints) -> None:
-        """Take in entries that stand for several each."""
+        """Take in entries, each ``weights`` times."""
         whole = grid.astype(np.int64)
         self.square += (whole * weights[:, None]).T @ whole
         self.cross += ((labels * FEATURE_UNIT).astype(np.int64) * weights) @ whole
 
 
 class Entries(Sealed):
-    """Entries of one moment: features as integers (held in floats, for speed), labels, and how often each occurs.
+    """The entries at one size: features as integers (held in floats, for speed), labels, and how often each occurs.
 
-    Features of cells may be the public map itself: then each block is made when it is needed.
+    ``source`` is the features, or the public map that computes those of cells block by block; ``weights`` says how
+    often each entry occurs (None: once each); ``moments`` are None if they are still to be computed.
     """
 
     __slots__ = ("_moments", "_source", "labels", "size", "weights")
@@ -275,7 +278,7 @@ class Entries(Sealed):
 
     @property
     def moments(self) -> Moments:
-        """PRIVATE: their exact second moments."""
+        """PRIVATE: the exact second moments of the entries."""
         if self._moments is None:
             source = self._source
             self._moments = Moments(source.dimension if isinstance(source, CellFeatures) else source.shape[1])
@@ -290,7 +293,7 @@ class Entries(Sealed):
         return self._part(slice(0, len(self.labels)))
 
     def blocks(self, rows: int = SUMMED) -> Iterator[tuple[Floats, Floats, Ints | None]]:
-        """Features, labels and weights, some rows at a time."""
+        """Features, labels and weights, ``rows`` entries at a time."""
         for start in range(0, len(self.labels), rows):
             part = slice(start, start + rows)
             yield self._part(part), self.labels[part], None if self.weights is None else self.weights[part]
@@ -302,14 +305,14 @@ class Entries(Sealed):
 
 
 def entries_of_cells(counts: Counts, features: CellFeatures) -> Entries:
-    """PRIVATE: each joint value of the attributes that matter is an entry, weighted by its count."""
+    """PRIVATE: the entries of a table: each joint value of the attributes in ``features``, weighted by its count."""
     weights = np.array(counts.marginal(features.joint)).reshape(-1)
     held = features.entries * features.dimension <= HELD
     source = features.grid.astype(np.float64) if held else features
     return Entries(source, features.labels, weights, counts.size, None)
 
 
-# -- points ------------------------------------------------------------------------------------------------------------
+# -- the store of points -----------------------------------------------------------------------------------------------
 
 
 POINTS: Final = Schema({"entry": categories("point")})
@@ -317,14 +320,14 @@ POINTS: Final = Schema({"entry": categories("point")})
 
 _FIRST: Final = 1024
 _UNIT: Final = {"signs": Bounds(classes=(-1, 1)), "numbers": Bounds(label=1.0), "none": Bounds()}
-"""What is declared of points: they lie in the unit ball."""
+"""The bounds declared of points: they lie in the unit ball, by kind of labels."""
 
 
 class Points(Counts):
     """Points of the unit L2 ball with labels, growing by append. Only their number is public.
 
-    Features are kept as integers in units of 1/2^16 of norm at most 1, exactly; a longer row is scaled down to the
-    ball, which is a function of that row alone. Scale features by *public* bounds before.
+    Features are kept as integers in units of 1/2^16, of norm at most 1, exactly; a longer row is scaled down to the
+    ball, which is a function of that row alone. Callers scale features by *public* bounds first.
     """
 
     __slots__ = ("_grid", "_kind", "_labels", "_moments")
@@ -347,17 +350,17 @@ class Points(Counts):
 
     @property
     def label_kind(self) -> Labels:
-        """What the labels are: public."""
+        """The kind of labels: public."""
         return self._kind
 
     def add_points(self, features: Any, labels: Any = None) -> None:
-        """Take in points, all or none. NaN, infinities and labels outside the declared kind are refused by position."""
+        """Take in points, all or none. Refuses NaN, infinities and labels of another kind, naming the position."""
         if self._kind == "none" and labels is not None:
             raise DataError("these points have no labels")
         self.add_rows(Rows(features, labels, _UNIT[self._kind], least=0))
 
     def add_rows(self, rows: Rows) -> None:
-        """Take in rows that passed their checks."""
+        """Take in rows that were checked by their own bounds."""
         if rows.dimension != self.dimension:
             raise DataError(f"features must be rows of {self.dimension} numbers, not {rows.dimension}")
         grid = on_grid(rows.entries).astype(np.float64)
@@ -373,18 +376,18 @@ class Points(Counts):
             self.add(np.zeros(len(grid), dtype=np.int64))
 
     def entries(self) -> Entries:
-        """PRIVATE: all points of this moment."""
+        """PRIVATE: all points so far."""
         return Entries(self._grid[: self.size], self._labels[: self.size], None, self.size, self._moments)
 
     def _marks(self, rows: Rows) -> Floats:
-        """Labels on their grid; zeros where there are none."""
+        """Labels rounded to their grid; zeros if there are none."""
         if rows.label_kind != self._kind:
             raise DataError(f"the labels of these points are {self._kind}, not {rows.label_kind}")
         return np.zeros(rows.size) if rows.labels is None else np.asarray(label_grid(rows.labels) / FEATURE_UNIT)
 
 
 def _longer(array: Floats, needed: int) -> Floats:
-    """A copy with room for at least ``needed`` rows, and twice as many as before."""
+    """A copy with room for at least ``needed`` rows, and at least twice as many as before."""
     longer = np.zeros((max(needed, 2 * len(array)), *array.shape[1:]))
     longer[: len(array)] = array
     return longer

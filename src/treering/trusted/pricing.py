@@ -1,11 +1,11 @@
-"""What each kernel operation costs: derived from the request's noise scales and the queries' sensitivity, by nobody
-else.
+"""The privacy cost of each kernel operation, and the account of what a history of events has cost.
 
-Neighbours replace one row. A query of weight scale W and spread d (largest weight less smallest) moves by at most d
-grid units and gets noise of W times the stated scale: relative to its noise it moves by r = d/W rows, 1 for a
-counting query and 0 for a constant one.
+A cost is derived here, from the request's noise scales and the queries' sensitivity, and nowhere else. Neighbours
+replace one row. A query of weight scale W and spread d (largest weight less smallest) moves by at most d grid units and
+gets noise of W times the stated scale: relative to its noise it moves by r = d/W rows, 1 for a counting query and 0 for
+a constant one.
 
-What a history of events has cost: a budget's filter, and at times one for a part of it that was set aside.
+`Charges` keeps the account: a filter over the budget and, during a reservation, one over the reserved part.
 """
 
 from __future__ import annotations
@@ -54,33 +54,33 @@ def measuring(queries: Sequence[Query], noise: Noise) -> Cost:
 
 
 def histogram(noise: Noise) -> Cost:
-    """A replaced row changes two cells by one each: two answers' worth, whatever the number of cells."""
+    """A replaced row changes two cells by one each: the cost of two answers, whatever the number of cells."""
     return _noisy(_ONE, noise) + _noisy(_ONE, noise)
 
 
 def selecting(queries: Sequence[Query], scale: float) -> Cost:
-    """The exponential mechanism over scores that move by at most the largest r."""
+    """The exponential mechanism, over scores that move by at most the largest r of the queries."""
     return exponential(max(_ratio(query) for query in queries), exact_scale(scale, "scale"))
 
 
 def drawing_rows(queries: Sequence[Query], scale: float) -> Cost:
-    """The exponential mechanism again: the score, a maximum over the queries, moves by at most the largest r."""
+    """Also the exponential mechanism: its score, a maximum over the queries, moves by at most the largest r."""
     return selecting(queries, scale)
 
 
 def reserving(part: Budget) -> Cost:
-    """Whatever a filter over the part admits: (part.total)-DP in a pure one, (part.total)-zCDP in a zCDP one."""
+    """All that a filter over the part admits: (part.total)-DP if the part is pure, (part.total)-zCDP if it is zCDP."""
     return pure(part.total) if part.kind == "pure" else Cost(None, part.total)
 
 
 @lru_cache(maxsize=16)
 def running(request: RunRequest) -> Cost:
-    """A run, and the numeric answer reserved with it. (Asked for the price first, and then begun.)"""
+    """A run, with its numeric answer. (Cached: a run is usually priced before it is begun.)"""
     return _comparing(request) + _answering(request)
 
 
 def refund(request: RunRequest, budget: Budget) -> Fraction:
-    """What an abandoned run gives back: the answer that was never given and, in a pure budget, 2/s2 of the run itself.
+    """The refund of an abandoned run: the answer that it never gave and, in a pure budget, 2/s2 of its comparisons.
 
     A transcript of nothing but "below" loses at most 1/s1. That holds for each transcript, which is enough for pure
     differential privacy; for zCDP there is no such statement about part of a run.
@@ -93,7 +93,7 @@ def refund(request: RunRequest, budget: Budget) -> Fraction:
 
 @lru_cache(maxsize=256, typed=True)
 def _one(spread: int, unit: int, exponential_tail: bool, scale: float) -> Cost:
-    """One answer's cost: rationals take long, and the next question mostly has the same noise."""
+    """The cost of one answer, cached: rationals are slow, and consecutive questions mostly have the same noise."""
     return _noisy(Fraction(spread, unit), Laplace(scale) if exponential_tail else Gaussian(scale))
 
 
@@ -104,7 +104,7 @@ def _ratio(query: Query) -> Fraction:
 def _noisy(ratio: Fraction, noise: Noise) -> Cost:
     if isinstance(noise, Laplace):
         return laplace(ratio, exact_scale(noise.scale, "scale"))
-    # A constant query is not private at all, under either kind of promise.
+    # A constant query reveals nothing, so it is free under either kind of promise.
     return gaussian(ratio**2, positive(noise.scale, "scale")) if ratio else FREE
 
 
@@ -118,7 +118,7 @@ def _answering(request: RunRequest) -> Cost:
     return FREE if request.answer is None else _noisy(_ONE, request.answer)
 
 
-# -- charges -----------------------------------------------------------------------------------------------------------
+# -- the account of a history ------------------------------------------------------------------------------------------
 
 
 _CHARGED = RunStarted | Measured | HistogramReleased | Selected | RowsDrawn | ForeignReleased | TreeStarted | Minimised
@@ -127,8 +127,8 @@ _CHARGED = RunStarted | Measured | HistogramReleased | Selected | RowsDrawn | Fo
 class Charges:
     """The charges of one kernel: a filter over its budget and, within a reservation, one over the reserved part.
 
-    A part is charged to the whole when it is set aside; what is done with it costs the whole nothing more. Following
-    the events of a history makes the charges that were made when they happened, so ``spent`` is the same again.
+    A part is charged to the whole budget when it is set aside; what is paid from the part costs the whole nothing more.
+    Following the events of a history repeats the charges made when they happened, so ``spent`` is the same again.
 
     >>> from treering.noise import Laplace
     >>> from treering.budget.cost import laplace
@@ -146,34 +146,34 @@ class Charges:
 
     @property
     def budget(self) -> Budget:
-        """The whole."""
+        """The whole budget."""
         return self._whole.budget
 
     @property
     def spent(self) -> Fraction:
-        """What has been charged to the whole."""
+        """What has been charged to the whole budget, in its unit."""
         return self._whole.spent
 
     @property
     def reserved(self) -> bool:
-        """Whether a part is set aside now."""
+        """Whether a part is reserved now."""
         return self._part is not None
 
     @property
     def present(self) -> Budget:
-        """What operations are paid from now: the part, or the whole."""
+        """The budget that operations are paid from now: the reserved part, or the whole."""
         return (self._part or self._whole).budget
 
     def charge(self, cost: Cost) -> None:
-        """Charge what operations are paid from now, or raise `BudgetExceeded` and change nothing."""
+        """Charge the `present` budget, or raise `BudgetExceeded` and change nothing."""
         (self._part or self._whole).charge(cost)
 
     def refund(self, amount: Fraction) -> None:
-        """Take back part of an earlier charge: see `Filter.refund` for when that is sound."""
+        """Return part of an earlier charge to the `present` budget: see `Filter.refund` for when that is sound."""
         (self._part or self._whole).refund(amount)
 
     def set_aside(self, cost: Cost) -> None:
-        """Charge the whole for a part."""
+        """Charge the whole budget for a part."""
         self._whole.charge(cost)
 
     def open(self, part: Budget) -> None:
@@ -181,11 +181,11 @@ class Charges:
         self._part = Filter(part)
 
     def close(self) -> None:
-        """From now on operations are paid from the whole."""
+        """From now on operations are paid from the whole budget."""
         self._part = None
 
     def follow(self, event: Event) -> None:
-        """Make the charge, or the refund, that an event of the past stands for."""
+        """Repeat the charge or the refund that an earlier event made."""
         if isinstance(event, Condensed):
             self._whole.restore(event.spent)
         elif isinstance(event, Reserved):

@@ -1,4 +1,4 @@
-"""PRIVATE: the base of everything that holds private values; and commitments, which bind them without showing them."""
+"""PRIVATE: the base class of what holds private values; and commitments, which bind values without showing them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Sealed:
 
     Its repr is its type's name. Pickling and copying (`copy.copy` and `copy.deepcopy` go the same way) raise
     `TypeError`: a second copy of a secret, in a file, a queue or another process, is a second place that it can leak
-    from, and noise used twice protects nothing. Subclasses declare ``__slots__``, and are dataclasses only with
+    from, and noise that is used twice protects nothing. Subclasses declare ``__slots__``, and are dataclasses only with
     ``repr=False``.
 
     >>> Sealed()
@@ -43,7 +43,7 @@ _SALT_BYTES: Final = 32
 
 
 def salt() -> bytes:
-    """Fresh secret bytes: for a commitment, or as a key."""
+    """Fresh random bytes, secret: the salt of a commitment, or a key."""
     return secrets.token_bytes(_SALT_BYTES)
 
 

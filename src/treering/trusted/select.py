@@ -8,8 +8,8 @@ denominator, and the probability changes by a factor within b^{±2Δ}, that is e
 range makes it ε²/8-zCDP for ε = 2Δ/scale as well (Rogers and Steinke 2021).
 
 *How.* The answer is a function of one uniform real number in [0, 1): the level of scores into whose share of [0, 1)
-it falls. Only as many of its bits are drawn, and the shares are computed to only as many, as it takes to be certain.
-So the result is exact although no weight is ever written out, and a gap of a million between scores costs hardly more
+the number falls. Only as many of its bits are drawn, and the shares computed to only as many, as make that certain. So
+the result is exact although no weight is ever written out, and a gap of a million between scores costs hardly more
 than a gap of one. No score can make it fail. How long it takes may depend on the scores: timing is not defended.
 """
 
@@ -29,14 +29,14 @@ from typing import Final
 from treering.errors import ParameterError
 
 SHARPEST: Final = Fraction(1, 1024)
-"""Smaller scales act as this one: a lead of one then has odds of e^1024, and more would only lengthen the numbers."""
+"""Smaller scales are treated as this one: a lead of one has odds of e^1024 then, and more would only cost digits."""
 
 _PRECISION: Final = 64
-"""The bits to which log(1/base) agrees with 1/scale."""
+"""The number of bits to which log(1/base) agrees with 1/scale."""
 
 
 def exponential(scores: Sequence[int], scale: Fraction, multiplicities: Sequence[int] | None = None) -> int:
-    """An index drawn with probability ∝ multiplicity·e^{score/scale}, to the letter of this module's guarantee.
+    """An index drawn with probability ∝ multiplicity·e^{score/scale}, exactly as this module's guarantee states.
 
     A multiplicity stands for that many candidates of the same score. Scores are private and may be any integers; the
     number of candidates, the scale and the multiplicities are public.
@@ -61,7 +61,7 @@ def exponential(scores: Sequence[int], scale: Fraction, multiplicities: Sequence
 
 
 def _check(candidates: int, counts: Sequence[int]) -> None:
-    """Refuse on public quantities only."""
+    """Refuse invalid arguments; the decision depends on public quantities only."""
     if not candidates:
         raise ParameterError("scores", "must be those of at least one candidate")
     if len(counts) != candidates:
@@ -74,7 +74,7 @@ def _check(candidates: int, counts: Sequence[int]) -> None:
 def base(scale: Fraction) -> Fraction:
     """A rational b with e^{−1/scale} ≤ b < 1, and close: log(1/b)·scale is above 1 − 2^−60.
 
-    The bound is what privacy rests on, the closeness is accuracy. Scales below 1/1024 have the base of 1/1024.
+    Privacy rests on the bound, accuracy on the closeness. Scales below 1/1024 have the base of 1/1024.
 
     >>> round(float(base(Fraction(10))), 9)
     0.904837418
@@ -82,7 +82,7 @@ def base(scale: Fraction) -> Fraction:
     if scale <= 0:
         raise ParameterError("scale", f"must be positive, not {scale}")
     scale = max(scale, SHARPEST)
-    # log2 of 1/(1 − b) and of 1/b: what the closeness loses for large and for small scales.
+    # log2 of 1/(1 − b) and of 1/b: the bits of closeness that large and small scales lose.
     bits = _PRECISION + floor(scale).bit_length() + ceil(3 / (2 * scale))
     guard = 32
     work = bits + guard
@@ -112,7 +112,8 @@ def _exponential_above(x: int, bits: int) -> int:
 def _draw_level(ratio: Fraction, depths: Sequence[int], sizes: Sequence[int]) -> int:
     """A position drawn with probability exactly ∝ size·ratio^depth. The depths increase from 0: the sum is 1 or more.
 
-    The numbers begin so long that less than one draw in 2^100 is uncertain; each time it is, their length doubles.
+    At first the numbers are long enough that fewer than one draw in 2^100 is uncertain; each time one is, their length
+    doubles.
     """
     bits = 64 + ratio.denominator.bit_length() + 2 * len(depths).bit_length() + sum(sizes).bit_length()
     uniform = secrets.randbits(bits)
@@ -141,7 +142,8 @@ def _locate(uniform: int, bits: int, ratio: Fraction, depths: Sequence[int], siz
 def _powers(ratio: Fraction, depths: Sequence[int], bits: int) -> tuple[list[int], list[int]]:
     """Integers just below and just above 2^bits·ratio^depth for increasing depths, each from the one before.
 
-    The power of a gap is a product of ratio^(2^rung), and every product is rounded down below and up above.
+    The power of a gap is a product of ratio^(2^rung); every product is rounded down in the lower bound and up in the
+    upper.
     """
     square = floor(ratio * 2**bits), ceil(ratio * 2**bits)
     ladder = [square]
@@ -151,7 +153,7 @@ def _powers(ratio: Fraction, depths: Sequence[int], bits: int) -> tuple[list[int
     low = high = 1 << bits
     lows, highs = [], []
     for depth, previous in zip(depths, (0, *depths), strict=False):
-        # Once a power is between 0 and 1, deeper ones are as well: a score may be as far down as it likes.
+        # Once a power is known to lie between 0 and 1, so do all deeper ones: a lower score costs nothing more.
         gap = depth - previous if low or high > 1 else 0
         for rung in range(gap.bit_length()):
             if gap >> rung & 1:

@@ -10,28 +10,24 @@ draw is (2r/scale)-DP and, by its bounded range, (2r/scale)²/8-zCDP (``select``
 Both factors are needed. A replaced row moves the scores of different candidates in different directions, so that the
 sum of the weights may fall while a weight rises: the mechanism is not "monotone", and the ½ stays.
 
-A level drawn exactly in proportion to how many candidates are within it, counting at as few levels as it takes.
+*Drawing by layers* (`draw_level`). With b < 1 and levels l_0 < l_1 < …, a candidate whose score is the level l_i has
+the weight b^{l_i} = Σ_{j ≥ i} (b^{l_j} − b^{l_{j+1}}), b^{l_{j+1}} being 0 behind the last level. So drawing a level
+with probability ∝ N(l_j)·(b^{l_j} − b^{l_{j+1}}), N(l) being the number of candidates with a score of at most l, and
+then one of these candidates uniformly, gives each candidate a probability ∝ b^score: that is the exponential mechanism,
+and no candidate's score is asked for. *Formal guarantee.* `draw_level` draws exactly so, for any counts N that do not
+fall when the level rises.
 
-*Layers.* With b < 1 and levels l_0 < l_1 < …, a candidate whose score is the level l_i has the weight
-b^{l_i} = Σ_{j ≥ i} (b^{l_j} − b^{l_{j+1}}), b^{l_{j+1}} being 0 behind the last level. So drawing a level with chance
-∝ N(l_j)·(b^{l_j} − b^{l_{j+1}}), N(l) being the number of candidates with a score of at most l, and then one of these
-candidates uniformly, gives each candidate a probability ∝ b^score: that is the exponential mechanism, and no
-candidate's score is asked for.
+*How.* The levels are halved again and again. The choice of a half is one comparison of a uniform real number with the
+half's share of the weight. A stretch of levels weighs at least b^first − b^end times the count at its first level, and
+at most that times the count at its last; stretches are halved, the one with the widest bounds first, and digits are
+added, until the comparison is certain. The halves do not depend on the numbers drawn, and an answer is that of exact
+arithmetic whenever it is given, so nothing of the rounding shows. No count can make it fail. How long it takes may
+depend on the counts: timing is not defended.
 
-*Formal guarantee.* `draw_level` draws exactly so, for any counts N that do not fall when the level rises.
-
-*How.* The levels are halved again and again. Which half is one comparison of a uniform real number with the half's
-share of the weight. A stretch of levels weighs at least b^first − b^end times the count at its first level, and at most
-that times the count at its last; stretches are halved, the vaguest first, and digits are added, until the comparison
-is certain. The halves do not depend on the numbers drawn, and an answer is that of exact arithmetic whenever it is
-given, so nothing of the rounding shows. No count can make it fail. How long it takes may depend on the counts: timing
-is not defended.
-
-Synthetic databases for prefixes and intervals: paths in a band, counted and listed by dynamic programming.
-
-The A atoms of the class stand in a row. C_j of the n true rows and c_j of the m synthetic ones lie in the first j of
-them: 0 = c_0 ≤ c_1 ≤ … ≤ c_A = m is a *path*, and every path is a candidate. Let d_j = m·C_j − n·c_j, so d_0 = d_A = 0.
-The score of a candidate, times m, is
+*Prefixes and intervals* are paths in a band, counted and listed by dynamic programming. The A atoms of the class stand
+in a row. C_j of the n true rows and c_j of the m synthetic ones lie in the first j of them:
+0 = c_0 ≤ c_1 ≤ … ≤ c_A = m is a *path*, and every path is a candidate. Let d_j = m·C_j − n·c_j, so d_0 = d_A = 0. The
+score of a candidate, times m, is
 
 - for **prefixes** max_j |d_j|. It is at most l exactly if every c_j lies between ⌈(m·C_j − l)/n⌉ and ⌊(m·C_j + l)/n⌋:
   the path stays in a band, and paths in a band are counted from one j to the next.
@@ -39,9 +35,9 @@ The score of a candidate, times m, is
   the first j with d_j = min(d). Then all d ≥ 0, and d > 0 at the places that came before; the score is at most l
   exactly if d ≤ l as well: a band again, one for each j that it can begin at, and each candidate is in one of them.
 
-All counts are whole numbers, exact however long. They do not fall when l rises, which is what ``layers`` needs.
+All counts are whole numbers, exact however long. They do not fall when l rises, which is what `draw_level` needs.
 
-Synthetic databases for any class of few atoms: all multisets of so many atoms, listed and scored.
+*Any other class*, of few atoms: all multisets of m atoms are listed and scored.
 """
 
 from __future__ import annotations
@@ -67,36 +63,39 @@ from treering.trusted.sealed import Sealed
 from treering.trusted.select import SHARPEST, base
 
 _FARTHEST: Final = 10**18
-"""The logarithms of all weights stay below this, and fit into a decimal's exponent."""
+"""The logarithms of all weights stay below this, so that weights fit into a decimal's exponent."""
 
 
 class Family(Protocol):
-    """PRIVATE: candidates by their scores, which are whole numbers."""
+    """PRIVATE: the candidates of one draw by their scores, whole numbers; ``levels`` has every possible one."""
 
     levels: Sequence[int]
 
     def count(self, level: int) -> int:
-        """How many candidates have a score of at most this."""
+        """How many candidates have a score of at most ``level``."""
 
     def member(self, rank: int, level: int) -> list[int]:
-        """One of them: each rank in range(count) gives another. Its count in each atom."""
+        """A candidate of score at most ``level``: its count in each atom. Each rank in range(count) gives another."""
 
 
 class Synthesis:
-    """One draw of a class, as far as it is public: it refuses before anything is charged."""
+    """The public part of one draw, made before anything is charged: refuses parameters with which it cannot be made.
+
+    ``queries`` are the class, ``rows`` the number of synthetic rows, ``size`` that of true rows, ``scale`` is in rows.
+    """
 
     def __init__(self, queries: Sequence[Query], rows: int, size: int, scale: float) -> None:
         whole(rows, "rows")
         self._scale = exact_scale(scale, "scale")
         if size == 0:
-            raise ParameterError("size", "is 0: a database of no rows cannot be copied")
+            raise ParameterError("size", "is 0: there is no synthetic copy of an empty database")
         self._candidates = Candidates.of(collapse(queries))
         self._candidates.check(rows)
         self._rows, self._size = rows, size
         if self._candidates.arcs is None:
             check_scores(self._candidates.atoms, size, rows)
         if size * rows * self._grid >= _FARTHEST * max(SHARPEST, self._scale * rows * self._grid):
-            raise ParameterError("scale", f"is too small for {size:,} rows: the weights have no end of digits")
+            raise ParameterError("scale", f"is too small for {size:,} rows: the weights would have too many digits")
 
     @property
     def asked(self) -> Sequence[Query]:
@@ -104,7 +103,7 @@ class Synthesis:
         return self._candidates.asked
 
     def draw(self, counts: Sequence[int]) -> tuple[int, ...]:
-        """From the exact counts of the queries `asked`: the cells of the synthetic rows, increasing.
+        """The cells of the synthetic rows, increasing, drawn from the exact counts of the queries `asked`.
 
         Each row is the first cell of its atom.
         """
@@ -117,12 +116,12 @@ class Synthesis:
 
     @property
     def ratio(self) -> Fraction:
-        """b: what one unit of score is worth."""
+        """b: the factor by which one unit of score lowers the weight."""
         return base(self._scale * self._rows * self._grid)
 
     @property
     def _grid(self) -> int:
-        """Scores are whole numbers in units of 1/(rows·grid) rows."""
+        """W: scores are whole numbers in units of 1/(rows·W) rows."""
         return unit(self._candidates.atoms)
 
     def family(self, counts: Sequence[int]) -> Family:
@@ -138,17 +137,17 @@ class Synthesis:
         return kind(cumulative, self._size, self._rows)
 
 
-# -- layers ------------------------------------------------------------------------------------------------------------
+# -- drawing by layers -------------------------------------------------------------------------------------------------
 
 
 _DIGITS: Final = 40
-"""A comparison begins with so many digits: fewer than one in 10^30 needs more."""
+"""The digits that a comparison begins with: fewer than one in 10^30 needs more."""
 
 _ZERO: Final = Decimal(0)
 
 
 def draw_level(levels: Sequence[int], count: Callable[[int], int], ratio: Fraction) -> int:
-    """A level, drawn to the letter of this module's guarantee.
+    """A level, drawn exactly as this module's guarantee states.
 
     ``levels`` are whole numbers ≥ 0 that increase (a `range` will do, however long), ``count`` is N, positive at the
     last level, and ``ratio`` is b.
@@ -165,8 +164,8 @@ def draw_level(levels: Sequence[int], count: Callable[[int], int], ratio: Fracti
 
 
 class _Stretch:
-    """The levels at the places from start to before end, the fewest and the most candidates within one of them, and
-    bounds on their weight."""
+    """Levels number ``start`` to ``end`` − 1; bounds ``least`` and ``most`` on the candidates within one of them; and
+    bounds ``low`` and ``high`` on their weight."""
 
     __slots__ = ("end", "halves", "high", "least", "low", "most", "start")
 
@@ -178,12 +177,12 @@ class _Stretch:
 
     @property
     def certain(self) -> bool:
-        """Whether all its levels have the same candidates within them."""
+        """Whether the same candidates are within all its levels."""
         return self.least == self.most
 
 
 class _Tree:
-    """Stretches of levels, halved as far as was needed."""
+    """Stretches of levels, halved as far as comparisons needed it."""
 
     def __init__(self, levels: Sequence[int], count: Callable[[int], int], ratio: Fraction) -> None:
         self._levels = levels
@@ -193,7 +192,7 @@ class _Tree:
 
     def stretch(self, start: int, end: int) -> _Stretch:
         """A stretch that is not halved yet."""
-        # The level behind the last one bounds it as well, and the next stretch needs it anyway.
+        # The count at the level behind the last is a bound as well, and the next stretch needs it anyway.
         last = start if end - start == 1 else min(end, len(self._levels) - 1)
         made = _Stretch(start, end, self._within(start), self._within(last))
         self._weigh(made)
@@ -219,7 +218,7 @@ class _Tree:
         return answer
 
     def _compare(self, number: int, digits: int, stretch: _Stretch) -> bool | None:
-        """Whether all of [number, number + 1)/10^digits is below first/(first + second), or none; None if unsure."""
+        """True if all of [number, number + 1)/10^digits is below first/(first + second), False if none; else None."""
         below, above = self._powers.below, self._powers.above
         first, second = self.halves(stretch)
         if above.multiply(Decimal(number + 1), above.add(first.low, second.high)) <= below.scaleb(first.low, digits):
@@ -229,7 +228,7 @@ class _Tree:
         return None
 
     def _halve_vaguest(self, stretch: _Stretch) -> bool:
-        """Halve what is bounded worst, following the worse half down; False if only rounding is left to blame."""
+        """Halve the stretch with the widest bounds, descending into the worse half; False if only rounding is left."""
         path: list[_Stretch] = []
         while stretch.halves is not None:
             path.append(stretch)
@@ -245,7 +244,7 @@ class _Tree:
         return self._powers.above.subtract(stretch.high, stretch.low)
 
     def _sharpen(self, stretch: _Stretch) -> None:
-        """Twice the digits, in this stretch and all in it."""
+        """Double the digits of the bounds of this stretch and of all stretches in it."""
         self._powers = self._powers.sharper()
         self._weigh_all(stretch)
 
@@ -257,7 +256,7 @@ class _Tree:
             self._add_up(stretch)
 
     def _weigh(self, stretch: _Stretch) -> None:
-        """The bounds by the fewest and the most candidates."""
+        """Bound the weight by the fewest and the most candidates."""
         below, above = self._powers.below, self._powers.above
         following = self._levels[stretch.end] if stretch.end < len(self._levels) else None
         narrow, wide = self._powers.difference(self._levels[stretch.start], following)
@@ -265,20 +264,20 @@ class _Tree:
         stretch.high = above.multiply(above.create_decimal(stretch.most), wide)
 
     def _add_up(self, stretch: _Stretch) -> None:
-        """The bounds by those of the two halves, where they are better."""
+        """Bound the weight by the bounds of the two halves, where these are better."""
         first, second = self.halves(stretch)
         stretch.low = max(stretch.low, self._powers.below.add(first.low, second.low))
         stretch.high = min(stretch.high, self._powers.above.add(first.high, second.high))
 
     def _within(self, place: int) -> int:
-        """How many candidates are within the level at this place."""
+        """How many candidates are within level number ``place``."""
         if place not in self._counted:
             self._counted[place] = self._count(self._levels[place])
         return self._counted[place]
 
 
 class _Powers:
-    """Powers of a ratio below 1, each between two decimals: every rounding goes down below and up above."""
+    """Bounds on the powers of a ratio below 1: rounded down in the lower bound and up in the upper."""
 
     def __init__(self, ratio: Fraction, top: int, digits: int) -> None:
         self._ratio, self._top, self._digits = ratio, top, digits
@@ -292,11 +291,11 @@ class _Powers:
             self._squares.append(square)
 
     def sharper(self) -> _Powers:
-        """The same with twice the digits."""
+        """The same powers with twice the digits."""
         return _Powers(self._ratio, self._top, 2 * self._digits)
 
     def difference(self, level: int, following: int | None) -> tuple[Decimal, Decimal]:
-        """Bounds on ratio^level − ratio^following, the latter 0 for None."""
+        """Bounds on ratio^level − ratio^following; the second power is 0 if ``following`` is None."""
         low, high = self._power(level)
         if following is None:
             return low, high
@@ -312,11 +311,11 @@ class _Powers:
         return low, high
 
 
-# -- bands -------------------------------------------------------------------------------------------------------------
+# -- prefixes and intervals: paths in a band ---------------------------------------------------------------------------
 
 
 Band: TypeAlias = list[tuple[int, int]]
-"""The lowest and the highest c_j, for j from 1 to A − 1. The lowest ones do not fall."""
+"""The lowest and the highest c_j, for j from 1 to A − 1. The lowest c_j does not fall as j rises."""
 
 
 def paths(band: Band) -> int:
@@ -327,18 +326,18 @@ def paths(band: Band) -> int:
 
 
 def path(band: Band, rank: int) -> list[int]:
-    """One of them: each rank in range(paths(band)) gives another."""
+    """A path in the band; each rank in range(paths(band)) gives another."""
     found: list[int] = []
     for (lowest, _), running in reversed(list(zip(band, _running(band), strict=True))):
         place = bisect_right(running, rank)
-        # What is left is a rank among the partial paths that end at this count.
+        # The remaining rank is one among the partial paths that end at this count.
         rank -= running[place - 1] if place else 0
         found.append(lowest + place)
     return found[::-1]
 
 
 def _running(band: Iterable[tuple[int, int]]) -> Iterator[list[int]]:
-    """For each j, from the lowest c_j on: how many partial paths end at c_j or lower."""
+    """For each j, a list over c_j from the lowest on: how many partial paths end at c_j or lower."""
     floor, running = 0, [1]
     for lowest, highest in band:
         # A partial path that ends at c_j came from any count up to c_j.
@@ -361,11 +360,11 @@ class Prefixes(Sealed):
         self.levels: Sequence[int] = sorted({abs(target - step) for target in set(self._targets) for step in steps})
 
     def count(self, level: int) -> int:
-        """How many candidates have a score of at most this."""
+        """How many candidates have a score of at most ``level``."""
         return paths(self._band(level))
 
     def member(self, rank: int, level: int) -> list[int]:
-        """One of them, by its rank: its count in each atom."""
+        """The candidate of this rank among those of score at most ``level``: its count in each atom."""
         return _differences(path(self._band(level), rank), self._rows)
 
     def _band(self, level: int) -> Band:
@@ -385,11 +384,11 @@ class Intervals(Sealed):
         self._turns = [self._turn([0, *cumulative], start) for start in range(len(cumulative) + 1)]
 
     def count(self, level: int) -> int:
-        """How many candidates have a score of at most this."""
+        """How many candidates have a score of at most ``level``."""
         return sum(paths(self._band(turn, level)) for turn in self._turns)
 
     def member(self, rank: int, level: int) -> list[int]:
-        """One of them, by its rank: its count in each atom."""
+        """The candidate of this rank among those of score at most ``level``: its count in each atom."""
         for start, turn in enumerate(self._turns):
             band = self._band(turn, level)
             number = paths(band)
@@ -400,7 +399,8 @@ class Intervals(Sealed):
         raise AssertionError("a rank is below the count")
 
     def _turn(self, cumulative: Sequence[int], start: int) -> list[tuple[int, int]]:
-        """Begun at one j, each of the others: m·C counted from there, and the highest c with d ≥ 0 (d > 0 before j)."""
+        """The circle begun at j = ``start``: for each other j, m·C counted from there, and the highest c with d ≥ 0
+        (with d > 0 where j < ``start``)."""
         behind = [(self._rows * (count - cumulative[start]), 0) for count in cumulative[start + 1 :]]
         before = [(self._rows * (count - cumulative[start] + self._size), 1) for count in cumulative[:start]]
         return [(aim, (aim - least) // self._size) for aim, least in behind + before]
@@ -414,18 +414,18 @@ def _differences(cumulative: Sequence[int], rows: int) -> list[int]:
     return [later - earlier for earlier, later in pairwise([0, *cumulative, rows])]
 
 
-# -- multisets ---------------------------------------------------------------------------------------------------------
+# -- any other class: all multisets ------------------------------------------------------------------------------------
 
 
 _MOST_SCORE: Final = 2**62
 """Size × rows × the queries' common resolution stays below this, so that no score overflows."""
 
 _BLOCK: Final = 2**18
-"""So many counts are scored together."""
+"""How many counts are scored at once."""
 
 
 def unit(atoms: Atoms) -> int:
-    """The grid that all queries' weights are on."""
+    """W, the common multiple of the queries' scales: all their weights are multiples of 1/W."""
     return math.lcm(*(query.scale for query in atoms.queries))
 
 
@@ -438,8 +438,8 @@ def check_scores(atoms: Atoms, size: int, rows: int) -> None:
 
 
 class Multisets(Sealed):
-    """PRIVATE: all candidates by their scores, max_f |rows·C_f(x) − size·C_f(y)| on the queries' common grid, as
-    ``layers`` draws them: one direction, the score."""
+    """PRIVATE: all candidates of a class of few atoms, by their scores max_f |rows·C_f(x) − size·C_f(y)| on the
+    queries' common grid."""
 
     __slots__ = ("_order", "_rows", "_sorted", "_width", "levels")
 
@@ -452,11 +452,11 @@ class Multisets(Sealed):
         self.levels: Sequence[int] = self._sorted[np.diff(self._sorted, prepend=-1) > 0].tolist()
 
     def count(self, level: int) -> int:
-        """How many candidates have a score of at most this."""
+        """How many candidates have a score of at most ``level``."""
         return int(np.searchsorted(self._sorted, level, side="right"))
 
     def member(self, rank: int, level: int) -> list[int]:
-        """One of them, by its rank: its count in each atom."""
+        """The candidate of this rank among those of score at most ``level``: its count in each atom."""
         place = int(self._order[rank])
         chosen = islice(_choices(self._width, self._rows), place, place + 1)
         counts: list[int] = _counts(np.array(list(chosen), dtype=np.int64), self._width, self._rows)[0].tolist()
@@ -464,7 +464,7 @@ class Multisets(Sealed):
 
 
 def listing(atoms: int, rows: int) -> Iterator[Ints]:
-    """All multisets, in a fixed order and in blocks: a line for each, its count in each atom."""
+    """All multisets of ``rows`` atoms, in a fixed order and in blocks: a line for each, its count in each atom."""
     width = min(rows, atoms - 1)
     numbers = chain.from_iterable(_choices(atoms, rows))
     left, step = math.comb(atoms + rows - 1, rows), max(1, _BLOCK // atoms)
@@ -476,12 +476,12 @@ def listing(atoms: int, rows: int) -> Iterator[Ints]:
 
 
 def _choices(atoms: int, rows: int) -> Iterator[tuple[int, ...]]:
-    """A multiset is a row of stars (rows) and bars (between atoms): the places of whichever are fewer."""
+    """All multisets by stars (rows) and bars (between atoms): the places of whichever are fewer."""
     return combinations(range(atoms + rows - 1), min(rows, atoms - 1))
 
 
 def _counts(places: Ints, atoms: int, rows: int) -> Ints:
-    """From places of bars, or of stars, to counts."""
+    """The count in each atom, from the places of bars or of stars (see `_choices`)."""
     lines = len(places)
     if rows >= atoms - 1:
         ends = np.full((lines, 1), atoms + rows - 1)
@@ -493,7 +493,7 @@ def _counts(places: Ints, atoms: int, rows: int) -> Ints:
 
 
 def _scores(atoms: Atoms, true: Ints, size: int, rows: int) -> Ints:
-    """In the order of `listing`."""
+    """The score of every multiset, in the order of `listing`."""
     if not atoms.queries:
         return np.zeros(math.comb(atoms.number + rows - 1, rows), dtype=np.int64)
     factors = unit(atoms) // np.array([query.scale for query in atoms.queries], dtype=np.int64)

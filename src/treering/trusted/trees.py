@@ -1,4 +1,4 @@
-"""Trees over batches: every node of a tree that never ends, for the price of one histogram.
+"""Binary trees over batches (continual counting): all nodes of an endless tree, for the price of one histogram.
 
 *Formal guarantee.* All nodes of a tree together, whatever public moments its leaves are cut at, and however they
 interleave with other operations, cost what `begin_tree` charges: 2/s pure for Laplace noise of scale s, 1/σ² zCDP for
@@ -12,8 +12,8 @@ k+1 releases differ. In each, one row is in another cell: L1 distance 2, squared
 √(k+1)·σ, so it is 1/((k+1)·σ²)-zCDP. Both add up under adaptive composition, and concurrently with other operations
 (``budget/filter.py``); the sums are at most 2/s and 1/σ², whichever row was replaced.
 
-*What is enforced here*, on public values alone: a node is measured when its last leaf is the last one that was cut, and
-once. A node that was not measured before the next cut never will be.
+*What is enforced here*, on public values alone: a node is measured at most once, and while its last leaf is the last
+one that was cut. A node that was not measured before the next cut never will be.
 """
 
 from __future__ import annotations
@@ -36,28 +36,28 @@ from treering.trusted.sealed import Sealed
 Released = TypeVar("Released", bound=Event)
 
 TREE_CELLS: Final = 2**22
-"""The most cells that a tree is kept for: it remembers the counts at a dozen sizes or more, 32 MiB each."""
+"""The most cells that a schema may have for a tree, which keeps the counts at a dozen sizes or more: 32 MiB each."""
 
 MOST_LEVELS: Final = 64
-"""Noise is refused at the start unless it can be drawn at so many levels: a segment of 2^64 leaves never comes."""
+"""Noise must be drawable for a tree of this many levels, or it is refused at the start: 2^64 leaves never come."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Tree:
-    """How far a tree has come: public, a fold over its events."""
+    """The progress of a tree: public, a fold over its events."""
 
     noise: Noise
     leaf: int = 0
-    """The last leaf cut."""
+    """The number of the last leaf cut; 0: none yet."""
     starts: tuple[int, ...] = (0,)
-    """The size at which the node of each level that the next leaf lies in begins. The first: the last cut's."""
+    """The next leaf lies in one node of each level: the sizes at which these begin, level 0 (the last cut) first."""
     closing: tuple[int, ...] = ()
-    """The same for the last leaf cut; none if its nodes were given up."""
+    """The same sizes for the last leaf cut; empty if its nodes can no longer be measured."""
     measured: frozenset[int] = frozenset()
     """The levels at which a node that ends with the last leaf was measured."""
 
     def after(self, event: LeafCut | NodeReleased | TreeCondensed) -> _Tree:
-        """The tree once an event has happened."""
+        """The tree after an event."""
         if isinstance(event, NodeReleased):
             return replace(self, measured=self.measured | {event.level})
         if isinstance(event, TreeCondensed):
@@ -71,14 +71,14 @@ class _Tree:
 
     @property
     def sizes(self) -> set[int]:
-        """The sizes whose counts will still be needed."""
+        """The sizes at which the counts will still be needed."""
         waiting = [level for level, _ in completed_by(self.leaf)] if self.closing else []
         return {*self.starts, *(self.closing[level] for level in waiting if level not in self.measured)}
 
 
 class Trees(Sealed):
-    """The trees of one journal. Only the kernel has one: it charges, writes what `cut`, `measure` and `condense`
-    return, and then has it followed."""
+    """The trees of one journal. Only the kernel holds one: it charges, writes the events that `cut`, `measure` and
+    `condense` return, and then passes them to `follow`."""
 
     __slots__ = ("_counts", "_journal", "_trees")
 
@@ -91,7 +91,7 @@ class Trees(Sealed):
         return bool(self._trees)
 
     def check(self, noise: Noise) -> None:
-        """Refuse a tree that could not go on for ever."""
+        """Refuse a schema or noise with which a tree could not go on for ever."""
         cells = self._counts.schema.cells
         if cells > TREE_CELLS:
             raise ParameterError(
@@ -100,11 +100,11 @@ class Trees(Sealed):
         check_scale(noise.scale, MOST_LEVELS)
 
     def begin(self, cost: Cost, noise: Noise) -> TreeStarted:
-        """A new tree, for a cost that has been charged."""
+        """The start of a new tree, whose cost has been charged."""
         return TreeStarted(self._counts.size, cost, len(self._trees), noise)
 
     def cut(self, tree: int) -> LeafCut:
-        """The next leaf: the rows since the last cut, of which there must be some."""
+        """The next leaf: the rows since the last cut, at least one."""
         live, size = self._live(tree), self._counts.size
         if size == live.starts[0]:
             raise ParameterError("tree", f"has no new rows since leaf {live.leaf}: an empty leaf is not cut")
@@ -112,7 +112,7 @@ class Trees(Sealed):
         return LeafCut(size, tree, live.leaf + 1)
 
     def measure(self, tree: int, level: int, index: int) -> NodeReleased:
-        """A node's counts plus noise."""
+        """The counts of a node plus its noise."""
         live = self._live(tree)
         _check_node(live, level, index)
         exact = self._counts.between(self._journal, live.closing[level], live.starts[0])
@@ -122,17 +122,17 @@ class Trees(Sealed):
         return NodeReleased(self._counts.size, tree, level, index, noise, noisy)
 
     def condense(self, tree: int, note: Any) -> TreeCondensed:
-        """A note that stands for all nodes so far."""
+        """A note that replaces all nodes so far."""
         live = self._live(tree)
         return TreeCondensed(self._counts.size, tree, live.leaf, live.starts, note)
 
     def follow(self, event: Event) -> None:
-        """Take note of an event that the journal holds, and let go of counts that nobody will need."""
+        """Update the trees by an event on record, and drop counts that no tree will need."""
         if self._take(event):
             self._counts.keep_marks(self._journal, _sizes(self._trees))
 
     def restore(self, events: Iterable[Event]) -> None:
-        """Take up an earlier life. The counts at the sizes that its open nodes began at must have been marked."""
+        """Continue from the events of a journal. The counts must be marked at the sizes that `sizes_to_mark` gives."""
         for event in events:
             self._take(event)
         for size in sorted(_sizes(self._trees)):
@@ -148,25 +148,25 @@ class Trees(Sealed):
 
 
 class TreeOperations(Sealed, ABC):
-    """The operations on trees that the kernel has beside its own: charge, touch, noise, journal, release."""
+    """The kernel's operations on trees, in the kernel's order: charge, read, add noise, write, release."""
 
     __slots__ = ()
     _trees: Trees
 
     @abstractmethod
     def _working(self) -> AbstractContextManager[object]:
-        """Alone, and in the process that may."""
+        """Hold the lock; refuse a forked child."""
 
     @abstractmethod
     def _charge(self, cost: Cost) -> None:
-        """Charge, or refuse."""
+        """Charge a cost, or raise `BudgetExceeded`."""
 
     @abstractmethod
     def _release(self, event: Released) -> Released:
-        """Write an event down; `Trees.follow` it."""
+        """Write an event to the journal, then `Trees.follow` it."""
 
     def begin_tree(self, noise: Noise) -> TreeStarted:
-        """Start a tree over batches: all its nodes together cost 2/s pure, 1/σ² zCDP, charged now."""
+        """Start a binary tree over batches: all its nodes together cost 2/s pure, 1/σ² zCDP, charged now."""
         with self._working():
             self._trees.check(noise)
             cost = pricing.histogram(noise)
@@ -174,23 +174,26 @@ class TreeOperations(Sealed, ABC):
             return self._release(self._trees.begin(cost, noise))
 
     def cut(self, tree: int) -> LeafCut:
-        """Make the rows that came since the last cut (the first one: all rows) the tree's next leaf."""
+        """Make the rows that came since the last cut (at the first cut: all rows) the tree's next leaf."""
         with self._working():
             return self._release(self._trees.cut(tree))
 
     def tree_node(self, tree: int, level: int, index: int) -> NodeReleased:
-        """The noisy counts of a node that the last leaf has completed, once. Paid for by `begin_tree`."""
+        """The noisy counts of a node that the last leaf cut has completed; each node once. Paid for by `begin_tree`."""
         with self._working():
             return self._release(self._trees.measure(tree, level, index))
 
     def condense_tree(self, tree: int, note: Any) -> TreeCondensed:
-        """Record a note that stands for all nodes of a tree so far. Nodes not measured by now are given up."""
+        """Record a note that replaces all nodes of a tree so far. Nodes not measured by now never will be."""
         with self._working():
             return self._release(self._trees.condense(tree, note))
 
 
 def sizes_to_mark(events: Iterable[Event]) -> tuple[int, ...]:
-    """The sizes at which a durable store marks the counts while it takes in its batches again (see `Bookmarks`)."""
+    """The sizes at which a durable store marks the counts while it takes in its batches again.
+
+    See `treering.trusted.counts.Bookmarks`.
+    """
     trees: dict[int, _Tree] = {}
     for event in events:
         _take(trees, event)
@@ -198,7 +201,7 @@ def sizes_to_mark(events: Iterable[Event]) -> tuple[int, ...]:
 
 
 def _take(trees: dict[int, _Tree], event: Event) -> bool:
-    """Follow an event; whether it was about a tree."""
+    """Update the trees by an event; True if it was about a tree."""
     if isinstance(event, TreeStarted):
         trees[event.tree] = _Tree(event.noise)
     elif isinstance(event, LeafCut | NodeReleased | TreeCondensed):
@@ -213,7 +216,7 @@ def _sizes(trees: dict[int, _Tree]) -> set[int]:
 
 
 def _check_node(tree: _Tree, level: int, index: int) -> None:
-    """Refuse what is no node, or not to be measured now."""
+    """Refuse a node that does not exist, or that cannot be measured now."""
     for value, name, least in ((level, "level", 0), (index, "index", 1)):
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise ParameterError(name, f"of a node must be an integer of at least {least}")
@@ -225,4 +228,4 @@ def _check_node(tree: _Tree, level: int, index: int) -> None:
     if last < tree.leaf or not tree.closing:
         raise ParameterError("index", f"names a node of the past: it had to be measured when leaf {last} was cut")
     if level in tree.measured:
-        raise ParameterError("index", f"names a node that was measured: each of level {level} is, once")
+        raise ParameterError("index", f"names a node of level {level} that was measured already: each is measured once")

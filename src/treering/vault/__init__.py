@@ -1,1 +1,1 @@
-"""Durable state: one folder on disk is one growing database with its promise."""
+"""Durable state: a vault is one folder on disk that holds one growing database and its promise."""

@@ -1,7 +1,7 @@
-"""Checkpoints: a mechanism's public state in a file, so that opening a vault need not replay its whole life.
+"""Checkpoints: a mechanism's public state in a file, so that opening a vault need not replay all its events.
 
-A checkpoint holds nothing that the ledger does not imply. One that is missing or damaged is passed over for the one
-before, or for the beginning: slower, and bit for bit the same.
+A checkpoint holds nothing that the ledger does not imply. If one is missing or damaged, replay starts from the one
+before, or from the first line: slower, and the result is the same, bit for bit.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _STEPS: Final = (
 
 @runtime_checkable
 class Heavy(Protocol):
-    """A note with arrays that can be millions of numbers: a checkpoint keeps them as they are, beside the text."""
+    """A note with large arrays, which a checkpoint stores as raw bytes behind the text."""
 
     def unloaded(self) -> tuple[Self, tuple[bytes, ...]]:
         """The note without its arrays, and the bytes of each."""
 
     def loaded(self, arrays: Sequence[bytes]) -> Self:
-        """The note with the arrays that `unloaded` took out."""
+        """The note with the arrays that `unloaded` took out, from their bytes."""
 
 
 class Checkpoints:
@@ -48,17 +48,17 @@ class Checkpoints:
         self._number = 0
 
     def know(self, line: Line) -> None:
-        """Learn of a line that the ledger holds."""
+        """Register a checkpoint by its line in the ledger."""
         self._number = max(self._number, line.plain()["number"])
         self._kept[line.mechanism] = [*self._kept.get(line.mechanism, []), line.plain()["file"]][-2:]
 
     @property
     def named(self) -> set[str]:
-        """The files that are in use."""
+        """The names of the files in use."""
         return {name for names in self._kept.values() for name in names}
 
     def save(self, event: Condensed, mechanism: int) -> Line:
-        """Write an event to a file, and return the line that names it: its text, then the arrays of its note."""
+        """Write an event to a file (its text, then the arrays of its note), and return the line that names the file."""
         assert isinstance(event.note, Heavy)
         light, arrays = event.note.unloaded()
         text = self._codec.encode(replace(event, note=light))
@@ -79,7 +79,7 @@ class Checkpoints:
         return line
 
     def load(self, line: Line) -> Condensed | None:
-        """The event of a checkpoint; None if its file is not what was written."""
+        """The event in a checkpoint's file; None if the file is missing or not what was written."""
         plain = line.plain()
         try:
             content = (self._folder / plain["file"]).read_bytes()

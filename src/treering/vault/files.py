@@ -1,8 +1,7 @@
-"""The folder of a vault: what lies where, and how a file comes into being whole or not at all.
+"""The folder of a vault: which file is where, how a file is written whole or not at all, and the writer's lock.
 
-One writer at a time: a lock that dies with its process.
-
-The named steps of the vault's protocol: where a crash could fall, and where the tests make one fall.
+`Stage` names the steps of the vault's protocol: the moments at which a crash could come, and at which tests make one
+come.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ class Folder:
 
     ledger.sqlite   every line ever written, and the secrets
     parts/          the batches, each an immutable file
-    bases/          many batches together, to open from; can be deleted
-    checkpoints/    public state to replay from; can be deleted
-    lock            who writes
+    bases/          many batches merged, to open a vault faster; can be deleted
+    checkpoints/    public state of mechanisms, to open a vault faster; can be deleted
+    lock            locked by the process that has the vault open for writing, and its number
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -44,7 +43,7 @@ class Folder:
         self.lock = self.path / "lock"
 
     def create(self) -> None:
-        """Make it, empty. A folder that exists must have nothing in it."""
+        """Make the folder, with nothing in it but subfolders. If it exists, it must be empty."""
         try:
             if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
                 raise VaultError(f"{self.path} exists already: create a vault in a new place, or open this one")
@@ -62,7 +61,7 @@ class Folder:
             if not self.ledger.is_file() or not self.parts.is_dir():
                 raise NotAVault(f"{self.path} is no vault: it has no ledger.sqlite, or no parts")
             private = [(self.path, 0o700), (self.ledger, 0o600), (self.parts, 0o700)]
-            if self.bases.is_dir():  # A vault of an earlier version has none, nor has one that somebody tidied up.
+            if self.bases.is_dir():  # A vault of an earlier version has none; and it can be deleted.
                 private.append((self.bases, 0o700))
             for each, right in private:
                 if stat.S_IMODE(each.stat().st_mode) & 0o077:
@@ -71,10 +70,11 @@ class Folder:
             raise VaultError(f"cannot read the vault at {self.path}: {error.strerror}") from None
 
     def clean(self, last: int, bases: Collection[str], checkpoints: Collection[str]) -> None:
-        """Remove files that the ledger does not name: what a crash left. It names the parts up to the ``last``.
+        """Remove files that the ledger does not name, which a crash left: parts after number ``last``, and bases and
+        checkpoints other than these.
 
-        A crash leaves the files of one part, the one after that. If there are later ones, it is the ledger that is not
-        what it was; and if one is missing, it is the parts.
+        A crash leaves the files of one part only, ``last`` + 1. `DamagedVault` if there are later ones, because the
+        ledger was then set back; or if a part that the ledger names is missing.
         """
         try:
             found, known = _names(self.parts), set(map(_CELLS.format, range(1, last + 1)))
@@ -98,23 +98,23 @@ class Folder:
 
 
 def cells_name(number: int) -> str:
-    """The file of the cells of a part, or of a base."""
+    """The name of the file of cells of part, or base, number ``number``."""
     return _CELLS.format(number)
 
 
 def persons_name(number: int) -> str:
-    """The file of its persons."""
+    """The name of the file of persons of part, or base, number ``number``."""
     return _PERSONS.format(number)
 
 
 def _names(place: Path) -> set[str]:
-    """The names in a folder. (Not paths, which take three times as long: there are as many parts as appends.)"""
+    """The names in a folder. (Not as paths, which take three times as long: there are as many parts as appends.)"""
     with os.scandir(place) as found:
         return {each.name for each in found}
 
 
 def _number(name: str) -> int:
-    """The number of the part that a file belongs to; 0 for one of no part."""
+    """The number of the part that a file belongs to; 0 for any other file."""
     digits = name.partition(".")[0].partition("-")[0]
     return int(digits) if digits.isdecimal() else 0
 
@@ -122,7 +122,7 @@ def _number(name: str) -> int:
 def write_file(path: Path, content: bytes, steps: tuple[Stage, Stage, Stage, Stage]) -> None:
     """Write a file under a temporary name, sync it, give it its name, sync the folder: whole or not at all.
 
-    ``steps`` are those reached when it is opened, written, synced and named.
+    ``steps`` are the stages at which the file is opened, written, synced and named.
     """
     temporary = path.with_name(path.name + _TEMPORARY)
     try:
@@ -155,15 +155,16 @@ def sync_folder(path: Path) -> None:
         os.close(descriptor)
 
 
-# -- lock --------------------------------------------------------------------------------------------------------------
+# -- the writer's lock -------------------------------------------------------------------------------------------------
 
 
 _PAUSE: Final = 0.02
-"""Seconds between two attempts."""
+"""Seconds between two attempts to take the lock."""
 
 
 class WriterLock:
-    """An exclusive lock on a file. The kernel of the operating system lets go of it when the process ends, however."""
+    """An exclusive lock on a file, for one writer at a time. The operating system releases it when the process ends,
+    however it ends."""
 
     def __init__(self, path: Path, wait: float) -> None:
         """Take the lock, waiting up to ``wait`` seconds; `VaultBusy` names the process that holds it."""
@@ -176,7 +177,7 @@ class WriterLock:
         except BaseException:
             os.close(self._file)
             raise
-        with suppress(OSError):  # A full disk must not keep anybody from a vault: the number is for the message below.
+        with suppress(OSError):  # A full disk must not keep a vault closed: the number is for the message only.
             os.ftruncate(self._file, 0)
             os.pwrite(self._file, str(os.getpid()).encode(), 0)
         _HELD.add(self)
@@ -198,17 +199,17 @@ class WriterLock:
 
     @property
     def held(self) -> bool:
-        """Whether it is held."""
+        """Whether this process holds the lock."""
         return self._file >= 0
 
     def release(self) -> None:
-        """Let go."""
+        """Release the lock."""
         if self._file >= 0:
-            fcntl.flock(self._file, fcntl.LOCK_UN)  # for a child, too, that was forked a moment ago
+            fcntl.flock(self._file, fcntl.LOCK_UN)  # also for a child that was just forked
             self.forget()
 
     def forget(self) -> None:
-        """Close the file, without a word about the lock."""
+        """Close the file without unlocking it."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
@@ -218,7 +219,7 @@ _HELD: Final[WeakSet[WriterLock]] = WeakSet()
 
 
 def _forget() -> None:
-    """A forked child has its parent's open files, and with them the lock, for as long as it lives: close them."""
+    """In a forked child, close the parent's lock files: open, they would hold the lock as long as the child lives."""
     for lock in tuple(_HELD):
         lock.forget()
 
@@ -226,11 +227,11 @@ def _forget() -> None:
 os.register_at_fork(after_in_child=_forget)
 
 
-# -- steps -------------------------------------------------------------------------------------------------------------
+# -- stages of the protocol, for fault injection -----------------------------------------------------------------------
 
 
 class Stage(Enum):
-    """A moment between two things that a vault does. A crash at any of them loses nothing that was released."""
+    """A moment between two steps of the vault's protocol. A crash at any of them loses nothing that was released."""
 
     PART_OPENED = "a part has a temporary name and nothing in it"
     PART_WRITTEN = "a part is written under its temporary name, not yet synced"
@@ -255,17 +256,17 @@ Observer = Callable[[Stage], None]
 
 
 def _unobserved(step: Stage) -> None:
-    """Nobody watches."""
+    """The observer when there is none."""
 
 
 _observer: list[Observer] = [_unobserved]
 
 
 def reached(step: Stage) -> None:
-    """Say that this step of the protocol is reached."""
+    """Tell the observer that this stage is reached."""
     _observer[0](step)
 
 
 def observe(observer: Observer | None) -> None:
-    """Have each step of the protocol, in this process, told to an observer; None ends that. For fault injection."""
+    """Call ``observer`` at each stage reached in this process; None stops that. For fault injection."""
     _observer[0] = observer or _unobserved

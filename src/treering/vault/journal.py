@@ -1,11 +1,11 @@
-"""The durable journal of one mechanism: what its kernel writes becomes lines of the ledger, secrets a table apart.
+"""The durable journal of one mechanism: its kernel's events become lines of the ledger, secrets a table of their own.
 
 *Easy answers.* A comparison below the threshold spends nothing, so it needs no commit of its own; but how many there
 were is part of the accuracy's calibration. So they are *leased*: a durable line says "up to K comparisons of this run
-are counted" before the first of them leaves. The exact number follows with the next line of the mechanism, and at the
-end of the session. If a crash comes first, the whole lease counts. Hence, with A the comparisons whose outcome left and
-R those on record after any crash: A ≤ R ≤ A + K. Never too few; at most a lease too many. (docs/durability.md has the
-proof.)
+are counted" before the outcome of the first one leaves. The exact number follows with the next line of the mechanism,
+and at the end of the session. After a crash before that, the whole lease counts. Hence, with A the comparisons whose
+outcome left and R those on record after any crash: A ≤ R ≤ A + K. Never too few, and at most a lease too many.
+(docs/durability.md has the proof.)
 """
 
 from __future__ import annotations
@@ -23,22 +23,23 @@ from treering.vault.ledger import Ledger
 from treering.vault.lines import CHECKPOINT, EVENT, LEASE, Entry, Line, SecretValue, body, opened, seal
 
 FIRST_LEASE: Final = 1024
-"""A lease covers so many comparisons, or twice those that are waiting to be recorded."""
+"""The comparisons of a lease: this many, or twice those still to be recorded if that is more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """The events of a mechanism as its lines tell them, and leases that nobody gave back."""
+    """A mechanism's state according to its lines: its events, and leases that were not returned."""
 
     events: tuple[Event, ...]
     lost: tuple[Compared, ...]
-    """Comparisons that may have happened since: one for each open lease."""
+    """Comparisons that may have happened after the last event: one record for each open lease."""
     commitments: dict[str, str]
-    """Of the secret of each run that is not over, by its name."""
+    """The commitment to the secret of each run in progress, by the secret's name."""
 
 
 def recover(entries: Sequence[Entry], codec: EventCodec, checkpoints: Checkpoints | None) -> Recovered:
-    """Fold a mechanism's lines, from the last checkpoint that can be read on (None: from the beginning)."""
+    """The state that a mechanism's lines give, from its last readable checkpoint on; from its first line, if no
+    checkpoint can be read or ``checkpoints`` is None."""
     start, events = _last_checkpoint(entries, checkpoints)
     commitments = {entry.line.plain()["run"]: entry.commitment for entry in entries if entry.commitment}
     leases: dict[int, Compared] = {}
@@ -52,7 +53,7 @@ def recover(entries: Sequence[Entry], codec: EventCodec, checkpoints: Checkpoint
             if isinstance(event, Compared):
                 leases.pop(event.run, None)
         elif entry.kind == CHECKPOINT:
-            leases.clear()  # What was asked by then is recorded, whether or not the checkpoint can be read.
+            leases.clear()  # Comparisons up to then are on record, whether or not the checkpoint can be read.
     live = _live(events)
     return Recovered(
         tuple(events),
@@ -72,7 +73,7 @@ def _last_checkpoint(entries: Sequence[Entry], checkpoints: Checkpoints | None) 
 
 
 def _live(events: Iterable[Event]) -> set[int]:
-    """The runs that are not over."""
+    """The runs in progress."""
     live: set[int] = set()
     for event in events:
         if isinstance(event, Condensed):
@@ -85,9 +86,10 @@ def _live(events: Iterable[Event]) -> set[int]:
 
 
 class LedgerJournal(MemoryJournal):
-    """Implements `treering.trusted.journal.Journal`. Its events are in memory too, for the mechanism's own use.
+    """A `treering.trusted.journal.Journal` that writes to the ledger, and keeps its events in memory for the mechanism.
 
-    Within `transaction` nothing is durable before the end; without one, each event is when the call returns.
+    In a `transaction` nothing is durable before its end; otherwise each event is durable when the call returns.
+    ``number`` is the mechanism's number in the vault.
     """
 
     __slots__ = ("_checkpoints", "_codec", "_leases", "_ledger", "_number", "_pending")
@@ -99,12 +101,12 @@ class LedgerJournal(MemoryJournal):
         self._codec = codec
         self._checkpoints = checkpoints
         self._pending: Compared | None = None
-        """Easy comparisons that a lease covers and no line counts yet."""
+        """Easy comparisons that are covered by a lease and not yet recorded by a line of their own."""
         self._leases: dict[int, int] = {}
-        """How many comparisons of each run are leased: what `recover` would find."""
+        """How many comparisons of each run are leased, as `recover` would find."""
 
     def take_up(self, recovered: Recovered, secrets: Mapping[str, SecretValue]) -> None:
-        """Continue an earlier life. What it may have asked without recording it is recorded now."""
+        """Continue from a recovered state. Comparisons of open leases, which may have happened, are recorded now."""
         self._secrets = {run: Secret(0) for run in _begun(recovered.events)}
         for event in recovered.events:
             if isinstance(event, RunStarted):
@@ -120,7 +122,7 @@ class LedgerJournal(MemoryJournal):
 
     @property
     def fresh(self) -> int:
-        """How many events there were since the last checkpoint."""
+        """The number of events since the last checkpoint."""
         return len(self._events) - bool(self._events and isinstance(self._events[0], Condensed))
 
     # -- the protocol -------------------------------------------------------------------------------------------------
@@ -132,7 +134,7 @@ class LedgerJournal(MemoryJournal):
         elif isinstance(event, Condensed):
             self.settle()
             line = self._checkpoints.save(event, self._number)
-            self._leases.clear()  # Recovery looks at lines after the checkpoint only.
+            self._leases.clear()  # Recovery reads lines after the checkpoint only.
             self._ledger.write(line)
         elif self._pending is None:
             self._write(event)
@@ -157,7 +159,7 @@ class LedgerJournal(MemoryJournal):
     # -- easy answers -------------------------------------------------------------------------------------------------
 
     def settle(self, *, renew: bool = False) -> None:
-        """Record the easy comparisons exactly, in place of their lease; and take a new one, if it is to go on."""
+        """Record the pending easy comparisons exactly, in place of their lease; ``renew`` takes a new lease."""
         pending, self._pending = self._pending, None
         if pending is not None:
             with self._ledger.transaction():
@@ -167,7 +169,7 @@ class LedgerJournal(MemoryJournal):
                     self._lease(pending.size, pending.run, FIRST_LEASE)
 
     def close(self) -> None:
-        """Record what is pending, and give back leases that were not used."""
+        """Record what is pending, and return unused leases."""
         with self._ledger.transaction():
             self.settle()
             for run in [run for run in self._leases if run in self._secrets]:
@@ -200,7 +202,7 @@ class LedgerJournal(MemoryJournal):
 
 
 def secret_name(mechanism: int, run: int) -> str:
-    """The name of a run's threshold among the secrets."""
+    """The name of a run's threshold noise among the secrets."""
     return f"run {mechanism}.{run}"
 
 

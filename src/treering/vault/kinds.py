@@ -1,4 +1,4 @@
-"""The mechanisms that a vault can hold: how each is made from options that a line of the ledger can keep."""
+"""The kinds of mechanisms that a vault can hold, each built from options that a line of the ledger can keep."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from treering.vault.codec.events import EventCodec
 Options: TypeAlias = Mapping[str, Any]
 
 EXPECTED_ROWS: Final = 1_000_000
-"""What ``mechanism="auto"`` plans for, unless it is told how many rows there will be."""
+"""The number of rows that ``mechanism="auto"`` plans for, unless ``rows`` says otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """A mechanism as the ledger has it."""
+    """A mechanism as the ledger specifies it: ``share`` is its share of the promise's budget."""
 
     name: str
     kind: str
@@ -46,7 +46,7 @@ class Spec:
     options: dict[str, Any]
 
     def build(self, db: Database, promise: Promise) -> Answering:
-        """The mechanism, over a database whose gate belongs to it."""
+        """Build the mechanism over a database that opens its gate, with its share of the promise."""
         own = Promise(promise.epsilon, promise.delta, promise.rows_per_person, self.share)
         builder, known = _BUILDERS[self.kind]
         unknown = sorted(set(self.options) - set(known))
@@ -55,17 +55,17 @@ class Spec:
         return builder(db, own, self.options)
 
     def to_dict(self) -> dict[str, Any]:
-        """What the ledger keeps."""
+        """The specification as JSON values, as the ledger keeps it."""
         return {"name": self.name, "kind": self.kind, "share": str(self.share), "options": self.options}
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Spec:
-        """Read what `to_dict` wrote."""
+        """The specification that `to_dict` wrote."""
         return cls(plain["name"], plain["kind"], Fraction(plain["share"]), dict(plain["options"]))
 
 
 def spec(kind: str, share: Number, options: Options, taken: Sequence[Spec]) -> Spec:
-    """A new mechanism beside those there are: its share must be left, and its name new."""
+    """The specification of a new mechanism beside those in ``taken``, which must leave its share and its name free."""
     if not isinstance(kind, str) or kind not in _BUILDERS:
         raise ParameterError("kind", f"must be one of {', '.join(_BUILDERS)}, not {kind!r}")
     name = options.get("name") or next(
@@ -88,9 +88,9 @@ def spec(kind: str, share: Number, options: Options, taken: Sequence[Spec]) -> S
 
 
 def choose(cells: int, promise: Promise, alpha: float, beta: float, rows: int) -> str:
-    """What ``mechanism="auto"`` stands for: the planner's choice among those that answer any query for ever.
+    """The kind that ``mechanism="auto"`` stands for: the planner's choice among those that answer any query for ever.
 
-    A histogram of all cells where it keeps every answer within alpha; PMWG otherwise.
+    "continual", a noisy histogram of all cells, where it keeps every answer within ``alpha``; "pmwg" otherwise.
     """
     own = promise.budget.total / Promise(promise.epsilon, promise.delta).budget.total
     epsilon = float(promise.epsilon) * float(own) ** (1.0 if promise.delta == 0 else 0.5)
@@ -98,7 +98,7 @@ def choose(cells: int, promise: Promise, alpha: float, beta: float, rows: int) -
     return "continual" if planned.get("ContinualHistogram", 1.0) <= alpha else "pmwg"
 
 
-# -- one builder a kind ------------------------------------------------------------------------------------------------
+# -- a builder for each kind -------------------------------------------------------------------------------------------
 
 
 def _pmwg(db: Database, promise: Promise, options: Options) -> PMWG:
@@ -125,7 +125,7 @@ def _improver(db: Database, promise: Promise, options: Options) -> BBImprover:
 
 def _ermg(db: Database, promise: Promise, options: Options) -> ERMG:
     if "target" not in options or "features" not in options:
-        raise ParameterError("target", "and features say what is learnt from what: a predicate, and attribute names")
+        raise ParameterError("target", "and features must be given: a predicate to learn, and attributes to learn from")
     name = options.get("loss", "logistic")
     if not isinstance(name, str) or name not in _LOSSES:
         raise ParameterError("loss", f"must be one of {', '.join(_LOSSES)}, not {name!r}")
@@ -169,14 +169,15 @@ _BUILDERS: Final[dict[str, tuple[Callable[[Database, Promise, Options], Answerin
     "ermg": (_ermg, ("target", "features", "loss", "radius", "regularisation", "beta")),
 }
 KINDS: Final = tuple(_BUILDERS)
-"""What can be added."""
+"""The kinds of mechanisms that can be added."""
 
 _MECHANISMS: Final = (PMWG, ContinualHistogram, BBScheduler, BBImprover, ERMG)
 NOTES: Final = tuple(dict.fromkeys(note for mechanism in _MECHANISMS for note in mechanism.notes))
-"""What their notes are, and are made of: all that a line of the ledger may name beside the gate's own events."""
+"""The classes of the mechanisms' notes, and of what notes hold: the only ones that a line may name beside the gate's
+events and their parts."""
 
 
 @lru_cache(maxsize=16)
 def codec(schema: Schema) -> EventCodec:
-    """What reads and writes the lines of a ledger about this schema."""
+    """The codec of the events of a ledger with this schema."""
     return EventCodec(schema, NOTES)

@@ -1,17 +1,14 @@
-"""The ledger: every line that was ever written, in SQLite, chained by hashes; and the secrets, in a table of their own.
+"""The ledger: every line ever written, in SQLite, chained by hashes; and the secrets, in a table of their own.
 
 A commit is durable when it returns: write-ahead logging with a full sync. What a commit holds becomes durable together
-or not at all. After a commit that failed nobody knows what is on disk, so nothing more is written or released: the
-vault must be opened again, and goes on from what is.
+or not at all. After a commit that failed it is unknown what is on disk, so nothing more is written or released: the
+vault must be opened again, and continues from what is on disk.
 
-The SQLite file of a ledger: how it is opened, and what its errors mean.
-
-Older formats of the ledger, brought to the present one when a vault is opened for writing.
-
-A migration leads from one format to the next, in one transaction, with the writer's lock held. Before the first one,
-the ledger is copied to ledger.sqlite.format1 (or whichever it is), beside it: what the older version of treering can
-still open, once the copy is put back. A migration may add tables and columns; the lines stay as they are, for the
-chain of hashes is about them.
+*Migrations.* A ledger of an older format is brought to the current one when a vault is opened for writing. A migration
+leads from one format to the next, in one transaction, with the writer's lock held. Before the first one, the ledger is
+copied to ledger.sqlite.format1 (or whichever format it has), beside it: once that copy is put back, the older version
+of treering can open the vault again. A migration may add tables and columns; the lines stay as they are, because the
+hashes chain them.
 """
 
 from __future__ import annotations
@@ -32,16 +29,16 @@ from treering.vault.files import Stage, reached
 from treering.vault.lines import ROOT, Entry, Line, SecretValue, chained, check
 
 FORMAT: Final = 1
-"""The version of the folder and of its tables."""
+"""The version of the vault's folder and of the ledger's tables."""
 
 TORN: Final = "it was interrupted in the middle of an operation"
-"""A mechanism may not have followed what is on record, or be ahead of it: only those who replay it know its state."""
+"""A mechanism's state in memory may be behind what is on record, or ahead of it: only replay gives its state."""
 
 _COLUMNS: Final = "seq, time, kind, mechanism, body, key, commitment, hash"
 
 
 class Secrets(Sealed, Mapping[str, SecretValue]):
-    """PRIVATE: the secrets of a ledger, by name. There is one for every part, and few of them are ever asked for."""
+    """PRIVATE: the secrets of a ledger by name, each read when needed: every part has one, and few are needed."""
 
     __slots__ = ("_connection",)
 
@@ -61,17 +58,17 @@ class Secrets(Sealed, Mapping[str, SecretValue]):
 
 
 class Ledger(Sealed):
-    """The writer's ledger. The vault's lock is held around every use."""
+    """The ledger of a vault that is open for writing. Callers hold the vault's lock."""
 
     __slots__ = ("_connection", "_failed", "_head", "_open", "_seq", "_time", "_waiting")
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
         self._open = False
-        """Whether there is a transaction in progress."""
+        """Whether a transaction is in progress."""
         self._failed = ""
         self._waiting: list[tuple[Line, SecretValue | None, str | None]] = []
-        """Lines, each with the secret that is put in its place or dropped: an interrupt cannot part them."""
+        """Lines to commit, each with a secret to store and one to delete: an interrupt cannot separate them."""
         self._seq, self._time, self._head = 0, 0, ROOT
 
     @property
@@ -85,20 +82,21 @@ class Ledger(Sealed):
         return self._seq
 
     def read(self) -> Sequence[Entry]:
-        """Every line, each checked against the chain. Afterwards the ledger can be written to."""
+        """Every line, each checked against the chain. To be called before the first `write`."""
         entries = list(check(rows_of(self._connection)))
         for last in entries[-1:]:
             self._seq, self._time, self._head = last.seq, last.time, last.hash
         return entries
 
     def secrets(self) -> Secrets:
-        """PRIVATE: all secrets, to be read one by one as they are asked for."""
+        """PRIVATE: all secrets; each is read when it is asked for."""
         return Secrets(self._connection)
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
     def write(self, line: Line, *, put: SecretValue | None = None, drop: str | None = None) -> None:
-        """Add a line, and put a secret in its place or drop one: now, or at the end of the transaction."""
+        """Add a line; with it store the secret ``put``, and delete the secret named ``drop``. Durable when this returns
+        or, in a transaction, at its end."""
         self.check_usable()
         self._waiting.append((line, put, drop))
         if not self._open:
@@ -110,10 +108,10 @@ class Ledger(Sealed):
         return len(self._waiting)
 
     def transaction(self) -> AbstractContextManager[None]:
-        """What is written within becomes durable together, at the end, even if that is an error. (One that lies within
-        another adds nothing to it.)
+        """Make the lines written in the block durable together, at its end, even if it ends in an error. (A transaction
+        within another is part of it.)
 
-        If it cannot be made so, answers that the error carries do not leave either.
+        If the commit fails, the answers that such an error carries are withheld.
         """
         self.check_usable()
         return nullcontext() if self._open else self
@@ -137,15 +135,15 @@ class Ledger(Sealed):
     # -- commits ------------------------------------------------------------------------------------------------------
 
     def _commit(self) -> None:
-        """Make all lines durable. (None of them was written after a failure.)"""
-        before, self._failed = self._failed, "it was interrupted in the middle of a commit"  # unless it comes to an end
+        """Make all waiting lines durable. (None of them was written after a failure: see `check_usable`.)"""
+        before, self._failed = self._failed, "it was interrupted in the middle of a commit"  # until it ends
         waiting, self._waiting = self._waiting, []
         put: dict[str, SecretValue] = {}
         dropped: list[str] = []
         for _, secret, name in waiting:
             if secret is not None:
                 put[secret.name] = secret
-            # A secret that comes and goes between two commits need never be on disk.
+            # A secret stored and deleted between two commits need never be on disk.
             if name is not None and put.pop(name, None) is None:
                 dropped.append(name)
         try:
@@ -172,7 +170,7 @@ class Ledger(Sealed):
         self._time, self._head, self._seq = last.time, last.hash, last.seq
 
     def _chain(self, lines: Sequence[Line]) -> list[Entry]:
-        # A clock that moves backwards does not move the ledger's.
+        # Times in the ledger never go back, even if the clock does.
         now = max(self._time, time.time_ns() // 1000)
         entries: list[Entry] = []
         previous = self._head
@@ -181,22 +179,22 @@ class Ledger(Sealed):
             previous = entries[-1].hash
         return entries
 
-    # -- its end ------------------------------------------------------------------------------------------------------
+    # -- failure, backup, closing -------------------------------------------------------------------------------------
 
     def fail(self, reason: str) -> None:
-        """Write and release nothing more: what is in memory may be ahead of what is durable."""
+        """Refuse all further use, for this reason: the state in memory may be ahead of what is durable."""
         self._failed = self._failed or reason
 
     def check_entry(self) -> None:
-        """Refuse, whenever somebody gets the vault to itself, what an interrupt has left undone: an interrupt can fall
-        between any two steps, also into the end of a transaction."""
+        """To be called by every thread that enters the vault: refuses if an interrupt left a transaction unfinished.
+        (An interrupt can come between any two steps, also at the end of a transaction.)"""
         self._open = False
         if self._waiting:
             self.fail(TORN)
         self.check_usable()
 
     def check_usable(self) -> None:
-        """Refuse after a failure."""
+        """Raise `VaultError` after a failure."""
         if self._failed:
             raise VaultError(
                 f"the vault stopped because {self._failed}. Nothing was released that is not on record, and nothing on "
@@ -204,7 +202,7 @@ class Ledger(Sealed):
             )
 
     def backup(self, path: Path) -> None:
-        """Copy the database as it is to a new file."""
+        """Copy the ledger, as it is now, to the new file ``path``."""
         try:
             new_file(path)
             target = apsw.Connection(str(path))
@@ -217,16 +215,16 @@ class Ledger(Sealed):
             raise VaultError(f"cannot write the backup: {describe(error)}") from None
 
     def close(self) -> None:
-        """Let go of the file."""
-        with suppress(apsw.Error):  # What a disk that fails is not told now, the next opening finds in the log.
+        """Close the file."""
+        with suppress(apsw.Error):  # What a failing disk cannot take now, the next opening finds in the log.
             self._connection.close()
 
 
-# -- files ------------------------------------------------------------------------------------------------------------
+# -- creating, opening, reading ----------------------------------------------------------------------------------------
 
 
 def create(path: Path) -> Ledger:
-    """A new ledger with no line."""
+    """A new ledger without lines, in the new file ``path``."""
     new_file(path)
     connection = connect(path)
     try:
@@ -240,7 +238,7 @@ def create(path: Path) -> Ledger:
 
 
 def open_writer(path: Path) -> Ledger:
-    """The ledger of an existing vault, brought to this version's format. The writer's lock is held."""
+    """The ledger of an existing vault, migrated to this version's format. The caller holds the writer's lock."""
     connection = connect(path)
     try:
         version = format_of(connection)
@@ -258,7 +256,7 @@ def open_writer(path: Path) -> Ledger:
 
 @contextmanager
 def reading(path: Path) -> Iterator[apsw.Connection]:
-    """A connection that sees the ledger as it is now, whoever writes to it meanwhile."""
+    """A read-only connection to one snapshot of the ledger, whatever a writer does meanwhile."""
     connection = connect(path) if os.access(path.parent, os.W_OK) else frozen(path)
     try:
         try:
@@ -267,20 +265,20 @@ def reading(path: Path) -> Iterator[apsw.Connection]:
         except apsw.Error as error:
             raise VaultError(f"cannot read the ledger: {describe(error)}") from None
         if version < FORMAT:
-            raise VaultError(f"the vault has format {version}, and {FORMAT} is read: open it for writing once")
+            raise VaultError(f"the vault has format {version}, and readers need {FORMAT}: open it for writing once")
         yield connection
     finally:
         connection.close()
 
 
 def rows_of(connection: apsw.Connection, after: int = 0) -> Iterator[Entry]:
-    """The lines after a number, in order."""
+    """The lines whose number is above ``after``, in order."""
     sql = f"select {_COLUMNS} from ledger where seq > ? order by seq"
     return map(Entry._make, asked(connection, sql, (after,)))
 
 
 def format_of(connection: apsw.Connection) -> int:
-    """The version of a ledger; refuses what is none, or a later version's."""
+    """The format of a ledger; refuses a file that is no ledger, and a later format."""
     try:
         application, version, pages = (
             _pragma(connection, name) for name in ("application_id", "user_version", "schema_version")
@@ -304,11 +302,11 @@ def _pragma(connection: apsw.Connection, name: str) -> int:
     return value
 
 
-# -- sqlite ------------------------------------------------------------------------------------------------------------
+# -- the SQLite file, and its errors -----------------------------------------------------------------------------------
 
 
 APPLICATION: Final = 0x74726565
-"""SQLite's mark of whose file it is: "tree"."""
+"""SQLite's application id of a ledger: "tree" in ASCII."""
 
 TABLES: Final = """
 create table ledger (
@@ -319,11 +317,11 @@ create table secrets (name text primary key, salt blob not null, value text not 
 """
 
 WRITE_AHEAD: Final = "pragma journal_mode = wal"
-"""Readers see the last commit while the next one is written. Kept in the file."""
+"""Lets readers see the last commit while the next one is written. The file keeps this setting."""
 
 
 def new_file(path: Path) -> None:
-    """Make an empty file that nobody but its owner may read: SQLite's other files get the same mode."""
+    """Make an empty file that only its owner may read: SQLite gives its other files the same mode."""
     try:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     except OSError as error:
@@ -331,7 +329,7 @@ def new_file(path: Path) -> None:
 
 
 def connect(path: Path) -> apsw.Connection:
-    """A connection whose commits are durable when they return, and which leaves nothing of what it deletes."""
+    """A connection whose commits are durable when they return, and which overwrites what it deletes."""
     connection: apsw.Connection | None = None
     try:
         connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
@@ -347,7 +345,7 @@ def connect(path: Path) -> apsw.Connection:
 
 
 def frozen(path: Path) -> apsw.Connection:
-    """On a read-only file system nobody writes, so the file can be read as it is."""
+    """A connection on a read-only file system: nobody writes there, so the file can be read without locks."""
     log = path.with_name(path.name + "-wal")
     if log.exists() and log.stat().st_size:
         raise VaultError("the vault was not closed, and cannot be read on a read-only file system: copy it, or open it")
@@ -359,7 +357,7 @@ def frozen(path: Path) -> apsw.Connection:
 
 
 def asked(connection: apsw.Connection, sql: str, bindings: Sequence[Any] = ()) -> Iterator[Any]:
-    """The rows that a statement gives; what SQLite has to say against that as errors of the vault's."""
+    """The rows that a statement gives; errors of SQLite become errors of the vault."""
     try:
         yield from connection.execute(sql, bindings)
     except (apsw.NotADBError, apsw.CorruptError, apsw.SQLError, UnicodeDecodeError) as error:
@@ -369,32 +367,32 @@ def asked(connection: apsw.Connection, sql: str, bindings: Sequence[Any] = ()) -
 
 
 def damaged(error: Exception) -> DamagedVault:
-    """What is there is no longer a ledger."""
-    said = describe(error) if isinstance(error, apsw.Error) else "a text is none"
+    """The error for a file that is no longer a valid ledger."""
+    said = describe(error) if isinstance(error, apsw.Error) else "a text is not UTF-8"
     return DamagedVault(f"the ledger is damaged: {said}; restore a backup")
 
 
 def describe(error: apsw.Error) -> str:
-    """What SQLite says, without what it was given."""
+    """An error of SQLite in words, without the values it was given."""
     known = {apsw.FullError: "the disk is full", apsw.IOError: "the disk failed", apsw.ReadOnlyError: "it is read-only"}
     return next((text for kind, text in known.items() if isinstance(error, kind)), str(error) or type(error).__name__)
 
 
-# -- migrations --------------------------------------------------------------------------------------------------------
+# -- migrations from older formats -------------------------------------------------------------------------------------
 
 
 Migration = Callable[[apsw.Connection], None]
 
 MIGRATIONS: Final[dict[int, Migration]] = {}
-"""From each format that there was, how to come to the next. There has been one so far."""
+"""For each older format, the migration to the next one. None so far: there has been one format only."""
 
 
 def migrate(connection: apsw.Connection, path: Path, version: int, wanted: int) -> None:
-    """Bring a ledger from one format to another: all the way, or not at all."""
+    """Bring a ledger from format ``version`` to format ``wanted``: completely, or not at all."""
     missing = [step for step in range(version, wanted) if step not in MIGRATIONS]
     if missing:
         raise VaultError(
-            f"the vault has format {version}, which this version of treering no longer reads: use an older"
+            f"the vault has format {version}, which this version of treering no longer reads: use an older one"
         )
     _copy(connection, path.with_name(f"{path.name}.format{version}"))
     connection.execute("begin immediate")
@@ -410,7 +408,7 @@ def migrate(connection: apsw.Connection, path: Path, version: int, wanted: int) 
 
 
 def _copy(connection: apsw.Connection, path: Path) -> None:
-    """A copy of the ledger as it is, whole under its name; one that an interrupted migration left is replaced."""
+    """Copy the ledger to ``path``, which appears only once complete; replaces the copy of an interrupted migration."""
     temporary = path.with_name(path.name + ".new")
     try:
         temporary.unlink(missing_ok=True)

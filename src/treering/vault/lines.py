@@ -1,6 +1,7 @@
-"""A line of the ledger, and the chain of hashes that makes the ledger one document.
+"""The lines of a ledger: the chain of hashes that binds them, and the commitments that bind secrets to them.
 
-Secrets that the ledger is bound to: a line holds a commitment, which shows nothing, and the secret lies apart.
+A line is public. A private value that it depends on is kept apart; the line holds a commitment to it, which shows
+nothing of it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from treering.trusted.sealed import Sealed, commitment
 from treering.trusted.sealed import salt as new_salt
 
 ROOT: Final = bytes(32)
-"""What the first line is chained to."""
+"""The hash that the first line is chained to."""
 
 CREATED, MECHANISM, ROWS, EVENT, LEASE, ANSWERS, CHECKPOINT = (
     "created",
@@ -26,28 +27,31 @@ CREATED, MECHANISM, ROWS, EVENT, LEASE, ANSWERS, CHECKPOINT = (
     "answers",
     "checkpoint",
 )
-"""The kinds of lines. ``lease`` is queries counted ahead of being asked; ``answers`` is what a key was answered."""
+"""The kinds of lines. A ``lease`` counts comparisons before they are made; ``answers`` are those given under an
+idempotency key."""
 
 
 class Line(NamedTuple):
-    """One line, public but for nothing: ``commitment`` binds a private value (a part, a secret) without showing it."""
+    """One line of the ledger, entirely public: ``commitment`` binds a private value (a part, a secret) without showing
+    it."""
 
     kind: str
     body: str
     """JSON."""
     mechanism: int = -1
-    """The number of the mechanism it is about; -1 for none."""
+    """The number of the mechanism that the line is about; -1 for none."""
     key: str = ""
     """The caller's idempotency key, if there is one."""
     commitment: str = ""
 
     def plain(self) -> Any:
-        """The body."""
+        """The body, parsed."""
         return json.loads(self.body)
 
 
 class Entry(NamedTuple):
-    """A line in its place: a row of the ledger's table. (A tuple, because opening a vault makes one of every row.)"""
+    """A line with its place in the chain: a row of the ledger's table. (A tuple, because opening a vault makes one of
+    every row.)"""
 
     seq: int
     time: int
@@ -61,7 +65,7 @@ class Entry(NamedTuple):
 
     @property
     def line(self) -> Line:
-        """What it says."""
+        """The line without its place in the chain."""
         return Line(self.kind, self.body, self.mechanism, self.key, self.commitment)
 
 
@@ -71,7 +75,7 @@ def body(**fields: Any) -> str:
 
 
 def chained(previous: bytes, seq: int, time: int, line: Line) -> Entry:
-    """A line in its place behind another."""
+    """The entry of a line, chained to the hash ``previous`` of the line before."""
     says = line.kind, line.mechanism, line.body, line.key, line.commitment
     return Entry(seq, time, *says, link(previous, seq, time, *says))
 
@@ -79,9 +83,9 @@ def chained(previous: bytes, seq: int, time: int, line: Line) -> Entry:
 def link(
     previous: bytes, seq: int, time: int, kind: str, mechanism: int, body: str, key: str, commitment: str
 ) -> bytes:
-    """The hash that chains a line to the one before it: of that hash, and of all that the line says.
+    """The hash that chains a line to the one before it: of the hash ``previous``, and of everything in the line.
 
-    Each text is preceded by its length, so that no two lines have the same bytes.
+    The lengths of all texts precede them, so that different lines have different bytes.
     """
     lengths = f"{len(kind)} {len(body)} {len(key)} {len(commitment)}"
     text = f"{seq} {time} {mechanism} {lengths}\n{kind}{body}{key}{commitment}"
@@ -89,7 +93,7 @@ def link(
 
 
 def check(entries: Iterable[Entry]) -> Iterable[Entry]:
-    """The entries, each once it is found to continue the chain; `DamagedVault` at the first that does not."""
+    """The entries, each once it is found to continue the chain; raises `DamagedVault` at the first that does not."""
     previous, last = ROOT, 0
     for number, entry in enumerate(entries, 1):
         seq, time, kind, mechanism, text, key, commitment, digest = entry
@@ -105,11 +109,11 @@ def check(entries: Iterable[Entry]) -> Iterable[Entry]:
         yield entry
 
 
-# -- sealing -----------------------------------------------------------------------------------------------------------
+# -- secrets, and commitments to them ----------------------------------------------------------------------------------
 
 
 class SecretValue(Sealed):
-    """A private value that a line's commitment is about."""
+    """A private value with its name and salt: what a line's commitment binds."""
 
     __slots__ = ("name", "salt", "value")
 
@@ -118,13 +122,13 @@ class SecretValue(Sealed):
 
 
 def seal(name: str, value: str) -> tuple[SecretValue, str]:
-    """A secret with a salt of its own, and the commitment to it."""
+    """A secret with a fresh salt, and the commitment to it."""
     salt = new_salt()
     return SecretValue(name, salt, value), commitment(salt, name.encode(), value.encode())
 
 
 def opened(name: str, promised: str, secrets: Mapping[str, SecretValue]) -> str:
-    """PRIVATE: the value of a secret, if it is the one that a line is bound to."""
+    """PRIVATE: the value of the secret ``name``; `DamagedVault` unless the commitment ``promised`` binds it."""
     found = secrets.get(name)
     if found is None or commitment(found.salt, name.encode(), found.value.encode()) != promised:
         raise DamagedVault(f"the secret {name!r} is missing, or not the one that was written; restore a backup")

@@ -1,6 +1,7 @@
-"""The mechanisms of an open vault, side by side under one promise.
+"""The mechanisms of a vault, side by side under one promise, and the database that each of them sees.
 
-A vault's rows as the growing database that its mechanisms see.
+For a writer that is the vault's counts, with a gate that writes to the mechanism's own journal (`Store`); for a reader,
+the public record alone (`Shown`).
 """
 
 from __future__ import annotations
@@ -30,18 +31,19 @@ from treering.vault.lines import SecretValue
 from treering.vault.record import Record
 
 _REPLAYED: Final = 2**29
-"""A checkpoint is due when replaying what came since would take a quarter of a second: as moving so many cells."""
+"""A checkpoint is due when replaying the events since the last would take a quarter of a second, the time that moving
+this many cells takes."""
 
 _EVENT: Final = 2**17
-"""Reading an event takes as long as moving so many cells of a histogram: some 30 microseconds."""
+"""Reading an event takes as long as moving this many cells of a histogram: some 30 microseconds."""
 
 _WORTHWHILE: Final = 1 / 8
-"""At the end of a session a checkpoint is made for no less than this share of that."""
+"""On close, make a checkpoint once the debt is above this fraction of what makes one due."""
 
 
 @dataclass(slots=True)
 class Member:
-    """A mechanism in its vault."""
+    """A mechanism of a vault, as the ledger specifies it, with its journal."""
 
     spec: Spec
     mechanism: Answering
@@ -49,7 +51,7 @@ class Member:
 
     @property
     def debt(self) -> float:
-        """What replaying all that came since the last checkpoint would take, as a share of what makes one due."""
+        """The work of replaying the events since the last checkpoint, as a fraction of what makes a checkpoint due."""
         moved = self.mechanism.backlog
         return 0.0 if moved is None else (moved + self.journal.fresh * _EVENT) / _REPLAYED
 
@@ -60,7 +62,7 @@ class Member:
 
 
 def chosen(members: Iterable[Member], name: str | None) -> tuple[int, Member]:
-    """The member of a name; without one, the first that answers queries."""
+    """The mechanism of this name and its number; for None, the first that answers queries."""
     listed = list(members)
     for number, member in enumerate(listed):
         if member.spec.name == name or (name is None and member.mechanism.answers):
@@ -72,7 +74,7 @@ def chosen(members: Iterable[Member], name: str | None) -> tuple[int, Member]:
 
 
 class Assembly:
-    """The parts of an open vault that mechanisms are made from."""
+    """Makes the mechanisms of an open vault."""
 
     def __init__(
         self, promise: Promise, counts: Counts, ledger: Ledger, checkpoints: Checkpoints, watchers: Watchers
@@ -85,18 +87,18 @@ class Assembly:
         self._watchers = watchers
 
     def new(self, spec: Spec, number: int) -> Member:
-        """A mechanism that begins its life."""
+        """A new mechanism, with an empty journal."""
         return self.of(spec, self._journal(number))
 
     def of(self, spec: Spec, journal: LedgerJournal) -> Member:
-        """A mechanism over its journal: where the journal ends, it goes on."""
+        """A mechanism that continues where its journal ends."""
         return Member(spec, spec.build(Store(self._counts, journal, self._watchers), self._promise), journal)
 
     def _journal(self, number: int) -> LedgerJournal:
         return LedgerJournal(self._ledger, number, self._codec, self._checkpoints)
 
     def journals(self, record: Record, secrets: Mapping[str, SecretValue]) -> tuple[list[LedgerJournal], Marks]:
-        """The journals of all mechanisms, each at its end, and where the counts must be marked for them."""
+        """The journals of all mechanisms, recovered, and the sizes at which counts must be marked for them."""
         journals: list[LedgerJournal] = []
         marks: Marks = {}
         for number, entries in enumerate(record.lines):
@@ -114,7 +116,7 @@ Marks = dict[int, list[object]]
 
 
 def shown(record: Record, recovered: Iterable[Recovered]) -> list[Answering]:
-    """The mechanisms as the public record has them, without anything private: for reading."""
+    """The mechanisms in their state on record, from public values only: for readers."""
     size = record.parts[-1].size if record.parts else 0
     schema, promise = record.origin.schema, record.origin.promise
     return [
@@ -123,11 +125,11 @@ def shown(record: Record, recovered: Iterable[Recovered]) -> list[Answering]:
     ]
 
 
-# -- store -------------------------------------------------------------------------------------------------------------
+# -- the database of one mechanism -------------------------------------------------------------------------------------
 
 
 class Store(Sealed):
-    """The database of one mechanism: its gate writes to the mechanism's own journal."""
+    """The vault's rows as the database of one mechanism: its gate writes to the mechanism's own journal."""
 
     __slots__ = ("_counts", "_journal", "_watchers")
 
@@ -147,16 +149,16 @@ class Store(Sealed):
         return self._counts.size
 
     def open_gate(self, budget: Budget) -> Gate:
-        """The gate, which continues what the journal holds."""
+        """A gate that continues where the journal ends."""
         return Kernel(self._counts, budget, self._journal)
 
     def watch(self, grown: Callable[[], None]) -> None:
-        """Call a method after every append."""
+        """Call the method ``grown`` after every append, for as long as its object lives."""
         self._watchers.add(grown)
 
 
 class Shown:
-    """The same, seen by a reader: the public record, and nothing behind it."""
+    """The database of one mechanism as a reader sees it: the public record, and nothing private."""
 
     def __init__(self, schema: Schema, size: int, events: tuple[Event, ...]) -> None:
         self.schema = schema
@@ -164,11 +166,11 @@ class Shown:
         self._events = events
 
     def open_gate(self, budget: Budget) -> Gate:
-        """A gate that shows what was released, and releases nothing."""
+        """A gate that shows what was released, and releases nothing more."""
         return _ShownGate(self.schema, self.size, budget, self._events)
 
     def watch(self, grown: Callable[[], None]) -> None:
-        """Nothing grows while one looks."""
+        """Does nothing: a reader's database does not grow."""
 
 
 class _ShownGate(RecordedGate):

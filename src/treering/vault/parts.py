@@ -1,6 +1,6 @@
-"""The batches of a vault: immutable files, each named by one line of the ledger.
+"""The parts of a vault: its batches of rows, immutable files, each named by one line of the ledger.
 
-This module moves bytes; only ``trusted/`` looks inside.
+This module moves bytes; only ``trusted/`` reads their content.
 """
 
 from __future__ import annotations
@@ -31,42 +31,42 @@ Marks: TypeAlias = Mapping[int, Sequence[object]]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What the ledger says of a batch: all of it public."""
+    """The ledger's record of one batch: all of it public."""
 
     number: int
     rows: int
     size: int
-    """The size of the database with this batch."""
+    """The size of the database after this batch."""
     dropped: int
-    """Rows that were left out of it."""
+    """How many rows were left out of it."""
     persons: bool
     commitment: str
     watermark: Mapping[str, Any] | None = None
-    """Where in a table of another engine it ends."""
+    """The watermark after this batch, if the rows stay in a table of an engine."""
 
     @classmethod
     def of(cls, line: Line) -> Part:
-        """The part that a line names."""
+        """The part that a line of the ledger names."""
         return cls.read(line.plain(), line.commitment)
 
     @classmethod
     def read(cls, plain: Mapping[str, Any], commitment: str) -> Part:
-        """The same, of a line's body."""
+        """The part that a line with this body and commitment names."""
         given = (plain["number"], plain["rows"], plain["size"], plain["dropped"], plain["persons"])
         return cls(*given, commitment, plain.get("watermark"))
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Its files: the cells, and the persons if they are counted."""
+        """The names of its files: the cells, and the persons if they are counted."""
         return (self.cells, persons_name(self.number)) if self.persons else (self.cells,)
 
     @property
     def cells(self) -> str:
-        """The file of its cells."""
+        """The name of the file of its cells."""
         return cells_name(self.number)
 
     def line(self, key: str) -> Line:
-        """The line that names it."""
+        """The line of the ledger that names it; ``key`` is the caller's idempotency key, or ""."""
         fields: dict[str, Any] = {
             "number": self.number,
             "rows": self.rows,
@@ -87,8 +87,8 @@ class Part:
 class PartList:
     """The parts that the lines of a ledger name, in order.
 
-    A line is read when somebody asks for its part: there are as many as there were appends, and when a vault is opened
-    those that a base stands for are of no interest.
+    A line is parsed when its part is needed: there are as many as there were appends, and opening a vault does not need
+    those that a base covers.
     """
 
     def __init__(self) -> None:
@@ -107,31 +107,31 @@ class PartList:
         return iter(self.after(0))
 
     def after(self, number: int) -> list[Part]:
-        """The parts behind the first so many."""
+        """The parts after the first ``number``."""
         lines = {place: each for place, each in enumerate(self._listed[number:], number) if isinstance(each, Entry)}
-        bodies = json.loads(f"[{','.join(line.body for line in lines.values())}]")  # a few at once: twice as fast
+        bodies = json.loads(f"[{','.join(line.body for line in lines.values())}]")  # all in one call: twice as fast
         for (place, line), plain in zip(lines.items(), bodies, strict=True):
             self._listed[place] = Part.read(plain, line.commitment)
         return [each for each in self._listed[number:] if isinstance(each, Part)]
 
     def learn(self, line: Entry) -> None:
-        """One more, by its line."""
+        """Add the next part, by its line."""
         self._listed.append(line)
 
     def append(self, part: Part) -> None:
-        """One more."""
+        """Add the next part."""
         self._listed.append(part)
 
 
 class Parts:
-    """The parts of one vault, and the bases that stand for many of them."""
+    """The parts of one vault, and the bases that merge many of them."""
 
     def __init__(self, folder: Folder, parts: PartList, bases: Sequence[Line]) -> None:
         self._folder = folder.parts
         self._parts = parts
         self._bases = Bases(folder.bases, bases)
         self._weighed = 0
-        """So many parts need no more thought: a base stands for them, or what they take to read is counted."""
+        """The number of parts that a base covers, or whose reading time is in ``_debt``."""
         self._debt = 0.0
         """Seconds that reading the parts since the last base would take."""
 
@@ -152,18 +152,18 @@ class Parts:
 
     @property
     def watermark(self) -> Mapping[str, Any] | None:
-        """Where in a table of another engine the last part ends."""
+        """The watermark after the last part, if the rows stay in a table of an engine."""
         return self._parts[-1].watermark if self._parts else None
 
     @property
     def named(self) -> set[str]:
-        """All files."""
+        """The names of all files."""
         return {name for part in self._parts for name in part.names}
 
     def save(
         self, batch: Batch, dropped: int, ledger: Ledger, key: str, watermark: Mapping[str, Any] | None = None
     ) -> Part:
-        """Make a batch durable: its files first, then the line that names them. On an error neither is there."""
+        """Make a batch durable: first its files, then the line that names them. After an error there is neither."""
         contents = [content for content in (batch.packed(), batch.packed_persons()) if content is not None]
         salt = new_salt()
         part = Part(
@@ -189,9 +189,9 @@ class Parts:
         return part
 
     def load(self, secrets: Mapping[str, SecretValue], counts: Counts, marks: Marks, persons: Persons | None) -> None:
-        """Count the rows of every part, in order, and those of each person; mark the counts at the given sizes for the
-        given journals. The first parts may be counted from a base. Refuses a file of the others that is not, bit for
-        bit, what the ledger is bound to."""
+        """Count the rows of every part, in order, and those of each person; mark the counts at the sizes in ``marks``
+        for the journals listed there. The first parts may be counted from a base. Refuses a file of the other parts
+        that is not, bit for bit, what the ledger's commitment binds."""
         self._weighed = self._load_base(secrets, counts, marks, persons)
         for part in self._parts.after(self._weighed):
             batch, people = self._read(part, secrets)
@@ -204,7 +204,7 @@ class Parts:
     def _load_base(
         self, secrets: Mapping[str, SecretValue], counts: Counts, marks: Marks, persons: Persons | None
     ) -> int:
-        """Count the rows of the latest base that can be used; how many parts it stands for."""
+        """Count the rows of the latest usable base; return how many parts it covers, 0 if there is no such base."""
         for named in self._bases.latest_first:
             within = {size for size in marks if size <= named.size}
             if within <= set(named.sizes) and self._stands(named):
@@ -215,24 +215,24 @@ class Parts:
         return 0
 
     def _stands(self, named: Named) -> bool:
-        """Whether a base ends where a part does."""
+        """Whether a base ends where its last part does."""
         return 0 < named.parts <= len(self._parts) and self._parts[named.parts - 1].size == named.size
 
     def condense(self, counts: Counts, persons: Persons | None, ledger: Ledger, *, closing: bool = False) -> None:
-        """Make a base of all parts, if one is due. Where it cannot be written, the next opening takes longer."""
+        """Make a base of all parts, if one is due. If it cannot be written, the next opening takes longer."""
         cells = counts.schema.cells
         for part in self._parts.after(self._weighed):
             self._debt += reading(part.rows, cells, persons=part.persons)
         self._weighed = len(self._parts)
         effort = writing((*counts.marked, counts.size), cells, persons=persons is not None)
-        # An interruption could leave a part on record that is not counted: the vault is to be opened again, as it is.
+        # After an interruption a part may be on record and not counted: no base then; the vault must be reopened.
         if counts.size == self.size and due(self._debt, effort, closing=closing):
-            self._debt = 0.0  # On a disk that is full, not at each append again.
+            self._debt = 0.0  # On a full disk, do not try again at every append.
             with suppress(VaultError):
                 self._bases.save(Base.of(counts, persons), len(self._parts), ledger)
 
     def copy(self, folder: Folder) -> None:
-        """Copy every file, durably."""
+        """Copy every file of the parts and bases to another vault's folder, durably."""
         for name in self.named:
             try:
                 content = (self._folder / name).read_bytes()
@@ -242,8 +242,9 @@ class Parts:
         self._bases.copy(folder.bases)
 
     def check(self, secrets: Mapping[str, SecretValue], schema: Schema) -> None:
-        """Refuse if a file is not, bit for bit, what the ledger is bound to, or if a base is not what the parts that it
-        stands for give, counted again. A base that is not there, or that opening would pass over, is no matter."""
+        """Raise `DamagedVault` if a file of a part is not, bit for bit, what the ledger's commitment binds, or if a
+        base differs from its parts counted again. A base that is missing or damaged is ignored, as when a vault is
+        opened."""
         bases = {named: self._bases.load(named, secrets, schema) for named in self._bases.latest_first}
         recounts = {named: Recount(base, schema) for named, base in bases.items() if base is not None}
         for part in self._parts:

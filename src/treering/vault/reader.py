@@ -1,7 +1,4 @@
-"""A vault for reading: its public state, beside a writer if there is one.
-
-A vault's public state in words and numbers.
-"""
+"""Reading a vault: its public state as plain values, and its verification, beside a writer if there is one."""
 
 from __future__ import annotations
 
@@ -29,20 +26,22 @@ from treering.vault.record import PERSON_KEY, Record
 
 
 class VaultReader:
-    """The public state of a vault as it is at each call. Never blocked by a writer, and never blocks one."""
+    """The public state of the vault in the folder ``path``, as it is at each call. Never blocked by a writer, and never
+    blocks one."""
 
     def __init__(self, path: str | PathLike[str]) -> None:
         self._folder = Folder(path)
         self._folder.check()
 
     def status(self) -> dict[str, Any]:
-        """What `Vault.status` says. Easy questions that a running writer has not recorded yet count as leased."""
+        """The same as `Vault.status`. Of easy questions that a running writer has not recorded yet, all that are leased
+        count."""
         with reading(self._folder.ledger) as connection:
             record = Record.of(check(rows_of(connection)))
         return status(record, shown(record, _recovered(record, self._folder)))
 
     def ledger(self, after: int = 0) -> Iterator[dict[str, Any]]:
-        """Every line of the ledger, oldest first; or those after a number."""
+        """Every line of the ledger whose ``seq`` is above ``after``, oldest first, as in `Vault.ledger`."""
         with reading(self._folder.ledger) as connection:
             promise = Record.of(islice(check(rows_of(connection)), 1)).origin.promise
             lines = ledger(check(rows_of(connection)), promise.budget)
@@ -51,8 +50,8 @@ class VaultReader:
     def verify(self, head: str | None = None) -> dict[str, Any]:
         """Check the vault: the chain of hashes, every part and secret, and that replay gives the same state.
 
-        ``head`` is a head that `status` showed earlier: it must be one of the ledger's, or the folder was set back to
-        an earlier state. Raises `DamagedVault`; otherwise says what was checked.
+        ``head`` is a ``head`` that `status` showed earlier: if it is not the hash of some line, the folder was set back
+        to an earlier state. Raises `DamagedVault` if anything is wrong; otherwise returns what was checked.
         """
         return verify(self._folder, head)
 
@@ -92,7 +91,8 @@ def verify(folder: Folder, head: str | None = None) -> dict[str, Any]:
 
 
 def _replayed(record: Record, folder: Folder, whole: list[Recovered]) -> float:
-    """Replay every mechanism from its first line; refuse if checkpoints say something else, or a budget is exceeded."""
+    """Replay every mechanism from its first line, and return what is spent; refuse if checkpoints give another state,
+    or a budget is exceeded."""
     quick = shown(record, _recovered(record, folder))
     slow = shown(record, whole)
     for spec, one, other in zip(record.specs, quick, slow, strict=True):
@@ -107,14 +107,13 @@ def _recovered(record: Record, folder: Folder | None) -> list[Recovered]:
     return [recover(lines, reading, checkpoints) for lines in record.lines]
 
 
-# -- status ------------------------------------------------------------------------------------------------------------
+# -- public state as plain values --------------------------------------------------------------------------------------
 
 
 def status(record: Record, mechanisms: Sequence[Answering]) -> dict[str, Any]:
     """Everything that is public about a vault, as plain values.
 
-    What stands at the top level about a mechanism (``hard_queries``, ``potential``, ``guarantee``, ``epochs``) is that
-    of the first one.
+    At the top level, ``hard_queries``, ``potential``, ``guarantee`` and ``epochs`` are those of the first mechanism.
     """
     origin, promise = record.origin, record.origin.promise
     listed = [_mechanism(spec, each) for spec, each in zip(record.specs, mechanisms, strict=True)]
@@ -152,7 +151,7 @@ def status(record: Record, mechanisms: Sequence[Answering]) -> dict[str, Any]:
 def ledger(entries: Iterable[Entry], budget: Budget) -> Iterator[dict[str, Any]]:
     """The lines of a ledger as plain values: ``cost`` is in the promise's unit, and a refund is negative.
 
-    What is done within a reservation was paid for by it: the costs sum to what is spent.
+    Operations within a reservation cost 0, because the reservation was charged: the costs sum to what is spent.
     """
     names: list[str] = []
     reserved: set[int] = set()
@@ -179,7 +178,7 @@ def ledger(entries: Iterable[Entry], budget: Budget) -> Iterator[dict[str, Any]]
 
 
 def _kind(line: Line, plain: dict[str, Any]) -> str:
-    """The kind of a line; for an event its name, for a note the note's."""
+    """The kind of a line; for an event, the event's name; for a note of one class, that class's name."""
     if line.kind != EVENT:
         return line.kind
     name = str(plain["event"])
@@ -188,7 +187,7 @@ def _kind(line: Line, plain: dict[str, Any]) -> str:
 
 
 def stamp(microseconds: int) -> str:
-    """A time, in ISO 8601 and UTC."""
+    """A time, given in microseconds since 1970, in ISO 8601 and UTC."""
     return datetime.fromtimestamp(microseconds / 1e6, UTC).isoformat(timespec="milliseconds")
 
 
@@ -213,7 +212,7 @@ def _mechanism(spec: Spec, mechanism: Answering) -> dict[str, Any]:
 
 
 def _cost(plain: dict[str, Any], budget: Budget) -> float:
-    """What a line cost, in the promise's unit; a refund is negative."""
+    """The cost of a line, in the promise's unit; a refund is negative."""
     if "refund" in plain:
         return -float(Fraction(plain["refund"]))
     cost = plain.get("cost")

@@ -1,4 +1,4 @@
-"""What a ledger says, sorted: how the vault was made, its mechanisms, its parts, and each mechanism's own lines."""
+"""The record: the lines of a ledger sorted into the vault's origin, mechanisms, parts and idempotency keys."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from treering.vault.lines import ANSWERS, CHECKPOINT, CREATED, EVENT, LEASE, MEC
 from treering.vault.parts import Part, PartList
 
 PERSON_KEY: Final = "persons"
-"""The name, among the secrets, of the key that persons' digests are made with."""
+"""The name, among the secrets, of the key of persons' digests."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """How a vault was made: never changes."""
+    """How a vault was created: the first line of its ledger, which never changes."""
 
     identity: str
     schema: Schema
     promise: Promise
     person: str | None = None
     source: Mapping[str, str] | None = None
-    """The table of another engine that the rows stay in: its ``address`` (or none), ``identity`` and ``order``."""
+    """The table in an engine where the rows stay: its ``address`` ("": none), ``identity`` and ``order`` column."""
     commitment: str = ""
-    """To the key that persons' digests are made with, if there is one."""
+    """The commitment to the key of persons' digests, if there is one."""
 
     def line(self) -> Line:
         """The first line of a ledger."""
@@ -56,7 +56,7 @@ class Origin:
 
     @classmethod
     def of(cls, line: Line) -> Origin:
-        """Read the first line."""
+        """The origin that the first line states."""
         plain = line.plain()
         promise = Promise(Fraction(plain["epsilon"]), Fraction(plain["delta"]) or 0.0, plain["rows_per_person"])
         schema = Schema.from_dict(plain["schema"])
@@ -69,21 +69,21 @@ class Record:
 
     origin: Origin
     created: int
-    """When, in microseconds since 1970."""
+    """When the vault was created, in microseconds since 1970."""
     specs: list[Spec] = field(default_factory=list)
     parts: PartList = field(default_factory=PartList)
     bases: list[Line] = field(default_factory=list)
     lines: list[list[Entry]] = field(default_factory=list)
-    """Those of each mechanism."""
+    """The lines of each mechanism: events, leases and checkpoints."""
     checkpoints: list[Line] = field(default_factory=list)
     keys: dict[str, Line | Entry] = field(default_factory=dict)
-    """The line of each, or its row of the ledger: with a key for every append there are many."""
+    """For each idempotency key, the line that it was used for, as a `Line` or as read from the ledger."""
     head: bytes = b""
     seq: int = 0
 
     @classmethod
     def of(cls, entries: Iterable[Entry]) -> Record:
-        """Sort the lines of a ledger."""
+        """The record of a ledger's lines."""
         rest = iter(entries)
         first = next(rest, None)
         if first is None or first.line.kind != CREATED:
@@ -94,7 +94,7 @@ class Record:
         return record
 
     def add(self, entry: Entry) -> None:
-        """One more line."""
+        """Add the next line."""
         kind = entry.kind
         if kind == ROWS:
             self.parts.learn(entry)
@@ -116,19 +116,19 @@ class Record:
 
 
 def question(queries: Sequence[Query], mechanism: str) -> str:
-    """A digest of what was asked: a key stands for one question."""
+    """A digest of the queries and the mechanism: an idempotency key is for one question."""
     text = json.dumps([mechanism, [write_query(query) for query in queries]], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def answers_line(key: str, asked: str, mechanism: int, answers: Sequence[Answer]) -> Line:
-    """The line that remembers what a key was answered."""
+    """The line that records the answers given under a key."""
     plain = [[answer.value, answer.error, answer.size, answer.kind] for answer in answers]
     return Line(ANSWERS, body(asked=asked, answers=plain), mechanism, key)
 
 
 def recorded_answers(line: Line | Entry, asked: str) -> list[Answer]:
-    """What a key was answered; refused if it was used for something else."""
+    """The answers recorded under a key; refused if the key was used for something else."""
     plain = json.loads(line.body)
     if line.kind != ANSWERS or plain["asked"] != asked:
         raise ParameterError("key", f"{line.key!r} was used for something else: use a new key for a new question")
@@ -136,20 +136,20 @@ def recorded_answers(line: Line | Entry, asked: str) -> list[Answer]:
 
 
 def recorded_part(line: Line | Entry) -> Part:
-    """The rows that a key stands for."""
+    """The rows that were appended under a key; refused if the key was used for something else."""
     if line.kind != ROWS:
         raise ParameterError("key", f"{line.key!r} was used for something else: use a new key for new rows")
     return Part.read(json.loads(line.body), line.commitment)
 
 
 def check_key(key: str | None) -> None:
-    """Refuse what is no key."""
+    """Refuse an invalid idempotency key."""
     if key is not None and (not isinstance(key, str) or not 1 <= len(key) <= 200 or not key.isprintable()):
         raise ParameterError("key", "must be a printable text of 1 to 200 characters")
 
 
 def options_of(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options as a ledger keeps them: refused unless they are plain."""
+    """A mechanism's options as JSON values; refused if they cannot be written as JSON."""
     try:
         plain: dict[str, Any] = json.loads(json.dumps(dict(options), allow_nan=False))
     except (TypeError, ValueError):

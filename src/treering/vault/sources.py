@@ -1,4 +1,4 @@
-"""A vault whose rows stay in a table of another engine."""
+"""The table of a vault whose rows stay in an engine: how it is attached, and that no other vault has it."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 
 
 def source_of(table: Any, schema: Schema, order: str) -> dict[str, str]:
-    """What the ledger keeps of a table."""
+    """What the ledger keeps of a table: its identity, its address ("" if it has none) and its order column."""
     source = _source(table, schema, order)
     return {"identity": source.identity, "address": source.address or "", "order": order}
 
 
 class Attached:
-    """The table of a vault. It is connected to when it is read: all else goes on while its engine is away."""
+    """The table of a vault. It is connected to only to be read: everything else works while its engine is down."""
 
     def __init__(self, origin: Origin, table: Any = None) -> None:
-        """A ``table`` that is given is looked at, and refused if it is another than the vault was made for."""
+        """A ``table``, if given, must be the one that the vault was created for."""
         assert origin.source is not None
         self._origin, self._kept = origin, origin.source
         self._source = None if table is None else self._found(table)
 
     def increment(self, watermark: Mapping[str, Any] | None, on_invalid: OnInvalid) -> Increment:
-        """What came past the watermark."""
+        """The rows past the watermark, as counts of cells."""
         from treering.trusted.engines.source import Watermark
 
         if self._source is None:
@@ -53,17 +53,17 @@ class Attached:
 
 
 def _source(table: Any, schema: Schema, order: str) -> Source:
-    # Ibis takes a second to load, and most vaults live without it.
+    # Ibis takes a second to load, and most vaults do not need it.
     from treering.trusted.engines.source import Source
 
     return Source.of(table, schema, order)
 
 
 def claim(origin: Origin, folder: Folder) -> None:
-    """Remember, for this user on this machine, which vault a table belongs to; refuse a table that has one.
+    """Note, for this user on this machine, which vault a table belongs to; refuse a table that belongs to another.
 
-    Two vaults on one table are two promises about the same rows, which add up without anybody adding them. A claim of a
-    vault that is gone is void. Other users and machines are not seen.
+    Two vaults on one table are two promises about the same rows: their losses add up, and neither counts the sum. The
+    claim of a vault that no longer exists is void. Other users and machines are not seen.
     """
     assert origin.source is not None
     state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "treering" / "tables"
@@ -83,7 +83,7 @@ def claim(origin: Origin, folder: Folder) -> None:
 
 
 def _holder(file: Path) -> dict[str, str] | None:
-    """Who has claimed a table; a claim that a crash cut short is none."""
+    """The vault that has claimed a table, if any; a file that a crash left incomplete is no claim."""
     try:
         plain = json.loads(file.read_text())
         return {"path": plain["path"], "identity": plain["identity"]}
@@ -92,7 +92,7 @@ def _holder(file: Path) -> dict[str, str] | None:
 
 
 def _stands(holder: Mapping[str, str], origin: Origin) -> bool:
-    """Whether the vault that claimed a table is still there, and another one than this."""
+    """Whether the vault that claimed a table still exists, and is not the one with this origin."""
     ledger = Folder(holder["path"]).ledger
     if holder["identity"] == origin.identity or not ledger.exists():
         return False

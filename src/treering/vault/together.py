@@ -1,13 +1,14 @@
-"""Work that several threads want done at the same time: one of them does all of it, and the others find theirs done.
+"""Threads in an open vault: who may work in it, and one commit for all threads that ask at the same time.
 
-Where the work ends with a wait for the disk, that is one wait for them all. (Known as flat combining, and for the disk
-alone as group commit.)
+`Together` combines work: when several threads want work done at the same time, one of them, the leader, does all of it,
+and the others find theirs done. Where the work ends with a wait for the disk, that is one wait for them all. (Known as
+flat combining, and for the disk alone as group commit.)
 
-Any thread may be interrupted between any two steps (a user presses Ctrl-C), and nobody may hang or be told a result
-that was not kept because of it. So who leads is decided by a lock, which an interrupt gives back; signals only save
-time, and one that is lost costs no more than `POLL`; and a job counts for nothing until it is said to be kept.
+Any thread may be interrupted between any two steps (a user presses Ctrl-C). No other thread may hang because of it, or
+get a result that was not kept. So a lock decides who leads, and an interrupt releases it; signals only save time, and a
+lost one costs no more than `POLL`; and a job's result is returned only once the job is marked as kept.
 
-Who may work in an open vault, and when what they wrote is durable.
+`Access` admits one thread at a time, and returns a result only when everything it wrote is durable.
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ from treering.vault.ledger import TORN, Ledger
 Result = TypeVar("Result")
 
 DELAY: Final = 0.0003
-"""Seconds for which one who leads waits for those who were there the last time: they were let go just before."""
+"""How long, in seconds, the leader waits for the threads of the previous batch, which were released just before."""
 
 POLL: Final = 0.05
-"""Seconds after which one who waits looks for itself."""
+"""Seconds after which a waiting thread checks its job without a signal."""
 
-STOPPED: Final = "the thread that worked for several was interrupted: ask again (what has a key is never charged twice)"
+STOPPED: Final = "the thread that worked for several was interrupted: ask again (a question with a key is charged once)"
 
 
 class Job(Generic[Result]):
-    """What one thread wants to have done."""
+    """The work of one thread, and its state."""
 
     __slots__ = ("_error", "_result", "_signal", "_work", "done", "kept", "taken")
 
@@ -46,25 +47,26 @@ class Job(Generic[Result]):
         self._signal = Lock()
         self._signal.acquire()
         self.taken = False
-        """Some thread does it, or has done it: no other will."""
+        """Some thread is doing the work, or has done it: no other will."""
         self.kept = False
-        """It is done, and what came of it stands."""
+        """The work is done, and its result is durable."""
         self.done = False
-        """Nothing more will come of it."""
+        """The job is finished, whether or not it succeeded."""
 
     def do(self) -> None:
-        """Do it, for whomever: an error is theirs. (What interrupts the thread that does it is no `Exception`.)"""
+        """Do the work; an error is kept for the thread that wants it. (What interrupts the working thread is no
+        `Exception`.)"""
         try:
             self._result = self._work()
         except Exception as error:
             self._error = error
 
     def fail(self, error: Exception) -> None:
-        """Let nothing come of it but an error."""
+        """Make this error the outcome."""
         self._error = error
 
     def outcome(self) -> Result:
-        """What came of it."""
+        """The result, or raise the error."""
         error, self._error = self._error, None
         try:
             if not self.kept:
@@ -73,35 +75,35 @@ class Job(Generic[Result]):
                 raise error
             return self._result
         finally:
-            del error, self  # An error knows this frame: together they would outlive both.
+            del error, self  # The error refers to this frame: the cycle would keep both alive.
 
     def wait(self, seconds: float) -> None:
-        """Wait for a signal, or so long."""
+        """Wait for a signal, for at most this many seconds."""
         self._signal.acquire(timeout=seconds)
 
     def signal(self) -> None:
-        """End the wait. (Twice is once.)"""
+        """End the wait. (A second signal has no effect.)"""
         with suppress(RuntimeError):
             self._signal.release()
 
 
 class Together:
-    """Does the jobs of all threads that are there, by ``do_all``, in the order in which they came.
+    """Does the jobs of all threads that wait, by ``do_all``, in the order in which they came.
 
-    Results are kept when `do_all` has returned. If that raises a `VaultError`, it is everybody's.
+    Results are kept once ``do_all`` has returned. If it raises a `VaultError`, every job of the batch fails with it.
     """
 
     def __init__(self, do_all: Callable[[Sequence[Job[Any]]], None]) -> None:
         self._do_all = do_all
         self._leading = Lock()
-        """Held by the thread that works for all."""
+        """Held by the leader, the thread that does the jobs of all."""
         self._leader: Job[Any] | None = None
         self._waiting: deque[Job[Any]] = deque()
         self._company = 1
-        """How many jobs there were the last time."""
+        """The number of jobs in the previous batch."""
 
     def run(self, work: Callable[[], Result]) -> Result:
-        """The result of some work, done by this thread or by another."""
+        """The result of ``work``, done by this thread or by another."""
         job = Job(work)
         self._waiting.append(job)
         try:
@@ -113,15 +115,15 @@ class Together:
                     if not job.taken:
                         self._lead(job)
                 for waiting in tuple(self._waiting)[:1]:
-                    waiting.signal()  # It finds nobody leading, and leads.
+                    waiting.signal()  # It finds no leader, and leads.
         except BaseException:
-            with suppress(ValueError):  # Nobody works for one who has gone (or whoever has taken it does in vain).
+            with suppress(ValueError):  # Interrupted: withdraw the job (if a leader has taken it, its result is lost).
                 self._waiting.remove(job)
             raise
         return job.outcome()
 
     def _greet(self) -> None:
-        """Let the leader know if all are there that it waits for."""
+        """Signal the leader if as many threads wait as in the previous batch."""
         leader = self._leader
         if leader is not None and len(self._waiting) >= self._company:
             leader.signal()
@@ -135,7 +137,7 @@ class Together:
         try:
             while self._waiting:
                 self._take(self._waiting.popleft(), jobs)
-            if not own.taken:  # An interrupt can lose a job between two lists.
+            if not own.taken:  # An interrupt can lose a job between the two lists.
                 self._take(own, jobs)
             self._company = len(jobs)
             self._do_all(jobs)
@@ -155,11 +157,11 @@ class Together:
         jobs.append(job)
 
 
-# -- access ------------------------------------------------------------------------------------------------------------
+# -- access to an open vault -------------------------------------------------------------------------------------------
 
 
 class Access:
-    """The way into an open vault: one thread at a time, of the process that opened it."""
+    """Admits threads to an open vault: one at a time, of the process that opened it."""
 
     def __init__(self, counts: Counts, writer: WriterLock, ledger: Ledger) -> None:
         self._lock = counts.lock
@@ -170,24 +172,25 @@ class Access:
 
     @property
     def foreign(self) -> bool:
-        """Whether this is a forked child, for whom the vault is its parent's."""
+        """Whether this is a forked child: the vault belongs to its parent."""
         return os.getpid() != self._process
 
     def alone(self) -> AbstractContextManager[object]:
-        """The vault to oneself. Within, `check` comes first. (A lock as it is: an interrupt cannot keep it.)"""
+        """The vault's lock, for exclusive access; `check` comes first in the block. (The lock itself, without a
+        wrapper: an interrupt cannot leave it locked.)"""
         if self.foreign:
             raise VaultError("this vault was opened by another process: a forked child must open its own")
         return self._lock
 
     def check(self) -> None:
-        """Refuse a vault that is closed, or was stopped."""
+        """Raise `VaultError` if the vault is closed, or stopped after a failure."""
         if not self._writer.held:
             raise VaultError("the vault is closed: open it again")
         self._ledger.check_entry()
 
     def together(self, work: Callable[[], Result]) -> Result:
-        """The result of some work in the vault, once all that it wrote is durable: with the work of all threads that
-        want some at the same time, and with one commit for them all. (The work itself may not ask the vault.)"""
+        """The result of ``work`` in the vault, once everything it wrote is durable. Threads that call this at the same
+        time share one commit. (The work itself must not call this.)"""
         self.alone()
         return self._jobs.run(lambda: self._whole(work))
 
@@ -199,7 +202,7 @@ class Access:
                     job.do()
 
     def _whole(self, work: Callable[[], Result]) -> Result:
-        """The work of one thread among others': an error stops the vault if it comes after something was written."""
+        """Do one thread's work in a shared commit: an unexpected error after something was written stops the vault."""
         self._ledger.check_usable()
         before = self._ledger.waiting
         try:

@@ -1,6 +1,7 @@
 """The vault: a growing database with its promise, in one folder that outlives processes, crashes and years.
 
-How a vault comes into being: everything is checked before anything is written.
+`Vault` is what users open. Creating one checks everything before anything is written (`originate`, `first_spec`), then
+writes an empty vault (`found`).
 """
 
 from __future__ import annotations
@@ -54,18 +55,18 @@ from treering.vault.together import Access
 Place: TypeAlias = str | PathLike[str]
 
 WAIT: Final = 10.0
-"""Seconds that a second writer waits for the first, by default."""
+"""Seconds to wait, by default, for another process that has the vault open for writing."""
 
 
 class Price(NamedTuple):
     """What a batch of queries could cost: public."""
 
     mechanism: str
-    """Who would answer."""
+    """The name of the mechanism that would answer."""
     most: float
-    """The most that it could cost, in the promise's unit."""
+    """The most that the batch could cost, in the promise's unit."""
     remaining: float
-    """What the mechanism has left."""
+    """What the mechanism has left to spend, in the same unit."""
     unit: str
     """The promise's unit: "epsilon" or "rho"."""
 
@@ -73,15 +74,16 @@ class Price(NamedTuple):
 class Vault(Sealed):
     """A durable growing database, and the mechanisms that answer about it under one promise.
 
-    Formal guarantee. *Privacy*: all that ever leaves the vault, through all its mechanisms together, is
+    Formal guarantee. *Privacy*: everything that ever leaves the vault, through all its mechanisms together, is
     (epsilon, delta)-DP for persons with up to ``rows_per_person`` rows (`Promise`): each mechanism has a fixed share of
     the promise's budget, the shares sum to at most 1, and each one's kernel refuses what exceeds its share. That holds
-    across crashes: a charge is durable before what it paid for leaves. It cannot hold if the folder is copied, or set
-    back to an earlier state, and both answer: `verify` with a noted ``head`` detects the second.
-    *Durability*: what an answer rests on (charge, secret, step of the histogram, the answer itself) is one commit, made
-    before the answer leaves; a batch of rows is whole or absent.
+    across crashes: a charge is durable before the answer that it paid for leaves. It does not hold if the folder is
+    copied and both copies answer, or if it is set back to an earlier state and answers again: `verify` with a ``head``
+    noted earlier detects the second.
+    *Durability*: what an answer depends on (charge, secret, step of the histogram, the answer itself) is one commit,
+    made before the answer leaves; a batch of rows is whole or absent.
 
-    One process at a time has a vault open; threads may share it. `read` looks without waiting for the writer.
+    One process at a time has a vault open for writing; threads may share it. `read` needs no wait for the writer.
 
     >>> import tempfile, treering as tr
     >>> place = tempfile.mkdtemp() + "/flights"
@@ -120,10 +122,10 @@ class Vault(Sealed):
             self._persons = Persons(record.origin.person, record.origin.promise.rows_per_person, key)
         self._parts.load(secrets, self._counts, marks, self._persons)
         self._members = [self._assembly.of(each, journal) for each, journal in zip(record.specs, journals, strict=True)]
-        self._record.lines.clear()  # They are events now.
+        self._record.lines.clear()  # The journals hold them as events now.
         self._source = None if record.origin.source is None else Attached(record.origin, table)
 
-    # -- coming and going ---------------------------------------------------------------------------------------------
+    # -- creating, opening, closing -----------------------------------------------------------------------------------
 
     @classmethod
     def create(
@@ -147,10 +149,23 @@ class Vault(Sealed):
     ) -> Vault:
         """A new vault with its promise and, unless ``mechanism`` is None, a first mechanism, as `add` makes it.
 
-        "auto" is the planner's choice for a database of about ``rows`` rows: a `ContinualHistogram` where that keeps
-        every answer within ``alpha`` for ever, `PMWG` otherwise. With ``person``, each batch must have a column of that
-        name, and a row that would be its person's ``rows_per_person`` + 1st is refused. With ``table``, an Ibis table
-        or the address of one, rows stay there and `refresh` takes in what is new past the column ``order``.
+        ``path``             the folder: a new one, or an empty one
+        ``schema``           the attributes of the rows
+        ``epsilon, delta``   the promise, for everything that ever leaves the vault
+        ``alpha``            the largest error wanted, as a share of the rows
+        ``beta``             the probability that any answer exceeds its error
+        ``mechanism``        the kind of the first mechanism (see `add`). "auto" is the planner's choice for a database
+                             of about ``rows`` rows: a `ContinualHistogram` where that keeps every answer within
+                             ``alpha`` for ever, `PMWG` otherwise
+        ``share``            the first mechanism's share of the promise, in (0, 1]
+        ``rows_per_person``  the most rows that one person has: the promise is for persons with up to this many
+        ``person``           the column, in each batch, that says whose a row is; a row that would be its person's
+                             ``rows_per_person`` + 1st is then refused. None: the vault does not check the limit
+        ``rows``             the number of rows that "auto" plans for
+        ``table, order``     an Ibis table, or the address of one: rows stay there, and `refresh` takes in those past
+                             the watermark of the column ``order``, a unique integer that only grows
+        ``wait``             seconds to wait for another process that has the vault open
+        ``options``          further options of the first mechanism (see `add`)
         """
         promise = Promise(epsilon, delta, rows_per_person)
         origin = originate(schema, promise, person, table, order)
@@ -162,7 +177,7 @@ class Vault(Sealed):
 
     @classmethod
     def open(cls, path: Place, *, wait: float = WAIT, table: Any = None) -> Vault:
-        """Open a vault for writing, after whatever happened to its last process.
+        """Open the vault in the folder ``path`` for writing, however its last process ended.
 
         Waits up to ``wait`` seconds for another writer, then raises `VaultBusy`. A vault whose table has no address
         (Spark) needs the ``table`` again, to `refresh`.
@@ -183,11 +198,11 @@ class Vault(Sealed):
 
     @classmethod
     def read(cls, path: Place) -> VaultReader:
-        """Look at a vault's public state, without waiting for a writer and without disturbing one."""
+        """A reader of the vault's public state, which neither waits for a writer nor disturbs one."""
         return VaultReader(path)
 
     def close(self) -> None:
-        """Record what is pending, and let the next writer in. A crash instead of this loses nothing."""
+        """Record what is pending, and let the next writer in. A crash instead of `close` loses nothing."""
         if self._access.foreign:
             return
         with self._counts.lock:
@@ -224,25 +239,26 @@ class Vault(Sealed):
 
     @property
     def spent(self) -> float:
-        """What all mechanisms have charged, in the promise's unit: epsilon for delta = 0, otherwise rho."""
+        """What all mechanisms have spent, in the promise's `unit`."""
         with self._access.alone():
             self._access.check()
             return math.fsum(member.mechanism.spent for member in self._members)
 
     @property
     def unit(self) -> str:
-        """What the promise is counted in: "epsilon" or "rho"."""
+        """The unit of costs: "epsilon" if the promise has delta = 0, otherwise "rho"."""
         return self._record.origin.promise.budget.unit
 
     @property
     def total(self) -> float:
-        """What they may charge in all, in the same unit."""
+        """What all mechanisms together may spend, in the promise's `unit`."""
         return float(self._record.origin.promise.budget.total)
 
     def append(self, frame: Any, on_invalid: OnInvalid = "refuse", key: str | None = None) -> int:
-        """Take in rows, as `GrowingDatabase.append` does, durably; and return the new size.
+        """Take in the rows of ``frame`` durably, and return the new size. `GrowingDatabase.append` has the parameters.
 
-        With a ``key``, doing it again (after an answer got lost, say) takes in nothing, and returns the same.
+        ``key`` is an idempotency key: a second append with the same key (after a lost reply, say) takes in nothing, and
+        returns the size that the first one returned.
         """
         if on_invalid not in ("refuse", "drop"):
             raise ParameterError("on_invalid", 'must be "refuse" or "drop"')
@@ -257,7 +273,10 @@ class Vault(Sealed):
             return self._take(batch, dropped, key or "")
 
     def refresh(self, on_invalid: OnInvalid = "refuse") -> int:
-        """Take in the rows past the watermark of the vault's table, durably; and return the new size."""
+        """Take in the rows past the watermark of the vault's table durably, and return the new size.
+
+        `GrowingDatabase.refresh` says when this is refused; ``on_invalid`` is as in `append`.
+        """
         with self._access.alone():
             self._access.check()
             if self._source is None:
@@ -294,9 +313,10 @@ class Vault(Sealed):
     # -- questions ----------------------------------------------------------------------------------------------------
 
     def ask(self, query: Question, mechanism: str | None = None, key: str | None = None) -> Answer:
-        """The share of the rows that match, with its error, from the named mechanism or else the first.
+        """The share of the rows that match ``query``, with its error.
 
-        With a ``key``, asking the same again returns the recorded answer and charges nothing.
+        ``mechanism`` is the name of the one that answers; by default, the first that answers queries. ``key`` is an
+        idempotency key: asking the same query again with the same key returns the recorded answer, and charges nothing.
         """
         check_key(key)
         return self._asked([understand(query, self.schema)], mechanism, key)[0]
@@ -304,7 +324,7 @@ class Vault(Sealed):
     def ask_many(
         self, queries: Iterable[Question], mechanism: str | None = None, key: str | None = None
     ) -> list[Answer]:
-        """`ask` for a batch, in one durable step, which threads that ask at the same time share."""
+        """`ask` for a batch, in one commit, which threads that ask at the same time share."""
         check_key(key)
         return self._asked(understand_all(queries, self.schema), mechanism, key)
 
@@ -327,11 +347,11 @@ class Vault(Sealed):
         return answers
 
     def price(self, query: Question, mechanism: str | None = None) -> float:
-        """The most that asking this next could cost, in the promise's unit. Free, and nothing private is touched."""
+        """The most that asking ``query`` next could cost, in the promise's unit. Free: nothing private is read."""
         return self._priced([understand(query, self.schema)], mechanism).most
 
     def price_many(self, queries: Iterable[Question], mechanism: str | None = None) -> Price:
-        """The same for a batch, and which mechanism would answer it."""
+        """The most that a batch could cost, and which mechanism would answer it."""
         return self._priced(understand_all(queries, self.schema), mechanism)
 
     def _priced(self, asked: Sequence[Query], mechanism: str | None) -> Price:
@@ -342,13 +362,20 @@ class Vault(Sealed):
             return Price(member.spec.name, min(float(member.mechanism.price_many(asked)), left), left, self.unit)
 
     def synthesize(self, rows: int, mechanism: str | None = None, generator: Any = None) -> pa.Table:
-        """Synthetic rows from what was released so far: free. A scheduler's box draws them with the generator."""
+        """Synthetic rows, ``rows`` of them, from what the mechanism has released so far: free.
+
+        ``mechanism`` is as in `ask`; one that has nothing to draw rows from raises `QueryError`. ``generator`` is the
+        NumPy generator that draws the rows: a scheduler needs one, "pmwg" gives the same rows each time without one.
+        """
         with self._access.alone():
             self._access.check()
             return chosen(self._members, mechanism)[1].mechanism.sample(rows, generator)
 
     def model(self, mechanism: str | None = None, *, update: bool = True) -> Model:
-        """The latest model of an "ermg" mechanism; the first call pays for the first one."""
+        """The latest model of an "ermg" mechanism, the named one or the first; the first call pays for the first model.
+
+        With ``update=False``, the latest model there is: free, even if a new one is due.
+        """
         with self._access.alone():
             self._access.check()
             named = mechanism or next((each.spec.name for each in self._members if not each.mechanism.answers), "ermg")
@@ -362,12 +389,17 @@ class Vault(Sealed):
     # -- the promise --------------------------------------------------------------------------------------------------
 
     def add(self, kind: str, share: Number, **options: Any) -> str:
-        """Another mechanism beside the others, with a share of the promise; its name.
+        """Add a mechanism beside the others, with a ``share`` of the promise in (0, 1]; return its name.
 
-        ``kind`` is "pmwg" (alpha, beta, measure_first), "continual" (beta), "scheduler" or "improver" (box, queries,
-        ways, beta) or "ermg" (target, features, loss, radius, regularisation, beta); ``name`` calls it something else.
-        Refused if the shares would sum to more than 1. What it may cost is set aside for ever, though nothing is
-        charged before it is asked.
+        ``kind`` is one of these, with these options:
+
+            "pmwg"                    alpha, beta, measure_first
+            "continual"               beta
+            "scheduler", "improver"   box, queries, ways, beta
+            "ermg"                    target, features, loss, radius, regularisation, beta
+
+        The option ``name`` gives it another name than its kind. Refused if the shares would sum to more than 1. Its
+        share is set aside for ever, though nothing is charged before it is asked.
         """
         with self._access.alone():
             self._access.check()
@@ -378,7 +410,7 @@ class Vault(Sealed):
             return new.name
 
     def status(self) -> dict[str, Any]:
-        """The public state: size, spent, remaining, the mechanisms and what they promise, the ledger's head."""
+        """The public state: size, spent, remaining, the mechanisms and their guarantees, the ledger's head."""
         with self._access.alone():
             self._access.check()
             self._record.seq, self._record.head = self._ledger.seq, self._ledger.head
@@ -390,14 +422,14 @@ class Vault(Sealed):
         return VaultReader(self._folder.path).ledger()
 
     def verify(self, head: str | None = None) -> dict[str, Any]:
-        """Check all that can be checked: see `VaultReader.verify`."""
+        """Check the whole vault: see `VaultReader.verify`."""
         with self._access.alone():
             self._access.check()
             return verify(self._folder, head)
 
     def backup(self, path: Place) -> None:
-        """Copy the vault, as it is now, to a new folder. The copy is for restoring, not for asking: if both answer, the
-        promise is broken."""
+        """Copy the vault, as it is now, to the new folder ``path``. The copy is for restoring, not for asking: if both
+        answer, the promise is broken."""
         target = Folder(path)
         with self._access.alone():
             self._access.check()
@@ -406,13 +438,13 @@ class Vault(Sealed):
                     member.journal.settle(renew=True)
             target.create()
             self._parts.copy(target)
-            self._ledger.backup(target.ledger)  # Last: without it, what is there is no vault.
+            self._ledger.backup(target.ledger)  # Last: without a ledger, the folder is no vault.
             sync_folder(target.path)
 
-    # -- inside -------------------------------------------------------------------------------------------------------
+    # -- internals ----------------------------------------------------------------------------------------------------
 
     def _condense(self, member: Member, *, closing: bool = False) -> None:
-        """A checkpoint is a convenience: where it cannot be written, the next opening takes longer."""
+        """Make a checkpoint, if one is due. Checkpoints only save time: without one, the next opening takes longer."""
         with suppress(VaultError):
             member.condense(closing=closing)
 
@@ -420,11 +452,11 @@ class Vault(Sealed):
         return f"Vault({self.size:,} rows; {self.schema.cells:,} cells; {len(self._members)} mechanisms)"
 
 
-# -- creation ----------------------------------------------------------------------------------------------------------
+# -- creating a vault --------------------------------------------------------------------------------------------------
 
 
 def originate(schema: Schema, promise: Promise, person: str | None, table: Any, order: str) -> Origin:
-    """What the first line of a new vault says."""
+    """The origin of a new vault, its first line, from checked parameters."""
     if not isinstance(schema, Schema):
         raise SchemaError(f"a vault needs a Schema, not {type(schema).__name__}")
     if person is not None and (not isinstance(person, str) or not person or person in schema.names):
@@ -439,7 +471,7 @@ def originate(schema: Schema, promise: Promise, person: str | None, table: Any, 
 def first_spec(
     origin: Origin, kind: str, share: Number, alpha: Number, beta: Number, rows: int, options: Mapping[str, Any]
 ) -> Spec:
-    """The first mechanism; "auto" is what the planner chooses."""
+    """The first mechanism of a new vault; for "auto", the planner's choice."""
     accuracy, chance = float(probability(alpha, "alpha")), float(probability(beta, "beta"))
     if kind == "auto":
         own = replace(origin.promise, share=share)
@@ -449,18 +481,18 @@ def first_spec(
 
 
 def checked(origin: Origin, new: Spec) -> Spec:
-    """A mechanism whose options can be: it is made once, over an empty database."""
+    """The mechanism, if its options are valid: tried by building it over an empty database."""
     new.build(GrowingDatabase(origin.schema), origin.promise)
     return new
 
 
 def mechanism_line(new: Spec) -> Line:
-    """The line that a mechanism begins with."""
+    """The line of the ledger that adds a mechanism."""
     return Line(MECHANISM, body(**new.to_dict()))
 
 
 def found(folder: Folder, origin: Origin, first: Spec | None, wait: float) -> None:
-    """Write an empty vault. If this is interrupted, what is there is no vault, and says so when it is opened."""
+    """Write an empty vault. If this is interrupted, opening the folder raises `NotAVault`."""
     if origin.source is not None:
         claim(origin, folder)
     folder.create()

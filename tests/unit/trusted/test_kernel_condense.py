@@ -74,11 +74,11 @@ def test_it_costs_and_touches_nothing() -> None:
 def test_an_open_reservation_or_a_tree_cannot_be_stood_for() -> None:
     db = database()
     gate = Kernel(db.counts, BUDGET, db.journal)
-    with gate.reserve(Budget("pure", BUDGET.total / 2)), pytest.raises(tr.ParameterError, match="note cannot stand"):
+    with gate.reserve(Budget("pure", BUDGET.total / 2)), pytest.raises(tr.ParameterError, match="note cannot replace"):
         gate.condense(None)
     gate.condense(None)
     gate.begin_tree(Laplace(1.0))
-    with pytest.raises(tr.ParameterError, match="note cannot stand"):
+    with pytest.raises(tr.ParameterError, match="note cannot replace"):
         gate.condense(None)
 
 

@@ -221,7 +221,7 @@ def test_an_older_vault_is_brought_along(place: Path, monkeypatch: pytest.Monkey
     head = Vault.read(place).status()["head"]
     old = (place / "ledger.sqlite").read_bytes()
     monkeypatch.setattr(ledgers, "FORMAT", 3)
-    with pytest.raises(tr.VaultError, match="format 1, and 3 is read: open it for writing once"):
+    with pytest.raises(tr.VaultError, match="format 1, and readers need 3: open it for writing once"):
         Vault.read(place).status()
     with pytest.raises(tr.VaultError, match="format 1, which this version of treering no longer reads"):
         Vault.open(place)

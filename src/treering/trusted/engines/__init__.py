@@ -1,1 +1,1 @@
-"""PRIVATE: rows that stay in an engine, counted there."""
+"""PRIVATE: rows that stay in a database engine, and are counted there."""

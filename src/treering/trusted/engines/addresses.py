@@ -1,17 +1,17 @@
-"""Where a table is, in one line that can be stored: no password is ever part of it.
+"""Addresses of tables: one line of text that can be stored, and never holds a password.
 
     duckdb:///path/to/file.duckdb#table          (or #schema.table)
     parquet:///path/to/file-or-folder
     csv:///path/to/file-or-folder
     postgresql://user@host:port/database#table   (or #schema.table; ?host=/run/postgresql for a socket)
 
-A table at an address is connected to for one reading and let go of: a DuckDB file can be written by others in between,
-and a server may restart. Connections only read. PostgreSQL takes passwords from PGPASSWORD or its password file.
+A table at an address is connected to for one reading, then disconnected: a DuckDB file can be written by others in
+between, and a server may restart. Connections only read. PostgreSQL takes passwords from PGPASSWORD or its password
+file.
 
-The columns of a CSV file, read by the schema: a CSV file has no types of its own.
-
-Every field is read as text. An empty field is null, a quoted empty field is the empty text. Where the schema wants
-numbers or booleans, a text that is none is a value not listed: it goes to the ``other`` cell, or does not fit.
+A CSV file has no types of its own, so the schema says how its columns are read (`read_columns`). Every field is read as
+text. An empty field is null, a quoted empty field is the empty text. Where the schema wants numbers or booleans, a text
+that is neither counts as a value not listed: it goes to the ``other`` cell, or does not fit.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ OPTIONS: Final = (
     *("host", "hostaddr", "port", "user", "connect_timeout", "target_session_attrs", "application_name"),
     *("sslmode", "sslrootcert", "sslcert", "sslkey", "channel_binding", "gssencmode", "krbsrvname"),
 )
-"""The options of a PostgreSQL address, none of which can hold a secret. (There are new ones with every release.)"""
+"""The allowed options of a PostgreSQL address: none can hold a secret. (Every release of PostgreSQL adds options.)"""
 OFFLINE: Final = {"autoinstall_known_extensions": False}
-"""DuckDB fetches nothing."""
+"""DuckDB downloads nothing."""
 
 
 @dataclass(frozen=True)
 class Address:
-    """An address, taken apart."""
+    """The components of an address."""
 
     text: str
     kind: str
@@ -63,7 +63,7 @@ class Address:
 
     @classmethod
     def parse(cls, text: str) -> Address:
-        """Read an address; anything else is a `ParameterError`."""
+        """Parse an address; raises `ParameterError` for any other text."""
         try:
             url = urlsplit(text)
             port = url.port
@@ -89,7 +89,7 @@ class Address:
 
     @contextmanager
     def open(self, schema: Schema) -> Iterator[Opened]:
-        """The table, connected, and the schema that its columns are read by."""
+        """The table, connected, and the schema to read its columns by: for CSV files, not quite the given one."""
         connection = self._connected()
         try:
             if self.kind == "csv":
@@ -115,7 +115,7 @@ class Address:
         raise EngineError(f"there is no table {name} in the database at {self.text}")
 
     def _connected(self) -> Any:
-        """A connection. No row has been read yet, so what the engine says may be shown."""
+        """A connection. No row has been read yet, so an engine's error message may be shown."""
         try:
             return self._connect()
         except TreeringError:
@@ -138,7 +138,7 @@ class Address:
 
 
 def _server(url: SplitResult) -> dict[str, str]:
-    """Who connects to which server. An address is kept for ever and shown to anybody: no secret may be part of it."""
+    """The connection parameters in an address. An address is stored and shown: refuses one that could hold a secret."""
     options = dict(parse_qsl(url.query, keep_blank_values=True))
     if url.password is not None or "@" in url.path or not options.keys() <= set(OPTIONS):
         raise ParameterError(
@@ -152,7 +152,7 @@ def _server(url: SplitResult) -> dict[str, str]:
 
 
 def _files(path: str, ending: str) -> list[str]:
-    """The files of a folder and those below it, or the one file."""
+    """The files in a folder and its subfolders, or the one file."""
     place = Path(path)
     files = sorted(place.rglob(f"*.{ending}")) if place.is_dir() else [place] if place.is_file() else []
     if not files:
@@ -161,7 +161,7 @@ def _files(path: str, ending: str) -> list[str]:
 
 
 def _check_files(names: list[str]) -> None:
-    """Refuse Parquet files whose columns differ: an engine would turn one type into the other without a word."""
+    """Refuse Parquet files whose columns differ: an engine would convert one type to the other silently."""
     wanted: pa.Schema | None = None
     for name in names:
         found = pq.read_schema(name)
@@ -177,13 +177,13 @@ def _check_files(names: list[str]) -> None:
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """A type without what Parquet does not tell apart."""
+    """A type without distinctions that Parquet does not make."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     return pa.string() if pa.types.is_large_string(kind) or pa.types.is_string_view(kind) else kind
 
 
-# -- csv columns -------------------------------------------------------------------------------------------------------
+# -- columns of CSV files, read by the schema --------------------------------------------------------------------------
 
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ def read_columns(table: Table, schema: Schema) -> tuple[Table, Schema]:
 
 
 def _as_read(attribute: Attribute) -> Attribute:
-    """A boolean has no value that is neither: as integers, there is one."""
+    """Booleans as the integers 0 and 1: an integer can also be neither, a boolean cannot."""
     if isinstance(attribute, Categories) and isinstance(attribute.values[0], bool):
         return categories(*map(int, attribute.values), other=attribute.other, missing=attribute.missing)
     return attribute
@@ -241,12 +241,12 @@ def _read(attribute: Attribute, text: Value) -> Value:
 
 
 def _integer(text: Value) -> Value:
-    """A text of digits as an integer of 64 bits, null if it is none."""
+    """A text of digits as a 64-bit integer, null if it is not one."""
     return ibis.cases((text.re_search(WHOLE), text.try_cast("int64")), else_=ibis.null("int64"))
 
 
 def _whole_number(text: Value) -> Value:
-    """As an integer, also where it is written 3.0 or 3e0; `BEYOND` if it is none, null if it is missing."""
+    """A text as an integer, also if it is written 3.0 or 3e0; `BEYOND` if it is not whole, null if it is missing."""
     real = text.try_cast("float64")
     beyond = ibis.literal(BEYOND, type="int64")
     return ibis.cases(

@@ -1,19 +1,18 @@
-"""A table in an engine → the count of every cell: one Ibis expression, so one statement, so one snapshot.
+"""The count of every cell of a table in an engine: one Ibis expression, so one statement, so one snapshot.
 
 The statement groups twice. The inner GROUP BY runs over the rows, and by each column's own values wherever there are
 few enough of them: a CASE for each row costs more than to group by one more value. The outer one runs over the groups,
 looks up the codes and numbers the cells. So the engine does little more than its own GROUP BY of the same columns
-would. Beside the cells the statement counts the rows at or below the watermark, those past it
-and those without a place in the order: all of one snapshot, because a statement has one.
+would. Beside the cells the statement counts the rows at or below the watermark, those past it and those whose order
+value is null: all in one snapshot, because a statement has one.
 
-What a value means is decided here exactly as `trusted.rows.encode` decides it: null and NaN are missing, what is
-neither listed nor in range is other, and where the schema has no cell for it the row does not fit.
+A value means here exactly what it means to `trusted.rows.encode`: null and NaN are missing, what is neither listed nor
+in range is other, and where the schema has no cell for it the row does not fit.
 
-Texts as bytes, in every engine: equal bytes are equal texts.
-
-What makes two texts equal is otherwise up to a column's collation, which may ignore case, accents or trailing blanks,
-and a literal is read differently by every engine's rules for backslashes and zero bytes. The functions are the engines'
-own; Ibis calls them by their names and reads the types off the Python functions.
+Texts are compared as bytes in every engine: equal bytes are equal texts. Otherwise a column's collation would decide,
+which may ignore case, accents or trailing blanks, and every engine reads literals by its own rules for backslashes and
+zero bytes. The functions are the engines' own; Ibis calls them by their names and takes the types from the Python
+functions.
 """
 
 from __future__ import annotations
@@ -38,29 +37,32 @@ if TYPE_CHECKING:
     Flag: TypeAlias = ir.BooleanValue
 
 Span: TypeAlias = tuple[int, int]
-"""The lowest and the highest value."""
+"""The lowest and the highest value that have a code."""
 
 MOST_LISTED: Final = 2**12
 """The most categories, or bins, of an attribute that are written into a statement."""
 
 FEW_GROUPS: Final = 2**15
-"""The most groups that bins may be grouped by value for. It saves DuckDB a third at 2^12; at 2^16 it saves nothing."""
+"""Bins are grouped by value only up to this many groups. That saves DuckDB a third of the time at 2^12 groups, and
+nothing at 2^16."""
 
 INVALID: Final = -1
-"""The code of what does not fit. The cell of a row that does not fit is -1 minus its first bad column's position."""
+"""The code of a value that does not fit. The cell of a row that does not fit is -1 minus its first bad column's
+position."""
 
 
 class Counted(IntEnum):
-    """What a line of the result speaks about: its ``key`` and ``rows`` are those of …"""
+    """What a line of the result counts in ``rows``, and what its ``key`` is."""
 
     CELL = 0
-    """a cell past the watermark: its number, or -1 minus the position of a column that does not fit."""
+    """The rows past the watermark in one cell; the cell's number, or -1 minus the position of a column that does not
+    fit."""
     BELOW = 1
-    """the rows at or below the watermark: the largest order value among them."""
+    """The rows at or below the watermark; the largest order value among them."""
     PAST = 2
-    """the rows past the watermark: the largest order value."""
+    """The rows past the watermark; the largest order value."""
     UNPLACED = 3
-    """the rows whose order value is null: without a watermark, the smallest order value of all rows."""
+    """The rows whose order value is null; without a watermark the smallest order value of all rows, otherwise 0."""
 
 
 def check_table(table: Table, schema: Schema, order: str) -> None:
@@ -83,7 +85,7 @@ def check_table(table: Table, schema: Schema, order: str) -> None:
 
 
 def _check_type(name: str, attribute: Attribute, given: dt.DataType) -> None:
-    """`trusted.rows.encode.check_type`, for a column in an engine."""
+    """Refuse a column whose type cannot hold the attribute's values, as `trusted.rows.encode.check_type` does."""
     if isinstance(attribute, Categories | Bins) and attribute.regular > MOST_LISTED:
         raise SchemaError(
             f"column {name!r}: an engine takes at most {MOST_LISTED:,} categories or bins of an attribute, not "
@@ -102,12 +104,12 @@ def _check_type(name: str, attribute: Attribute, given: dt.DataType) -> None:
 
 
 def statement(table: Table, schema: Schema, order: str, after: int | None) -> Table:
-    """What one refresh wants to know, as a table of ``key``, ``part`` (see `Part`) and ``rows``."""
+    """The query of one refresh: a table of ``key``, ``part`` (a `Counted`) and ``rows``."""
     place = table[order]
     if after is None:
         unplaced = _line(Counted.UNPLACED, table, place.min(), table.count() - place.count())
         return ibis.union(_cells(table, schema), _line(Counted.PAST, table, place.max()), unplaced)
-    # The same rows, said in two ways: what a statement names twice, engines would store before they go on.
+    # The same rows by two expressions: a subquery that a statement uses twice would be materialised by engines.
     new, counted = table.filter(place > _whole(after)), table.filter(~(place <= _whole(after)))
     below = table.filter(place <= _whole(after))
     return ibis.union(
@@ -119,20 +121,20 @@ def statement(table: Table, schema: Schema, order: str, after: int | None) -> Ta
 
 
 def distinct_places(table: Table, order: str, after: int | None, last: int) -> Value:
-    """How many different order values there are past the watermark and up to another value."""
+    """How many different order values there are past the watermark and up to ``last``."""
     place = table[order]
     within = place <= _whole(last) if after is None else (place > _whole(after)) & (place <= _whole(last))
     return table.filter(within)[order].nunique()
 
 
 def _line(part: Counted, table: Table, key: Value, rows: Value | None = None) -> Table:
-    """One line. Its key is 0 where there are no rows: a null would turn the column into floats on its way here."""
+    """One line of the result. Its key is 0 if there are no rows: a null would turn the column into floats."""
     rows = table.count() if rows is None else rows
     return table.aggregate(key=key.fill_null(_whole(0)).cast("int64"), part=_whole(part), rows=rows)
 
 
 def _cells(table: Table, schema: Schema) -> Table:
-    """The counts of the cells, and of the rows that do not fit, by their first bad column."""
+    """The counts of the cells; and of the rows that do not fit, by their first bad column."""
     engine, spans = table.get_backend().name, grouped_by_value(table, schema)
     columns = {
         f"k{place}": (table[name], attribute, spans.get(name))
@@ -151,9 +153,9 @@ def _cells(table: Table, schema: Schema) -> Table:
 
 
 def grouped_by_value(table: Table, schema: Schema) -> dict[str, Span]:
-    """The columns of numbers that are grouped by value, and what values have a code: `integers` do in any case.
+    """The columns of numbers that are grouped by value, and which values have a code: all columns of `integers`.
 
-    A column of integers that is binned has more values than codes: it is grouped by value if there are few groups then.
+    A column of integers that is binned has more values than codes: it is grouped by value if that makes few groups.
     """
     groups, spans = schema.cells, dict[str, Span]()
     for name, attribute in schema.attributes.items():
@@ -169,7 +171,7 @@ def grouped_by_value(table: Table, schema: Schema) -> dict[str, Span]:
 
 
 def _group_key(engine: str, column: Value, attribute: Attribute, span: Span | None) -> Value:
-    """What the rows are grouped by. For numbers: null what is missing, one below the lowest what is other."""
+    """The key that rows are grouped by. For numbers, null is missing, and one below the lowest value is other."""
     kind = column.type()
     if kind.is_null():
         return _whole(_missing(attribute))
@@ -178,7 +180,7 @@ def _group_key(engine: str, column: Value, attribute: Attribute, span: Span | No
     # NaN goes first: every engine orders it differently, and turning it into an integer is an error.
     absent = [(column.isnan(), ibis.null("int32"))] if kind.is_floating() else []
     if span is not None:
-        # A null is not outside, so it stays: one arm less, and rows are seldom outside, which engines are quick to see.
+        # A null is not outside, so it stays null: the CASE has one arm less, and its conditions seldom hold.
         outside = [(flag, _whole(span[0] - 1)) for flag in _outside(span, column)]
         return ibis.cases(*absent, *outside, else_=column.cast("int64"))
     assert isinstance(attribute, Bins)
@@ -189,7 +191,8 @@ def _group_key(engine: str, column: Value, attribute: Attribute, span: Span | No
 
 
 def _outside(span: Span, column: Value) -> list[Flag]:
-    """Out of range, then not whole: a CASE stops at the first that holds, so no engine makes an integer of infinity."""
+    """Conditions: out of range, then not whole. A CASE stops at the first that holds, so infinity is never made an
+    integer."""
     low, high = span
     if not column.type().is_floating():
         return [(column < _long(low)) | (column > _long(high))]
@@ -198,7 +201,7 @@ def _outside(span: Span, column: Value) -> list[Flag]:
 
 
 def _bin(edges: tuple[float, ...], column: Value, low: int, high: int) -> Value:
-    """The bin among ``low`` … ``high - 1`` that a value within the edges falls into: halving, so log(bins) deep."""
+    """The bin among ``low`` … ``high - 1`` that a value within the edges falls into, by bisection."""
     if high - low == 1:
         return _whole(low)
     middle = (low + high) // 2
@@ -206,7 +209,7 @@ def _bin(edges: tuple[float, ...], column: Value, low: int, high: int) -> Value:
 
 
 def _code(engine: str, key: Value, column: Value, attribute: Attribute, span: Span | None) -> Value:
-    """The code behind what was grouped by."""
+    """The code of a group's key."""
     if column.type().is_null():
         return key
     other = _whole(_other(attribute))
@@ -226,7 +229,7 @@ def _code(engine: str, key: Value, column: Value, attribute: Attribute, span: Sp
 
 
 def _listed(engine: str, value: str | int | bool, kind: dt.DataType) -> Value | None:
-    """A category as the engine writes it; None if the column's type cannot hold it, so that no value equals it."""
+    """A category as a literal of the engine; None if the column's type cannot hold it, so that no value equals it."""
     if isinstance(value, bool):
         return ibis.literal(value, type="boolean")
     if isinstance(value, int):
@@ -243,22 +246,22 @@ def _other(attribute: Attribute) -> int:
 
 
 def _whole(number: int) -> Value:
-    """An integer, with the type that engines take its digits for: to know what is short, since products overflow."""
+    """An integer literal with the type that engines give it: products of short integers overflow."""
     return ibis.literal(int(number), type="int32" if -(2**31) < number < 2**31 else "int64")
 
 
 def _long(number: int) -> Value:
-    """An integer of 64 bits, by way of its text: Ibis compares no negative literal with a column without a sign."""
+    """A 64-bit integer literal, written as text: Ibis does not compare negative literals with unsigned columns."""
     return ibis.literal(str(number)).cast("int64")
 
 
 def _real(number: float) -> Value:
-    """A double, by way of its text: a decimal literal is rounded once more on its way to a double."""
+    """A double literal, written as text: a decimal literal would be rounded once more on its way to a double."""
     assert math.isfinite(number)
     return ibis.literal(repr(number)).cast("float64")
 
 
-# -- exact text --------------------------------------------------------------------------------------------------------
+# -- texts as bytes ----------------------------------------------------------------------------------------------------
 
 
 def _text_bytes(text: str) -> bytes:
@@ -283,6 +286,6 @@ def as_bytes(engine: str, column: Value) -> Value:
 
 
 def literal_bytes(engine: str, text: str) -> Value:
-    """The same of a text that is known."""
+    """A literal: the bytes of ``text`` in UTF-8."""
     plain = text.encode()
     return _POSTGRES_DIGITS(plain.hex(), "hex") if engine == "postgres" else ibis.literal(plain, type="binary")

@@ -1,12 +1,13 @@
-"""Rows left where they are: DuckDB, Parquet and CSV files, PostgreSQL, Spark, through one Ibis expression.
+"""The source of rows that stay in an engine: the counts of a table's new rows, and the watermark that a refresh leaves.
 
-A table that somebody else has connected to, and the name by which a table is known whoever connects to it.
-
-What one refresh takes in from a table in an engine, and the watermark that it leaves.
+The engines are DuckDB (also for Parquet and CSV files), PostgreSQL and Spark, through one Ibis expression.
 
 A table grows at one end: its order column is a unique integer, and new rows have larger values than all before. The
-watermark is how far the rows were taken in, and how many there were: an engine is asked for the rows past it, and a
-table with another number of rows at or below it has changed where it may not.
+watermark is the largest order value taken in so far, and how many rows the table had up to it: an engine is asked for
+the rows past it, and a table with another number of rows at or below it has changed where it may not.
+
+A table is an address (``addresses``), which is connected to anew for each reading, or an Ibis table on a caller's
+connection (`LiveTable`). Either way it has an `identity`, the same over every connection.
 """
 
 from __future__ import annotations
@@ -40,28 +41,28 @@ Columns: TypeAlias = tuple[tuple[str, str], ...]
 Result = TypeVar("Result")
 
 COUNTED_ROWS: Final = 2**20
-"""Up to this many new rows, their order values are counted to see that none repeats. For more it would cost more than
-the counts of the cells do; see `Source` for why that is safe."""
+"""Up to this many new rows, their distinct order values are counted to see that none repeats. For more rows that would
+cost more than counting the cells; see `Source` for why leaving it out is safe."""
 
 
 class _Place(Protocol):
-    """Where a table is."""
+    """Where a table is: at an address, or on a caller's connection."""
 
     def open(self, schema: Schema) -> AbstractContextManager[tuple[Table, Schema]]: ...
 
 
 class Source:
-    """A table in an engine that only grows: the counts of its new rows, by cell, whenever they are asked for.
+    """A table in an engine that only grows: gives the counts of its new rows, by cell.
 
     The rows are read by one statement, so in one snapshot of the engine, and only those past the watermark of the order
     column are read in full. Public are the schema, the order column and how many rows there are.
 
-    What is counted is never wrong without a refusal, if rows are only ever inserted or deleted: a row is counted once,
-    when it is first seen past the watermark; one that turns up at or below it, or goes from there, changes the number
-    of rows there, which each statement counts again. (As many rows gone as come in between two refreshes, or rows
-    changed in place, go unseen: a table is only as append-only as its owner keeps it.) That holds where order values
-    repeat as well. Repeated values are refused because they make such a refusal a matter of time: always when there are
-    more rows than values, and exactly for up to `COUNTED_ROWS` new rows at once.
+    A wrong count is refused, if rows are only ever inserted or deleted: a row is counted once, when it is first seen
+    past the watermark; one that is inserted or deleted at or below it changes the number of rows there, which each
+    statement counts again. (Two changes go unseen: as many rows inserted as deleted there between two refreshes, and
+    rows changed in place. A table is only as append-only as its owner keeps it.) All of this holds for repeated order
+    values too. They are refused because sooner or later they would lead to such a refusal: in any batch, if there are
+    more rows than integers between the smallest and the largest value; exactly, for up to `COUNTED_ROWS` new rows.
     """
 
     def __init__(self, place: _Place, schema: Schema, order: str, address: str | None, files: str | None) -> None:
@@ -75,16 +76,19 @@ class Source:
         self.order: Final = order
         """The name of the order column: public."""
         self.address: Final = address
-        """Where the table can be found again; None for a live table."""
+        """The address of the table; None for a table on a caller's connection."""
         columns, known_as = _attempt("looked at", lambda: self._look(files))
         self.columns: Final = columns
         """Name and type of each column that is read, as they were when the source was made."""
         self.identity: Final = known_as
-        """A name for the table, equal for two sources of the same table."""
+        """A name of the table, equal for two sources of the same table."""
 
     @classmethod
     def of(cls, table: Table | str, schema: Schema, order: str = "id") -> Source:
-        """The source of a live Ibis table, or of the table at an address (see `trusted.engines.addresses`)."""
+        """The source of an Ibis table, or of the table at an address (see `trusted.engines.addresses`).
+
+        ``order`` is the name of the order column.
+        """
         if isinstance(table, str):
             address = Address.parse(table)
             files = f"{address.kind}:{address.path}" if address.kind in ("parquet", "csv") else None
@@ -94,11 +98,11 @@ class Source:
         raise ParameterError("table", f"must be an Ibis table or an address, not {type(table).__name__}")
 
     def increments(self, after: Watermark | None, on_invalid: Literal["refuse", "drop"] = "refuse") -> Increment:
-        """The counts of the rows past a watermark (None: of all rows), and the next watermark.
+        """The counts of the rows past the watermark ``after`` (None: of all rows), and the next watermark.
 
-        Nothing is kept: a failure leaves nothing behind, and the same watermark gives the same rows again and those
-        that came since. An engine that fails, or a table that changed where it may not, is an `EngineError`; rows that
-        do not fit are a `DataError` with their columns and numbers, or are left out and counted with
+        The source keeps no state: after a failure, the same watermark gives the same rows again and those that came
+        since. An engine that fails, or a table that did not only grow at its end, raises `EngineError`; rows that do
+        not fit raise `DataError`, which names columns and numbers of rows, or are left out and counted with
         ``on_invalid="drop"``.
         """
         if on_invalid not in ("refuse", "drop"):
@@ -115,7 +119,7 @@ class Source:
             return _columns(table, self.schema, self.order), files or identity(table)
 
     def _read(self, after: Watermark | None, value: int | None) -> Reading:
-        """One statement, checked; then the order values, if they are few enough to count."""
+        """The result of one statement, checked; order values must be distinct, if they are few enough to count."""
         with self._place.open(self.schema) as (table, schema):
             check_table(table, schema, self.order)
             self._check_columns(_columns(table, self.schema, self.order))
@@ -148,7 +152,7 @@ def _fetch(table: Table, wanted: Table) -> pa.Table:
     """The result of a statement, as Arrow."""
     backend = table.get_backend()
     if backend.name == "pyspark":
-        # Ibis would go by way of pandas.
+        # Ibis would convert through pandas.
         return backend.raw_sql(backend.compile(wanted)).toArrow()
     return backend.to_pyarrow(wanted)
 
@@ -174,7 +178,8 @@ def _reading(lines: pa.Table, after: int | None) -> Reading:
 
 
 def _attempt(verb: str, action: Callable[[], Result]) -> Result:
-    """What an engine raises may quote a value of a row, so it is replaced, outside the block that caught it."""
+    """Run ``action``. An engine's exception may quote a value of a row, so another replaces it, outside the block that
+    caught it."""
     try:
         return action()
     except TreeringError:
@@ -187,7 +192,7 @@ def _attempt(verb: str, action: Callable[[], Result]) -> Result:
     )
 
 
-# -- live tables -------------------------------------------------------------------------------------------------------
+# -- tables on a caller's connection -----------------------------------------------------------------------------------
 
 
 ENGINES: Final = ("duckdb", "postgres", "pyspark")
@@ -195,7 +200,7 @@ ENGINES: Final = ("duckdb", "postgres", "pyspark")
 
 
 class LiveTable:
-    """An Ibis table (or any expression that makes one of tables) with the connection that it was made from."""
+    """An Ibis table, or an expression over tables, on the connection that it was made from."""
 
     def __init__(self, table: Table) -> None:
         backend = table.get_backend()
@@ -206,18 +211,18 @@ class LiveTable:
 
     @contextmanager
     def open(self, schema: Schema) -> Iterator[tuple[Table, Schema]]:
-        """The table, as the engine has it now."""
+        """The table, as the engine has it now, and the schema as it is."""
         if self._backend.name == "postgres" and self._backend.con.closed:
             self._backend.reconnect()
         for leaf in leaves(self._table):
             if self._backend.name == "pyspark":
-                # Spark lists a table's files once, unless it is told to look again.
+                # Spark lists a table's files once, and again only on REFRESH.
                 self._backend.raw_sql(f"REFRESH TABLE {_spark_name(leaf)}")
             self._check_types(leaf)
         yield self._table, schema
 
     def _check_types(self, leaf: ops.DatabaseTable) -> None:
-        """The expression was made for the columns that the table had then."""
+        """Refuse a table whose columns changed since the expression was made."""
         place = leaf.namespace
         now = self._backend.get_schema(leaf.name, catalog=place.catalog, database=place.database)
         changed = [name for name, kind in leaf.schema.items() if name not in now or not _same_type(kind, now[name])]
@@ -234,7 +239,7 @@ def leaves(table: Table) -> list[ops.DatabaseTable]:
 
 
 def identity(table: Table) -> str:
-    """The name of a table, the same over every connection to it (a table in memory is known in its process only)."""
+    """A name of the table, the same over every connection (for a table in memory, within its process only)."""
     backend = table.get_backend()
     names = sorted(f"{_database(backend, leaf)}#{leaf.namespace.database or backend.current_database}.{leaf.name}"
                    for leaf in leaves(table))  # fmt: skip
@@ -255,7 +260,8 @@ def _database(backend: Any, leaf: ops.DatabaseTable) -> str:
 
 
 def _server(backend: Any) -> str:
-    """The number a PostgreSQL cluster was given when it was made: the same over every socket, port and host name."""
+    """The system identifier of a PostgreSQL cluster, the same over every socket, port and host name; host and port if
+    the user may not read it."""
     with backend.con.cursor() as cursor, backend.con.transaction():
         allowed = "SELECT has_function_privilege('pg_control_system()', 'EXECUTE')"
         if cursor.execute(allowed).fetchone()[0]:
@@ -272,29 +278,29 @@ def _same_type(before: Any, now: Any) -> bool:
     return bool(before.copy(nullable=True) == now.copy(nullable=True))
 
 
-# -- increments --------------------------------------------------------------------------------------------------------
+# -- the increment of one refresh, and its watermark -------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Watermark:
-    """How far a table has been taken in. All of it is public, as the order column and the number of rows are."""
+    """How far a table has been taken in: public, as the order column and the number of rows are."""
 
     value: int | None
-    """The largest order value taken in; None as long as the table was empty."""
+    """The largest order value taken in; None if the table was empty."""
     rows: int
-    """How many rows the table has at or below it, those left out included."""
+    """How many rows the table has at or below ``value``, those left out included."""
     dropped: int
     """How many of them did not fit the schema and were left out."""
     columns: tuple[tuple[str, str], ...]
-    """Name and type of each column that is read: a column that changes its type is refused."""
+    """Name and type of each column that is read: a table whose types change is refused."""
 
     def to_dict(self) -> dict[str, Any]:
-        """A plain form for JSON; `from_dict` reads it back."""
+        """The watermark as JSON values; `from_dict` reads them."""
         return {**asdict(self), "columns": [list(column) for column in self.columns]}
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Watermark:
-        """Read what `to_dict` wrote; anything else is an `EngineError`."""
+        """The watermark that `to_dict` wrote; raises `EngineError` for anything else."""
         try:
             columns = tuple((str(name), str(kind)) for name, kind in plain["columns"])
             value = None if plain["value"] is None else int(plain["value"])
@@ -326,17 +332,17 @@ class Increment(Sealed):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Reading(Sealed):
-    """PRIVATE: what one statement found in a table, one snapshot of it."""
+    """PRIVATE: the result of one statement, from one snapshot of the table."""
 
     cells: Ints
-    """Cell numbers; -1 minus a column's position for the rows that do not fit there."""
+    """Cell numbers; -1 minus a column's position for the rows that do not fit in that column."""
     counts: Ints
     below: tuple[int, int] | None
     """The largest order value at or below the watermark and the number of such rows; None if there was no watermark."""
     first: int
     """The smallest order value past the watermark, or a lower bound of it."""
     last: int
-    """The largest."""
+    """The largest order value past the watermark."""
     past: int
     """The number of rows past the watermark."""
     unplaced: int
@@ -344,7 +350,7 @@ class Reading(Sealed):
 
 
 def check_place(reading: Reading, after: Watermark | None, order: str) -> None:
-    """Refuse a table that did not only grow at its end."""
+    """Raise `EngineError` for a table that did not only grow at its end."""
     if reading.unplaced:
         raise EngineError(f"{reading.unplaced:,} rows have no value in the order column {order!r}: give them one")
     if reading.past != int(reading.counts.sum()):
@@ -366,14 +372,14 @@ def check_place(reading: Reading, after: Watermark | None, order: str) -> None:
 
 
 def repeated(order: str) -> EngineError:
-    """The order column is not unique."""
+    """The error for an order column that is not unique."""
     return EngineError(f"the order column {order!r} repeats values: it must be unique, such as an identity column")
 
 
 def make_increment(
     reading: Reading, after: Watermark | None, schema: Schema, columns: tuple[tuple[str, str], ...], *, drop: bool
 ) -> Increment:
-    """The increment that a checked reading gives; rows that do not fit are refused, or left out and counted."""
+    """The increment of a checked reading; rows that do not fit are refused or, with ``drop``, left out and counted."""
     unfit = reading.cells < 0
     dropped = int(reading.counts[unfit].sum())
     if dropped and not drop:
@@ -394,7 +400,7 @@ def make_increment(
 
 
 def _refusal(cells: Ints, counts: Ints, schema: Schema) -> DataError:
-    """Says which columns and how many rows, never what is in them."""
+    """The error for rows that do not fit: names columns and numbers of rows, never values."""
     found = sorted(zip((-1 - cells).tolist(), counts.tolist(), strict=True))
     problems = [
         f"column {name!r}: {count:,} rows with a value that is not among {attribute.describe()}{_hint(attribute)}"

@@ -1,1 +1,1 @@
-"""PRIVATE: rows on their way in: encoded, limited by person, kept as batches."""
+"""PRIVATE: rows on their way in: encoded as cells, limited by person, kept as batches."""

@@ -1,18 +1,17 @@
-"""A batch of rows as bytes: what a durable store keeps of it.
+"""Rows as the files that a durable store keeps: a batch, and a base, which merges many batches.
 
-A batch is a Parquet file with a line for each occupied cell: its number, and how many of the rows lie in it. Of a row
+A *batch* is a Parquet file with a line for each occupied cell: its number, and how many of the rows lie in it. Of a row
 nothing else is kept, neither its values within a bin nor its neighbours in the batch. Where persons have a limit of
 rows there is a second file, with a line for each person: a keyed digest, and how many of the rows are theirs. Nothing
 links the two.
 
-A base: the rows of many batches together as bytes, so that a durable store need not read each batch again.
+A *base* holds the rows of many batches merged, so that a store need not read each batch again: a file of cells and,
+where persons have a limit, a file of persons, as for a batch. It holds nothing that the batches do not imply. Its cells
+come in stretches. A tree needs the counts as they were at earlier sizes (`treering.trusted.counts.Bookmarks`), so rows
+are merged only up to the next of those sizes, and a store that reads a base can mark the counts where each stretch
+ends. Later sessions need no other sizes: a tree keeps the sizes that it has, drops some, and adds the current one.
 
-It is what the batches are, merged: a Parquet file with a line for each occupied cell and, where persons have a limit, a
-second one with a line for each person. It holds nothing that the batches do not imply.
-
-The cells come in stretches. A tree goes on from the counts as they were at earlier sizes (see `Bookmarks`), so rows are
-merged up to the next of those sizes only, and a store that reads a base can mark where each stretch ends. Later lives
-need no other sizes: a tree keeps the ones that it has, lets go of them, and adds the present one.
+`take_in` makes a batch of new rows.
 """
 
 from __future__ import annotations
@@ -37,11 +36,11 @@ from treering.trusted.rows.persons import Persons, excess
 from treering.trusted.sealed import Sealed
 
 DIGEST_BYTES: Final = 16
-"""Of the digest that stands for a person."""
+"""The length of the digest that stands for a person."""
 
 
 class Batch(Sealed):
-    """PRIVATE: rows that fit the schema, counted by cell, and by person where that matters."""
+    """PRIVATE: rows that fit the schema, counted by cell and, where persons have a limit, by person."""
 
     __slots__ = ("cells", "counts", "persons")
 
@@ -61,16 +60,16 @@ class Batch(Sealed):
 
     @property
     def rows(self) -> int:
-        """How many: public."""
+        """The number of rows: public."""
         return int(self.counts.sum())
 
     def add_to(self, counts: Counts) -> None:
-        """Count the rows."""
+        """Add the rows to ``counts``."""
         counts.add_counted(self.cells, self.counts)
 
     def packed(self) -> bytes:
         """The file of the cells."""
-        # The cells are sorted: their differences are small, and quick to pack.
+        # The cells are sorted: their differences are small, and compress fast.
         return parquet(pa.table({"cell": column(self.cells), "rows": column(self.counts)}), "DELTA_BINARY_PACKED")
 
     def packed_persons(self) -> bytes | None:
@@ -79,7 +78,7 @@ class Batch(Sealed):
 
 
 def packed_persons(persons: Mapping[bytes, int]) -> bytes | None:
-    """A file of persons, if there are any, in the order of their digests: it shows nothing of when they came."""
+    """The file of persons, if there are any, in the order of their digests: it does not show when they came."""
     if not persons:
         return None
     digests = np.frombuffer(b"".join(persons), ">u8").reshape(-1, 2)
@@ -91,7 +90,7 @@ def packed_persons(persons: Mapping[bytes, int]) -> bytes | None:
 
 
 def read_batch(content: bytes, name: str) -> Batch:
-    """The batch of a file."""
+    """The batch in the content of a file; ``name`` is for the error."""
     table = read_table(content, name, {"cell": pa.int64(), "rows": pa.int64()})
     cells, counts = (numbers(table.column(each)) for each in ("cell", "rows"))
     if len(counts) and int(counts.min()) < 1:
@@ -100,7 +99,7 @@ def read_batch(content: bytes, name: str) -> Batch:
 
 
 def read_persons(content: bytes, name: str) -> dict[bytes, int]:
-    """The persons of a file, and how many rows each has in the batch."""
+    """The persons in the content of a file, and how many rows each has in the batch."""
     table = read_table(content, name, {"person": pa.binary(DIGEST_BYTES), "rows": pa.int64()})
     if table.num_rows == 0:
         return {}
@@ -111,7 +110,7 @@ def read_persons(content: bytes, name: str) -> dict[bytes, int]:
 
 
 def parquet(table: pa.Table, encoding: str | None = None) -> bytes:
-    """A table as a file, every column in the given encoding."""
+    """A table as the content of a Parquet file, every column in the given encoding."""
     sink = io.BytesIO()
     pq.write_table(table, sink, compression="zstd", use_dictionary=encoding is None, column_encoding=encoding)
     return sink.getvalue()
@@ -126,7 +125,7 @@ def column(numbers: Ints) -> pa.Array:
 
 
 def numbers(column: pa.ChunkedArray) -> Ints:
-    """A column of integers."""
+    """A column of integers as an array."""
     if len(column) == 0:
         return np.empty(0, dtype=np.int64)
     whole = column.combine_chunks()
@@ -134,9 +133,9 @@ def numbers(column: pa.ChunkedArray) -> Ints:
 
 
 def read_table(content: bytes, name: str, columns: dict[str, Any]) -> pa.Table:
-    """A file's table; the library's own words could quote a value."""
+    """The table in a file, which must have these columns; `DamagedVault` replaces errors that could quote a value."""
     try:
-        # Threads take longer to start than a small file to read, and a vault can have thousands.
+        # A small file is read faster than threads start, and a vault can have thousands of files.
         table = pq.ParquetFile(pa.BufferReader(content)).read(use_threads=len(content) > 2**20)
         nulls = sum(column.null_count for column in table.columns)
         if table.schema.equals(pa.schema(columns), check_metadata=False) and not nulls:
@@ -147,40 +146,40 @@ def read_table(content: bytes, name: str, columns: dict[str, Any]) -> pa.Table:
 
 
 def damaged(name: str) -> DamagedVault:
-    """The error for a file that is none of these."""
+    """The error for a file that is no valid batch or base."""
     return DamagedVault(f"part {name} is damaged; restore a backup")
 
 
-# -- bases -------------------------------------------------------------------------------------------------------------
+# -- bases: many batches merged ----------------------------------------------------------------------------------------
 
 
 _LENGTHS: Final = b"stretches"
-"""The name, in a file's own notes, of how many lines each stretch has. (As private as the lines.)"""
+"""The key, in a file's metadata, of the number of lines of each stretch. (As private as the lines.)"""
 
 
 class Base(Sealed):
-    """PRIVATE: the rows up to a size, in stretches, and how many rows each person has."""
+    """PRIVATE: all rows up to some size, in stretches, and how many rows each person has."""
 
     __slots__ = ("persons", "stretches")
 
     def __init__(self, stretches: Mapping[int, Batch], persons: Mapping[bytes, int]) -> None:
         self.stretches = dict(stretches)
-        """By the size that each ends at, in order."""
+        """The rows of each stretch, by the size at which it ends, increasing."""
         self.persons = persons
 
     @classmethod
     def of(cls, counts: Counts, persons: Persons | None) -> Base:
-        """The present."""
+        """A snapshot of the current counts."""
         stretches = {size: Batch(*found) for size, found in counts.stretches().items()}
         return cls(stretches, {} if persons is None else persons.counted)
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The sizes that its stretches end at: public."""
+        """The sizes at which its stretches end: public."""
         return tuple(self.stretches)
 
     def packed(self) -> list[bytes]:
-        """Its files: the cells; and the persons, if there are any."""
+        """The contents of its files: the cells; and the persons, if there are any."""
         batches = list(self.stretches.values())
         table = pa.table(
             {
@@ -192,7 +191,8 @@ class Base(Sealed):
         return [parquet(table, "DELTA_BINARY_PACKED"), *([] if people is None else [people])]
 
     def add_to(self, counts: Counts, marks: Mapping[int, Sequence[object]], persons: Persons | None) -> None:
-        """Count the rows, from the first on; mark the counts at the given sizes for the given journals."""
+        """Add the rows to empty ``counts``, stretch by stretch, and the persons to ``persons``; where a stretch ends,
+        mark the counts for the journals that ``marks`` lists under that size."""
         for size, batch in self.stretches.items():
             batch.add_to(counts)
             for journal in marks.get(size, ()):
@@ -202,7 +202,7 @@ class Base(Sealed):
 
 
 def read_base(contents: Sequence[bytes], name: str, sizes: Sequence[int], schema: Schema) -> Base:
-    """The base of some files, with stretches that end at these sizes; `DamagedVault` if there is none in them."""
+    """The base in the contents of its files, with stretches that end at these sizes, or `DamagedVault`."""
     table = read_table(contents[0], name, {"cell": pa.int64(), "rows": pa.int64()})
     cells, rows = (numbers(table.column(each)) for each in ("cell", "rows"))
     ends = [0, *accumulate(_lengths(table, name))]
@@ -229,7 +229,7 @@ def _lengths(table: pa.Table, name: str) -> list[int]:
 
 
 class Recount(Sealed):
-    """PRIVATE: batches counted again, one after another, to see whether a base says the same."""
+    """PRIVATE: counts batches again, one after another, to check a base against them."""
 
     __slots__ = ("_agrees", "_left", "_people", "_persons", "_schema", "_since", "_size")
 
@@ -238,11 +238,11 @@ class Recount(Sealed):
         self._left, self._people = dict(base.stretches), base.persons
         self._size, self._agrees = 0, True
         self._since = Counts(schema)
-        """The rows since the end of the last stretch."""
+        """The rows since the end of the last stretch that was compared."""
         self._persons: Counter[bytes] = Counter()
 
     def add(self, batch: Batch, persons: Mapping[bytes, int]) -> None:
-        """The next batch that the base stands for."""
+        """Count the next batch that the base merges."""
         batch.add_to(self._since)
         self._persons.update(persons)
         self._size += batch.rows
@@ -260,12 +260,12 @@ class Recount(Sealed):
         return whole and self._persons == self._people
 
 
-# -- intake ------------------------------------------------------------------------------------------------------------
+# -- new rows as a batch -----------------------------------------------------------------------------------------------
 
 
 def take_in(frame: Any, schema: Schema, persons: Persons | None, *, drop: bool) -> tuple[Batch, int]:
-    """The rows as a batch, and how many were left out (only with ``drop``): those that do not fit the schema, or are
-    beyond the limit of their person. Without ``drop`` one such row refuses all, with its position."""
+    """The rows of ``frame`` as a batch, and how many were left out: those that do not fit the schema, or exceed the
+    limit of their person. Without ``drop``, one such row refuses the whole batch; the error names its position."""
     if persons is None:
         cells = encode_all(frame, schema, drop=drop)
         kept = cells[cells != INVALID]

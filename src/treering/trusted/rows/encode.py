@@ -1,18 +1,15 @@
-"""Rows → cells. Whatever speaks Arrow (pandas, polars, DuckDB) goes in vectors, a list of dicts row by row.
+"""Rows encoded as cell numbers.
 
-A bad row is reported by position and column, never by its content; an exception of a library that quotes a value is
-neither passed on nor chained.
+Anything that speaks Arrow (pandas, polars, DuckDB) is encoded by columns, a list of dicts row by row. A bad row is
+reported by position and column, never by its content; an exception of a library that quotes a value is neither passed
+on nor chained.
 
-One Arrow column → codes of its attribute, vectorised.
+*Columns* (`encode_column`). One Arrow column becomes the codes of its attribute, vectorised: the codes, and which rows
+do not fit (None: all fit). Codes of rows that do not fit are arbitrary but harmless.
 
-Every function returns the codes and which rows do not fit (None: all fit). Codes of rows that do not fit are
-arbitrary but harmless.
-
-Short texts → codes, at memory speed: for the large batches where a general hash table would take half of the time.
-
-A text of at most seven bytes is one 64-bit number, its bytes behind its length: equal numbers are equal texts, so a
-look-up needs no comparison of bytes. Attributes with a longer category, and small batches, go through Arrow's own
-look-up.
+*Short texts* (`find`). In large batches a general hash table would take half of the time. A text of at most seven bytes
+is one 64-bit number, its bytes behind its length: equal numbers are equal texts, so a look-up needs no comparison of
+bytes. Attributes with a longer category, and small batches, go through Arrow's own look-up.
 """
 
 from __future__ import annotations
@@ -35,14 +32,14 @@ from treering.errors import DataError
 Faults: TypeAlias = Iterator[tuple[int, str]]
 
 BLOCK_ROWS: Final = 2**18
-"""Rows are encoded in blocks: small enough for a core's cache, large enough that calls cost nothing."""
+"""The rows of a block: small enough for a core's cache, large enough that the cost of calls does not matter."""
 
 INVALID: Final = -1
-"""The cell, or code, of what does not fit."""
+"""The cell of a row, or the code of a value, that does not fit."""
 
 
 def encode(frame: Any, schema: Schema, *, drop: bool) -> tuple[Ints, int]:
-    """The cell of every row, and how many rows were left out because they do not fit (only with ``drop``)."""
+    """The cell of every row that fits, and how many rows were left out because they do not (only with ``drop``)."""
     cells = encode_all(frame, schema, drop=drop)
     fits = cells != INVALID
     return (cells, 0) if fits.all() else (cells[fits], int((~fits).sum()))
@@ -65,7 +62,7 @@ def encode_all(frame: Any, schema: Schema, *, drop: bool) -> Ints:
 
 
 def comes_as_dicts(frame: Any) -> bool:
-    """Whether rows are given one by one."""
+    """Whether rows are given as a sequence of dicts."""
     return isinstance(frame, Sequence) and not isinstance(frame, str | bytes)
 
 
@@ -92,7 +89,7 @@ def _check_columns(given: Collection[str], schema: Schema, row: int | None = Non
         )
 
 
-# -- Arrow ------------------------------------------------------------------------------------------------------------
+# -- Arrow -------------------------------------------------------------------------------------------------------------
 
 
 def as_table(frame: Any) -> pa.Table:
@@ -115,7 +112,7 @@ def as_table(frame: Any) -> pa.Table:
 
 
 def _encode_table(table: pa.Table, schema: Schema) -> tuple[Ints, int, Faults]:
-    """The cells, `INVALID` where a row does not fit, the number of such rows, and what is wrong with them, lazily."""
+    """The cells (`INVALID` for a row that does not fit), the number of such rows, and lazily their bad columns."""
     _check_columns(table.column_names, schema)
     table = table.select(list(schema.names))
     for name, attribute in schema.attributes.items():
@@ -134,7 +131,7 @@ def _encode_table(table: pa.Table, schema: Schema) -> tuple[Ints, int, Faults]:
 
 
 def _encode_block(batch: pa.RecordBatch, schema: Schema, cells: Ints) -> int:
-    """Write one block's cells in place; the number of rows that do not fit."""
+    """Write one block's cells into ``cells``; return the number of rows that do not fit."""
     invalid: Flags | None = None
     for position, (column, attribute) in enumerate(zip(batch.columns, schema.attributes.values(), strict=True)):
         codes, bad = encode_column(attribute, column)
@@ -159,7 +156,7 @@ def _table_faults(table: pa.Table, schema: Schema, cells: Ints) -> Faults:
                 yield row, name
 
 
-# -- lists of dicts ---------------------------------------------------------------------------------------------------
+# -- lists of dicts ----------------------------------------------------------------------------------------------------
 
 
 def _encode_dicts(rows: Sequence[Any], schema: Schema) -> tuple[Ints, int, Faults]:
@@ -190,7 +187,7 @@ def _code(attribute: Attribute, value: Any) -> int:
     return INVALID if code is None else code
 
 
-# -- columns -----------------------------------------------------------------------------------------------------------
+# -- one column: values to codes ---------------------------------------------------------------------------------------
 
 
 Encoded: TypeAlias = tuple[Array, Flags | None]
@@ -221,7 +218,7 @@ def check_type(name: str, attribute: Attribute, given: pa.DataType) -> None:
 
 
 def encode_column(attribute: Attribute, column: pa.Array) -> Encoded:
-    """The codes of a block of values."""
+    """The codes of a block of values, and which of them do not fit (None: all fit)."""
     if pa.types.is_dictionary(column.type):
         return _encode_dictionary(attribute, column)
     missing = np.asarray(column.is_null()) if column.null_count else None
@@ -232,7 +229,7 @@ def encode_column(attribute: Attribute, column: pa.Array) -> Encoded:
         return _place_missing(attribute, codes, missing, outside)
     values = np.asarray(column.fill_null(0) if missing is not None else column)
     if values.dtype.kind == "f":
-        # Half and single precision too: compared as they are, the schema's own numbers would be rounded to them.
+        # Half and single precision are widened: otherwise the schema's numbers would be rounded to compare.
         values = values.astype(np.float64, copy=False)
         nan = np.isnan(values)
         if nan.any():
@@ -246,7 +243,7 @@ def encode_column(attribute: Attribute, column: pa.Array) -> Encoded:
 
 
 def _encode_dictionary(attribute: Attribute, column: pa.DictionaryArray) -> Encoded:
-    """Encode the dictionary once, then look up; a null index is looked up behind its end."""
+    """Encode the dictionary once, then look up codes by index; a null index refers to a null added at its end."""
     entries, indices = _without_views(column.dictionary), column.indices
     if len(entries) > len(column):
         return encode_column(attribute, entries.take(indices))
@@ -259,9 +256,9 @@ def _encode_dictionary(attribute: Attribute, column: pa.DictionaryArray) -> Enco
 
 
 def _place_missing(attribute: Attribute, codes: Array, missing: Flags | None, outside: Flags | None) -> Encoded:
-    """Send what is missing or outside to its cell, or mark it as not fitting."""
+    """Give missing values and values outside their codes, or mark them as not fitting."""
     bad: Flags | None = None
-    # Missing values come last: they may look like a regular value or like one outside.
+    # Missing values come last: their placeholders may look like a regular value or like one outside.
     for flags, code in ((outside, attribute.other_code), (missing, attribute.missing_code)):
         if flags is None or not flags.any():
             continue
@@ -283,7 +280,7 @@ def _category_codes(attribute: Categories, column: pa.Array) -> Encoded:
 
 
 def _integer_codes(attribute: Integers, values: Array) -> Encoded:
-    """Within the range and whole. (NaN is outside too, and then missing.)"""
+    """The offset of each value in the range; outside: out of range, or not whole. (NaN too; it is then missing.)"""
     outside = (values < attribute.low) | (values > attribute.high)
     if values.dtype.kind == "f":
         outside |= values != np.floor(values)
@@ -292,7 +289,7 @@ def _integer_codes(attribute: Integers, values: Array) -> Encoded:
 
 
 def _bin_codes(attribute: Bins, values: Array) -> Encoded:
-    """The number of inner edges at or below a value: comparisons beat a binary search for the few edges of a schema."""
+    """The number of inner edges at or below each value: for few edges, comparisons are faster than binary search."""
     outside = ~((values >= attribute.edges[0]) & (values <= attribute.edges[-1]))
     inner = attribute.edges[1:-1]
     if len(inner) > 32:
@@ -305,7 +302,7 @@ def _bin_codes(attribute: Bins, values: Array) -> Encoded:
 
 @lru_cache(maxsize=256)
 def _value_set(attribute: Categories, kind: pa.DataType) -> pa.Array:
-    """The categories as the column's type; those that it cannot hold become null, which no regular value equals."""
+    """The categories in the column's type; those that it cannot hold become null, which no regular value equals."""
 
     def held(value: str | int | bool) -> pa.Scalar:
         try:
@@ -325,14 +322,14 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
-# -- short text --------------------------------------------------------------------------------------------------------
+# -- short texts: a compiled look-up -----------------------------------------------------------------------------------
 
 
 LARGE: Final = 2**17
-"""From this many rows in a block the kernel is worth loading (a second, once a process)."""
+"""From this many rows in a block on, compiling the look-up pays (it takes a second, once a process)."""
 
 LONGEST: Final = 7
-"""The most bytes that fit beside their length."""
+"""The most bytes that fit into 64 bits beside their length."""
 
 _MULTIPLIER: Final = 0x9E3779B97F4A7C15
 
@@ -348,7 +345,7 @@ def fits(values: tuple[Any, ...], column: pa.Array) -> bool:
 
 
 def find(values: tuple[Any, ...], column: pa.Array) -> np.ndarray[tuple[Any, ...], np.dtype[np.int32]]:
-    """The position of each text among the values, −1 where it is none of them; arbitrary where it is null."""
+    """The position of each text among the values, −1 if it is none of them; arbitrary if it is null."""
     _, offsets, data = column.buffers()
     wide = np.int64 if pa.types.is_large_string(column.type) else np.int32
     ends = np.frombuffer(offsets, dtype=wide)[column.offset : column.offset + len(column) + 1]
@@ -391,7 +388,7 @@ def _look_up(ends: Any, text: Any, keys: Any, positions: Any, shift: Any, found:
 
 @lru_cache(maxsize=1)
 def _compiled() -> Callable[..., None]:
-    """The kernel, compiled. numba is loaded here because that takes a second."""
+    """The look-up, compiled. numba is imported here because that takes a second."""
     from numba import njit
 
     compiled: Callable[..., None] = njit(nogil=True, cache=True)(_look_up)

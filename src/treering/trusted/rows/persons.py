@@ -1,4 +1,4 @@
-"""At most so many rows a person: the limit that a promise per person rests on, kept at the door."""
+"""The limit on the rows of each person, checked as rows come in: a promise per person rests on it."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ _WHOLE: Final = re.compile(r"(-?[0-9]+)\.0+")
 
 
 class Persons(Sealed):
-    """PRIVATE: how many rows each person has, by a digest of who they are, with a key that only the vault has.
+    """PRIVATE: how many rows each person has, by a digest of the person's id with a key that only the vault has.
 
-    Guarantee: `admit` lets no person have more than ``limit`` rows in all, so a promise for streams that differ in
-    ``limit`` rows is one for streams that differ in a person. A person is what the column says, as a text: 7, 7.0,
+    Guarantee: rows that `within` does not admit are never taken in (`batches.take_in`), so no person has more than
+    ``limit`` rows in all, and a promise for streams that differ in ``limit`` rows is one for streams that differ in a
+    person. A person is the text in the column ``column``: 7, 7.0,
     "7" and "7.0" are one person. Rows without a person are refused.
     """
 
@@ -38,7 +39,7 @@ class Persons(Sealed):
         self._rows: Counter[bytes] = Counter()
 
     def take_up(self, rows: Mapping[bytes, int]) -> None:
-        """Count what was taken in."""
+        """Add rows that were taken in, by person."""
         self._rows.update(rows)
 
     @property
@@ -47,7 +48,7 @@ class Persons(Sealed):
         return self._rows
 
     def split(self, frame: Any) -> tuple[Any, list[bytes]]:
-        """The frame without the column, and the digest of each row's person."""
+        """The frame without the column of persons, and the digest of each row's person."""
         if comes_as_dicts(frame):
             names = [row.get(self.column) if isinstance(row, Mapping) else None for row in frame]
             rest = [
@@ -61,7 +62,7 @@ class Persons(Sealed):
         return table.drop_columns([self.column]), self._digests(table.column(self.column).to_pylist())
 
     def within(self, digests: Sequence[bytes]) -> Flags:
-        """For each row, whether its person's limit allows for it; earlier rows come first."""
+        """For each row, given by its person's digest, whether the limit admits it; earlier rows come first."""
         coming: Counter[bytes] = Counter()
         allowed = np.empty(len(digests), dtype=np.bool_)
         for row, digest in enumerate(digests):
@@ -84,8 +85,8 @@ class Persons(Sealed):
 
 
 def _text(name: Any) -> bytes | None:
-    """Who somebody is, as bytes; None for nobody. A number is the same with and without a fraction of nought, also as a
-    text: a column of integers becomes one of floats when a value is missing."""
+    """Canonical bytes of a person's id, or None if it is none. 7, 7.0, "7" and "7.0" are equal, because a column of
+    integers becomes one of floats when a value is missing."""
     if isinstance(name, float | np.floating | Decimal):
         if not math.isfinite(name):
             return None
@@ -93,12 +94,12 @@ def _text(name: Any) -> bytes | None:
     elif isinstance(name, str) and (whole := _WHOLE.fullmatch(name)):
         name = whole[1]
     if not isinstance(name, str | bytes | int | float | np.generic | Decimal | date | time | UUID) or name != name:
-        return None  # None, NaT, NA, a list, an object: nothing that says who somebody is
+        return None  # None, NaT, NA, a list, an object: no id of a person
     return name if isinstance(name, bytes) else str(name).encode("utf-8", "surrogatepass")
 
 
 def excess(row: int, persons: Persons) -> DataError:
-    """The error for a row beyond its person's limit: where, not whose."""
+    """The error for a row beyond its person's limit: names the row, not the person."""
     return DataError(
         f"row {row}: its person has {persons.limit} rows already, which is rows_per_person; nothing of the batch was "
         'taken (on_invalid="drop" would leave such rows out)',

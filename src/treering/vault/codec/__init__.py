@@ -1,1 +1,1 @@
-"""Events as lines of the ledger, and back."""
+"""The codec of the ledger: events as lines of JSON, and back."""

@@ -1,12 +1,12 @@
-"""Events of the gate as lines of the ledger: JSON that a person can read, and back, bit for bit.
+"""Events of the gate as lines of the ledger: JSON that a person can read, and that gives each event back bit for bit.
 
     {"v":1,"event":"Compared","size":1000,"run":3,"asked":17,"crossing":null}
 
 A line is one object: the format's version, the event's name, and its fields in the order in which the class declares
-them. A field of one class is an object of that class's fields; where several classes can stand, the object is wrapped
-in its class's name, as in ``{"Laplace":{"scale":2.5}}``. Fractions are "p/q", floats have the digits that give the same
-float back, infinities and NaN are texts, and large arrays are packed (``values``); queries are sets of codes
-(``queries``).
+them. A value of a field declared as one class is an object of that class's fields; if the field allows several classes,
+the object is wrapped in its class's name, as in ``{"Laplace":{"scale":2.5}}``. Fractions are "p/q", floats have
+the digits that give the same float back, infinities and NaN are texts, and large arrays are packed
+(``codec/values.py``); queries are sets of codes (``codec/queries.py``).
 
 Formal guarantee. ``decode(encode(event))`` is the event: equal fields, and arrays with equal bytes, dtype and shape, in
 C order and read-only. Equal lines give equal events. A line names classes of a closed list only, and gives nothing but
@@ -14,7 +14,7 @@ their instances: nothing is imported, looked up or run because a line says so. A
 have said (unknown name, missing, added or doubled field, wrong type, other version) is refused. (Other digits for the
 same number, or spaces, are not: the ledger's chain of hashes notices those.)
 
-Only what is public is written here. Secrets are no events.
+Only public values are written here: secrets are not events.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ EVENTS: Final[tuple[type[Any], ...]] = (
     Condensed,
     Noted,
 )
-"""What a line can be. A class's name, once written, is for ever, and so are its fields: a change needs a new version of
-the format."""
+"""The events that a line can hold. The name and fields of a class that was ever written are fixed: a change needs a new
+version of the format."""
 
 PARTS: Final[tuple[type[Any], ...]] = (
     Cost,
@@ -98,16 +98,16 @@ PARTS: Final[tuple[type[Any], ...]] = (
     Descent,
     Net,
 )
-"""What events are made of. What notes are made of is declared by the mechanisms that write them."""
+"""The classes that fields of events can hold. Those that notes can hold are declared by the mechanisms."""
 
 SHARED: Final = frozenset({Cost, Budget, Laplace, Gaussian})
-"""Small immutable values that come again and again."""
+"""Classes of small immutable values that recur: equal ones are read as one object."""
 
 
 class EventCodec:
     """Reads and writes the events of one schema.
 
-    ``notes`` are the classes that mechanisms note, and those that notes are made of: a closed list.
+    ``notes`` are the classes of notes, and of the values in them: a closed list.
     """
 
     def __init__(self, schema: Schema, notes: tuple[type[Any], ...]) -> None:
@@ -128,7 +128,7 @@ class EventCodec:
             raise VaultError(f"{name} is nested too deeply to be kept in a vault") from None
 
     def decode(self, text: str) -> Event:
-        """The event that a line says. `DamagedVault` if it says none, `NewerVault` if a later version wrote it."""
+        """The event in a line. `DamagedVault` if the line is invalid, `NewerVault` if a later version wrote it."""
         try:
             return self._read(text)
         except DamagedVault as error:
@@ -165,14 +165,14 @@ def _other_version(version: object) -> VaultError:
         return NewerVault(
             f"a line of the ledger is of format {version}, and this treering reads up to {FORMAT}: use a newer one"
         )
-    return DamagedVault("it has no version that there was")
+    return DamagedVault("it has no known version")
 
 
 # -- JSON --------------------------------------------------------------------------------------------------------------
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object: a name that comes twice would hide a value."""
+    """A JSON object; refuses one with a name twice, which would hide a value."""
     made = dict(pairs)
     if len(made) != len(pairs):
         raise DamagedVault("it has a field twice")

@@ -1,8 +1,8 @@
-"""How each field of an event becomes JSON and back, as its declared type says.
+"""Codecs of the fields of events: each becomes JSON and back, as its declared type says.
 
-First the ways into JSON and back for the shapes that values come in: single ones, tuples, dicts, classes. Then
-`Fields`, which reads the declared types of a closed list of classes, once, and finds the way for each field. What may
-be inside a note is declared as anything; there, each value says what it is.
+First the codecs of the shapes that values have: single values, tuples, dicts, classes. Then `Fields`, which reads the
+declared types of a closed list of classes, once, and finds the codec of each field. A note is declared as ``Any``: in
+it, each value is written with the name of its type.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ Read: TypeAlias = Callable[[Any, Queries], Any]
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """A way into JSON, and the way back."""
+    """How values of one type are written as JSON, and read back."""
 
     write: Write
     read: Read
     itself: type[Any] | None = None
-    """JSON of this type is read as it is."""
+    """JSON values of this type are read unchanged."""
 
 
 # -- single values -----------------------------------------------------------------------------------------------------
 
 
 def same(kind: type[Any]) -> Codec:
-    """For values that are JSON already."""
+    """Values of a type that JSON has, written and read unchanged."""
 
     def check(value: Any) -> Any:
         if type(value) is not kind:
@@ -60,7 +60,7 @@ def same(kind: type[Any]) -> Codec:
 
 
 def one_of(words: tuple[str, ...]) -> Codec:
-    """One of a few words."""
+    """One of the given words."""
 
     def check(value: Any) -> str:
         if type(value) is not str or value not in words:
@@ -71,7 +71,7 @@ def one_of(words: tuple[str, ...]) -> Codec:
 
 
 def optional(codec: Codec) -> Codec:
-    """A value, or none: null."""
+    """A value or None, which is written as null."""
     write, read = codec.write, codec.read
     return Codec(
         lambda value: None if value is None else write(value),
@@ -100,7 +100,7 @@ def array_of(dtype: np.dtype[Any]) -> Codec:
 
 
 def listed(raw: Any, length: int | None = None) -> list[Any]:
-    """JSON that must be a list, of so many if that is given."""
+    """``raw``, which must be a list; of ``length`` items, if that is given."""
     if type(raw) is not list or (length is not None and len(raw) != length):
         raise Unfit("is not a list" if length is None else f"is not a list of {length}")
     return raw
@@ -139,7 +139,7 @@ def row(codecs: list[Codec]) -> Codec:
 
 
 def table(key: Codec, value: Codec) -> Codec:
-    """A dict, as a list of pairs in its own order."""
+    """A dict, as a list of pairs in the dict's order."""
     pair = row([key, value])
 
     def write(table: Any) -> list[Any]:
@@ -151,7 +151,7 @@ def table(key: Codec, value: Codec) -> Codec:
         try:
             table = dict([pair.read(each, queries) for each in listed(raw)])
         except TypeError:
-            raise Unfit("has a key that cannot be one") from None
+            raise Unfit("has a key that cannot be hashed") from None
         if len(table) != len(raw):
             raise Unfit("has a key twice")
         return table
@@ -162,12 +162,12 @@ def table(key: Codec, value: Codec) -> Codec:
 # -- classes -----------------------------------------------------------------------------------------------------------
 
 _REMEMBERED: Final = 1024
-"""So many small values of each shared class are remembered."""
+"""How many values of each shared class are cached."""
 
 
 def record(kind: type[Any], codecs: dict[str, Codec], *, shared: bool) -> Codec:
     """An instance of one class, as an object of its fields in their order. Values of a ``shared`` class are small,
-    immutable, and come again and again: reading one twice gives one object."""
+    immutable and recurring: equal ones are read as one object."""
     write = _record_writer(kind, codecs)
     return Codec(_once(write) if shared else write, _record_reader(kind, codecs, remembered=shared))
 
@@ -190,7 +190,7 @@ def _record_writer(kind: type[Any], codecs: dict[str, Codec]) -> Write:
 
 
 def _once(write: Write) -> Write:
-    """The same, but the latest value is remembered as it was written: question after question costs the same."""
+    """``write`` with the latest value and its JSON cached: consecutive events often hold the same value."""
     latest: list[tuple[Any, Any]] = [(None, None)]
 
     def remembered(value: Any) -> Any:
@@ -223,7 +223,7 @@ def _record_reader(kind: type[Any], codecs: dict[str, Codec], *, remembered: boo
                 return f"{name} {error}"
         raise AssertionError("a field could not be read, and then could")
 
-    # By type, too: 1, 1.0 and true are equal, and not the same.
+    # Cached by type, too: 1, 1.0 and true are equal, but not the same.
     shared = lru_cache(maxsize=_REMEMBERED, typed=True)(make)
 
     def read(raw: Any, queries: Queries) -> Any:
@@ -240,7 +240,7 @@ def _record_reader(kind: type[Any], codecs: dict[str, Codec], *, remembered: boo
 
 
 def tagged(codecs: dict[type[Any], Codec]) -> Codec:
-    """An instance of one of several classes: an object of one field, which has the class's name."""
+    """An instance of one of several classes: an object whose one field has the class's name."""
     names = {kind: kind.__name__ for kind in codecs}
     by_name = {kind.__name__: codec for kind, codec in codecs.items()}
 
@@ -261,12 +261,12 @@ def tagged(codecs: dict[type[Any], Codec]) -> Codec:
 
 def _tag(raw: Any) -> tuple[str, Any]:
     if type(raw) is not dict or len(raw) != 1:
-        raise Unfit("does not say what it is")
+        raise Unfit("does not name its type")
     ((name, inside),) = raw.items()
     return name, inside
 
 
-# -- by type -----------------------------------------------------------------------------------------------------------
+# -- codecs by declared type -------------------------------------------------------------------------------------------
 
 
 def _read_integer(raw: Any, _: Queries) -> int:
@@ -286,9 +286,9 @@ _ARRAY: Final = Codec(write_array, lambda raw, _: read_array(raw))
 class Fields:
     """The codecs of a closed list of classes, by their declared types.
 
-    ``events`` can be a line of the ledger, ``parts`` can be inside of one; a class is written under its own name.
-    ``shared`` are those of the parts whose values come again and again. `TypeError` if a field is declared as something
-    that cannot be kept.
+    ``events`` are the classes that a line of the ledger can hold, ``parts`` those that values in a line can have; a
+    class is written under its own name. ``shared`` are the parts whose values recur. `TypeError` if a field is declared
+    as a type that cannot be kept.
     """
 
     def __init__(
@@ -369,10 +369,10 @@ class Fields:
             raise TypeError(f"a vault cannot tell {', '.join(map(str, hints))} apart")
         return optional(codec) if NoneType in hints else codec
 
-    # -- what a note may hold -----------------------------------------------------------------------------------------
+    # -- values in a note ---------------------------------------------------------------------------------------------
 
     def _write_any(self, value: Any) -> Any:
-        """JSON as it is; a tuple as a list; all else in the name of what it is."""
+        """A value that JSON has, unchanged; a tuple as a list; any other as an object with the name of its type."""
         kind = type(value)
         if value is None or kind is bool or kind is str:
             return value
@@ -394,7 +394,7 @@ class Fields:
         if name not in self._any:
             raise Unfit("holds something unknown")
         if type(inside) in (int, float):
-            raise Unfit("holds a number that needs no name")
+            raise Unfit("holds a number under the name of its type")
         return self._any[name].read(inside, queries)
 
     def _write_list(self, value: Any) -> Any:

@@ -1,10 +1,10 @@
-"""Queries as JSON: a conjunction by the codes that match, a table by its weights.
+"""Queries as JSON: a conjunction as the codes that match, a table as its weights.
 
     {"where": {"origin": "1", "month": "0-2,11"}}
     {"over": ["origin", "month"], "scale": 4, "weights": {"dtype": "<i8", "shape": [3, 12], "values": [...]}}
 
-Codes are those of the schema's attributes, as numbers and stretches. A set that would take too many of them is a bitmap
-in base64, the first code the highest bit of the first byte.
+The codes of an attribute that match are written as numbers and ranges. A set of codes that would need too many of them
+is a bitmap in base64, the first code the highest bit of the first byte.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from treering.vault.codec.values import (
 Raw: TypeAlias = dict[str, Any]
 
 _READABLE: Final = 40
-"""A set's codes are spelt out up to so many letters, however short its bitmap."""
+"""A set's codes are spelt out up to this many characters, even if its bitmap is shorter."""
 
 _MOST_STRETCHES: Final = 256
-"""A set of more stretches is a bitmap."""
+"""A set of more ranges than this is written as a bitmap."""
 
 _REMEMBERED: Final = 2**22
 _OVERHEAD: Final = 64
-"""So many flags and weights are remembered of those that were read; a query counts as some of them."""
+"""How many flags and weights of queries read so far are cached; each query counts as `_OVERHEAD` more."""
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------
 
 
 def write_query(query: Any) -> Raw:
-    """A query as JSON: equal queries in equal words."""
+    """A query as JSON; equal queries give equal JSON."""
     if type(query) is not Query:
         raise Unfit(f"is {type(query).__name__}, not a query")
     if query.masks is None:
@@ -54,7 +54,7 @@ def write_query(query: Any) -> Raw:
 
 
 def _codes(mask: Flags) -> str:
-    """The codes of a set: spelt out, or as a bitmap where that is shorter and the codes are too many to read."""
+    """The codes of a set: spelt out, or as a bitmap if that is shorter and the codes are too many to read."""
     spelt = _spelt(mask)
     if spelt is not None and len(spelt) <= _READABLE:
         return spelt
@@ -63,7 +63,7 @@ def _codes(mask: Flags) -> str:
 
 
 def _spelt(mask: Flags) -> str | None:
-    """Single codes and stretches of them; None if there are too many."""
+    """The codes of a set as numbers and ranges; None if there are too many ranges."""
     flags = mask.tobytes()
     stretches: list[str] = []
     end = 0
@@ -81,7 +81,7 @@ def _spelt(mask: Flags) -> str | None:
 
 
 class Queries:
-    """Reads queries about one schema. One that comes again is the same object: it is made, and hashed, once."""
+    """Reads queries about one schema. Equal queries are one object, which is made and hashed once."""
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
@@ -91,11 +91,11 @@ class Queries:
         self._entries = 0
 
     def read(self, raw: Any) -> Query:
-        """What `write_query` wrote."""
+        """The query that `write_query` wrote."""
         if type(raw) is not dict:
             raise Unfit("is not a query")
         where = raw.get("where") if len(raw) == 1 else None
-        # A text says the type of each number in it, which a key made of numbers would not.
+        # The text tells 1 from 1.0 and true, which are equal as keys.
         key = tuple(where.items()) if type(where) is dict else repr(raw)
         try:
             known = self._known.get(key)
@@ -109,7 +109,7 @@ class Queries:
         return query
 
     def _make_room(self, entries: int) -> None:
-        """Forget everything when it becomes too much."""
+        """Empty the cache before it exceeds `_REMEMBERED`."""
         self._entries += _OVERHEAD + entries
         if self._entries > _REMEMBERED:
             self._known.clear()
@@ -122,7 +122,7 @@ class Queries:
         return Query(self.schema, positions, masks=sets)
 
     def _set(self, position: int, codes: Any) -> Flags:
-        """The flags of a set. Queries never change them, so they can share them."""
+        """The flags of a set, shared by queries, which never change them."""
         known = self._sets.get((position, codes))
         if known is None:
             known = _mask(codes, self.schema.shape[position])
@@ -148,14 +148,14 @@ class Queries:
         try:
             positions = tuple([self._places[name] for name in names])
         except (KeyError, TypeError):
-            raise Unfit("names an attribute that the schema has not") from None
+            raise Unfit("names an attribute that the schema does not have") from None
         if any(second <= first for first, second in pairwise(positions)):
             raise Unfit("names attributes in another order than the schema's")
         return positions
 
 
 def _mask(codes: Any, size: int) -> Flags:
-    """The set that `_codes` wrote."""
+    """The flags of the set that `_codes` wrote."""
     if type(codes) is not str:
         raise Unfit("has a condition that is no text")
     mask = _unpacked(codes, size) if codes[1:2] == ":" else _listed(codes, size)

@@ -1,6 +1,6 @@
 """Numbers and arrays as JSON, bit for bit: the leaves of the ledger's events.
 
-Writing gives plain JSON values; reading takes what `json` made of them and refuses what writing would not have given.
+Writing gives plain JSON values; reading takes parsed JSON, and refuses values that writing would not have given.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from treering.arrays import Array
 
 
 class Unfit(Exception):
-    """A value that cannot be written, or was never written so; its message goes on from the value's name, and quotes
-    nothing. It never leaves the codec."""
+    """A value that cannot be written, or JSON that was never written so. Its message continues a sentence that begins
+    with the value's name, and quotes no value. It never leaves the codec."""
 
 
 _DECIMAL_BITS: Final = 4096
-"""Integers of more bits are written in hexadecimal: Python limits the digits of decimal text."""
+"""Integers of more bits are written in hexadecimal, because Python limits the digits of decimal text."""
 
 _NAN_BITS: Final = 0x7FF8000000000000
-"""Those of the usual NaN; any other is written with its bits."""
+"""The bits of the usual NaN; any other NaN is written with its bits."""
 
 _LISTED: Final = 64
 """Arrays of no more integers than this are written as a list that a person can read."""
@@ -47,7 +47,7 @@ _FAST: Final = 1
 
 
 def write_integer(value: Any) -> int | str:
-    """A number; a text in hexadecimal if it is huge."""
+    """An integer as a number; as a text in hexadecimal if it has more than `_DECIMAL_BITS` bits."""
     if type(value) is not int:
         if isinstance(value, bool) or not isinstance(value, int | np.integer):
             raise Unfit(f"is {type(value).__name__}, not an integer")
@@ -56,7 +56,7 @@ def write_integer(value: Any) -> int | str:
 
 
 def read_integer(raw: Any) -> int:
-    """What `write_integer` wrote."""
+    """The integer that `write_integer` wrote."""
     if type(raw) is int:
         return raw
     if type(raw) is str:
@@ -65,9 +65,9 @@ def read_integer(raw: Any) -> int:
 
 
 def write_float(value: Any) -> float | int | str:
-    """A number, in the shortest decimal digits that give the same float; a text if it is not finite.
+    """A float as a number, in the shortest decimal digits that give the same float; as a text if it is not finite.
 
-    An integer where a float is declared stays one.
+    An integer, where a float is declared, stays an integer.
     """
     if type(value) is float and math.isfinite(value):
         return value
@@ -89,7 +89,7 @@ def _finite(value: float) -> float | str:
 
 
 def read_float(raw: Any) -> float:
-    """What `write_float` wrote."""
+    """The number that `write_float` wrote."""
     if type(raw) is float or type(raw) is int:
         return raw
     if type(raw) is not str:
@@ -122,7 +122,7 @@ def _integer(text: str, base: int) -> int:
 
 
 def write_fraction(value: Any) -> str:
-    """p/q in lowest terms."""
+    """A fraction as "p/q" in lowest terms."""
     if type(value) is not Fraction:
         raise Unfit(f"is {type(value).__name__}, not a fraction")
     return f"{write_integer(value.numerator)}/{write_integer(value.denominator)}"
@@ -141,7 +141,7 @@ def _fraction(text: str) -> Fraction:
 
 
 def read_fraction(raw: Any) -> Fraction:
-    """What `write_fraction` wrote."""
+    """The fraction that `write_fraction` wrote."""
     if type(raw) is not str:
         raise Unfit("is not a fraction")
     return _fraction(raw)
@@ -151,14 +151,14 @@ def read_fraction(raw: Any) -> Fraction:
 
 
 def write_bytes(data: bytes) -> str:
-    """Base64: "z:" of what zlib made of the bytes, "b:" of the bytes themselves if that is no longer."""
+    """Bytes in base64: after "z:" compressed by zlib, or after "b:" as they are if that does not shorten them."""
     packed = zlib.compress(data, _FAST)
     short, mark = (packed, "z:") if len(packed) < len(data) else (data, "b:")
     return mark + base64.b64encode(short).decode("ascii")
 
 
 def read_bytes(raw: Any, length: int) -> bytes:
-    """What `write_bytes` wrote, which must be so many bytes: no more than that is ever unpacked."""
+    """The bytes that `write_bytes` wrote, which must be ``length`` many: never unpacks more than one byte beyond."""
     if type(raw) is not str or raw[:2] not in ("z:", "b:"):
         raise Unfit("is not packed bytes")
     try:
@@ -180,7 +180,7 @@ def read_bytes(raw: Any, length: int) -> bytes:
 
 
 def write_array(value: Any) -> dict[str, Any]:
-    """Dtype, shape and the entries, in C order: a list if they are few integers, otherwise little-endian bytes."""
+    """An array as dtype, shape and entries in C order: a list if they are few integers, else little-endian bytes."""
     if type(value) is not np.ndarray or value.dtype.kind not in _PLAIN_KINDS:
         raise Unfit("is not an array of numbers")
     head = {"dtype": value.dtype.str, "shape": list(value.shape)}
@@ -192,7 +192,7 @@ def write_array(value: Any) -> dict[str, Any]:
 
 
 def read_array(raw: Any) -> Array:
-    """What `write_array` wrote, read-only."""
+    """The array that `write_array` wrote, read-only."""
     if type(raw) is not dict or len(raw) != 3 or "dtype" not in raw:
         raise Unfit("is not an array")
     dtype, shape = _dtype(raw["dtype"]), raw.get("shape")
@@ -200,7 +200,7 @@ def read_array(raw: Any) -> Array:
         raise Unfit("has no shape")
     length = math.prod(shape) * dtype.itemsize
     if length > _MOST_BYTES:
-        raise Unfit("is an array too large to be")
+        raise Unfit("is an array that is too large")
     array = _listed(raw["values"], dtype) if "values" in raw else _packed(raw.get("data"), dtype, length)
     if array.size != math.prod(shape):
         raise Unfit("has another number of entries than its shape says")

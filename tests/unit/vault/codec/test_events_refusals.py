@@ -118,7 +118,7 @@ CONDENSED = LINES[12][1]
         (STARTED, '"rho":"1/8"', '"rho":"1"', "Cost.rho is not"),
         (STARTED, '"rho":"1/8"', '"rho":" 1/8"', "Cost.rho is not an integer"),
         (STARTED, '"rho":"1/8"', '"rho":0.125', "Cost.rho is not a fraction"),
-        (MEASURED, '"origin":"1"', '"colour":"1"', "names an attribute that the schema has not"),
+        (MEASURED, '"origin":"1"', '"colour":"1"', "names an attribute that the schema does not have"),
         (MEASURED, '"origin":"1","month":"0-1,11"', '"month":"0-1,11","origin":"1"', "in another order"),
         (MEASURED, '"0-1,11"', '"0-1,12"', "does not fit its attribute"),
         (MEASURED, '"0-1,11"', '"11,0-1"', "does not fit its attribute"),
@@ -217,7 +217,7 @@ def test_a_number_beyond_the_floats_is_not_read_as_an_infinity() -> None:
 
 
 def test_a_line_about_another_schema_is_refused() -> None:
-    with pytest.raises(DamagedVault, match="schema has not"):
+    with pytest.raises(DamagedVault, match="schema does not have"):
         decode(MEASURED, tr.Schema({"x": tr.integers(0, 1)}))
 
 
