@@ -101,8 +101,8 @@ class Mechanism(ABC):
     def sample(self, rows: int, generator: np.random.Generator | None = None) -> pa.Table:
         """Synthetic rows, drawn from what was released: free.
 
-        ``rows``  how many rows to draw
-        ``generator``  the public randomness; a mechanism may have a deterministic sample without one
+        - ``rows``: how many rows to draw
+        - ``generator``: the public randomness; a mechanism may have a deterministic sample without one
 
         `QueryError` if this mechanism has released nothing that rows could be drawn from.
         """

@@ -86,8 +86,8 @@ class ContinualHistogram(Answering):
     Memory is of the order of cells times the logarithm of the number of batches, whatever the number of rows; an append
     draws two numbers of noise for each cell, on average, which takes some 30 µs a cell. For large universes use `PMWG`.
 
-    ``epsilon``, ``delta``  the privacy promise; a `Promise` may take the place of ``epsilon``
-    ``beta``  the probability that any answer, ever, is outside its error
+    - ``epsilon``, ``delta``: the privacy promise; a `Promise` may take the place of ``epsilon``
+    - ``beta``: the probability that any answer, ever, is outside its error
 
     >>> import treering as tr
     >>> from treering.mechanisms.continual import ContinualHistogram

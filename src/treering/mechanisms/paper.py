@@ -166,7 +166,7 @@ class Paper:
         return Outlook(statement, self.covered, math.floor(left), left)
 
     def _run(self) -> int:
-        """The run in progress; begins one if there is none. Its ξ is that of its first size, its noise fixed in rows."""
+        """The run in progress; begins one if there is none. ξ is that of its first size; its noise is fixed in rows."""
         if self.state.run is None:
             given, state = self.parameters, self.state
             cells = self.gate.schema.cells

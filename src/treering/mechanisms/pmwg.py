@@ -58,14 +58,14 @@ class PMWG(Adaptive):
     at most alpha, all answers together. When the budget is spent a query is refused (`BudgetExceeded`); `guarantee`
     says whether that can ever happen.
 
-    ``epsilon``, ``delta``  the privacy promise; a `Promise` may take the place of ``epsilon``
-    ``alpha``  the largest error of an answer, as a share of the rows
-    ``beta``  the probability that any answer, ever, is outside its error
-    ``profile``  "tight" (our calibration) or "paper" (the paper's PMWG with its constants)
-    ``measure_first``  tight profile: answer single queries with noise until a sparse-vector run is worth its cost;
-    False: only use sparse-vector runs
-    ``p``  paper's profile: its noise exponent, in (0, 1)
-    ``warm_start``  tight profile: a public distribution to start from, a non-negative number for each cell
+    - ``epsilon``, ``delta``: the privacy promise; a `Promise` may take the place of ``epsilon``
+    - ``alpha``: the largest error of an answer, as a share of the rows
+    - ``beta``: the probability that any answer, ever, is outside its error
+    - ``profile``: "tight" (our calibration) or "paper" (the paper's PMWG with its constants)
+    - ``measure_first``: (tight) answer single queries with noise until a sparse-vector run is worth its cost;
+      False: only use sparse-vector runs
+    - ``p``: (paper) the exponent of its noise, in (0, 1)
+    - ``warm_start``: (tight) a public distribution to start from, a non-negative number for each cell
 
     >>> import treering as tr
     >>> db = tr.GrowingDatabase(tr.Schema({"late": tr.categories("no", "yes"), "month": tr.integers(1, 12)}))
@@ -179,10 +179,10 @@ class PMW(Adaptive):
     Parameters that the theorem does not cover raise `GuaranteeError`, which names the size that would do. A database
     that has grown since the first query raises it, too: use `PMWG`.
 
-    ``epsilon``, ``delta``  the privacy promise
-    ``alpha``  the largest error of an answer, as a share of the rows
-    ``beta``  the probability that any answer is outside its error
-    ``queries``  the largest number of queries; those whose answer is already known do not count
+    - ``epsilon``, ``delta``: the privacy promise
+    - ``alpha``: the largest error of an answer, as a share of the rows
+    - ``beta``: the probability that any answer is outside its error
+    - ``queries``: the largest number of queries; those whose answer is already known do not count
 
     >>> import treering as tr
     >>> db = tr.GrowingDatabase(tr.Schema({"late": tr.categories("no", "yes"), "month": tr.integers(1, 12)}))

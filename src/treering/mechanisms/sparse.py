@@ -172,9 +172,9 @@ class ATG(_Sparse[bool]):
     draw and noise fixed in rows, 1/s1 + 2/s2 ≤ epsilon, for Laplace scales s1 of the threshold and s2 of a query).
     Accuracy: `guarantee`.
 
-    ``threshold``  the share of the rows, in [0, 1], that queries are compared with
-    ``queries``  the number of queries that accuracy is promised for; asking more costs accuracy, never privacy
-    ``beta``  the probability that some reply is outside the accuracy guarantee; it tunes the noise, as ``queries`` does
+    - ``threshold``: the share of the rows, in [0, 1], that queries are compared with
+    - ``queries``: the number of queries that accuracy is promised for; asking more costs accuracy, never privacy
+    - ``beta``: the probability that some reply breaks the accuracy guarantee; it tunes the noise, as ``queries`` does
 
     >>> import treering as tr
     >>> db = tr.GrowingDatabase(tr.Schema({"late": tr.categories("no", "yes")}))
@@ -232,8 +232,8 @@ class NSG(_Numeric):
     Formal guarantee: each of the ``hard`` runs is (epsilon/hard)-DP, the whole is epsilon-DP (paper: "Privacy of
     NSG", basic composition).
 
-    ``hard``  the number of queries above the threshold that are answered
-    ``queries``  the number of queries, in all runs together, that accuracy is promised for
+    - ``hard``: the number of queries above the threshold that are answered
+    - ``queries``: the number of queries, in all runs together, that accuracy is promised for
 
     The other parameters are those of `ATG`.
 
