@@ -297,7 +297,8 @@ class PrivateMedian(PrivateEstimator):
         return np.asarray(np.linalg.norm(self._rows_to_predict(X) - self.median_, axis=1))
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Minus the mean distance of the rows of ``X`` from the median: larger is better. Not private: for public rows."""
+        """Minus the mean distance of the rows of ``X`` from the median, larger being better. Only for public rows: the
+        result is not private."""
         return -float(self.distances(X).mean())
 
     def _loss(self) -> Loss:
