@@ -1,4 +1,4 @@
-"""Neighbouring streams: rows that arrive batch by batch, and the same with one row replaced at the same arrival time.
+"""Neighbouring streams: rows that arrive in batches; in the neighbour one row is another, with the same arrival time.
 
 A `Stream` is made up by the auditor, so nothing in it is private. `grow` appends it to a real `GrowingDatabase`.
 """

@@ -41,7 +41,7 @@ def bench(
     The suite is part of the source, not of the package: run this in a checkout. `make bench` keeps a history as well.
     """
     root = _checkout(Path.cwd())
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as `make bench` does, for the same reason
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as in ``benchmarks/__main__.py``, which says why
     if str(root) not in sys.path:
         sys.path.insert(0, str(root))
     from benchmarks.__main__ import names, results

@@ -91,7 +91,7 @@ class Mechanism(ABC):
 
     @property
     def backlog(self) -> int | None:
-        """The work of replaying what came after the last `condense`, in cells updated; None if nothing is condensed."""
+        """The work of replaying what came after the last `condense`, in cells updated; None if that does nothing."""
         return None
 
     def condense(self) -> None:

@@ -218,7 +218,7 @@ class PMW(Adaptive):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is promised at the size of the first query."""
+        """What is promised at the size of the first query; before that, at the present size."""
         plan = self._engine.plan or self._plan(self._rows())
         statement = (
             f"every answer is within its error, at most alpha, for {self._queries:,} queries; "

@@ -145,7 +145,8 @@ class Measurement(NamedTuple):
     size: int
 
     def at(self, size: int) -> tuple[float, float]:
-        """The share and its error at a later size. Half of the new rows are taken to match, which halves the error."""
+        """The share and its error at a later size. Half of the new rows are assumed to match, which halves the error
+        that they add."""
         old = self.size / size
         return old * self.share + (1 - old) / 2, aged_bound(self.error, old, centred=True)
 

@@ -31,7 +31,7 @@ class ERMG(BBImprover):
     """`BBImprover` over `ERM`: a model, released again and again, whose excess risk falls as the database grows.
 
     Formal guarantee. *Privacy*: all models ever released together are (epsilon, delta)-DP, neighbours replacing one
-    row. *Accuracy*: with probability at least 1 − beta, at every size τ from the start on, the model in force, made at
+    row. *Accuracy*: with probability at least 1 − beta, at every size τ from the start on, the latest model, made at
     size t ≤ τ, has excess empirical risk on all τ rows of at most (t/τ)·α_t + (1−t/τ)·staleness, α_t its proven excess
     risk when it was made and staleness the largest excess risk that any model of the ball can have, at most Lipschitz
     constant times diameter. (Cummings, Krehbiel, Lai, Tantipongpipat, theorem "ERMG"; the convex sum in place of
