@@ -1,7 +1,9 @@
-"""Statistical attacks on our own mechanisms: what they find is a lower bound on epsilon, with a stated confidence.
+"""Statistical attacks on mechanisms, ours or yours: each finds a lower bound on epsilon, with a stated confidence.
 
-lower_bound, audit     tell two neighbouring streams apart by what a mechanism releases
-Stream, grow, …        neighbouring streams, and the database that grows along one
+- `lower_bound`, `audit`: tell two neighbouring streams apart by what a mechanism releases
+- `Stream`, `neighbour`, `random_neighbours`, `worst_pair`: neighbouring streams
+- `grow`: a database that grows along a stream
+- `clopper_pearson_lower`, `clopper_pearson_upper`: exact binomial confidence bounds
 """
 
 from treering.audit.bounds import Audit, audit, clopper_pearson_lower, clopper_pearson_upper, lower_bound

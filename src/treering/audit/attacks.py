@@ -1,16 +1,15 @@
-"""A registry of attacks: one for every mechanism, on a pair of neighbouring streams that is hard for it.
+"""Attacks: one for every mechanism, on a pair of neighbouring streams that is hard for it.
 
 Each attack runs the real mechanism, as a caller would, on made-up streams that differ in one row, and looks at what it
-released. `attack.find(samples)` is a lower bound on the epsilon that the mechanism really has: above the claim it is
-proof of a bug, but for the confidence; below it proves nothing (`treering.audit.bounds`).
+released. `attack.find(samples)` is a lower bound on the epsilon that the mechanism really has: above the claim it
+proves a bug, with the stated confidence; below the claim it proves nothing (`treering.audit.bounds`).
 
-Tiny databases: an attack sees something only where one row matters. A small audited bound on a right mechanism is no
-weakness of the attack: much of a promise is kept for questions that the attack does not ask.
+Databases are tiny, because an attack can see a difference only where one row matters. A small audited bound on a
+correct mechanism does not mean that the attack is weak: much of the budget is for queries that the attack does not ask.
 
-The attacks there are, mechanism by mechanism. See `treering.audit.attacks`.
-
-The promises are small enough to be exceeded: no attack claims more than its samples could prove (`Attack.reach`). Some
-make runs that ``spent`` something else than they claim: with more, the attack must accuse.
+The claimed epsilons are small enough to be exceeded: no attack claims more than its samples could prove
+(`Attack.reach`). Some attacks take ``spent``, the epsilon that the runs really use: if that is more than the claim, the
+attack must accuse.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ from treering.theory.pmwg import static_size
 from treering.trusted.database import GrowingDatabase
 
 CONFIDENCE: Final = 1 - 1e-7
-"""Of each attack: a mechanism that keeps its promise is accused with probability 1e-7 at most."""
+"""The confidence of each attack: a mechanism that keeps its promise is accused with probability 1e-7 at most."""
 
 SCHEMA: Final = Schema({"late": categories("no", "little", "yes")})
 NO, LITTLE, YES = range(3)
@@ -57,6 +56,7 @@ LATE: Final = Query.where(SCHEMA, late="yes")
 IN_TIME: Final = Query.where(SCHEMA, late="no")
 
 Program: TypeAlias = Callable[[Stream], Hashable]
+"""One fresh run of a mechanism on a stream: returns what it released, as something hashable."""
 
 
 @dataclass(frozen=True)
@@ -69,16 +69,19 @@ class Attack:
 
     mechanism: str
     words: str
-    """What is attacked, and how."""
+    """A short description of the attack."""
     epsilon: float
+    """The claimed epsilon."""
     delta: float
+    """The claimed delta."""
     pair: tuple[Stream, Stream]
+    """The two neighbouring streams, left and right."""
     run: Program
     samples: int
-    """How many runs on each side are made if nobody says otherwise."""
+    """The default number of runs on each side."""
 
     def reach(self, samples: int | None = None) -> float:
-        """The largest bound that so many samples can give: all tested runs on one side, none on the other.
+        """The largest bound that ``samples`` runs a side can give: all tested runs on one side hit, none on the other.
 
         An attack whose reach is not above its claim cannot accuse, whatever the mechanism does.
         """
@@ -89,19 +92,20 @@ class Attack:
         return math.log(likely / clopper_pearson_upper(0, tested, alpha)) if likely > 0 else 0.0
 
     def find(self, samples: int | None = None, progress: SamplesDone | None = None) -> Audit:
-        """The lower bound, with its evidence."""
+        """The lower bound on epsilon from ``samples`` runs on each side, with its evidence."""
         return audit(self.run, *self.pair, samples or self.samples, CONFIDENCE, self.delta, progress)
 
 
 class Asking(Protocol):
-    """A mechanism that answers questions."""
+    """A mechanism that answers queries."""
 
     def ask(self, query: Query) -> Answer:
-        """One answer."""
+        """The answer to a query."""
 
 
 def asked(make: Callable[[GrowingDatabase], Asking], questions: tuple[Query, ...], above: float) -> Program:
-    """One question after each batch: each answer's kind, and whether it is above so many rows."""
+    """A program that asks one question after each batch: the kinds of the answers, and whether each is above ``above``
+    rows."""
 
     def run(stream: Stream) -> Hashable:
         mechanism: Asking | None = None
@@ -120,23 +124,23 @@ def asked(make: Callable[[GrowingDatabase], Asking], questions: tuple[Query, ...
 
 
 def worst(*gaps: int) -> tuple[Stream, Stream]:
-    """Streams of two cells about half full, with one row in the other cell on the right."""
+    """`worst_pair` over the cells YES and NO."""
     return worst_pair(SCHEMA, inside=YES, outside=NO, gaps=gaps)
 
 
 def arriving(*batches: tuple[int, ...]) -> tuple[Stream, Stream]:
-    """These batches; on the right the first row of the first of them is late."""
+    """The stream of these batches, and the one whose first row is YES instead."""
     left = Stream(SCHEMA, batches)
     return left, neighbour(left, 0, 0, YES)
 
 
 def pure(epsilon: float) -> Budget:
-    """A pure budget."""
+    """The pure budget of this epsilon."""
     return Promise(epsilon).budget
 
 
 def chosen(attacks: list[Attack], names: list[str]) -> list[Attack]:
-    """The attacks on the mechanisms named, or all; upper and lower case are the same."""
+    """The attacks on the mechanisms with these names, or all if there are none; case is ignored."""
     known = {attack.mechanism.lower(): attack.mechanism for attack in attacks}
     unknown = [name for name in names if name.lower() not in known]
     if unknown:
@@ -145,7 +149,7 @@ def chosen(attacks: list[Attack], names: list[str]) -> list[Attack]:
     return [attack for attack in attacks if attack.mechanism.lower() in wanted]
 
 
-# -- attacks all -------------------------------------------------------------------------------------------------------
+# -- all attacks -------------------------------------------------------------------------------------------------------
 
 
 FOUR: Final = arriving((NO, NO, YES, YES))
@@ -153,7 +157,7 @@ GROWING: Final = arriving((NO,) * 20 + (YES,) * 20, (NO,) * 40)
 
 
 def attacks() -> list[Attack]:
-    """One for every mechanism."""
+    """All attacks, one for every mechanism."""
     return [
         atg(),
         natg(),
@@ -175,7 +179,10 @@ def attacks() -> list[Attack]:
 
 
 def atg() -> Attack:
-    """Two questions that rise and stay silent, then one that falls and halts it: the worst for sparse vector."""
+    """When does it halt? Two queries whose counts are one higher on the right, then one whose count is one lower.
+
+    The worst case for sparse vector is silence on the first two and a halt at the third.
+    """
     epsilon = 2.0
 
     def run(stream: Stream) -> Hashable:
@@ -190,7 +197,7 @@ def atg() -> Attack:
 
 
 def natg() -> Attack:
-    """The same, and on which side of a half the number lies."""
+    """As `atg`, and on which side of ½ the numeric answer lies."""
     epsilon = 2.5
 
     def run(stream: Stream) -> Hashable:
@@ -206,7 +213,7 @@ def natg() -> Attack:
 
 
 def nsg() -> Attack:
-    """Adaptive: once a number is known, the questions that follow are compared with it."""
+    """Adaptive queries: once a numeric answer is known, it is the estimate of the queries that follow."""
     epsilon = 2.5
 
     def run(stream: Stream) -> Hashable:
@@ -229,10 +236,10 @@ def nsg() -> Attack:
 
 
 def pmw() -> Attack:
-    """Three questions about counts that are about as far off as the guard tolerates: which of them are hard."""
+    """How many of four queries are easy, if the histogram is about as far off as the guard tolerates."""
     epsilon, alpha, beta = 1.5, 0.5, 0.05
     size = static_size(SCHEMA.cells, pure(epsilon), alpha, beta, 4)
-    late = int(0.7683 * size)  # one row below where the guard turns
+    late = int(0.7683 * size)  # one row below where the guard finds the query hard
     pair = arriving((NO,) * (size - late) + (YES,) * late)
 
     def run(stream: Stream) -> Hashable:
@@ -245,7 +252,7 @@ def pmw() -> Attack:
 
 
 def pmwg() -> Attack:
-    """Questions that all move, each measured: how many answers are on the right's side."""
+    """Four measured queries that all differ between the sides: how many answers are nearer to the right's."""
     epsilon = 1.5
     questions = (LATE, ~IN_TIME, IN_TIME, ~LATE)
 
@@ -260,7 +267,7 @@ def pmwg() -> Attack:
 
 
 def continual() -> Attack:
-    """A question after every batch."""
+    """One query after each of two batches: is each answer above a count between the two sides'?"""
     epsilon = 2.0
     batch = (NO,) * 4 + (YES,) * 4
     pair = arriving(batch, batch)
@@ -272,7 +279,7 @@ def continual() -> Attack:
 
 
 def boxed(box: Box, epsilon: float, look: Callable[[Release, Gate], Hashable]) -> Program:
-    """One run of a box on the whole stream."""
+    """A program that runs a box once, on the whole stream; ``look`` says what it observes of the release."""
     budget = pure(epsilon)
     bound = box.bind(SCHEMA)
 
@@ -285,7 +292,7 @@ def boxed(box: Box, epsilon: float, look: Callable[[Release, Gate], Hashable]) -
 
 
 def late_and_in_time(late: float, in_time: float) -> Callable[[Release, Gate], Hashable]:
-    """On which side of these counts the two answers lie."""
+    """Whether the count of late rows is above ``late``, and that of rows in time below ``in_time``."""
 
     def look(release: Release, _: Gate) -> Hashable:
         found = (release.shares([LATE, IN_TIME])[0] * release.size).tolist()
@@ -295,19 +302,19 @@ def late_and_in_time(late: float, in_time: float) -> Callable[[Release, Gate], H
 
 
 def histogram_box() -> Attack:
-    """A row moves from one cell to another: fewer there and more here."""
+    """A row moves from one cell to another: is one noisy count higher, and the other lower?"""
     run = boxed(HistogramBox(), 2.0, late_and_in_time(2.5, 1.5))
     return Attack("HistogramBox", "two cells that a row moves between", 2.0, 0.0, FOUR, run, 1200)
 
 
 def answers_box() -> Attack:
-    """Both answers move by one."""
+    """Two queries whose counts both differ by one between the sides."""
     run = boxed(AnswersBox([LATE, IN_TIME]), 2.0, late_and_in_time(2.5, 1.5))
     return Attack("AnswersBox", "two answers that both move", 2.0, 0.0, FOUR, run, 1200)
 
 
 def mwem(spent: float = 2.5) -> Attack:
-    """One round: which question is selected, and on which side its answer lies."""
+    """One round: which query is selected, and on which side of a threshold its answer lies."""
 
     def look(_: Release, gate: Gate) -> Hashable:
         selected = next(event.index for event in gate.history if isinstance(event, Selected))
@@ -332,7 +339,7 @@ def small_db(spent: float = 2.0) -> Attack:
 
 
 def scheduler() -> Attack:
-    """Two epochs: both noisy answers point to the right."""
+    """Two epochs: do the noisy answers of both point to the right side?"""
     epsilon = 1.0
     box = AnswersBox([LATE])
     run = asked(lambda database: BBScheduler(database, box, epsilon, beta=0.05), (LATE, LATE), above=20.5)
@@ -340,7 +347,7 @@ def scheduler() -> Attack:
 
 
 def improver() -> Attack:
-    """The same, with the improver's smaller first epochs."""
+    """As `scheduler`, on more rows, because the improver's first epochs have smaller budgets."""
     epsilon = 1.5
     box = AnswersBox([LATE])
     run = asked(lambda database: BBImprover(database, box, epsilon, 0.0, beta=0.05), (LATE, LATE), above=50.5)
@@ -349,7 +356,7 @@ def improver() -> Attack:
 
 
 def erm(spent: float = 3.0) -> Attack:
-    """Logistic regression over cells, drawn from a net of models: which model."""
+    """Logistic regression over cells, by the net: which model of the net is drawn."""
     problem = Problem(Logistic(), 1, 2.0)
     draft = Net(2.0, 1.0)
     budget = pure(spent)

@@ -1,4 +1,4 @@
-"""A statistical lower bound on epsilon: how well can two neighbours be told apart by what a mechanism releases?
+"""Statistical lower bounds on epsilon: how well can two neighbours be told apart by what a mechanism releases?
 
 An attack is an event, a set of outcomes. (ε, δ)-DP promises P(event | left) ≤ e^ε·P(event | right) + δ for every
 event, and both ways round. So one event whose two probabilities are known with confidence bounds ε from below:
@@ -8,10 +8,9 @@ event, and both ways round. So one event whose two probabilities are known with 
 The event is chosen on one half of the samples and tested, once, on the other half: the confidence holds whatever the
 outcomes are and however the event was found.
 
-Exact binomial confidence bounds (Clopper and Pearson 1934), always rounded to the safe side.
-
-``k`` hits in ``n`` independent trials of unknown probability p. The lower bound is the p at which "k hits or more" has
-probability α, so it exceeds the true p with probability at most α, for every p and n. The upper bound mirrors it.
+p and q are exact binomial confidence bounds (Clopper and Pearson 1934), always rounded to the safe side: for ``k`` hits
+in ``n`` independent trials of unknown probability p, the lower bound is the p at which "k hits or more" has probability
+α, so it exceeds the true p with probability at most α, for every p and n. The upper bound mirrors it.
 
 The root is found by Newton's method on u = log p. With B = P(exactly k) and S = P(k or more)/B,
 
@@ -34,6 +33,7 @@ from treering.params import probability
 Input = TypeVar("Input")
 Side: TypeAlias = Literal["left", "right"]
 SamplesDone: TypeAlias = Callable[[int, int], None]
+"""A callback for progress: called with the number of runs that are done and the number of all runs."""
 
 _SMOOTHING: Final = 0.5
 """Added to both counts of an outcome before their ratio ranks it (Krichevsky and Trofimov)."""
@@ -44,7 +44,7 @@ class Audit:
     """What an audit found: with the stated confidence, the mechanism is (e, delta)-DP for no e below ``epsilon``."""
 
     epsilon: float
-    """The lower bound; 0 when the event told nothing."""
+    """The lower bound; 0 if the event did not tell the sides apart."""
     delta: float
     confidence: float
     samples: int
@@ -52,12 +52,13 @@ class Audit:
     tested: int
     """Runs on each side in the half that tested the event."""
     favours: Side
-    """The side on which the event is likelier."""
+    """The side on which the event is more likely."""
     outcomes: int
     """How many different outcomes the event consists of."""
     left_hits: int
     """How often the event happened among the tested runs on the left."""
     right_hits: int
+    """How often the event happened among the tested runs on the right."""
 
 
 def lower_bound(
@@ -71,8 +72,13 @@ def lower_bound(
 ) -> float:
     """A lower bound on the epsilon of a mechanism, from ``samples`` independent runs on each of two neighbours.
 
-    ``run(stream)`` makes one fresh run of the mechanism on a stream and returns all that it released, as something
-    hashable.
+    - ``run``: ``run(stream)`` makes one fresh run of the mechanism on a stream and returns all that it released, as
+      something hashable
+    - ``left``, ``right``: the two neighbouring streams
+    - ``samples``: the number of runs on each of them; one half chooses the event, the other tests it
+    - ``confidence``: the probability with which the bound holds, in (0, 1)
+    - ``delta``: the delta of the claim
+    - ``progress``: called after each pair of runs
 
     Guarantee: if the mechanism is (epsilon, delta)-DP for these two neighbours, the result exceeds epsilon with
     probability at most 1 − confidence, whatever the outcomes are. It is never below 0. (The converse does not hold: a
@@ -95,9 +101,9 @@ def audit(
     delta: float = 0.0,
     progress: SamplesDone | None = None,
 ) -> Audit:
-    """`lower_bound`, with the evidence behind it. Runs on the two sides take turns, so that slow drift hits both alike.
+    """`lower_bound`, with the evidence behind it; parameters are the same.
 
-    ``progress`` is told, after each pair of runs, how many are done and how many there will be.
+    Runs on the two sides alternate, so that slow drift of the machine affects both alike.
     """
     alpha = _check(samples, confidence, delta)
     half = samples // 2
@@ -140,11 +146,11 @@ class _Event:
     favours: Side
     outcomes: frozenset[Hashable]
     promise: float
-    """The bound on the samples that it was chosen on."""
+    """The bound on epsilon by the samples that the event was chosen on."""
 
 
 def _choose(tally: _Tally, alpha: float, delta: float) -> _Event:
-    """The event with the best bound on these samples, among those that a likelihood ratio test would use."""
+    """The event with the largest bound on these samples, among those of likelihood ratio tests."""
     left = _best_prefix("left", tally.left, tally.right, alpha, delta)
     right = _best_prefix("right", tally.right, tally.left, alpha, delta)
     return max(left, right, key=lambda event: event.promise)
@@ -167,7 +173,7 @@ def _best_prefix(
 
 
 def _ranked(likely: Counter[Hashable], unlikely: Counter[Hashable]) -> list[tuple[tuple[int, int], list[Hashable]]]:
-    """Outcomes with the same two counts together, the largest (smoothed) likelihood ratio first."""
+    """Outcomes grouped by their two counts, the group with the largest (smoothed) likelihood ratio first."""
     groups: defaultdict[tuple[int, int], list[Hashable]] = defaultdict(list)
     for outcome in likely.keys() | unlikely.keys():
         groups[likely[outcome], unlikely[outcome]].append(outcome)
@@ -177,7 +183,7 @@ def _ranked(likely: Counter[Hashable], unlikely: Counter[Hashable]) -> list[tupl
 
 
 def _bound(hits: int, misses: int, trials: int, alpha: float, delta: float) -> float:
-    """log((p − δ)/q), each probability bounded at level alpha; −∞ where it says nothing at all."""
+    """log((p − δ)/q), each probability bounded at level alpha; −∞ where p − δ is not above 0."""
     likely = clopper_pearson_lower(hits, trials, alpha) - delta
     if likely <= 0:
         return -math.inf
@@ -205,21 +211,22 @@ def _check(samples: int, confidence: float, delta: float) -> float:
     return alpha
 
 
-# -- confidence --------------------------------------------------------------------------------------------------------
+# -- exact binomial confidence bounds ----------------------------------------------------------------------------------
 
 
 _NUDGE: Final = 1e-11
-"""Far above the rounding of the solver (about 1e-14, relative), far below anything a confidence bound resolves."""
+"""The relative safety margin of the bounds: far above the solver's rounding errors (about 1e-14), and far too small to
+matter."""
 
 _SMALLEST: Final = 1e-200
-"""The smallest α: below it the bounds themselves could leave the range of floats."""
+"""The smallest α: below it the bounds could leave the range of floats."""
 
 _STEPS: Final = 200
-"""Newton takes about ten steps."""
+"""The most steps of Newton's method, which takes about ten."""
 
 
 def clopper_pearson_lower(hits: int, trials: int, alpha: float) -> float:
-    """A bound that exceeds the true probability with chance at most ``alpha``.
+    """A lower bound on a probability, from ``hits`` in ``trials``: above the true one with probability ≤ ``alpha``.
 
     >>> round(clopper_pearson_lower(7, 10, 0.025), 6)
     0.347547
@@ -231,7 +238,7 @@ def clopper_pearson_lower(hits: int, trials: int, alpha: float) -> float:
 
 
 def clopper_pearson_upper(hits: int, trials: int, alpha: float) -> float:
-    """A bound that falls short of the true probability with chance at most ``alpha``.
+    """An upper bound on a probability, from ``hits`` in ``trials``: below the true one with probability ≤ ``alpha``.
 
     >>> round(clopper_pearson_upper(0, 100, 0.05), 6)
     0.029513
@@ -269,7 +276,7 @@ def _log_root(k: int, n: int, alpha: float) -> float:
 
 
 def _tail_ratio(k: int, n: int, u: float) -> float:
-    """S = P(k or more)/P(exactly k): the series of successive ratios, cut where it no longer counts."""
+    """S = P(k or more)/P(exactly k): the series of successive ratios, cut where terms are below rounding errors."""
     odds = math.exp(u) / -math.expm1(u)
     term = total = 1.0
     for i in range(k + 1, n + 1):
@@ -288,7 +295,7 @@ def _log_mass(k: int, n: int, u: float) -> float:
 
 
 def _stirling_error(n: int) -> float:
-    """log n! less Stirling's formula."""
+    """log n! minus Stirling's formula."""
     if n < 16:
         return math.lgamma(n + 1) - (n + 0.5) * math.log(n) + n - 0.5 * math.log(math.tau)
     square = float(n) * n

@@ -1,6 +1,6 @@
-"""Neighbouring streams: what arrives when, with one entry replaced that keeps its arrival time.
+"""Neighbouring streams: rows that arrive in batches; in the neighbour one row is another, with the same arrival time.
 
-A `Stream` is made up by the auditor, so nothing in it is private. `grow` plays it into a real `GrowingDatabase`.
+A `Stream` is made up by the auditor, so nothing in it is private. `grow` appends it to a real `GrowingDatabase`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from treering.trusted.database import GrowingDatabase
 
 @dataclass(frozen=True)
 class Stream:
-    """Rows as cell numbers, batch by batch: one time step each.
+    """A stream of rows: ``batches`` are appended one after another, and a row is the number of its cell in ``schema``.
 
     >>> from treering.domain.attribute import categories
     >>> schema = Schema({"late": categories("no", "yes")})
@@ -51,7 +51,7 @@ class Stream:
         return tuple(np.array(cells, dtype=np.int64) for cells in self.batches)
 
     def counts(self, query: Query) -> tuple[int, ...]:
-        """A query's exact weighted count after each batch, in units of 1/scale rows."""
+        """A query's exact weighted count after each batch, in units of 1/``query.scale`` rows."""
         if query not in self._counts:
             if query.schema != self.schema:
                 raise QueryError("the query is about another schema than this stream")
@@ -65,7 +65,7 @@ class Stream:
 
 
 def grow(stream: Stream) -> Iterator[GrowingDatabase]:
-    """One real database, seen after each batch of the stream. The batch arrives when the iterator is advanced."""
+    """One real database, yielded after each batch of the stream: advancing the iterator appends the next batch."""
     database = GrowingDatabase(stream.schema)
     for cells in stream.arrays:
         database.append_cells(cells)
@@ -73,7 +73,7 @@ def grow(stream: Stream) -> Iterator[GrowingDatabase]:
 
 
 def neighbour(stream: Stream, batch: int, position: int, cell: int) -> Stream:
-    """The stream with one entry replaced; it arrives when the old one did.
+    """The stream with one row replaced: the one at ``position`` of batch number ``batch`` is now in ``cell``.
 
     >>> from treering.domain.attribute import categories
     >>> stream = Stream(Schema({"late": categories("no", "yes")}), ((0, 1), (1,)))
@@ -92,7 +92,7 @@ def neighbour(stream: Stream, batch: int, position: int, cell: int) -> Stream:
 
 
 def random_neighbours(schema: Schema, generator: np.random.Generator, batches: int, rows: int) -> tuple[Stream, Stream]:
-    """A uniformly random stream of ``batches`` batches of ``rows`` rows, and the same with a random entry replaced."""
+    """A uniformly random stream of ``batches`` batches of ``rows`` rows, and a neighbour with a random row replaced."""
     if schema.cells < 2:
         raise ParameterError("schema", "must have at least two cells: with one, no entry can be replaced by another")
     if batches < 1 or rows < 1:
@@ -109,9 +109,9 @@ def worst_pair(
 ) -> tuple[Stream, Stream]:
     """The worst case for sparse vector with threshold ½: every count is one higher on the right than on the left.
 
-    The rows lie in two cells. After batch i, on the left, ``gaps[i]`` rows more than half are in ``inside`` (fewer,
-    where negative). On the right one row that arrives with batch ``arrival`` is inside instead of outside, so from then
-    on every query that tells the two cells apart moves.
+    The rows are in two cells, ``inside`` and ``outside``. On the left, after batch i, half of the rows and ``gaps[i]``
+    more are in ``inside`` (fewer, if it is negative). On the right one row that arrives with batch ``arrival`` is
+    inside instead of outside, so from then on every query that tells the two cells apart has another count.
 
     >>> from treering.domain.attribute import categories
     >>> left, right = worst_pair(Schema({"late": categories("no", "yes")}), inside=1, outside=0, gaps=[-1, -1, -2])
@@ -123,7 +123,8 @@ def worst_pair(
         raise ParameterError("gaps", "must be at least one")
     if inside == outside:
         raise ParameterError("outside", "must be another cell than inside")
-    # An even number of rows keeps half the size whole; one more pair than the gap needs brings a row to replace.
+    # Batches have an even number of rows, so that half the size is whole, and one pair of rows more than the gap needs,
+    # so that there is a row to replace.
     changes = (gaps[0], *(after - before for before, after in pairwise(gaps)))
     halves = [abs(change) + 1 for change in changes]
     batches = tuple(
@@ -134,7 +135,7 @@ def worst_pair(
 
 
 def _weights(query: Query, cells: Ints) -> Ints:
-    """What each row weighs, in units of 1/scale."""
+    """The weight of each row, in units of 1/scale."""
     codes = np.unravel_index(cells, query.schema.shape)
     chosen = tuple(codes[position] for position in query.attributes)
     if query.table is not None:

@@ -1,1 +1,1 @@
-"""PUBLIC: static private algorithms that the schedulers rerun as the data grow, one file each."""
+"""PUBLIC boxes: static private algorithms, one file each, which run once, or are rerun by a scheduler."""

@@ -1,4 +1,4 @@
-"""AnswersBox: the answers to a fixed class of queries, each with noise of its own."""
+"""AnswersBox: noisy answers to a fixed class of queries, each with its own noise."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ class AnswersBox(SchemaBox):
     σ² = Σ spread²/(2ρ), ρ-zCDP. Equal queries and complements are measured once; constant ones are public.
     Accuracy. With probability at least 1 − beta every answer is within its noise's radius at beta over the number of
     queries.
+
+    ``queries`` are declared before the run, each a `Query` or its text; only these and their complements are answered.
     """
 
     def __init__(self, queries: Iterable[Question]) -> None:
@@ -37,21 +39,21 @@ class AnswersBox(SchemaBox):
         self._class = QueryClass(schema, self._declared)
 
     def alpha(self, size: int, budget: Budget, beta: float) -> float:
-        """The radius of one answer's noise."""
+        """The largest noise of an answer, at beta over the number of queries, as a share of the rows."""
         rows, chance = whole(size, "size"), float(probability(beta, "beta"))
         measured = self._measured()
         return answer_radius(self._noise(budget), chance / len(measured)) / rows if len(measured) else 0.0
 
     @property
     def rate(self) -> Rate | None:
-        """p = 1, for beta up to ½."""
+        """The paper's rate, with p = 1, for beta up to ½; None if every query is constant."""
         measured = self._measured()
         if not len(measured):
             return None
         return Rate(1.0, answers_rate(len(measured), sum(measured.spreads, Fraction(0))), 1.0)
 
     def run(self, gate: Gate, budget: Budget, alpha: float, beta: float, progress: Progress = silent) -> Release:
-        """Measure the queries: one operation, which costs the budget."""
+        """Measure the queries: one operation of the gate, which costs the budget."""
         measured = self._measured()
         chance = float(probability(beta, "beta"))
         self._check(gate)
@@ -67,7 +69,7 @@ class AnswersBox(SchemaBox):
         return _Answers(measured, gate.size, np.array(answers) / scales / gate.size, errors / gate.size)
 
     def _measured(self) -> QueryClass:
-        """The class, once the schema is known."""
+        """The query class; raises if the box is not bound yet."""
         _ = self.schema
         return self._class
 
@@ -76,7 +78,7 @@ class AnswersBox(SchemaBox):
 
 
 class _Answers(Release):
-    """The noisy answers."""
+    """The noisy answers of an `AnswersBox`."""
 
     def __init__(self, measured: QueryClass, size: int, values: Floats, errors: Floats) -> None:
         super().__init__(measured.schema, size)
@@ -87,5 +89,5 @@ class _Answers(Release):
 
 
 def _radius(noise: Noise, scale: int, beta: float) -> float:
-    """How far an answer may be from the truth, in rows."""
+    """The error of an answer, in rows, except with probability ``beta``."""
     return min(drawn_radius(noise, scale, beta) / scale, answer_radius(noise, beta))

@@ -1,11 +1,9 @@
-"""What a black box is: a static private algorithm that declares its cost and its accuracy.
+"""Base classes of boxes: static private algorithms ("black boxes") with a declared cost and a proven accuracy.
 
-A box is a *public program over the gate*, like a mechanism, but it runs once: given a budget it asks the gate, and what
-comes out answers a class of queries for ever without touching private data again.
-
-A box learns its schema once: what the boxes of this package have in common.
-
-A class of queries that is declared before a box runs, and answered afterwards.
+A box is a *public program over the gate*, like a mechanism, but it runs once: given a budget it asks the gate, and its
+`Release` answers a class of queries for ever without touching private data again. `SchemaBox` is what the boxes of this
+package have in common: they are made without a schema and bound to one later. `QueryClass` is a class of queries that
+is declared before a box runs.
 """
 
 from __future__ import annotations
@@ -31,11 +29,12 @@ from treering.gate import Database, Gate
 from treering.params import Number, probability
 
 Progress: TypeAlias = Callable[[float, str], None]
-"""Told how much of a long run is done, in [0, 1], and what is being done: public steps only."""
+"""A callback for long runs, called with the fraction that is done, in [0, 1], and a text that names the present step.
+Both are public."""
 
 
 def silent(done: float, doing: str) -> None:
-    """Tell nobody."""
+    """Report no progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ class Rate:
 
 
 class Release(ABC):
-    """What a box has released: it answers queries of the box's class about the database of one size, for free."""
+    """What a box has released: answers, for free, to queries of the box's class about the database of one size."""
 
     def __init__(self, schema: Schema, size: int) -> None:
         self.schema = schema
@@ -64,11 +63,11 @@ class Release(ABC):
         beta. A query outside the class raises `QueryError`, which says what the class is."""
 
     def sample(self, rows: int, generator: np.random.Generator) -> pa.Table:
-        """Synthetic rows, in the schema's own values."""
+        """``rows`` synthetic rows in the schema's own values, drawn with ``generator``; or `QueryError`."""
         raise QueryError(f"{type(self).__name__} answers queries, and has no synthetic rows")
 
     def ask(self, query: Question) -> Answer:
-        """The share of the rows that match, with its error."""
+        """The share of the rows that match ``query`` (a `Query` or its text), with its error."""
         return self.ask_many([understand(query, self.schema)])[0]
 
     def ask_many(self, queries: Iterable[Question]) -> list[Answer]:
@@ -84,37 +83,43 @@ class Release(ABC):
 class Box(ABC):
     """A static private algorithm.
 
-    What every box owes, and ``tests/support/box_contract.py`` checks:
+    Every box guarantees, and ``tests/support/box_contract.py`` checks:
 
     - *Privacy*: `run` costs no more than its budget, whatever happens (it goes through the gate, which charges), and
-      uses it: what is left over would have been accuracy.
+      uses all of it, as an unspent part is lost accuracy.
     - *Accuracy*: with probability at least 1 − beta all errors that the release states hold together, and none is above
       ``alpha(size, budget, beta)``. That is a theorem, not a fit.
-    - *Scaling*: ``alpha`` falls, or stays, when size, budget or beta grows; and also when the size grows c-fold while
+    - *Scaling*: ``alpha`` does not rise when size, budget or beta grows; nor when the size grows c-fold while
       a pure budget is divided by c, or a zCDP one by c². Schedules for the whole future rest on this.
     - *Replay*: `run` is a deterministic function of what the gate returns (public randomness is noted in the gate), so
       running it again over the recorded events gives the same release, bit for bit.
     """
 
     kind: BudgetKind = "pure"
-    """"pure": it is ε-DP for some ε, and takes budgets of both kinds. "zcdp": it takes zCDP budgets only."""
+    """"pure": the box is ε-DP for some ε, and takes budgets of both kinds. "zcdp": it takes zCDP budgets only."""
 
     @abstractmethod
     def bind(self, schema: Schema) -> Box:
-        """This box for a universe: texts become queries, sizes are known. Bound boxes return themselves."""
+        """This box for the universe of ``schema``, in which texts become queries. A bound box returns itself."""
 
     @abstractmethod
     def alpha(self, size: int, budget: Budget, beta: float) -> float:
-        """The error that every answer keeps to but with probability beta: proven. May be above 1: no guarantee."""
+        """The proven error that all answers keep to, except with probability ``beta``; above `worst` it says nothing.
+
+        - ``size``: the number of rows
+        - ``budget``: what a run may spend
+        - ``beta``: the probability that some answer is outside its error
+        """
 
     @property
     def worst(self) -> float:
-        """The error from which on a guarantee says nothing, since none can be larger: 1, for shares."""
+        """The largest error that is possible, so that a guarantee of this or more says nothing: 1, for shares."""
         return 1.0
 
     @property
     def staleness(self) -> float | None:
-        """How wrong a release can be about rows that came after it; None for shares, which schedulers age by query."""
+        """The largest error of a release on rows that came after it; None for shares, which are aged query by query
+        (`treering.theory.ageing`)."""
         return None
 
     @property
@@ -124,10 +129,18 @@ class Box(ABC):
 
     @abstractmethod
     def run(self, gate: Gate, budget: Budget, alpha: float, beta: float, progress: Progress = silent) -> Release:
-        """Spend the budget: ask the gate, and make a release. ``alpha`` is what the caller was promised."""
+        """Spend ``budget``: ask the gate, and make a release.
+
+        - ``alpha``: the error that the caller was promised for this run
+        - ``beta``: the probability that some answer is outside its error
+        - ``progress``: called during long runs
+        """
 
     def release(self, db: Database, epsilon: Number, delta: Number = 0.0, beta: Number = 0.05) -> Release:
-        """Run once, on the database as it is: (epsilon, delta)-DP, neighbours replacing one row."""
+        """Run once, on the database as it is: (epsilon, delta)-DP, neighbours replacing one row.
+
+        ``beta`` is the probability that some answer is outside its error.
+        """
         budget = Promise(epsilon, delta).budget
         chance = float(probability(beta, "beta"))
         box = self.bind(db.schema)
@@ -142,24 +155,24 @@ class Box(ABC):
         return box.run(db.open_gate(budget), budget, alpha, chance)
 
 
-# -- bound -------------------------------------------------------------------------------------------------------------
+# -- boxes that are bound to a schema ----------------------------------------------------------------------------------
 
 
 class SchemaBox(Box):
-    """A box that is made without a schema and bound to one later. Binding leaves the box as it was."""
+    """A box that is made without a schema and bound to one later. Binding makes a copy; the original stays unbound."""
 
     def __init__(self) -> None:
         self._bound: Schema | None = None
 
     @property
     def schema(self) -> Schema:
-        """The universe that it is bound to."""
+        """The schema that this box is bound to."""
         if self._bound is None:
             raise ParameterError("schema", f"is not known to this {type(self).__name__} yet: bind(schema) it first")
         return self._bound
 
     def bind(self, schema: Schema) -> Self:
-        """This box for a universe. A bound box is itself, and refuses another one."""
+        """This box for the universe of ``schema``. A bound box returns itself, and refuses another schema."""
         if self._bound is not None:
             if self._bound != schema:
                 raise SchemaError(f"this {type(self).__name__} is bound to another schema")
@@ -170,24 +183,24 @@ class SchemaBox(Box):
         return bound
 
     def _check(self, gate: Gate) -> None:
-        """Refuse a gate to another universe, or to no rows, before anything is asked of it."""
+        """Raise, before the gate is asked anything, if its schema is another one or its database is empty."""
         if gate.schema != self.schema:
             raise SchemaError(f"this {type(self).__name__} is bound to another schema than the database's")
         if gate.size == 0:
             raise GuaranteeError("the database is empty: a share of its rows needs at least one")
 
     def _prepare(self, schema: Schema) -> None:
-        """What is to be done once the schema is known, or why it cannot be."""
+        """Called once the schema is known: prepare for it, or raise if the box cannot serve it."""
 
 
-# -- query class -------------------------------------------------------------------------------------------------------
+# -- declared query classes --------------------------------------------------------------------------------------------
 
 
 _CONSTANT: Final = -1
 
 
 def declared(queries: Iterable[Question]) -> tuple[Question, ...]:
-    """The queries as they were given: at least one, each a query or its text. What they mean, a schema will say."""
+    """The declared queries, checked: at least one, each a `Query` or its text, to be parsed once a schema is known."""
     if isinstance(queries, str | Query) or not isinstance(queries, Iterable):
         raise ParameterError("queries", f"must be a list of queries or texts, not {type(queries).__name__}")
     given = tuple(queries)
@@ -200,7 +213,9 @@ def declared(queries: Iterable[Question]) -> tuple[Question, ...]:
 
 
 class QueryClass:
-    """The queries that need an answer, each once: a complement's answer is known with the query's, a constant's always.
+    """A class of queries without repetition: `queries` are those whose answers give the answers of all of them.
+
+    A query and its complement count as one, and constant queries, whose answers are public, are left out.
 
     >>> from treering.domain.attribute import categories
     >>> schema = Schema({"late": categories("no", "yes")})
@@ -210,7 +225,7 @@ class QueryClass:
 
     def __init__(self, schema: Schema, queries: Iterable[Question]) -> None:
         self.schema: Final = schema
-        # Where the answer to a query is found, and whether it is the complement's.
+        # The position of a query's answer, and whether that is the answer to its complement.
         self._places: dict[Query, tuple[int, bool]] = {}
         kept: list[Query] = []
         for query in understand_all(queries, schema):
@@ -225,11 +240,12 @@ class QueryClass:
 
     @property
     def spreads(self) -> tuple[Fraction, ...]:
-        """How far one replaced row can move each query's count, in rows: 1 for counting queries."""
+        """By how much one replaced row can change each query's count, in rows: 1 for counting queries."""
         return tuple(Fraction(query.spread, query.scale) for query in self.queries)
 
     def find(self, queries: Sequence[Query], box: str) -> tuple[Ints, Flags]:
-        """Where each query's answer is among `queries` (−1: it is constant), and whether it is the complement's."""
+        """For each query the position of its answer among `queries` (−1 if it is constant), and whether that is the
+        answer to its complement. ``box`` is the name in the error message for a query outside the class."""
         places = np.empty(len(queries), dtype=np.int64)
         flipped = np.zeros(len(queries), dtype=np.bool_)
         for index, query in enumerate(queries):
@@ -243,7 +259,7 @@ class QueryClass:
         return places, flipped
 
     def shares(self, queries: Sequence[Query], box: str, values: Floats, errors: Floats) -> tuple[Floats, Floats]:
-        """Shares and errors of any queries of the class, from those of `queries`."""
+        """Shares and errors of any queries of the class, from the ``values`` and ``errors`` of `queries`."""
         places, flipped = self.find(queries, box)
         shares = np.concatenate([values, [0.0]])[places]
         shares[flipped] = 1 - shares[flipped]
@@ -255,7 +271,7 @@ class QueryClass:
         if query.constant:
             return _CONSTANT, False
         found = self._places.get(query)
-        # Complements that are conjunctions are listed; those of tables are made when asked.
+        # Complements that are conjunctions are listed. If a table is asked, its complement is computed here.
         if found is None and query.masks is None:
             found = self._places.get(~query)
             return None if found is None else (found[0], not found[1])
@@ -269,7 +285,7 @@ class QueryClass:
 
 
 def constant_share(query: Query) -> float:
-    """What every row answers."""
+    """The answer to a constant query: the weight that every row has."""
     return 1.0 if query.table is None else float(query.table) / query.scale
 
 

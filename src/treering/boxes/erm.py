@@ -1,7 +1,4 @@
-"""ERM: a private model, learnt once.
-
-A model that was released: what `ERM` gives.
-"""
+"""ERM: private empirical risk minimisation, run once, and the `Model` that it releases."""
 
 from __future__ import annotations
 
@@ -27,11 +24,11 @@ from treering.theory.erm.steps import bound
 How: TypeAlias = Literal["auto", "perturbation", "descent", "net"]
 
 PASSES: Final = 256
-"""How often a run may go over the data at most; what it takes is far less (see `treering.theory.erm.methods`)."""
+"""The most passes over the data in a run; it usually takes far fewer (see `treering.theory.erm.methods`)."""
 
 FEW: Final = 5
 FEW_OVER_CELLS: Final = 64
-"""Passes that descent may make in any rerun: over points, and over cells, where a pass is short."""
+"""The number of passes that descent may always make in a rerun: over points, and over cells, where a pass is short."""
 
 
 class ERM(SchemaBox):
@@ -43,19 +40,23 @@ class ERM(SchemaBox):
     ``theory/erm/steps.py``. This is an excess *empirical* risk, in the loss's own unit: it may be above 1, and says
     nothing from `worst` on.
 
-    ``features`` says how the cells of a database become vectors and labels; over points there are none, and
-    ``dimension`` is theirs. ``method``: "perturbation" (smooth losses; pure or zCDP), "descent" (any loss; zCDP),
-    "net" (any loss, at most 3 dimensions; pure or zCDP), or "auto": the one with the least alpha at the time.
+    - ``loss``: the loss of an entry (a feature vector and its label) under a model θ
+    - ``dimension``: the number of features of a point; over a database it follows from ``features``
+    - ``radius``: the models are those with ‖θ‖ ≤ radius
+    - ``regularisation``: the weight λ of λ/2·‖θ‖² in the objective
+    - ``features``: how the cells of a database become vectors and labels; None over points, which have their own
+    - ``method``: "perturbation" (smooth losses; pure or zCDP), "descent" (any loss; zCDP), "net" (any loss, at most 3
+      dimensions; pure or zCDP), or "auto": at each run the one with the least alpha
+    - ``passes``: the most passes over the data in a run. Descent and the solver of output perturbation need far fewer,
+      except at large sizes (`treering.theory.erm.methods`). A net needs one pass for each candidate; over cells, where
+      a pass is short, it may always have 4,096 candidates. Output perturbation obeys the scaling law of boxes as far as
+      its passes reach
+    - ``rerun``: whether there will be many runs, as under a schedule: for smooth losses descent then makes at most
+      ∛size/5 passes, or 5 of them (more only if that makes the bound three times as good), or 64 over cells, where a
+      rerun's time then hardly depends on the number of rows
 
-    ``passes`` is how often a run may go over the data at most. Descent and the solver of output perturbation need far
-    fewer, but at large sizes (`theory.erm.methods`). A net needs one pass for each candidate; over cells, where
-    a pass is short, it has 4,096 of them anyway. Output perturbation obeys the scaling law of boxes as far as its
-    passes reach. ``rerun`` says that there will be many runs, as under a schedule: for smooth losses descent then makes
-    at most ∛size/5 passes, or 5 of them (more only if that makes the bound three times as good), or 64 over cells,
-    where a rerun's time then hardly depends on the number of rows.
-
-    The solver of output perturbation starts from the last model that the gate released for the same problem: a public
-    value. Its number of passes is fixed beforehand for the worst case all the same.
+    The solver of output perturbation starts from the last model that the gate released for the same problem, a public
+    value. Its number of passes is fixed beforehand, for the worst start.
 
     >>> import treering as tr
     >>> from treering.domain.loss import Logistic
@@ -89,9 +90,9 @@ class ERM(SchemaBox):
         if features is not None:
             check_labels(features.label_kind, loss)
         self.features = features
-        """How cells become vectors; None over points."""
+        """How cells become vectors and labels; None over points."""
         self.method: How = method
-        """How it is minimised."""
+        """The method of minimisation."""
         most = whole(passes, "passes")
         candidates = most if features is None else max(most, NET_CANDIDATES)
         few = None if not rerun else FEW if features is None else FEW_OVER_CELLS
@@ -101,22 +102,22 @@ class ERM(SchemaBox):
 
     @property
     def worst(self) -> float:
-        """Lipschitz constant times diameter, or less (`worst_risk`): no model in the ball has a larger excess risk."""
+        """The largest excess risk of any model in the ball: at most Lipschitz constant · diameter (`worst_risk`)."""
         return worst_risk(self.problem)
 
     @property
     def staleness(self) -> float:
-        """The same: how much worse than the best a model can be on rows that came after it."""
+        """The largest excess risk of a model on rows that came after it: `worst`."""
         return self.worst
 
     def alpha(self, size: int, budget: Budget, beta: float) -> float:
-        """The excess risk that a run keeps to, but with probability beta."""
+        """The bound on the excess risk of a run's model that holds except with probability beta."""
         _ = self.schema
         rows, chance = whole(size, "size"), float(probability(beta, "beta"))
         return min(choice.alpha(rows, budget, chance) for choice in self._for(budget))
 
     def run(self, gate: Gate, budget: Budget, alpha: float, beta: float, progress: Progress = silent) -> Model:
-        """Minimise: one operation, which costs the budget. The model depends on what the gate returns alone."""
+        """Minimise: one operation of the gate, which costs the budget."""
         self._check(gate)
         chance = float(probability(beta, "beta"))
         size = gate.size
@@ -141,7 +142,7 @@ class ERM(SchemaBox):
             raise SchemaError("the features of this ERM are about another schema")
 
     def _for(self, budget: Budget) -> list[Choice]:
-        """What a budget of this kind can pay."""
+        """The methods that a budget of this kind can pay for."""
         if budget.kind == "zcdp":
             return self._choices
         pure = [choice for choice in self._choices if choice.kind == "pure"]
@@ -164,7 +165,7 @@ def _dimension(dimension: int | None, features: CellFeatures | None) -> int:
 
 
 def _choices(problem: Problem, method: str, passes: int, candidates: int, few: int | None) -> list[Choice]:
-    """The kinds of minimiser that this method stands for, and that the problem allows."""
+    """The minimisers that ``method`` stands for and that the problem allows."""
     makers: dict[str, Callable[[], Choice]] = {
         "perturbation": lambda: Perturbing(problem, passes),
         "descent": lambda: Descending(problem, passes, few),
@@ -184,24 +185,24 @@ def _choices(problem: Problem, method: str, passes: int, candidates: int, few: i
 
 
 def _last_model(gate: Gate, problem: Problem) -> Start:
-    """The last model released for this problem: public. A run on record needs none, as it asks for no new one."""
+    """The last model that the gate released for this problem, or None. (A replayed run needs no start.)"""
     for event in reversed(gate.history):
         if isinstance(event, Minimised) and event.problem == problem:
             return event.theta
     return None
 
 
-# -- model -------------------------------------------------------------------------------------------------------------
+# -- the released model ------------------------------------------------------------------------------------------------
 
 
 NO_ANSWERS: Final = "a model answers no queries: use its theta, or ask a mechanism that answers"
 
 
 class Model(Release):
-    """A model in the ball whose empirical risk, on the database of one size, is near the least.
+    """A released model θ in the ball, whose empirical risk on the database of one size is near the least.
 
-    Formal guarantee: with probability 1 − beta of its run its excess risk is at most `excess_risk`. No model of the
-    ball has more than `worst_risk`, so neither has the statement.
+    Formal guarantee: with probability at least 1 − beta (that of its run) its excess risk is at most `excess_risk`,
+    which is never above `worst_risk`.
     """
 
     def __init__(self, schema: Schema, event: Minimised, beta: float) -> None:
@@ -209,22 +210,22 @@ class Model(Release):
         self.problem: Problem = event.problem
         """What was minimised."""
         self.method: Method = event.method
-        """How."""
+        """The method of minimisation, with its noise."""
         self.theta: tuple[float, ...] = event.theta
-        """The model."""
+        """The coefficients θ."""
         self.excess_risk: float = min(bound(event.problem, event.method, event.size, beta), worst_risk(event.problem))
-        """By how much its risk may exceed the least in the ball, on the rows that it was made from."""
+        """The bound on how much its risk exceeds the least in the ball, on the rows that it was trained on."""
 
     def shares(self, queries: Sequence[Query]) -> tuple[Floats, Floats]:
-        """Refused: no query is about a model."""
+        """Refused: a model answers no queries."""
         if queries:
             raise QueryError(NO_ANSWERS)
         return np.zeros(0), np.zeros(0)
 
     def predictions(self, features: Floats) -> Floats:
-        """⟨theta, x⟩ for each row x, which must be on the same scale as the features it was trained on.
+        """⟨theta, x⟩ for each row x of ``features``, on the same scale as the features that the model was trained on.
 
-        Over a database those are ``features.vectors_of(rows)``. Above 0, a row's label is more likely 1 than −1.
+        Over a database these are ``features.vectors_of(rows)``. If it is above 0, the label 1 is more likely than −1.
         """
         rows = np.asarray(features, dtype=np.float64)
         if rows.ndim != 2 or rows.shape[1] != len(self.theta):
@@ -232,7 +233,7 @@ class Model(Release):
         return np.asarray(rows @ np.array(self.theta))
 
     def weights(self, features: CellFeatures) -> dict[str, float]:
-        """What each value of each attribute adds to a prediction, by its condition in words; for one-hot features.
+        """What each value of each attribute adds to a prediction, by its condition as text; for one-hot features.
 
         A prediction is the intercept plus one weight for each attribute.
         """
@@ -256,7 +257,7 @@ class Model(Release):
 
 
 def worst_risk(problem: Problem) -> float:
-    """The most by which any model of the ball is worse than another, on any data.
+    """The most by which the objective of one model in the ball exceeds that of another, on any data.
 
     Lipschitz constant times diameter, or the width of the loss's range if that is less: an entry's loss less that of
     θ = 0 lies within `Loss.range` at every model (it is widest at the radius), so the losses of two models differ by no

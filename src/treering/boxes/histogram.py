@@ -1,6 +1,6 @@
-"""HistogramBox: noise on the count of every cell, and then every query there is.
+"""HistogramBox: noisy counts of all cells, which answer any query.
 
-Noisy counts of all cells, as a release made of them: queries in exact integer arithmetic, and rows.
+`NoisyCounts` evaluates queries on the noisy counts, in exact integer arithmetic, and draws synthetic rows from them.
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ from treering.theory.cells import CellNoise, SmoothLaplaceCell, all_subsets, exa
 from treering.theory.static import LARGEST_BETA, histogram_noise, histogram_radius, histogram_rate, rate_of
 
 MOST_CELLS: Final = 2**24
-"""The largest universe of which all cells are released."""
+"""The most cells of a universe."""
 
 Spectrum = tuple[tuple[float, ...], tuple[int, ...]]
+"""The distinct weights of a query, less their mean over all cells, and the number of cells that have each."""
 
 
 class HistogramBox(SchemaBox):
-    """Discrete noise on the counts of all cells, which then answer any query. Hard to beat while cells are few.
+    """Discrete noise on the counts of all cells, which then answer any query. Best while cells are few.
 
     Formal guarantee. Neighbours replace one row, which moves two counts by one each. Pure budget: Laplace noise of
     scale 2/ε, ε-DP. zCDP budget: Gaussian noise with σ² = 1/ρ, or Laplace noise of the same scale, ρ-zCDP.
@@ -44,7 +45,9 @@ class HistogramBox(SchemaBox):
     its complement, whichever is lighter (`treering.theory.cells.all_subsets`). With ``queries``, declared before:
     these alone are answered, each within the radius of its own noise at beta over their number (`subset_radius`), which
     is far less.
-    ``noise="laplace"`` asks for Laplace noise under a zCDP budget, too.
+
+    - ``queries``: the declared class, each a `Query` or its text; None for all queries
+    - ``noise``: "laplace" for Laplace noise under a zCDP budget, too
     """
 
     def __init__(self, queries: Iterable[Question] | None = None, noise: Literal["laplace"] | None = None) -> None:
@@ -68,7 +71,7 @@ class HistogramBox(SchemaBox):
             self._class = QueryClass(schema, self._declared)
 
     def alpha(self, size: int, budget: Budget, beta: float) -> float:
-        """The error of the worst query: half of all cells, or the worst one declared."""
+        """The error of the worst query: one of half of all cells, or the worst of the declared ones."""
         noise, rows = self._noise(budget), whole(size, "size")
         if self._class is None:
             return histogram_radius(noise, self.schema.cells, beta) / rows
@@ -76,14 +79,14 @@ class HistogramBox(SchemaBox):
 
     @property
     def rate(self) -> Rate:
-        """p = 1, for beta up to ½."""
+        """The paper's rate, with p = 1, for beta up to ½."""
         if self._class is None:
             return Rate(1.0, histogram_rate(self.schema.cells), 1.0)
-        # The bound for a declared query is concave in log(1/beta) as well, and in units of the scale always the same.
+        # The bound for a declared query is concave in log(1/beta), too, and proportional to the noise's scale.
         return Rate(1.0, rate_of(self._worst(SmoothLaplaceCell(1.0), LARGEST_BETA), 2), 1.0)
 
     def run(self, gate: Gate, budget: Budget, alpha: float, beta: float, progress: Progress = silent) -> Release:
-        """Release the noisy counts: one operation, which costs the budget."""
+        """Release the noisy counts: one operation of the gate, which costs the budget."""
         noise = self._noise(budget)
         probability(beta, "beta")
         self._check(gate)
@@ -99,7 +102,7 @@ class HistogramBox(SchemaBox):
 
     @cached_property
     def _spectra(self) -> tuple[Spectrum, ...]:
-        """For each declared query, its weights less their mean, and how many cells have them."""
+        """The spectrum of each declared query."""
         assert self._class is not None
         return tuple(_centred(query) for query in self._class.queries)
 
@@ -113,14 +116,14 @@ class HistogramBox(SchemaBox):
 
 
 class _Histogram(Release):
-    """All queries, from the noisy counts."""
+    """The noisy counts, which answer all queries."""
 
     def __init__(self, counts: NoisyCounts, noise: Noise, beta: float) -> None:
         super().__init__(counts.schema, counts.size)
         self._counts = counts
         cells = counts.schema.cells
-        # One of the two laws, for each bound holds but with probability beta: the one whose worst query has the smaller
-        # error. The smooth one is what `alpha` is made of, so no error is above that.
+        # Each of the two bounds fails with probability beta, so one of them must be chosen: the one with the smaller
+        # error for the worst query. `alpha` uses the smooth law, so no error is above alpha.
         laws = (all_subsets(exact(noise), cells, beta), all_subsets(smooth(noise), cells, beta))
         self._bound = min(laws, key=lambda bound: float(bound.radius(cells / 2)))
 
@@ -137,7 +140,7 @@ class _Histogram(Release):
 
 
 class _Declared(Release):
-    """The declared queries, from the noisy counts less what the total says of their noise."""
+    """The declared queries, answered from the noisy counts, corrected by the noise of the total, which is known."""
 
     def __init__(
         self, counts: NoisyCounts, declared: QueryClass, spectra: Sequence[Spectrum], noise: Noise, beta: float
@@ -161,7 +164,7 @@ _NONE: Final = (np.empty(0), np.empty(0), np.empty(0))
 
 
 def _matching(query: Query) -> int:
-    """A conjunction's number of cells."""
+    """The number of cells that match a conjunction."""
     assert query.masks is not None
     cells = query.schema.cells
     for mask in query.masks:
@@ -170,7 +173,7 @@ def _matching(query: Query) -> int:
 
 
 def _masses(query: Query) -> tuple[float, float, float]:
-    """The least and the largest weight, and the mass of the weights between them, from 0 at the least to 1."""
+    """The least and the largest weight of a query, and the sum over all cells of its weight, rescaled to [0, 1]."""
     if query.table is None:
         return (1.0, 1.0, 0.0) if query.constant else (0.0, 1.0, float(_matching(query)))
     low, high = int(query.table.min()), int(query.table.max())
@@ -201,31 +204,31 @@ def _centred(query: Query) -> Spectrum:
     return tuple(shifted.tolist()), tuple((numbers * (cells // query.joint)).tolist())
 
 
-# -- noisy counts ------------------------------------------------------------------------------------------------------
+# -- queries and rows from noisy counts --------------------------------------------------------------------------------
 
 
 CACHED_CELLS: Final = 2**24
-"""Marginals are kept while they have at most so many entries together; the least recently used go first."""
+"""The most entries of all cached marginals together; the least recently used are dropped first."""
 
 
 class NoisyCounts:
-    """Counts over all cells with noise in them, for a database of a public size."""
+    """Noisy counts of all cells, for a database of a public size."""
 
     def __init__(self, schema: Schema, size: int, counts: Ints) -> None:
         self.schema: Final = schema
         self.size: Final = size
-        # An attribute of one value is no axis: numpy has room for 64.
+        # An attribute with a single value gets no axis: numpy arrays have at most 64.
         self._axes = {p: axis for axis, p in enumerate(p for p, length in enumerate(schema.shape) if length > 1)}
         self._counts = counts.reshape([schema.shape[position] for position in self._axes])
         self._marginals: OrderedDict[tuple[int, ...], Ints] = OrderedDict()
         self._distribution: Floats | None = None
         self.excess: Final = int(counts.sum()) - size
-        """By how much the noise makes the total too large: public, as the size is."""
+        """The sum of the noise: the total of the noisy counts minus the size, which is public."""
 
     def rows(self, queries: Sequence[Query], centres: Floats) -> Floats:
         """Each query's weighted count, in rows: Σ w·count − centre·excess.
 
-        The total is known, so any centre will do: the error is Σ (w − centre)·noise.
+        The total is known, so any centre is allowed: the error is Σ (w − centre)·noise.
         """
         raw = evaluate_many(queries, self._marginal, np.int64)
         scales = np.array([query.scale for query in queries], dtype=np.float64)
@@ -255,10 +258,10 @@ class NoisyCounts:
 
 
 def on_simplex(counts: npt.ArrayLike, total: float) -> Floats:
-    """The distribution nearest in L2 to counts over their true total: max(count − level, 0) for the one level that
-    leaves the total, divided by it.
+    """The distribution nearest in L2 to counts/total: max(count − level, 0)/total, with the one level for which the
+    shares sum to 1.
 
-    The level takes the noise off again: cutting at zero alone would leave half of it, as rows in empty cells.
+    Subtracting the level matters: cutting noise off at zero alone would leave its positive half as rows in empty cells.
     """
     given = np.asarray(counts, dtype=np.float64)
     falling = np.sort(given)[::-1]

@@ -1,9 +1,8 @@
-"""Marginals: all sets of so many attributes, measured with noise, and a distribution fitted to them.
+"""MarginalsBox: noisy marginals of all sets of k attributes, and a distribution fitted to them.
 
-A distribution fitted to noisy marginals by mbi: post-processing, so nothing here needs to be believed for privacy.
-
-mbi is an extra and is loaded, with jax, only when a fit is made. It works in double precision; jax's own setting is
-left as it is.
+The distribution is fitted by the package mbi (the last section). That is post-processing: privacy does not depend on
+it. mbi is an extra and is imported, with jax, only when a fit is made. It works in double precision; jax's own setting
+is not changed.
 """
 
 from __future__ import annotations
@@ -38,28 +37,29 @@ MOST_SETS: Final = 256
 """The most marginals: a fit over more takes minutes to compile."""
 
 MOST_CELLS: Final = 2**20
-"""The most cells of all marginals together: each is a draw of exact noise, and all are fitted at every step."""
+"""The most cells of all marginals together: each gets a draw of exact noise, and every step of the fit visits all."""
 
 _MEASURING: Final = 0.3
-"""The share of a run that is measuring, for the progress report."""
+"""The fraction of a run that is spent on measuring, for the progress report."""
 
 
 class MarginalsBox(SchemaBox):
     """The marginals of all sets of ``ways`` attributes with exact noise, and a distribution that fits them.
 
     *Privacy.* Every marginal is a histogram with discrete Laplace noise (pure budgets) or discrete Gaussian noise (zCDP
-    ones), and costs what `theory.static` gives it: together the budget, neighbours replacing one row. The fit, by
-    mbi, is post-processing.
+    ones), and costs the share of the budget that `treering.theory.static` gives it: together they cost the budget,
+    neighbours replacing one row. The fit, by mbi, is post-processing.
 
     *Accuracy.* The class is all linear queries over at most ``ways`` attributes. For each, the noisy marginals confine
-    the true share to an interval (theory.static: all intervals hold together but with probability beta). The answer
-    is the fitted distribution's, moved into the interval if it lies outside; the error is the distance to the farther
-    end. Where that would be more than `alpha` it is moved on towards the middle. So what is proven rests on the noise
-    alone, and the fit makes answers consistent with each other and closer to the truth than the noise by itself; where
-    it does not fit (its squared deviations are above the noise's own) the noisy marginal answers.
+    the true share to an interval (`treering.theory.static`: all intervals hold together except with probability beta).
+    The answer is the fitted distribution's, moved into the interval if it lies outside; the error is the distance to
+    the farther end. Where that would be more than `alpha`, the answer is moved on towards the middle. So what is proven
+    rests on the noise alone, and the fit makes answers consistent with each other and closer to the truth than the
+    noise by itself; where it does not fit (its squared deviations are above the noise's own) the noisy marginal
+    answers.
 
-    *Rows.* Synthetic ones are drawn from the fitted distribution. They speak about all attributes together; what is
-    proven is about ``ways`` at a time, for the answers.
+    *Rows.* Synthetic rows are drawn from the fitted distribution. They cover all attributes together; the proven errors
+    are about ``ways`` attributes at a time, and about answers, not rows.
 
     Needs the extra: ``pip install 'treering[marginals]'``.
     """
@@ -86,13 +86,13 @@ class MarginalsBox(SchemaBox):
 
     @property
     def rate(self) -> Rate:
-        """p = 1, for beta up to ½."""
+        """The paper's rate, with p = 1, for beta up to ½."""
         return Rate(1.0, self.plan.rate, 1.0)
 
     def run(
         self, gate: Gate, budget: Budget, alpha: float, beta: float, progress: Progress = silent
     ) -> MarginalsRelease:
-        """Measure, then fit."""
+        """Measure the marginals, then fit a distribution to them."""
         chance = float(probability(beta, "beta"))
         self._check(gate)
         load()  # before anything is paid for
@@ -133,7 +133,7 @@ class MarginalsBox(SchemaBox):
 
 
 class MarginalsRelease(Release):
-    """Answers about up to so many attributes with their proven errors, and synthetic rows about all of them."""
+    """Answers about up to ``ways`` attributes, with proven errors, and synthetic rows over all attributes."""
 
     def __init__(self, proven: _Proven, model: Fitted) -> None:
         super().__init__(proven.schema, proven.size)
@@ -182,13 +182,13 @@ class _Table:
 
     counts: Floats
     missing: float
-    """By how much their sum falls short of the number of rows, which is public."""
+    """The number of rows, which is public, minus the sum of the counts."""
     radius: Callable[[Floats], Floats]
-    """The proven error of a query by its mass, in cells."""
+    """The proven error of a query, in rows, as a function of its mass, in cells."""
 
 
 class _Proven:
-    """What the noisy marginals prove, in rows."""
+    """The intervals that the noisy marginals prove for queries, in rows."""
 
     def __init__(
         self,
@@ -209,11 +209,11 @@ class _Proven:
         self._tables: dict[Attributes, _Table] = {}
 
     def home(self, attributes: Attributes) -> Attributes:
-        """The measured set that is the best to read these attributes off."""
+        """The measured set of attributes whose marginal gives the least noise for these attributes."""
         return self._home(attributes).attributes
 
     def intervals(self, attributes: Attributes, queries: Sequence[Query]) -> tuple[Floats, Floats, Floats]:
-        """The noisy counts, and between what the true ones lie.
+        """The queries' noisy counts, and the lower and upper ends of the intervals that contain the true ones.
 
         A query's weights run from a to b, so that it is a + (b−a)·f with f from 0 to 1, and the total is public: the
         error is b − a times that of f, or of 1 − f, whichever has less mass.
@@ -227,13 +227,13 @@ class _Proven:
         return noisy, noisy - errors, noisy + errors
 
     def choose(self, wanted: Floats, middle: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
-        """The allowed values next to the wanted ones, and their errors.
+        """The allowed values nearest to the wanted ones, and their errors.
 
         low ≤ truth ≤ high, hence a value v is off by at most max(v − low, high − v). That is at most ``worst`` for v
         between high − worst and low + worst, which is no empty range: high − low ≤ 2·worst.
         """
         inner, outer = np.maximum(low, 0.0), np.minimum(high, self.size)
-        # Empty only if beta has happened: then the noisy counts stand.
+        # The range is empty only if the event of probability beta has happened: then the noisy counts are the answer.
         void = inner > outer
         inner, outer, wanted = np.where(void, low, inner), np.where(void, high, outer), np.where(void, middle, wanted)
         least, most = np.maximum(inner, outer - self._worst), np.minimum(outer, inner + self._worst)
@@ -243,7 +243,7 @@ class _Proven:
     def _home(self, attributes: Attributes) -> HistogramReleased:
         if attributes not in self._homes:
             wider = [event for event in self.released if set(attributes) <= set(event.attributes)]
-            # Adding up c_S/c_A cells multiplies the variance by that.
+            # Adding up c_S/c_A cells multiplies the variance by c_S/c_A.
             self._homes[attributes] = min(wider, key=lambda event: event.counts.size * event.noise.scale**2)
         return self._homes[attributes]
 
@@ -271,7 +271,7 @@ class _Proven:
 
 
 def _weighing(query: Query) -> tuple[float, float, float]:
-    """The least and the largest weight, and the mass of the weights between them, from 0 at the least to 1."""
+    """The least and the largest weight of a query, and the sum over joint values of its weight, rescaled to [0, 1]."""
     if query.constant:
         weight = 1.0 if query.table is None else float(query.table) / query.scale
         return weight, weight, 0.0
@@ -284,7 +284,7 @@ def _weighing(query: Query) -> tuple[float, float, float]:
 
 
 def _counts(queries: Sequence[Query], counts: Floats) -> Floats:
-    """What each query counts, all of them over the same attributes."""
+    """The weighted count of each query; all queries are over the same attributes, whose counts are given."""
     scales = np.array([query.scale for query in queries], dtype=np.float64)
     return evaluate_many(queries, lambda _: counts, np.float64) / scales
 
@@ -298,27 +298,27 @@ def _deviation(noise: Noise) -> float:
 
 
 def _fits(event: HistogramReleased, marginal: Floats, size: int) -> bool:
-    """Whether a fitted marginal is as near to the noisy one as the truth can be expected to be."""
+    """Whether a fitted marginal is as near to the noisy one as the true one is expected to be."""
     squares = ((marginal * size - event.counts) ** 2).mean()
     return bool(squares <= _deviation(event.noise) ** 2)
 
 
-# -- marginals fit -----------------------------------------------------------------------------------------------------
+# -- fitting a distribution to noisy marginals -------------------------------------------------------------------------
 
 
 JOINT_CELLS: Final = 2**18
-"""Universes of up to so many cells are fitted cell by cell, larger ones by a mixture."""
+"""Universes of up to this many cells are fitted cell by cell, larger ones by a mixture of product distributions."""
 
 COMPONENTS: Final = 100
-"""The product distributions in a mixture."""
+"""The number of product distributions in a mixture."""
 
 _JOINT_WORK: Final = 2**28
 _JOINT_STEPS: Final = (100, 5000)
 _MIXTURE_WORK: Final = 2**30
 _MIXTURE_STEPS: Final = (200, 2000)
 _BLOCK: Final = 50
-"""How many steps a fit takes: as many as fit into this much work (cells times steps), within limits; mbi reports after
-each block of them."""
+"""The number of steps of a fit: as many as fit into this much work (cells times steps), within limits; mbi reports
+after each block of steps."""
 
 _STALLED: Final = 1e-6
 _RATE: Final = 0.1
@@ -326,7 +326,7 @@ _RATE: Final = 0.1
 
 @dataclass(frozen=True, eq=False)
 class NoisyMarginal:
-    """What was measured: shares of the rows over the joint values of some attributes, and their standard deviation."""
+    """A measured marginal: shares of the rows by the joint values of some attributes, and their standard deviation."""
 
     attributes: Attributes
     shares: Floats
@@ -364,7 +364,7 @@ class Joint:
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """The even mixture of product distributions: for each attribute a table, components by values."""
+    """A mixture of product distributions with equal weights: for each attribute a table, components × values."""
 
     shape: tuple[int, ...]
     tables: dict[int, Floats]
@@ -399,27 +399,27 @@ class Mixture:
 
 
 def check_installed() -> None:
-    """Refuse where the extra is missing."""
+    """Raise if mbi is not installed."""
     if importlib.util.find_spec("mbi") is None:
         raise TreeringError(missing("MarginalsBox", "mbi", "marginals"))
 
 
 def load() -> Any:
-    """Import mbi: a few seconds, the first time."""
+    """Import mbi, which takes a few seconds the first time."""
     check_installed()
     with _double_precision(), warnings.catch_warnings():
-        # About jax's compilation cache on disk, which exists only where somebody has set a folder for it.
+        # The warning is about jax's compilation cache on disk, which exists only where a folder is set for it.
         warnings.filterwarnings("ignore", message="JAX persistent compilation cache", category=UserWarning)
         import mbi
     return mbi
 
 
 def fit(shape: tuple[int, ...], measured: Sequence[NoisyMarginal], told: Callable[[float], None]) -> Fitted:
-    """The distribution nearest to the measurements in squared deviations, or near it: the same for the same input.
+    """A distribution that approximately minimises the squared deviations from the measurements; deterministic.
 
-    Up to `JOINT_CELLS` cells it is the one of greatest entropy among those (mirror descent over all cells); beyond, a
-    mixture of product distributions found by gradient descent. A fit that fails numerically gives the uniform one.
-    ``told`` hears the share of the steps that are done.
+    Up to `JOINT_CELLS` cells it is the minimiser of greatest entropy (mirror descent over all cells); beyond, a mixture
+    of product distributions found by gradient descent. A fit that fails numerically gives the uniform distribution.
+    ``told`` is called with the fraction of the steps that are done.
     """
     positions = tuple(position for position, size in enumerate(shape) if size > 1)
     mbi = load()
@@ -442,7 +442,7 @@ def _joint(mbi: Any, domain: Any, measurements: list[Any], told: Callable[[float
 
 
 def _mixture(shape: tuple[int, ...], domain: Any, measurements: list[Any], told: Callable[[float], None]) -> Mixture:
-    # One product distribution has all the marginals of single attributes that there can be.
+    # If all marginals are of single attributes, one product distribution fits them all.
     components = COMPONENTS if max(len(each.clique) for each in measurements) > 1 else 1
     work = components * sum(each.noisy_measurement.size for each in measurements)
     steps = _steps(work, _MIXTURE_WORK, _MIXTURE_STEPS)
@@ -454,7 +454,7 @@ def _mixture(shape: tuple[int, ...], domain: Any, measurements: list[Any], told:
 
 @lru_cache
 def _estimator(components: int) -> Any:
-    """Made once, because what jax has compiled for one it does not use for another."""
+    """The estimator, made once: jax does not reuse what it compiled for another one."""
     import optax
     from mbi.extensions.mixture_of_products import MixtureOfProductsEstimator
 
@@ -472,7 +472,7 @@ def _telling(told: Callable[[float], None], steps: int) -> Callable[[object], No
 
 
 def _normal(values: Any, axis: int | None = None) -> Floats:
-    """As shares, 1 in all or along an axis; even ones if they are no numbers."""
+    """Normalised to the sum 1, in all or along an axis; uniform if some value is negative or not finite."""
     plain = np.array(values, dtype=np.float64)
     totals = plain.sum(axis=axis, keepdims=True)
     if not (np.isfinite(plain).all() and (plain >= 0).all() and (totals > 0).all()):
@@ -483,7 +483,7 @@ def _normal(values: Any, axis: int | None = None) -> Floats:
 
 @contextmanager
 def _double_precision() -> Iterator[None]:
-    """For this thread and this block alone: shares need more than the seven digits that are jax's default."""
+    """Double precision in jax, in this thread and block alone: its default of seven digits is too few for shares."""
     import jax
 
     with jax.enable_x64(True):

@@ -22,19 +22,22 @@ from treering.params import probability, whole
 from treering.theory.static import MOST_ROUNDS, Rounds, drawn_radius, mwem_plan
 
 REVISITS = 8
-"""After each measurement, so many earlier ones are looked at again: those that the distribution violates most."""
+"""How many earlier measurements are revisited after each new one: those that the distribution violates most."""
 
 
 class MWEM(SchemaBox):
-    """Learns a distribution that answers a class of queries: each round finds a query that it answers badly, measures
-    it, and moves towards it. For many queries on a universe too large for a histogram.
+    """Learns a distribution that answers a class of queries. For many queries on a universe too large for a histogram.
+
+    Each round selects a query that the distribution answers badly, measures it, and moves the distribution towards the
+    measurement.
 
     Formal guarantee. Neighbours replace one row. A round selects by the exponential mechanism and measures with
     Laplace noise (pure) or Gaussian noise (zCDP); the rounds together are ε-DP, or ρ-zCDP, by composition: see
     `treering.theory.static.mwem_plan`.
     Accuracy. With probability at least 1 − beta every query of the class is within the stated error, which the best
     round certifies, and which is at most √(log N/(2T)) + (3/2 + ξ + 2e)/n: the theorem of `treering.theory.static`.
-    ``rounds`` is T; by default the number that makes this least.
+    ``queries`` are declared before the run, each a `Query` or its text; only these and their complements are answered.
+    ``rounds`` is T; by default the number that makes the bound least.
     """
 
     def __init__(self, queries: Iterable[Question], rounds: int | None = None) -> None:
@@ -50,13 +53,13 @@ class MWEM(SchemaBox):
         self._spread = max(self._class.spreads, default=None)
 
     def alpha(self, size: int, budget: Budget, beta: float) -> float:
-        """The error that is sure before the first round."""
+        """The theorem's bound, known before the first round."""
         rows, chance = whole(size, "size"), float(probability(beta, "beta"))
         planned = self._plan(rows, budget, chance)
         return 0.0 if planned is None else planned.alpha(self.schema.cells, rows)
 
     def run(self, gate: Gate, budget: Budget, alpha: float, beta: float, progress: Progress = silent) -> Release:
-        """All rounds: each selects and measures one query."""
+        """Run all rounds, each of which selects and measures one query."""
         self._check(gate)
         planned = self._plan(gate.size, budget, float(probability(beta, "beta")))
         if planned is None:
@@ -69,7 +72,7 @@ class MWEM(SchemaBox):
         return learner.release()
 
     def _plan(self, size: int, budget: Budget, beta: float) -> Rounds | None:
-        """None if every query is constant."""
+        """The rounds and their noise; None if every query is constant."""
         cells = self.schema.cells
         if self._spread is None:
             return None
@@ -78,7 +81,7 @@ class MWEM(SchemaBox):
 
 @dataclass(frozen=True, slots=True)
 class _Interval:
-    """Where a measurement says that the truth lies, in shares."""
+    """A confidence interval for a query's true share, by its measurements."""
 
     query: Query
     low: float
@@ -86,7 +89,7 @@ class _Interval:
 
 
 class _Learner:
-    """The public distribution, and what its rounds have found."""
+    """The public distribution, with the confidence intervals and the certified error of its rounds."""
 
     def __init__(self, learnt: QueryClass, size: int, planned: Rounds) -> None:
         self._class, self._size, self._plan = learnt, size, planned
@@ -97,7 +100,7 @@ class _Learner:
         self._best, self._error = 0, np.inf
 
     def round(self, gate: Gate) -> None:
-        """Select, measure, note what that certifies, move."""
+        """Select a query, measure it, update the certified error, and move the distribution."""
         queries = self._class.queries
         answers = self._hypothesis.answer_many(queries)
         estimates: Ints = np.rint(answers * self._units).astype(np.int64)
@@ -113,7 +116,7 @@ class _Learner:
         self._learn(chosen, _Interval(query, (measured - radius - 0.5) / unit, (measured + radius + 0.5) / unit))
 
     def release(self) -> _Learnt:
-        """The distribution of the best round: the steps up to it, taken again, give the same bits."""
+        """The distribution of the best round. Its steps, applied again, give the same bits."""
         if self._best < len(self._steps):
             self._hypothesis = Hypothesis(self._class.schema)
             for step in self._steps[: self._best]:
@@ -122,7 +125,7 @@ class _Learner:
 
     def _learn(self, chosen: int, interval: _Interval) -> None:
         before = self._intervals.get(chosen)
-        if before is not None:  # The truth is in both, unless one of them has failed.
+        if before is not None:  # The truth is in both intervals, unless one of them has failed.
             low, high = max(before.low, interval.low), min(before.high, interval.high)
             kept = _Interval(interval.query, low, high) if low < high else interval
         else:
@@ -138,7 +141,7 @@ class _Learner:
                 return
 
     def _move(self, interval: _Interval, answer: float) -> bool:
-        """Project onto the interval, if the distribution is beyond it and can be moved there."""
+        """Project the distribution onto the interval, if it is outside and can be moved there; whether it was moved."""
         target = min(max(answer, interval.low), interval.high)
         if target == answer or not self._hypothesis.reachable(interval.query, target):
             return False
@@ -147,7 +150,7 @@ class _Learner:
 
 
 class _Learnt(Release):
-    """A distribution that answers the class."""
+    """The distribution of an `MWEM`, which answers its class."""
 
     def __init__(self, learnt: QueryClass, hypothesis: Hypothesis, size: int, error: float) -> None:
         super().__init__(learnt.schema, size)

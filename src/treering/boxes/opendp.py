@@ -1,6 +1,6 @@
-"""A measurement of OpenDP's as a black box.
+"""An OpenDP measurement as a box.
 
-OpenDP itself is not imported here: the measurement is passed on to the gate unread, and the kernel checks it, prices it
+OpenDP itself is not imported here: the measurement is handed to the gate as it is, and the kernel checks it, prices it
 by its own privacy map and runs it (``trusted/opendp.py``).
 """
 
@@ -22,20 +22,22 @@ from treering.gate import Gate
 from treering.params import probability, whole
 
 Alpha: TypeAlias = Callable[[int, Budget, float], float]
-"""(size, budget, beta) → the error, as a share of the rows, that no query exceeds but with probability beta."""
+"""(size, budget, beta) → the error, as a share of the rows, that no query exceeds, except with probability beta."""
 
 
 def from_opendp(measurement: Any, alpha: Alpha | None = None, kind: BudgetKind = "pure") -> ForeignBox:
-    """A box out of a measurement of OpenDP's on the vector of all counts, which it answers with one value per cell.
+    """A box made of an OpenDP measurement of the vector of all counts, which releases one value per cell.
 
-    ``measurement`` is one, or a function from a `Budget` to one: schedulers, which run a box with ever other budgets,
-    need the function. It must take vectors of integers and L1 or L2 distances and be private in the sense of
-    MaxDivergence or ZeroConcentratedDivergence. Its cost is what its own map says for neighbours that replace one row
-    (2 apart in L1, √2 in L2), to the last bit of a float that OpenDP rounds up: a function should leave a hair of its
-    budget. Distances of type f64 are the best; L2 distances in integers cost double, because √2 is rounded up to 2.
+    ``measurement`` is an OpenDP measurement, or a function from a `Budget` to one: schedulers, which run a box with a
+    different budget each time, need the function. It must take vectors of integers and L1 or L2 distances and be
+    private in the sense of MaxDivergence or ZeroConcentratedDivergence. Its cost is what its own privacy map says for
+    neighbours that replace one row (2 apart in L1, √2 in L2). OpenDP rounds this up to a float, so a function should
+    leave a tiny part of its budget unused. Distances of type f64 are the best; L2 distances in integers cost double,
+    because √2 is rounded up to 2.
 
-    ``alpha`` is the accuracy that you have proven for it; it must keep the law of scaling of `Box`. Without one nothing
-    is guaranteed, and the box refuses to run. ``kind="zcdp"`` says that it takes zCDP budgets only.
+    ``alpha`` is the accuracy that you have proven for the measurement: a function of (size, budget, beta) that obeys
+    the scaling law of `Box`. Without it nothing is guaranteed, and the box refuses to run. ``kind="zcdp"`` says that
+    the measurement takes zCDP budgets only.
 
         def noisy(budget):
             scale = 2.000001 / float(budget.total)
@@ -49,7 +51,7 @@ def from_opendp(measurement: Any, alpha: Alpha | None = None, kind: BudgetKind =
 
 
 class ForeignBox(SchemaBox):
-    """What `from_opendp` makes. Privacy: what the measurement's own map says. Accuracy: what its maker says."""
+    """The box that `from_opendp` makes. Privacy: by the measurement's own map. Accuracy: as declared by the caller."""
 
     def __init__(self, measurement: Any, alpha: Alpha | None) -> None:
         super().__init__()
@@ -63,7 +65,7 @@ class ForeignBox(SchemaBox):
         self._alpha = alpha
 
     def alpha(self, size: int, budget: Budget, beta: float) -> float:
-        """What the maker has proven."""
+        """The declared accuracy; `GuaranteeError` if none was declared."""
         cells = self.schema.cells
         self._check_kind(budget)
         whole(size, "size")
@@ -81,18 +83,18 @@ class ForeignBox(SchemaBox):
         return stated
 
     def run(self, gate: Gate, budget: Budget, alpha: float, beta: float, progress: Progress = silent) -> ForeignRelease:
-        """Have the measurement run on the counts."""
+        """Have the kernel run the measurement on the counts of all cells."""
         self._check_kind(budget)
         self._check(gate)
         error = self.alpha(gate.size, budget, beta)
         progress(0.0, "running a measurement on all counts")
         event = gate.foreign(self._made(budget))
-        if len(event.values) != self.schema.cells:  # on record as failed
+        if len(event.values) != self.schema.cells:  # recorded as failed
             raise TreeringError("the measurement failed when it was run")
         return ForeignRelease(self.schema, event.size, np.array(event.values, dtype=np.float64), error)
 
     def _made(self, budget: Budget) -> Any:
-        # A measurement can be called, too: with the counts.
+        # A measurement is callable, too (with the counts), so functions are told apart by `invoke`.
         given = self._measurement
         return given if hasattr(given, "invoke") else given(budget)
 
@@ -102,7 +104,7 @@ class ForeignBox(SchemaBox):
 
 
 class ZcdpForeignBox(ForeignBox):
-    """One that takes zCDP budgets only."""
+    """A `ForeignBox` that takes zCDP budgets only."""
 
     kind: BudgetKind = "zcdp"
 
@@ -117,7 +119,7 @@ class ForeignRelease(Release):
         self._error = error
 
     def shares(self, queries: Sequence[Query]) -> tuple[Floats, Floats]:
-        """Over the released values; the error is the one that was declared."""
+        """Sums of the released values; the error is the declared one."""
         scales = np.array([query.scale for query in queries], dtype=np.float64)
         counts = evaluate_many(queries, self._marginal, np.float64) / scales
         return counts / self.size, np.full(len(queries), self._error)

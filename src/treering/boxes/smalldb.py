@@ -1,6 +1,6 @@
 """SmallDB: a small synthetic database that answers a class of queries (Blum, Ligett and Roth 2008).
 
-Which box would do for a class that another one cannot serve: public arithmetic, for messages.
+For a class that SmallDB cannot serve, the error message names a box that can (the last section).
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from treering.theory import smalldb as theory
 from treering.theory.static import answer_radius, answers_noise, histogram_noise, histogram_radius, mwem_plan
 
 _USELESS = 0.5
-"""The answer ½ has this error, and needs no data."""
+"""The error of the answer ½, which needs no data."""
 
 _USUAL = 0.1
-"""The error for which a message says what an infeasible class would take."""
+"""The error for which an error message says how many databases an infeasible class would have to enumerate."""
 
 
 class SmallDB(SchemaBox):
@@ -48,7 +48,9 @@ class SmallDB(SchemaBox):
 
     What can be drawn follows from the class (`treering.domain.candidates`): prefixes (thresholds) of an ordered
     attribute with atoms × rows up to 2^18, all intervals of one with atoms² × rows up to 2^21, and any class with at
-    most a million candidates. A class with which no database of any size would have an error below ½ is refused.
+    most a million candidates. A class for which a database of no size would have an error below ½ is refused.
+
+    ``queries`` are declared before the run, each a `Query` or its text; only these and their complements are answered.
     """
 
     def __init__(self, queries: Iterable[Question]) -> None:
@@ -72,15 +74,15 @@ class SmallDB(SchemaBox):
             raise GuaranteeError(f"{self._infeasible(self._candidates)}. {another_box(self._class)}")
 
     def alpha(self, size: int, budget: Budget, beta: float) -> float:
-        """The theorem's bound at the number of rows that makes it least."""
+        """The theorem's bound at the number of synthetic rows that makes it least."""
         whole(size, "size"), probability(beta, "beta")
         return self._best(size, budget, beta)[1] if self._ready() else 0.0
 
     @property
     def rate(self) -> Rate | None:
-        """The paper's p = ⅓, for beta up to ½; N counts the atoms.
+        """The paper's rate, with p = ⅓, for beta up to ½; N counts the atoms. None if every query is constant.
 
-        It holds down to the error of the largest number of rows that can be drawn, which `alpha` never goes below.
+        It holds down to the error at the largest number of synthetic rows that can be drawn: `alpha` is never less.
         """
         candidates = self._ready()
         if candidates is None:
@@ -89,7 +91,7 @@ class SmallDB(SchemaBox):
         return Rate(power, theory.rate(candidates.atoms.number, len(self._class)), power)
 
     def run(self, gate: Gate, budget: Budget, alpha: float, beta: float, progress: Progress = silent) -> Release:
-        """Draw a synthetic database: one operation, which costs the budget."""
+        """Draw a synthetic database: one operation of the gate, which costs the budget."""
         probability(beta, "beta")
         candidates = self._ready()
         self._check(gate)
@@ -105,12 +107,12 @@ class SmallDB(SchemaBox):
         return _Small(self._class, candidates.atoms, gate.size, drawn.cells, error)
 
     def _ready(self) -> Candidates | None:
-        """The candidates, once the schema is known; None if every query is constant."""
+        """The candidates; None if every query is constant. Raises if the box is not bound yet."""
         _ = self.schema
         return self._candidates
 
     def _best(self, size: int, budget: Budget, beta: float) -> tuple[int, float]:
-        """The place of the choice of rows, and the error."""
+        """The position, among the choices, of the best number of synthetic rows, and the error there."""
         return self._choices.best(theory.noise(size, budget, max(self._class.spreads)), beta)
 
     def _choose_from(self, candidates: Candidates, factor: int = 1) -> theory.RowChoices:
@@ -118,7 +120,7 @@ class SmallDB(SchemaBox):
         return theory.RowChoices.of(rows, self._nearest(candidates), candidates.number, factor)
 
     def _nearest(self, candidates: Candidates) -> theory.Error:
-        """How near the best candidate of so many rows is."""
+        """The error of the best candidate, as a function of its number of rows."""
         if candidates.method == "prefixes":
             return theory.prefix_error
         if candidates.method == "intervals":
@@ -138,7 +140,7 @@ class SmallDB(SchemaBox):
 
 
 class _Small(Release):
-    """The synthetic database."""
+    """The synthetic database of a `SmallDB`."""
 
     def __init__(self, served: QueryClass, atoms: Atoms | None, size: int, cells: Sequence[int], error: float) -> None:
         super().__init__(served.schema, size)
@@ -156,9 +158,9 @@ class _Small(Release):
         return self._class.shares(queries, "SmallDB", self._values, self._errors)
 
     def sample(self, rows: int, generator: np.random.Generator) -> pa.Table:
-        """Independent draws from the synthetic database, each made a uniformly random cell of its atom.
+        """Independent draws from the synthetic database, each turned into a uniformly random cell of its atom.
 
-        The class tells the cells of an atom apart no more than the draw did: nothing is known of what is within one.
+        No query of the class tells the cells of an atom apart, so nothing is known about their distribution.
         """
         whole(rows, "rows", 0)
         if self._atoms is None:
@@ -182,7 +184,7 @@ def _cells_within(atoms: Atoms, chosen: Ints, generator: np.random.Generator) ->
     return cells
 
 
-# -- advice ------------------------------------------------------------------------------------------------------------
+# -- the box to use instead, for error messages ------------------------------------------------------------------------
 
 
 _SIZE: Final = 10**6
@@ -191,7 +193,8 @@ _BUDGET: Final = Budget("pure", Fraction(1))
 
 
 def another_box(served: QueryClass) -> str:
-    """HistogramBox, AnswersBox or MWEM: the one whose proven error is least for a million rows and an epsilon of 1."""
+    """A sentence that names the box whose proven error is least for this class, a million rows and an epsilon of 1:
+    HistogramBox, AnswersBox or MWEM."""
     cells, queries = served.schema.cells, len(served)
     errors = {
         "AnswersBox": answer_radius(answers_noise(_BUDGET, served.spreads), _BETA / queries) / _SIZE,

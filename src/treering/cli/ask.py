@@ -1,4 +1,4 @@
-"""`treering ask`: questions, as predicates or as SQL."""
+"""`treering ask`: queries, as predicates or as SQL."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _queries(question: str | None, statement: Statement | None, vault: Vault) ->
 
 
 def _price(vault: Vault, queries: list[Query], mechanism: str | None) -> dict[str, Any]:
-    """The most that a batch could cost."""
+    """The most that asking these queries could cost."""
     return {"queries": len(queries), **vault.price_many(queries, mechanism)._asdict()}
 
 
@@ -116,7 +116,7 @@ _KINDS = {
 
 
 def show(out: Output, plain: dict[str, Any]) -> None:
-    """One answer."""
+    """Show one answer."""
     out.line(
         f"{plain['count']:,} rows ± {plain['count_error']:,} of {plain['size']:,}  "
         f"({plain['value']:.2%} ± {plain['error']:.2%})",

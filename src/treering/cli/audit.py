@@ -1,4 +1,4 @@
-"""`treering audit`: attacks on the mechanisms themselves."""
+"""`treering audit`: statistical attacks on the mechanisms."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _verdict(each: dict[str, Any]) -> str:
 
 
 def show(out: Output, plain: dict[str, Any]) -> None:
-    """The audit as a table, and what it means."""
+    """Show the audit as a table, and say what it means."""
     heads = ["mechanism", "attack", "claimed epsilon", "at least", "could find", "samples", ""]
     rows = [
         [
@@ -109,5 +109,5 @@ def show(out: Output, plain: dict[str, Any]) -> None:
         out.line("An attack found more than was claimed: that is a bug, please report it.", "bold red")
     if any(_verdict(each) == _BLIND for each in plain["attacks"]):
         out.line("Where the samples are too few, no mechanism could have been accused: take more --samples.", "bold")
-    out.line('"Could find" is the most that so many samples can prove of any mechanism.', "dim")
+    out.line('"Could find" is the largest bound that this number of samples can prove of any mechanism.', "dim")
     out.line(f"Each bound is wrong with probability {1 - plain['confidence']:.0e} at most.", "dim")

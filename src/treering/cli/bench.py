@@ -25,7 +25,7 @@ def register(app: typer.Typer) -> None:
 
 
 class NoCheckoutError(typer.TyperException):
-    """The benchmarks are not where this runs."""
+    """The benchmarks were asked for outside of a checkout."""
 
 
 def bench(
@@ -41,7 +41,7 @@ def bench(
     The suite is part of the source, not of the package: run this in a checkout. `make bench` keeps a history as well.
     """
     root = _checkout(Path.cwd())
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as `make bench` does, for the same reason
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as in ``benchmarks/__main__.py``, which says why
     if str(root) not in sys.path:
         sys.path.insert(0, str(root))
     from benchmarks.__main__ import names, results
@@ -64,7 +64,7 @@ def bench(
 
 
 def _checkout(start: Path) -> Path:
-    """The nearest folder upwards that is a checkout."""
+    """The nearest folder from ``start`` upwards that is a checkout of treering."""
     for folder in (start, *start.parents):
         if (folder / "benchmarks" / "harness.py").is_file() and (folder / "src" / "treering").is_dir():
             return folder
@@ -72,7 +72,7 @@ def _checkout(start: Path) -> Path:
 
 
 def show(out: Output, plain: dict[str, Any]) -> None:
-    """The ratios as a table."""
+    """Show the ratios as a table."""
     heads = ["suite", "claim", "ratio", "middle half", "limit", ""]
     rows = []
     for each in plain["results"]:

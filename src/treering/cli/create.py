@@ -1,7 +1,4 @@
-"""`treering create`: a vault, or the draft of a schema for one.
-
-A draft of a schema, from a public sample.
-"""
+"""`treering create`: make a vault, or draft a schema for one from a public sample."""
 
 from __future__ import annotations
 
@@ -73,7 +70,7 @@ def create(
     ] = 1,
     person: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="The column that says whose a row is: `append` then keeps that limit."),
+        typer.Option(metavar="COLUMN", help="The column of person ids: `append` then enforces --rows-per-person."),
     ] = None,
     rows: Annotated[
         int | None, typer.Option(parser=count, metavar="NUMBER", help='Rows that are expected, for "auto".')
@@ -116,7 +113,7 @@ def create(
 
 
 def _check_table(table: str | None, order: str | None, person: str | None, infer: Path | None) -> None:
-    """Refuse options that make no sense together."""
+    """Raise on options that exclude each other."""
     if order is not None and table is None:
         raise typer.BadParameter("--order is about a --table: give both, or neither")
     if person is not None and table is not None:
@@ -174,7 +171,7 @@ def _draft(vault: Path, schema: Path | None, sample: Path, out: Output) -> None:
     out.result(plain, show)
 
 
-# -- infer -------------------------------------------------------------------------------------------------------------
+# -- drafting a schema -------------------------------------------------------------------------------------------------
 
 
 WARNING: Final = (
@@ -189,7 +186,7 @@ _BINS: Final = 8
 
 @dataclass(frozen=True)
 class Draft:
-    """What a sample suggests."""
+    """The schema that a sample suggests."""
 
     schema: Schema
     left_out: dict[str, str]
@@ -197,9 +194,10 @@ class Draft:
 
 
 def infer(table: Any) -> Draft:
-    """An attribute for every column that has one: short lists, small ranges, and bins for other numbers.
+    """A draft of a schema: categories for short lists of texts, small ranges of integers, and bins for other numbers.
 
-    Every attribute has a cell for values that the sample does not show, and one for missing values if some are missing.
+    Every attribute but a boolean one has a cell for values that the sample does not show. It has one for missing values
+    if some are missing.
     """
     from treering.domain.schema import Schema
     from treering.errors import SchemaError
@@ -258,6 +256,6 @@ def _number(column: Any, missing: bool) -> Attribute | str:
 
 
 def _round(span: float) -> float:
-    """1, 2 or 5 times a power of ten: about so many of them make the span."""
+    """The width of a bin: 1, 2 or 5 times a power of ten, the least with at most `_BINS` of them in the span."""
     power = 10.0 ** math.floor(math.log10(span / _BINS))
     return next(factor * power for factor in (1, 2, 5, 10) if span / (factor * power) <= _BINS)

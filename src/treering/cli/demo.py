@@ -1,4 +1,4 @@
-"""`treering demo`: a year of real flights in a vault, told from beginning to end."""
+"""`treering demo`: a year of real flights in a vault, with a summary and a report."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _EXAMPLES: Final = """Examples:
   treering demo --out elsewhere
 """
 _MARK: Final = ".made-by-treering-demo"
-"""A folder with this file in it is the demonstration's own, and may be made anew."""
+"""A folder with this file in it was made by the demonstration, which may replace it."""
 
 
 def register(app: typer.Typer) -> None:
@@ -56,7 +56,7 @@ def demo(
 
 
 def _make_room(out: Path) -> None:
-    """An empty folder; what an earlier demonstration left there is removed, anything else is left alone."""
+    """Make the empty folder ``out``. One that an earlier demonstration made is removed first; any other is an error."""
     if out.exists():
         if not (out / _MARK).is_file():
             raise VaultError(f"{out} exists, and is not of the demonstration's making: give --out a new folder")
@@ -82,7 +82,7 @@ def _tell(output: Output, told: list[str], story: Story, vault: Path, page: Path
 
 
 def next_commands(vault: Path) -> list[str]:
-    """What to try with the vault: commands as they can be typed here."""
+    """Commands to try with the vault, as they can be typed in this shell."""
     program = "treering" if shutil.which("treering") else sys.argv[0]
     return [
         f"{program} status {vault}",

@@ -1,4 +1,4 @@
-"""`treering status`, `treering ledger` and `treering verify`: looking at a vault costs nothing and disturbs nobody."""
+"""`treering status`, `treering ledger` and `treering verify`: reading a vault, which is free, also beside a writer."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def register(app: typer.Typer) -> None:
 
 
 def status(vault: VaultPath, as_json: JsonFlag = False) -> None:
-    """What a vault has, promises, has spent, and has left."""
+    """A vault's rows, promise, spent budget and mechanisms."""
     made = origin(vault)
     source = made["source"] or {}
     plain = {**reading(vault).status(), "table": table_of(made), "order": source.get("order")}
@@ -46,7 +46,7 @@ def status(vault: VaultPath, as_json: JsonFlag = False) -> None:
 
 
 def show_status(out: Output, plain: dict[str, Any]) -> None:
-    """A vault in a few lines: rows, promise, budget, mechanisms, rings."""
+    """Show a vault in a few lines: rows, promise, budget, mechanisms, and the epochs of each as rings."""
     batches = "1 batch" if plain["batches"] == 1 else f"{plain['batches']:,} batches"
     out.line(f"{plain['size']:,} rows in {batches}; {plain['cells']:,} cells.", "bold")
     if plain["dropped"]:
@@ -82,7 +82,7 @@ def _mechanism(each: dict[str, Any]) -> list[str]:
 
 
 def _rings(number: int) -> str:
-    """A trunk, cut: one ring for each epoch (at most twenty are drawn)."""
+    """Epochs drawn as the rings of a tree, one for each epoch (at most twenty)."""
     drawn = min(number, 20)
     return f"{'(' * drawn}•{')' * drawn} {number} ring{'s' if number > 1 else ''}"
 
@@ -96,12 +96,12 @@ def _sizes(each: dict[str, Any]) -> str:
 
 def ledger(
     vault: VaultPath,
-    tail: Annotated[int | None, typer.Option(metavar="NUMBER", help="Only the last so many entries.", min=1)] = None,
+    tail: Annotated[int | None, typer.Option(metavar="NUMBER", help="Only the last NUMBER entries.", min=1)] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Everything that ever happened to a vault, and what it cost.
 
-    One line for each entry, with its hash, which depends on all before: nobody can change an entry unnoticed.
+    One line for each entry, with its hash, which depends on all entries before: no entry can be changed unnoticed.
     """
     entries = deque(reading(vault).ledger(), maxlen=tail)
     plain = {"entries": [_jsonable(each) for each in entries]}
@@ -137,10 +137,10 @@ def verify(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Check that a vault is whole, and as it was written.
+    """Check that a vault is complete, and as it was written.
 
-    Looks at the chain of hashes, at every part, and whether replaying all of it gives the same state. Exit code 1 if
-    anything is damaged, or if the folder was set back to an earlier state.
+    Checks the chain of hashes, every part, and that replaying all of it gives the same state. Exit code 1 if anything
+    is damaged, or if the folder was set back to an earlier state.
     """
     plain = reading(vault).verify(head)
 

@@ -1,4 +1,4 @@
-"""The program `treering`."""
+"""The program `treering`: all commands in one, its exit codes and its help."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from treering.cli.output import INTERRUPTED, VaultPath, fail
 
 
 class Commands(TyperGroup):
-    """All commands: errors leave as one line and an exit code, and help is quick."""
+    """The group of all commands: an error becomes one line and an exit code, and help is quick."""
 
     def main(
         self,
@@ -25,7 +25,7 @@ class Commands(TyperGroup):
         windows_expand_args: bool = True,
         **extra: Any,
     ) -> Any:
-        """Run a command and leave with its exit code."""
+        """Run a command and exit with its code."""
         given = list(sys.argv[1:] if args is None else args)
         name = prog_name or "treering"
         if len(given) == 2 and given[0] in self.commands and given[1] == "--help":
@@ -40,8 +40,8 @@ class Commands(TyperGroup):
         sys.exit(code if isinstance(code, int) else 0)
 
     def _help(self, program: str, name: str) -> None:
-        """A command's help without reading its options: typer would load pydantic for that, which takes longer than
-        everything else together."""
+        """Show a command's help without parsing its options: for that typer would load pydantic, which takes longer
+        than everything else together."""
         command = self.commands[name]
         above = self.context_class(self, info_name=program)
         typer.echo(command.get_help(command.context_class(command, info_name=name, parent=above)))
@@ -62,7 +62,7 @@ for group in (demo, plan, create, rows, ask, look, synth, audit, bench):
 
 
 class NotYetError(typer.TyperException):
-    """Something that a later release will do."""
+    """A command that a later release will have."""
 
 
 @app.command()
@@ -97,5 +97,5 @@ def everything(
 
 
 def main() -> None:
-    """What the console script runs."""
+    """Run the program: the entry point of the console script."""
     app()

@@ -1,16 +1,15 @@
-"""What commands show: rich tables at a terminal, plain columns in a pipe, JSON on demand.
+"""What the commands share: output, numbers in options, opening vaults, and failures.
 
-Numbers as people write them on a command line: 1000000, 1_000_000, 1,000,000, 1e6, 2^20.
+*Output*: rich tables at a terminal, plain columns in a pipe, JSON on demand.
 
-typer hands defaults, which are numbers already, to the same functions.
+*Numbers* as people write them on a command line: 1000000, 1_000_000, 1,000,000, 1e6, 2^20. (typer passes defaults,
+which are numbers already, to the same functions.)
 
-What the commands about a vault share.
+*Failures*: one line on stderr and an exit code, never a traceback.
 
-Every way a command can fail: one line on stderr and an exit code, never a traceback.
-
-2  bad input: a flag, a value, a path, a schema, a question, rows that do not fit
-3  the privacy budget does not cover it
-1  anything else
+    2  bad input: a flag, a value, a path, a schema, a question, rows that do not fit
+    3  the privacy budget does not cover it
+    1  anything else
 """
 
 from __future__ import annotations
@@ -50,14 +49,14 @@ JsonFlag: TypeAlias = Annotated[bool, typer.Option("--json", help="Print the res
 """The option that every command with a result has."""
 
 Advance: TypeAlias = Callable[[int, int], None]
-"""Told how much is done and how much there is."""
+"""A callback for progress: called with what is done and what there is in all."""
 
 
 class Output:
     """Where a command's result goes."""
 
     def __init__(self, as_json: bool = False, console: Console | None = None) -> None:
-        """A ``console`` is for pictures of a terminal; without one, standard output decides."""
+        """With ``as_json`` results are JSON. A ``console`` is used as the terminal; without one, standard output is."""
         self.as_json = as_json
         self._console = console
         if console is None and not as_json and sys.stdout.isatty():
@@ -66,7 +65,7 @@ class Output:
             self._console = Console(highlight=False)
 
     def result(self, plain: Mapping[str, Any], show: Callable[[Output], None]) -> None:
-        """The result as JSON if that is wanted, else as ``show`` shows it."""
+        """Write the result: ``plain`` as JSON if that is wanted, otherwise by calling ``show``."""
         if self.as_json:
             typer.echo(json.dumps(plain, indent=2, allow_nan=False, ensure_ascii=False))
         else:
@@ -103,7 +102,7 @@ class Output:
         self._console.print(table)
 
     def bar(self, part: float, words: str, width: int = 40) -> None:
-        """A share of a whole, drawn, and what it is."""
+        """A bar of which the share ``part``, in [0, 1], is filled, followed by ``words``."""
         full = round(min(1.0, max(0.0, part)) * width)
         if self._console is None:
             typer.echo(f"[{'#' * full}{'.' * (width - full)}] {words}")
@@ -115,7 +114,7 @@ class Output:
 
 
 def warn(text: str) -> None:
-    """A line for people, beside the result."""
+    """Write a line for people to stderr, apart from the result."""
     typer.echo(text, err=True)
 
 
@@ -149,7 +148,7 @@ def progress(words: str, unit: str) -> Iterator[Advance]:
 
 
 def _silent(done: int, total: int) -> None:
-    """Nobody is watching."""
+    """Show no progress."""
 
 
 def _columns(heads: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int]) -> str:
@@ -167,7 +166,7 @@ def _columns(heads: Sequence[str], rows: Sequence[Sequence[str]], right: Sequenc
     return "\n".join(map(written, [heads, rule, *rows]))
 
 
-# -- numbers -----------------------------------------------------------------------------------------------------------
+# -- numbers in options ------------------------------------------------------------------------------------------------
 
 
 FOR_EVER = ("inf", "infinity", "forever", "ever")
@@ -175,7 +174,7 @@ STILL = ("none", "still", "static")
 
 
 def number(text: str | float) -> float:
-    """A number.
+    """An option's text as a finite number.
 
     >>> number("1,000,000"), number("2^16"), number("1e-9")
     (1000000.0, 65536.0, 1e-09)
@@ -192,7 +191,7 @@ def number(text: str | float) -> float:
 
 
 def count(text: str | float) -> int:
-    """A whole number.
+    """An option's text as a whole number.
 
     >>> count("1e6"), count("2^62")
     (1000000, 4611686018427387904)
@@ -204,7 +203,7 @@ def count(text: str | float) -> int:
 
 
 def endless(text: str | float) -> float:
-    """A whole number, or "inf" for any number."""
+    """An option's text as a whole number, or "inf" for infinity."""
     return math.inf if str(text).strip().lower() in FOR_EVER else float(count(text))
 
 
@@ -226,7 +225,7 @@ OnInvalidFlag: TypeAlias = Annotated[
 
 
 def check_vault(path: Path) -> None:
-    """Refuse a path where there is nothing, before anything is loaded."""
+    """Raise if there is no folder at ``path``, before the package is loaded."""
     if not path.exists():
         raise typer.BadParameter(f"there is no vault at {path}; `treering create` makes one")
     if not path.is_dir():
@@ -235,7 +234,7 @@ def check_vault(path: Path) -> None:
 
 @contextmanager
 def writing(path: Path) -> Iterator[Vault]:
-    """A vault, open for asking and appending."""
+    """The vault at ``path``, open for asking and appending."""
     check_vault(path)
     from treering.vault.vault import Vault
 
@@ -244,7 +243,7 @@ def writing(path: Path) -> Iterator[Vault]:
 
 
 def reading(path: Path) -> VaultReader:
-    """A vault, for looking: beside a writer, if there is one."""
+    """The vault at ``path``, open for reading; another process may be writing to it."""
     check_vault(path)
     from treering.vault.vault import Vault
 
@@ -252,27 +251,27 @@ def reading(path: Path) -> VaultReader:
 
 
 def origin(path: Path) -> dict[str, Any]:
-    """How a vault was made, from the first line of its ledger: public, and the same for ever."""
+    """How a vault was made: the first entry of its ledger, which is public and never changes."""
     made: dict[str, Any] = next(reading(path).ledger())["body"]
     return made
 
 
 def table_of(made: dict[str, Any]) -> str | None:
-    """Where the rows of a vault stay, if that is a table of another engine: its address, or the name of one that has
-    none."""
+    """The table of another engine in which a vault's rows stay: its address, or its name if it has none. None if the
+    vault keeps its rows itself."""
     source = made["source"]
     return None if source is None else source["address"] or source["identity"]
 
 
 def refuse_or_drop(given: str) -> Literal["refuse", "drop"]:
-    """What to do about rows that do not fit."""
+    """The value of --on-invalid, checked."""
     if given not in ("refuse", "drop"):
         raise typer.BadParameter('--on-invalid is "refuse" or "drop"')
     return "drop" if given == "drop" else "refuse"
 
 
 def amount(value: float) -> str:
-    """An amount of budget; what rounding leaves of nothing is nothing.
+    """An amount of budget as text; amounts up to 1e-15, which are rounding errors, are 0.
 
     >>> amount(0.12345678), amount(2e-18)
     ('0.1235', '0')
@@ -281,7 +280,7 @@ def amount(value: float) -> str:
 
 
 def unit(name: str, value: float) -> str:
-    """An amount of budget and its unit."""
+    """An amount of budget with its unit, as text."""
     return f"{name} {amount(value)}"
 
 
@@ -294,7 +293,7 @@ OTHER: Final = 1
 INTERRUPTED: Final = 130
 
 DEBUG: Final = "TREERING_TRACEBACK"
-"""The environment variable that shows the traceback of an error nobody expected."""
+"""The environment variable that makes a failing command show its traceback."""
 
 _CODES: Final[tuple[tuple[type[TreeringError], int], ...]] = (
     (BudgetExceeded, BUDGET),
@@ -318,12 +317,12 @@ def code_of(error: Exception) -> int:
 
 
 def message_of(error: Exception) -> str:
-    """What is wrong, in plain words; in one line, unless a person at a terminal is shown the place as well.
+    """What is wrong, in plain words: one line; at a terminal also the lines that point into a query.
 
-    The text of an error nobody expected is not shown: it may quote a private value.
+    The text of an unexpected error is not shown: it may quote a private value.
     """
     if isinstance(error, typer.BadParameter) and error.param is None:
-        return _one_line(error.message)  # Raised by a command, not about one flag: it says all there is to say.
+        return _one_line(error.message)  # Raised by a command, not by one flag: the message is complete.
     if isinstance(error, typer.TyperException):
         return _one_line(error.format_message())
     if isinstance(error, TreeringError):
@@ -336,7 +335,7 @@ def message_of(error: Exception) -> str:
 
 
 def fail(error: Exception) -> NoReturn:
-    """Say what went wrong, and leave."""
+    """Write what went wrong to stderr, and exit."""
     if os.environ.get(DEBUG):
         traceback.print_exception(error)
     typer.echo(f"treering: {message_of(error)}", err=True)
@@ -344,6 +343,6 @@ def fail(error: Exception) -> NoReturn:
 
 
 def _one_line(text: str) -> str:
-    """Without the lines that point into a query: they are indented."""
+    """The text in one line, without the lines that point into a query, which are indented."""
     kept = [line.strip() for line in text.splitlines() if not line.startswith("  ")]
     return " ".join(line for line in kept if line)

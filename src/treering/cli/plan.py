@@ -1,4 +1,4 @@
-"""`treering plan`: which mechanism, for which promise, at which accuracy."""
+"""`treering plan`: which mechanism to use, for which promise and accuracy; as a table and as a chart."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _check_plot(path: Path) -> None:
         raise typer.BadParameter(f"the folder of {path} does not exist")
 
 
-# -- for people --------------------------------------------------------------------------------------------------------
+# -- the table ---------------------------------------------------------------------------------------------------------
 
 _HEAD = {"alpha": "every answer within", "epsilon": "epsilon needed", "size": "rows needed"}
 
@@ -107,7 +107,7 @@ _LEGEND = (
 
 
 def show(out: Output, plan: Plan) -> None:
-    """The plan as a table, the winner in words, and what else there is to know."""
+    """Show the plan as a table, with the best mechanism in words, and notes."""
     out.line(_question(plan), "dim")
     out.line()
     heads = ["", "mechanism", _HEAD[plan.wanted], "typical", "questions", "lasts"]
@@ -148,7 +148,7 @@ def _row(plan: Plan, row: PlanRow) -> list[str]:
 
 
 def _question(plan: Plan) -> str:
-    """The first line of the plan's own text: what was asked."""
+    """The parameters of the plan: the first line of its own text."""
     return str(plan).split("\n", 1)[0]
 
 
@@ -176,7 +176,7 @@ _COLOURS: Final = (
 
 @dataclass(frozen=True)
 class Chart:
-    """Curves, and what they are about."""
+    """The curves of a plan, and their title."""
 
     title: str
     curves: tuple[Line, ...]
@@ -196,7 +196,7 @@ def curves(found: Plan, advance: Advance) -> Chart:
     sizes = _sizes(start, found.horizon)
     plans: list[dict[str, PlanRow]] = []
     for done, size in enumerate(sizes, start=1):
-        # The horizon must not be below the start; what does not grow stays so.
+        # The horizon must not be below the start. (None: the data do not grow.)
         last = None if found.horizon is None else max(found.horizon, size)
         made = make(found.cells, size, epsilon, found.delta, found.beta, found.queries, last, adaptive=found.adaptive)
         plans.append({row.name: row for row in made.rows})
@@ -212,7 +212,7 @@ def curves(found: Plan, advance: Advance) -> Chart:
 
 
 def write(path: Path, chart: Chart) -> None:
-    """The chart as a file: .svg, or .html with all it needs inside."""
+    """Write the chart to a file: .svg, or a self-contained .html."""
     if path.suffix.lower() == ".svg":
         path.write_text(picture(chart), encoding="utf-8")
         return
@@ -235,7 +235,8 @@ def picture(chart: Chart) -> str:
 
 
 def _sizes(start: int, horizon: float | None) -> list[int]:
-    """From a tenth of the start to a hundred times it (at most the horizon), some in each decade."""
+    """The sizes of the chart, `_PER_DECADE` in each decade: from a tenth of the start to a hundred times the start, but
+    not beyond the horizon (or ten times the start, if that is more)."""
     from treering.theory.plan import MOST_ROWS
 
     high = 100.0 * start if horizon is None else min(100.0 * start, max(horizon, 10.0 * start))

@@ -1,8 +1,7 @@
-"""`treering append` and `treering refresh`: the rows of a vault, from files or from the table that they stay in.
+"""`treering append` and `treering refresh`: new rows for a vault, from files or from the table that they stay in.
 
-Tables in files: CSV, Parquet, Arrow and lines of JSON, by the end of the name.
-
-No message of a reader is passed on: it might quote a row.
+Files are CSV, Parquet, Arrow or lines of JSON, by the end of their names. Error messages of their readers are not
+passed on, because they might quote a row.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ def append(
 ) -> None:
     """Take in rows from files. Costs nothing.
 
-    Each file is whole or absent, whatever happens: if one is refused, those before it are in.
+    Each file is taken in whole or not at all: if one is refused, those before it are in.
     """
     invalid = refuse_or_drop(on_invalid)
     for path in files:
@@ -118,7 +117,7 @@ def _came(vault: Vault, take_in: Callable[[], int]) -> dict[str, Any]:
 
 @contextmanager
 def _telling(taken: Sequence[dict[str, Any]]) -> Iterator[None]:
-    """An error about one file also says which files are in already: to append those again would count them twice."""
+    """Add to an error about one file which files are in already: appending those again would count them twice."""
     try:
         yield
     except TreeringError as error:
@@ -133,17 +132,17 @@ def _show(out: Output, vault: Path, what: str, taken: Sequence[dict[str, Any]], 
     out.line(f"{vault} has {size:,} rows.", "bold")
 
 
-# -- files -------------------------------------------------------------------------------------------------------------
+# -- reading and writing files -----------------------------------------------------------------------------------------
 
 
 SUFFIXES: Final = (".csv", ".csv.gz", ".parquet", ".arrow", ".feather", ".jsonl", ".ndjson")
 
 _NULLS: Final = ("", "NA", "N/A", "NULL", "null", "NaN", "nan", "None")
-"""What stands for a missing value in a CSV file, unless it is a category."""
+"""The texts that mean a missing value in a CSV file, unless they are categories of the schema."""
 
 
 def suffix(path: Path) -> str:
-    """The kind of a file."""
+    """The suffix of a file's name, which says how the file is read."""
     kind = next((each for each in SUFFIXES if path.name.lower().endswith(each)), None)
     if kind is None:
         raise typer.BadParameter(f"{path.name} must end in one of {', '.join(SUFFIXES)}")
@@ -151,8 +150,7 @@ def suffix(path: Path) -> str:
 
 
 def read_table(path: Path, schema: Schema | None = None, person: str | None = None) -> Any:
-    """A file's rows as an Arrow table; with a schema, only the columns that it has, and the one that says whose a row
-    is."""
+    """A file's rows as an Arrow table; with a ``schema``, only its columns and the column ``person`` of person ids."""
     kind = suffix(path)
     if not path.is_file():
         raise typer.BadParameter(f"there is no file {path}")
@@ -175,7 +173,7 @@ def write_table(table: Any, path: Path) -> None:
 
 
 def check_output(path: Path) -> None:
-    """Refuse a file that cannot be written."""
+    """Raise if ``path`` has another suffix than .parquet or .csv, or if its folder does not exist."""
     if not path.name.lower().endswith((".parquet", ".csv")):
         raise typer.BadParameter(f"{path.name} must end in .parquet or .csv")
     if not path.absolute().parent.is_dir():
@@ -223,7 +221,7 @@ def _kept(path: Path, table: Any, schema: Schema | None, person: str | None) -> 
 
 
 def _wanted(path: Path, names: list[str], schema: Schema | None, person: str | None) -> list[str]:
-    """The columns to keep, each of them once; what is absent is for the vault to complain about."""
+    """The columns to keep, each of which the file may have only once. The vault reports those that are missing."""
     wanted = dict.fromkeys(names) if schema is None else (*schema.names, *([] if person is None else [person]))
     for name in wanted:
         if names.count(name) > 1:

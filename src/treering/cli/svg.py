@@ -1,4 +1,4 @@
-"""Charts as SVG, with nothing but the standard library: panels side by side, of lines, bands and dots.
+"""Charts as SVG, with the standard library alone: panels side by side, of lines, bands and dots.
 
 Axes are linear or logarithmic.
 
@@ -26,7 +26,7 @@ _GREY, _PALE, _INK = "#6b7280", "#e5e7eb", "#1f2937"
 
 @dataclass(frozen=True)
 class Line:
-    """A series drawn as a line, with a gap where y is None."""
+    """A series drawn as a line, with a gap where y is None; ``dashes`` is SVG's stroke-dasharray."""
 
     label: str
     x: Sequence[float]
@@ -35,7 +35,7 @@ class Line:
     dashes: str = ""
 
     def pieces(self) -> list[list[tuple[float, float]]]:
-        """The stretches without gaps."""
+        """The line's points, split at its gaps."""
         found: list[list[tuple[float, float]]] = [[]]
         for x, y in zip(self.x, self.y, strict=True):
             if y is None:
@@ -117,8 +117,8 @@ def render(
 ) -> str:
     """The picture as the text of an SVG file.
 
-    The legend is that of the first panel: a row above the panels or, aside, a column to their right. The size is the
-    width and the height of a panel.
+    ``size`` is the width and the height of a panel, in pixels. The legend is that of the first panel: a row above the
+    panels or, with ``legend_aside``, a column to their right.
     """
     panel_width, height = size
     series, width = panels[0].series, panel_width * len(panels)
@@ -140,7 +140,7 @@ def render(
 
 
 class _Axis:
-    """A range of values, laid from one place on paper to another."""
+    """A map from a range of values to coordinates in the picture, linear or logarithmic."""
 
     def __init__(self, span: tuple[float, float], log: bool, start: float, end: float) -> None:
         self._scale: Callable[[float], float] = _log10 if log else float
@@ -153,7 +153,7 @@ class _Axis:
 
 
 class _Frame:
-    """One panel on paper."""
+    """One panel, with its axes in the picture's coordinates."""
 
     def __init__(self, panel: Panel, width: int, height: int) -> None:
         x_span, y_span = panel.x_range(), panel.y_range()
@@ -201,7 +201,7 @@ class _Frame:
         return [self._piece(piece, series) for piece in series.pieces()]
 
     def _piece(self, piece: Sequence[tuple[float, float]], line: Line) -> str:
-        if len(piece) == 1:  # a line of one point would not be seen
+        if len(piece) == 1:  # a line of one point would be invisible
             return self._dot(*piece[0], line.colour)
         return f'<polyline points="{self._points(piece)}" {_stroke(line)}/>'
 
@@ -243,12 +243,12 @@ def _heights(series: Series) -> list[float]:
 
 
 def _whole(low: float, high: float) -> range:
-    """The whole numbers of a range, whose ends may be a rounding error off."""
+    """The whole numbers from low to high, which may be off by a rounding error."""
     return range(math.ceil(low - 1e-9), math.floor(high + 1e-9) + 1)
 
 
 def _decades(values: Sequence[float]) -> tuple[float, float]:
-    """The powers of ten around values, two different ones."""
+    """The largest power of ten that is at most all values, and the smallest that is at least all; they differ."""
     low, high = _log10(min(values, default=1.0)), _log10(max(values, default=1.0))
     first = math.floor(low + 1e-9)
     return 10.0**first, 10.0 ** max(first + 1, math.ceil(high - 1e-9))
@@ -269,7 +269,7 @@ def _tick_step(low: float, high: float) -> float:
 
 
 def _number(value: float) -> str:
-    """As short as can be: 1e6, not 1e+06."""
+    """A number as a short text: 1e6, not 1e+06."""
     return re.sub(r"e\+?(-?)0*", r"e\1", f"{value:g}")
 
 

@@ -1,4 +1,4 @@
-"""`treering synth` and `treering train`: synthetic rows, and a model."""
+"""`treering synth` and `treering train`: synthetic rows, and a private model."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def _weights(vault: Vault, spec: dict[str, Any], model: Any) -> dict[str, float]
 
 
 def show_model(out: Output, plain: dict[str, Any]) -> None:
-    """The model in words."""
+    """Show the model: what each value adds, its error, and its cost."""
     out.line(f"{plain['name']}: when is {plain['target']}? Trained on {plain['size']:,} rows.", "bold")
     ordered = sorted(plain["weights"].items(), key=lambda item: -abs(item[1]))
     rows = [[words, f"{weight:+.3f}"] for words, weight in ordered[:20]]

@@ -1,1 +1,1 @@
-"""The demonstration: a year of real flights, day by day, in a vault. The flights are public."""
+"""`treering demo`: a year of real, public flights, appended to a vault day by day, with queries and a model."""

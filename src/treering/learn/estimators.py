@@ -1,9 +1,4 @@
-"""Private classifiers of two classes.
-
-Private ridge regression.
-
-The private geometric median.
-"""
+"""The private scikit-learn estimators: two classifiers of two classes, ridge regression, and the geometric median."""
 
 from __future__ import annotations
 
@@ -23,14 +18,14 @@ from treering.trusted.points import Bounds
 
 
 class _Classifier(ClassifierMixin, LinearEstimator):
-    """Two declared classes; the second in sorted order is the positive one."""
+    """A classifier of two declared classes; the second in sorted order is the positive one."""
 
     classes_: Array
 
     def partial_fit(self, X: Any, y: Any = None, classes: npt.ArrayLike | None = None) -> Self:
-        """Take in more rows. The first model is released at ``start`` rows, later ones when the schedule says so.
+        """Add rows. The first model is released at ``start`` rows, later ones when the schedule says so.
 
-        ``classes`` may be declared here instead, at the first call, as scikit-learn's estimators do.
+        ``classes`` may be declared here, at the first call, instead of in the constructor, as in scikit-learn.
         """
         with self._unchanged_if_refused():
             if self._held is None and not self._left_behind:
@@ -42,21 +37,17 @@ class _Classifier(ClassifierMixin, LinearEstimator):
             return super().partial_fit(X, y)
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Begin anew with these rows, and release a model at once, be there fewer than ``start`` or not.
-
-        With few rows the model is mostly noise: ``excess_risk_bound_`` says what is proven. Only the schedule's first
-        part of the budget is spent; the rest is for the rows to come. A refused fit changes nothing.
-        """
+        """See `PrivateEstimator.fit`."""
         with self._unchanged_if_refused():
             self.classes_ = self._declared()
             return super().fit(X, y)
 
     def decision_function(self, X: Any) -> Floats:
-        """⟨coef, x⟩ + intercept: above 0 for the second class."""
+        """⟨coef, x⟩ + intercept for each row of ``X``: above 0 for the second class."""
         return self._linear(X)
 
     def predict(self, X: Any) -> Array:
-        """The class of each row."""
+        """The predicted class of each row of ``X``."""
         positive = self._linear(X) > 0
         return np.asarray(self.classes_[positive.astype(np.intp)])
 
@@ -83,13 +74,15 @@ class _Classifier(ClassifierMixin, LinearEstimator):
 
 
 class PrivateLogisticRegression(_Classifier):
-    """Logistic regression over rows that keep arriving: each release is private, and all of them together.
+    """Logistic regression over rows that keep arriving: all models ever released are private together.
 
     Formal guarantee: as `treering.learn.base.PrivateEstimator`, for the mean of log(1 + e^{−yp}) plus
     ``regularisation``/2·‖θ‖² over the ball of ``radius``, p the prediction and y = ±1.
 
-    ``norm_bound`` and ``classes`` are public and must be declared. ``radius`` bounds predictions: |p| ≤ radius for rows
-    within the bound. A larger one fits more and needs more rows.
+    ``norm_bound`` and ``classes`` (the two labels) are public and must be declared. ``radius`` bounds predictions:
+    |p| ≤ radius for rows within the norm bound; a larger radius can fit more, and needs more rows.
+    ``fit_intercept=False`` fixes the intercept at 0. `treering.learn.base.PrivateEstimator` explains the other
+    parameters.
 
     >>> import numpy as np
     >>> features = np.linspace(-1, 1, 100_000).reshape(-1, 1)
@@ -129,7 +122,7 @@ class PrivateLogisticRegression(_Classifier):
         self.c = c
 
     def predict_proba(self, X: Any) -> Floats:
-        """The chance of each class, by the model: 1/(1 + e^{−p}) for the second."""
+        """The model's probability of each class, for each row of ``X``: 1/(1 + e^{−p}) for the second class."""
         predictions = self._linear(X)
         return np.column_stack([expit(-predictions), expit(predictions)])
 
@@ -138,12 +131,13 @@ class PrivateLogisticRegression(_Classifier):
 
 
 class PrivateSVC(_Classifier):
-    """A linear support vector machine over rows that keep arriving: each release is private, and all of them together.
+    """A linear support vector machine over rows that keep arriving: all models ever released are private together.
 
     Formal guarantee: as `treering.learn.base.PrivateEstimator`, for the mean of the hinge loss, its kink rounded within
     ``width`` of the margin, plus ``regularisation``/2·‖θ‖², over the ball of ``radius``.
 
-    ``norm_bound`` and ``classes`` are public and must be declared.
+    ``norm_bound`` and ``classes`` (the two labels) are public and must be declared. ``fit_intercept=False`` fixes the
+    intercept at 0. `treering.learn.base.PrivateEstimator` explains the other parameters.
     """
 
     def __init__(
@@ -181,17 +175,19 @@ class PrivateSVC(_Classifier):
         return HuberHinge(self.width)
 
 
-# -- ridge -------------------------------------------------------------------------------------------------------------
+# -- ridge regression --------------------------------------------------------------------------------------------------
 
 
 class PrivateRidge(RegressorMixin, LinearEstimator):
-    """Least squares over rows that keep arriving: each release is private, and all of them together.
+    """Ridge regression (least squares) over rows that keep arriving: all models ever released are private together.
 
     Formal guarantee: as `treering.learn.base.PrivateEstimator`, for the mean of ½(prediction − label)² plus the
-    regulariser, over the ball of ``radius``, in the units of the labels. Labels are divided by ``label_bound`` within:
-    the regulariser is ``regularisation``/2·‖θ‖² of the model θ for labels in [−1, 1].
+    regulariser, over the ball of ``radius``, in the units of the labels. For training, labels are divided by
+    ``label_bound``: the regulariser is ``regularisation``/2·‖θ‖² of the model θ for labels in [−1, 1].
 
-    ``norm_bound`` and ``label_bound`` are public and must be declared; labels beyond the bound are refused.
+    ``norm_bound`` and ``label_bound`` (the largest absolute value of a label) are public and must be declared; labels
+    beyond the bound are refused. ``fit_intercept=False`` fixes the intercept at 0.
+    `treering.learn.base.PrivateEstimator` explains the other parameters.
 
     >>> import numpy as np
     >>> features = np.linspace(-1, 1, 100_000).reshape(-1, 1)
@@ -231,7 +227,7 @@ class PrivateRidge(RegressorMixin, LinearEstimator):
         self.c = c
 
     def predict(self, X: Any) -> Floats:
-        """⟨coef, x⟩ + intercept for each row."""
+        """⟨coef, x⟩ + intercept for each row of ``X``."""
         return self._linear(X)
 
     def _loss(self) -> Loss:
@@ -250,16 +246,19 @@ class PrivateRidge(RegressorMixin, LinearEstimator):
         self.intercept_ = intercept * bound
 
 
-# -- median ------------------------------------------------------------------------------------------------------------
+# -- the geometric median ----------------------------------------------------------------------------------------------
 
 
 class PrivateMedian(PrivateEstimator):
-    """The point with the least mean distance to all rows, as they keep arriving: in one dimension, the median.
+    """The geometric median of rows that keep arriving: the point with the least mean distance to all rows.
+
+    In one dimension it is the median.
 
     Formal guarantee: as `treering.learn.base.PrivateEstimator`, for the mean distance, in the units of the features,
     plus the regulariser. After a release, ``median_`` is the point.
 
     ``norm_bound`` is public and must be declared: features should be centred by general knowledge, so that it is small.
+    `treering.learn.base.PrivateEstimator` explains the other parameters.
 
     >>> import numpy as np
     >>> ages = np.concatenate([np.full(60_000, 40.0), np.linspace(0, 100, 40_000)]).reshape(-1, 1)
@@ -294,18 +293,19 @@ class PrivateMedian(PrivateEstimator):
         self.c = c
 
     def distances(self, X: Any) -> Floats:
-        """How far each row is from the median."""
+        """The distance of each row of ``X`` from the median."""
         return np.asarray(np.linalg.norm(self._rows_to_predict(X) - self.median_, axis=1))
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Minus the mean distance of rows at hand from the median: larger is better. Not private: for public rows."""
+        """Minus the mean distance of the rows of ``X`` from the median, larger being better. Only for public rows: the
+        result is not private."""
         return -float(self.distances(X).mean())
 
     def _loss(self) -> Loss:
         return Distance()
 
     def _bounds(self) -> Bounds:
-        """There are no labels; scikit-learn's pipelines may hand some over all the same, which are not looked at."""
+        """The declared norm bound. Labels that a scikit-learn pipeline may pass are ignored."""
         return Bounds(self._norm())
 
     def _unit(self) -> float:

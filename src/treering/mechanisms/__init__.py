@@ -1,1 +1,4 @@
-"""PUBLIC programs over the gate: they read like the pseudocode, and could not leak if they tried."""
+"""PUBLIC mechanisms: programs over the gate that answer queries while the database grows.
+
+They see what the gate releases and nothing else, so no mistake in them can leak private data.
+"""

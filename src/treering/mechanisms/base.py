@@ -1,4 +1,8 @@
-"""What every mechanism is: a public program over one gate, under one promise; and all that a vault knows of it."""
+"""Base classes of mechanisms: public programs over one gate, under one privacy promise.
+
+`Mechanism` is the interface through which a vault uses any mechanism. `Answering` adds queries. `Adaptive` is the
+common part of `PMW` and `PMWG`, over an `Engine`: one way to run multiplicative weights.
+"""
 
 from __future__ import annotations
 
@@ -28,19 +32,19 @@ NO_ROWS: Final = "a continual histogram and a model draw no rows: add a pmwg or 
 class Mechanism(ABC):
     """A mechanism over a database: it opens the gate, and sees what the gate releases and nothing else.
 
-    Its public state is a fold over the gate's history: made over a journal that is not empty, it goes on where the
-    journal ends.
+    Its public state is a fold over the gate's history: a mechanism made over a journal that is not empty resumes where
+    the journal ends.
     """
 
     notes: ClassVar[tuple[type[Any], ...]] = ()
-    """Every class of what it notes, and of what its notes are made of: a durable journal reads these back, and no
-    others. They are written under their names, so a class on this list is never renamed."""
+    """The classes of all notes that this mechanism writes, and of the objects inside them. A durable journal reads back
+    these classes and no others. It stores them by name, so a class on this list is never renamed."""
 
     answers: ClassVar[bool] = True
-    """Whether it answers queries. (A learner releases models instead.)"""
+    """Whether this mechanism answers queries. (A learner releases models instead.)"""
 
     def __init__(self, db: Database, promise: Promise) -> None:
-        """Open the gate of ``db`` under ``promise``."""
+        """Open the gate of ``db`` with the budget of ``promise``."""
         self._promise = promise
         self._gate = db.open_gate(promise.budget)
 
@@ -48,12 +52,12 @@ class Mechanism(ABC):
 
     @property
     def spent(self) -> float:
-        """What has been charged: of epsilon for delta = 0, otherwise of rho."""
+        """What has been charged so far: in epsilon if delta = 0, otherwise in rho (zCDP)."""
         return float(self._gate.spent)
 
     @property
     def remaining(self) -> float:
-        """What may still be charged, in the same unit."""
+        """What may still be charged, in the unit of `spent`."""
         return float(self._gate.budget.total - self._gate.spent)
 
     @property
@@ -64,7 +68,7 @@ class Mechanism(ABC):
     @property
     @abstractmethod
     def halted(self) -> bool:
-        """Whether the last answer has been given."""
+        """Whether this mechanism has given its last answer."""
 
     # -- the public state ---------------------------------------------------------------------------------------------
 
@@ -74,7 +78,7 @@ class Mechanism(ABC):
         """The public state, or a fingerprint of it: equal after replay."""
 
     def describe(self) -> dict[str, Any]:
-        """The public state as plain values. What a mechanism of this kind does not have is None or empty."""
+        """The public state as plain values; entries that do not apply to this kind of mechanism are None or empty."""
         return {
             "spent": self.spent,
             "remaining": self.remaining,
@@ -87,23 +91,25 @@ class Mechanism(ABC):
 
     @property
     def backlog(self) -> int | None:
-        """How many cells replaying all since `condense` would move; None if there is nothing to condense, ever."""
+        """The work of replaying what came after the last `condense`, in cells updated; None if that does nothing."""
         return None
 
     def condense(self) -> None:
-        """Let one note stand for the whole record so far, so that it replays fast. Public, free, changes no answer."""
-        assert self.backlog is None  # A mechanism that has one says how it is condensed.
+        """Write one note that stands for the whole journal so far, so that replay is fast. Free; no answer changes."""
+        assert self.backlog is None  # A mechanism with a backlog overrides this.
 
     def sample(self, rows: int, generator: np.random.Generator | None = None) -> pa.Table:
-        """Synthetic rows out of what was released: free.
+        """Synthetic rows, drawn from what was released: free.
 
-        ``rows`` is how many, ``generator`` draws them (where there is a choice). `QueryError` if this mechanism has
-        released nothing that rows could be drawn from.
+        - ``rows``: how many rows to draw
+        - ``generator``: the public randomness; a mechanism may have a deterministic sample without one
+
+        `QueryError` if this mechanism has released nothing that rows could be drawn from.
         """
         raise QueryError(NO_ROWS)
 
     def learnt(self, *, update: bool) -> Any:
-        """The latest model of a learner; with ``update``, a new one if that is due."""
+        """The latest model of a learner; with ``update``, a new one is trained first if one is due."""
         raise QueryError("this mechanism answers queries, and learns no model")
 
     # -- inside -------------------------------------------------------------------------------------------------------
@@ -130,7 +136,7 @@ class Answering(Mechanism):
     """A mechanism that answers any query about its database with a share of the rows and an error."""
 
     def ask(self, query: Question) -> Answer:
-        """The share of the rows that match, with its error."""
+        """The share of the rows that match ``query`` (a `Query` or its text), with its error."""
         return self.answer([understand(query, self._gate.schema)])[0]
 
     def ask_many(self, queries: Iterable[Question]) -> list[Answer]:
@@ -143,26 +149,26 @@ class Answering(Mechanism):
 
     @abstractmethod
     def price(self, query: Question) -> Fraction:
-        """The most that asking this next could cost, in the budget's unit. Free, and nothing private is touched."""
+        """The most that asking ``query`` next could cost, in the budget's unit: free, computed from public values."""
 
     def price_many(self, queries: Iterable[Question]) -> Fraction:
-        """The same for a batch: by default what its first query costs, for that one pays for all."""
+        """`price` for a batch. By default the price of its first query, which pays for the whole batch."""
         return max((self.price(query) for query in list(queries)[:1]), default=Fraction(0))
 
 
-# -- PMW and PMWG ------------------------------------------------------------------------------------------------------
+# -- engines: multiplicative weights over a gate (PMW and PMWG) --------------------------------------------------------
 
 
 class EngineState(Protocol):
-    """What every engine's state has."""
+    """The part of the public state that all engines share."""
 
     @property
     def hard(self) -> int:
-        """Queries found hard so far."""
+        """Queries found hard so far: those for which the histogram's answer was too far off."""
 
 
 class Outlook(NamedTuple):
-    """What an engine promises from now on."""
+    """What an engine promises from now on: the last four fields of a `PMWGGuarantee`, explained there."""
 
     statement: str
     forever: bool
@@ -177,25 +183,25 @@ class Engine(Protocol):
 
     @property
     def state(self) -> EngineState:
-        """The public state, but for the histogram."""
+        """The public state without the histogram."""
 
     @property
     def over(self) -> bool:
-        """Whether it has ended for good."""
+        """Whether this engine gives no answers any more."""
 
     @property
     def potential(self) -> float | None:
-        """Φ, a public bound on the relative entropy between database and histogram; None if it books none."""
+        """Φ, a public bound on the relative entropy between database and histogram; None for the paper's profile."""
 
     @property
     def backlog(self) -> int | None:
         """See `Mechanism.backlog`."""
 
     def ask_many(self, queries: Sequence[Query], answers: list[Answer]) -> None:
-        """Append an answer for each query, in order. On an error, what was released before it is in the list."""
+        """Append an answer to ``answers`` for each query, in order. Those released before an error stay in the list."""
 
     def price(self, query: Query) -> Fraction:
-        """The most that asking this next could cost."""
+        """The most that asking this query next could cost, in the budget's unit."""
 
     def outlook(self) -> Outlook:
         """What is promised at the present size, and for how long."""
@@ -205,7 +211,7 @@ class Engine(Protocol):
 
 
 class Adaptive(Answering):
-    """The public face of an engine: adaptive questions in, answers with errors out."""
+    """What `PMW` and `PMWG` have in common: adaptive queries answered by an `Engine`."""
 
     _engine: Engine
 
@@ -216,9 +222,9 @@ class Adaptive(Answering):
         super().__init__(db, promise)
 
     def ask_many(self, queries: Iterable[Question]) -> list[Answer]:
-        """`ask` for a batch, in order: the answers have the same distribution as one by one, and come faster.
+        """`ask` for a batch, in order: faster than one by one, with answers of the same distribution.
 
-        If an error ends it, what was released before is in the error's ``answers``.
+        If an error ends the batch, the answers released before it are in the error's ``answers``.
         """
         return super().ask_many(queries)
 
@@ -241,24 +247,24 @@ class Adaptive(Answering):
         return answers
 
     def price(self, query: Question) -> Fraction:
-        """The most that asking this next could cost, in the budget's unit. Free, and nothing private is touched."""
+        """The most that asking ``query`` next could cost, in the budget's unit: free, computed from public values."""
         asked = understand(query, self._gate.schema)
         self._check_alive()
         self._rows()
         return self._engine.price(asked)
 
     def price_many(self, queries: Iterable[Question]) -> Fraction:
-        """The same for a batch: several queries may cost all that is left."""
+        """`price` for a batch. Two or more queries may cost all that is left of the budget."""
         asked = list(queries)
         return super().price_many(asked) if len(asked) < 2 else self._gate.budget.total - self._gate.spent
 
     @abstractmethod
     def _check_alive(self) -> None:
-        """Refuse, before anything is touched, what this mechanism can no longer answer."""
+        """Raise, before anything is charged, if this mechanism can give no more answers."""
 
     @property
     def hypothesis(self) -> Hypothesis:
-        """The public histogram: ``.marginal(attributes)``, ``.sample(rows)`` and any question asked of it are free."""
+        """The public histogram. Its ``.marginal(attributes)``, ``.sample(rows)`` and ``.answer(query)`` are free."""
         return self._engine.hypothesis
 
     @property
@@ -273,7 +279,7 @@ class Adaptive(Answering):
 
     @property
     def potential(self) -> float | None:
-        """Φ, a public bound on the relative entropy between database and histogram (the paper's profile books none)."""
+        """Φ, a public bound on the relative entropy between database and histogram; None for the paper's profile."""
         return self._engine.potential
 
     def describe(self) -> dict[str, Any]:
@@ -286,9 +292,9 @@ class Adaptive(Answering):
         return self._engine.backlog
 
     def condense(self) -> None:
-        """Let one note stand for the whole record so far, so that it replays fast. Public, free, changes no answer."""
+        """See `Mechanism.condense`."""
         self._engine.condense()
 
     def sample(self, rows: int, generator: np.random.Generator | None = None) -> pa.Table:
-        """Rows like those of the histogram; without a generator, the same ones each time."""
+        """``rows`` synthetic rows, drawn from the histogram; without a ``generator``, the same ones each time."""
         return self.hypothesis.sample(rows, generator)

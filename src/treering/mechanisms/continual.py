@@ -1,6 +1,8 @@
-"""ContinualHistogram: every cell of a growing database, kept current for ever.
+"""ContinualHistogram: noisy counts of every cell of a growing database, kept current for ever.
 
-The best estimate of every kept node of a tree, from the noisy counts of the nodes below it: a fold over events.
+The gate releases noisy counts of the nodes of binary trees over the batches (``trusted/trees.py``). `TreeEstimate`
+folds them into the best estimate of every node that is kept: its own counts, combined with its children's estimates.
+`ContinualHistogram` answers queries from these estimates; ``theory/continual.py`` proves their errors.
 """
 
 from __future__ import annotations
@@ -31,20 +33,21 @@ from treering.params import Number, probability, whole
 from treering.theory.continual import StructuredBound, bound, first_leaves, kept_nodes, own_weight, start_noise, stretch
 
 MAX_CELLS: Final = 2**22
-"""The largest universe: some 4·log2(batches) numbers are kept for each cell, and two drawn for each batch."""
+"""The most cells: for each of them some 4·log2(batches) numbers are kept, and two are drawn for each batch."""
 
 _FEW_NODES: Final = 16
-"""Nodes are not condensed before there are so many."""
+"""The journal is not condensed before this many nodes were released."""
 
 _ROUNDING: Final = 1 + 2.0**-20
 _SHARE_ROUNDING: Final = 2.0**-30
-"""More than all rounding errors: of the noise's part in an answer, and of the share itself. A sum of 2^22 floats, in
-whatever order, is off by at most 2^-31 of the sum of their sizes; combining nodes and marginals adds far less."""
+"""Bounds on all rounding errors: of the noise's part in an answer (relative), and of the share itself (absolute). A sum
+of 2^22 floats, in whatever order, is off by at most 2^-31 of the sum of their sizes; combining nodes and marginals adds
+far less."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Piece:
-    """A node's estimate: of the rows after size ``start``, up to size ``end``, those in each cell."""
+    """A node's estimate: how many of the rows from size ``start`` to size ``end`` are in each cell."""
 
     start: int
     end: int
@@ -53,20 +56,22 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimates:
-    """NOTE: all that a tree's estimates are: of the nodes that are kept, and of all segments that are complete."""
+    """NOTE: all estimates of a tree."""
 
     sizes: tuple[int, int]
     """The sizes at which the last leaf begins and ends."""
     pieces: dict[Node, Piece]
+    """The estimates of the nodes that are kept."""
     past: Floats | None
+    """The sum of the estimates of all complete segments; None before the first is complete."""
 
 
 class ContinualHistogram(Answering):
     """The histogram over all cells, current after every append, for an endless stream of batches and questions.
 
-    It starts at its first question: the rows there are become the first batch, and all of epsilon is charged. From then
+    It starts at its first query: the rows there are become the first batch, and all of epsilon is charged. From then
     on each append is a batch of its own, and every answer is free: about all rows, or with ``since`` about those that
-    came after an earlier size. New rows are disjoint from old ones, so nothing is ever paid again.
+    came after an earlier size. New rows are disjoint from old ones, so nothing is ever charged again.
 
     *Formal guarantee.* Privacy: (epsilon, delta)-DP for the whole transcript, for ever, for databases that differ in
     one row, replaced, which keeps its arrival time (``trusted/trees.py`` has the proof). Accuracy: with probability at
@@ -79,7 +84,10 @@ class ContinualHistogram(Answering):
     may point are in `boundaries`: all recent ones, and fewer the longer ago.
 
     Memory is of the order of cells times the logarithm of the number of batches, whatever the number of rows; an append
-    draws two numbers of noise for each cell, on average, which takes some 30 µs. For large universes use `PMWG`.
+    draws two numbers of noise for each cell, on average, which takes some 30 µs a cell. For large universes use `PMWG`.
+
+    - ``epsilon``, ``delta``: the privacy promise; a `Promise` may take the place of ``epsilon``
+    - ``beta``: the probability that any answer, ever, is outside its error
 
     >>> import treering as tr
     >>> from treering.mechanisms.continual import ContinualHistogram
@@ -118,7 +126,11 @@ class ContinualHistogram(Answering):
         db.watch(self._grown)
 
     def ask(self, query: Question, since: int | None = None) -> Answer:
-        """The share of the rows that match, or of the rows that came after size ``since``, with its error."""
+        """The share of the rows that match ``query``, with its error.
+
+        With ``since``, a size that is in `boundaries`: the share of the rows that came after the database had this
+        size.
+        """
         return self.answer([understand(query, self._gate.schema)], since)[0]
 
     def ask_many(self, queries: Iterable[Question], since: int | None = None) -> list[Answer]:
@@ -138,34 +150,34 @@ class ContinualHistogram(Answering):
         return view.answers(queries)
 
     def price(self, query: Question) -> Fraction:
-        """The most that asking this next could cost, in the budget's unit: the first question pays for all."""
+        """What asking this query next costs, in the budget's unit: the whole budget for the first query, then 0."""
         understand(query, self._gate.schema)
         self._check_start(None)
         return Fraction(0) if self.batches else self._gate.budget.total
 
     @property
     def boundaries(self) -> tuple[int, ...]:
-        """The sizes that ``since`` may name, increasing: 0, and the ends of batches, fewer the longer ago they were."""
+        """The sizes that ``since`` may be, increasing: 0, all recent ends of batches, and fewer the longer ago."""
         return self._estimate.boundaries
 
     @property
     def batches(self) -> int:
-        """How many batches there have been, the rows at the start being the first."""
+        """How many batches there have been; the rows present at the first query are the first batch."""
         return self._estimate.leaf
 
     @property
     def halted(self) -> bool:
-        """Never: all answers to come are paid for."""
+        """False: all answers to come are paid for."""
         return False
 
     @property
     def state(self) -> tuple[int, int, str]:
-        """The public state: batches, size at the last one, and a fingerprint of all estimates."""
+        """The public state: number of batches, size at the end of the last one, and a fingerprint of all estimates."""
         return self.batches, self._estimate.size, self._estimate.fingerprint()
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is promised at the present size, of every query about all rows. Most queries have smaller errors."""
+        """What is promised at the present size for queries about all rows. Most queries have smaller errors."""
         size = self._rows()
         leaf = self._estimate.leaf + (size > self._estimate.size)
         return Guarantee(
@@ -181,7 +193,7 @@ class ContinualHistogram(Answering):
     # -- inside -------------------------------------------------------------------------------------------------------
 
     def _grown(self) -> None:
-        """Told by the database after each append. What fails here fails again, in the open, at the next question."""
+        """Called by the database after each append. An error here is left to the next query, which meets it again."""
         with self._lock:
             if self._estimate.tree is not None:
                 try:
@@ -190,7 +202,7 @@ class ContinualHistogram(Answering):
                     return
 
     def _check_start(self, since: int | None) -> None:
-        """Refuse, before anything is charged, a start that would promise nothing."""
+        """Raise, before anything is charged, if starting at this size would promise nothing."""
         if self._estimate.tree is not None:
             return
         size = self._rows_to_share()
@@ -206,14 +218,14 @@ class ContinualHistogram(Answering):
             )
 
     def _catch_up(self) -> None:
-        """Begin the tree if there is none, and make rows that no batch holds yet the next one."""
+        """Begin the tree if there is none, and make the rows that are in no batch yet the next batch."""
         estimate = self._estimate
         if estimate.tree is not None and not estimate.pending and self._gate.size == estimate.size:
             return
         with self._gate.transaction():
             if estimate.tree is None:
                 self._follow(self._gate.begin_tree(self._noise))
-            self._measure()  # what an interrupted batch has left
+            self._measure()  # the nodes that an interrupted batch left unmeasured
             if self._gate.size > estimate.size:
                 self._follow(self._gate.cut(self._tree))
                 self._measure()
@@ -254,7 +266,7 @@ class ContinualHistogram(Answering):
 
 
 class _View:
-    """The estimate of one stretch of rows: answers are free."""
+    """The estimate of the rows from one leaf on, which answers queries for free."""
 
     def __init__(self, schema: Schema, size: int, cells: Floats, errors: StructuredBound) -> None:
         self._size = size
@@ -286,18 +298,21 @@ def _share(rows: float, size: int) -> float:
     return rows * _ROUNDING / size + _SHARE_ROUNDING
 
 
-# -- tree estimate -----------------------------------------------------------------------------------------------------
+# -- estimates from the noisy counts of a tree -------------------------------------------------------------------------
 
 
 class TreeEstimate:
-    """What is known of a tree's rows. Equal events in equal order give equal bits; condensing changes none of them."""
+    """Estimates of the rows of a tree, cell by cell: a fold over the gate's events.
+
+    Equal events in equal order give equal bits; condensing changes none of them.
+    """
 
     def __init__(self) -> None:
         self.tree: int | None = None
-        """The tree that is followed: the first one begun."""
+        """The gate's handle of the tree: the first one begun."""
         self.leaf = 0
         self.pending: tuple[Node, ...] = ()
-        """Nodes that the last leaf completed and that are still to be measured."""
+        """Nodes that the last leaf completed and that are not measured yet."""
         self.fresh = 0
         """Nodes released since the tree was condensed."""
         self._sizes = (0, 0)
@@ -311,11 +326,11 @@ class TreeEstimate:
 
     @property
     def arrays(self) -> int:
-        """How many numbers for each cell are kept."""
+        """How many numbers are kept for each cell."""
         return len(self._pieces) + (self._past is not None)
 
     def follow(self, event: object) -> None:
-        """Take in an event of the gate's history; all but this tree's change nothing."""
+        """Update the estimates by an event of the gate's history; events that are not this tree's change nothing."""
         if isinstance(event, TreeStarted) and self.tree is None:
             self.tree = event.tree
         elif isinstance(event, LeafCut):
@@ -329,31 +344,32 @@ class TreeEstimate:
             self._sizes, self._pieces, self._past = note.sizes, dict(note.pieces), note.past
 
     def note(self) -> Estimates:
-        """What stands for all events so far."""
+        """The note that stands for all events so far."""
         return Estimates(self._sizes, dict(self._pieces), self._past)
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
     @property
     def boundaries(self) -> tuple[int, ...]:
-        """The sizes since which rows can be asked about, increasing; the first is 0."""
+        """The sizes from which on rows can be asked about, increasing; the first is 0."""
         return tuple(self._start(first) for first in first_leaves(self.leaf)) if self.leaf else (0,)
 
     def first_leaf_since(self, size: int) -> int:
-        """The leaf that begins at one of the boundaries."""
+        """The leaf that begins at this size, one of the `boundaries`."""
         return first_leaves(self.leaf)[self.boundaries.index(size)]
 
     def rows(self, first: int) -> tuple[int, Floats]:
-        """How many rows there are from a leaf on, and the estimate of those in each cell: the total is exact.
+        """How many rows there are from leaf ``first`` on, and the estimate of those in each cell. The total is exact.
 
-        The number of rows is public, so the noise of the total is known; each cell gives up its equal part of it.
+        The number of rows is public, so the noise of the total is known, and an equal part of it is taken off each
+        cell.
         """
         if first == 1:
             parts = [] if self._past is None else [self._past]
             nodes = [node for node in prefix(self.leaf) if node not in _past_roots(self.leaf)]
         else:
             parts, nodes = [], list(stretch(first, self.leaf))
-        # In time's order: which parts there are, and so every bit, depends on the leaf alone.
+        # In order of time. Which parts there are, and so every bit, depends on the leaf alone.
         total = np.zeros_like(next(iter(self._pieces.values())).cells)
         for part in [*parts, *(self._pieces[node].cells for node in nodes)]:
             total += part
@@ -376,7 +392,7 @@ class TreeEstimate:
         return 0 if first == 1 else self._pieces[stretch(first, self.leaf)[0]].start
 
     def _combine(self, node: Node, counts: Ints) -> None:
-        """Weigh a node's own counts against the sum of its children's estimates."""
+        """Combine a node's own counts with the sum of its children's estimates, weighted by `own_weight`."""
         if not self.pending or node != self.pending[0]:
             raise ParameterError("node", f"{node} was not expected: children come before their parents")
         level, index = node
@@ -396,7 +412,7 @@ class TreeEstimate:
             self._settle()
 
     def _settle(self) -> None:
-        """The leaf is done: let go of nodes that are not kept, and add a segment that is complete to the past."""
+        """After a leaf's last node: add a segment that is complete to the past, and drop nodes that are not kept."""
         root = (segment_of(self.leaf), 1)
         if last_leaf(root) == self.leaf:
             cells = self._pieces[root].cells
@@ -408,5 +424,5 @@ class TreeEstimate:
 
 
 def _past_roots(leaf: int) -> set[Node]:
-    """The roots of the segments that are complete."""
+    """The roots of the segments that are complete at this leaf."""
     return {(level, 1) for level in range(segment_of(leaf + 1))}

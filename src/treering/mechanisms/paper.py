@@ -1,9 +1,9 @@
-"""PMWG as the paper has it: its noise, its threshold, its learning rate, to the letter of its theorems and proofs.
+"""The paper's profile of PMWG: its noise, threshold and learning rate, exactly as in its theorems and proofs.
 
 Cummings, Krehbiel, Lai and Tantipongpipat, algorithm "PMWG", with our errata: one threshold draw a run, and noise
 fixed in rows for the run (E1); of the two one-sided questions the second is asked only if the first was below (E2);
 past its bound on hard queries the mechanism is over for ever (E9); growth composes into one uniform update (E10); the
-side of an update is the side that was found above (E17).
+side of an update is the side that was found above (E17). Errata are numbered as on ``docs/errata.md``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from treering.theory.pmwg import alpha_start, check_paper, hard_bound, noise
 from treering.theory.sparse import paper_scales
 
 _BLOCK: Final = 256
-"""How many queries are compared at once: what was computed beyond a hard one is lost."""
+"""How many queries are compared at once. Those after a hard query are compared again, with the updated histogram."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Over:
 
 @dataclass(frozen=True, slots=True)
 class PaperState:
-    """The public state, but for the histogram: a fold over the gate's history."""
+    """The public state without the histogram: a fold over the gate's history."""
 
     start: int = 0
     size: int = 0
@@ -60,7 +60,7 @@ class PaperState:
 
 @dataclass(frozen=True, slots=True)
 class PaperParameters:
-    """What the paper's formulas take."""
+    """The parameters of the paper's formulas; ``p`` is the exponent of its noise."""
 
     epsilon: float
     delta: float
@@ -85,7 +85,7 @@ class Paper:
             self._follow(event)
 
     def ask_many(self, queries: Sequence[Query], answers: list[Answer]) -> None:
-        """Append an answer for each query, in order. On an error, what was released before it is in the list."""
+        """See `Engine.ask_many`."""
         self._check_alive()
         self._grow()
         while len(answers) < len(queries):
@@ -98,7 +98,7 @@ class Paper:
             self._check_alive()
 
     def _compare(self, queries: Sequence[Query], answers: list[Answer]) -> None:
-        """Answer from the histogram up to the first query that is found hard, and that one with noise."""
+        """Answer queries from the histogram up to the first hard one; answer that one with noise."""
         size, alpha = self.state.size, self.parameters.alpha
         shares = self.hypothesis.answer_many(queries).tolist()
         estimates = [round(share * size * query.scale) for share, query in zip(shares, queries, strict=True)]
@@ -136,7 +136,7 @@ class Paper:
 
     @cached_property
     def error(self) -> float:
-        """What is proven of an answer: alpha where the theorem covers it, otherwise only that shares lie in [0, 1]."""
+        """The proven error of an answer: alpha where the theorem covers it, otherwise 1, as shares lie in [0, 1]."""
         return self.parameters.alpha if self.covered else 1.0
 
     @property
@@ -145,11 +145,11 @@ class Paper:
         return self.state.over
 
     def price(self, query: Query) -> Fraction:
-        """The most that asking this next could cost: all that is left."""
+        """The most that asking this query next could cost: all that is left of the budget."""
         return self.gate.budget.total - self.gate.spent
 
     def condense(self) -> None:
-        """Nothing: the paper's profile keeps its whole record."""
+        """Nothing to do: the paper's profile replays its whole journal."""
 
     def outlook(self) -> Outlook:
         """What is promised at the present size, and for how long."""
@@ -166,7 +166,7 @@ class Paper:
         return Outlook(statement, self.covered, math.floor(left), left)
 
     def _run(self) -> int:
-        """The run in progress, begun if there is none: ξ is taken at its start, and its noise in rows stays."""
+        """The run in progress; begins one if there is none. ξ is that of its first size; its noise is fixed in rows."""
         if self.state.run is None:
             given, state = self.parameters, self.state
             cells = self.gate.schema.cells
@@ -194,7 +194,7 @@ class Paper:
             self._follow(self.gate.note(Grown(size)))
 
     def _follow(self, event: Event) -> None:
-        """The only place where state changes: by an event that the journal holds."""
+        """Update the state by an event that is in the journal. State changes nowhere else."""
         state = self.state
         if isinstance(event, RunStarted):
             self.state = replace(state, run=event.run)

@@ -1,6 +1,8 @@
-"""PMWG: endless adaptive queries on a growing database, under one promise.
+"""Private multiplicative weights: `PMWG` on a growing database, `PMW` on one that does not grow.
 
-PMW: a bounded number of adaptive queries on a database that does not grow.
+PMWG answers adaptively chosen queries without a limit on their number, while the database grows, under one privacy
+promise. PMW answers a bounded number of adaptively chosen queries. Both are thin: ``mechanisms/tight.py`` (our
+calibration) and ``mechanisms/paper.py`` (the paper's) do the work.
 """
 
 from __future__ import annotations
@@ -26,28 +28,29 @@ from treering.params import Number, Profile, check_profile, probability, whole
 from treering.theory.pmwg import ForeverPlan, at_most, forever, query_tail, run_tail, static, static_size
 
 _RENEWALS: Final = 20
-"""Runs are scaled for 1,000 queries more than twice those asked so far: so many renewals reach `MOST_QUERIES`."""
+"""How often a run is renewed for more queries. Each run is scaled for 1,000 more than twice the queries asked so far:
+this many renewals reach `MOST_QUERIES`."""
 
 WARM_UNIFORM: Final = 0.1
-"""The uniform part mixed into a warm start: its potential is log(N/0.1)."""
+"""The weight of the uniform distribution in a warm start, whose potential is then log(N/0.1)."""
 
 
 @dataclass(frozen=True, slots=True)
 class PMWGGuarantee(Guarantee):
-    """`Guarantee`, and how long it lasts."""
+    """A `Guarantee`, and how long it lasts."""
 
     forever: bool
-    """Whether the budget lasts for ever, whatever the data and the (up to a billion) queries: a theorem."""
+    """Whether the budget provably lasts for ever, whatever the data and the queries (up to a billion)."""
     hard_left: int
     """How many more hard queries the rest of the budget pays for at the present size; growth makes each cheaper."""
     hard_possible: float
-    """How many more the present data can cause at most, by the potential."""
+    """The most further hard queries that there can be on the present data, by the potential."""
 
 
 class PMWG(Adaptive):
     """Private multiplicative weights for growing databases.
 
-    Keeps a public histogram of the database, answers from it where it is good, and pays only where it is not.
+    Keeps a public histogram of the database, answers from it where it is accurate, and pays only where it is not.
 
     Formal guarantees. *Privacy*: (epsilon, delta)-DP for the whole transcript of adaptively chosen queries while the
     database grows without bound, for databases that differ in one row, replaced. (The kernel's filter: pure for delta
@@ -55,9 +58,14 @@ class PMWG(Adaptive):
     at most alpha, all answers together. When the budget is spent a query is refused (`BudgetExceeded`); `guarantee`
     says whether that can ever happen.
 
-    ``profile="tight"`` (ours) measures first and guards when it pays; ``measure_first=False`` only guards.
-    ``profile="paper"`` is the paper's PMWG with its constants; ``p`` is its noise exponent. ``warm_start`` is a
-    public distribution over the cells to start from.
+    - ``epsilon``, ``delta``: the privacy promise; a `Promise` may take the place of ``epsilon``
+    - ``alpha``: the largest error of an answer, as a share of the rows
+    - ``beta``: the probability that any answer, ever, is outside its error
+    - ``profile``: "tight" (our calibration) or "paper" (the paper's PMWG with its constants)
+    - ``measure_first``: (tight) answer single queries with noise until a sparse-vector run is worth its cost;
+      False: only use sparse-vector runs
+    - ``p``: (paper) the exponent of its noise, in (0, 1)
+    - ``warm_start``: (tight) a public distribution to start from, a non-negative number for each cell
 
     >>> import treering as tr
     >>> db = tr.GrowingDatabase(tr.Schema({"late": tr.categories("no", "yes"), "month": tr.integers(1, 12)}))
@@ -105,7 +113,7 @@ class PMWG(Adaptive):
 
     @property
     def halted(self) -> bool:
-        """Whether the paper's profile has ended for good. (The tight one ends only when its budget does.)"""
+        """Whether the paper's profile has given its last answer. (The tight one ends only when its budget is spent.)"""
         return self._engine.over
 
     @property
@@ -121,7 +129,7 @@ class PMWG(Adaptive):
             raise Halted("PMWG has given its last answer: more queries were hard than the paper's theorem allows for")
 
     def _plan(self, start: int) -> ForeverPlan:
-        """The plan for a life that starts at this size; a `GuaranteeError` if not even one query could be answered."""
+        """The plan of a PMWG that starts at this size; a `GuaranteeError` if not even one query could be answered."""
         if not self._can_start(start):
             needed = 2 * start
             while not self._can_start(needed):
@@ -133,16 +141,16 @@ class PMWG(Adaptive):
         return self._forever(start)
 
     def _forever(self, start: int) -> ForeverPlan:
-        """What the guard's part of the budget can promise."""
+        """The plan for sparse-vector runs, with their part of the budget."""
         budget, potential = self._promise.budget, self._start_potential
         if self._measure_first:
-            # Half is for measuring; and bold steps may lift the potential to twice its start.
+            # Half of the budget is for measuring, and learning from measurements may double the initial potential.
             budget, potential = budget.share(Fraction(1, 2)), 2 * potential
         cells, queries = self._gate.schema.cells, at_most(MOST_QUERIES)
         return forever(start, cells, budget, self._alpha, self._beta, queries, potential=potential, renewals=_RENEWALS)
 
     def _can_start(self, size: int) -> bool:
-        """Whether a guard is possible at all, and the budget pays for a first measurement, or else for a first run."""
+        """Whether a run is possible at this size, and the budget pays for the first measurement (or the first run)."""
         budget = self._promise.budget
         run = self._forever(size).guard.cost(size, run_tail(self._beta, 1), query_tail(self._beta, math.log(1000)))
         if not self._measure_first:
@@ -153,7 +161,7 @@ class PMWG(Adaptive):
 
 
 def _start(db: Database, warm_start: npt.ArrayLike | None) -> tuple[Hypothesis, float]:
-    """The histogram to start from, and its potential."""
+    """The initial histogram, and its potential."""
     if warm_start is None:
         return Hypothesis(db.schema), math.log(db.schema.cells)
     return Hypothesis.warm(db.schema, warm_start, WARM_UNIFORM), math.log(db.schema.cells / WARM_UNIFORM)
@@ -163,13 +171,18 @@ def _start(db: Database, warm_start: npt.ArrayLike | None) -> tuple[Hypothesis, 
 
 
 class PMW(Adaptive):
-    """Private multiplicative weights (Hardt and Rothblum 2010) on a database that stays as it is.
+    """Private multiplicative weights (Hardt and Rothblum 2010) on a database that does not change.
 
     Formal guarantees. *Privacy*: (epsilon, delta)-DP for the whole transcript of at most ``queries`` adaptively
     chosen queries, for databases that differ in one row, replaced. *Accuracy*: with probability at least 1 − beta
     every answer is within its error, at most alpha (theorem "static" of ``theory.pmwg.lifetime``; our constants).
-    Parameters that the theorem does not cover raise `GuaranteeError`, which names the size that would do; so does a
-    database that has grown since the first question: use `PMWG`.
+    Parameters that the theorem does not cover raise `GuaranteeError`, which names the size that would do. A database
+    that has grown since the first query raises it, too: use `PMWG`.
+
+    - ``epsilon``, ``delta``: the privacy promise
+    - ``alpha``: the largest error of an answer, as a share of the rows
+    - ``beta``: the probability that any answer is outside its error
+    - ``queries``: the largest number of queries; those whose answer is already known do not count
 
     >>> import treering as tr
     >>> db = tr.GrowingDatabase(tr.Schema({"late": tr.categories("no", "yes"), "month": tr.integers(1, 12)}))
@@ -200,12 +213,12 @@ class PMW(Adaptive):
 
     @property
     def halted(self) -> bool:
-        """Whether all queries have been asked."""
+        """Whether ``queries`` queries have been asked."""
         return self._engine.state.asked >= self._queries
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is promised."""
+        """What is promised at the size of the first query; before that, at the present size."""
         plan = self._engine.plan or self._plan(self._rows())
         statement = (
             f"every answer is within its error, at most alpha, for {self._queries:,} queries; "

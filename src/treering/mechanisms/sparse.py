@@ -35,12 +35,12 @@ class SparseState:
     asked: int = 0
     """Queries compared so far."""
     hard: int = 0
-    """Queries found above."""
+    """Queries found above the threshold."""
     run: int | None = None
-    """The run in progress."""
+    """The gate's handle of the run in progress."""
 
     def after(self, event: Event) -> SparseState:
-        """The state once an event has happened."""
+        """The state after an event."""
         if isinstance(event, RunStarted):
             return replace(self, run=event.run)
         if isinstance(event, Compared):
@@ -50,7 +50,7 @@ class SparseState:
 
 
 class _Sparse(Mechanism, Generic[Reply]):
-    """What the three share: runs one after the other, until ``hard`` queries were found above."""
+    """The common part of ATG, NATG and NSG: one run after another, until ``hard`` queries were found above."""
 
     _numeric: ClassVar[bool]
 
@@ -68,12 +68,18 @@ class _Sparse(Mechanism, Generic[Reply]):
             self._state = self._state.after(event)
 
     def ask(self, query: Question, estimate: float | None = None) -> Reply:
-        """Is the query's share of the rows above the threshold? With an ``estimate``: is |share − estimate|?"""
+        """Whether the share of the rows that match ``query`` is above the threshold.
+
+        With an ``estimate``, a share in [0, 1]: whether |share − estimate| is above the threshold.
+        """
         asked = understand(query, self._gate.schema)
         return self.ask_many([asked], None if estimate is None else [estimate])[0]
 
     def ask_many(self, queries: Iterable[Question], estimates: Sequence[float] | None = None) -> list[Reply]:
-        """`ask` for a batch, in order. If the mechanism halts on the way, the list ends with its last answer."""
+        """`ask` for a batch, in order, with an estimate for each query if ``estimates`` are given.
+
+        If the mechanism halts on the way, the list ends with its last answer.
+        """
         asked = understand_all(queries, self._gate.schema)
         if self.halted:
             raise Halted(
@@ -99,12 +105,12 @@ class _Sparse(Mechanism, Generic[Reply]):
 
     @property
     def halted(self) -> bool:
-        """Whether the last answer has been given."""
+        """Whether this mechanism has given its last answer."""
         return self._state.hard >= self._hard
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is promised at the present size: with growth, the same noise in rows is a smaller error in shares."""
+        """What is promised at the present size. Noise is fixed in rows, so the error as a share falls with growth."""
         scales, size = self._scales, self._rows()
         # For any mixture of counting and weighted queries, one- or two-sided.
         alpha = nsg_accuracy(
@@ -143,12 +149,12 @@ class _Sparse(Mechanism, Generic[Reply]):
         return [self._grid(query, share) for query, share in zip(queries, shares, strict=True)]
 
     def _grid(self, query: Query, share: Fraction) -> int:
-        """A share of the rows, to the nearest unit of the query's grid."""
+        """A share of the rows in grid units of the query (see ``gate.py``), rounded to the nearest."""
         return round(share * self._gate.size * query.scale)
 
     @abstractmethod
     def _reply(self, query: Query, crossing: Crossing | None) -> Reply:
-        """The answer to a query that was below (None) or above."""
+        """The reply to a query that was below the threshold (``crossing`` is None) or above."""
 
     def _statement(self) -> str:
         numeric = ", and a released share is within alpha of the true one" if self._numeric else ""
@@ -163,8 +169,12 @@ class ATG(_Sparse[bool]):
 
     Formal guarantee: epsilon-DP for the whole transcript of adaptively chosen queries, while the database grows
     without bound, for databases that differ in one row, replaced (paper: "Privacy of ATG"; here with one threshold
-    draw and noise fixed in rows, 1/s1 + 2/s2 ≤ epsilon). Accuracy: `guarantee`. ``queries`` and ``beta`` tune the
-    noise; asking more than ``queries`` costs accuracy, never privacy.
+    draw and noise fixed in rows, 1/s1 + 2/s2 ≤ epsilon, for Laplace scales s1 of the threshold and s2 of a query).
+    Accuracy: `guarantee`.
+
+    - ``threshold``: the share of the rows, in [0, 1], that queries are compared with
+    - ``queries``: the number of queries that accuracy is promised for; asking more costs accuracy, never privacy
+    - ``beta``: the probability that some reply breaks the accuracy guarantee; it tunes the noise, as ``queries`` does
 
     >>> import treering as tr
     >>> db = tr.GrowingDatabase(tr.Schema({"late": tr.categories("no", "yes")}))
@@ -198,7 +208,8 @@ class _Numeric(_Sparse[float | None]):
 class NATG(_Numeric):
     """Numeric above threshold: None below; the noisy share of the first query above, then `Halted`.
 
-    Formal guarantee: as `ATG`, the numeric answer included: 1/s1 + 2/s2 + 1/s3 ≤ epsilon (paper: "Privacy of NATG").
+    Formal guarantee: as `ATG`, the numeric answer included: 1/s1 + 2/s2 + 1/s3 ≤ epsilon, for an answer's Laplace scale
+    s3 (paper: "Privacy of NATG"). Parameters are those of `ATG`.
 
     >>> import treering as tr
     >>> db = tr.GrowingDatabase(tr.Schema({"late": tr.categories("no", "yes")}))
@@ -219,8 +230,12 @@ class NSG(_Numeric):
     """Numeric sparse: one `NATG` after another, until ``hard`` queries were found above and answered; then `Halted`.
 
     Formal guarantee: each of the ``hard`` runs is (epsilon/hard)-DP, the whole is epsilon-DP (paper: "Privacy of
-    NSG", basic composition). ``queries`` is the number of queries, in all runs together, that accuracy is promised
-    for.
+    NSG", basic composition).
+
+    - ``hard``: the number of queries above the threshold that are answered
+    - ``queries``: the number of queries, in all runs together, that accuracy is promised for
+
+    The other parameters are those of `ATG`.
 
     >>> import treering as tr
     >>> db = tr.GrowingDatabase(tr.Schema({"late": tr.categories("no", "yes")}))
@@ -238,7 +253,7 @@ class NSG(_Numeric):
 
 
 def _fraction(value: float, name: str) -> Fraction:
-    """A share in [0, 1]; 0 included, which `exact` would refuse."""
+    """A share in [0, 1]. (`exact` refuses 0.)"""
     share = Fraction(0) if value == 0 else exact(value, name)
     if share > 1:
         raise ParameterError(name, f"must lie in [0, 1], not {value}")

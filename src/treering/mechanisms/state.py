@@ -1,6 +1,8 @@
-"""What the tight profile of PMWG writes down, and the public state that it folds from that.
+"""The notes and the public state of PMWG's tight profile (``mechanisms/tight.py``).
 
-Released measurements, kept so that a question asked twice is paid for once.
+The profile writes *notes* into the gate's journal and folds them, with the gate's other events, into its public state:
+`TightState`, the histogram, and `Records` of released measurements, by which a query asked again costs nothing while
+its measurement is still accurate enough. A `Summary` note holds all of this state.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ class Learned:
 
 @dataclass(frozen=True, slots=True)
 class Corrected:
-    """NOTE: both `Learned` and `Kept`, by a hard query: the step is about it, ``share`` is its numeric answer."""
+    """NOTE: `Learned` and `Kept` in one, for a hard query: ``step`` moves the histogram along this query, and ``share``
+    is its numeric answer."""
 
     step: Step
     change: float
@@ -48,21 +51,21 @@ class Corrected:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """NOTE: the measurement just made found the histogram bad. (A note, for an answer's last bits may differ after a
-    restart. Earlier versions noted the good ones as well.)"""
+    """NOTE: the last measurement found that the histogram's answer was not ``good``. (Noted, not recomputed on replay,
+    because the last bits of a histogram's answer may differ after a restart. Earlier versions noted good ones too.)"""
 
     good: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Doubted:
-    """NOTE: a hard answer that cannot be, given all earlier ones: the event of probability beta has happened."""
+    """NOTE: a hard query's answer contradicts the earlier ones: the event of probability beta has happened."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """NOTE: the numeric answer to a hard query, kept for later. (By itself if the histogram could not learn from it;
-    earlier versions noted every one.)"""
+    """NOTE: the numeric answer to a hard query, kept as a record. (Written alone if the histogram could not learn from
+    the answer; earlier versions wrote it for every hard query.)"""
 
     query: Query
     share: float
@@ -70,7 +73,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """The run in progress."""
+    """The sparse-vector run in progress: ``handle`` is the gate's, ``number`` counts runs from 1."""
 
     handle: int
     number: int
@@ -79,47 +82,47 @@ class RunState:
 
 @dataclass(slots=True)
 class TightState:
-    """The public state, but for the histogram and the records: a fold over the gate's history. (Not frozen: a copy for
-    each event took as long as its noise.)"""
+    """The public state without the histogram and the records: a fold over the gate's history. (Not frozen: a copy for
+    each event took as long as drawing its noise.)"""
 
     potential: float
     """Φ ≥ RE(truth‖histogram), unless an event of probability beta has happened."""
     size: int = 0
     asked: int = 0
-    """Queries that met noise."""
+    """Queries compared in a run or measured: those that consumed noise."""
     hard: int = 0
     runs: int = 0
     run: RunState | None = None
     measured: float = 0.0
-    """What measuring has cost, in the budget's unit. (The promise rests on the kernel's exact sum, not on this one.)"""
+    """What measurements have cost, in the budget's unit. (The promise rests on the kernel's exact sum, not on this.)"""
     streak: int = 0
     """Measurements in a row that found the histogram good."""
     patience: int = 1
-    """How many times over a run must promise to pay for itself: doubled by each halt."""
+    """How many times its cost a run must be expected to save before it is begun: doubled by each halt of a run."""
     doubts: int = 0
-    """Hard answers that cannot be, given the earlier ones: unless this is 0 the event of probability beta has
+    """Hard queries whose answers contradict the earlier ones: if there is one, the event of probability beta has
     happened."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Summary:
-    """NOTE: all of the public state, in place of the events that led to it."""
+    """NOTE: the whole public state, in place of the events that led to it."""
 
     start: int
-    """The size of the database at the first question, which the plan was made for."""
+    """The size of the database at the first query; the plan was made for this size."""
     state: TightState
     histogram: KeptHistogram
     records: KeptRecords
 
     def unloaded(self) -> tuple[Summary, tuple[bytes, ...]]:
-        """The same without its arrays, and their bytes: histogram (none if it is still uniform), records,
-        complements."""
+        """This summary without its arrays, and the bytes of the arrays: histogram (empty if it is still uniform),
+        records, complements."""
         vector, records = self.histogram.vector, self.records
         arrays = _NOTHING if vector is None else vector.astype("<f8"), records.records, records.complements
         return self._with(None, KeptRecords(_NOTHING, _NOTHING)), tuple(array.tobytes() for array in arrays)
 
     def loaded(self, arrays: Sequence[bytes]) -> Summary:
-        """The same with the arrays whose bytes `unloaded` gave."""
+        """This summary with the arrays whose bytes `unloaded` returned."""
         vector, records, complements = (np.frombuffer(each, np.uint8) for each in arrays)
         return self._with(vector.view("<f8") if len(vector) else None, KeptRecords(records, complements))
 
@@ -127,11 +130,11 @@ class Summary:
         return replace(self, histogram=replace(self.histogram, vector=vector), records=records)
 
 
-# -- records -----------------------------------------------------------------------------------------------------------
+# -- records of released measurements ----------------------------------------------------------------------------------
 
 
 MOST_RECORDS: Final = 100_000
-"""When there are so many, those that no longer hold are dropped, and then the oldest half."""
+"""At this number, records that no longer hold are dropped, and of the others all but the latest 50,000."""
 
 
 class Measurement(NamedTuple):
@@ -142,7 +145,8 @@ class Measurement(NamedTuple):
     size: int
 
     def at(self, size: int) -> tuple[float, float]:
-        """The best share and its error at a later size: new rows match or not, so half of them is the best guess."""
+        """The share and its error at a later size. Half of the new rows are assumed to match, which halves the error
+        that they add."""
         old = self.size / size
         return old * self.share + (1 - old) / 2, aged_bound(self.error, old, centred=True)
 
@@ -152,7 +156,7 @@ class KeptRecords:
     """Records as bytes, oldest first: there can be 100,000 of them."""
 
     records: Bytes
-    """For each one its query's digest, share, error and size."""
+    """For each record its query's digest, share, error and size."""
     complements: Bytes
     """Pairs of digests: a complement, and its query on record."""
 
@@ -162,22 +166,24 @@ _PAIR: Final = np.dtype([("complement", "V32"), ("query", "V32")])
 
 
 class Records:
-    """The latest measurement of each query (of one schema). That of a query is one of its complement, too.
+    """The latest measurement of each query of one schema; it also answers the query's complement.
 
-    Queries are known by their digests: those on record need not be kept, nor made again when a life is taken up.
+    Records are indexed by the query's digest, so the queries themselves need not be stored, nor parsed on a restart.
+    A record *holds* while its error, aged to the present size, is at most ``alpha``.
     """
 
     def __init__(self, alpha: float) -> None:
         self._alpha = alpha
         self._records: dict[bytes, Measurement] = {}
-        # Conjunctions that are the complement of a query on record: making one takes longer than an easy answer.
+        # Complement → query on record, for complements that are conjunctions: computing one takes longer than an easy
+        # answer.
         self._complements: dict[bytes, bytes] = {}
 
     def __len__(self) -> int:
         return len(self._records)
 
     def best(self, query: Query, size: int) -> tuple[float, float]:
-        """What is known of a query at this size: a share and its error (infinite if nothing is known)."""
+        """The share of a query at this size by its record, and its error (infinite if there is no record)."""
         record = self._records.get(query.digest)
         if record is not None:
             return record.at(size)
@@ -189,7 +195,7 @@ class Records:
         return 1 - share, error
 
     def standing(self, size: int) -> KeptRecords:
-        """Those that still hold at this size. (One that does not hold will never again.)"""
+        """The records that still hold at this size. (Errors only grow, so the others never will again.)"""
         kept = self._standing(size)
         records = np.empty(len(kept), dtype=_RECORD)
         records["digest"] = np.frombuffer(b"".join(kept), dtype="V32")
@@ -200,17 +206,18 @@ class Records:
         return KeptRecords(records.view(np.uint8), np.frombuffer(pairs, np.uint8))
 
     def restore(self, kept: KeptRecords) -> None:
-        """Take up the records of an earlier life."""
+        """Add the records that `standing` returned before a restart."""
         columns = kept.records.view(_RECORD)
         digests, *fields = (columns[name].tolist() for name in ("digest", "share", "error", "size"))
         self._records.update(zip(digests, map(Measurement._make, zip(*fields, strict=True)), strict=True))
         self._complements.update(kept.complements.view(_PAIR).tolist())
 
     def keep(self, query: Query, record: Measurement) -> None:
-        """Remember a measurement; a later one replaces it."""
+        """Store a measurement of a query; it replaces an earlier one."""
         if len(self._records) >= MOST_RECORDS:
             self._prune(record.size)
-        # The complement of several sets is a table, which `_complement` makes when asked; that of one never too wide.
+        # The complement of a conjunction over several attributes is a table: `_complement` computes its complement when
+        # it is asked. The complement of a set of one attribute is never too wide to be computed here.
         if query.digest not in self._records and (query.masks is None or len(query.attributes) == 1):
             complement = ~query
             if complement.masks is not None:
@@ -218,7 +225,7 @@ class Records:
         self._records[query.digest] = record
 
     def _complement(self, query: Query) -> bytes | None:
-        """The complement, if it can be among the records."""
+        """The digest of the query's complement, if that can be on record."""
         return (~query).digest if query.masks is None else self._complements.get(query.digest)
 
     def _standing(self, size: int) -> dict[bytes, Measurement]:

@@ -1,4 +1,4 @@
-"""PMWG, our calibration: measure first, guard when it pays.
+"""The tight profile of PMWG, our calibration: measure first, guard when it pays.
 
 Three ways to answer, cheapest first. *Cached*: an earlier measurement of the query, or of its complement, still
 holds. *Guarded*: a sparse-vector run compares the public histogram with the truth and answers from it, for free,
@@ -7,9 +7,10 @@ noise, directly. A run costs as much as thousands of measurements, so it is begu
 row have found the histogram good: then, on the evidence, it will pay for itself. Every decision looks at released
 values only.
 
-The public potential Φ ≥ RE(truth‖histogram), booked at every step, certifies how many hard queries there can still be.
+The public potential Φ ≥ RE(truth‖histogram), updated at every step, certifies how many hard queries there can still be.
 
-The noise of PMWG's answers: as much as keeps each within its error bound.
+Noise is as large as each answer's error bound allows (the last section). Notes and state are in
+``mechanisms/state.py``, the theorems in ``theory/pmwg``.
 """
 
 from __future__ import annotations
@@ -48,10 +49,11 @@ from treering.theory.pmwg import ForeverPlan, growth_potential, hard_target, que
 from treering.theory.sparse import RunScales
 
 FORGETTING: Final = 1 / 8
-"""μ/w: how much of the new rows' share of the database is given to the uniform distribution."""
+"""μ/w: when new rows are a share w of the database, the uniform distribution gets the weight μ in the histogram."""
 
 BOLDNESS: Final = 1.5
-"""The histogram is moved to within so many standard deviations of a measurement and no further: noise is not learnt."""
+"""The histogram is moved to within this many standard deviations of a measurement and no further, so as not to learn
+noise."""
 
 MOST_QUERIES: Final = 10**9
 """The *forever* guarantee is for this many queries. Asking more may spend the budget; it never costs privacy or
@@ -60,12 +62,13 @@ accuracy."""
 _MOST_PATIENCE: Final = 64
 
 _FAR: Final = 0.99
-"""A run's estimated cost is at most its exact one but for rounding, and surely but for one per cent."""
+"""The estimate of a run's cost is at most the exact cost, up to rounding errors, which are far below one per cent."""
 
 _FIRST_BLOCK: Final = 256
 _LARGEST_BLOCK: Final = 8192
 _GROWTH: Final = 8
-"""How many queries are guarded at once: at first, at most, and how many times more after a block of easy ones."""
+"""How many queries a run compares at once: at first, at most, and by which factor more after a block without a hard
+one."""
 
 
 class Tight:
@@ -88,9 +91,10 @@ class Tight:
         measure_first: bool,
         limit: int | None = None,
     ) -> None:
-        """``planner`` makes the plan once the starting size is known: at the first question.
+        """Over ``gate``, from the histogram ``hypothesis`` with its ``potential``; replays the gate's history.
 
-        With a ``limit``, so many queries may meet noise; the next one finds the mechanism `Halted`.
+        ``planner`` makes the plan from the starting size, which is known at the first query. With a ``limit``, this
+        many queries may be compared or measured; the next one raises `Halted`.
         """
         self.gate = gate
         self.alpha = alpha
@@ -105,20 +109,20 @@ class Tight:
         self._limit = limit
         self._block = _FIRST_BLOCK
         self._condensed = 0
-        """The steps of the histogram when it was last condensed."""
+        """The number of the histogram's steps when the journal was last condensed."""
         self._measuring_share = float(gate.budget.total) / 2
         for event in gate.history:
             self._follow(event)
 
     @property
     def _plan(self) -> ForeverPlan:
-        assert self.plan is not None  # made when the first query is asked
+        assert self.plan is not None  # made at the first query
         return self.plan
 
     # -- asking -------------------------------------------------------------------------------------------------------
 
     def ask_many(self, queries: Sequence[Query], answers: list[Answer]) -> None:
-        """Append an answer for each query, in order. On an error, what was released before it is in the list."""
+        """See `Engine.ask_many`."""
         self._grow()
         while len(answers) < len(queries):
             query = queries[len(answers)]
@@ -126,24 +130,25 @@ class Tight:
             if known is not None:
                 answers.append(known)
             elif self._guarding(query):
-                # What was computed beyond a hard query, which moves the histogram, is lost; and one seldom comes alone.
+                # A hard query moves the histogram, so what was computed for later ones is lost; and hard queries tend
+                # to follow each other: after one, the next block is a single query.
                 easy = self._guarded(queries[len(answers) : len(answers) + self._block], answers)
                 self._block = min(_GROWTH * self._block, _LARGEST_BLOCK) if easy else 1
             else:
                 answers.append(self._measured(query))
 
     def _recall(self, query: Query) -> Answer | None:
-        """What is known without asking: a constant, or a record that still holds."""
+        """The answer if it is known already: the query is constant, or its record still holds."""
         size = self.state.size
         if query.constant:
             return Answer(float(query.weights()) / query.scale, 0.0, size, "easy")
         share, error = self.records.best(query, size)
         return Answer(_clip(share), error, size, "cached") if error <= self.alpha else None
 
-    # -- the guard ----------------------------------------------------------------------------------------------------
+    # -- guarded answers: sparse-vector runs --------------------------------------------------------------------------
 
     def _guarding(self, query: Query) -> bool:
-        """Whether the next query goes to the guard; begins a run where that is the decision, on public state alone."""
+        """Whether a run serves the next query. Begins a run if that is worthwhile, by public state alone."""
         state, run = self.state, self.state.run
         if state.asked == self._limit:
             raise Halted(f"this was made for {self._limit:,} queries and has given its last answer; PMWG has no limit")
@@ -158,7 +163,7 @@ class Tight:
         return True
 
     def _choice(self, plan: ForeverPlan, query: Query, size: int) -> tuple[RunRequest | None, Fraction]:
-        """What a query that no run serves leads to at this size: a run, or else a measurement; and what that costs."""
+        """For a query that no run serves at this size: the run to begin, or None for a measurement; and the cost."""
         state, budget = self.state, self.gate.budget
         queries = self._log_queries() if plan.renewals else None
         if not self._measure_first:
@@ -166,7 +171,8 @@ class Tight:
         price = budget.amount(self.gate.cost_of_measuring([query], self._noise(size)))
         due = float(price)
         affordable = state.measured + due <= self._measuring_share
-        # Far from worthwhile, an estimate will do: the exact price takes longer than the measurement.
+        # If a run is far from worthwhile, the estimate of its cost decides: the exact cost takes longer to compute than
+        # the measurement takes.
         if affordable and state.streak * due < _FAR * state.patience * plan.cost_of_run(size, state.runs + 1, queries):
             return None, price
         request, cost = self._run(plan, size, queries)
@@ -174,17 +180,17 @@ class Tight:
         return (None, price) if affordable and not worthwhile else (request, cost)
 
     def _run(self, plan: ForeverPlan, size: int, log_queries: float | None) -> tuple[RunRequest, Fraction]:
-        """The run that would begin at this size, for so many queries, and its cost."""
+        """The run that would begin at this size, for e^``log_queries`` queries (None: for all), and its cost."""
         scales = plan.scales(size, self.state.runs + 1, log_queries)
         request = RunRequest(scales.threshold, scales.query, answering_noise(self.gate.budget.kind, scales.answer))
         return request, self.gate.budget.amount(self.gate.cost_of_run(request))
 
     def _log_queries(self) -> float:
-        """What a run is scaled for, if the plan has room for renewals (else for all queries): twice those so far."""
+        """The logarithm of the number of queries that a run is scaled for if it can be renewed: twice those so far."""
         return math.log(2 * self.state.asked + 1000)
 
     def price(self, query: Query) -> Fraction:
-        """What asking this next costs."""
+        """What asking this query next costs, in the budget's unit."""
         size, state = self.gate.size, self.state
         plan = self.plan or self._planner(size)
         if query.constant or (state.size and self.records.best(query, size)[1] <= self.alpha):
@@ -204,13 +210,13 @@ class Tight:
         return low
 
     def _guarded(self, queries: Sequence[Query], answers: list[Answer]) -> bool:
-        """Answer from the histogram as far as the run serves; the first query that is too far off is measured.
+        """Answer from the histogram as far as the run serves; a query that is too far off is measured, and is the last.
 
-        Returns whether all of them were easy.
+        Returns whether no query was hard.
         """
         run, size = self.state.run, self.state.size
         assert run is not None
-        known = [None, *map(self._recall, queries[1:])]  # The first was looked up before it came here.
+        known = [None, *map(self._recall, queries[1:])]  # `ask_many` has looked up the first one.
         asked = [index for index, answer in enumerate(known) if answer is None]
         left = len(asked) if self._limit is None else self._limit - self.state.asked
         asked = asked[: self._served(run, min(left, len(asked)))]
@@ -235,7 +241,11 @@ class Tight:
         return hard is None
 
     def _hard(self, query: Query, value: int, estimate: int, present: float) -> Answer:
-        """Keep the numeric answer, and project the histogram onto the nearest that the truth can be."""
+        """Keep a hard query's numeric answer, and project the histogram onto the nearest value that the truth can have.
+
+        ``value`` and ``estimate`` are the noisy answer and the histogram's, in grid units; ``present`` is the
+        histogram's answer as a share.
+        """
         guard, size = self._plan.guard, self.state.size
         unit = query.scale * size
         share, expected = value / unit, estimate / unit
@@ -258,7 +268,7 @@ class Tight:
         return measuring_noise(self.gate.budget.kind, self.alpha, self.beta, size, self.state.asked)
 
     def _measured(self, query: Query) -> Answer:
-        """The answer with noise, and what the histogram can learn from it."""
+        """Answer with noise, and let the histogram learn from that."""
         error, size = MEASURED_SHARE * self.alpha, self.state.size
         noise = self._noise(size)
         with self.gate.transaction():
@@ -278,11 +288,12 @@ class Tight:
     # -- the histogram ------------------------------------------------------------------------------------------------
 
     def _step(self, query: Query, target: float, low: float, high: float, present: float) -> tuple[Step, float] | None:
-        """How the histogram, which answers ``present``, is projected onto ``target``, given that the truth lies between
-        low and high (for a hard query: beyond the target); and how much that adds to the potential.
+        """The step that projects the histogram, which answers ``present``, onto ``target``; and how much it adds to the
+        potential. The truth lies between ``low`` and ``high`` (for a hard query: beyond the target).
 
-        The potential moves by at most λ·f + log Z(λ), f the worse end. A bold step may raise it, but not above the
-        ceiling; then the end of the interval nearest to the histogram is the target, or nothing at all.
+        The potential moves by at most λ·f + log Z(λ), f being the worse end of the interval. A step may raise it, but
+        not above the plan's ceiling. If the step to ``target`` would, the target is the end of the interval nearest to
+        the histogram; None if no step is allowed.
         """
         nearest = min(max(present, low), high)
         for goal in dict.fromkeys((target, nearest)):
@@ -300,12 +311,12 @@ class Tight:
         if size < self.state.size:
             raise EngineError("the database has fewer rows than before: it was replaced, and the promise with it")
         if self.plan is None:
-            self._planner(size)  # refuses a size that gives no guarantee, before anything is written down
+            self._planner(size)  # raises at a size that gives no guarantee, before anything is noted
         if size > self.state.size:
             self._follow(self.gate.note(Grown(size)))
 
     def condense(self) -> None:
-        """Put one note in the place of all events so far: replay is then short, and gives the same state."""
+        """Write one `Summary` that stands for all events so far: replay is then short, and gives the same state."""
         if self.plan is not None:
             state = self.state
             records = self.records.standing(state.size)
@@ -314,12 +325,12 @@ class Tight:
 
     @property
     def backlog(self) -> int:
-        """How many cells replaying all since `condense` would move."""
+        """The work of replaying what came after the last `condense`, in cells updated."""
         return (self.hypothesis.steps - self._condensed) * self.gate.schema.cells
 
     @property
     def potential(self) -> float:
-        """Φ."""
+        """Φ, a public bound on the relative entropy between database and histogram."""
         return self.state.potential
 
     def outlook(self) -> Outlook:
@@ -347,7 +358,7 @@ class Tight:
     # -- the fold -----------------------------------------------------------------------------------------------------
 
     def _follow(self, event: Event) -> None:
-        """The only place where state changes: by an event that the journal holds."""
+        """Update the state by an event that is in the journal. State changes nowhere else."""
         state = self.state
         if isinstance(event, RunStarted):
             state.runs += 1
@@ -376,7 +387,7 @@ class Tight:
         (query,), (value,) = event.queries, event.values
         self.state.asked += 1
         self.state.measured += float(self.gate.budget.amount(event.cost))
-        self.state.streak += 1  # It found the histogram good, until judged otherwise.
+        self.state.streak += 1  # A `Judged` note follows if the measurement found the histogram bad.
         share = value / (query.scale * event.size)
         self.records.keep(query, Measurement(share, MEASURED_SHARE * self.alpha, event.size))
 
@@ -404,7 +415,7 @@ class Tight:
             self._keep(note.query, note.share)
 
     def _keep(self, query: Query, share: float) -> None:
-        """The numeric answer to a hard query is a measurement like others."""
+        """Record the numeric answer to a hard query."""
         self.records.keep(query, Measurement(share, self._plan.guard.error, self.state.size))
 
 
@@ -412,18 +423,19 @@ def _clip(share: float) -> float:
     return min(1.0, max(0.0, share))
 
 
-# -- pmwg noise --------------------------------------------------------------------------------------------------------
+# -- the noise of answers ----------------------------------------------------------------------------------------------
 
 
 MEASURED_SHARE: Final = 0.9
-"""A measurement's error bound as a share of alpha: what is left lets it serve again while the database grows."""
+"""A measurement's error bound as a share of alpha: the rest is the margin by which it may age and still be reused."""
 
 _LEAST_SCALE: Final = 1e-6
 
 
 def measuring_noise(kind: BudgetKind, alpha: float, beta: float, size: int, asked: int) -> Noise:
-    """The noise of a measurement after ``asked`` queries: within `MEASURED_SHARE` of alpha but with probability β_j.
+    """The noise, in rows, of measuring the j-th query, after ``asked`` others.
 
+    It exceeds `MEASURED_SHARE`·alpha·size rows with probability at most β_j.
     The number j is rounded up to a power of two, so that the scale, and with it the sampler, changes rarely.
     Discrete Laplace noise has P(|X| > R) ≤ e^{−(R−½)/s}, discrete Gaussian noise P(|X| ≥ R) ≤ 2e^{−R²/(2σ²)}
     (see ``theory.pmwg.tight``). A size too small for any such noise gives the smallest scale there is.
@@ -441,12 +453,12 @@ def _measuring_noise(kind: BudgetKind, alpha: float, beta: float, size: int, num
 
 
 def answering_noise(kind: BudgetKind, scale: float | None) -> Noise | None:
-    """The noise of a hard query's answer."""
+    """The noise of a hard query's numeric answer; None if a run has none (``scale`` is None)."""
     if scale is None:
         return None
     return Laplace(scale) if kind == "pure" else Gaussian(scale)
 
 
 def deviation(noise: Noise) -> float:
-    """The standard deviation, or a hair more: that of the continuous noise of the same scale."""
+    """The standard deviation of continuous noise of the same scale: an upper bound on that of the discrete noise."""
     return noise.scale * (math.sqrt(2) if isinstance(noise, Laplace) else 1.0)

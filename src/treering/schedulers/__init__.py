@@ -1,1 +1,1 @@
-"""PUBLIC: when to rerun a black box as the data grow, and on which part of the budget."""
+"""PUBLIC schedulers: mechanisms that rerun a box as the database grows, each run on its part of the budget."""

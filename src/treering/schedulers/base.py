@@ -1,8 +1,7 @@
-"""What BBScheduler and BBImprover share: epochs that open by themselves, and free answers in between.
+"""Base class of BBScheduler and BBImprover: epochs that open as the database grows, and free answers in between.
 
-From which size on a plan promises anything: an error of 1 or more is none (for shares; see `Box.worst`).
-
-What the paper's theorems ask of a box and of a promise before any schedule is made.
+The functions below check, before a schedule is used, that it promises something (an error below `Box.worst`), and that
+the paper's theorems cover the box and the promise.
 """
 
 from __future__ import annotations
@@ -55,12 +54,12 @@ class Scheduled(Answering):
     *Accuracy*: epoch i fails with probability at most β_i, and Σβ_i ≤ beta. If none fails, every answer ever given is
     within its own ``error``, which counts the rows that came after its epoch (`treering.theory.ageing`).
 
-    The mechanism starts at its first question, from the size that the database has then. From there on an epoch opens
-    as soon as the database has grown to its size. A batch that jumps over several opens the last of them only; the
-    budget of the others stays unspent. If a box raises or returns something unusable, what its epoch cost is spent,
-    the epoch before goes on answering, and `epochs` says what happened.
+    The mechanism starts at its first query, from the size that the database has then. From there on an epoch opens
+    as soon as the database has grown to its size. A batch that jumps over several epochs opens the last of them only;
+    the budget of the others stays unspent. If a box raises or returns something unusable, what its epoch cost is spent,
+    the previous epoch goes on answering, and `epochs` says what happened.
 
-    State is a fold over the gate's history: a scheduler made over a journal that is not empty goes on where the
+    State is a fold over the gate's history: a scheduler made over a journal that is not empty resumes where the
     journal ends, with the same answers, bit for bit.
     """
 
@@ -80,19 +79,22 @@ class Scheduled(Answering):
         self._centred = profile == "tight"
         self._staleness = boxes.first.staleness
         super().__init__(db, promise)
-        # Nothing of the keeper's refers to this object: it is forgotten, and no longer watches, with its last user.
+        # The keeper holds no reference to this object, so that both are freed, and no longer called by the database,
+        # when the last user drops this one.
         self._keeper = Keeper(self._gate, boxes, plan, progress or silent, own_alpha=profile == "tight")
         db.watch(self._keeper.grown)
 
     @abstractmethod
     def _promised(self, plan: Any, present: Present, size: int) -> tuple[float, str]:
-        """The alpha of `guarantee` when the database has this size, and what it stands for."""
+        """The alpha and the statement of `guarantee` when the database has this size."""
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
     def ask(self, query: Question) -> Answer:
-        """The share of the rows that match, with its error. Free, and nothing private is touched, unless an epoch is
-        due."""
+        """The share of the rows that match ``query`` (a `Query` or its text), with its error.
+
+        Free, and computed from what was released, unless an epoch is due.
+        """
         return super().ask(query)
 
     def ask_many(self, queries: Iterable[Question]) -> list[Answer]:
@@ -118,21 +120,21 @@ class Scheduled(Answering):
             ]
 
     def price(self, query: Question) -> Fraction:
-        """The most that asking this next could cost, in the budget's unit: an epoch's budget if one is due, else
-        nothing. Free, and nothing private is touched."""
+        """The most that asking this query next could cost, in the budget's unit: an epoch's budget if one is due, else
+        0. Free, computed from public values."""
         understand(query, self._gate.schema)
         self._rows_to_share()
         return self._keeper.due()
 
     @property
     def release(self) -> Release:
-        """What answers come from now. ``.sample(rows, generator)`` draws synthetic rows, where the box has any."""
+        """The release that answers now. Its ``.sample(rows, generator)`` draws synthetic rows, if the box has any."""
         release = self._keeper.present.release
         if release is None:
             raise self._keeper.nothing()
         return release
 
-    # -- what is known ------------------------------------------------------------------------------------------------
+    # -- public state and guarantees ----------------------------------------------------------------------------------
 
     @property
     def epochs(self) -> list[Epoch]:
@@ -141,7 +143,7 @@ class Scheduled(Answering):
 
     @property
     def next_epoch(self) -> int | None:
-        """The size at which the next epoch opens; None before the first question, which opens the first one."""
+        """The size at which the next epoch opens; None before the first query, which opens the first epoch."""
         return self._keeper.present.until if self._keeper.started else None
 
     @property
@@ -151,7 +153,7 @@ class Scheduled(Answering):
 
     @property
     def halted(self) -> bool:
-        """Never: the budget is for all epochs to come."""
+        """False: the budget lasts for all epochs to come."""
         return False
 
     def describe(self) -> dict[str, Any]:
@@ -160,16 +162,16 @@ class Scheduled(Answering):
         return {**super().describe(), "epochs": epochs, "next_epoch": self.next_epoch}
 
     def sample(self, rows: int, generator: np.random.Generator | None = None) -> pa.Table:
-        """Synthetic rows out of the release in force. They are drawn at random, so a generator is needed."""
+        """``rows`` synthetic rows, drawn from the present release with ``generator``, which must be given."""
         if generator is None:
             raise ParameterError("generator", "must be given: numpy.random.default_rng(), as rows are drawn at random")
         return self.release.sample(whole(rows, "rows", 0), generator)
 
     def alpha_at(self, size: int) -> float:
-        """The error that every answer keeps to when the database has this many rows, now or later.
+        """The bound on the error of every answer when the database has ``size`` rows, now or later.
 
-        Before the first question: if it were asked now. With a function from epochs to boxes, the epochs to come are
-        taken to be as accurate as the first one's box.
+        Before the first query, as if it were asked now. If the scheduler was given a function from epochs to boxes,
+        the boxes of later epochs are assumed to be as accurate as the first one.
         """
         wanted, now = whole(size, "size"), self._rows()
         if wanted < now:
@@ -181,7 +183,8 @@ class Scheduled(Answering):
             return self._aged_bound(present.epoch, wanted)
         planned = plan.epoch(plan.index_at(wanted))
         static = self._keeper.promised(planned, planned.size)
-        # An epoch opens at its time, or later if a batch jumps over that: then it is fresher, and no less accurate.
+        # An epoch opens at its planned size, or at a larger one if a batch jumps over that: then it covers newer rows,
+        # and is no less accurate.
         return max(static, plan.alpha_at(wanted) + max(0.0, static - planned.alpha))
 
     @property
@@ -200,7 +203,7 @@ class Scheduled(Answering):
         return aged_bound(epoch.alpha, epoch.size / size, centred=self._centred, staleness=self._staleness)
 
 
-# -- starts ------------------------------------------------------------------------------------------------------------
+# -- the least size from which a schedule promises something -----------------------------------------------------------
 
 
 Planned = TypeVar("Planned")
@@ -209,9 +212,10 @@ Planned = TypeVar("Planned")
 def useful(
     plan: Callable[[int], Planned], error_of: Callable[[Planned], float], start: int, limit: float = 1.0
 ) -> Planned:
-    """The plan from this size on, if the largest error it promises is below the limit.
+    """The plan that starts at ``start`` rows, if ``error_of`` it, the largest error it promises, is below ``limit``.
 
-    Otherwise a `GuaranteeError` that names a larger start that would do: doubled, then bisected to about a tenth.
+    Otherwise a `GuaranteeError` that names a larger start that would do, found to about a tenth by doubling and
+    bisection.
     """
 
     def error_at(size: int) -> float:
@@ -237,11 +241,11 @@ def useful(
     )
 
 
-# -- paper -------------------------------------------------------------------------------------------------------------
+# -- what the paper's theorems require ---------------------------------------------------------------------------------
 
 
 def paper_rate(box: Box, promise: Promise) -> Rate:
-    """The box's (p, p′, p″, g), under a promise that the theorems cover."""
+    """The box's (p, p′, p″, g); `GuaranteeError` if it has none, or if the theorems do not cover the promise."""
     check_covered(promise)
     if box.rate is None:
         raise GuaranteeError(
@@ -251,7 +255,7 @@ def paper_rate(box: Box, promise: Promise) -> Rate:
 
 
 def check_covered(promise: Promise) -> None:
-    """Refuse a promise that the theorems do not cover."""
+    """Raise `GuaranteeError` if the paper's theorems do not cover the promise."""
     if not promise.plain:
         raise GuaranteeError('the paper\'s theorems are for a whole promise, one row a person: use profile="tight"')
     if problems := covers(promise.epsilon, promise.delta):

@@ -1,20 +1,17 @@
-"""Epochs: what a scheduler writes down when it reruns its box, and what it knows from that.
+"""Epochs: the reruns of a scheduler's box, opened when they are due, recorded in the journal, and replayed from it.
 
-The record of an epoch is `EpochBegan`, the reservation with what the box asked for in it, and then `EpochOpened` or
-`EpochFailed`. A record that stops before its end is that of an epoch whose run never finished. A release that turns out
-to be broken when it is asked fails its epoch later on.
+- `Epoch`, `Timeline`: the epochs so far. The record of an epoch in the journal is `EpochBegan`, the reservation with
+  the events of the box's run in it, and then `EpochOpened` or `EpochFailed`. A record without its end is that of a run
+  that never finished. A release that turns out to be broken when it is asked fails its epoch later on.
+- `Timetable`: the interface of a schedule; `treering.theory.schedule` makes them.
+- `check`, `shares`, `rebuild`: the release of a box, checked: a box may be the user's own program, and may return
+  anything.
+- `Supply`: which box runs in which epoch.
+- `Keeper`: opens each epoch when it is due, records it, and knows which one answers now.
 
-What a scheduler needs of a schedule: `treering.theory.schedule` makes them.
-
-What a box released, taken with care: a box is somebody else's program, and what it returns may be anything.
-
-Which box runs in which epoch.
-
-The keeper of the epochs: opens each one when it is due, writes it down, and knows which one answers now.
-
-Threads. The gate's lock is held while an epoch is opened, and nothing else is: rows that arrive meanwhile wait, and so
-does a question that would need the new epoch. What answers come from is one immutable value, `Present`, which is
-published when the gate's transaction is over, that is, when everything in it is durable.
+Threads. The gate's lock, and no other, is held while an epoch is opened: rows that arrive meanwhile wait, and so does a
+query that needs the new epoch. Answers come from one immutable value, `Present`, which is published after the gate's
+transaction has ended, that is, when everything in it is durable.
 """
 
 from __future__ import annotations
@@ -46,60 +43,60 @@ class Epoch:
     """One rerun of the box. Everything in it is public."""
 
     index: int
-    """Its number in the schedule. Epochs that a batch jumped over have none here, and their budget is unspent."""
+    """The epoch's number in the schedule. Numbers that a batch jumped over are missing; their budget is unspent."""
     size: int
     """The size of the database that the box was run on."""
     epsilon: float | None
-    """What was charged for it if the box ran under pure differential privacy."""
+    """What was charged if the box ran under pure differential privacy."""
     rho: float | None
-    """What was charged for it if the box ran under zCDP. (Neither: the box could not even be started.)"""
+    """What was charged if the box ran under zCDP. (If both are None, the box could not be started.)"""
     beta: float
-    """The chance that one of its errors does not hold."""
+    """The probability that some answer is outside its error."""
     alpha: float
-    """The error that the box's answers keep to at this size."""
+    """The bound on the errors of the box's answers at this size."""
     error: str | None = None
-    """Why it answers nothing; None if it does."""
+    """Why this epoch answers no queries; None if it does."""
 
 
 @dataclass(frozen=True, slots=True)
 class EpochBegan:
-    """A note: the box is about to run."""
+    """NOTE: the box is about to run."""
 
     index: int
     size: int
     until: int
-    """The size at which the epoch after it is due."""
+    """The size at which the next epoch is due."""
     beta: float
     alpha: float
 
 
 @dataclass(frozen=True, slots=True)
 class EpochOpened:
-    """A note: the box has released something to answer from."""
+    """NOTE: the box has made a release, which answers from now on."""
 
     index: int
 
 
 @dataclass(frozen=True, slots=True)
 class EpochFailed:
-    """A note: the box has raised, or released something unusable."""
+    """NOTE: the box has raised, or its release is unusable."""
 
     index: int
     message: str
 
 
 class Timeline:
-    """All epochs so far: a fold over the gate's history, so that a replayed scheduler has the live one's."""
+    """All epochs so far: a fold over the gate's history, so that replay gives the same epochs."""
 
     def __init__(self, history: Iterable[Event] = ()) -> None:
         self._epochs: list[Epoch] = []
         self.until = 0
-        """The size at which the next one is due."""
+        """The size at which the next epoch is due."""
         for event in history:
             self.follow(event)
 
     def follow(self, event: Event) -> None:
-        """Take in what has happened. The events within a run say nothing about its epoch."""
+        """Update the epochs by an event of the gate. The events of a box's run change nothing here."""
         if isinstance(event, Reserved) and self._epochs:
             self._epochs[-1] = _charged(self._epochs[-1], event.part)
         elif isinstance(event, Noted):
@@ -114,22 +111,22 @@ class Timeline:
 
     @property
     def epochs(self) -> tuple[Epoch, ...]:
-        """Oldest first, failed ones included."""
+        """The epochs so far, oldest first, failed ones included."""
         return tuple(self._epochs)
 
     @property
     def last(self) -> Epoch | None:
-        """The latest one."""
+        """The latest epoch, failed or not."""
         return self._epochs[-1] if self._epochs else None
 
     @property
     def start(self) -> int | None:
-        """The size at which the first one was opened: what the schedule starts from."""
+        """The size at which the first epoch was opened, where the schedule starts."""
         return self._epochs[0].size if self._epochs else None
 
     @property
     def standing(self) -> Epoch | None:
-        """The latest one that has not failed."""
+        """The latest epoch that has not failed."""
         return next((epoch for epoch in reversed(self._epochs) if epoch.error is None), None)
 
     def _settle(self, index: int, error: str | None) -> None:
@@ -143,7 +140,7 @@ def _charged(epoch: Epoch, part: Budget) -> Epoch:
 
 
 def record_of(history: Sequence[Event], index: int) -> tuple[Budget, Sequence[Event]]:
-    """What an epoch's run could spend, and what the gate gave it: all between the reservation's two ends."""
+    """The budget of an epoch's run, and the events of the run: those between the two ends of its reservation."""
     began = next(place for place in reversed(range(len(history))) if _begins(history[place], index))
     reserved = history[began + 1] if began + 1 < len(history) else None
     if not isinstance(reserved, Reserved):
@@ -160,66 +157,66 @@ def _begins(event: Event, index: int) -> bool:
     return isinstance(event, Noted) and isinstance(event.note, EpochBegan) and event.note.index == index
 
 
-# -- plan --------------------------------------------------------------------------------------------------------------
+# -- the interface of a schedule ---------------------------------------------------------------------------------------
 
 
 class ScheduledEpoch(Protocol):
-    """One epoch of a plan."""
+    """One epoch of a schedule."""
 
     @property
     def index(self) -> int:
-        """Its number, from 0 on."""
+        """The epoch's number, from 0 on."""
 
     @property
     def size(self) -> int:
-        """The size at which it is due."""
+        """The size of the database at which the epoch is due."""
 
     @property
     def budget(self) -> Budget:
-        """What its run may cost."""
+        """What the epoch's run may cost."""
 
     @property
     def beta(self) -> float:
-        """The chance that it may fail with."""
+        """The probability with which some answer may be outside its error."""
 
     @property
     def alpha(self) -> float:
-        """The error that its box promises at that size."""
+        """The error that the box promises at that size."""
 
 
 class Timetable(Protocol):
-    """When epochs open, and what each may cost, for all time to come."""
+    """A schedule: when epochs open, and what each may cost, for all time to come."""
 
     @property
     def start(self) -> int:
         """The size at which epoch 0 opens."""
 
     def epoch(self, index: int) -> ScheduledEpoch:
-        """An epoch."""
+        """The epoch with this number."""
 
     def index_at(self, size: int) -> int:
-        """The latest epoch that opens at this size or before."""
+        """The number of the latest epoch that opens at this size or before."""
 
     def next_size(self, size: int) -> int:
         """The smallest size above this one at which an epoch opens."""
 
     def alpha_at(self, size: int) -> float:
-        """The error that every answer keeps to at this size, staleness included, if every epoch opens when due."""
+        """The bound on the error of answers at this size, staleness included, if every epoch opens when it is due."""
 
 
-# -- releases ----------------------------------------------------------------------------------------------------------
+# -- checked releases --------------------------------------------------------------------------------------------------
 
 
 MOST_WORDS: Final = 500
-"""How much of a box's error message is kept."""
+"""How many characters of a box's error message are kept."""
 
 
 class Broken(Exception):
-    """A release that cannot be used. It never leaves this package."""
+    """A release that cannot be used. Raised and caught within ``schedulers``."""
 
 
 def check(release: Any, schema: Schema, size: int) -> Release:
-    """A release about this database at this size, as far as one question can tell."""
+    """The release, if it is one about this schema and size and one test query raises nothing unexpected."""
     if not isinstance(release, Release):
         raise Broken(f"the box returned {type(release).__name__}, not a Release")
     if release.schema != schema:
@@ -228,16 +225,16 @@ def check(release: Any, schema: Schema, size: int) -> Release:
         raise Broken(f"the box's release is about {release.size!r} rows, not {size:,}")
     first = np.zeros(schema.shape[0], dtype=np.bool_)
     first[0] = True
-    # The question may be outside the box's class: that is the box's right.
+    # The test query may be outside the box's class, which is no fault.
     with suppress(QueryError):
         shares(release, [Query.conjunction(schema, {0: first})])
     return release
 
 
 def shares(release: Release, queries: Sequence[Query]) -> tuple[Floats, Floats]:
-    """The shares that a release states, and their errors: finite numbers, one for each query, no error below 0.
+    """A release's shares and their errors, checked: finite numbers, one for each query, and no error below 0.
 
-    `QueryError` says that a query is outside the box's class. Whatever else it raises is its own fault.
+    Raises `QueryError` if a query is outside the box's class, and `Broken` if the release fails in any other way.
     """
     try:
         values, errors = release.shares(queries)
@@ -258,7 +255,7 @@ def _numbers(values: Any, length: int, what: str, least: float = -np.inf) -> Flo
 
 
 def rebuild(box: Box, schema: Schema, history: Sequence[Event], epoch: Epoch) -> Release:
-    """The release of an epoch on record: the box, run again over what the gate gave it then."""
+    """The release of a recorded epoch: the box, run again over the recorded events of the gate."""
     part, events = record_of(history, epoch.index)
     gate = RecordedGate(schema, epoch.size, part, events)
     try:
@@ -271,21 +268,21 @@ def rebuild(box: Box, schema: Schema, history: Sequence[Event], epoch: Epoch) ->
 
 
 def describe(error: BaseException) -> str:
-    """An error as a line for the record. A box sees public values only, so its messages are public."""
+    """An error as one line for the journal. A box sees public values only, so its messages are public."""
     text = str(error) if isinstance(error, Broken) else f"{type(error).__name__}: {error}".removesuffix(": ")
     return text if len(text) <= MOST_WORDS else text[:MOST_WORDS] + "…"
 
 
-# -- supply ------------------------------------------------------------------------------------------------------------
+# -- the box of each epoch ---------------------------------------------------------------------------------------------
 
 
 BoxOrFunction: TypeAlias = Box | Callable[[int], Box]
 """A box, or a function from an epoch's index to its box: then the query class may change from epoch to epoch. The
-function must be deterministic, for replay calls it again."""
+function must be deterministic, because replay calls it again."""
 
 
 class Supply:
-    """The boxes of a scheduler, for one universe and one kind of budget that they are given."""
+    """The boxes of a scheduler, bound to its schema and checked for the kind of its budgets."""
 
     def __init__(self, box: BoxOrFunction, schema: Schema, kind: BudgetKind) -> None:
         if not isinstance(box, Box) and not callable(box):
@@ -296,10 +293,10 @@ class Supply:
         self.first = self.at(0)
         """The box of the first epoch, which the schedule is made for."""
         if isinstance(box, Box):
-            self._box = self.first  # What it prepared when it was bound is of use in all epochs.
+            self._box = self.first  # bound once: what it prepared then serves all epochs
 
     def at(self, index: int) -> Box:
-        """The box of an epoch."""
+        """The box of the epoch with this number."""
         box = self._box if isinstance(self._box, Box) else self._box(index)
         if not isinstance(box, Box):
             raise ParameterError("box", f"must give a Box for epoch {index}, not {type(box).__name__}")
@@ -311,12 +308,12 @@ class Supply:
         return box.bind(self._schema)
 
 
-# -- the keeper --------------------------------------------------------------------------------------------------------
+# -- opening epochs ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """What answers come from, until the database has ``until`` rows."""
+    """The epoch and release that answer until the database has ``until`` rows; ``order`` counts these values."""
 
     order: int = 0
     until: int = 0
@@ -326,7 +323,7 @@ class Present:
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """What an epoch needs to run; or the trouble that it has."""
+    """An epoch that is about to run: its box and budget are ``given``, or ``trouble`` says why it has none."""
 
     index: int
     given: tuple[Box, Budget] | None
@@ -336,11 +333,11 @@ class _Attempt:
 
 
 class Keeper:
-    """Runs the boxes of a plan over a gate.
+    """Opens the epochs of a schedule over a gate, by running the box of each.
 
-    ``plan`` makes the plan for a start, or raises `GuaranteeError`. ``own_alpha``: an epoch promises what its box
-    proves for the size it runs at. Otherwise it promises what was planned, or what its box proves if that is worse: a
-    rate may not reach as far as the plan.
+    ``plan`` makes the schedule for a starting size, or raises `GuaranteeError`. With ``own_alpha``, an epoch promises
+    the error that its box proves for the size it runs at. Otherwise it promises the planned error, or the one that its
+    box proves if that is larger, as a box's rate may not hold at all sizes of the schedule.
     """
 
     def __init__(
@@ -361,12 +358,12 @@ class Keeper:
 
     @property
     def started(self) -> bool:
-        """Whether the first epoch was opened, or failed to."""
+        """Whether the first epoch was opened, or failed to open."""
         return self._timeline.start is not None
 
     @property
     def plan(self) -> Timetable:
-        """The plan; before the start, that of a start now. Made when it is needed, for that may take a while."""
+        """The schedule; before the first epoch, the one that would start now. Made on demand, as it takes a while."""
         start = self._timeline.start or self._gate.size
         if self._plan is None or self._plan.start != start:
             self._plan = self._make_plan(start)
@@ -379,31 +376,31 @@ class Keeper:
 
     @property
     def present(self) -> Present:
-        """What answers come from, as far as the keeper was told of growth."""
+        """What answers come from, as of the last growth that the keeper has handled."""
         return self._present
 
     def promised(self, planned: ScheduledEpoch, size: int, box: Box | None = None) -> float:
-        """The error that an epoch promises if it opens at this size with this box, by default the first one."""
+        """The error that an epoch promises if it opens at this size with ``box``, by default the first epoch's."""
         own = (self._boxes.first if box is None else box).alpha(size, planned.budget, planned.beta)
         return own if self._own_alpha else max(own, planned.alpha)
 
     def due(self) -> Fraction:
-        """What the epoch that a question would open now may cost: nothing if none is due."""
+        """The budget of the epoch that a query would open now; 0 if none is due."""
         size = self._gate.size
         if size < self._present.until:
             return Fraction(0)
         return self.plan.epoch(self.plan.index_at(size)).budget.total
 
     def grown(self) -> None:
-        """The database has grown. What cannot be done now is tried again at the next question."""
+        """Called when the database has grown: open the epoch that is due. An error is left to the next query."""
         if self.started and self._gate.size >= self._present.until:
             with suppress(Exception):
                 self._catch_up()
 
     def standing(self) -> tuple[Epoch, Release, int]:
-        """The epoch in force, its release, and the size of the database, which is looked at last.
+        """The epoch that answers now, its release, and the size of the database, which is read after them.
 
-        Starts the mechanism, or opens an epoch, if that is due.
+        Opens an epoch first if one is due (the first one, on the first call).
         """
         while True:
             present, size = self._present, self._gate.size
@@ -413,7 +410,7 @@ class Keeper:
                 return present.epoch, present.release, size
 
     def nothing(self) -> GuaranteeError:
-        """Why there is no answer."""
+        """The error that says why there is no release to answer from."""
         if not self._timeline.epochs:
             return GuaranteeError("nothing has been released yet: the first question opens the first epoch")
         last = self._timeline.epochs[-1]
@@ -423,7 +420,7 @@ class Keeper:
         )
 
     def give_up(self, epoch: Epoch, message: str) -> None:
-        """A release that is broken after all: its epoch has failed, and the one before answers again."""
+        """Record that the release of ``epoch`` turned out to be broken; the last usable epoch answers again."""
         with self._gate.transaction():
             if self._latest.epoch is epoch:
                 self._note(EpochFailed(epoch.index, message))
@@ -435,7 +432,7 @@ class Keeper:
     # -- opening ------------------------------------------------------------------------------------------------------
 
     def _catch_up(self) -> bool:
-        """Open the epoch that is due, if any. False within a run: a program that asks on the way must not start one."""
+        """Open the epoch that is due, if any. False within a box's run: a box that asks queries must not open one."""
         with self._gate.transaction():
             if self._busy:
                 return False
@@ -447,13 +444,13 @@ class Keeper:
         return True
 
     def _publish(self, latest: Present) -> None:
-        """Answer from this; unless another thread was faster with what came later."""
+        """Answer from ``latest``, unless another thread has already published a later value."""
         with self._publishing:
             if latest.order > self._present.order:
                 self._present = latest
 
     def _open(self, plan: Timetable, size: int) -> None:
-        """Run the box. Whatever happens, the record says it, and the next epoch is another one."""
+        """Run the box of the epoch that is due. Success or failure is recorded; no epoch is run twice."""
         index = plan.index_at(size)
         attempt = self._prepare(plan, index, size)
         self._note(EpochBegan(index, size, plan.next_size(size), attempt.beta, attempt.alpha))
@@ -473,7 +470,7 @@ class Keeper:
             self._latest = Present(before.order + 1, self._timeline.until, epoch, release)
 
     def _prepare(self, plan: Timetable, index: int, size: int) -> _Attempt:
-        """The epoch's box and what it promises here; or why there is none. Nothing has been charged yet."""
+        """The epoch's box, budget and promised error; or why there are none. Nothing is charged here."""
         alpha, beta = math.inf, 0.0
         try:
             planned = plan.epoch(index)
@@ -502,7 +499,7 @@ class Keeper:
     def _note(self, note: Any) -> None:
         self._timeline.follow(self._gate.note(note))
 
-    # -- from the record ----------------------------------------------------------------------------------------------
+    # -- releases made again from the journal -------------------------------------------------------------------------
 
     def _rebuild(self, epoch: Epoch) -> Release:
         return rebuild(self._boxes.at(epoch.index), self._gate.schema, self._gate.history, epoch)

@@ -1,4 +1,4 @@
-"""ERMG: the paper's second instantiation, a private model that improves as the database grows."""
+"""ERMG: a private model that improves as the database grows, the paper's instantiation of BBImprover."""
 
 from __future__ import annotations
 
@@ -32,25 +32,28 @@ class ERMG(BBImprover):
     """`BBImprover` over `ERM`: a model, released again and again, whose excess risk falls as the database grows.
 
     Formal guarantee. *Privacy*: all models ever released together are (epsilon, delta)-DP, neighbours replacing one
-    row. *Accuracy*: with probability at least 1 − beta, at every size τ from the start on, the model in force, made at
+    row. *Accuracy*: with probability at least 1 − beta, at every size τ from the start on, the latest model, made at
     size t ≤ τ, has excess empirical risk on all τ rows of at most (t/τ)·α_t + (1−t/τ)·staleness, α_t its proven excess
-    risk when it was made and staleness the worst that any model of the ball can be, at most Lipschitz constant times
-    diameter. (Cummings, Krehbiel, Lai,
-    Tantipongpipat, theorem "ERMG"; the convex sum in place of α_t + staleness is ours, see `Model.aged`.)
+    risk when it was made and staleness the largest excess risk that any model of the ball can have, at most Lipschitz
+    constant times diameter. (Cummings, Krehbiel, Lai, Tantipongpipat, theorem "ERMG"; the convex sum in place of
+    α_t + staleness is ours, see `Model.aged`.)
 
-    profile="tight"  noise for zCDP if delta > 0 (Gaussian, √d), pure otherwise; runs at gaps that grow.
-    profile="paper"  a pure run at every size that the database is seen with: the net in at most 3 dimensions, or
-                     output perturbation. Each gets so little that the model is mostly noise at common sizes. Its
-                     `alpha_at` is the paper's rate with a leading constant of 1, or what is proven if that is more.
+    Nothing is released before the first `update`, which trains on the database as it is then and starts the schedule.
+    From then on models are released as rows arrive, when the schedule says so, and `model` is the latest.
 
-    Nothing is released before the first `update`, which runs on the database as it is then and starts the schedule;
-    from then on models are released by themselves as rows arrive, and `model` is the latest.
-
-    ``db`` is a database, with ``features`` that map its cells to vectors and labels, or points, which have their own.
-    ``loss`` may be an `ERM` instead, which has all of ``dimension`` … ``passes`` already (`ERM` has ``rerun=True`` for
-    few passes a run, which is what is made here of a loss). ``vacuous="refuse"`` refuses
-    to start where no excess risk below the worst possible one is guaranteed; by default it starts, as a model may be
-    good long before that is proven.
+    - ``db``: a database, with ``features`` that map its cells to vectors and labels; or points, which have their own
+    - ``loss``: a loss, or an `ERM`, which then replaces all of ``dimension`` … ``passes``. (Of a loss and the tight
+      profile an `ERM` with ``rerun=True`` is made, for few passes a run)
+    - ``epsilon``, ``delta``: the privacy promise; a `Promise` may take the place of ``epsilon``
+    - ``beta``: the probability that the excess risk of any model, ever, is above its bound
+    - ``profile="tight"``: noise for zCDP if delta > 0 (Gaussian, √d), pure otherwise; runs at gaps that grow
+    - ``profile="paper"``: a pure run after every append: the net in at most 3 dimensions, or output perturbation. Each
+      run has so small a budget that the model is mostly noise at common sizes. Its `alpha_at` is the paper's rate with
+      a leading constant of 1, or what is proven if that is more
+    - ``c``, ``progress``: as for `BBImprover`
+    - ``dimension``, ``radius``, ``regularisation``, ``features``, ``method``, ``passes``: as for `ERM`
+    - ``vacuous="refuse"``: refuse to start where no excess risk below the largest possible one is guaranteed; by
+      default it starts, as a model may be good long before that is proven
 
     >>> import numpy as np
     >>> from treering.domain.loss import Logistic
@@ -115,7 +118,7 @@ class ERMG(BBImprover):
     # -- models -------------------------------------------------------------------------------------------------------
 
     def update(self) -> Model:
-        """The latest model; a new one if that is due. The first call starts the schedule, and pays for a run."""
+        """The latest model; a new one is trained first if one is due. The first call starts the schedule."""
         self._rows("an empirical risk needs at least one row")
         release = self._keeper.standing()[1]
         assert isinstance(release, Model)
@@ -123,7 +126,7 @@ class ERMG(BBImprover):
 
     @property
     def model(self) -> Model:
-        """The latest model. It costs nothing, and touches nothing private."""
+        """The latest model that was released: free."""
         if not self._keeper.started:
             raise GuaranteeError("no model has been released yet: update() releases the first one")
         release = self.release
@@ -131,12 +134,12 @@ class ERMG(BBImprover):
         return release
 
     def learnt(self, *, update: bool) -> Model:
-        """`update` or `model`."""
+        """`update` with ``update``, otherwise `model`."""
         return self.update() if update else self.model
 
     @property
     def excess_risk_bound(self) -> float:
-        """What the latest model's excess risk on all rows of now is proven to be at most, new rows included."""
+        """The proven bound on the latest model's excess risk on all present rows, also those that came after it."""
         return self.model.aged(self._gate.size)
 
     def ask(self, query: Question) -> NoReturn:
@@ -152,7 +155,7 @@ class ERMG(BBImprover):
         raise QueryError(NO_ANSWERS)
 
     def describe(self) -> dict[str, Any]:
-        """See `Mechanism.describe`; and the latest model, if there is one."""
+        """See `Mechanism.describe`; with the latest model, if there is one."""
         found = super().describe()
         try:
             model = self.model
@@ -168,9 +171,9 @@ class ERMG(BBImprover):
     # -- inside -------------------------------------------------------------------------------------------------------
 
     def alpha_at(self, size: int) -> float:
-        """The excess risk that the model in force keeps to when the database has this many rows, now or later.
+        """The bound on the excess risk of the latest model when the database has ``size`` rows, now or later.
 
-        Before the first `update`: if it were now. Never above the worst excess risk that any model can have.
+        Before the first `update`, as if it were now. Never above the largest excess risk that any model can have.
         """
         return min(super().alpha_at(size), self._worst)
 
@@ -182,7 +185,7 @@ class ERMG(BBImprover):
         )
 
     def _rate(self, box: Box, promise: Promise) -> Rate:
-        """The paper's, for a 1-Lipschitz loss on diameter 1, in the units of this problem: L·D times that loss."""
+        """The paper's rate for a 1-Lipschitz loss on diameter 1, times L·D: in the units of this problem's loss."""
         check_covered(promise)
         problem, convexity = self.problem, None
         if problem.regularisation:
@@ -201,7 +204,7 @@ def _needed(db: Database, features: CellFeatures | None) -> CellFeatures | None:
 
 
 def _check(db: Database, box: ERM) -> None:
-    """Refuse what the kernel would refuse in every epoch, after the epoch's budget is set aside."""
+    """Raise now what the kernel would raise in every epoch, after the epoch's budget is reserved."""
     if box.features is None:
         points = getattr(db, "dimension", box.problem.dimension)
         if points != box.problem.dimension:

@@ -1,4 +1,4 @@
-"""BBImprover: a static private algorithm, rerun ever more often, so that its error falls as the database grows."""
+"""BBImprover: a box, rerun as the database grows, so that the error of its answers falls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from treering.theory import schedule
 from treering.theory.schedule import ImprovingSchedule
 
 Improving: TypeAlias = Callable[[int], ImprovingSchedule]
-"""The plan for a starting size."""
+"""A function from the starting size to its schedule."""
 
 PAPER_C: Final = 0.05
 """The paper's free parameter: √c·t^{−c} is largest at c = 1/(2·log t), which is 0.05 at 22,000 rows, 0.036 at 10^6."""
@@ -28,15 +28,16 @@ class BBImprover(Scheduled):
     Formal guarantee: as `Scheduled`, and every answer, at every size t, is within ``alpha_at(t)``, all together with
     probability at least 1 − beta. (Cummings, Krehbiel, Lai, Tantipongpipat, theorem "BBImprover".)
 
-    profile="tight"  the box is rerun at gaps that grow, but slower than the database: for a box of rate p the error
-                     falls as t^{−p/(1+p/2)} up to logarithms (delta = 0: t^{−p/(1+p)}), with about t^{p/(1+p/2)} runs
-                     by size t. Epochs are of the promise's kind: pure for delta = 0, zCDP otherwise.
-    profile="paper"  the box is rerun at *every* size that the database is seen with, so each append costs one run
-                     (a batch: one, at its end), and the error falls as t^{−p(½−c)}. For a (p, p′, p″, g)-black box, and
-                     delta > 0; epochs are pure.
-
-    ``box`` may be a function from the epoch's index to its box; the schedule is made for the first one. ``progress`` is
-    told about long runs, and about each epoch that opens.
+    - ``box``: the box, or a function from an epoch's index to its box; the schedule is made for the first box
+    - ``epsilon``, ``delta``: the privacy promise; a `Promise` may take the place of ``epsilon``
+    - ``beta``: the probability that any answer, ever, is outside its error
+    - ``profile="tight"``: the box is rerun at gaps that grow, but slower than the database: for a box of rate p the
+      error falls as t^{−p/(1+p/2)} up to logarithms (delta = 0: t^{−p/(1+p)}), with about t^{p/(1+p/2)} runs by size t.
+      Epochs are pure for delta = 0, zCDP otherwise
+    - ``profile="paper"``: the box is rerun after *every* append (of one row or of a batch), and the error falls as
+      t^{−p(½−c)}. For a (p, p′, p″, g)-black box, and delta > 0; epochs are pure
+    - ``c``: the free parameter of the paper's profile, by default `PAPER_C`
+    - ``progress``: called during long runs, and for each epoch that opens
 
     >>> import treering as tr
     >>> from treering.boxes.answers import AnswersBox
@@ -79,11 +80,11 @@ class BBImprover(Scheduled):
         super().__init__(db, boxes, promise, chance, self._worthwhile(plan, boxes.first), profile, progress)
 
     def _rate(self, box: Box, promise: Promise) -> Rate:
-        """The rate that the paper's profile takes the box to have."""
+        """The rate of the box that the paper's profile plans with."""
         return paper_rate(box, promise)
 
     def _worthwhile(self, plan: Improving, box: Box) -> Improving:
-        """The plan, refused where it promises nothing. (The keeper keeps it: it must not refer to this object.)"""
+        """``plan``, but raising where it promises nothing. (The keeper stores it, so it must not refer to ``self``.)"""
         limit = box.worst
         return lambda start: useful(plan, _first_error, start, limit)
 
@@ -111,5 +112,5 @@ def _paper(rate: Rate, promise: Promise, beta: float, c: float) -> Improving:
 
 
 def _first_error(planned: ImprovingSchedule) -> float:
-    """It falls from there."""
+    """The largest error of the schedule: that at its start, from where it falls."""
     return planned.alpha_at(planned.start)

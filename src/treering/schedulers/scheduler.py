@@ -1,6 +1,6 @@
-"""BBScheduler: a static private algorithm, rerun each time the database has grown by a factor; fixed accuracy.
+"""BBScheduler: a box, rerun each time the database has grown by a fixed factor, for answers of fixed accuracy.
 
-SmallDBG: the paper's first instantiation, SmallDB rerun as the database grows.
+SmallDBG is its first instantiation in the paper: `BBScheduler` over `SmallDB`.
 """
 
 from __future__ import annotations
@@ -21,20 +21,21 @@ from treering.theory.schedule import FixedSchedule
 
 
 class BBScheduler(Scheduled):
-    """Answers of one accuracy for ever: the box is rerun whenever the database has grown by a share γ.
+    """Answers of the same accuracy for ever: the box is rerun whenever the database has grown by a factor 1 + γ.
 
     Formal guarantee: as `Scheduled`, and every answer, at every size, is within `guarantee`'s alpha, all together with
     probability at least 1 − beta. (Cummings, Krehbiel, Lai, Tantipongpipat, theorem "BBScheduler".)
 
-    profile="tight"  γ and the budgets are optimised for the box's own proven error, so that all epochs have the same;
-                     answers are centred between what new rows could do. Epochs are of the promise's kind: pure for
-                     delta = 0, zCDP otherwise.
-    profile="paper"  the paper's schedule, to the letter of its proof (errata E4, E5, E8), for a (p, g)-black box;
-                     epochs are pure. An answer's error is the one that the release states, and staleness.
-
-    ``box`` may be a function from the epoch's index to its box: then the query class may change from epoch to epoch,
-    and the schedule, hence alpha, is made for the first one. ``progress`` is told about long runs, and about each
-    epoch that opens.
+    - ``box``: the box, or a function from an epoch's index to its box: then the query class may change from epoch to
+      epoch, and the schedule, hence alpha, is made for the first box
+    - ``epsilon``, ``delta``: the privacy promise; a `Promise` may take the place of ``epsilon``
+    - ``beta``: the probability that any answer, ever, is outside its error
+    - ``profile="tight"``: γ and the budgets are optimised for the box's own proven error, so that all epochs have the
+      same error; answers are centred (`treering.theory.ageing`), which halves their staleness. Epochs are pure for
+      delta = 0, zCDP otherwise
+    - ``profile="paper"``: the paper's schedule, exactly as in its proof (errata E4, E5, E8), for a (p, g)-black box;
+      epochs are pure. An answer's error is the one that the release states, plus staleness
+    - ``progress``: called during long runs, and for each epoch that opens
 
     >>> import treering as tr
     >>> from treering.boxes.answers import AnswersBox
@@ -103,7 +104,7 @@ def _paper(box: Box, promise: Promise, beta: float) -> Callable[[int], FixedSche
     return lambda start: useful(plan, lambda planned: planned.alpha, start)
 
 
-# -- smalldbg ----------------------------------------------------------------------------------------------------------
+# -- SmallDBG ----------------------------------------------------------------------------------------------------------
 
 
 class SmallDBG(BBScheduler):
@@ -111,6 +112,8 @@ class SmallDBG(BBScheduler):
 
     Formal guarantee: that of `BBScheduler`. (Cummings, Krehbiel, Lai, Tantipongpipat, theorem "SmallDBG": α of order
     (log N·log k·log(1/β)/(εn))^{1/5} for k queries and N cells; the tight profile has exponent 1/4.)
+
+    ``queries`` is the class, each a `Query` or its text. The other parameters are those of `BBScheduler`.
     """
 
     def __init__(

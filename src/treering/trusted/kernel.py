@@ -52,9 +52,7 @@ from treering.gate import (
 )
 from treering.noise import Laplace, Noise
 from treering.params import exact_scale
-from treering.trusted import minimisers as optimum
-from treering.trusted import opendp as foreign
-from treering.trusted import pricing
+from treering.trusted import minimisers, opendp, pricing
 from treering.trusted.counts import DENSE_CELLS, MAX_COUNT, Counts
 from treering.trusted.journal import Journal, Secret, ends_run
 from treering.trusted.noise import Ahead, Answering, check_scale, draw, draw_laplace
@@ -230,12 +228,12 @@ class Kernel(TreeOperations):
         """The output of an OpenDP measurement of the counts of all cells. Cost: by its privacy map (see ``opendp``)."""
         with self._working():
             every = self._check_attributes(None)
-            cost = foreign.price(measurement, self.schema.cells, self.size)
+            cost = opendp.price(measurement, self.schema.cells, self.size)
             self._charge(cost)
-            values = foreign.released(measurement, self._counts.marginal(every).reshape(-1).tolist())
+            values = opendp.released(measurement, self._counts.marginal(every).reshape(-1).tolist())
             event = self._release(ForeignReleased(self.size, cost, values or ()))
             if values is None:
-                raise foreign.failure(self.schema.cells)
+                raise opendp.failure(self.schema.cells)
             return event
 
     def minimise(self, request: Minimise) -> Minimised:
@@ -244,9 +242,9 @@ class Kernel(TreeOperations):
         Cost: derived from the problem's constants, the method's noise and the size, by ``budget/minimising.py``.
         """
         with self._working():
-            cost = optimum.price(request, self._counts)
+            cost = minimisers.price(request, self._counts)
             self._charge(cost)
-            theta = optimum.minimum(request, self._counts)
+            theta = minimisers.minimum(request, self._counts)
             return self._release(Minimised(self.size, cost, request.problem, request.method, theta))
 
     @contextmanager

@@ -1,1 +1,1 @@
-"""The public histogram that PMW, PMWG and MWEM learn."""
+"""The public histogram that PMW, PMWG and MWEM learn: a distribution over all cells, and fast sums over its parts."""

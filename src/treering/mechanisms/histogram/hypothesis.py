@@ -1,10 +1,11 @@
-"""The public histogram: what a mechanism believes about the data, a distribution y over all N cells.
+"""The public histogram: a mechanism's estimate of the data, a distribution y over all N cells; and rows drawn from it.
 
-Everything here is public. y is kept as slope·z + level, for one vector z: growth is two numbers and touches nothing
-of size N, and a marginal of y is the same image of z's marginal, so growth leaves the cached ones right. A hard query
-multiplies a block of z, or all of it if y has grown since, and the cached marginals follow.
+Everything here is public. y is kept as slope·z + level, for one vector z: growth changes two numbers and touches
+nothing of size N, and a marginal of y is slope times that of z plus a constant, so growth leaves the cached marginals
+of z valid. A step multiplies a block of z, or all of z if y has grown since the last step, and the cached marginals are
+updated with it.
 
-The public histogram → rows: an Arrow table in the schema's own values.
+The last section makes synthetic rows of cells: an Arrow table in the schema's own values.
 """
 
 from __future__ import annotations
@@ -32,22 +33,23 @@ from treering.mechanisms.histogram.step import Spectrum, Step, projection, tilti
 __all__ = ["LEAST_WEIGHT", "MAX_CELLS", "REFRESH", "Hypothesis", "KeptHistogram", "Step"]
 
 MAX_CELLS: Final = 2**26
-"""The largest universe that a hypothesis is kept for: one vector of doubles, half a gigabyte."""
+"""The most cells of a hypothesis: one vector of doubles, half a gigabyte."""
 
 REFRESH: Final = 1000
-"""After so many steps all sums are taken anew, so that rounding errors do not add up."""
+"""After this many steps all sums are computed anew, so that rounding errors do not add up."""
 
 LEAST_WEIGHT: Final = 1e-100
 """The least weight of the uniform distribution in a warm start."""
 
 _MODERATE_RATIO: Final = 1e20
 _MODERATE_TOTAL: Final = 1e30
-"""A block is multiplied alone while its ratio and the sum of z are within these factors of one; else z is set anew."""
+"""Only the block is multiplied while its ratio and the sum of z are within these factors of one; otherwise all of z is
+rescaled."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeptHistogram:
-    """A histogram as it is kept, bit for bit: y = kept·vector/total + even/N; no vector, and y is uniform."""
+    """A histogram as it is stored, bit for bit: y = kept·vector/total + even/N, or uniform without a vector."""
 
     vector: Floats | None
     total: float
@@ -94,11 +96,12 @@ class Hypothesis:
         self._total, self._kept, self._even = 1.0, 0.0, 1.0
         self._steps = 0
         self._latest: tuple[Query, tuple[float, float]] | None = None
-        """The latest query's sides: who is answered, and then surprised, plans a step with the same."""
+        """The latest counting query and its two masses: a hard query is answered first, and then a step is planned."""
 
     @classmethod
     def warm(cls, schema: Schema, distribution: npt.ArrayLike, uniform_weight: float) -> Hypothesis:
-        """Start from any public distribution, mixed with the uniform one: then RE(x‖y) ≤ log(N/u) for all data x.
+        """A hypothesis that starts from a public distribution, mixed with the uniform one: RE(x‖y) ≤ log(N/u) for all
+        data x.
 
         ``distribution`` has one non-negative number for each cell, of any sum; ``uniform_weight`` is u.
         """
@@ -124,21 +127,21 @@ class Hypothesis:
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def marginal(self, attributes: Sequence[str]) -> Floats:
-        """The distribution of some attributes together, named in the schema's order: one axis for each."""
+        """The joint distribution of some attributes, named in the schema's order: an array with one axis for each."""
         positions = self.schema.positions(attributes)
         if isinstance(attributes, str) or [self.schema.names[position] for position in positions] != list(attributes):
             raise QueryError("attributes must be a list of names, each once, in the schema's order")
         return self._marginal(positions)
 
     def answer(self, query: Question) -> float:
-        """The query's answer on y, in [0, 1]; exact for a constant query."""
+        """The query's answer on y, a share in [0, 1]; exact for a constant query."""
         asked = understand(query, self.schema)
         if asked.masks:
             return min(1.0, self._sides(asked)[1])
         return min(1.0, float(evaluate(asked, self._marginal(asked.attributes))) / asked.scale)
 
     def answer_many(self, queries: Iterable[Question]) -> Floats:
-        """`answer` for a batch: one product for each set of attributes."""
+        """`answer` for a batch: one matrix product for each set of attributes."""
         asked = understand_all(queries, self.schema)
         if len(asked) == 1 or widest(asked) > MARGINAL_CELLS:
             return np.array([self.answer(query) for query in asked])
@@ -151,8 +154,8 @@ class Hypothesis:
 
         With a generator the rows are independent draws from y. Without one they are a systematic sample, the same each
         time: the cells at (i + ½)/rows of the cumulative distribution, in order, so that every cell has its expected
-        number of rows, rounded up or down. Values not listed are written as one that is not: OTHER, one more than the
-        largest integer, one more than the last edge. Takes O(N + rows·log rows).
+        number of rows, rounded up or down. A row in an attribute's cell for unlisted values gets one such value
+        (`stand_in`). Takes O(N + rows·log rows).
         """
         if isinstance(rows, bool) or not isinstance(rows, int) or rows < 0:
             raise ParameterError("rows", f"must be an integer of at least 0, not {rows!r}")
@@ -164,19 +167,19 @@ class Hypothesis:
         return rows_of(self.schema, cells)
 
     def fingerprint(self) -> str:
-        """A hash of the histogram as it is kept, bit for bit. O(N)."""
+        """A hash of the histogram as it is stored, bit for bit. O(N)."""
         state = hashlib.sha256(repr((self._total, self._kept, self._even, self._steps)).encode())
         if self._vector is not None:
             state.update(self._vector.cells.data)
         return state.hexdigest()
 
     def keep(self) -> KeptHistogram:
-        """A copy of all that `fingerprint` is about. O(N)."""
+        """A copy of everything that `fingerprint` covers. O(N)."""
         vector = None if self._vector is None else self._vector.cells.copy()
         return KeptHistogram(vector, self._total, self._kept, self._even, self._steps)
 
     def restore(self, kept: KeptHistogram) -> None:
-        """Become what was kept: from here on equal steps give equal bits."""
+        """Take on the state that `keep` returned: from here on equal steps give equal bits."""
         if kept.vector is not None and kept.vector.shape != (self.schema.cells,):
             raise ParameterError("kept", f"must have a number for each of the {self.schema.cells:,} cells")
         self._vector = None if kept.vector is None else Tabulated(kept.vector.copy(), self._shape)
@@ -186,16 +189,16 @@ class Hypothesis:
     # -- moving -------------------------------------------------------------------------------------------------------
 
     def grow(self, share: float) -> None:
-        """y ← (1 − share)·y + share/N: a share of the data is new, and nothing is known about it. O(1)."""
+        """y ← (1 − share)·y + share/N: this share of the data is new, and nothing is known about it. O(1)."""
         if not 0 <= share < 1:
             raise ParameterError("share", f"must lie in [0, 1), not be {share}")
         kept, even = (1 - share) * self._kept, (1 - share) * self._even + share
-        # The larger one from the smaller one: their sum stays one, and neither loses precision.
+        # The larger one is computed from the smaller: their sum stays one, and neither loses precision.
         self._kept, self._even = (1 - even, even) if even < kept else (kept, 1 - kept)
         self._latest = None
 
     def reachable(self, query: Query, target: float) -> bool:
-        """Whether some histogram with all cells positive answers ``target``: whether a step there can be planned."""
+        """Whether a step to ``target`` can be planned: some histogram with all cells positive has this answer."""
         low, high = understand(query, self.schema).range
         return low < target < high
 
@@ -204,7 +207,7 @@ class Hypothesis:
         return projection(query, self._spectrum(query), float(target))
 
     def exponential_step(self, query: Query, rate: float, *, complement: bool) -> Step:
-        """The paper's update, planned: y ← y·e^{−rate·r}, normalised, with r the query or its complement."""
+        """The paper's update, as a step: y ← y·e^{−rate·r}, normalised, with r the query or its complement."""
         if not 0 < rate < math.inf:
             raise ParameterError("rate", f"must be positive and finite, not {rate}")
         return tilting(query, self._spectrum(query), -float(rate) if complement else float(rate))
@@ -258,12 +261,12 @@ class Hypothesis:
         return (self._slope * sums + self._even / joint).reshape(shape)
 
     def _spectrum(self, query: Query) -> Spectrum:
-        """The values that a query takes, and the mass of y at each: summed by itself, never one less the rest."""
+        """The values that a query takes, and the mass of y at each; each mass is summed, never 1 minus the others."""
         self._movable(query)
         if query.counting:
             return np.array([0.0, 1.0]), np.array(self._sides(query))
         weights, index, counts = np.unique(query.weights(), return_inverse=True, return_counts=True)
-        # Not by bincount, which adds one after the other: a million equal terms would be off by 10^-11.
+        # Not by bincount, which adds sequentially: the sum of a million equal terms would be off by 10^-11.
         grouped = self._marginal(query.attributes).reshape(-1)[np.argsort(index, axis=None, kind="stable")]
         return weights / query.scale, np.add.reduceat(grouped, np.cumsum(counts) - counts)
 
@@ -286,7 +289,7 @@ class Hypothesis:
         return outside, inside
 
     def _moderate(self, step: Step) -> bool:
-        """Whether the block can be multiplied alone, with all of z staying where floats are precise."""
+        """Whether it is enough to multiply the block: z stays within the range where floats are precise."""
         outside, inside = step.factors
         if outside == 0 or not 1 / _MODERATE_TOTAL <= self._total / outside <= _MODERATE_TOTAL:
             return False
@@ -307,17 +310,18 @@ class Hypothesis:
         vector.reweigh_table(axes, np.array(factors)[index], slope=self._slope, even=self._even)
 
 
-# -- synthetic ---------------------------------------------------------------------------------------------------------
+# -- synthetic rows ----------------------------------------------------------------------------------------------------
 
 
 _SLICE: Final = 2**20
-"""So many cells are looked at together."""
+"""How many cells are searched at a time."""
 
 _TYPES: Final = {str: pa.string(), int: pa.int64(), bool: pa.bool_(), float: pa.float64()}
 
 
 def cells_at(places: Floats, cells: int, vector: Floats | None, slope: float, level: float) -> Ints:
-    """The cells at increasing places of a cumulative distribution: slope·vector + level, or the uniform one."""
+    """The cells at these increasing quantiles (``places``, in [0, 1]) of slope·vector + level, or of the uniform
+    distribution if there is no vector."""
     if vector is None:
         return np.minimum(places * cells, cells - 1).astype(np.int64)
     found = np.empty(len(places), dtype=np.int64)
@@ -333,10 +337,10 @@ def cells_at(places: Floats, cells: int, vector: Floats | None, slope: float, le
 
 
 def rows_of(schema: Schema, cells: Ints) -> pa.Table:
-    """One row for each cell, with a value that belongs to the cell in each column.
+    """One row for each of these cells, with a value of the cell in each column.
 
-    Categories and integers are themselves, a bin is the number in its middle, a missing value is null, and the cell of
-    values not listed is a value that is not (`stand_in`): encoded again, the rows give the same cells.
+    A category or an integer is written as itself, a bin as the number in its middle, a missing value as null, and the
+    cell of unlisted values as one such value (`stand_in`): encoded again, the rows give the same cells.
     """
     columns: dict[str, pa.Array] = {}
     for name, attribute in reversed(list(schema.attributes.items())):
@@ -346,11 +350,11 @@ def rows_of(schema: Schema, cells: Ints) -> pa.Table:
 
 
 def stand_in(attribute: Attribute) -> Value:
-    """A value that is not listed, for the cell of all that are not.
+    """A value that the attribute does not list, for its cell of unlisted values.
 
-    For texts it is OTHER (with as many underscores as it takes), for a range of integers the one after, for integer
-    categories the first one unused, for bins a number beyond the last edge. Where both booleans are listed no row can
-    be in that cell: there it is null.
+    For texts it is OTHER (followed by as many underscores as it takes to be unlisted), for a range of integers the
+    next one, for integer categories the first from 0 that is unlisted, for bins the last edge plus one. Where both
+    booleans are listed no row can be in that cell, and the value is null.
     """
     if isinstance(attribute, Integers):
         return attribute.high + 1

@@ -1,4 +1,4 @@
-"""The loops over N cells, compiled by numba at their first use. What they mean is said in `blocks`."""
+"""The loops over the N cells of a histogram, compiled by numba at their first use. ``blocks.py`` explains the terms."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _SHORT_RUN: Final = 8
 """Below this mean length of runs, matching cells are visited one by one."""
 
 _CHUNK: Final = 2**12
-"""So many cells are summed plainly before their sum is added with compensation."""
+"""How many cells are summed without compensation, before their sum is added with it."""
 
 
 @cache
 def compiled(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """A kernel, compiled. numba is loaded here because that takes a second."""
+    """A kernel, compiled. numba is imported here, not above, because that takes a second."""
     from numba import njit
 
     fast: Callable[..., Any] = njit(nogil=True, cache=True)(kernel)
@@ -28,7 +28,7 @@ def compiled(kernel: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def sum_runs(cells: Any, length: Any, sums: Any) -> None:
-    """Each sum is that of consecutive cells: eight sums side by side, chunks added with compensation (TwoSum)."""
+    """Sums of ``length`` consecutive cells: eight partial sums at once, chunks added with compensation (TwoSum)."""
     for index in range(len(sums)):
         result, lost = 0.0, 0.0
         for start in range(index * length, (index + 1) * length, _CHUNK):
@@ -55,7 +55,8 @@ def sum_runs(cells: Any, length: Any, sums: Any) -> None:
 
 
 def sum_rows(cells: Any, keeps: Any, drops: Any, sums: Any) -> None:
-    """Each row of sums is that of the rows at keep + drop, for all drops: eight at a time, then with compensation."""
+    """Row i of ``sums`` is the sum of the rows that start at keeps[i] + drop, for all drops: eight rows are added at a
+    time, and these sums with compensation."""
     width = sums.shape[1]
     lost = np.empty(width)
     even = len(drops) // 8 * 8
@@ -90,8 +91,10 @@ def sum_rows(cells: Any, keeps: Any, drops: Any, sums: Any) -> None:
 
 
 def sum_block(cells: Any, sizes: Any, flags: Any, before: Any, width: Any) -> Any:
-    """The sum over a product of sets, and over all else: chunks of rows, added with compensation. `flags` as in `mark`;
-    the first `before` axes are rows, of `width` cells."""
+    """The sum over a product of sets, and over all other cells: chunks of rows, added with compensation.
+
+    ``flags`` is as in `mark`; the first ``before`` axes index rows of ``width`` cells.
+    """
     ends = np.cumsum(sizes)
     members = np.ones(width)
     for column in range(width):
@@ -145,7 +148,7 @@ def sum_block(cells: Any, sizes: Any, flags: Any, before: Any, width: Any) -> An
 
 
 def sum_few(cells: Any, dropped: Any, width: Any, sums: Any) -> None:
-    """The sums over the middle one of three axes, which is short."""
+    """The sums over the middle one of three axes, which has few values (``dropped``)."""
     for index in range(len(sums) // width):
         first = index * dropped * width
         for k in range(width):
@@ -156,7 +159,7 @@ def sum_few(cells: Any, dropped: Any, width: Any, sums: Any) -> None:
 
 
 def mark(sizes: Any, flags: Any, marks: Any) -> None:
-    """The product of sets: `flags` has one flag for each code of each axis."""
+    """Mark the cells of a product of sets: ``flags`` has one flag for each code of each axis."""
     marks[0] = True
     done, first = 1, 0
     for size in sizes:
@@ -169,7 +172,7 @@ def mark(sizes: Any, flags: Any, marks: Any) -> None:
 
 
 def places(sizes: Any, flags: Any, unit: Any) -> Any:
-    """Where the members of a product of sets are, in increasing order; `flags` as in `mark`."""
+    """The positions of the members of a product of sets, increasing, times ``unit``; ``flags`` is as in `mark`."""
     count, first = 1, 0
     for size in sizes:
         count *= np.sum(flags[first : first + size])
@@ -188,7 +191,10 @@ def places(sizes: Any, flags: Any, unit: Any) -> Any:
 
 
 def scale(cells: Any, rows: Any, picks: Any, tail: Any, ratio: Any) -> None:
-    """In each row, the picks of `tail` cells each: neighbours as one run, or cell by cell if runs are short."""
+    """Multiply by ``ratio``, in each row, the picked groups of ``tail`` cells.
+
+    Neighbouring groups are one run; if runs are short, cells are visited one by one.
+    """
     starts, ends = np.empty(len(picks), dtype=np.int64), np.empty(len(picks), dtype=np.int64)
     runs = 0
     for index in range(len(picks)):
@@ -212,7 +218,7 @@ def scale(cells: Any, rows: Any, picks: Any, tail: Any, ratio: Any) -> None:
 
 
 def reweigh_block(cells: Any, rows: Any, columns: Any, inside: Any, outside: Any, slope: Any, level: Any) -> None:
-    """The rows flagged by a factor for each cell, which is `inside` in the columns flagged; all others by `outside`."""
+    """Multiply slope·cell + level by ``inside`` in flagged columns of flagged rows, and by ``outside`` elsewhere."""
     width = len(columns)
     factors = np.where(columns, inside, outside)
     other_slope, other_level = slope * outside, level * outside
@@ -227,7 +233,7 @@ def reweigh_block(cells: Any, rows: Any, columns: Any, inside: Any, outside: Any
 
 
 def reweigh_table(cells: Any, index: Any, width: Any, factors: Any, slope: Any, level: Any) -> None:
-    """Each row by the factors of its kind: one for each cell, or one in all."""
+    """Multiply slope·cell + level by the factors of the row's kind: one for each cell, or a single one."""
     for row in range(len(index)):
         run = cells[row * width : (row + 1) * width]
         own = factors[index[row]]

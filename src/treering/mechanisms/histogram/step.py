@@ -1,7 +1,7 @@
-"""One update of the public histogram: y′ ∝ y·e^{−rate·f}, as plain numbers that can be kept and replayed.
+"""One update of the public histogram: y′ ∝ y·e^{−rate·f}, as plain numbers that can be stored and replayed.
 
-A query takes few values: 0 and 1 if it counts, its distinct weights otherwise. An update is one factor for each of
-them, computed from the histogram's *spectrum*: its mass at each of them. Nothing here has the size of the universe.
+A query takes few values: 0 and 1 for a counting query, its distinct weights otherwise. An update has one factor for
+each value, computed from the histogram's *spectrum*: its mass at each value. Nothing here has the size of the universe.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from treering.domain.query import Query
 from treering.errors import ParameterError
 
 Spectrum: TypeAlias = tuple[Floats, Floats]
-"""The values that a query takes, from the smallest, and the histogram's mass at each: all positive, together one."""
+"""The values that a query takes, increasing, and the histogram's mass at each: all positive, with the sum one."""
 
 _ROUNDS: Final = 200
-"""The search for a rate ends after so many rounds, wherever it is: its error is booked."""
+"""The search for a rate ends after this many rounds at the latest. A rate that misses its target is no error: `Step`
+holds for the rate used."""
 
 _CLOSE: Final = 1e-14
-"""The precision, in log-odds, at which the search for a rate ends before."""
+"""The precision, in log-odds, at which the search for a rate ends earlier."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,8 @@ class Step:
 
     query: Query
     factors: tuple[float, ...]
-    """One for each value that the query takes, from the smallest: for a counting query two, outside and inside."""
+    """One for each value that the query takes, in increasing order of values: for a counting query two, outside and
+    inside."""
     rate: float
     """λ: positive if the step lowers the query's answer."""
     log_normaliser: float
@@ -73,14 +75,14 @@ def projection(query: Query, spectrum: Spectrum, target: float) -> Step:
 def tilting(query: Query, spectrum: Spectrum, rate: float) -> Step:
     """The update at a given rate."""
     values, masses = spectrum
-    # Measured from the end that gains mass, so that the exponents that matter are small.
+    # Exponents are relative to the end that gains mass, so that those that matter are small.
     anchor = float(values[0] if rate > 0 else values[-1])
     exponents = -rate * (values - anchor)
     logs = np.log(masses) + exponents
     top = float(logs.max())
     log_sum = top + math.log(float(np.exp(logs - top).sum()))
     factors = np.exp(exponents - log_sum)
-    # The exponents carry rounding errors of their own size; the total mass must not.
+    # Exponents have rounding errors in proportion to their size; normalising takes these out of the total mass.
     factors /= float(factors @ masses)
     return Step(query, tuple(factors.tolist()), rate, log_sum - rate * anchor)
 
@@ -91,8 +93,8 @@ def tilting(query: Query, spectrum: Spectrum, rate: float) -> Step:
 def _rate(values: Floats, masses: Floats, target: float) -> float:
     """The rate at which the mean of the values is the target.
 
-    The mean is taken in log-odds between the smallest and the largest value: they fall with the rate, by at most one
-    per unit, and for two values, or far out, along a line. Newton's method likes that.
+    The mean is expressed as log-odds between the smallest and the largest value. They fall with the rate, by at most
+    one per unit, and linearly for two values, or far out: Newton's method converges fast.
     """
     low, high = float(values[0]), float(values[-1])
     spread = high - low
@@ -100,7 +102,7 @@ def _rate(values: Floats, masses: Floats, target: float) -> float:
     goal = math.log((target - low) / spread) - math.log((high - target) / spread)
 
     def excess(rate: float) -> tuple[float, float]:
-        """How far above the goal the log-odds are, and how fast they fall."""
+        """How far the log-odds are above the goal at this rate, and how fast they fall."""
         tilted = logs - rate * unit if rate > 0 else logs + rate * rest
         weights = np.exp(tilted - tilted.max())
         above, below = float(weights @ unit), float(weights @ rest)
@@ -114,7 +116,7 @@ def _rate(values: Floats, masses: Floats, target: float) -> float:
 
 
 def _falling_root(excess: Callable[[float], tuple[float, float]]) -> float:
-    """Where a function that falls, by at most one per unit, is zero: Newton's method, bisection where it stalls."""
+    """The zero of a function that falls by at most one per unit: Newton's method, and bisection where it stalls."""
     start, _ = excess(0.0)
     near, far = 0.0, start
     while excess(far)[0] * start > 0:
