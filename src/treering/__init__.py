@@ -4,20 +4,21 @@ Everything public is here; a name is imported from its module when it is first u
 
     schema     Schema, categories, integers, bins, OTHER
     questions  Query, parse
-    data       GrowingDatabase, DroppedRows
+    data       GrowingDatabase, DroppedRows; GrowingPoints: rows of real-valued features, for learning
     durable    Vault, VaultReader: a growing database in a folder, with its promise
     answers    PMW, PMWG: adaptive queries without end; ATG, NATG, NSG: sparse vector; ContinualHistogram: few cells;
                Answer, Guarantee
     boxes      Box; AnswersBox, HistogramBox, MarginalsBox, MWEM, SmallDB, from_opendp: static private algorithms
     schedulers BBScheduler, BBImprover, SmallDBG: a box, rerun as the data grow
-    learning   ERM, ERMG, Model: private empirical risk minimisation; treering.learn: scikit-learn estimators
+    learning   ERM, ERMG, Model: private empirical risk minimisation, of Logistic, HuberHinge, Squared or Distance loss,
+               over points or over cells with CellFeatures; treering.learn: scikit-learn estimators
     planning   plan, Plan: which of them, for your parameters
     promises   Promise
     errors     TreeringError and everything below it
     modules    audit, budget, domain, learn, theory
 """
 
-from typing import TYPE_CHECKING
+TYPE_CHECKING = False  # as typing has it, whose import would take longer than all the rest of this module
 
 __version__ = "0.1.0"
 
@@ -37,16 +38,21 @@ __all__ = [
     "BBScheduler",
     "Box",
     "BudgetExceeded",
+    "CellFeatures",
     "ContinualHistogram",
     "DamagedVault",
     "DataError",
+    "Distance",
     "DroppedRows",
     "EngineError",
     "GrowingDatabase",
+    "GrowingPoints",
     "Guarantee",
     "GuaranteeError",
     "Halted",
     "HistogramBox",
+    "HuberHinge",
+    "Logistic",
     "MarginalsBox",
     "Model",
     "NewerVault",
@@ -60,6 +66,7 @@ __all__ = [
     "SchemaError",
     "SmallDB",
     "SmallDBG",
+    "Squared",
     "TreeringError",
     "Vault",
     "VaultBusy",
@@ -92,6 +99,8 @@ if TYPE_CHECKING:
     from treering.budget.promise import Promise
     from treering.domain.attribute import OTHER, bins, categories, integers
     from treering.domain.language.parse import parse
+    from treering.domain.loss import Distance, HuberHinge, Logistic, Squared
+    from treering.domain.problem import CellFeatures
     from treering.domain.query import Query
     from treering.domain.schema import Schema
     from treering.errors import (
@@ -117,28 +126,31 @@ if TYPE_CHECKING:
     from treering.schedulers.improver import BBImprover
     from treering.schedulers.scheduler import BBScheduler, SmallDBG
     from treering.theory.plan import Plan, plan
-    from treering.trusted.database import DroppedRows, GrowingDatabase
+    from treering.trusted.database import DroppedRows, GrowingDatabase, GrowingPoints
     from treering.vault.reader import VaultReader
     from treering.vault.vault import Vault
 else:
     # Hidden from type checkers, which would otherwise take every misspelt name for a public one.
+    from treering.lazy import attach
 
     _HOMES = {
-        "treering.answer": ("Answer", "Guarantee"),
-        "treering.boxes.answers": ("AnswersBox",),
-        "treering.boxes.erm": ("ERM", "Model"),
-        "treering.boxes.opendp": ("from_opendp",),
-        "treering.boxes.histogram": ("HistogramBox",),
-        "treering.boxes.marginals": ("MarginalsBox",),
-        "treering.boxes.mwem": ("MWEM",),
-        "treering.boxes.base": ("Box",),
-        "treering.boxes.smalldb": ("SmallDB",),
-        "treering.budget.promise": ("Promise",),
-        "treering.domain.attribute": ("OTHER", "bins", "categories", "integers"),
-        "treering.domain.language.parse": ("parse",),
-        "treering.domain.query": ("Query",),
-        "treering.domain.schema": ("Schema",),
-        "treering.errors": (
+        "answer": ("Answer", "Guarantee"),
+        "boxes.answers": ("AnswersBox",),
+        "boxes.erm": ("ERM", "Model"),
+        "boxes.opendp": ("from_opendp",),
+        "boxes.histogram": ("HistogramBox",),
+        "boxes.marginals": ("MarginalsBox",),
+        "boxes.mwem": ("MWEM",),
+        "boxes.base": ("Box",),
+        "boxes.smalldb": ("SmallDB",),
+        "budget.promise": ("Promise",),
+        "domain.attribute": ("OTHER", "bins", "categories", "integers"),
+        "domain.language.parse": ("parse",),
+        "domain.loss": ("Distance", "HuberHinge", "Logistic", "Squared"),
+        "domain.problem": ("CellFeatures",),
+        "domain.query": ("Query",),
+        "domain.schema": ("Schema",),
+        "errors": (
             "BudgetExceeded",
             "DamagedVault",
             "DataError",
@@ -154,32 +166,20 @@ else:
             "VaultBusy",
             "VaultError",
         ),
-        "treering.mechanisms.continual": ("ContinualHistogram",),
-        "treering.mechanisms.pmwg": ("PMW", "PMWG"),
-        "treering.mechanisms.sparse": ("ATG", "NATG", "NSG"),
-        "treering.schedulers.ermg": ("ERMG",),
-        "treering.schedulers.improver": ("BBImprover",),
-        "treering.schedulers.scheduler": ("BBScheduler", "SmallDBG"),
-        "treering.theory.plan": ("Plan", "plan"),
-        "treering.trusted.database": ("DroppedRows", "GrowingDatabase"),
-        "treering.vault.reader": ("VaultReader",),
-        "treering.vault.vault": ("Vault",),
+        "mechanisms.continual": ("ContinualHistogram",),
+        "mechanisms.pmwg": ("PMW", "PMWG"),
+        "mechanisms.sparse": ("ATG", "NATG", "NSG"),
+        "schedulers.ermg": ("ERMG",),
+        "schedulers.improver": ("BBImprover",),
+        "schedulers.scheduler": ("BBScheduler", "SmallDBG"),
+        "theory.plan": ("Plan", "plan"),
+        "trusted.database": ("DroppedRows", "GrowingDatabase", "GrowingPoints"),
+        "vault.reader": ("VaultReader",),
+        "vault.vault": ("Vault",),
+        "audit": (),
+        "budget": (),
+        "domain": (),
+        "learn": (),
+        "theory": (),
     }
-    _HOME = {name: module for module, names in _HOMES.items() for name in names}
-
-    def __getattr__(name):
-        """Import a public name or module on its first use, and keep it."""
-        from importlib import import_module
-
-        if name in _HOME:
-            value = getattr(import_module(_HOME[name]), name)
-        elif name in __all__:
-            value = import_module(f"{__name__}.{name}")
-        else:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        globals()[name] = value
-        return value
-
-    def __dir__():
-        """What is public, whether it was imported already or not."""
-        return [*__all__, "__version__"]
+    __getattr__, __dir__ = attach(__name__, _HOMES)

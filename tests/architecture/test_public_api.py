@@ -12,6 +12,7 @@ import types
 from functools import cached_property
 from importlib import import_module
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +21,6 @@ import treering
 from support.repository import ROOT
 from treering import errors
 
-FRONT = ROOT / "src" / "treering" / "__init__.py"
 HEAVY = {"duckdb", "ibis", "numba", "numpy", "opendp", "pandas", "polars", "pyarrow", "scipy", "sqlglot"}
 
 
@@ -30,20 +30,51 @@ def in_a_fresh_interpreter(code: str) -> Any:
     return json.loads(done.stdout)
 
 
-def seen_by_type_checkers() -> dict[str, str]:
-    """The name and the module of everything the front imports under TYPE_CHECKING."""
-    (branch,) = (node for node in ast.parse(FRONT.read_text()).body if isinstance(node, ast.If))
+def seen_by_type_checkers(package: types.ModuleType) -> dict[str, str]:
+    """The name and the module of everything that a package's front imports under TYPE_CHECKING."""
+    tree = ast.parse(Path(str(package.__file__)).read_text())
+    (branch,) = (node for node in tree.body if isinstance(node, ast.If))
     imports = [node for node in branch.body if isinstance(node, ast.ImportFrom)]
     assert len(imports) == len(branch.body)
     return {alias.name: str(node.module) for node in imports for alias in node.names}
 
 
-def test_the_three_lists_of_public_names_agree() -> None:
-    homes: dict[str, str] = vars(treering)["_HOME"]
-    modules = {name: "treering" for name in treering.__all__ if isinstance(getattr(treering, name), types.ModuleType)}
+def offered(package: types.ModuleType) -> dict[str, str]:
+    """The same as its table of homes has it."""
+    homes: dict[str, tuple[str, ...]] = vars(package)["_HOMES"]
+    named = {name: f"{package.__name__}.{module}" for module, names in homes.items() for name in names}
+    return named | {module: package.__name__ for module, names in homes.items() if not names}
+
+
+@pytest.mark.parametrize("package", [treering, treering.budget, treering.domain, treering.learn])
+def test_the_lists_of_public_names_agree(package: types.ModuleType) -> None:
+    assert seen_by_type_checkers(package) == offered(package)
+    assert offered(package).keys() <= set(dir(package))
+    for name, module in offered(package).items():
+        assert getattr(package, name) is getattr(import_module(module), name)
+
+
+def test_the_front_lists_all_that_it_offers() -> None:
     assert len(set(treering.__all__)) == len(treering.__all__)
-    assert set(treering.__all__) == homes.keys() | modules.keys()
-    assert seen_by_type_checkers() == homes | modules
+    assert set(treering.__all__) == offered(treering).keys()
+
+
+@pytest.mark.parametrize("package", ["treering", "treering.domain"])
+def test_a_name_that_is_not_there_is_said_not_to_be(package: str) -> None:
+    with pytest.raises(AttributeError, match=f"module '{package}' has no attribute 'Nothing'"):
+        vars(import_module(package))["__getattr__"]("Nothing")
+
+
+def test_what_erm_and_ermg_need_is_at_the_front() -> None:
+    """A model of cells and one of points, with nothing imported but the package."""
+    schema = treering.Schema({"late": treering.bins([0, 1, 2]), "month": treering.integers(1, 4)})
+    features = treering.CellFeatures.one_hot(schema, ["month"], "late >= 1")
+    db = treering.GrowingDatabase(schema)
+    db.append([{"late": 0.5, "month": 1}, {"late": 1.5, "month": 3}] * 2000)
+    assert treering.ERMG(db, treering.Logistic(), 1.0, 1e-6, features=features).update().size == 4000
+    points = treering.GrowingPoints(2, "none")
+    points.append([[0.5, 0.1], [0.3, 0.2]] * 1000)
+    assert treering.ERMG(points, treering.Distance(), 1.0, 1e-6).update().size == 2000
 
 
 @pytest.mark.parametrize("name", treering.__all__)

@@ -1,9 +1,9 @@
-"""Who imports whom, read from the source: every import counts, also those within functions and for type checkers."""
+"""Who imports whom, read from the source: every import counts, also those within functions."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
@@ -22,18 +22,29 @@ def modules(source: Path = SOURCE) -> dict[str, Path]:
     return found
 
 
-def imports_of_package(source: Path = SOURCE) -> dict[str, set[str]]:
-    """What each module imports of the package. The front is left out: it offers every name, and nothing imports it."""
+def imports_of_package(source: Path = SOURCE, *, type_checking: bool = True) -> dict[str, set[str]]:
+    """What each module imports of the package; without ``type_checking``, what it imports when it runs. The front is
+    left out: it offers every name, and nothing imports it."""
     known = modules(source)
     graph = {}
     for name, path in known.items():
         if "." in name:
-            graph[name] = set(_imported(ast.parse(path.read_text()), known)) - {name, "treering"}
+            tree = ast.parse(path.read_text())
+            hidden = set() if type_checking else set(_for_type_checkers(tree))
+            graph[name] = set(_imported((node for node in ast.walk(tree) if node not in hidden), known))
+            graph[name] -= {name, "treering"}
     return graph
 
 
-def _imported(tree: ast.Module, known: Mapping[str, Path]) -> Iterator[str]:
+def _for_type_checkers(tree: ast.Module) -> Iterator[ast.AST]:
+    """Everything under ``if TYPE_CHECKING``."""
     for node in ast.walk(tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            yield from (inside for statement in node.body for inside in ast.walk(statement))
+
+
+def _imported(nodes: Iterable[ast.AST], known: Mapping[str, Path]) -> Iterator[str]:
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in known)
         elif isinstance(node, ast.ImportFrom) and node.module is not None and node.module in known:

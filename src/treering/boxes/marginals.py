@@ -27,6 +27,7 @@ from treering.domain.query import Attributes, Query, evaluate_many
 from treering.domain.schema import Schema
 from treering.errors import ParameterError, QueryError, TreeringError
 from treering.gate import Gate, HistogramReleased
+from treering.lazy import missing
 from treering.mechanisms.histogram.hypothesis import rows_of
 from treering.noise import Laplace, Noise
 from treering.params import probability, whole
@@ -60,7 +61,7 @@ class MarginalsBox(SchemaBox):
     *Rows.* Synthetic rows are drawn from the fitted distribution. They cover all attributes together; the proven errors
     are about ``ways`` attributes at a time, and about answers, not rows.
 
-    Needs the extra: ``pip install treering[marginals]``.
+    Needs the extra: ``pip install 'treering[marginals]'``.
     """
 
     def __init__(self, ways: int) -> None:
@@ -400,9 +401,7 @@ class Mixture:
 def check_installed() -> None:
     """Raise if mbi is not installed."""
     if importlib.util.find_spec("mbi") is None:
-        raise TreeringError(
-            "fitting a distribution to marginals needs the package mbi: pip install treering[marginals]"
-        )
+        raise TreeringError(missing("MarginalsBox", "mbi", "marginals"))
 
 
 def load() -> Any:

@@ -1,1 +1,27 @@
-"""PUBLIC: what privacy costs, in exact rational arithmetic."""
+"""PUBLIC: what privacy costs, in exact rational arithmetic.
+
+promises     Promise, Budget
+costs        Cost, Filter: what an operation costs, and whether it still fits
+conversions  epsilon_of, rho_of, delta_of: between zCDP and (epsilon, delta)
+"""
+
+from treering.lazy import attach
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from treering.budget.convert import delta_of as delta_of
+    from treering.budget.convert import epsilon_of as epsilon_of
+    from treering.budget.convert import rho_of as rho_of
+    from treering.budget.cost import Cost as Cost
+    from treering.budget.filter import Filter as Filter
+    from treering.budget.promise import Budget as Budget
+    from treering.budget.promise import Promise as Promise
+else:
+    _HOMES = {
+        "convert": ("delta_of", "epsilon_of", "rho_of"),
+        "cost": ("Cost",),
+        "filter": ("Filter",),
+        "promise": ("Budget", "Promise"),
+    }
+    __getattr__, __dir__ = attach(__name__, _HOMES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from treering.budget.convert import rho_of
@@ -118,8 +119,12 @@ class Promise:
     @property
     def budget(self) -> Budget:
         """What all releases together may cost per row."""
-        if self.delta == 0:
-            whole = Budget("pure", exact(self.epsilon, "epsilon") / self.rows_per_person)
-        else:
-            whole = Budget("zcdp", rho_of(self.epsilon, self.delta) / self.rows_per_person**2)
-        return whole.share(self.share)
+        return _budget(self.epsilon, self.delta, self.rows_per_person, self.share)
+
+
+@lru_cache(maxsize=64, typed=True)
+def _budget(epsilon: Number, delta: Number, rows: int, share: Number) -> Budget:
+    """Remembered, because the conversion takes long and every question needs the result."""
+    if delta == 0:
+        return Budget("pure", exact(epsilon, "epsilon") / rows).share(share)
+    return Budget("zcdp", rho_of(epsilon, delta) / rows**2).share(share)

@@ -39,9 +39,11 @@ def demo(
 
     All that left New York in 2013, day by day, with thousands of questions and a model on the way.
     """
+    from treering.demo.flights import archive
     from treering.demo.report import report, sentences
     from treering.demo.story import live_through_the_year
 
+    archive()  # raises if the flights are missing, before the folder is made
     _make_room(out)
     vault, page = out / "flights.treering", out / "report.html"
     shown = Output(as_json)

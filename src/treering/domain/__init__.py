@@ -1,1 +1,49 @@
-"""PUBLIC: the finite universe and the questions one can ask of it."""
+"""PUBLIC: the finite universe, the questions one can ask of it, and what can be learnt from it.
+
+attributes  Attribute, Bins, Categories, Integers, OTHER; bins, categories, integers make them
+schema      Schema
+questions   Query, parse; read_sql: a statement as one batch of queries
+workloads   marginals, ranges, prefixes, random_conjunctions: families of queries
+learning    Loss, Distance, HuberHinge, Logistic, Squared; CellFeatures, Problem
+"""
+
+from treering.lazy import attach
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from treering.domain.attribute import OTHER as OTHER
+    from treering.domain.attribute import Attribute as Attribute
+    from treering.domain.attribute import Bins as Bins
+    from treering.domain.attribute import Categories as Categories
+    from treering.domain.attribute import Integers as Integers
+    from treering.domain.attribute import bins as bins
+    from treering.domain.attribute import categories as categories
+    from treering.domain.attribute import integers as integers
+    from treering.domain.language.parse import parse as parse
+    from treering.domain.language.sql import read_sql as read_sql
+    from treering.domain.loss import Distance as Distance
+    from treering.domain.loss import HuberHinge as HuberHinge
+    from treering.domain.loss import Logistic as Logistic
+    from treering.domain.loss import Loss as Loss
+    from treering.domain.loss import Squared as Squared
+    from treering.domain.problem import CellFeatures as CellFeatures
+    from treering.domain.problem import Problem as Problem
+    from treering.domain.query import Query as Query
+    from treering.domain.schema import Schema as Schema
+    from treering.domain.workload import marginals as marginals
+    from treering.domain.workload import prefixes as prefixes
+    from treering.domain.workload import random_conjunctions as random_conjunctions
+    from treering.domain.workload import ranges as ranges
+else:
+    _HOMES = {
+        "attribute": ("OTHER", "Attribute", "Bins", "Categories", "Integers", "bins", "categories", "integers"),
+        "language.parse": ("parse",),
+        "language.sql": ("read_sql",),
+        "loss": ("Distance", "HuberHinge", "Logistic", "Loss", "Squared"),
+        "problem": ("CellFeatures", "Problem"),
+        "query": ("Query",),
+        "schema": ("Schema",),
+        "workload": ("marginals", "prefixes", "random_conjunctions", "ranges"),
+    }
+    __getattr__, __dir__ = attach(__name__, _HOMES)

@@ -6,14 +6,17 @@
     PrivateMedian               the geometric median of points
 
 They keep their rows sealed in this process; what leaves is a released model and public facts. Needs scikit-learn:
-``pip install treering[learn]``.
+``pip install 'treering[learn]'``.
 """
 
-try:
-    from treering.learn.estimators import PrivateLogisticRegression, PrivateMedian, PrivateRidge, PrivateSVC
-except ModuleNotFoundError as missing:
-    if (missing.name or "").split(".")[0] not in ("sklearn", "scipy"):
-        raise
-    raise ImportError("treering.learn needs scikit-learn and scipy: pip install treering[learn]") from missing
+from treering.lazy import attach
+
+TYPE_CHECKING = False
 
 __all__ = ["PrivateLogisticRegression", "PrivateMedian", "PrivateRidge", "PrivateSVC"]
+
+if TYPE_CHECKING:
+    from treering.learn.estimators import PrivateLogisticRegression, PrivateMedian, PrivateRidge, PrivateSVC
+else:
+    _HOMES = {"estimators": ("PrivateLogisticRegression", "PrivateMedian", "PrivateRidge", "PrivateSVC")}
+    __getattr__, __dir__ = attach(__name__, _HOMES, extra=("sklearn", "learn"))

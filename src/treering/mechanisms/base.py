@@ -137,11 +137,15 @@ class Answering(Mechanism):
 
     def ask(self, query: Question) -> Answer:
         """The share of the rows that match ``query`` (a `Query` or its text), with its error."""
-        return self.ask_many([understand(query, self._gate.schema)])[0]
+        return self.answer([understand(query, self._gate.schema)])[0]
 
-    @abstractmethod
     def ask_many(self, queries: Iterable[Question]) -> list[Answer]:
         """`ask` for a batch, in order."""
+        return self.answer(understand_all(queries, self._gate.schema))
+
+    @abstractmethod
+    def answer(self, queries: Sequence[Query]) -> list[Answer]:
+        """`ask_many` for queries that were parsed and checked against the schema already."""
 
     @abstractmethod
     def price(self, query: Question) -> Fraction:
@@ -222,19 +226,22 @@ class Adaptive(Answering):
 
         If an error ends the batch, the answers released before it are in the error's ``answers``.
         """
-        asked = understand_all(queries, self._gate.schema)
-        if not asked:
+        return super().ask_many(queries)
+
+    def answer(self, queries: Sequence[Query]) -> list[Answer]:
+        """See `Answering.answer`."""
+        if not queries:
             return []
         self._check_alive()
         self._rows_to_share()
         answers: list[Answer] = []
         try:
-            self._engine.ask_many(asked, answers)
+            self._engine.ask_many(queries, answers)
         except TreeringError as error:
             error.answers = tuple(answers)
-            if len(asked) > 1:
+            if len(queries) > 1:
                 error.add_note(
-                    f"{len(answers)} of the {len(asked)} queries were answered before this; see error.answers"
+                    f"{len(answers)} of the {len(queries)} queries were answered before this; see error.answers"
                 )
             raise
         return answers

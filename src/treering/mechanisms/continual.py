@@ -131,20 +131,23 @@ class ContinualHistogram(Answering):
         With ``since``, a size that is in `boundaries`: the share of the rows that came after the database had this
         size.
         """
-        return self.ask_many([understand(query, self._gate.schema)], since)[0]
+        return self.answer([understand(query, self._gate.schema)], since)[0]
 
     def ask_many(self, queries: Iterable[Question], since: int | None = None) -> list[Answer]:
         """`ask` for a batch: all answers are about the same rows."""
-        asked = understand_all(queries, self._gate.schema)
+        return self.answer(understand_all(queries, self._gate.schema), since)
+
+    def answer(self, queries: Sequence[Query], since: int | None = None) -> list[Answer]:
+        """See `Answering.answer`."""
         if since is not None:
             whole(since, "since", 0)
-        if not asked:
+        if not queries:
             return []
         with self._lock:
             self._check_start(since)
             self._catch_up()
             view = self._view(since or 0)
-        return view.answers(asked)
+        return view.answers(queries)
 
     def price(self, query: Question) -> Fraction:
         """What asking this query next costs, in the budget's unit: the whole budget for the first query, then 0."""

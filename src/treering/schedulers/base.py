@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from typing import Any, TypeVar
 
@@ -18,7 +18,8 @@ import pyarrow as pa
 from treering.answer import Answer, Guarantee
 from treering.boxes.base import Box, Progress, Rate, Release, silent
 from treering.budget.promise import Promise
-from treering.domain.language.parse import Question, understand, understand_all
+from treering.domain.language.parse import Question, understand
+from treering.domain.query import Query
 from treering.errors import GuaranteeError, ParameterError
 from treering.gate import Database
 from treering.mechanisms.base import Answering
@@ -94,22 +95,25 @@ class Scheduled(Answering):
 
         Free, and computed from what was released, unless an epoch is due.
         """
-        return self.ask_many([understand(query, self._gate.schema)])[0]
+        return super().ask(query)
 
     def ask_many(self, queries: Iterable[Question]) -> list[Answer]:
         """`ask` for a batch: all answers come from one epoch."""
-        asked = understand_all(queries, self._gate.schema)
-        if not asked:
+        return super().ask_many(queries)
+
+    def answer(self, queries: Sequence[Query]) -> list[Answer]:
+        """See `Answering.answer`."""
+        if not queries:
             return []
         self._rows_to_share()
         while True:
             epoch, release, size = self._keeper.standing()
             try:
-                values, errors = shares(release, asked)
+                values, errors = shares(release, queries)
             except Broken as broken:
                 self._keeper.give_up(epoch, describe(broken))
                 continue
-            values, errors = aged(asked, values, errors, release.size / size, centred=self._centred)
+            values, errors = aged(queries, values, errors, release.size / size, centred=self._centred)
             return [
                 Answer(value, error, size, "synthetic")
                 for value, error in zip(values.tolist(), errors.tolist(), strict=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NoReturn, TypeAlias
 
 import numpy as np
@@ -14,6 +14,7 @@ from treering.budget.promise import Promise
 from treering.domain.language.parse import Question
 from treering.domain.loss import Loss
 from treering.domain.problem import CellFeatures, Problem, check_labels
+from treering.domain.query import Query
 from treering.errors import GuaranteeError, ParameterError, QueryError, TreeringError
 from treering.gate import Database
 from treering.mechanisms.base import NO_ROWS
@@ -146,6 +147,10 @@ class ERMG(BBImprover):
         raise QueryError(NO_ANSWERS)
 
     def ask_many(self, queries: Iterable[Question]) -> list[Answer]:
+        """Refused: a model answers no queries."""
+        raise QueryError(NO_ANSWERS)
+
+    def answer(self, queries: Sequence[Query]) -> list[Answer]:
         """Refused: a model answers no queries."""
         raise QueryError(NO_ANSWERS)
 

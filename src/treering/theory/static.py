@@ -347,7 +347,7 @@ def mwem_plan(
     With r the largest spread of a query: T·(2r/s + r/b) = ε, b the scale of Laplace noise; or T·((r/s)² + (r/σ)²)/2 = ρ
     with Gaussian noise. (The exponential mechanism of scale s is 2r/s-DP, and (2r/s)²/8-zCDP.)
 
-    >>> plan(10**6, 1000, Fraction(1), 10**6, Budget("pure", Fraction(1)), 0.05).rounds
+    >>> mwem_plan(10**6, 1000, Fraction(1), 10**6, Budget("pure", Fraction(1)), 0.05).rounds
     511
     """
     whole(size, "size"), whole(cells, "cells"), whole(queries, "queries")

@@ -298,15 +298,18 @@ class Vault(Sealed):
 
         With a ``key``, asking the same again returns the recorded answer and charges nothing.
         """
-        return self.ask_many([understand(query, self.schema)], mechanism, key)[0]
+        check_key(key)
+        return self._asked([understand(query, self.schema)], mechanism, key)[0]
 
     def ask_many(
         self, queries: Iterable[Question], mechanism: str | None = None, key: str | None = None
     ) -> list[Answer]:
         """`ask` for a batch, in one durable step, which threads that ask at the same time share."""
         check_key(key)
-        asked = understand_all(queries, self.schema)
-        answers = self._access.together(lambda: self._answers(asked, mechanism, key))
+        return self._asked(understand_all(queries, self.schema), mechanism, key)
+
+    def _asked(self, queries: Sequence[Query], mechanism: str | None, key: str | None) -> list[Answer]:
+        answers = self._access.together(lambda: self._answers(queries, mechanism, key))
         reached(Stage.ANSWERED)
         return answers
 
@@ -315,7 +318,7 @@ class Vault(Sealed):
         digest = "" if key is None else question(asked, member.spec.name)
         if key in self._record.keys:
             return recorded_answers(self._record.keys[key], digest)
-        answers = member.mechanism.ask_many(asked)
+        answers = member.mechanism.answer(asked)
         if key is not None:
             line = answers_line(key, digest, number, answers)
             self._ledger.write(line)
@@ -325,11 +328,13 @@ class Vault(Sealed):
 
     def price(self, query: Question, mechanism: str | None = None) -> float:
         """The most that asking this next could cost, in the promise's unit. Free, and nothing private is touched."""
-        return self.price_many([understand(query, self.schema)], mechanism).most
+        return self._priced([understand(query, self.schema)], mechanism).most
 
     def price_many(self, queries: Iterable[Question], mechanism: str | None = None) -> Price:
         """The same for a batch, and which mechanism would answer it."""
-        asked = understand_all(queries, self.schema)
+        return self._priced(understand_all(queries, self.schema), mechanism)
+
+    def _priced(self, asked: Sequence[Query], mechanism: str | None) -> Price:
         with self._access.alone():
             self._access.check()
             member = chosen(self._members, mechanism)[1]

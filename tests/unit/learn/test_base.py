@@ -283,9 +283,9 @@ def test_a_release_that_cannot_be_is_waited_for(estimator: PrivateEstimator, mon
 
 
 def test_scikit_learn_is_loaded_on_demand_and_asked_for_by_name() -> None:
-    light = "import sys, treering; assert 'sklearn' not in sys.modules"
+    light = "import sys, treering.learn; dir(treering.learn); assert 'sklearn' not in sys.modules"
     subprocess.run([sys.executable, "-c", light], check=True)
-    without = "import sys; sys.modules['sklearn'] = None; import treering.learn"
+    without = "import sys; sys.modules['sklearn'] = None; import treering.learn; treering.learn.PrivateRidge"
     done = subprocess.run([sys.executable, "-c", without], capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "pip install treering[learn]" in done.stderr
+    assert "pip install 'treering[learn]'" in done.stderr

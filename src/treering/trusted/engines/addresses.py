@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -32,6 +33,7 @@ from ibis.common.exceptions import TableNotFound
 from treering.domain.attribute import Attribute, Bins, Categories, Integers, categories
 from treering.domain.schema import Schema
 from treering.errors import EngineError, ParameterError, TreeringError
+from treering.lazy import missing
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -124,6 +126,8 @@ class Address:
 
     def _connect(self) -> Any:
         if self.kind == "postgresql":
+            if find_spec("psycopg") is None:
+                raise EngineError(missing("a table in PostgreSQL", "psycopg", "postgres"))
             read_only = "-c default_transaction_read_only=on"
             return ibis.postgres.connect(database=self.path, options=read_only, **self.server)
         if self.kind == "duckdb":

@@ -8,10 +8,11 @@ in its class's name, as in ``{"Laplace":{"scale":2.5}}``. Fractions are "p/q", f
 float back, infinities and NaN are texts, and large arrays are packed (``values``); queries are sets of codes
 (``queries``).
 
-Formal guarantee. ``decode(encode(event))`` is the event: equal fields, and arrays with equal bytes, dtype and
-shape, in C order and read-only. Equal lines give equal events. A line names classes of a closed list only, and gives
-nothing but their instances: nothing is imported, looked up or run because a line says so. A line that `encode` did not
-write (unknown name, missing, added or doubled field, wrong type, other version) is refused.
+Formal guarantee. ``decode(encode(event))`` is the event: equal fields, and arrays with equal bytes, dtype and shape, in
+C order and read-only. Equal lines give equal events. A line names classes of a closed list only, and gives nothing but
+their instances: nothing is imported, looked up or run because a line says so. A line that says what `encode` could not
+have said (unknown name, missing, added or doubled field, wrong type, other version) is refused. (Other digits for the
+same number, or spaces, are not: the ledger's chain of hashes notices those.)
 
 Only what is public is written here. Secrets are no events.
 """
@@ -19,6 +20,7 @@ Only what is public is written here. Secrets are no events.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final, NoReturn
@@ -181,8 +183,16 @@ def _constant(_: str) -> NoReturn:
     raise DamagedVault("it has a number that is not JSON")
 
 
+def _float(digits: str) -> float:
+    """A number: digits beyond the floats, as in 1e999, would be read as an infinity, which is written as a text."""
+    value = float(digits)
+    if math.isinf(value):
+        raise DamagedVault("it has a number beyond the floats")
+    return value
+
+
 _scan: Final[Callable[[str], tuple[Any, int]]] = json.JSONDecoder(
-    object_pairs_hook=_object, parse_constant=_constant
+    object_pairs_hook=_object, parse_constant=_constant, parse_float=_float
 ).raw_decode
 _dumps: Final[Callable[[Any], str]] = json.JSONEncoder(
     allow_nan=False, check_circular=False, separators=(",", ":")

@@ -210,6 +210,12 @@ def test_a_packed_array_is_not_unpacked_beyond_its_length() -> None:
         decode(line.replace("[1000000]", "[1000001]"), SCHEMA)
 
 
+def test_a_number_beyond_the_floats_is_not_read_as_an_infinity() -> None:
+    line = encode(gate.ForeignReleased(9, TENTH, (1.5, 2)))
+    with pytest.raises(tr.DamagedVault, match="a number beyond the floats"):
+        decode(line.replace("1.5", "1e999"), SCHEMA)
+
+
 def test_a_line_about_another_schema_is_refused() -> None:
     with pytest.raises(DamagedVault, match="schema has not"):
         decode(MEASURED, tr.Schema({"x": tr.integers(0, 1)}))
