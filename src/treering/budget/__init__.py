@@ -14,14 +14,13 @@ if TYPE_CHECKING:
     from treering.budget.convert import epsilon_of as epsilon_of
     from treering.budget.convert import rho_of as rho_of
     from treering.budget.cost import Cost as Cost
-    from treering.budget.filter import Filter as Filter
     from treering.budget.promise import Budget as Budget
+    from treering.budget.promise import Filter as Filter
     from treering.budget.promise import Promise as Promise
 else:
     _HOMES = {
         "convert": ("delta_of", "epsilon_of", "rho_of"),
         "cost": ("Cost",),
-        "filter": ("Filter",),
-        "promise": ("Budget", "Promise"),
+        "promise": ("Budget", "Filter", "Promise"),
     }
     __getattr__, __dir__ = attach(__name__, _HOMES)

@@ -17,8 +17,7 @@ from functools import lru_cache
 from typing import Final
 
 from treering.budget.cost import FREE, Cost, exponential, gaussian, laplace, pure, silent_run, sparse_run
-from treering.budget.filter import Filter
-from treering.budget.promise import Budget
+from treering.budget.promise import Budget, Filter
 from treering.domain.query import Query
 from treering.gate import (
     Condensed,

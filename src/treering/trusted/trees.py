@@ -10,7 +10,7 @@ level 0 … k one node does (``budget/cost.py``), at higher levels none, and it 
 k+1 releases differ. In each, one row is in another cell: L1 distance 2, squared L2 distance 2. Its noise is
 ``noise.shared(k + 1)``: Laplace of scale at least (k+1)·s, so the release is 2/((k+1)·s)-DP; Gaussian of scale at least
 √(k+1)·σ, so it is 1/((k+1)·σ²)-zCDP. Both add up under adaptive composition, and concurrently with other operations
-(``budget/filter.py``); the sums are at most 2/s and 1/σ², whichever row was replaced.
+(``budget/promise.py``); the sums are at most 2/s and 1/σ², whichever row was replaced.
 
 *What is enforced here*, on public values alone: a node is measured at most once, and while its last leaf is the last
 one that was cut. A node that was not measured before the next cut never will be.

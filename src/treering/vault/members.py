@@ -28,6 +28,7 @@ from treering.vault.journal import LedgerJournal, Recovered, recover
 from treering.vault.kinds import Spec, codec
 from treering.vault.ledger import Ledger
 from treering.vault.lines import SecretValue
+from treering.vault.parts import Marks
 from treering.vault.record import Record
 
 _REPLAYED: Final = 2**29
@@ -100,7 +101,7 @@ class Assembly:
     def journals(self, record: Record, secrets: Mapping[str, SecretValue]) -> tuple[list[LedgerJournal], Marks]:
         """The journals of all mechanisms, recovered, and the sizes at which counts must be marked for them."""
         journals: list[LedgerJournal] = []
-        marks: Marks = {}
+        marks: dict[int, list[object]] = {}
         for number, entries in enumerate(record.lines):
             journal = self._journal(number)
             recovered = recover(entries, self._codec, self._checkpoints)
@@ -109,10 +110,6 @@ class Assembly:
                 marks.setdefault(size, []).append(journal)
             journals.append(journal)
         return journals, marks
-
-
-Marks = dict[int, list[object]]
-"""For each size, the journals that need the counts as they were then."""
 
 
 def shown(record: Record, recovered: Iterable[Recovered]) -> list[Answering]:

@@ -38,7 +38,9 @@ from treering.lazy import missing
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-    Opened: TypeAlias = tuple[ir.Table, Schema]
+    Table: TypeAlias = ir.Table
+    Value: TypeAlias = ir.Value
+    Opened: TypeAlias = tuple[Table, Schema]
 
 FORMS: Final = "duckdb:///path/file.duckdb#table, parquet:///path, csv:///path or postgresql://user@host/database#table"
 OPTIONS: Final = (
@@ -185,12 +187,6 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 
 # -- columns of CSV files, read by the schema --------------------------------------------------------------------------
 
-
-if TYPE_CHECKING:
-    import ibis.expr.types as ir
-
-    Table: TypeAlias = ir.Table
-    Value: TypeAlias = ir.Value
 
 WHOLE: Final = r"^\s*[+-]?[0-9]+\s*$"
 BEYOND: Final = 2**62

@@ -25,11 +25,11 @@ import numpy as np
 import pyarrow as pa
 
 from treering.arrays import Ints
-from treering.domain.attribute import Attribute
 from treering.domain.schema import Schema
 from treering.errors import DataError, EngineError, ParameterError, SchemaError, TreeringError
 from treering.trusted.engines.addresses import Address
 from treering.trusted.engines.binning import Counted, check_table, distinct_places, statement
+from treering.trusted.rows.encode import hint
 from treering.trusted.sealed import Sealed
 
 if TYPE_CHECKING:
@@ -403,7 +403,7 @@ def _refusal(cells: Ints, counts: Ints, schema: Schema) -> DataError:
     """The error for rows that do not fit: names columns and numbers of rows, never values."""
     found = sorted(zip((-1 - cells).tolist(), counts.tolist(), strict=True))
     problems = [
-        f"column {name!r}: {count:,} rows with a value that is not among {attribute.describe()}{_hint(attribute)}"
+        f"column {name!r}: {count:,} rows with a value that is not among {attribute.describe()}{hint(attribute)}"
         for place, count in found
         for name, attribute in [list(schema.attributes.items())[place]]
     ]
@@ -411,8 +411,3 @@ def _refusal(cells: Ints, counts: Ints, schema: Schema) -> DataError:
         f"{'; '.join(problems)}; nothing was taken in (a row counts for its first such column)",
         column=schema.names[found[0][0]],
     )
-
-
-def _hint(attribute: Attribute) -> str:
-    absent = [f"{flag}=True" for flag, on in (("other", attribute.other), ("missing", attribute.missing)) if not on]
-    return f" (values outside and nulls need {' and '.join(absent)} in the schema)" if absent else ""

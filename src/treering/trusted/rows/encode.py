@@ -54,7 +54,7 @@ def encode_all(frame: Any, schema: Schema, *, drop: bool) -> Ints:
         row, column = next(faults)
         raise DataError(
             f"row {row}, column {column!r}: the value is not among {schema.attributes[column].describe()}"
-            f"{_hint(schema.attributes[column])}; nothing of the batch was taken",
+            f"{hint(schema.attributes[column])}; nothing of the batch was taken",
             row=row,
             column=column,
         )
@@ -66,7 +66,8 @@ def comes_as_dicts(frame: Any) -> bool:
     return isinstance(frame, Sequence) and not isinstance(frame, str | bytes)
 
 
-def _hint(attribute: Attribute) -> str:
+def hint(attribute: Attribute) -> str:
+    """What the schema lacks for values that do not fit, for the end of a message."""
     absent = [f"{flag}=True" for flag, on in (("other", attribute.other), ("missing", attribute.missing)) if not on]
     return f" (values outside and nulls need {' and '.join(absent)} in the schema)" if absent else ""
 

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treering.budget.cost import FREE, Cost, gaussian, laplace, pure
-from treering.budget.filter import Filter
-from treering.budget.promise import Budget
+from treering.budget.promise import Budget, Filter
 from treering.errors import BudgetExceeded, ParameterError
 from treering.params import exact, exact_scale
 
