@@ -1,4 +1,4 @@
-"""The cost of one operation, from its noise and its sensitivity; and the binary tree over batches that costs refer to.
+"""The cost of one operation, from its noise and its sensitivity; and the shape of the binary tree over batches.
 
 Neighbours replace one row (it keeps its arrival time). A cost states two guarantees at once: pure differential privacy
 where there is one, and zero-concentrated differential privacy (zCDP) always. Both add up under adaptive composition.
