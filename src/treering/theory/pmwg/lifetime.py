@@ -41,7 +41,7 @@ from typing import Final
 from treering.budget.promise import Budget, BudgetKind, Promise
 from treering.errors import GuaranteeError, ParameterError
 from treering.params import Number, chance, positive, share_of, whole
-from treering.theory.pmwg import paper as pmwg_paper
+from treering.theory.pmwg import paper
 from treering.theory.pmwg.tight import Guard, growth_rate, hard_decrease, query_tail, run_tail
 from treering.theory.search import doubled_whole, golden, least_positive, least_whole
 from treering.theory.sparse import RunScales
@@ -101,8 +101,8 @@ def paper_queries(
 
     Parameters are those of `treering.theory.pmwg.paper.query_budget`.
     """
-    error = pmwg_paper.alpha(start, cells, epsilon, delta, beta, kappa, p)
-    rate = pmwg_paper.query_rate(start, cells, epsilon, delta, error, p)
+    error = paper.alpha(start, cells, epsilon, delta, beta, kappa, p)
+    rate = paper.query_rate(start, cells, epsilon, delta, error, p)
     return QueryBound(math.log(positive(kappa, "kappa")), rate, p)
 
 
