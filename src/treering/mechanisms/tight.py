@@ -26,7 +26,7 @@ from treering.answer import Answer
 from treering.budget.promise import BudgetKind
 from treering.domain.query import Query
 from treering.errors import EngineError, Halted
-from treering.gate import Compared, Condensed, Event, Gate, Measured, Noted, RunRequest, RunStarted
+from treering.gate import Compared, Condensed, Event, Gate, Measured, Noted, RunEnded, RunRequest, RunStarted
 from treering.mechanisms.base import Outlook
 from treering.mechanisms.histogram.hypothesis import Hypothesis, KeptHistogram
 from treering.mechanisms.histogram.step import Step
@@ -370,6 +370,8 @@ class Tight:
                 state.hard += 1
                 state.run, state.streak = None, 0
                 state.patience = min(2 * state.patience, _MOST_PATIENCE)
+        elif isinstance(event, RunEnded) and state.run is not None and state.run.handle == event.run:
+            state.run = None  # Ended when the journal was opened: its lease had not been given back.
         elif isinstance(event, Measured):
             self._follow_measurement(event)
         elif isinstance(event, Noted):

@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Final
 
-from treering.gate import Compared, Condensed, Event, RunStarted
+from treering.gate import Compared, Condensed, Event, RunEnded, RunStarted
 from treering.trusted.journal import MemoryJournal, Secret, ends_run, is_easy
 from treering.vault.checkpoints import Checkpoints
 from treering.vault.codec.events import EventCodec
@@ -106,7 +107,13 @@ class LedgerJournal(MemoryJournal):
         """How many comparisons of each run are leased, as `recover` would find."""
 
     def take_up(self, recovered: Recovered, secrets: Mapping[str, SecretValue]) -> None:
-        """Continue from a recovered state. Comparisons of open leases, which may have happened, are recorded now."""
+        """Continue from a recovered state.
+
+        The comparisons of an open lease, which may have happened, are recorded now, and the run that they belong to
+        ends without a refund. The process that held the lease did not give it back: it was killed, or its disk failed.
+        Whoever asked may have seen that a comparison could not be answered for want of a commit, and so that it was
+        above the threshold: that is the one crossing that the run was charged for.
+        """
         self._secrets = {run: Secret(0) for run in _begun(recovered.events)}
         for event in recovered.events:
             if isinstance(event, RunStarted):
@@ -116,9 +123,11 @@ class LedgerJournal(MemoryJournal):
         for run in self._secrets:
             name = secret_name(self._number, run)
             self._secrets[run] = Secret(int(opened(name, recovered.commitments[name], secrets)))
-        for lost in recovered.lost:
-            self._write(lost)
-            super().write(lost)
+        with self._ledger.transaction():
+            for lost in recovered.lost:
+                for event in (lost, RunEnded(lost.size, lost.run, Fraction(0))):
+                    self._write(event)
+                    super().write(event)
 
     @property
     def fresh(self) -> int:

@@ -197,8 +197,9 @@ class Ledger(Sealed):
         """Raise `VaultError` after a failure."""
         if self._failed:
             raise VaultError(
-                f"the vault stopped because {self._failed}. Nothing was released that is not on record, and nothing on "
-                "record is lost: see to the disk, then open the vault again"
+                f"the vault stopped because {self._failed}. Every answer that left is on record, and nothing on record "
+                "is lost: see to the disk, then open the vault again. A sparse-vector run in progress ends then, since "
+                "this error may have shown one crossing of its threshold"
             )
 
     def backup(self, path: Path) -> None:

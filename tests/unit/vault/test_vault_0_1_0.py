@@ -85,18 +85,19 @@ def test_a_writer_finds_what_was_written_and_adds_nothing(name: str, tmp_path: P
             assert vault.verify() == said["verify"]
 
 
-def test_a_lease_that_nobody_gave_back_is_counted(tmp_path: Path) -> None:
+def test_a_lease_that_nobody_gave_back_is_counted_and_ends_its_run(tmp_path: Path) -> None:
     said, place = RECORD["killed"], copy_of("killed", tmp_path / "killed")
     lines = said["status"]["entries"]
     with tr.Vault.open(place) as vault:
         check_free(vault, said)
         assert lasting(plain(vault.status()), "entries", "head") == lasting(said["status"], "entries", "head")
-        *_, lease, last = vault.ledger()
-        assert (lease["kind"], last["kind"], last["seq"]) == ("lease", "Compared", lines + 1)
-        assert last["body"]["asked"] == lease["body"]["asked"] == 1024
+        *_, lease, counted, last = vault.ledger()
+        assert (lease["kind"], counted["kind"], last["kind"]) == ("lease", "Compared", "RunEnded")
+        assert counted["body"]["asked"] == lease["body"]["asked"] == 1024
+        assert (last["cost"], last["body"]["run"], last["seq"]) == (0.0, lease["body"]["run"], lines + 2)
         assert vault.verify(said["status"]["head"])["head_found"]
     with tr.Vault.open(place) as vault:
-        assert vault.status()["entries"] == lines + 1
+        assert vault.status()["entries"] == lines + 2
 
 
 def test_neither_checkpoints_nor_bases_are_needed(tmp_path: Path) -> None:

@@ -266,16 +266,16 @@ def test_who_is_interrupted_stops_the_vault_and_loses_nothing(
 ) -> None:
     """An error that is none of ours, after something was written: what came before it is durable and may leave, what
     comes after is refused, and the next opening goes on from what is on record."""
-    answer = tr.PMWG.ask_many
+    answer = tr.PMWG.answer
     first, good, bad, late = questions(4)
 
-    def breaking(pmwg: tr.PMWG, queries: list[tr.Query]) -> list[tr.Answer]:
+    def breaking(pmwg: tr.PMWG, queries: Sequence[tr.Query]) -> list[tr.Answer]:
         answers = answer(pmwg, queries)
         if queries == [bad]:
             raise RuntimeError("the machine is on fire")
         return answers
 
-    monkeypatch.setattr(tr.PMWG, "ask_many", breaking)
+    monkeypatch.setattr(tr.PMWG, "answer", breaking)
     with slow_disk() as disk:
         asking = asked_in_order(vault, pool, disk, (first, good, bad, late))
         given = [asking[0].result(PATIENCE), asking[1].result(PATIENCE)]
@@ -295,15 +295,15 @@ def test_who_fails_before_anything_is_written_stops_nobody(
     vault: Vault, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Though others' lines wait for the same commit."""
-    answer = tr.PMWG.ask_many
+    answer = tr.PMWG.answer
     first, good, bad, late = questions(4)
 
-    def failing(pmwg: tr.PMWG, queries: list[tr.Query]) -> list[tr.Answer]:
+    def failing(pmwg: tr.PMWG, queries: Sequence[tr.Query]) -> list[tr.Answer]:
         if queries == [bad]:
             raise MemoryError
         return answer(pmwg, queries)
 
-    monkeypatch.setattr(tr.PMWG, "ask_many", failing)
+    monkeypatch.setattr(tr.PMWG, "answer", failing)
     with slow_disk() as disk:
         asking = asked_in_order(vault, pool, disk, (first, good, bad, late))
         assert {asking[number].result(PATIENCE).kind for number in (0, 1, 3)} == {"measured"}
