@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from functools import reduce
 from typing import Final, Protocol
 from weakref import WeakKeyDictionary, WeakValueDictionary
@@ -21,7 +22,7 @@ import numpy as np
 from treering.arrays import Ints
 from treering.domain.query import Attributes, Query, evaluate, evaluate_many, widest
 from treering.domain.schema import Schema
-from treering.errors import DataError, QueryError, VaultError
+from treering.errors import DataError, QueryError, TreeringError, VaultError
 from treering.trusted.sealed import Sealed
 
 DENSE_CELLS: Final = 2**24
@@ -54,7 +55,7 @@ class _Store(Protocol):
 class Counts(Sealed):
     """The sealed exact counts of one growing database. Only the kernel holds one; only its size is public."""
 
-    __slots__ = ("_bookmarks", "_marginals", "_schema", "_size", "_store", "lock")
+    __slots__ = ("_bookmarks", "_marginals", "_schema", "_size", "_store", "_torn", "lock", "whole")
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
@@ -64,6 +65,9 @@ class Counts(Sealed):
         self._bookmarks = Bookmarks()
         self.lock = threading.RLock()
         """Held while rows are taken in, and by every kernel while it works."""
+        self._torn = False
+        self.whole = _Whole(self)
+        """The same lock for who is about to read or change the counts: refuses them if they are torn."""
 
     @property
     def schema(self) -> Schema:
@@ -76,32 +80,61 @@ class Counts(Sealed):
         return self._size
 
     def add(self, cells: Ints) -> None:
-        """Take in rows given by their cell numbers, one for each row."""
+        """Take in rows that are already encoded, all of them or none."""
         if len(cells) == 0:
             return
         if int(cells.min()) < 0 or int(cells.max()) >= self._schema.cells:
             raise DataError(f"cell numbers must lie within 0..{self._schema.cells - 1}")
-        with self.lock:
-            self._store.add(cells)
-            for attributes, marginal in self._marginals.items():
-                _tally(marginal.reshape(-1), project(self._schema, cells, attributes))
-            self._size += len(cells)
+        with self.whole:
+            places = self._places(cells)
+            with self.taking_in():
+                self._store.add(cells)
+                for marginal, index in places:
+                    _tally(marginal, index)
+                self._size += len(cells)
 
-    def add_counted(self, cells: Ints, counts: Ints) -> None:
-        """Take in ``counts[i]`` rows in cell ``cells[i]``, for each i."""
+    def add_counted(self, cells: Ints, counts: Ints, then: Callable[[], None] | None = None) -> None:
+        """Take in rows that are already encoded and counted, all of them or none: so many for each of these cells.
+
+        ``then`` is called as part of it: what it records must change if and only if the rows are taken in.
+        """
         if cells.ndim != 1 or cells.shape != counts.shape:
             raise DataError("cells and counts come as two arrays of one length")
-        if len(cells) == 0:
-            return
-        if int(cells.min()) < 0 or int(cells.max()) >= self._schema.cells:
+        if len(cells) and (int(cells.min()) < 0 or int(cells.max()) >= self._schema.cells):
             raise DataError(f"cell numbers must lie within 0..{self._schema.cells - 1}")
-        if int(counts.min()) < 1 or self._size + counts.sum(dtype=np.float64) >= MAX_COUNT:
+        if len(cells) and (int(counts.min()) < 1 or self._size + counts.sum(dtype=np.float64) >= MAX_COUNT):
             raise DataError("counts must be positive, and below 2^61 together with the rows before")
-        with self.lock:
-            self._store.add_counted(cells, counts)
-            for attributes, marginal in self._marginals.items():
-                np.add.at(marginal.reshape(-1), project(self._schema, cells, attributes), counts)
-            self._size += int(counts.sum())
+        with self.whole:
+            places = self._places(cells)
+            with self.taking_in():
+                if len(cells):
+                    self._store.add_counted(cells, counts)
+                    for marginal, index in places:
+                        np.add.at(marginal, index, counts)
+                    self._size += int(counts.sum())
+                if then is not None:
+                    then()
+
+    @contextmanager
+    def taking_in(self) -> Iterator[None]:
+        """Rows are counted in the block. If it does not come to its end (an interrupt, no memory), only some of them
+        may be: the counts are *torn*, and `whole` refuses every further use. A retry must not count rows twice."""
+        self._torn = True
+        yield
+        self._torn = False
+
+    def check_whole(self) -> None:
+        """Refuse counts that are torn."""
+        if self._torn:
+            raise TreeringError(
+                "an append was interrupted while its rows were counted, and only some of them may be in: nothing more "
+                "is answered from this database; make it anew (a vault: open it again)"
+            )
+
+    def _places(self, cells: Ints) -> list[tuple[Ints, Ints]]:
+        """PRIVATE: each kept marginal, flat, and where in it the cells lie."""
+        kept = self._marginals.items()
+        return [(marginal.reshape(-1), project(self._schema, cells, attributes)) for attributes, marginal in kept]
 
     def marginal(self, attributes: Attributes) -> Ints:
         """PRIVATE: the exact counts over the joint values of some attributes."""
@@ -170,6 +203,26 @@ class Counts(Sealed):
 
     def _all(self) -> Ints:
         return self._store.marginal(tuple(range(len(self._schema.shape)))).reshape(-1)
+
+
+class _Whole:
+    """Holds the lock of counts that are whole."""
+
+    __slots__ = ("_counts",)
+
+    def __init__(self, counts: Counts) -> None:
+        self._counts = counts
+
+    def __enter__(self) -> None:
+        self._counts.lock.acquire()
+        try:
+            self._counts.check_whole()
+        except BaseException:
+            self._counts.lock.release()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self._counts.lock.release()
 
 
 class _Dense:

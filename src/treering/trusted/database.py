@@ -9,6 +9,7 @@ import inspect
 import threading
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from weakref import WeakMethod
 
@@ -110,8 +111,9 @@ class GrowingDatabase(Sealed):
         if on_invalid not in ("refuse", "drop"):
             raise ParameterError("on_invalid", 'must be "refuse" or "drop"')
         cells, dropped = encode(frame, self.schema, drop=on_invalid == "drop")
+        self._warn(len(cells), dropped)
         self._counts.add(cells)
-        return self._grown(len(cells), dropped)
+        return self._grown(dropped)
 
     def append_cells(self, cells: npt.ArrayLike) -> int:
         """Take in rows given as cell numbers of the schema, one for each row, and return the new size."""
@@ -120,7 +122,7 @@ class GrowingDatabase(Sealed):
         if given.ndim != 1 or (given.dtype.kind not in "iu" and len(given)):
             raise DataError("cell numbers come as a one-dimensional array of integers")
         self._counts.add(given.astype(np.int64))
-        return self._grown(len(given), 0)
+        return self._grown(0)
 
     def refresh(self, on_invalid: OnInvalid = "refuse") -> int:
         """Take in the rows that its table has past the watermark (docs/scale.md), and return the new size.
@@ -133,9 +135,9 @@ class GrowingDatabase(Sealed):
             raise EngineError("only a database made by from_table() has a table to refresh from; append() takes rows")
         with self._refreshing:
             increment = self._source.increments(self._watermark, on_invalid)
-            self._counts.add_counted(increment.cells, increment.counts)
-            self._watermark = increment.watermark
-        return self._grown(increment.rows, increment.dropped)
+            self._warn(increment.rows, increment.dropped)
+            self._counts.add_counted(increment.cells, increment.counts, then=partial(self._mark, increment.watermark))
+        return self._grown(increment.dropped)
 
     def open_gate(self, budget: Budget) -> Kernel:
         """A gate with a ``budget`` of its own to this database as it grows. The budgets of several gates add up."""
@@ -149,15 +151,18 @@ class GrowingDatabase(Sealed):
         if self._source is not None:
             raise EngineError("the rows of this database stay in their table: add them there, and call refresh()")
 
-    def _grown(self, taken: int, dropped: int) -> int:
-        """After rows were ``taken`` in and others ``dropped``: warn, tell the watchers, and return the new size."""
+    def _mark(self, watermark: Watermark) -> None:
+        self._watermark = watermark
+
+    def _warn(self, taken: int, dropped: int) -> None:
+        """Say that rows will be left out, before any is taken in: where warnings are errors, nothing has happened."""
         if dropped:
-            self._dropped += dropped
-            warnings.warn(
-                f"{dropped:,} of {dropped + taken:,} rows did not fit the schema and were dropped",
-                DroppedRows,
-                stacklevel=3,
-            )
+            message = f"{dropped:,} of {dropped + taken:,} rows did not fit the schema and were dropped"
+            warnings.warn(message, DroppedRows, stacklevel=3)
+
+    def _grown(self, dropped: int) -> int:
+        """Rows were taken in, and others left out: tell who watches, and return the new size."""
+        self._dropped += dropped
         self._watchers.call()
         return self.size
 

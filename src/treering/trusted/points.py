@@ -365,15 +365,18 @@ class Points(Counts):
             raise DataError(f"features must be rows of {self.dimension} numbers, not {rows.dimension}")
         grid = on_grid(rows.entries).astype(np.float64)
         marks = self._marks(rows)
-        with self.lock:
+        with self.whole:
             begin, end = self.size, self.size + len(grid)
-            if end > len(self._grid):
-                self._grid = _longer(self._grid, end)
-                self._labels = _longer(self._labels, end)
-            self._grid[begin:end] = grid
-            self._labels[begin:end] = marks
-            self._moments.add(grid, marks)
-            self.add(np.zeros(len(grid), dtype=np.int64))
+            longer = (_longer(self._grid, end), _longer(self._labels, end)) if end > len(self._grid) else None
+            with self.taking_in():
+                if longer is not None:
+                    self._grid, self._labels = longer
+                self._grid[begin:end] = grid
+                self._labels[begin:end] = marks
+                self._moments.add(grid, marks)
+                self._store.add(np.zeros(len(grid), dtype=np.int64))
+                self._marginals.clear()
+                self._size = end
 
     def entries(self) -> Entries:
         """PRIVATE: all points so far."""

@@ -240,6 +240,8 @@ class Stage(Enum):
     COMMIT_BEGUN = "the lines are not yet given to the ledger's database"
     COMMIT_READY = "the lines are with the ledger's database, not yet committed"
     COMMITTED = "the lines are durable, and nothing of them has left"
+    ROWS_DURABLE = "new rows are durable, and not yet counted"
+    MECHANISM_DURABLE = "a new mechanism is on record, and not yet made"
     ROWS_COUNTED = "new rows are durable and counted; mechanisms are not yet told"
     ANSWERED = "an answer is durable, and has not left"
     CHECKPOINT_OPENED = "a checkpoint has a temporary name"

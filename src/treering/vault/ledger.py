@@ -185,6 +185,18 @@ class Ledger(Sealed):
         """Refuse all further use, for this reason: the state in memory may be ahead of what is durable."""
         self._failed = self._failed or reason
 
+    @contextmanager
+    def remembered(self, reason: str) -> Iterator[None]:
+        """What the block makes durable it also takes up in memory. If it ends in an error after the first of the two,
+        memory is behind the record: the vault stops, for this reason, and the next opening reads the record."""
+        before = self.seq
+        try:
+            yield
+        except BaseException:
+            if self.seq != before:
+                self.fail(reason)
+            raise
+
     def check_entry(self) -> None:
         """To be called by every thread that enters the vault: refuses if an interrupt left a transaction unfinished.
         (An interrupt can come between any two steps, also at the end of a transaction.)"""

@@ -241,23 +241,27 @@ class Parts:
             write_file(folder.parts / name, content, _STEPS)
         self._bases.copy(folder.bases)
 
-    def check(self, secrets: Mapping[str, SecretValue], schema: Schema) -> None:
-        """Raise `DamagedVault` if a file of a part is not, bit for bit, what the ledger's commitment binds, or if a
-        base differs from its parts counted again. A base that is missing or damaged is ignored, as when a vault is
-        opened."""
+    def check(self, secrets: Mapping[str, SecretValue], schema: Schema, persons: Persons | None) -> None:
+        """Raise `DamagedVault` if a file of a part is not, bit for bit, what the ledger's commitment binds, if a base
+        differs from its parts counted again, or if a person has more rows than allowed. A base that is missing or
+        damaged is ignored, as when a vault is opened."""
         bases = {named: self._bases.load(named, secrets, schema) for named in self._bases.latest_first}
         recounts = {named: Recount(base, schema) for named, base in bases.items() if base is not None}
         for part in self._parts:
             concerned = [recount for named, recount in recounts.items() if part.number <= named.parts]
-            if concerned:
+            if concerned or persons is not None:
                 batch, people = self._read(part, secrets)
                 for recount in concerned:
                     recount.add(batch, people)
+                if persons is not None:
+                    persons.take_up(people)
             else:
                 self._contents(part, secrets)
         for named, recount in recounts.items():
             if not recount.agrees:
                 raise DamagedVault(f"base {named.names[0]} is not what its parts give: delete the bases")
+        if persons is not None:
+            persons.check()
 
     def _read(self, part: Part, secrets: Mapping[str, SecretValue]) -> tuple[Batch, dict[bytes, int]]:
         contents = self._contents(part, secrets)

@@ -22,7 +22,7 @@ from treering.vault.ledger import Ledger, reading, rows_of
 from treering.vault.lines import EVENT, MECHANISM, Entry, Line, check, opened
 from treering.vault.members import shown
 from treering.vault.parts import Parts
-from treering.vault.record import PERSON_KEY, Record
+from treering.vault.record import Record, persons
 
 
 class VaultReader:
@@ -72,9 +72,7 @@ def verify(folder: Folder, head: str | None = None) -> dict[str, Any]:
                 "the ledger never had this head: the vault was set back to an earlier state, or it is another vault. "
                 "If it answered in between, its promise no longer holds"
             )
-    Parts(folder, record.parts, record.bases).check(secrets, record.origin.schema)
-    if record.origin.person is not None:
-        opened(PERSON_KEY, record.origin.commitment, secrets)
+    Parts(folder, record.parts, record.bases).check(secrets, record.origin.schema, persons(record, secrets))
     whole = _recovered(record, None)
     for each in whole:
         for name, promised in each.commitments.items():

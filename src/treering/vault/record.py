@@ -13,11 +13,25 @@ from treering.answer import Answer
 from treering.budget.promise import Promise
 from treering.domain.query import Query
 from treering.domain.schema import Schema
-from treering.errors import NotAVault, ParameterError
+from treering.errors import DamagedVault, NotAVault, ParameterError
+from treering.trusted.rows.persons import Persons
 from treering.vault.bases import BASE
 from treering.vault.codec.queries import write_query
 from treering.vault.kinds import Spec
-from treering.vault.lines import ANSWERS, CHECKPOINT, CREATED, EVENT, LEASE, MECHANISM, ROWS, Entry, Line, body
+from treering.vault.lines import (
+    ANSWERS,
+    CHECKPOINT,
+    CREATED,
+    EVENT,
+    LEASE,
+    MECHANISM,
+    ROWS,
+    Entry,
+    Line,
+    SecretValue,
+    body,
+    opened,
+)
 from treering.vault.parts import Part, PartList
 
 PERSON_KEY: Final = "persons"
@@ -103,13 +117,31 @@ class Record:
             if kind == CHECKPOINT:
                 self.checkpoints.append(entry.line)
         elif kind == MECHANISM:
-            self.specs.append(Spec.from_dict(entry.line.plain()))
+            self.specs.append(self._checked(Spec.from_dict(entry.line.plain())))
             self.lines.append([])
         elif kind == BASE:
             self.bases.append(entry.line)
         if entry.key:
+            if entry.key in self.keys:
+                raise DamagedVault(f"the idempotency key {entry.key!r} is on record twice: restore a backup")
             self.keys[entry.key] = entry
         self.head, self.seq = entry.hash, entry.seq
+
+    def _checked(self, new: Spec) -> Spec:
+        """A mechanism that may stand beside those before it."""
+        if new.name in {each.name for each in self.specs}:
+            raise DamagedVault(f"two mechanisms on record are called {new.name!r}: restore a backup")
+        if sum(each.share for each in self.specs) + new.share > 1:
+            raise DamagedVault("the shares of the mechanisms on record exceed the whole promise: restore a backup")
+        return new
+
+
+def persons(record: Record, secrets: Mapping[str, SecretValue]) -> Persons | None:
+    """The limit of rows a person, with the vault's own key; None where persons are not counted."""
+    if record.origin.person is None:
+        return None
+    key = bytes.fromhex(opened(PERSON_KEY, record.origin.commitment, secrets))
+    return Persons(record.origin.person, record.origin.promise.rows_per_person, key)
 
 
 # -- idempotency keys --------------------------------------------------------------------------------------------------

@@ -27,14 +27,13 @@ from treering.params import Number, probability, whole
 from treering.trusted.counts import Counts
 from treering.trusted.database import DroppedRows, GrowingDatabase, OnInvalid, Watchers
 from treering.trusted.rows.batches import Batch, take_in
-from treering.trusted.rows.persons import Persons
 from treering.trusted.sealed import Sealed, salt
 from treering.vault import ledger as ledgers
 from treering.vault.checkpoints import Checkpoints
 from treering.vault.files import Folder, Stage, WriterLock, reached, sync_folder
 from treering.vault.kinds import EXPECTED_ROWS, Spec, choose, codec, spec
 from treering.vault.ledger import Ledger
-from treering.vault.lines import MECHANISM, Line, body, opened, seal
+from treering.vault.lines import MECHANISM, Line, body, seal
 from treering.vault.members import Assembly, Member, chosen
 from treering.vault.parts import Parts
 from treering.vault.reader import VaultReader, status, verify
@@ -45,6 +44,7 @@ from treering.vault.record import (
     answers_line,
     check_key,
     options_of,
+    persons,
     question,
     recorded_answers,
     recorded_part,
@@ -116,11 +116,10 @@ class Vault(Sealed):
         self._watchers = Watchers()
         self._assembly = Assembly(record.origin.promise, self._counts, ledger, checkpoints, self._watchers)
         journals, marks = self._assembly.journals(record, secrets)
-        self._persons: Persons | None = None
-        if record.origin.person is not None:
-            key = bytes.fromhex(opened(PERSON_KEY, record.origin.commitment, secrets))
-            self._persons = Persons(record.origin.person, record.origin.promise.rows_per_person, key)
+        self._persons = persons(record, secrets)
         self._parts.load(secrets, self._counts, marks, self._persons)
+        if self._persons is not None:
+            self._persons.check()
         self._members = [self._assembly.of(each, journal) for each, journal in zip(record.specs, journals, strict=True)]
         self._record.lines.clear()  # The journals hold them as events now.
         self._source = None if record.origin.source is None else Attached(record.origin, table)
@@ -288,23 +287,21 @@ class Vault(Sealed):
     def _take(self, batch: Batch, dropped: int, key: str, watermark: dict[str, Any] | None = None) -> int:
         if batch.rows == 0 and dropped == 0 and watermark == self._parts.watermark and not key:
             return self.size
-        with self._ledger.transaction():
-            for member in self._members:
-                member.journal.settle(renew=True)
-            part = self._parts.save(batch, dropped, self._ledger, key, watermark)
-        try:
+        if dropped:  # Before anything is written: where warnings are errors, nothing has happened.
+            message = f"{dropped:,} of {dropped + batch.rows:,} rows did not fit and were dropped"
+            warnings.warn(message, DroppedRows, stacklevel=3)
+        with self._ledger.remembered("it was interrupted while new rows, which are on record, were counted"):
+            with self._ledger.transaction():
+                for member in self._members:
+                    member.journal.settle(renew=True)
+                part = self._parts.save(batch, dropped, self._ledger, key, watermark)
+            reached(Stage.ROWS_DURABLE)
             batch.add_to(self._counts)
             if self._persons is not None:
                 self._persons.take_up(batch.persons)
-        except BaseException:
-            self._ledger.fail("it was interrupted while new rows, which are on record, were counted")
-            raise
-        if key:
-            self._record.keys[key] = part.line(key)
+            if key:
+                self._record.keys[key] = part.line(key)
         reached(Stage.ROWS_COUNTED)
-        if dropped:
-            message = f"{dropped:,} of {dropped + batch.rows:,} rows did not fit and were dropped"
-            warnings.warn(message, DroppedRows, stacklevel=3)
         self._watchers.call()
         self._ledger.check_usable()
         self._parts.condense(self._counts, self._persons, self._ledger)
@@ -404,9 +401,11 @@ class Vault(Sealed):
         with self._access.alone():
             self._access.check()
             new = checked(self._record.origin, spec(kind, share, options_of(options), self._record.specs))
-            self._ledger.write(mechanism_line(new))
-            self._record.specs.append(new)
-            self._members.append(self._assembly.new(new, len(self._members)))
+            with self._ledger.remembered("it was interrupted while a new mechanism, which is on record, was made"):
+                self._ledger.write(mechanism_line(new))
+                reached(Stage.MECHANISM_DURABLE)
+                self._record.specs.append(new)
+                self._members.append(self._assembly.new(new, len(self._members)))
             return new.name
 
     def status(self) -> dict[str, Any]:

@@ -27,7 +27,7 @@ def runs(vault: Vault) -> list[int]:
 
 
 def test_a_full_disk_shows_one_crossing_and_that_ends_the_run(tmp_path: Path) -> None:
-    """Within a lease "below" needs no commit and "above" does. Whoever sees which of them fails has seen one crossing of
+    """Within a lease "below" needs no commit, "above" does. Whoever sees which of them fails has seen one crossing of
     the run, which is what the run was charged for: it must not go on with the same threshold."""
     place = tmp_path / "vault"
     with faulty_disk() as disk:

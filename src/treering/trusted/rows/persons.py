@@ -15,7 +15,7 @@ from uuid import UUID
 import numpy as np
 
 from treering.arrays import Flags
-from treering.errors import DataError
+from treering.errors import DamagedVault, DataError
 from treering.trusted.rows.encode import as_table, comes_as_dicts
 from treering.trusted.sealed import Sealed
 
@@ -41,6 +41,13 @@ class Persons(Sealed):
     def take_up(self, rows: Mapping[bytes, int]) -> None:
         """Add rows that were taken in, by person."""
         self._rows.update(rows)
+
+    def check(self) -> None:
+        """Refuse rows on record that exceed the limit of a person: the promise would not hold for that person."""
+        if any(rows > self.limit for rows in self._rows.values()):
+            raise DamagedVault(
+                f"a person has more than {self.limit} rows on record, which is rows_per_person: restore a backup"
+            )
 
     @property
     def counted(self) -> Mapping[bytes, int]:
