@@ -160,8 +160,8 @@ def _on_a_slow_disk(place: Path) -> Iterator[Result]:
     """The same, where every commit takes 5 ms more, as on a disk that has to turn or on one over a network.
 
     This is about how often the disk is waited for. One by one, once an answer: medians of 1.0 to 1.25, and a second
-    commit would make it 2. From eight threads, once for all eight: 0.20 to 0.29, the latter on a machine with six other
-    things to do; two commits in place of one would add 25 ms to 45, which is 0.31.
+    commit would make it 2. From eight threads, once for all eight: 0.20 to 0.29, the latter at a load of 6; two commits
+    in place of one would add 25 ms to 45, which is 0.31.
     """
     asking, disk = _hard(place / "slow"), _Disk(place / "slow" / "hard.sqlite")
 
@@ -190,8 +190,8 @@ WORK_LIMITS: Final = {
     ("measured", "one by one"): 2.3,  # 1.6 to 2.2
 }
 """Chosen from eleven runs (five for measured answers: six with fewer repeats gave up to 2.4 from threads) on two
-processors at loads of 1.4 to 4.3: above their medians, below 1.5 times the least. Answers made to take half as long again
-broke all six. Of two runs afterwards, at loads of 5 to 7, one kept all and one broke the two with a "once": a claim that
+processors at loads of 1.4 to 4.3: above their medians, below 1.5 times the least. Answers made to take half as long
+again broke all six. Of two runs afterwards, at loads of 5 to 7, one kept all and one broke the two with a "once": what
 is broken beside so much else is to be run again on a quiet machine."""
 
 

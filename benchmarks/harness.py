@@ -8,8 +8,8 @@ and the spread is reported with it. A benchmark is a file ``bench_NAME.py`` with
         yield ratio("encoding against ravel_multi_index", ours, reference, limit=3)
 
 A row without a limit claims nothing and is for information: where the reference is the machine itself (its disk, say),
-the ratio tells about both. ``count`` says how many things of one kind a call does, on either side; then the row shows how
-many that makes a second, ours beside the reference's, and so never without the ratio.
+the ratio tells about both. ``count`` says how many things of one kind a call does, on either side; then the row shows
+how many that makes a second, ours beside the reference's, and so never without the ratio.
 
 ``make bench`` runs them all.
 """
