@@ -79,7 +79,7 @@ def _hard_after_growth() -> Iterator[Result]:
 
     Processor time, which other programs disturb least. 2^20 cells fit the cache: a pass over them is so short, 0.09 ms,
     that what does not depend on N counts, 0.02 ms of Python. There medians were 1.29 to 1.45 in four runs at loads of 4
-    to 7 (1.26 to 1.36 by the clock on the wall at a load of 1.3), and up to 1.52 beside programs made to fill the cache;
+    to 7 (1.26 to 1.36 by the wall clock at a load of 1.3), and up to 1.52 beside programs made to fill the cache;
     with 2^24 cells 1.04 to 1.06. Steps made to take half as long again gave 2.06 and 2.15, and 1.52 and 1.56.
     """
     scale = _compiled(_scale_all)
