@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.harness import Result, ratio
+from treering.arrays import Floats
 from treering.domain.attribute import integers
 from treering.domain.query import Query
 from treering.domain.schema import Schema
-from treering.mechanisms.histogram.blocks import Tabulated
+from treering.mechanisms.histogram.blocks import Tabulated, zeros
 from treering.mechanisms.histogram.hypothesis import Hypothesis, Step
 
 UPDATES = 1_000_000
@@ -74,10 +75,16 @@ def _asker(power: int) -> Callable[[int], object]:
 
 
 def _hard_after_growth() -> Iterator[Result]:
-    """All cells are touched: the uniform part is folded in on the way."""
+    """All cells are touched: the uniform part is folded in on the way.
+
+    Processor time, which other programs disturb least. 2^20 cells fit the cache: a pass over them is so short, 0.09 ms,
+    that what does not depend on N counts, 0.02 ms of Python. There medians were 1.29 to 1.45 in four runs at loads of 4
+    to 7 (1.26 to 1.36 by the wall clock at a load of 1.3), and up to 1.52 beside programs made to fill the cache;
+    with 2^24 cells 1.04 to 1.06. Steps made to take half as long again gave 2.06 and 2.15, and 1.52 and 1.56.
+    """
     scale = _compiled(_scale_all)
-    for power in (5, 6):
-        hypothesis, cells = moved(universe(power)), np.ones(16**power)
+    for power, limit in ((5, 1.7), (6, 1.4)):
+        hypothesis, cells = moved(universe(power)), _ones(16**power)
         names = hypothesis.schema.names
         for label, chosen in (("first", names[:3]), ("last", names[-3:])):
             step = still(Query.where(hypothesis.schema, **dict.fromkeys(chosen, range(2, 9))))
@@ -87,13 +94,14 @@ def _hard_after_growth() -> Iterator[Result]:
                 hypothesis.apply(step)
 
             name = f"hard after growth, {label} three of {power}, N=2^{4 * power} / a pass"
-            yield ratio(name, ours, partial(scale, cells, 0.999999), limit=1.5, repeats=21)
+            reference = partial(scale, cells, 0.999999)
+            yield ratio(name, ours, reference, limit=limit, repeats=21, clock=time.process_time)
 
 
 def _hard_in_a_row() -> Iterator[Result]:
     """Without growth in between only the block is touched: 7 of 16 values of each of two attributes."""
     scale, codes = _compiled(_scale_two), np.arange(2, 9)
-    hypothesis, cells = moved(universe(6)), np.ones(16**6)
+    hypothesis, cells = moved(universe(6)), _ones(16**6)
     for first, second in ((0, 1), (1, 3), (2, 5)):
         names = [hypothesis.schema.names[axis] for axis in (first, second)]
         step = still(Query.where(hypothesis.schema, **dict.fromkeys(names, range(2, 9))))
@@ -104,7 +112,7 @@ def _hard_in_a_row() -> Iterator[Result]:
 
 def _marginals() -> Iterator[Result]:
     """A marginal that could not follow is one pass over the vector."""
-    scale, cells = _compiled(_scale_all), np.ones(16**6)
+    scale, cells = _compiled(_scale_all), _ones(16**6)
     vector = Tabulated(np.random.default_rng(1).random(16**6), (16,) * 6)
     for axes in ((0, 1, 2), (1, 3, 5), (3, 4, 5)):
 
@@ -114,6 +122,14 @@ def _marginals() -> Iterator[Result]:
 
         name = f"a marginal anew, {axes} of 6, N=2^24 / a pass"
         yield ratio(name, ours, partial(scale, cells, 0.999999), limit=2)
+
+
+def _ones(cells: int) -> Floats:
+    """What a reference passes over. It begins with a cache line, as ours does: NumPy's own begin anywhere, from one
+    run to the next, and in the cache a pass then takes 1.0 or 1.5 times as long."""
+    ones = zeros(cells)
+    ones += 1
+    return ones
 
 
 def _scale_all(cells: Any, factor: Any) -> None:

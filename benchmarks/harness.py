@@ -7,6 +7,10 @@ and the spread is reported with it. A benchmark is a file ``bench_NAME.py`` with
     def results() -> Iterator[Result]:
         yield ratio("encoding against ravel_multi_index", ours, reference, limit=3)
 
+A row without a limit claims nothing and is for information: where the reference is the machine itself (its disk, say),
+the ratio tells about both. ``count`` says how many things of one kind a call does, on either side; then the row shows
+how many that makes a second, ours beside the reference's, and so never without the ratio.
+
 ``make bench`` runs them all.
 """
 
@@ -35,19 +39,21 @@ MOST_CALLS: Final = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What one comparison gave: a ratio per repetition, and the largest median that is claimed."""
+    """What one comparison gave: a ratio per repetition, and the largest median that is claimed, if any is."""
 
     name: str
-    limit: float
+    limit: float | None
     ratios: tuple[float, ...]
     ours_seconds: float
     """The median time of one call: for orientation, never a claim."""
     reference_seconds: float
+    count: int | None = None
+    """How many things one call does, on either side."""
 
     def __post_init__(self) -> None:
         if not self.ratios or not all(math.isfinite(each) and each >= 0 for each in self.ratios):
             raise ValueError(f"{self.name}: a result needs at least one finite ratio")
-        if not math.isfinite(self.limit) or self.limit <= 0:
+        if self.limit is not None and not 0 < self.limit < math.inf:
             raise ValueError(f"{self.name}: limit must be a positive ratio, not {self.limit}")
 
     @property
@@ -65,11 +71,17 @@ class Result:
 
     @property
     def holds(self) -> bool:
-        """Whether the claim holds."""
-        return self.median <= self.limit
+        """Whether the claim holds; what claims nothing does."""
+        return self.limit is None or self.median <= self.limit
+
+    @property
+    def rates(self) -> tuple[float, float] | None:
+        """How many things a second, ours and the reference's."""
+        return None if self.count is None else (self.count / self.ours_seconds, self.count / self.reference_seconds)
 
     def to_json(self) -> dict[str, Any]:
         """A plain form for the results file."""
+        rates = {} if self.rates is None else {"a_second": dict(zip(("ours", "reference"), self.rates, strict=True))}
         return {
             "name": self.name,
             "median": self.median,
@@ -79,6 +91,7 @@ class Result:
             "holds": self.holds,
             "repeats": len(self.ratios),
             "seconds": {"ours": self.ours_seconds, "reference": self.reference_seconds},
+            **rates,
         }
 
 
@@ -87,10 +100,11 @@ def ratio(
     ours: Action,
     reference: Action,
     *,
-    limit: float,
+    limit: float | None,
     repeats: int = 7,
     minimum_seconds: float = 0.02,
     clock: Clock = time.perf_counter,
+    count: int | None = None,
 ) -> Result:
     """Time ``ours`` against ``reference``, each ``repeats`` times after a warm-up.
 
@@ -119,6 +133,7 @@ def ratio(
         ratios=tuple(mine / theirs for mine, theirs in timings),
         ours_seconds=statistics.median(mine for mine, _ in timings),
         reference_seconds=statistics.median(theirs for _, theirs in timings),
+        count=count,
     )
 
 
@@ -135,7 +150,9 @@ def report(results: Iterable[Result], path: Path | None = None, out: TextIO | No
         plain = {"machine": _machine(), "results": [result.to_json() for result in gathered]}
         path.write_text(json.dumps(plain, indent=2) + "\n", encoding="utf-8")
     broken = sum(not result.holds for result in gathered)
-    print(f"\n{len(gathered)} claims, {broken} broken", file=out, flush=True)
+    claims = sum(result.limit is not None for result in gathered)
+    others = f"; {len(gathered) - claims} rows for information" if claims < len(gathered) else ""
+    print(f"\n{claims} claims, {broken} broken{others}", file=out, flush=True)
     return 1 if broken else 0
 
 
@@ -172,8 +189,10 @@ def _row(result: Result) -> str:
     lower, upper = result.quartiles
     quartiles = f"{lower:.3g} to {upper:.3g}"
     spread = f"{min(result.ratios):.3g} to {max(result.ratios):.3g}"
+    limit = "none" if result.limit is None else f"{result.limit:.3g}"
     verdict = "" if result.holds else "  BROKEN"
-    return f"{result.name:<56} {result.median:>8.3g} {quartiles:>17} {spread:>17} {result.limit:>7.3g}{verdict}"
+    rates = "" if result.rates is None else "  {:,.0f} a second / {:,.0f}".format(*result.rates)
+    return f"{result.name:<56} {result.median:>8.3g} {quartiles:>17} {spread:>17} {limit:>7}{verdict}{rates}"
 
 
 def _machine() -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""What the benchmarks gave over time: one line a claim and run, in a file that is kept with the source.
+"""What the benchmarks gave over time: one line a claim and run, in a file that is kept with the source. What is there
+for information only has neither a limit nor a verdict.
 
 Ratios are comparable between machines, as seconds are not.
 """
@@ -26,5 +27,6 @@ def add(path: Path, results: Iterable[Result], version: str, time: datetime | No
             writer.writerow(COLUMNS)
         for each in results:
             lower, upper = each.quartiles
-            numbers = (f"{value:.4g}" for value in (each.median, lower, upper, each.limit))
-            writer.writerow([stamp, version, each.name, *numbers, "yes" if each.holds else "no"])
+            numbers = (f"{value:.4g}" for value in (each.median, lower, upper))
+            claim = ("", "") if each.limit is None else (f"{each.limit:.4g}", "yes" if each.holds else "no")
+            writer.writerow([stamp, version, each.name, *numbers, *claim])

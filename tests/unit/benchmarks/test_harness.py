@@ -168,6 +168,31 @@ def test_the_report_prints_a_row_each_and_fails_when_a_claim_is_broken(tmp_path:
     assert set(written["machine"]) == {"python", "system", "processors"}
 
 
+def test_a_row_without_a_limit_claims_nothing_and_is_told_apart() -> None:
+    clock = FakeClock()
+    row = ratio("row", clock.action("a", 50.0), clock.action("b", 0.5), limit=None, clock=clock)
+    assert (row.limit, row.median, row.holds, row.rates) == (None, 100.0, True, None)
+    out = io.StringIO()
+    assert report([row, Result("claim", 2.0, (1.0,), 1.0, 1.0)], out=out) == 0
+    _, first, second, _, closing = out.getvalue().splitlines()
+    assert first.endswith("none")
+    assert second.endswith("2")
+    assert closing == "1 claims, 0 broken; 1 rows for information"
+    assert row.to_json()["limit"] is None
+
+
+def test_how_many_a_second_stands_beside_the_ratio_and_the_reference() -> None:
+    clock = FakeClock()
+    row = ratio("row", clock.action("a", 2.0), clock.action("b", 0.01), limit=None, clock=clock, count=40)
+    assert row.rates == pytest.approx((20.0, 4000.0))
+    assert row.to_json()["a_second"] == pytest.approx({"ours": 20.0, "reference": 4000.0})
+    out = io.StringIO()
+    report([row], out=out)
+    line = out.getvalue().splitlines()[1]
+    assert line.split()[1] == "200"
+    assert line.endswith("20 a second / 4,000")
+
+
 def test_real_time_tells_more_work_from_less() -> None:
     def work(items: int) -> Callable[[], int]:
         return lambda: sum(range(items))

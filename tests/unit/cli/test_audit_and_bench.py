@@ -93,6 +93,17 @@ def test_a_broken_claim_fails_the_bench() -> None:
     assert (found["holds"], found["results"][0]["suite"], found["results"][0]["median"]) == (True, "good", 1.0)
 
 
+def test_a_row_for_information_is_no_claim(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [Result("row", None, (9.0,), 1.0, 1.0), result("claim", 1.0)]
+    monkeypatch.setattr(benchmarks, "names", lambda: ["good"])
+    monkeypatch.setattr(benchmarks, "results", lambda _: iter(rows))
+    monkeypatch.chdir(ROOT)
+    done = treering("bench")
+    assert done.code == 0
+    assert "none" in done.out
+    assert "1 claims, 0 broken" in done.out
+
+
 @pytest.mark.usefixtures("quick")
 def test_an_unknown_suite_is_refused() -> None:
     assert "there is no suite 'x'; there are bad, good" in refused(treering("bench", "x"))

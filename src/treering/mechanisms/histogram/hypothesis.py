@@ -27,7 +27,7 @@ from treering.domain.language.parse import Question, understand, understand_all
 from treering.domain.query import Query, evaluate, evaluate_many, widest
 from treering.domain.schema import Schema
 from treering.errors import GuaranteeError, ParameterError, QueryError
-from treering.mechanisms.histogram.blocks import MARGINAL_CELLS, Axes, Sets, Tabulated
+from treering.mechanisms.histogram.blocks import MARGINAL_CELLS, Axes, Sets, Tabulated, zeros
 from treering.mechanisms.histogram.step import Spectrum, Step, projection, tilting
 
 __all__ = ["LEAST_WEIGHT", "MAX_CELLS", "REFRESH", "Hypothesis", "KeptHistogram", "Step"]
@@ -111,7 +111,7 @@ class Hypothesis:
         given = np.asarray(distribution, dtype=np.float64).reshape(-1)
         if len(given) != schema.cells or not np.all((given >= 0) & (given < np.inf)) or not given.any():
             raise ParameterError("distribution", f"must be {schema.cells:,} finite non-negative numbers, not all zero")
-        vector = Tabulated(given / given.max(), hypothesis._shape)
+        vector = Tabulated(np.divide(given, given.max(), out=zeros(schema.cells)), hypothesis._shape)
         hypothesis._vector, hypothesis._total = vector, vector.total()
         hypothesis._kept, hypothesis._even = 1 - uniform_weight, float(uniform_weight)
         return hypothesis
@@ -182,7 +182,10 @@ class Hypothesis:
         """Take on the state that `keep` returned: from here on equal steps give equal bits."""
         if kept.vector is not None and kept.vector.shape != (self.schema.cells,):
             raise ParameterError("kept", f"must have a number for each of the {self.schema.cells:,} cells")
-        self._vector = None if kept.vector is None else Tabulated(kept.vector.copy(), self._shape)
+        self._vector = None
+        if kept.vector is not None:
+            self._vector = Tabulated(zeros(self.schema.cells), self._shape)
+            self._vector.cells[:] = kept.vector
         self._total, self._kept, self._even, self._steps = kept.total, kept.kept, kept.even, kept.steps
         self._latest = None
 
@@ -221,7 +224,7 @@ class Hypothesis:
     def apply(self, step: Step) -> None:
         """Take a step that was planned for the histogram as it is now (perhaps in another process: steps are data)."""
         query = self._movable(step.query)
-        vector = self._vector or Tabulated(np.zeros(self.schema.cells), self._shape)
+        vector = self._vector or Tabulated(zeros(self.schema.cells), self._shape)
         if self._even == 0 and query.masks is not None and self._moderate(step):
             outside, inside = step.factors
             vector.scale_block(self._sets(query), inside / outside)

@@ -165,8 +165,13 @@ def mark(sizes: Any, flags: Any, marks: Any) -> None:
     for size in sizes:
         for index in range(done - 1, -1, -1):
             mark = marks[index]
-            for code in range(size - 1, -1, -1):
-                marks[index * size + code] = mark and flags[first + code]
+            own = marks[index * size : (index + 1) * size]
+            if mark:
+                for code in range(size):
+                    own[code] = flags[first + code]
+            else:
+                for code in range(size):
+                    own[code] = False
         done *= size
         first += size
 

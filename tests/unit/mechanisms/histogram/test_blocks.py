@@ -66,6 +66,13 @@ def spread(shape: Shape, axes: list[int], table: npt.NDArray[Any]) -> npt.NDArra
     return np.broadcast_to(table.reshape(sizes), shape).reshape(-1)
 
 
+@pytest.mark.parametrize("cells", [1, 7, 8, 4095, 2**16 + 3])
+def test_vectors_begin_with_a_cache_line(cells: int) -> None:
+    several = [blocks.zeros(cells) for _ in range(20)]
+    assert all(each.ctypes.data % 64 == 0 for each in several)
+    assert all(each.shape == (cells,) and each.flags.c_contiguous and not each.any() for each in several)
+
+
 @given(problems())
 @settings(max_examples=150, deadline=None)
 def test_a_marginal_is_the_sum_over_the_other_axes(problem: tuple[Shape, list[int], int]) -> None:
