@@ -40,6 +40,7 @@ from treering.domain.attribute import Attribute, Bins, Categories, Integers, cat
 from treering.domain.schema import Schema
 from treering.errors import EngineError, ParameterError, TreeringError
 from treering.lazy import missing
+from treering.trusted.rows.encode import shown
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -148,7 +149,7 @@ class Address:
                 yield read_columns(table, schema)
             elif self.kind == "parquet":
                 names = _files(self.path, "parquet")
-                _check_files(names)
+                _check_files(names, schema)
                 yield connection.read_parquet(names, hive_partitioning=False), schema
             else:
                 yield self._table(connection), schema
@@ -217,7 +218,7 @@ def _files(path: str, ending: str) -> list[str]:
     return [str(file) for file in files]
 
 
-def _check_files(names: list[str]) -> None:
+def _check_files(names: list[str], schema: Schema) -> None:
     """Refuse Parquet files whose columns differ: an engine would convert one type to the other silently."""
     wanted: pa.Schema | None = None
     for name in names:
@@ -229,7 +230,7 @@ def _check_files(names: list[str]) -> None:
             differing = sorted({each.name for each in set(plain) ^ set(wanted)})
             raise EngineError(
                 f"the Parquet files at {Path(names[0]).parent} differ in the names or types of their columns: "
-                f"{', '.join(map(repr, differing))}"
+                f"{shown(differing, schema)}"
             )
 
 
