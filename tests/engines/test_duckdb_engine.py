@@ -161,6 +161,34 @@ def test_files_whose_columns_differ_are_refused(tmp_path: Path) -> None:
     assert source.increments(mark).rows == 1
 
 
+def test_a_file_without_a_header_shows_nothing_of_its_first_row(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text(f"1,{SECRET},3\n2,JFK,1\n")
+    pq.write_table(pa.table({"1": [2], SECRET: ["JFK"], "3": [1]}), tmp_path / "rows.parquet")
+    live_table = live(pa.table({"1": [2], SECRET: ["JFK"], "3": [1]}))
+    for table in (f"csv://{tmp_path}/rows.csv", f"parquet://{tmp_path}/rows.parquet", live_table):
+        with pytest.raises(
+            DataError, match="no column 'origin', 'month', 'id' among its 3 .if a file has no"
+        ) as caught:
+            Source.of(table, SCHEMA)
+        assert caught.value.column == "origin"
+        assert SECRET not in "".join(traceback.format_exception(caught.value))
+
+
+def test_columns_that_the_schema_does_not_name_are_not_named_in_errors(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": [1], "origin": ["JFK"], "month": [1]}), tmp_path / "1.parquet")
+    source = Source.of(f"parquet://{tmp_path}", SCHEMA)
+    pq.write_table(pa.table({"2": [3], SECRET: ["JFK"], "month": [1]}), tmp_path / "2.parquet")
+    with pytest.raises(EngineError, match="columns: 'origin', 3 columns that the schema does not name") as caught:
+        source.increments(None)
+    assert SECRET not in str(caught.value)
+    table = live(pa.table({"id": [2], "origin": ["JFK"], "month": [1], SECRET: [1]}))
+    source = Source.of(table, SCHEMA)
+    table.get_backend().raw_sql(f"ALTER TABLE rows DROP COLUMN {SECRET}")
+    with pytest.raises(EngineError, match="'rows' has changed: 1 column that the schema does not name") as caught:
+        source.increments(None)
+    assert SECRET not in str(caught.value)
+
+
 def test_csv_files_match_their_columns_by_name(tmp_path: Path) -> None:
     (tmp_path / "1.csv").write_text("id,origin,month\n1,JFK,1\n")
     source = Source.of(f"csv://{tmp_path}", SCHEMA)

@@ -158,8 +158,9 @@ def read_table(path: Path, schema: Schema | None = None, person: str | None = No
 
     try:
         return _READERS[kind](path, schema, person)
-    except (pa.ArrowException, OSError):
-        raise DataError(f"{path} cannot be read as {kind.lstrip('.')}") from None
+    except (pa.ArrowException, OSError):  # may quote a value: replaced, outside this block
+        problem = f"{path} cannot be read as {kind.lstrip('.')}"
+    raise DataError(problem)
 
 
 def write_table(table: Any, path: Path) -> None:
@@ -221,8 +222,15 @@ def _kept(path: Path, table: Any, schema: Schema | None, person: str | None) -> 
 
 
 def _wanted(path: Path, names: list[str], schema: Schema | None, person: str | None) -> list[str]:
-    """The columns to keep, each of which the file may have only once. The vault reports those that are missing."""
-    wanted = dict.fromkeys(names) if schema is None else (*schema.names, *([] if person is None else [person]))
+    """The columns to keep, each of which the file may have only once. The vault reports those that are missing.
+
+    Without a schema no column is named in an error: if the file has no header, the names are values of a row.
+    """
+    if schema is None:
+        if len(set(names)) < len(names):
+            raise DataError(f"{path} has a column more than once: is its first line a header?")
+        return names
+    wanted = (*schema.names, *([] if person is None else [person]))
     for name in wanted:
         if names.count(name) > 1:
             raise DataError(f"{path} has the column {name!r} more than once", column=name)

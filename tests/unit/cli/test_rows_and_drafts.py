@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from treering.cli.rows import check_output, read_table, write_table
 from treering.domain.attribute import bins, categories, integers
 from treering.domain.schema import Schema
 from treering.errors import DataError, SchemaError
+from treering.trusted.database import GrowingDatabase
 
 SCHEMA = Schema({"code": categories("007", "NA", other=True), "size": integers(1, 9, missing=True)})
 TABLE = pa.table({"code": ["007", "NA", "x"], "size": [1, None, 3]})
@@ -44,6 +46,18 @@ def test_a_file_that_is_something_else_is_refused_without_its_content(tmp_path: 
     with pytest.raises(DataError, match=f"{name} cannot be read as") as caught:
         read_table(path)
     assert "secret" not in str(caught.value)
+    assert caught.value.__context__ is None
+
+
+def test_a_file_without_a_header_shows_nothing_of_its_first_row(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("secret,secret\n007,1\n")
+    with pytest.raises(DataError) as caught:
+        read_table(tmp_path / "rows.csv")
+    assert "secret" not in f"{caught.value} {caught.value.column}"
+    rows = read_table(tmp_path / "rows.csv", SCHEMA)
+    with pytest.raises(DataError, match="missing: 'code', 'size' .if a file has no header") as caught:
+        GrowingDatabase(SCHEMA).append(rows)
+    assert "secret" not in f"{caught.value} {caught.value.column}"
 
 
 def test_unknown_files_are_refused(tmp_path: Path) -> None:
@@ -69,7 +83,8 @@ def test_a_column_that_is_there_twice_is_refused(tmp_path: Path, name: str, sche
     twice = pa.Table.from_arrays([pa.array(["x"]), pa.array(["y"])], names=["code", "code"])
     writers = {"rows.csv": csv.write_csv, "rows.parquet": parquet.write_table, "rows.arrow": feather.write_feather}
     writers[name](twice, tmp_path / name)
-    with pytest.raises(DataError, match=f"{name} has the column 'code' more than once"):
+    says = "a column more than once: is its first line a header?" if schema is None else "the column 'code' more than"
+    with pytest.raises(DataError, match=re.escape(f"{name} has {says}")):
         read_table(tmp_path / name, schema)
 
 

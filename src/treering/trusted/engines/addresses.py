@@ -7,7 +7,9 @@
 
 A table at an address is connected to for one reading, then disconnected: a DuckDB file can be written by others in
 between, and a server may restart. Connections only read. PostgreSQL takes passwords from PGPASSWORD or its password
-file.
+file. What DuckDB cannot keep in memory it writes to a folder that only this user can read, and that is removed after
+the reading (`_Spilling`): by default it would write values of rows, for all to read, beside its file or into the
+current folder.
 
 A CSV file has no types of its own, so the schema says how its columns are read (`read_columns`). Every field is read as
 text. An empty field is null, a quoted empty field is the empty text. Where the schema wants numbers or booleans, a text
@@ -16,8 +18,12 @@ that is neither counts as a value not listed: it goes to the ``other`` cell, or 
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from itertools import count
@@ -34,6 +40,7 @@ from treering.domain.attribute import Attribute, Bins, Categories, Integers, cat
 from treering.domain.schema import Schema
 from treering.errors import EngineError, ParameterError, TreeringError
 from treering.lazy import missing
+from treering.trusted.rows.encode import shown
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -48,8 +55,49 @@ OPTIONS: Final = (
     *("sslmode", "sslrootcert", "sslcert", "sslkey", "channel_binding", "gssencmode", "krbsrvname"),
 )
 """The allowed options of a PostgreSQL address: none can hold a secret. (Every release of PostgreSQL adds options.)"""
-OFFLINE: Final = {"autoinstall_known_extensions": False}
+OFFLINE: Final[dict[str, Any]] = {"autoinstall_known_extensions": False}
 """DuckDB downloads nothing."""
+
+
+class _Spilling:
+    """A folder for what DuckDB cannot keep in memory, which are values of rows: mode 0700, made for the first of the
+    connections that are open at a time and removed, whatever ended it, after the last.
+
+    They share it because connections of one process to one file must have equal settings. A forked child makes its own.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process, self._folder, self._users = 0, "", 0
+
+    @contextmanager
+    def folder(self) -> Iterator[str]:
+        """The folder's path, for as long as the block lasts."""
+        folder = self._enter()
+        try:
+            yield folder
+        finally:
+            self._leave()
+
+    def _enter(self) -> str:
+        with self._lock:
+            if self._users == 0 or self._process != os.getpid():
+                try:
+                    self._folder = tempfile.mkdtemp(prefix="treering-")  # its mode is 0700, by contract
+                except OSError as error:
+                    raise EngineError(f"there is no place for DuckDB's temporary files: {error.strerror}") from None
+                self._process, self._users = os.getpid(), 0
+            self._users += 1
+            return self._folder
+
+    def _leave(self) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._users == 0:
+                shutil.rmtree(self._folder, ignore_errors=True)
+
+
+SPILLING: Final = _Spilling()
 
 
 @dataclass(frozen=True)
@@ -92,8 +140,7 @@ class Address:
     @contextmanager
     def open(self, schema: Schema) -> Iterator[Opened]:
         """The table, connected, and the schema to read its columns by: for CSV files, not quite the given one."""
-        connection = self._connected()
-        try:
+        with self._connection() as connection:
             if self.kind == "csv":
                 names = _files(self.path, "csv")
                 table = connection.read_csv(
@@ -102,12 +149,10 @@ class Address:
                 yield read_columns(table, schema)
             elif self.kind == "parquet":
                 names = _files(self.path, "parquet")
-                _check_files(names)
+                _check_files(names, schema)
                 yield connection.read_parquet(names, hive_partitioning=False), schema
             else:
                 yield self._table(connection), schema
-        finally:
-            connection.disconnect()
 
     def _table(self, connection: Any) -> Any:
         try:
@@ -116,27 +161,38 @@ class Address:
             name = self.table if self.database is None else f"{self.database}.{self.table}"
         raise EngineError(f"there is no table {name} in the database at {self.text}")
 
-    def _connected(self) -> Any:
+    @contextmanager
+    def _connection(self) -> Iterator[Any]:
+        """A connection for one reading. What DuckDB spills meanwhile is gone when it ends."""
+        with nullcontext() if self.kind == "postgresql" else SPILLING.folder() as folder:
+            connection = self._connected(folder)
+            try:
+                yield connection
+            finally:
+                connection.disconnect()
+
+    def _connected(self, folder: str | None) -> Any:
         """A connection. No row has been read yet, so an engine's error message may be shown."""
         try:
-            return self._connect()
+            return self._connect(folder)
         except TreeringError:
             raise
         except Exception as error:
             problem = next(iter(str(error).splitlines()), type(error).__name__)
         raise EngineError(f"cannot open the database at {self.text}: {problem}")
 
-    def _connect(self) -> Any:
+    def _connect(self, folder: str | None) -> Any:
         if self.kind == "postgresql":
             if find_spec("psycopg") is None:
                 raise EngineError(missing("a table in PostgreSQL", "psycopg", "postgres"))
             read_only = "-c default_transaction_read_only=on"
             return ibis.postgres.connect(database=self.path, options=read_only, **self.server)
+        settings = {**OFFLINE, "temp_directory": folder}
         if self.kind == "duckdb":
             if not Path(self.path).is_file():
                 raise EngineError(f"there is no DuckDB file {self.path}")
-            return ibis.duckdb.connect(self.path, read_only=True, **OFFLINE)
-        return ibis.duckdb.connect(**OFFLINE)
+            return ibis.duckdb.connect(self.path, read_only=True, **settings)
+        return ibis.duckdb.connect(**settings)
 
 
 def _server(url: SplitResult) -> dict[str, str]:
@@ -162,7 +218,7 @@ def _files(path: str, ending: str) -> list[str]:
     return [str(file) for file in files]
 
 
-def _check_files(names: list[str]) -> None:
+def _check_files(names: list[str], schema: Schema) -> None:
     """Refuse Parquet files whose columns differ: an engine would convert one type to the other silently."""
     wanted: pa.Schema | None = None
     for name in names:
@@ -174,7 +230,7 @@ def _check_files(names: list[str]) -> None:
             differing = sorted({each.name for each in set(plain) ^ set(wanted)})
             raise EngineError(
                 f"the Parquet files at {Path(names[0]).parent} differ in the names or types of their columns: "
-                f"{', '.join(map(repr, differing))}"
+                f"{shown(differing, schema)}"
             )
 
 

@@ -28,6 +28,7 @@ import ibis.expr.datatypes as dt
 from treering.domain.attribute import Attribute, Bins, Categories, Integers
 from treering.domain.schema import Schema
 from treering.errors import DataError, SchemaError
+from treering.trusted.rows.encode import NO_HEADER
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -71,7 +72,7 @@ def check_table(table: Table, schema: Schema, order: str) -> None:
     absent = [name for name in (*schema.names, order) if name not in types]
     if absent:
         raise DataError(
-            f"the table has no column {', '.join(map(repr, absent))}; its columns are {', '.join(types)}",
+            f"the table has no column {', '.join(map(repr, absent))} among its {len(types):,} ({NO_HEADER})",
             column=absent[0],
         )
     for name, attribute in schema.attributes.items():

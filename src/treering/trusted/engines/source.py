@@ -29,7 +29,7 @@ from treering.domain.schema import Schema
 from treering.errors import DataError, EngineError, ParameterError, SchemaError, TreeringError
 from treering.trusted.engines.addresses import Address
 from treering.trusted.engines.binning import Counted, check_table, distinct_places, statement
-from treering.trusted.rows.encode import hint
+from treering.trusted.rows.encode import hint, shown
 from treering.trusted.sealed import Sealed
 
 if TYPE_CHECKING:
@@ -218,18 +218,18 @@ class LiveTable:
             if self._backend.name == "pyspark":
                 # Spark lists a table's files once, and again only on REFRESH.
                 self._backend.raw_sql(f"REFRESH TABLE {_spark_name(leaf)}")
-            self._check_types(leaf)
+            self._check_types(leaf, schema)
         yield self._table, schema
 
-    def _check_types(self, leaf: ops.DatabaseTable) -> None:
+    def _check_types(self, leaf: ops.DatabaseTable, schema: Schema) -> None:
         """Refuse a table whose columns changed since the expression was made."""
         place = leaf.namespace
         now = self._backend.get_schema(leaf.name, catalog=place.catalog, database=place.database)
         changed = [name for name, kind in leaf.schema.items() if name not in now or not _same_type(kind, now[name])]
         if changed:
             raise EngineError(
-                f"the table {leaf.name!r} has changed: {', '.join(map(repr, changed))} "
-                "is gone or has another type than before; nothing was taken in"
+                f"the table {leaf.name!r} has changed: {shown(changed, schema)}, gone or of another type than before; "
+                "nothing was taken in"
             )
 
 

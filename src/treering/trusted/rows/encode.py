@@ -72,21 +72,31 @@ def hint(attribute: Attribute) -> str:
     return f" (values outside and nulls need {' and '.join(absent)} in the schema)" if absent else ""
 
 
+NO_HEADER: Final = "if a file has no header, its first row was taken for the names of columns"
+"""Why columns may be missing. Then the names of the columns found are values of a row: no message shows them."""
+
+
+def shown(names: Collection[str], schema: Schema) -> str:
+    """Names of columns for a message: those of the schema, which are public, as they are; of others, how many."""
+    known = [repr(name) for name in names if name in schema.attributes]
+    unknown = len(names) - len(known)
+    number = f"{unknown:,} column{'s' if unknown > 1 else ''} that the schema does not name"
+    return ", ".join([*known, number] if unknown else known)
+
+
 def _check_columns(given: Collection[str], schema: Schema, row: int | None = None) -> None:
     absent = [name for name in schema.names if name not in given]
     extra = [name for name in given if name not in schema.attributes]
     twice = len(set(given)) < len(given)
     if absent or extra or twice:
-        place = "" if row is None else f"row {row}: "
         problems = [
-            f"{label}: {', '.join(map(repr, names))}"
-            for label, names in (("missing", absent), ("extra", extra))
-            if names
+            f"{label}: {shown(names, schema)}" for label, names in (("missing", absent), ("extra", extra)) if names
         ]
         raise DataError(
-            f"{place}the columns must be {', '.join(schema.names)}; {'; '.join(problems) or 'one is there twice'}",
+            f"{'' if row is None else f'row {row}: '}the columns must be {', '.join(schema.names)}; "
+            f"{'; '.join(problems) or 'one is there twice'}{f' ({NO_HEADER})' if absent and row is None else ''}",
             row=row,
-            column=next(iter([*absent, *extra]), None),
+            column=next(iter(absent), None),
         )
 
 

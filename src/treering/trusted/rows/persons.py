@@ -13,6 +13,7 @@ from typing import Any, Final
 from uuid import UUID
 
 import numpy as np
+import pyarrow as pa
 
 from treering.arrays import Flags
 from treering.errors import DamagedVault, DataError
@@ -27,8 +28,8 @@ class Persons(Sealed):
 
     Guarantee: rows that `within` does not admit are never taken in (`batches.take_in`), so no person has more than
     ``limit`` rows in all, and a promise for streams that differ in ``limit`` rows is one for streams that differ in a
-    person. A person is the text in the column ``column``: 7, 7.0,
-    "7" and "7.0" are one person. Rows without a person are refused.
+    person. A person is the text in the column ``column``: 7, 7.0, "7" and "7.0" are one person. Rows without a person
+    are refused, and so are floats so large that one stands for several integers (`_inexact`).
     """
 
     __slots__ = ("_key", "_rows", "column", "limit")
@@ -66,7 +67,8 @@ class Persons(Sealed):
         table = as_table(frame)
         if table.column_names.count(self.column) != 1:
             raise DataError(f"the rows need one column {self.column!r} that says whose they are", column=self.column)
-        return table.drop_columns([self.column]), self._digests(table.column(self.column).to_pylist())
+        column = table.column(self.column)
+        return table.drop_columns([self.column]), self._digests(column.to_pylist(), _largest_in(column.type))
 
     def within(self, digests: Sequence[bytes]) -> Flags:
         """For each row, given by its person's digest, whether the limit admits it; earlier rows come first."""
@@ -77,9 +79,19 @@ class Persons(Sealed):
             allowed[row] = self._rows[digest] + coming[digest] <= self.limit
         return allowed
 
-    def _digests(self, names: Sequence[Any]) -> list[bytes]:
+    def _digests(self, names: Sequence[Any], most: int = 2**53) -> list[bytes]:
+        """The digest of each row's person; ``most`` is as in `_largest_in`."""
         digests = []
         for row, name in enumerate(names):
+            if _inexact(name, most):
+                raise DataError(
+                    f"row {row}, column {self.column!r}: the person is a float so large that digits may be lost, and "
+                    "one person would count as several: hand over integers or texts, as they were before they became "
+                    "floats (pandas makes floats of integers where one is missing: use its type Int64); nothing of "
+                    "the batch was taken",
+                    row=row,
+                    column=self.column,
+                )
             text = _text(name)
             if text is None:
                 raise DataError(
@@ -89,6 +101,20 @@ class Persons(Sealed):
                 )
             digests.append(hashlib.blake2b(text, key=self._key, digest_size=16).digest())
         return digests
+
+
+def _inexact(name: Any, most: int) -> bool:
+    """Whether an id is a float of at least ``most``, or so large that floats of its own type skip integers: from 2^53,
+    2^24 or 2^11 on."""
+    if isinstance(name, np.floating) and not isinstance(name, float):
+        most = min(most, 2 ** (1 + int(np.finfo(name).nmant)))
+    return isinstance(name, float | np.floating) and most <= abs(float(name)) < math.inf
+
+
+def _largest_in(kind: pa.DataType) -> int:
+    """From where on the floats of an Arrow column skip integers; as Python's objects they may have become wider."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return 2**11 if pa.types.is_float16(kind) else 2**24 if pa.types.is_float32(kind) else 2**53
 
 
 def _text(name: Any) -> bytes | None:

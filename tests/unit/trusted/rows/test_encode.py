@@ -193,7 +193,7 @@ def test_many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     ("frame", "match"),
     [
         (arrow(ROWS).drop(["month"]), "missing: 'month'"),
-        (arrow(ROWS).append_column("extra", pa.array([1] * 7)), "extra: 'extra'"),
+        (arrow(ROWS).append_column("extra", pa.array([1] * 7)), "extra: 1 column that the schema does not name$"),
         (pa.Table.from_arrays([pa.array(["JFK"])] * 2, names=["origin", "origin"]), "missing: 'month', 'delay'"),
         (pa.Table.from_arrays([pa.array([1])] * 4, names=["origin", "month", "delay", "month"]), "one is there twice"),
         (arrow(ROWS).set_column(0, "origin", pa.array([1] * 7)), "column 'origin' has Arrow type int64"),
@@ -204,7 +204,7 @@ def test_many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
             "column 'delay' has Arrow type decimal",
         ),
         ([{"origin": "JFK", "month": 1}], "row 0: the columns must be origin, month, delay; missing: 'delay'"),
-        ([ROWS[0], {**ROWS[0], "x": 1}], "row 1: .* extra: 'x'"),
+        ([ROWS[0], {**ROWS[0], "x": 1}], "row 1: .* extra: 1 column that the schema does not name$"),
         ([ROWS[0], 17], "row 1 is a int"),
         ([{**ROWS[0], "month": "3"}], "row 0, column 'month'"),
         ([{**ROWS[0], "month": True}], "row 0, column 'month'"),
@@ -230,6 +230,12 @@ SECRET = "s3cr3t-value"
         pd.DataFrame({"origin": ["JFK", "JFK"], "month": pd.Series([1, SECRET], dtype=object), "delay": [0.0, 1.0]}),
         pd.DataFrame({"origin": pd.Series([7, SECRET], dtype=object), "month": [1, 2], "delay": [0.0, 1.0]}),
         pl.DataFrame({"origin": ["JFK", SECRET], "month": [1, 2], "delay": [0.0, 1.0]}),
+        # A file without a header: its first row is taken for the names of columns.
+        pa.table({SECRET: ["JFK"], "3": [1], "12.5": [0.0]}),
+        pd.DataFrame([["JFK", 1, 0.0]], columns=[SECRET, "3", "12.5"]),
+        pl.DataFrame({"origin": ["JFK"], "month": [1], "delay": [0.0], SECRET: [1]}),
+        [{SECRET: "JFK", "month": 1, "delay": 0.0}],
+        [{"origin": "JFK", "month": 1, "delay": 0.0, SECRET: 1}],
         [{"origin": SECRET, "month": 1, "delay": 0.0}],
         [{"origin": "JFK", "month": SECRET, "delay": 0.0}],
         [{"origin": "JFK", "month": 1, "delay": {SECRET: SECRET}}],
@@ -239,10 +245,20 @@ def test_no_error_carries_a_value(frame: Any) -> None:
     with pytest.raises(DataError) as caught:
         encode(frame, STRICT, drop=False)
     error: BaseException | None = caught.value
+    assert caught.value.column in (None, *STRICT.names)
     assert SECRET not in "".join(traceback.format_exception(caught.value))
     while error is not None:
         assert SECRET not in str(error)
         error = error.__context__ or error.__cause__
+
+
+def test_a_file_without_a_header_is_recognised() -> None:
+    with pytest.raises(DataError) as caught:
+        encode(pa.table({"JFK": ["EWR"], "3": [1]}), STRICT, drop=False)
+    assert str(caught.value) == (
+        "the columns must be origin, month, delay; missing: 'origin', 'month', 'delay'; extra: 2 columns that the "
+        "schema does not name (if a file has no header, its first row was taken for the names of columns)"
+    )
 
 
 @given(
