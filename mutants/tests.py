@@ -19,7 +19,9 @@ from support.imports import closure, imported, imports_of_package, modules
 
 KEPT: Final = ".mutants.json"
 """Where the map is kept, in the checkout; git ignores it."""
-FOLDERS: Final = ("src/treering", "tests/unit", "tests/contract", "tests/durability")
+FOLDERS: Final = ("src/treering", "tests/unit", "tests/contract", "tests/durability", "tests/engines")
+WITHOUT: Final = "not postgres and not spark"
+"""Which tests, by pytest's -k: a server or Java for each mutant would take too long."""
 HELPERS: Final = ("src/treering", "tests/support", "tests/fixtures")
 """What every test may depend on."""
 PYTEST: Final = (
@@ -137,7 +139,7 @@ def _watch(copy: Path, files: Sequence[str], workers: int) -> dict[str, dict[str
     """Run the tests of some files with the plugin that watches them."""
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(
-            [*PYTEST, "-p", "mutants.reach", "-n", str(workers), "--dist", "worksteal", *files],
+            [*PYTEST, "-p", "mutants.reach", "-n", str(workers), "--dist", "worksteal", "-k", WITHOUT, *files],
             cwd=copy,
             env={**environment(copy), FOLDER: folder},
             check=False,
