@@ -25,7 +25,7 @@ export PYTHONUNBUFFERED := 1
 say = @printf '\n== %s\n' "$(1)"
 
 .PHONY: help setup setup-dev system demo check format test test-unit newcomer test-durability test-engines
-.PHONY: test-statistical pythons torture bench compare-diffprivlib experiments docs lock clean
+.PHONY: test-statistical pythons torture mutants bench compare-diffprivlib experiments docs lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -162,6 +162,12 @@ torture: setup-dev ## the vault under crashes at full length: 900 kills, many wr
 	$(call say,torture)
 	@TORTURE_KILLS=$(KILLS) $(PYTEST) -n $(WORKERS) --dist worksteal tests/durability
 
+# LEAST=0.97 makes it fail if a smaller share is caught; without a seed, others are tried each time.
+N ?= 50
+mutants: setup-dev ## small random mistakes in the trusted base, budget, vault, mechanisms, schedulers: the share tests catch
+	$(call say,mutants)
+	@PYTHONPATH=tests $(BIN)/python -m mutants -n $(N) $(if $(SEED),--seed $(SEED)) $(if $(LEAST),--least $(LEAST))
+
 bench: setup-dev ## run benchmarks/bench_*.py: a table, and benchmarks/results.json
 	$(call say,benchmarks)
 	@$(BIN)/python -m benchmarks
@@ -192,6 +198,6 @@ lock: $(VENV)/.uv ## recompile requirements/*.txt from pyproject.toml and requir
 	    -c requirements/runtime.txt -o requirements/dev.txt
 
 clean: ## remove the environment and everything that was built
-	rm -rf $(VENV) .venv-* build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-* .mutants.json build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	rm -rf src/*.egg-info

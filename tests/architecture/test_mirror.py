@@ -8,7 +8,7 @@ from support.imports import SOURCE, modules
 from support.repository import ROOT
 
 UNIT = ROOT / "tests" / "unit"
-OTHERS = {"benchmarks", "support"}
+OTHERS = {"benchmarks", "mutants", "support"}
 """Folders with tests of what is not in the package."""
 HOUSE = {path.relative_to(SOURCE / "treering").as_posix() for path in modules().values()}
 TESTS = sorted(path.relative_to(UNIT).as_posix() for path in UNIT.rglob("*.py"))

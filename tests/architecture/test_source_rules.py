@@ -50,8 +50,8 @@ def test_the_package_keeps_the_rule(rule: Rule) -> None:
 
 @pytest.mark.parametrize("rule", RULES_OF_ALL_CODE)
 def test_all_code_keeps_the_rule(rule: Rule) -> None:
-    code = sources("src", "tests", "benchmarks", "examples", "experiments")
-    assert {source.path.split("/")[0] for source in code} >= {"src", "tests", "benchmarks", "experiments"}
+    code = sources("src", "tests", "benchmarks", "examples", "experiments", "mutants")
+    assert {source.path.split("/")[0] for source in code} >= {"src", "tests", "benchmarks", "experiments", "mutants"}
     assert [complaint for source in code for complaint in rule(source)] == []
 
 

@@ -36,6 +36,11 @@ def imports_of_package(source: Path = SOURCE, *, type_checking: bool = True) -> 
     return graph
 
 
+def imported(text: str, known: Mapping[str, Path]) -> set[str]:
+    """Which of the known modules a source imports."""
+    return set(_imported(ast.walk(ast.parse(text)), known))
+
+
 def _for_type_checkers(tree: ast.Module) -> Iterator[ast.AST]:
     """Everything under ``if TYPE_CHECKING``."""
     for node in ast.walk(tree):

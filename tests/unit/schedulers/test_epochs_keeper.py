@@ -85,6 +85,27 @@ def test_a_box_that_lets_rows_in_is_found_out() -> None:
     assert [(epoch.index, epoch.size) for epoch in scheduler.epochs] == [(0, 100), (1, 200)]
 
 
+# -- the plan ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_plan_that_was_looked_at_before_the_start_is_not_that_of_a_later_start() -> None:
+    db = database(100)
+    scheduler = Doubling(db, CellsBox(), EPSILON)
+    keeper = scheduler._keeper
+    assert keeper.plan.start == 100
+    assert keeper.plan is keeper.plan
+    db.append_cells([0] * 150)
+    assert not keeper.started
+    assert keeper.plan.start == 250
+    assert keeper.due() == EPSILON / 2
+    scheduler.ask(QUERY)
+    (epoch,) = scheduler.epochs
+    assert (epoch.index, epoch.size, epoch.epsilon) == (0, 250, EPSILON / 2)
+    db.append_cells([0] * 100)
+    assert keeper.plan.start == 250
+    assert keeper.present.until == 500
+
+
 # -- durability --------------------------------------------------------------------------------------------------------
 
 

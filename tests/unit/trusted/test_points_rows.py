@@ -92,6 +92,12 @@ SECRET = "secret 123456789"
     [
         ([[1.0], [float("nan")]], ["late", "late"], LATE, "row 1, column 0: a feature is missing, NaN or infinity"),
         ([[1.0], [SECRET]], ["late", "late"], LATE, "X must be numbers"),
+        ([["123456789"], ["2.5"]], ["late", "late"], LATE, "X must be numbers"),
+        (np.array([[b"123456789"]]), ["late"], LATE, "X must be numbers"),
+        (np.array([["2026-01-02"]], dtype="datetime64[D]"), ["late"], LATE, "X must be numbers"),
+        (np.array([[123456789]], dtype="timedelta64[s]"), ["late"], LATE, "X must be numbers"),
+        ([[1.0]], ["1.5"], Bounds(label=2.0), "y must be numbers"),
+        ([[1.0]], np.array(["1970-01-02"], dtype="datetime64[D]"), Bounds(label=2.0), "y must be numbers"),
         ([[1.0, 2.0], [123456789.0]], ["late", "late"], LATE, "rows of the same length"),
         ([[1.0], [2.0]], ["late", SECRET], LATE, "y: row 1: .* declared classes, 'late' and 'on time'"),
         ([[1.0], [2.0]], ["late", pandas.NA], LATE, "cannot be compared"),

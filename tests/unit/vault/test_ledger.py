@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import apsw
 import pytest
 
 import treering as tr
+from support.faulty_disk import faulty_disk
 from support.vaults import asked, frame, guarded, journal, kinds, mechanism, questions, states
 from treering.vault import ledger as ledgers
 from treering.vault import vault
@@ -46,6 +48,16 @@ def test_every_field_is_in_the_hash() -> None:
         link(ROOT, 1, 5, "event", 3, '{"a":1}k', "ey", "aa"),
     ]
     assert len({one, *others}) == 11
+
+
+def test_the_hashes_are_those_of_all_vaults_there_are() -> None:
+    """Another hash, and every vault that was ever written would seem damaged. (The text hashed is as documented.)"""
+    first = chained(ROOT, 1, 5, Line("rows", body(size=1)))
+    second = chained(first.hash, 2, 7, Line("event", '{"é":1}', 3, "key", "aa"))
+    assert first.hash == sha256(bytes(32) + b'1 5 -1 4 10 0 0\nrows{"size":1}').digest()
+    assert second.hash == sha256(first.hash + '2 7 3 5 7 3 2\nevent{"é":1}keyaa'.encode()).digest()
+    assert first.hash.hex() == "d1d4f1d725db43e6e2d188ddb01887420ed02e29d49c22ae90436458e10d8d50"
+    assert second.hash.hex() == "1415ac6a5317756a06b11bc23bede55714e0f9f1880536ac593b17b53eca9282"
 
 
 def test_a_chain_is_checked_line_by_line() -> None:
@@ -157,6 +169,20 @@ def test_rows_that_were_not_counted_stop_the_vault(place: Path, monkeypatch: pyt
         assert opened.append(frame(7), key="seven") == opened.size == 20_007
 
 
+def test_a_ledger_that_has_failed_takes_no_line(tmp_path: Path) -> None:
+    ledger = ledgers.create(tmp_path / "ledger.sqlite")
+    ledger.write(Line("rows", body(size=1)))
+    ledger.fail("the tests say so")
+    for _ in range(2):
+        with pytest.raises(tr.VaultError, match="stopped because the tests say so"):
+            ledger.write(Line("rows", body(size=2)))
+    assert (ledger.waiting, ledger.seq) == (0, 1)
+    ledger.close()
+    again = ledgers.open_writer(tmp_path / "ledger.sqlite")
+    assert [entry.body for entry in again.read()] == [body(size=1)]
+    again.close()
+
+
 # -- disks that cannot be written --------------------------------------------------------------------------------------
 
 
@@ -185,6 +211,22 @@ def test_a_vault_that_was_not_closed_cannot_be_read_there(place: Path, monkeypat
         monkeypatch.setattr(os, "access", lambda *_, **__: False)
         with pytest.raises(tr.VaultError, match="was not closed, and cannot be read on a read-only file system"):
             Vault.read(place).status()
+
+
+@pytest.mark.parametrize(("error", "said"), [(apsw.FullError, "the disk is full"), (apsw.IOError, "the disk failed")])
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_ledger_that_cannot_be_created_is_an_error_of_the_vault_and_let_go(
+    tmp_path: Path, error: type[apsw.Error], said: str
+) -> None:
+    before = len(apsw.connections())
+    with faulty_disk() as disk:
+        for passing in range(3):
+            disk.arm(error, passing)
+            with pytest.raises(tr.VaultError, match=f"cannot write a ledger: {said}"):
+                ledgers.create(tmp_path / f"{passing}.sqlite")
+            assert disk.refused > 0
+            assert len(apsw.connections()) == before
+            disk.disarm()
 
 
 def test_a_full_disk_does_not_keep_anybody_out(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from support.interrupts import Interrupt
 from support.patience import PATIENCE, until
 from treering.errors import ParameterError, VaultError
+from treering.vault import together as together_module
 from treering.vault.together import STOPPED, Job, Together
 
 
@@ -153,6 +154,34 @@ def test_signals_that_are_lost_cost_time_only(pool: ThreadPoolExecutor, monkeypa
     asked = gathered(stage, together, pool, 3)
     stage.through.set()
     assert [each.result(PATIENCE) for each in asked] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("others", [1, 2, 5])
+def test_no_signal_is_lost(others: int, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody looks for itself: who has led wakes the next one, and that one all whose work it did."""
+    monkeypatch.setattr(together_module, "POLL", 2 * PATIENCE)
+    monkeypatch.setattr(together_module, "DELAY", 0.0)
+    stage = Stage()
+    together = Together(stage)
+    asked = gathered(stage, together, pool, others)
+    stage.through.set()
+    assert [each.result(PATIENCE) for each in asked] == list(range(others + 1))
+
+
+def test_one_who_waits_for_company_goes_on_when_all_are_there(
+    pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = Stage()
+    together = Together(stage)
+    asked = gathered(stage, together, pool, 2)
+    stage.through.set()
+    assert [each.result(PATIENCE) for each in asked] == [0, 1, 2]
+    monkeypatch.setattr(together_module, "DELAY", 2 * PATIENCE)
+    first = pool.submit(together.run, saying(3, []))
+    until(lambda: together._leader is not None)
+    second = pool.submit(together.run, saying(4, []))
+    assert [first.result(PATIENCE), second.result(PATIENCE)] == [3, 4]
+    assert stage.batches == [1, 2, 2]
 
 
 @pytest.mark.parametrize("leads", [False, True])

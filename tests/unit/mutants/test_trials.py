@@ -1,0 +1,92 @@
+"""Mutants on trial, in a package of two functions with tests of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mutants.changes import Mutant, mutant, places
+from mutants.tests import Map
+from mutants.trials import check, copies, trials
+
+CODE = """def add(one, other):
+    return one + other
+
+
+def count(wanted):
+    found = 0
+    while found < wanted:
+        found += 1
+    return found
+"""
+TESTS = """from treering.sums import add, count
+
+
+def test_add():
+    assert add(1, 0) == 1
+
+
+def test_count():
+    assert count(2) == 2
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    files = {
+        "src/treering/__init__.py": "",
+        "src/treering/sums.py": CODE,
+        "tests/unit/test_sums.py": TESTS,
+        "pyproject.toml": "[tool.pytest.ini_options]\naddopts = '--import-mode=importlib'\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def known(**seconds: float) -> Map:
+    reached = [["sums.py", "add"], ["sums.py", "count"]]
+    tests = {
+        f"tests/unit/test_sums.py::{name}": {"seconds": each, "starts": False, "passed": True, "reached": reached}
+        for name, each in seconds.items()
+    }
+    return Map({"tests": tests, "collected": {}}, {})
+
+
+def mutants(*after: str) -> list[Mutant]:
+    found = [mutant(CODE, place, change) for place in places("sums.py", CODE) for change in place.changes]
+    return [each for line in after for each in found if each.after == line]
+
+
+def test_a_mutant_is_caught_by_the_test_that_fails_and_the_next_finds_the_copy_as_it_was(checkout: Path) -> None:
+    before = {path: path.read_bytes() for path in checkout.rglob("*") if path.is_file()}
+    tests = known(test_add=0.1, test_count=0.2)
+    tried = mutants("found = 1", "return one - other", "return None")
+    with copies(checkout, list(before), 1) as made:
+        check(made[0], tests)
+        verdicts = list(trials(tried, made, tests, 10.0))
+        assert (made[0] / "src/treering/sums.py").read_text() == CODE
+    assert [verdict.mutant for verdict in verdicts] == tried
+    assert [verdict.caught_by for verdict in verdicts] == [
+        "",
+        "",
+        "FAILED tests/unit/test_sums.py::test_add",
+        "FAILED tests/unit/test_sums.py::test_count",
+    ]
+    assert {path: path.read_bytes() for path in checkout.rglob("*") if path.is_file()} == before
+
+
+def test_a_mutant_that_never_ends_is_caught(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mutants.trials.STARTING", 5)
+    files = [path for path in checkout.rglob("*") if path.is_file()]
+    with copies(checkout, files, 1) as made:
+        (verdict,) = trials(mutants("found -= 1"), made, known(test_count=0.1), 10.0)
+    assert verdict.caught_by == "no end after 5 s"
+
+
+def test_a_copy_in_which_tests_fail_is_no_place_for_trials(checkout: Path) -> None:
+    files = [path for path in checkout.rglob("*") if path.is_file()]
+    with copies(checkout, files, 1) as made, pytest.raises(RuntimeError, match="without any mutant"):
+        check(made[0], known(test_nothing=0.1))

@@ -1,0 +1,143 @@
+"""Watermarks at their smallest: tables with no row, with one, and with rows that did not fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ibis
+import numpy as np
+import pytest
+
+from treering.domain.attribute import categories, integers
+from treering.domain.schema import Schema
+from treering.errors import EngineError
+from treering.trusted.engines.source import Reading, Source, Watermark, check_place, make_increment
+
+SCHEMA = Schema({"origin": categories("EWR", "JFK"), "month": integers(1, 12)})
+COLUMNS = (("id", "int64"), ("origin", "string"), ("month", "int64"))
+NONE = Watermark(None, 0, 0, COLUMNS)
+ONE = Watermark(7, 1, 0, COLUMNS)
+
+
+def reading(
+    *cells: int, first: int = 0, last: int = 0, below: tuple[int, int] | None = None, unplaced: int = 0
+) -> Reading:
+    """One row in each of these cells."""
+    counts = np.ones(len(cells), dtype=np.int64)
+    return Reading(np.array(cells, dtype=np.int64), counts, below, first, last, len(cells), unplaced)
+
+
+# -- a table as it grows from nothing ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def connection() -> Any:
+    made = ibis.duckdb.connect()
+    made.raw_sql("CREATE TABLE rows (id BIGINT, origin VARCHAR, month BIGINT)")
+    yield made
+    made.disconnect()
+
+
+@pytest.mark.parametrize("order", [-5, 0, 1, 2**40])
+def test_a_table_grows_from_nothing_row_by_row(connection: Any, order: int) -> None:
+    source = Source.of(connection.table("rows"), SCHEMA)
+    empty = source.increments(None)
+    assert (empty.rows, empty.dropped, len(empty.cells)) == (0, 0, 0)
+    assert (empty.watermark.value, empty.watermark.rows, empty.watermark.dropped) == (None, 0, 0)
+    assert source.increments(empty.watermark).watermark == empty.watermark
+    connection.raw_sql(f"INSERT INTO rows VALUES ({order}, 'JFK', 3)")
+    for after in (None, empty.watermark, Watermark.from_dict(empty.watermark.to_dict())):
+        first = source.increments(after)
+        assert (first.cells.tolist(), first.counts.tolist(), first.rows) == ([14], [1], 1)
+        assert (first.watermark.value, first.watermark.rows) == (order, 1)
+    again = source.increments(first.watermark)
+    assert (again.rows, again.watermark) == (0, first.watermark)
+    connection.raw_sql(f"INSERT INTO rows VALUES ({order + 1}, 'EWR', 1), ({order + 3}, 'EWR', 1)")
+    second = source.increments(first.watermark)
+    assert (second.cells.tolist(), second.counts.tolist(), second.rows) == ([0], [2], 2)
+    assert (second.watermark.value, second.watermark.rows) == (order + 3, 3)
+
+
+def test_the_only_row_may_not_go_nor_come_twice(connection: Any) -> None:
+    source = Source.of(connection.table("rows"), SCHEMA)
+    connection.raw_sql("INSERT INTO rows VALUES (7, 'JFK', 3)")
+    mark = source.increments(None).watermark
+    connection.raw_sql("INSERT INTO rows VALUES (7, 'JFK', 3)")
+    for after in (None, mark):
+        with pytest.raises(EngineError, match="repeats values" if after is None else "gained 1 of the 1 rows"):
+            source.increments(after)
+    connection.raw_sql("DELETE FROM rows")
+    with pytest.raises(EngineError, match="lost 1 of the 1 rows up to id = 7"):
+        source.increments(mark)
+    connection.raw_sql("INSERT INTO rows VALUES (6, 'JFK', 3)")
+    with pytest.raises(EngineError, match="row with id = 7, the last that was taken in, is gone"):
+        source.increments(mark)
+
+
+def test_a_table_whose_rows_do_not_fit_is_taken_in_all_the_same(connection: Any) -> None:
+    source = Source.of(connection.table("rows"), SCHEMA)
+    connection.raw_sql("INSERT INTO rows VALUES (7, 'LGA', 3)")
+    found = source.increments(None, on_invalid="drop")
+    assert (found.rows, found.dropped) == (0, 1)
+    assert (found.watermark.value, found.watermark.rows, found.watermark.dropped) == (7, 1, 1)
+    connection.raw_sql("INSERT INTO rows VALUES (8, 'LGA', 3), (9, 'JFK', 1)")
+    found = source.increments(found.watermark, on_invalid="drop")
+    assert (found.rows, found.dropped) == (1, 1)
+    assert (found.watermark.value, found.watermark.rows, found.watermark.dropped) == (9, 3, 2)
+
+
+# -- readings ----------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_reading_leaves_behind() -> None:
+    assert make_increment(reading(), None, SCHEMA, COLUMNS, drop=False).watermark == NONE
+    assert make_increment(reading(), ONE, SCHEMA, COLUMNS, drop=False).watermark == ONE
+    assert make_increment(reading(3, last=7), None, SCHEMA, COLUMNS, drop=False).watermark == ONE
+    assert make_increment(reading(3, last=7), NONE, SCHEMA, COLUMNS, drop=False).watermark == ONE
+    more = make_increment(reading(9, -1, 3, last=12), ONE, SCHEMA, COLUMNS, drop=True)
+    assert more.watermark == Watermark(12, 4, 1, COLUMNS)
+    assert more.cells.tolist() == [3, 9]
+
+
+def test_rows_fit_between_the_first_and_the_last_order_value() -> None:
+    check_place(reading(3, first=7, last=7), None, "id")
+    check_place(reading(3, 4, first=7, last=8), None, "id")
+    check_place(reading(), None, "id")
+    check_place(reading(first=8, below=(7, 1)), ONE, "id")
+    for crowded in (reading(3, 4, first=7, last=7), reading(3, 4, 5, first=7, last=8)):
+        with pytest.raises(EngineError, match="repeats values"):
+            check_place(crowded, None, "id")
+
+
+def test_a_row_without_a_place_is_refused() -> None:
+    with pytest.raises(EngineError, match="1 rows have no value in the order column 'id'"):
+        check_place(reading(unplaced=1), None, "id")
+
+
+# -- watermarks as they are kept ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mark", [NONE, ONE, Watermark(0, 1, 1, COLUMNS), Watermark(-1, 3, 0, COLUMNS)])
+def test_a_watermark_comes_back(mark: Watermark) -> None:
+    assert Watermark.from_dict(mark.to_dict()) == mark
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("value", None), ("rows", 0), ("rows", -1), ("dropped", 2), ("dropped", -1)]
+)
+def test_a_watermark_that_contradicts_itself_is_refused(field: str, value: int | None) -> None:
+    with pytest.raises(EngineError, match="contradict each other"):
+        Watermark.from_dict({**ONE.to_dict(), field: value})
+
+
+def test_rows_without_a_last_one_are_refused() -> None:
+    with pytest.raises(EngineError, match="contradict each other"):
+        Watermark.from_dict({**NONE.to_dict(), "value": 7})
+
+
+@pytest.mark.parametrize("field", ["value", "rows", "dropped", "columns"])
+def test_what_is_no_watermark_is_refused(field: str) -> None:
+    plain = ONE.to_dict()
+    for wrong in ({name: plain[name] for name in plain if name != field}, {**plain, field: "x"}):
+        with pytest.raises(EngineError, match="not a watermark: it has value, rows, dropped and columns"):
+            Watermark.from_dict(wrong)
