@@ -109,3 +109,14 @@ def surely_easy(vault: Vault, rows: pa.Table) -> tr.Query:
     histogram = mechanism(vault).hypothesis
     candidates = questions(300, seed=99)
     return min(candidates, key=lambda query: abs(histogram.answer(query) - db._counts.count(query) / db.size))
+
+
+def surely_hard(vault: Vault, rows: pa.Table) -> tr.Query:
+    """A query that the histogram answers so badly that it is easy with a chance of less than beta."""
+    db = tr.GrowingDatabase(SCHEMA)
+    db.append(rows)
+    histogram = mechanism(vault).hypothesis
+    candidates = questions(300, seed=98)
+    gaps = [abs(histogram.answer(query) - db._counts.count(query) / db.size) for query in candidates]
+    assert max(gaps) > 0.3
+    return candidates[int(np.argmax(gaps))]

@@ -9,16 +9,8 @@ import pytest
 
 import treering as tr
 from support.faulty_disk import faulty_disk
-from support.vaults import SCHEMA, asked, crash, frame, guarded, kinds, leased, mechanism, questions, surely_easy
+from support.vaults import asked, crash, frame, guarded, kinds, leased, mechanism, questions, surely_easy, surely_hard
 from treering.vault.vault import Vault
-
-
-def surely_hard(vault: Vault) -> tr.Query:
-    """The query that the histogram answers worst: above the threshold, but for a chance below beta."""
-    db = tr.GrowingDatabase(SCHEMA)
-    db.append(frame(20_000))
-    histogram = mechanism(vault).hypothesis
-    return max(questions(300, seed=98), key=lambda q: abs(histogram.answer(q) - db._counts.count(q) / db.size))
 
 
 def runs(vault: Vault) -> list[int]:
@@ -32,7 +24,7 @@ def test_a_full_disk_shows_one_crossing_and_that_ends_the_run(tmp_path: Path) ->
     place = tmp_path / "vault"
     with faulty_disk() as disk:
         vault = guarded(place)
-        hard, easy = surely_hard(vault), surely_easy(vault, frame(20_000))
+        hard, easy = surely_hard(vault, frame(20_000)), surely_easy(vault, frame(20_000))
         assert vault.ask(easy).kind == "easy"
         assert leased(vault)
         (run,), spent, true = runs(vault), vault.spent, asked(vault)

@@ -4,28 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-
-import treering as tr
-from support.vaults import SCHEMA, asked, crash, frame, guarded, journal, mechanism, questions, surely_easy
+from support.vaults import asked, crash, frame, guarded, journal, surely_easy, surely_hard
 from treering.vault.vault import Vault
-
-
-def surely_hard(vault: Vault) -> tr.Query:
-    """A query that the histogram answers so badly that it is easy with a chance of less than beta."""
-    db = tr.GrowingDatabase(SCHEMA)
-    db.append(frame(20_000))
-    candidates = questions(300, seed=98)
-    histogram = mechanism(vault).hypothesis
-    gaps = [abs(histogram.answer(query) - db._counts.count(query) / db.size) for query in candidates]
-    assert max(gaps) > 0.3
-    return candidates[int(np.argmax(gaps))]
 
 
 def test_easy_answers_before_a_hard_one_are_on_record_with_it(tmp_path: Path) -> None:
     """The hard answer ends the run, and with it the lease: the easy ones must have been counted by then."""
     vault = guarded(tmp_path / "vault")
-    easy, hard = surely_easy(vault, frame(20_000)), surely_hard(vault)
+    easy, hard = surely_easy(vault, frame(20_000)), surely_hard(vault, frame(20_000))
     assert {answer.kind for answer in vault.ask_many([easy] * 7)} == {"easy"}
     assert journal(vault)._pending.asked == 7
     assert vault.ask(hard).kind == "hard"
@@ -39,7 +25,7 @@ def test_easy_answers_before_a_hard_one_are_on_record_with_it(tmp_path: Path) ->
 def test_easy_answers_come_before_the_hard_one_that_followed_them(tmp_path: Path) -> None:
     vault = guarded(tmp_path / "vault")
     vault.ask_many([surely_easy(vault, frame(20_000))] * 7)
-    vault.ask(surely_hard(vault))
+    vault.ask(surely_hard(vault, frame(20_000)))
     lines = [line["body"]["asked"] for line in vault.ledger() if line["kind"] == "Compared"]
     vault.close()
     assert lines[:2] == [7, 1]
