@@ -22,16 +22,14 @@ from itertools import product
 from experiments.claims import Claims
 from experiments.options import options
 from treering.budget.promise import Promise
-from treering.mechanisms.tight import MOST_QUERIES
 from treering.theory import pmwg
+from treering.theory.pmwg.tight import MOST_QUERIES, RENEWALS
 
 CELLS, SIZES = (10**3, 10**6), (10**6, 10**8, 10**10)
 CASES = {0.0: 0.05, 1e-9: 0.005}
 """δ, and β with it."""
 MOST_OF_PAPER = {0.0: 0.22, 1e-9: 0.16}
 EPSILON, KAPPA, HALF = 1.0, 1, Fraction(1, 2)
-RENEWALS = 20
-"""What PMWG's plan allows for: a test compares it with PMWG's own word."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Final, Literal, TypeAlias
 
-from treering.errors import ParameterError
+from treering.errors import GuaranteeError, ParameterError
 
 Number: TypeAlias = int | float | Fraction | Decimal
 Profile: TypeAlias = Literal["tight", "paper"]
@@ -102,6 +102,16 @@ def chance(value: Number, name: str) -> float:
     """A number strictly between 0 and 1, as a float."""
     probability(value, name)
     return positive(value, name)
+
+
+def nonempty(size: int, needing: str) -> int:
+    """The size of a database, which must have rows; ``needing`` says what they are needed for."""
+    if size == 0:
+        raise GuaranteeError(f"the database is empty: {needing}")
+    return size
+
+
+A_SHARE: Final = "a share of its rows needs at least one"
 
 
 def check_profile(profile: object) -> None:

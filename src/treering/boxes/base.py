@@ -26,7 +26,7 @@ from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import GuaranteeError, ParameterError, QueryError, SchemaError
 from treering.gate import Database, Gate
-from treering.params import Number, probability
+from treering.params import A_SHARE, Number, nonempty, probability
 
 Progress: TypeAlias = Callable[[float, str], None]
 """A callback for long runs, called with the fraction that is done, in [0, 1], and a text that names the present step.
@@ -144,8 +144,7 @@ class Box(ABC):
         budget = Promise(epsilon, delta).budget
         chance = float(probability(beta, "beta"))
         box = self.bind(db.schema)
-        if db.size == 0:
-            raise GuaranteeError("the database is empty: a share of its rows needs at least one")
+        nonempty(db.size, A_SHARE)
         alpha = box.alpha(db.size, budget, chance)
         if not alpha < box.worst:
             raise GuaranteeError(
@@ -186,8 +185,7 @@ class SchemaBox(Box):
         """Raise, before the gate is asked anything, if its schema is another one or its database is empty."""
         if gate.schema != self.schema:
             raise SchemaError(f"this {type(self).__name__} is bound to another schema than the database's")
-        if gate.size == 0:
-            raise GuaranteeError("the database is empty: a share of its rows needs at least one")
+        nonempty(gate.size, A_SHARE)
 
     def _prepare(self, schema: Schema) -> None:
         """Called once the schema is known: prepare for it, or raise if the box cannot serve it."""

@@ -21,10 +21,10 @@ from treering.answer import Answer, Guarantee
 from treering.budget.promise import Promise
 from treering.domain.language.parse import Question, understand, understand_all
 from treering.domain.query import Query
-from treering.errors import GuaranteeError, QueryError, TreeringError
+from treering.errors import QueryError, TreeringError
 from treering.gate import Database
 from treering.mechanisms.histogram.hypothesis import Hypothesis
-from treering.params import Number, probability
+from treering.params import A_SHARE, Number, nonempty, probability
 
 NO_ROWS: Final = "a continual histogram and a model draw no rows: add a pmwg or a scheduler"
 
@@ -116,13 +116,10 @@ class Mechanism(ABC):
 
     def _rows(self, needing: str = "an accuracy guarantee needs at least one row") -> int:
         """The size of the database, which must not be empty."""
-        size = self._gate.size
-        if size == 0:
-            raise GuaranteeError(f"the database is empty: {needing}")
-        return size
+        return nonempty(self._gate.size, needing)
 
     def _rows_to_share(self) -> int:
-        return self._rows("a share of its rows needs at least one")
+        return self._rows(A_SHARE)
 
     def _described_guarantee(self) -> dict[str, Any]:
         try:

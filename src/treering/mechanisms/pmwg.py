@@ -22,14 +22,11 @@ from treering.gate import Database
 from treering.mechanisms.base import Adaptive, Engine
 from treering.mechanisms.histogram.hypothesis import Hypothesis
 from treering.mechanisms.paper import Paper, PaperParameters
-from treering.mechanisms.tight import MOST_QUERIES, Tight, measuring_noise
+from treering.mechanisms.tight import Tight, measuring_noise
 from treering.noise import Laplace
 from treering.params import Number, Profile, check_profile, probability, whole
 from treering.theory.pmwg import ForeverPlan, at_most, forever, query_tail, run_tail, static, static_size
-
-_RENEWALS: Final = 20
-"""How often a run is renewed for more queries. Each run is scaled for 1,000 more than twice the queries asked so far:
-this many renewals reach `MOST_QUERIES`."""
+from treering.theory.pmwg.tight import MOST_QUERIES, RENEWALS
 
 WARM_UNIFORM: Final = 0.1
 """The weight of the uniform distribution in a warm start, whose potential is then log(N/0.1)."""
@@ -147,7 +144,7 @@ class PMWG(Adaptive):
             # Half of the budget is for measuring, and learning from measurements may double the initial potential.
             budget, potential = budget.share(Fraction(1, 2)), 2 * potential
         cells, queries = self._gate.schema.cells, at_most(MOST_QUERIES)
-        return forever(start, cells, budget, self._alpha, self._beta, queries, potential=potential, renewals=_RENEWALS)
+        return forever(start, cells, budget, self._alpha, self._beta, queries, potential=potential, renewals=RENEWALS)
 
     def _can_start(self, size: int) -> bool:
         """Whether a run is possible at this size, and the budget pays for the first measurement (or the first run)."""

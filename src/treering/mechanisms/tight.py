@@ -46,6 +46,7 @@ from treering.mechanisms.state import (
 )
 from treering.noise import Gaussian, Laplace, Noise
 from treering.theory.pmwg import ForeverPlan, growth_potential, hard_target, query_tail, until_spent
+from treering.theory.pmwg.tight import MEASURED_SHARE, MOST_QUERIES
 from treering.theory.sparse import RunScales
 
 FORGETTING: Final = 1 / 8
@@ -54,10 +55,6 @@ FORGETTING: Final = 1 / 8
 BOLDNESS: Final = 1.5
 """The histogram is moved to within this many standard deviations of a measurement and no further, so as not to learn
 noise."""
-
-MOST_QUERIES: Final = 10**9
-"""The *forever* guarantee is for this many queries. Asking more may spend the budget; it never costs privacy or
-accuracy."""
 
 _MOST_PATIENCE: Final = 64
 
@@ -427,9 +424,6 @@ def _clip(share: float) -> float:
 
 # -- the noise of answers ----------------------------------------------------------------------------------------------
 
-
-MEASURED_SHARE: Final = 0.9
-"""A measurement's error bound as a share of alpha: the rest is the margin by which it may age and still be reused."""
 
 _LEAST_SCALE: Final = 1e-6
 

@@ -81,7 +81,7 @@ LEAST_BETA: Final = 1e-100
 """The least beta: shares of a smaller one would underflow floats."""
 MOST_CELLS: Final = 2**62
 MOST_ROWS: Final = 2**60
-MOST_QUERIES: Final = 10**18
+MOST_ASKED: Final = 10**18
 
 
 def plan(
@@ -174,7 +174,7 @@ def _case(
     universe = _count(cells, "cells", 2, MOST_CELLS)
     rows = 1 if size is None else _count(size, "size", 1, MOST_ROWS)
     promise = Promise(1.0 if epsilon is None else epsilon, delta)
-    number = math.inf if _endless(queries) else float(_count(queries, "queries", 1, MOST_QUERIES))
+    number = math.inf if _endless(queries) else float(_count(queries, "queries", 1, MOST_ASKED))
     last = float(
         rows if horizon is None else math.inf if _endless(horizon) else _count(horizon, "horizon", 1, MOST_ROWS)
     )

@@ -20,18 +20,12 @@ from treering.theory.plan.rows import GUESS, BoxCandidate, Candidate, Case, Life
 from treering.theory.pmwg.lifetime import ForeverPlan, at_most, forever, static
 from treering.theory.pmwg.paper import LARGEST_BETA, check_paper
 from treering.theory.pmwg.paper import alpha as paper_alpha
-from treering.theory.pmwg.tight import query_tail
+from treering.theory.pmwg.tight import MEASURED_SHARE, MOST_QUERIES, RENEWALS, query_tail
 from treering.theory.schedule import MOST_ROWS, FixedSchedule, fixed, fixed_for
 from treering.theory.schedule.epochs import AlphaOf
 from treering.theory.schedule.scheduler import BoxFixed, log_share
 from treering.theory.search import chance_of, least_positive
 
-MOST_QUERIES: Final = 10**9
-"""The number of queries that PMWG's guarantee is for."""
-RENEWALS: Final = 20
-"""The number of renewals of runs in PMWG's plan."""
-MEASURED_SHARE: Final = 0.9
-"""A measurement's error bound, as a share of alpha."""
 MOST_CELLS: Final = 2**26
 """The largest public histogram."""
 

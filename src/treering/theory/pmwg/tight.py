@@ -36,6 +36,14 @@ DEFAULT_SHARE: Final[dict[BudgetKind, float]] = {"pure": 1 / 6, "zcdp": 1 / 4}
 """s, the slack's share of α, where none is chosen."""
 
 _PRECISION: Final[dict[BudgetKind, float]] = {"pure": 1 / 2, "zcdp": 1 / 4}
+MOST_QUERIES: Final = 10**9
+"""The *forever* guarantee of PMWG is for this many queries. Asking more may spend the budget; it never costs privacy or
+accuracy."""
+RENEWALS: Final = 20
+"""Runs are scaled for 1,000 queries more than twice those asked so far: this many renewals reach `MOST_QUERIES`."""
+MEASURED_SHARE: Final = 0.9
+"""A measurement's error bound as a share of alpha: the rest is the margin by which it may age and still be reused."""
+
 _SHRINK: Final = 1 - 2.0**-40
 _MARGIN: Final = 1 + 2.0**-30
 

@@ -20,7 +20,6 @@ from treering.boxes.smalldb import SmallDB
 from treering.budget.promise import Promise
 from treering.errors import GuaranteeError
 from treering.mechanisms import continual as continual_mechanism
-from treering.mechanisms import pmwg, tight
 from treering.mechanisms.histogram import hypothesis
 from treering.noise import Gaussian, Laplace
 from treering.schedulers.scheduler import BBScheduler
@@ -42,9 +41,6 @@ SCHEMA: Final = tr.Schema({"month": tr.integers(1, 8), "late": tr.categories("no
 
 
 def test_the_constants_are_those_of_the_mechanisms() -> None:
-    assert plan_pmwg.MOST_QUERIES == tight.MOST_QUERIES
-    assert plan_pmwg.RENEWALS == pmwg._RENEWALS
-    assert plan_pmwg.MEASURED_SHARE == tight.MEASURED_SHARE
     limits = {row.name: row.most_cells for row in (*STATIC, *GROWING)}
     assert limits["PMWG"] == limits["PMW"] == limits["MWEM(queries), once"] == hypothesis.MAX_CELLS
     assert limits["HistogramBox, once"] == limits["HistogramBox(queries), once"] == histogram.MOST_CELLS
