@@ -227,7 +227,7 @@ def test_the_setting_of_jax_is_left_alone() -> None:
 def test_a_missing_extra_is_named_before_anything_happens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     db = TestDatabase(SCHEMA, [0] * 10_000)
-    with pytest.raises(tr.TreeringError, match=r"pip install treering\[marginals\]"):
+    with pytest.raises(tr.TreeringError, match=r"pip install 'treering\[marginals\]'"):
         MarginalsBox(2).release(db, epsilon=1.0)
     assert (db.touched, len(db.journal.events())) == (0, 0)
 
