@@ -270,6 +270,8 @@ class CellFeatures:
 
 def _checked_vectors(vectors: npt.ArrayLike | OneHot, shape: tuple[int, ...], names: Sequence[str]) -> Vectors:
     if isinstance(vectors, OneHot):
+        if type(vectors) is not OneHot:  # a subclass could have vectors of another norm
+            raise ParameterError("vectors", f"must be numbers or a OneHot, not a {type(vectors).__name__}")
         if vectors.sizes != shape:
             raise ParameterError("vectors", f"are for attributes of {vectors.sizes} values, not {shape}")
         return vectors

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
 from itertools import accumulate
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -63,6 +63,8 @@ class Query:
     """A table's weights over the attributes' joint values; None for a conjunction."""
     scale: int
     """W, the weight that stands for 1; a counting query has 1."""
+    _hash: int | None = None
+    _digest: bytes | None = None
 
     def __init__(
         self,
@@ -73,16 +75,13 @@ class Query:
         table: Ints | None = None,
         scale: int = 1,
     ) -> None:
-        """Internal: expects the canonical form, which `_from_masks` and `_from_table` make."""
-        self.schema = schema
-        self.attributes = attributes
-        self.masks = masks
-        self.table = table
-        self.scale = scale
-        self._hash: int | None = None
-        self._digest: bytes | None = None
+        """Internal: expects the canonical form, which `_from_masks` and `_from_table` make. (The kernel checks it.)"""
+        self.__dict__.update(schema=schema, attributes=attributes, masks=masks, table=table, scale=scale)
         for array in (*(masks or ()), *(() if table is None else (table,))):
             array.setflags(write=False)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError("a query does not change: make another one")
 
     # -- making queries -------------------------------------------------------------------------------------------
 
@@ -256,18 +255,21 @@ class Query:
 
     def __hash__(self) -> int:
         # Cached by hand: in a batch of thousands a cached_property, which takes a lock, would be half of the cost.
-        if self._hash is None:
-            self._hash = hash((self.schema.fingerprint, self._key()))
-        return self._hash
+        found = self._hash
+        if found is None:
+            found = self.__dict__["_hash"] = hash((self.schema.fingerprint, self._key()))
+        return found
 
     @property
     def digest(self) -> bytes:
         """32 bytes that identify this query among those of its schema, in any process: SHA-256 of its weights."""
-        if self._digest is None:
+        found = self._digest
+        if found is None:
             head = f"{self.attributes} {self.scale} {self.table is None}\n".encode()
             arrays = self.masks if self.table is None else (self.table,)
-            self._digest = sha256(b"".join([head, *[array.tobytes() for array in arrays or ()]])).digest()
-        return self._digest
+            found = sha256(b"".join([head, *[array.tobytes() for array in arrays or ()]])).digest()
+            self.__dict__["_digest"] = found
+        return found
 
     def __str__(self) -> str:
         return text(self)

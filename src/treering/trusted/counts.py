@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 import numpy as np
 
 from treering.arrays import Ints
-from treering.domain.query import Attributes, Query, evaluate, evaluate_many, widest
+from treering.domain.query import MAX_TABLE, Attributes, Query, evaluate, evaluate_many, widest
 from treering.domain.schema import Schema
 from treering.errors import DataError, QueryError, TreeringError, VaultError
 from treering.trusted.sealed import Sealed
@@ -34,8 +34,76 @@ MARGINAL_CELLS: Final = 2**22
 CACHED_CELLS: Final = 2**25
 """The most entries that all cached marginals have together; the least recently used are dropped first."""
 
+LARGEST_WEIGHT: Final = 2**31
+"""The largest scale of a query's weights, which is the finest resolution of `Query.weighted`."""
+
 MAX_COUNT: Final = 2**61
 """Size times weight scale stays below this, so that no sum of 64-bit integers can overflow."""
+
+
+# -- which queries are counted -----------------------------------------------------------------------------------------
+
+
+_CHECKED: Final = object()
+"""The mark of a query that was checked. Queries do not change."""
+
+
+def check_query(query: Query, schema: Schema) -> None:
+    """Refuse a query whose weights are not integers 0 … scale, one for each joint value of attributes of ``schema``.
+
+    The cost of an answer is derived from the query's ``spread``, so no query is taken at its word: neither one that was
+    made by hand, past the functions that make queries, nor one of a subclass, which could give other weights each time.
+    """
+    if type(query) is not Query:
+        raise QueryError(f"a query must be a Query, and no subclass, not a {type(query).__name__}")
+    if query.schema is not schema and (type(query.schema) is not Schema or query.schema != schema):
+        raise QueryError("the query is about another schema than this database")
+    known = query.__dict__
+    if known.get("_checked") is not _CHECKED:
+        known["spread"] = _checked_spread(query, schema)
+        known["_checked"] = _CHECKED
+
+
+def _checked_spread(query: Query, schema: Schema) -> int:
+    """The largest weight less the smallest of a query that fits the schema; raises `QueryError` for any other."""
+    shape, masks, table = _checked_shape(query.attributes, schema), query.masks, query.table
+    if table is not None and masks is None:
+        return _checked_range(table, shape, query.scale)
+    if table is not None or type(masks) is not tuple or len(masks) != len(shape) or query.scale != 1:
+        raise QueryError("a query has a table of weights, or a tuple of sets, one for each attribute, and scale 1")
+    for mask, size in zip(masks, shape, strict=True):
+        if type(mask) is not np.ndarray or mask.dtype.char != "?" or mask.shape != (size,):
+            raise QueryError("a set of a query is a boolean array, one flag for each value of its attribute")
+    return 1 if shape else 0
+
+
+def _checked_shape(attributes: tuple[int, ...], schema: Schema) -> list[int]:
+    """The number of values of each attribute that a query names."""
+    sizes = schema.shape
+    last, shape = -1, []
+    for position in attributes:
+        if type(position) is not int or not last < position < len(sizes):
+            raise QueryError(f"the attributes of a query are increasing positions within 0..{len(sizes) - 1}")
+        last = position
+        shape.append(sizes[position])
+    if type(attributes) is not tuple:
+        raise QueryError("the attributes of a query are a tuple of positions")
+    return shape
+
+
+def _checked_range(table: Ints, shape: list[int], scale: int) -> int:
+    """The largest weight of a table less the smallest."""
+    if type(scale) is not int or not 1 <= scale <= LARGEST_WEIGHT:
+        raise QueryError("the scale of a query is an integer from 1 to 2^31")
+    if type(table) is not np.ndarray or table.dtype != np.int64 or [*table.shape] != shape or table.size > MAX_TABLE:
+        raise QueryError("the weights of a query are 64-bit integers, one for each joint value of its attributes")
+    least, most = int(table.min()), int(table.max())
+    if least < 0 or most > scale:
+        raise QueryError(f"the weights of a query lie within 0 and its scale, {scale:,}")
+    return most - least
+
+
+# -- the counts --------------------------------------------------------------------------------------------------------
 
 
 class _Store(Protocol):

@@ -2,7 +2,11 @@
 
 Every operation follows one order: derive the cost, charge it, read the data, add noise, write the journal, release. A
 refusal depends on public state only and leaves everything as it was. What is returned or raised carries no true count
-and no secret.
+and no secret: noise is added in a call of its own, which returns what is noised, so that the frame that calls the
+journal, whose error may be shown with the variables of every frame, holds no exact value.
+
+Nothing that a caller hands in is taken at its word. Objects that say how sensitive they are (queries, noise, losses)
+are taken by their exact types, which no subclass can override, and a query's weights are checked.
 
 *Sparse-vector runs* (`Run`) use a frozen count scale (theory: ``treering.theory.sparse``). A run compares, for as long
 as it lives and however much the data grow,
@@ -53,9 +57,9 @@ from treering.gate import (
 from treering.noise import Laplace, Noise
 from treering.params import exact_scale
 from treering.trusted import minimisers, opendp, pricing
-from treering.trusted.counts import DENSE_CELLS, MAX_COUNT, Counts
+from treering.trusted.counts import DENSE_CELLS, MAX_COUNT, Counts, check_query
 from treering.trusted.journal import Journal, Secret, ends_run
-from treering.trusted.noise import Ahead, Answering, check_scale, draw, draw_laplace
+from treering.trusted.noise import Ahead, Answering, check_noise, check_scale, draw, draw_laplace
 from treering.trusted.pricing import Charges
 from treering.trusted.sealed import Sealed
 from treering.trusted.select import exponential
@@ -131,18 +135,17 @@ class Kernel(TreeOperations):
     def measure(self, queries: Sequence[Query], noise: Noise) -> Measured:
         """Each query's count plus noise, in grid units. Cost: Σ r/s pure, Σ r²/(2σ²) zCDP (see ``pricing``)."""
         with self._working():
-            scales, largest = self._check_queries(queries)
-            check_scale(noise.scale, largest)
-            cost = pricing.measuring(queries, noise)
+            asked, scales, largest = self._check_queries(queries)
+            check_noise(noise, largest)
+            cost = pricing.measuring(asked, noise)
             self._charge(cost)
-            noisy = self._counts.count_many(queries) + self._answering.take(noise, scales)
-            return self._release(Measured(self.size, cost, tuple(queries), noise, tuple(noisy.tolist())))
+            noisy = self._counts.count_many(asked) + self._answering.take(noise, scales)
+            return self._release(Measured(self.size, cost, asked, noise, tuple(noisy.tolist())))
 
     def begin_run(self, request: RunRequest) -> RunStarted:
         """Start a sparse-vector run. Charged now: 1/s1 + 2/s2 pure for all its comparisons, and its numeric answer."""
         with self._working():
-            for scale in _scales(request):
-                check_scale(scale, 1)
+            _check_run(request)
             cost = pricing.running(request)
             self._charge(cost)
             secret = Run.draw_threshold(request)
@@ -158,19 +161,16 @@ class Kernel(TreeOperations):
         """The first query whose noisy gap reaches the run's noisy threshold. Paid for by `begin_run`."""
         with self._working():
             live = self._live(run)
-            scales, largest = self._check_queries(queries)
+            asked, scales, largest = self._check_queries(queries)
             for scale in _scales(live.request):
                 check_scale(scale, largest)
-            bar = _integers(bars, "bars", len(queries))
-            estimate = None if estimates is None else _integers(estimates, "estimates", len(queries))
-            found = self._first_exceeding(live, queries, scales, bar, estimate)
-            if found is None:
-                return self._release(Compared(self.size, run, len(queries), None))
-            index, count = found
-            noise = live.request.answer
-            value = None if noise is None else count + int(draw(noise, queries[index].scale, 1)[0])
+            bar = _integers(bars, "bars", len(asked))
+            estimate = None if estimates is None else _integers(estimates, "estimates", len(asked))
+            crossing = self._first_exceeding(live, asked, scales, bar, estimate)
+            if crossing is None:
+                return self._release(Compared(self.size, run, len(asked), None))
             del self._runs[run]
-            return self._release(Compared(self.size, run, index + 1, Crossing(index, value)))
+            return self._release(Compared(self.size, run, crossing.index + 1, crossing))
 
     def end_run(self, run: int) -> RunEnded:
         """Abandon a run at a public moment, and refund what it can no longer release (see ``pricing.refund``)."""
@@ -185,12 +185,10 @@ class Kernel(TreeOperations):
         zCDP."""
         with self._working():
             chosen = self._check_attributes(attributes)
-            check_scale(noise.scale, 1)
+            check_noise(noise, 1)
             cost = pricing.histogram(noise)
             self._charge(cost)
-            exact = self._counts.marginal(chosen)
-            noisy = exact + draw(noise, 1, exact.size).reshape(exact.shape)
-            noisy.setflags(write=False)
+            noisy = self._noisy_marginal(noise, chosen)
             return self._release(HistogramReleased(self.size, cost, chosen, noise, noisy))
 
     def select(self, queries: Sequence[Query], scale: float, estimates: Sequence[int] | None = None) -> Selected:
@@ -199,17 +197,14 @@ class Kernel(TreeOperations):
         Cost: ε = 2r/scale with r the largest spread of a query in rows; ε²/8-zCDP.
         """
         with self._working():
-            if not queries:
+            asked, scales, _ = self._check_queries(queries)
+            if not asked:
                 raise ParameterError("queries", "must name at least one candidate")
-            scales, _ = self._check_queries(queries)
-            estimate = None if estimates is None else _integers(estimates, "estimates", len(queries))
-            cost = pricing.selecting(queries, scale)
+            estimate = None if estimates is None else _integers(estimates, "estimates", len(asked))
+            cost = pricing.selecting(asked, scale)
             self._charge(cost)
-            unit = math.lcm(*scales.tolist())
-            gaps = _gaps(self._counts.count_many(queries), estimate)
-            scores = [gap * (unit // query.scale) for gap, query in zip(gaps.tolist(), queries, strict=True)]
-            index = exponential(scores, exact_scale(scale, "scale") * unit)
-            return self._release(Selected(self.size, cost, tuple(queries), index))
+            index = self._select(asked, scales, scale, estimate)
+            return self._release(Selected(self.size, cost, asked, index))
 
     def draw_rows(self, queries: Sequence[Query], rows: int, scale: float) -> RowsDrawn:
         """A synthetic database, drawn exactly with probability ∝ e^{score/scale} (see ``synthesis``).
@@ -217,12 +212,12 @@ class Kernel(TreeOperations):
         Cost: ε = 2r/scale with r the largest spread of a query in rows; ε²/8-zCDP.
         """
         with self._working():
-            self._check_queries(queries)
-            synthesis = Synthesis(queries, rows, self.size, scale)
-            cost = pricing.drawing_rows(queries, scale)
+            asked, _, _ = self._check_queries(queries)
+            synthesis = Synthesis(asked, rows, self.size, scale)
+            cost = pricing.drawing_rows(asked, scale)
             self._charge(cost)
             cells = synthesis.draw(self._counts.count_many(synthesis.asked).tolist())
-            return self._release(RowsDrawn(self.size, cost, tuple(queries), rows, cells))
+            return self._release(RowsDrawn(self.size, cost, asked, rows, cells))
 
     def foreign(self, measurement: Any) -> ForeignReleased:
         """The output of an OpenDP measurement of the counts of all cells. Cost: by its privacy map (see ``opendp``)."""
@@ -257,6 +252,8 @@ class Kernel(TreeOperations):
         with self._working():
             if self._charges.reserved:
                 raise ParameterError("part", "cannot be reserved within another reservation")
+            if type(part) is not Budget:
+                raise ParameterError("part", f"must be a Budget, not a {type(part).__name__}")
             cost = pricing.reserving(part)
             self._charges.set_aside(cost)
             event = self._release(Reserved(self.size, cost, part))
@@ -340,8 +337,8 @@ class Kernel(TreeOperations):
 
     def _first_exceeding(
         self, run: Run, queries: Sequence[Query], scales: Ints, bars: Ints, estimates: Ints | None
-    ) -> tuple[int, int] | None:
-        """The index of the first crossing, and PRIVATE its exact count; compares ``run.block`` queries at a time."""
+    ) -> Crossing | None:
+        """The first crossing, with its noisy answer if the run has one; compares ``run.block`` queries at a time."""
         start = 0
         while start < len(queries):
             part = slice(start, start + run.block)
@@ -349,22 +346,37 @@ class Kernel(TreeOperations):
             gaps = _gaps(counts, None if estimates is None else estimates[part])
             first = run.first_exceeding(gaps - bars[part], scales[part])
             if first is not None:
-                return start + first, int(counts[first])
+                noise, index = run.request.answer, start + first
+                value = None if noise is None else int(draw(noise, queries[index].scale, 1)[0] + counts[first])
+                return Crossing(index, value)
             start = part.stop
         return None
 
-    def _check_queries(self, queries: Sequence[Query]) -> tuple[Ints, int]:
-        """The queries' weight scales, and the largest of them; refuses queries of another schema, or whose counts could
-        overflow."""
-        schema = self.schema
-        for query in queries:
-            if not isinstance(query, Query) or (query.schema is not schema and query.schema != schema):
-                raise QueryError("the query is about another schema than this database")
-        scales = [query.scale for query in queries]
+    def _noisy_marginal(self, noise: Noise, attributes: tuple[int, ...]) -> Ints:
+        """The counts over the joint values of some attributes, plus noise."""
+        shape = tuple(self.schema.shape[position] for position in attributes)
+        noisy = draw(noise, 1, math.prod(shape)).reshape(shape) + self._counts.marginal(attributes)
+        noisy.setflags(write=False)
+        return noisy
+
+    def _select(self, queries: Sequence[Query], scales: Ints, scale: float, estimates: Ints | None) -> int:
+        """An index, drawn by the exponential mechanism."""
+        unit = math.lcm(*scales.tolist())
+        gaps = _gaps(self._counts.count_many(queries), estimates)
+        scores = [gap * (unit // query.scale) for gap, query in zip(gaps.tolist(), queries, strict=True)]
+        return exponential(scores, exact_scale(scale, "scale") * unit)
+
+    def _check_queries(self, queries: Sequence[Query]) -> tuple[tuple[Query, ...], Ints, int]:
+        """The queries, their weight scales, and the largest of them. Refuses what `check_query` refuses, and queries
+        whose counts could overflow."""
+        asked, schema = tuple(queries), self._counts.schema
+        for query in asked:
+            check_query(query, schema)
+        scales = [query.scale for query in asked]
         largest = max(scales, default=1)
         if self.size * largest >= MAX_COUNT:
             raise QueryError(f"size times the query's resolution ({largest:,}) must stay below 2^61")
-        return np.array(scales, dtype=np.int64), largest
+        return asked, np.array(scales, dtype=np.int64), largest
 
     def _check_attributes(self, attributes: Sequence[int] | None) -> tuple[int, ...]:
         every = tuple(range(len(self.schema.names)))
@@ -380,6 +392,15 @@ class Kernel(TreeOperations):
 def _scales(request: RunRequest) -> tuple[float, ...]:
     comparing = request.threshold_scale, request.query_scale
     return comparing if request.answer is None else (*comparing, request.answer.scale)
+
+
+def _check_run(request: RunRequest) -> None:
+    if type(request) is not RunRequest:
+        raise ParameterError("request", f"must be a RunRequest, not a {type(request).__name__}")
+    for scale in _scales(request):
+        check_scale(scale, 1)
+    if request.answer is not None:
+        check_noise(request.answer, 1)
 
 
 def _gaps(counts: Ints, estimates: Ints | None) -> Ints:

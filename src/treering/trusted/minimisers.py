@@ -39,10 +39,11 @@ import numpy.typing as npt
 from treering.arrays import Floats, Ints
 from treering.budget.cost import Cost
 from treering.budget.minimising import largest_gradient, loss_width, minimising, solver_convexity
-from treering.domain.loss import Labels, Squared
+from treering.domain.loss import Distance, HuberHinge, Labels, Logistic, Squared
 from treering.domain.problem import (
     FEATURE_UNIT,
     MOST_CANDIDATES,
+    CellFeatures,
     Descent,
     Minimise,
     Net,
@@ -53,10 +54,13 @@ from treering.domain.problem import (
 from treering.errors import ParameterError, QueryError
 from treering.noise import Gaussian, Laplace
 from treering.params import exact_scale
-from treering.trusted.counts import MAX_COUNT, Counts
+from treering.trusted.counts import MAX_COUNT, Counts, check_query
 from treering.trusted.noise import check_scale, draw
 from treering.trusted.points import Entries, Points, entries_of_cells
 from treering.trusted.select import exponential
+
+LOSSES: Final = (Logistic, HuberHinge, Squared, Distance)
+"""The losses whose constants are proven."""
 
 MOST_ENTRIES: Final = 2**29
 """Exact moments of more entries could overflow 64 bits."""
@@ -64,6 +68,7 @@ MOST_ENTRIES: Final = 2**29
 
 def price(request: Minimise, counts: Counts) -> Cost:
     """The cost of a minimisation. Refuses on public values, before anything is charged or read."""
+    check_types(request)
     problem, method = request.problem, request.method
     check_labels(_label_kind(request, counts), problem.loss)
     if counts.size > MOST_ENTRIES:
@@ -79,6 +84,23 @@ def price(request: Minimise, counts: Counts) -> Cost:
             _check_room(counts.size * (problem.lipschitz * problem.radius + 1) * method.resolution, "resolution")
             candidates(problem, method)
     return cost
+
+
+def check_types(request: Minimise) -> None:
+    """Refuse all but the known problems, methods, losses and features, by their exact types: the cost rests on the
+    constants that they state, and a subclass could state others."""
+    if type(request) is not Minimise:
+        raise ParameterError("request", f"must be a Minimise, not a {type(request).__name__}")
+    given = (
+        ("problem", request.problem, (Problem,)),
+        ("method", request.method, (Perturbation, Descent, Net)),
+        ("loss", request.problem.loss, LOSSES),
+        ("features", request.features, (type(None), CellFeatures)),
+    )
+    for name, value, known in given:
+        if type(value) not in known:
+            names = " or ".join(each.__name__ for each in known if each is not type(None))
+            raise ParameterError(name, f"must be a {names}, and no subclass, not a {type(value).__name__}")
 
 
 def minimum(request: Minimise, counts: Counts) -> tuple[float, ...]:
@@ -120,6 +142,8 @@ def _label_kind(request: Minimise, counts: Counts) -> Labels:
         raise ParameterError("features", "must say how the database's cells become vectors: use CellFeatures")
     if request.features.schema != counts.schema:
         raise QueryError("the features are about another schema than this database")
+    if request.features.target is not None:
+        check_query(request.features.target, counts.schema)
     return request.features.label_kind
 
 

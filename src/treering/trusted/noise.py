@@ -87,6 +87,13 @@ def check_scale(scale: float, factor: int) -> float:
     return at_least(product)
 
 
+def check_noise(noise: Noise, factor: int) -> None:
+    """Refuse noise that cannot be drawn at ``factor`` times its scale, or of a type that could have other methods."""
+    if type(noise) is not Laplace and type(noise) is not Gaussian:
+        raise ParameterError("noise", f"must be Laplace or Gaussian, not a {type(noise).__name__}")
+    check_scale(noise.scale, factor)
+
+
 def _check_count(count: int) -> None:
     if isinstance(count, bool) or not isinstance(count, int) or count < 0:
         raise ParameterError("count", f"must be a whole number, 0 or more, not {count}")
@@ -194,7 +201,7 @@ class Answering(Sealed):
 
     def take(self, noise: Noise, scales: Ints) -> Ints:
         """A fresh draw for each weight scale W, at W times the scale of ``noise``."""
-        if noise != self._noise:
+        if noise is not self._noise and noise != self._noise:
             self._noise, self._ahead = noise, Ahead(noise)
         return self._ahead.take_each(scales)
 

@@ -30,7 +30,7 @@ from treering.gate import Event, LeafCut, NodeReleased, TreeCondensed, TreeStart
 from treering.noise import Noise
 from treering.trusted import pricing
 from treering.trusted.counts import Counts
-from treering.trusted.noise import check_scale, draw
+from treering.trusted.noise import check_noise, draw
 from treering.trusted.sealed import Sealed
 
 Released = TypeVar("Released", bound=Event)
@@ -97,7 +97,7 @@ class Trees(Sealed):
             raise ParameterError(
                 "schema", f"has {cells:,} cells; a tree is kept for at most {TREE_CELLS:,} (2^22): use coarser bins()"
             )
-        check_scale(noise.scale, MOST_LEVELS)
+        check_noise(noise, MOST_LEVELS)
 
     def begin(self, cost: Cost, noise: Noise) -> TreeStarted:
         """The start of a new tree, whose cost has been charged."""

@@ -193,7 +193,7 @@ ELSEWHERE = tr.parse("x = 1", tr.Schema({"x": tr.integers(0, 1)}))
     ("operation", "error", "match"),
     [
         (lambda k: k.measure([ELSEWHERE], Laplace(1.0)), tr.QueryError, "another schema"),
-        (lambda k: k.measure(["origin = 'JFK'"], Laplace(1.0)), tr.QueryError, "another schema"),
+        (lambda k: k.measure(["origin = 'JFK'"], Laplace(1.0)), tr.QueryError, "must be a Query"),
         (lambda k: k.measure([JFK], Laplace(2.0**49)), tr.ParameterError, "scale"),
         (lambda k: k.measure([JFK], Laplace(float("nan"))), tr.ParameterError, "scale"),
         (lambda k: k.measure([JFK], Laplace(0.0)), tr.ParameterError, "scale"),

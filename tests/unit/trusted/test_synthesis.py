@@ -193,7 +193,7 @@ def test_missing_and_other_values_come_along() -> None:
     [
         ({"queries": []}, tr.ParameterError, "queries must name at least one query"),
         ({"queries": [B]}, tr.QueryError, "another schema"),
-        ({"queries": ["v = 1"]}, tr.QueryError, "another schema"),
+        ({"queries": ["v = 1"]}, tr.QueryError, "must be a Query"),
         ({"rows": 0}, tr.ParameterError, "rows must be an integer of at least 1"),
         ({"rows": -3}, tr.ParameterError, "rows must be"),
         ({"rows": 2.0}, tr.ParameterError, "rows must be"),
