@@ -71,7 +71,7 @@ def main(arguments: Sequence[str]) -> int:
     with copies(ROOT, files(), options.workers) as made:
         tests = load(ROOT, made[0], options.workers)
         for name in tests.left_out:
-            print(f"left out, for it fails without any mutant: {name}")
+            print(f"left out, for it does not pass without any mutant either: {name}")
         for copy in made:
             check(copy, tests)
         print(f"{len(tests.tests)} tests", flush=True)

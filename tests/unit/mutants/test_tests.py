@@ -66,7 +66,7 @@ def test_what_runs_at_import_is_everybodys_who_imports() -> None:
     assert named == {"slow", "fast", "aside", "reaching", "starting", "importing", "made"}
 
 
-def test_a_test_that_fails_without_mutants_is_left_out() -> None:
+def test_a_test_that_does_not_pass_without_mutants_is_left_out() -> None:
     assert Map(FOUND, IMPORTED).left_out == [f"{OTHER}::broken"]
 
 
