@@ -20,6 +20,8 @@ from support.imports import closure, imported, imports_of_package, modules
 KEPT: Final = ".mutants.json"
 """Where the map is kept, in the checkout; git ignores it."""
 FOLDERS: Final = ("src/treering", "tests/unit", "tests/contract", "tests/durability", "tests/engines")
+UNLIKELY: Final = 0.2
+"""Which part of the budget tests have that import a module and are not seen to use what is changed there."""
 WITHOUT: Final = "not postgres and not spark"
 """Which tests, by pytest's -k: a server or Java for each mutant would take too long."""
 HELPERS: Final = ("src/treering", "tests/support", "tests/fixtures")
@@ -78,19 +80,24 @@ class Map:
                 self._reaching.setdefault((file, scope), set()).add(name)
 
     def stages(self, place: Place, budget: float) -> list[Stage]:
-        """The tests for a place, in the order they are run: those of its own module that reach it, the others that do,
-        and those that only import the module, of which those come first that share a file with one that reaches it or
-        start processes. Each stage takes at most ``budget`` seconds: the fastest first."""
+        """The tests for a place, in the order they are run: those of its own module that reach it; the others that do;
+        those that import the module, and lie in its folder or in a file with one that reaches it, or start processes;
+        and all others that import it. Each stage takes at most ``budget`` seconds, the last a part of that: the fastest
+        tests first."""
         reaching = set() if place.at_import else self._reaching.get((place.file, place.scope), set())
-        importing = {name for name, test in self.tests.items() if place.file in self._imported.get(test.file, set())}
         own = {name for name in reaching if belongs(name, place.file)}
-        near = {name for name in importing - reaching if belongs(name, place.file)}
-        files = {self.tests[name].file for name in reaching}
-        likely = {
-            name for name in importing - near if self.tests[name].file in files or self.tests[name].starts
+        others = {
+            name for name, test in self.tests.items() if place.file in self._imported.get(test.file, set())
         } - reaching
-        wanted = [own, reaching - own, near | likely, importing - reaching - near - likely]
-        return [stage for names in wanted if (stage := self._affordable(names, budget)).tests]
+        files = {self.tests[name].file for name in reaching}
+        folder = f"tests/unit/{place.file.rpartition('/')[0]}/"
+        likely = {
+            name
+            for name in others
+            if name.startswith(folder) or self.tests[name].file in files or self.tests[name].starts
+        }
+        wanted = [(own, budget), (reaching - own, budget), (likely, budget), (others - likely, UNLIKELY * budget)]
+        return [stage for names, seconds in wanted if (stage := self._affordable(names, seconds)).tests]
 
     def _affordable(self, names: Iterable[str], budget: float) -> Stage:
         chosen: list[Case] = []

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,7 +61,7 @@ def check(copy: Path, tests: Map) -> None:
 
 
 def trials(mutants: Sequence[Mutant], copies: Sequence[Path], tests: Map, budget: float) -> Iterator[Verdict]:
-    """Every mutant's verdict, in their order, with one mutant in each copy at a time."""
+    """Every mutant's verdict as it comes, with one mutant in each copy at a time."""
     free: Queue[Path] = Queue()
     for copy in copies:
         free.put(copy)
@@ -74,7 +74,8 @@ def trials(mutants: Sequence[Mutant], copies: Sequence[Path], tests: Map, budget
             free.put(copy)
 
     with ThreadPoolExecutor(len(copies)) as pool:
-        yield from pool.map(tried, mutants)
+        for verdict in as_completed([pool.submit(tried, mutant) for mutant in mutants]):
+            yield verdict.result()
 
 
 def _tried(mutant: Mutant, copy: Path, tests: Map, budget: float) -> str:

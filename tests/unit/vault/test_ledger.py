@@ -222,10 +222,11 @@ def test_a_ledger_that_cannot_be_created_is_an_error_of_the_vault_and_let_go(
     with faulty_disk() as disk:
         for passing in range(3):
             disk.arm(error, passing)
-            with pytest.raises(tr.VaultError, match=f"cannot write a ledger: {said}"):
+            with pytest.raises(tr.VaultError, match=f"cannot write a ledger: {said}") as refusal:
                 ledgers.create(tmp_path / f"{passing}.sqlite")
             assert disk.refused > 0
-            assert len(apsw.connections()) == before
+            # The error knows the connection: it was closed, not only forgotten.
+            assert len(apsw.connections()) == before, refusal
             disk.disarm()
 
 
