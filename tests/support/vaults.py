@@ -103,12 +103,13 @@ def leased(vault: Vault, number: int = 0) -> int:
 
 
 def surely_easy(vault: Vault, rows: pa.Table) -> tr.Query:
-    """A query that the histogram answers so well that it is hard with a chance of less than beta."""
+    """A query that the histogram answers so well that it is hard with a chance of less than beta; never asked before."""
     db = tr.GrowingDatabase(SCHEMA)
     db.append(rows)
-    histogram = mechanism(vault).hypothesis
-    candidates = questions(300, seed=99)
-    return min(candidates, key=lambda query: abs(histogram.answer(query) - db._counts.count(query) / db.size))
+    histogram, engine = mechanism(vault).hypothesis, mechanism(vault)._engine
+    # What was measured before would be answered from the record.
+    unknown = [query for query in questions(300, seed=99) if engine.records.best(query, db.size)[1] > engine.alpha]
+    return min(unknown, key=lambda query: abs(histogram.answer(query) - db._counts.count(query) / db.size))
 
 
 def surely_hard(vault: Vault, rows: pa.Table) -> tr.Query:
