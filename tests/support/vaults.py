@@ -103,7 +103,7 @@ def leased(vault: Vault, number: int = 0) -> int:
 
 
 def surely_easy(vault: Vault, rows: pa.Table) -> tr.Query:
-    """A query that the histogram answers so well that it is hard with a chance of less than beta; never asked before."""
+    """A query that the histogram answers so well that it is hard with a chance of less than beta; not measured yet."""
     db = tr.GrowingDatabase(SCHEMA)
     db.append(rows)
     histogram, engine = mechanism(vault).hypothesis, mechanism(vault)._engine
