@@ -24,6 +24,7 @@ UNLIKELY: Final = 0.2
 """Which part of the budget tests have that import a module and are not seen to use what is changed there."""
 WITHOUT: Final = "not postgres and not spark"
 """Which tests, by pytest's -k: a server or Java for each mutant would take too long."""
+OURS: Final = "tests/unit/mutants"
 HELPERS: Final = ("src/treering", "tests/support", "tests/fixtures")
 """What every test may depend on."""
 PYTEST: Final = (
@@ -58,6 +59,8 @@ class Stage:
     """Tests that are run in one go, and how long that usually takes."""
 
     tests: tuple[Case, ...]
+    reaching: bool
+    """Whether they were seen to reach what is changed."""
 
     @property
     def seconds(self) -> float:
@@ -96,17 +99,23 @@ class Map:
             for name in others
             if name.startswith(folder) or self.tests[name].file in files or self.tests[name].starts
         }
-        wanted = [(own, budget), (reaching - own, budget), (likely, budget), (others - likely, UNLIKELY * budget)]
-        return [stage for names, seconds in wanted if (stage := self._affordable(names, seconds)).tests]
+        affordable = [
+            Stage(self._fastest(own, budget), reaching=True),
+            Stage(self._fastest(reaching - own, budget), reaching=True),
+            Stage(self._fastest(likely, budget), reaching=False),
+            Stage(self._fastest(others - likely, UNLIKELY * budget), reaching=False),
+        ]
+        return [stage for stage in affordable if stage.tests]
 
-    def _affordable(self, names: Iterable[str], budget: float) -> Stage:
+    def _fastest(self, names: Iterable[str], budget: float) -> tuple[Case, ...]:
+        """As many of the tests as fit into so many seconds."""
         chosen: list[Case] = []
         for test in sorted((self.tests[name] for name in names), key=lambda test: (test.seconds, test.name)):
             budget -= test.seconds
             if budget < 0:
                 break
             chosen.append(test)
-        return Stage(tuple(chosen))
+        return tuple(chosen)
 
 
 def belongs(test: str, file: str) -> bool:
@@ -204,5 +213,7 @@ def _test_files(copy: Path) -> Iterator[Path]:
     """The files with tests: test_*.py, and modules of the package with doctests."""
     for folder in FOLDERS:
         for path in sorted((copy / folder).rglob("*.py")):
+            if copy / OURS in path.parents:
+                continue
             if path.name.startswith("test_") or (folder == FOLDERS[0] and ">>> " in path.read_text()):
                 yield path

@@ -16,7 +16,7 @@ from pathlib import Path
 from queue import Queue
 from typing import Final
 
-from mutants.changes import Mutant, applied
+from mutants.changes import Change, Mutant, applied
 from mutants.tests import PYTEST, Map, Stage, environment
 
 PACKAGE: Final = Path("src", "treering")
@@ -56,7 +56,7 @@ def check(copy: Path, tests: Map) -> None:
     if Path(said.strip()) != copy / PACKAGE / "__init__.py":
         raise RuntimeError("tests in the copy would not run the copy's modules")
     fastest = min(tests.tests.values(), key=lambda test: (test.seconds, test.name))
-    if caught := _caught_by(copy, Stage((fastest,))):
+    if caught := _caught_by(copy, Stage((fastest,), reaching=True)):
         raise RuntimeError(f"a test fails in the copy without any mutant: {caught}")
 
 
@@ -79,16 +79,25 @@ def trials(mutants: Sequence[Mutant], copies: Sequence[Path], tests: Map, budget
 
 
 def _tried(mutant: Mutant, copy: Path, tests: Map, budget: float) -> str:
-    path = copy / PACKAGE / mutant.place.file
+    """What caught it. Tests that are not seen to reach the place count only if they pass without the mutant."""
+    stages = tests.stages(mutant.place, budget)
+    with _changed(copy / PACKAGE / mutant.place.file, mutant.change):
+        found = ((stage, caught) for stage in stages if (caught := _caught_by(copy, stage)))
+        stage, caught = next(found, (None, ""))
+    return "" if stage is not None and not stage.reaching and _caught_by(copy, stage) else caught
+
+
+@contextmanager
+def _changed(path: Path, change: Change) -> Iterator[None]:
+    """The file with the change, for a while."""
     with tempfile.TemporaryDirectory() as folder:
-        kept = shutil.copy2(path, folder)
+        kept = Path(shutil.copy2(path, folder))
         try:
-            path.write_text(applied(path.read_text(), mutant.change))
+            path.write_text(applied(path.read_text(), change))
             # Python and numba compile a file again if its time has changed, by whole seconds.
-            later = Path(kept).stat().st_mtime + 10
+            later = kept.stat().st_mtime + 10
             os.utime(path, (later, later))
-            stages = tests.stages(mutant.place, budget)
-            return next((caught for stage in stages if (caught := _caught_by(copy, stage))), "")
+            yield
         finally:
             shutil.copy2(kept, path)
 

@@ -115,6 +115,8 @@ def test_past_its_bound_it_is_over_for_ever(monkeypatch: pytest.MonkeyPatch) -> 
     for question in ("a = 1", hard, "TRUE"):
         with pytest.raises(tr.Halted, match="last answer"):
             pmwg.ask(question)
+        with pytest.raises(tr.Halted, match="last answer"):
+            pmwg.price(question)
     assert (db.touched, pmwg.spent) == (touched, spent)
     assert make(db, alpha=0.5).halted
 

@@ -46,13 +46,14 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def known(**seconds: float) -> Map:
-    reached = [["sums.py", "add"], ["sums.py", "count"]]
+def known(*, reaching: bool = True, **seconds: float) -> Map:
+    """The tests, by how long they take; which may not be seen to reach anything."""
+    reached = [["sums.py", "add"], ["sums.py", "count"]] if reaching else []
     tests = {
         f"tests/unit/test_sums.py::{name}": {"seconds": each, "starts": False, "passed": True, "reached": reached}
         for name, each in seconds.items()
     }
-    return Map({"tests": tests, "collected": {}}, {})
+    return Map({"tests": tests, "collected": {}}, {"tests/unit/test_sums.py": {"sums.py"}})
 
 
 def mutants(*after: str) -> list[Mutant]:
@@ -83,6 +84,17 @@ def test_a_mutant_that_never_ends_is_caught(checkout: Path, monkeypatch: pytest.
     with copies(checkout, files, 1) as made:
         (verdict,) = trials(mutants("found -= 1"), made, known(test_count=0.1), 10.0)
     assert verdict.caught_by == "no end after 5 s"
+
+
+@pytest.mark.parametrize(("text", "caught"), [(TESTS, True), (TESTS.replace("== 2", "== 3"), False)])
+def test_a_test_that_fails_anyway_catches_nothing(checkout: Path, text: str, caught: bool) -> None:
+    (checkout / "tests/unit/test_sums.py").write_text(text)
+    files = [path for path in checkout.rglob("*") if path.is_file()]
+    with copies(checkout, files, 1) as made:
+        (verdict,) = trials(mutants("found = 1")[:1], made, known(reaching=False, test_count=0.1), 10.0)
+        assert not verdict.caught_by
+        (verdict,) = trials(mutants("pass")[:1], made, known(reaching=False, test_count=0.1), 10.0)
+    assert bool(verdict.caught_by) == caught
 
 
 def test_a_copy_in_which_tests_fail_is_no_place_for_trials(checkout: Path) -> None:

@@ -1,0 +1,26 @@
+"""Queries read back: each has one form, and what is in none of them is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import treering as tr
+from treering.domain.query import Query
+from treering.vault.codec.queries import Queries, write_query
+from treering.vault.codec.values import Unfit, write_array
+
+SCHEMA = tr.Schema({"a": tr.integers(0, 1), "b": tr.integers(0, 1)})
+WEIGHTED = Query.weighted(SCHEMA, [[0, 0.5], [0.25, 1]])
+
+
+def test_a_table_of_weights_comes_back() -> None:
+    assert Queries(SCHEMA).read(write_query(WEIGHTED)) == WEIGHTED
+
+
+@pytest.mark.parametrize("over", [["a", "a"], ["b", "b"], ["b", "a"]])
+def test_a_table_names_each_attribute_once_and_in_order(over: list[str]) -> None:
+    """An attribute named twice would be a question about pairs of values that no row has."""
+    raw = {"over": over, "scale": 4, "weights": write_array(np.array([[0, 2], [1, 4]]))}
+    with pytest.raises(Unfit, match="in another order than the schema's"):
+        Queries(SCHEMA).read(raw)
