@@ -59,13 +59,13 @@ def test_stretches_hold_every_row_once_also_when_the_present_size_is_marked() ->
     counts, journal = Counts(Schema({"a": integers(0, 2)})), Owner()
     counts.add(np.array([0, 0, 2]))
     counts.mark(journal)
-    assert counts.marked == ()
+    assert list(counts.marked) == []
     assert {size: [each.tolist() for each in rows] for size, rows in counts.stretches().items()} == {
         3: [[0, 2], [2, 1]]
     }
     counts.add(np.array([1, 2]))
     counts.mark(journal)
-    assert counts.marked == (3,)
+    assert list(counts.marked) == [3]
     assert {size: [each.tolist() for each in rows] for size, rows in counts.stretches().items()} == {
         3: [[0, 2], [2, 1]],
         5: [[1, 2], [1, 1]],
