@@ -10,8 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from treering.domain.attribute import integers
+from treering.domain.schema import Schema
 from treering.errors import VaultError
-from treering.trusted.counts import Bookmarks
+from treering.trusted.counts import Bookmarks, Counts
 
 
 class Owner:
@@ -50,3 +52,21 @@ def test_what_lies_between_is_the_difference() -> None:
     bookmarks.check(owner, 0)
     assert bookmarks.between(owner, 0, 10).tolist() == [4, 6]
     assert repr(bookmarks) == "<Bookmarks>"
+
+
+def test_stretches_hold_every_row_once_also_when_the_present_size_is_marked() -> None:
+    """Marks are about earlier sizes: the present one ends the last stretch in any case."""
+    counts, journal = Counts(Schema({"a": integers(0, 2)})), Owner()
+    counts.add(np.array([0, 0, 2]))
+    counts.mark(journal)
+    assert list(counts.marked) == []
+    assert {size: [each.tolist() for each in rows] for size, rows in counts.stretches().items()} == {
+        3: [[0, 2], [2, 1]]
+    }
+    counts.add(np.array([1, 2]))
+    counts.mark(journal)
+    assert list(counts.marked) == [3]
+    assert {size: [each.tolist() for each in rows] for size, rows in counts.stretches().items()} == {
+        3: [[0, 2], [2, 1]],
+        5: [[1, 2], [1, 1]],
+    }
