@@ -57,6 +57,36 @@ def test_tight_epsilon_is_rounded_up_and_hardly(rho: float, delta: float) -> Non
     assert value <= least * (1 + Decimal("1e-9")) + Decimal("1e-12")
 
 
+def least_log_delta(rho: float, epsilon: float) -> Decimal:
+    """The logarithm of Corollary 13's delta, minimised with fifty digits."""
+    with localcontext() as context:
+        context.prec = 50
+        cost, goal = Decimal(rho), Decimal(epsilon)
+        low, high = Decimal(0), max(Decimal(1), (goal + 1) / (2 * cost))
+        for _ in range(200):
+            x = (low + high) / 2
+            low, high = (x, high) if (1 + 2 * x) * cost - goal - (1 + 1 / x).ln() < 0 else (low, x)
+        return high * (1 + high) * cost - high * goal - high * (1 + 1 / high).ln() - (1 + high).ln()
+
+
+@pytest.mark.parametrize(
+    ("rho", "epsilon"), [pair for pair in product(RHOS, EPSILONS) if least_log_delta(*pair) > -700]
+)
+def test_tight_delta_is_rounded_up_and_hardly(rho: float, epsilon: float) -> None:
+    """In logarithms, which are as precise as a sum of such terms can be."""
+    found, least = Decimal(delta_of(rho, epsilon)).ln(), min(Decimal(0), least_log_delta(rho, epsilon))
+    assert least <= found <= least + Decimal("1e-9")
+
+
+@pytest.mark.parametrize("rho", [number / 7 for number in range(1, 60)])
+def test_a_tiny_delta_is_rounded_up_although_its_terms_are_large(rho: float) -> None:
+    """Some 1e-260: terms in the thousands nearly cancel, and each of them carries its own rounding error."""
+    epsilon = rho + math.sqrt(4 * rho * 600)
+    least = least_log_delta(rho, epsilon)
+    assert -640 < least < -590
+    assert Decimal(delta_of(rho, epsilon)).ln() >= least
+
+
 @pytest.mark.parametrize(("rho", "delta"), list(product(RHOS, DELTAS)))
 def test_tight_is_never_worse_than_the_paper(rho: float, delta: float) -> None:
     assert epsilon_of(rho, delta) < paper_epsilon_of(rho, delta)

@@ -228,6 +228,25 @@ def test_the_two_notes_of_earlier_versions_are_followed_like_the_one() -> None:
     assert len(engine(again).records) == len(engine(pmwg).records)
 
 
+@pytest.mark.parametrize(("measure_first", "times", "parts"), [(True, 2, 2), (False, 1, 1)])
+def test_the_guard_is_planned_for_what_measuring_leaves(measure_first: bool, times: int, parts: int) -> None:
+    """Measuring has half of the budget, and its bold steps may lift the potential to twice what it was at first."""
+    pmwg = make(TestDatabase(SCHEMA, skewed(SIZE)), measure_first=measure_first)
+    plan = pmwg._plan(SIZE)
+    assert plan.potential == pytest.approx(times * math.log(SCHEMA.cells))
+    assert plan.budget.total == pmwg._promise.budget.total / parts
+
+
+def test_the_bar_of_a_weighted_query_is_in_its_own_units() -> None:
+    """Even data: the histogram is right from the start, so no question is hard, whatever its weights count in."""
+    db = TestDatabase(SCHEMA, even(10 * SIZE))
+    pmwg = make(db, measure_first=False, alpha=0.3, beta=RARE)
+    weights = np.random.default_rng(5).random((40, SCHEMA.cells))
+    queries = [tr.Query.weighted(SCHEMA, each) for each in weights]
+    assert min(query.scale for query in queries) > 1
+    assert {answer.kind for answer in pmwg.ask_many(queries)} == {"easy"}
+
+
 def test_a_size_that_cannot_pay_for_one_answer_is_refused() -> None:
     for options in ({}, {"measure_first": False}, {"delta": 0.0}, {"delta": 0.0, "epsilon": 1000.0}):
         db = TestDatabase(SCHEMA, skewed(20))
