@@ -21,6 +21,8 @@ from typing import Any, Protocol, TypeAlias
 from treering.arrays import Ints
 from treering.budget.cost import Cost
 from treering.budget.promise import Budget
+from treering.budget.rows import Charge, Steps
+from treering.domain.groups import Groups
 from treering.domain.problem import Method, Minimise, Problem
 from treering.domain.query import Query
 from treering.domain.schema import Schema
@@ -46,6 +48,33 @@ class RunRequest:
     def __post_init__(self) -> None:
         positive(self.threshold_scale, "threshold_scale")
         positive(self.query_scale, "query_scale")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The rows ``start`` + 1 to ``end``, each counted ``weight`` times."""
+
+    start: int
+    end: int
+    weight: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ones:
+    """Weight 1 for each of the last ``leaves`` leaves."""
+
+    leaves: int
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """For the last ``leaves`` leaves, the newest first, the weights of ``budget/weights.py``: the square root."""
+
+    leaves: int
+
+
+Pattern: TypeAlias = Ones | Root
+"""Weights for the last leaves of a segment, by a short name: written out, they would be as many as the leaves."""
 
 
 # -- events: what was released -----------------------------------------------------------------------------------------
@@ -145,10 +174,82 @@ class ForeignReleased:
     values: tuple[int | float, ...]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Combined:
+    """``values``: for each group, the sum over the ``spans`` of weight × the group's rows in the span, plus ``noise``.
+
+    Each span is charged for its own weight; ``cost`` is the largest of these charges.
+    """
+
+    size: int
+    cost: Cost
+    groups: Groups
+    spans: tuple[Span, ...]
+    noise: Noise
+    values: Ints
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SegmentBegun:
+    """A segment began: leaves of rows after position ``start``, which are released in combinations of integer weights,
+    each with fresh ``noise``. The squared weights of each leaf (under a pure budget, their absolute values) sum to at
+    most ``room`` over all releases."""
+
+    size: int
+    segment: int
+    start: int
+    groups: Groups
+    noise: Noise
+    room: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Advanced:
+    """The rows of a segment since its last leaf, up to ``size``, are leaf number ``leaf`` and were charged for the
+    whole room: ``cost`` each. ``values``: for each pattern, the weighted counts of the groups plus noise."""
+
+    size: int
+    cost: Cost
+    segment: int
+    leaf: int
+    patterns: tuple[Pattern, ...]
+    values: tuple[Ints, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SegmentCondensed:
+    """A note replaces the releases of a segment so far. ``edges`` are the sizes at which its leaves begin and end, and
+    ``drawn`` is how much of the room each leaf has used."""
+
+    size: int
+    segment: int
+    edges: Ints
+    drawn: Ints
+    note: Any
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentEnded:
+    """A segment is over. Room that was not used was given back: ``charges`` are what its rows have paid in the end. The
+    note stands for all its releases."""
+
+    size: int
+    segment: int
+    charges: tuple[Charge, ...]
+    note: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """From now on, rows up to ``size`` and rows after it can be told apart."""
+
+    size: int
+
+
 @dataclass(frozen=True, slots=True)
 class TreeStarted:
-    """A binary tree over batches began (see ``budget/cost.py``): the cost of all nodes it will ever have is charged.
-    A node in segment 0 gets ``noise``; a node in segment k gets ``noise.shared(k + 1)``."""
+    """A binary tree over batches began, in version 0.1.0; now segments take its place. Each leaf's rows were charged
+    for all nodes that there will ever be. A node in segment k got ``noise.shared(k + 1)``."""
 
     size: int
     cost: Cost
@@ -158,7 +259,7 @@ class TreeStarted:
 
 @dataclass(frozen=True, slots=True)
 class LeafCut:
-    """The rows since the last cut, up to ``size``, are leaf number ``leaf``."""
+    """In a tree of version 0.1.0: the rows since the last cut, up to ``size``, are leaf number ``leaf``."""
 
     size: int
     tree: int
@@ -167,7 +268,7 @@ class LeafCut:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeReleased:
-    """Noisy counts, over all cells, of the rows in the leaves below node (``level``, ``index``)."""
+    """In a tree of version 0.1.0: noisy counts, over all cells, of the rows in the leaves below node (``level``, ``index``)."""
 
     size: int
     tree: int
@@ -179,7 +280,7 @@ class NodeReleased:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TreeCondensed:
-    """A note replaces all nodes released so far: replay begins with it, and a journal need not keep their counts.
+    """In a tree of version 0.1.0: a note replaces all nodes released so far; replay begins with it, and a journal need not keep their counts.
 
     The next leaf lies in one node of each level: ``starts`` are the sizes at which these nodes begin, level 0 first.
     """
@@ -218,15 +319,34 @@ class ReservationEnded:
     size: int
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class OpenSegment:
+    """A segment in progress, in a condensed record: as `SegmentCondensed` says."""
+
+    begun: SegmentBegun
+    edges: Ints
+    drawn: Ints
+
+
 @dataclass(frozen=True, slots=True)
 class Condensed:
-    """A note replaces all events so far, which cost ``spent``: replay begins with it. ``runs`` are in progress."""
+    """A note replaces all events so far, which cost ``spent``: replay begins with it. ``runs`` are in progress.
+
+    Records of version 0.1.0 end with the note: they know no charges by row.
+    """
 
     size: int
     spent: Fraction
     next_run: int
     runs: tuple[RunStarted, ...]
     note: Any
+    steps: Steps | None = None
+    """What the events cost each row, without the runs in progress. None: all that was spent, for all rows so far."""
+    next_segment: int = 0
+    segments: tuple[OpenSegment, ...] = ()
+    """The segments in progress."""
+    marks: tuple[int, ...] = ()
+    """The sizes at which rows can be told apart (see `Gate.mark`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +365,12 @@ Event: TypeAlias = (
     | Selected
     | RowsDrawn
     | ForeignReleased
+    | Combined
+    | SegmentBegun
+    | Advanced
+    | SegmentCondensed
+    | SegmentEnded
+    | Marked
     | TreeStarted
     | LeafCut
     | NodeReleased
@@ -280,11 +406,12 @@ class Gate(Protocol):
 
     @property
     def spent(self) -> Fraction:
-        """What has been charged, in the budget's unit."""
+        """The most that any row has been charged, in the budget's unit."""
 
     @property
     def history(self) -> Sequence[Event]:
-        """The events so far, oldest first, without those that a later `condense` or `condense_tree` replaced."""
+        """The events so far, oldest first, without those that a later `condense`, `condense_segment` or `end_segment`
+        replaced."""
 
     def cost_of_measuring(self, queries: Sequence[Query], noise: Noise) -> Cost:
         """What `measure` would cost: free to ask."""
@@ -331,23 +458,32 @@ class Gate(Protocol):
     def foreign(self, measurement: Any) -> ForeignReleased:
         """The output of an OpenDP ``measurement`` of the counts of all cells; its own privacy map gives the cost."""
 
-    def begin_tree(self, noise: Noise) -> TreeStarted:
-        """Start a binary tree over batches, and charge all nodes it will ever have: 2/s pure, 1/σ² zCDP.
+    def combine(self, groups: Groups, spans: Sequence[Span], noise: Noise) -> Combined:
+        """For each group, the sum over ``spans`` of weight × the group's rows in the span, plus ``noise``.
 
-        ``noise``, of scale s or σ in rows, is that of the nodes in segment 0 (see `TreeStarted`).
+        Spans do not overlap, and begin and end at sizes at which rows can be told apart (see `mark`). ``noise`` is in
+        units of weight 1. A span of weight w costs its rows 2|w|/s pure, w²/σ² zCDP, and half of it for one group; no
+        other row pays anything.
         """
 
-    def cut(self, tree: int) -> LeafCut:
-        """Make the rows that came since the last cut (at the first cut: all rows) the next leaf of the tree."""
+    def begin_segment(self, groups: Groups, noise: Noise, room: int, start: int = 0) -> SegmentBegun:
+        """Begin a segment of the rows after position ``start``. Costs nothing before its first leaf."""
 
-    def tree_node(self, tree: int, level: int, index: int) -> NodeReleased:
-        """The noisy counts of node (``level``, ``index``), numbered as in ``budget/cost.py``.
+    def advance(self, segment: int, patterns: Sequence[Pattern]) -> Advanced:
+        """Make the rows since the last leaf the segment's next leaf, and release a combination of leaves for each
+        pattern. The new rows are charged for the room of the whole segment; no other row pays anything."""
 
-        The last leaf cut must have completed it; each node is released once, and before the next cut.
-        """
+    def condense_segment(self, segment: int, note: Any) -> SegmentCondensed:
+        """Record a note that replaces the releases of a segment so far."""
 
-    def condense_tree(self, tree: int, note: Any) -> TreeCondensed:
-        """Record a note that replaces all nodes of the tree so far. Nodes not released by now never will be."""
+    def end_segment(self, segment: int, note: Any = None) -> SegmentEnded:
+        """End a segment, and give its rows back what they paid for room that was not used."""
+
+    def mark(self) -> Marked:
+        """Tell rows up to the present size and rows after it apart from now on, so that spans can begin here."""
+
+    def left(self, position: int) -> Fraction:
+        """What the row at this position may still be charged, in the budget's unit."""
 
     def minimise(self, request: Minimise) -> Minimised:
         """A private minimiser of an empirical risk, over points or over the counts of cells."""
@@ -359,7 +495,7 @@ class Gate(Protocol):
         """
 
     def condense(self, note: Any) -> Condensed:
-        """Record a note that replaces all events so far. Refused within a reservation, and where there are trees."""
+        """Record a note that replaces all events so far. Refused within a reservation."""
 
     def note(self, note: Any) -> Noted:
         """Record a public step of the mechanism itself."""

@@ -9,29 +9,34 @@ from typing import Any, TypeVar
 
 from treering.budget.cost import Cost
 from treering.budget.promise import Budget
+from treering.domain.groups import Groups
 from treering.domain.problem import Minimise
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import ParameterError, TreeringError
 from treering.gate import (
+    Advanced,
+    Combined,
     Compared,
     Condensed,
     Event,
     ForeignReleased,
     HistogramReleased,
-    LeafCut,
+    Marked,
     Measured,
     Minimised,
-    NodeReleased,
     Noted,
+    Pattern,
     Reserved,
     RowsDrawn,
     RunEnded,
     RunRequest,
     RunStarted,
+    SegmentBegun,
+    SegmentCondensed,
+    SegmentEnded,
     Selected,
-    TreeCondensed,
-    TreeStarted,
+    Span,
 )
 from treering.noise import Noise
 
@@ -129,21 +134,37 @@ class RecordedGate:
         """The recorded output of the measurement."""
         return self._next(ForeignReleased)
 
-    def begin_tree(self, noise: Noise) -> TreeStarted:
-        """The recorded start of a tree."""
-        return self._next(TreeStarted)
+    def combine(self, groups: Groups, spans: Sequence[Span], noise: Noise) -> Combined:
+        """The recorded counts of groups."""
+        event = self._next(Combined)
+        _same((event.noise, event.spans), (noise, tuple(spans)))
+        return event
 
-    def cut(self, tree: int) -> LeafCut:
-        """The recorded leaf."""
-        return self._next(LeafCut)
+    def begin_segment(self, groups: Groups, noise: Noise, room: int, start: int = 0) -> SegmentBegun:
+        """The recorded start of a segment."""
+        return self._next(SegmentBegun)
 
-    def tree_node(self, tree: int, level: int, index: int) -> NodeReleased:
-        """The recorded node."""
-        return self._next(NodeReleased)
+    def advance(self, segment: int, patterns: Sequence[Pattern]) -> Advanced:
+        """The recorded leaf and its releases."""
+        event = self._next(Advanced)
+        _same(event.patterns, tuple(patterns))
+        return event
 
-    def condense_tree(self, tree: int, note: Any) -> TreeCondensed:
+    def condense_segment(self, segment: int, note: Any) -> SegmentCondensed:
         """The recorded condensation."""
-        return self._next(TreeCondensed)
+        return self._next(SegmentCondensed)
+
+    def end_segment(self, segment: int, note: Any = None) -> SegmentEnded:
+        """The recorded end of a segment."""
+        return self._next(SegmentEnded)
+
+    def mark(self) -> Marked:
+        """The recorded mark."""
+        return self._next(Marked)
+
+    def left(self, position: int) -> Fraction:
+        """Refused: a record holds no prices."""
+        raise TreeringError("a record has no prices: a box derives its noise from its budget")
 
     def minimise(self, request: Minimise) -> Minimised:
         """The recorded model."""

@@ -150,6 +150,18 @@ _GRID_BITS: Final = 256
 """Sums with longer denominators are rounded up to multiples of a power of two below 2^-256 of the total."""
 
 
+def rounded_up(value: Fraction, total: Fraction) -> Fraction:
+    """A sum of charges that is at most ``total``: the same, or rounded up within the total if its denominator is long.
+    It depends on its arguments alone."""
+    if value.denominator.bit_length() <= _DENOMINATOR_BITS:
+        return value
+    # a/b ≥ 2^(bits(a) − 1 − bits(b)), strictly: the grid is finer than the total by more than _GRID_BITS bits.
+    exponent = total.numerator.bit_length() - 1 - total.denominator.bit_length() - _GRID_BITS
+    (top, bottom), (unit, parts) = value.as_integer_ratio(), (Fraction(2) ** exponent).as_integer_ratio()
+    steps = -(-top * parts // (bottom * unit))
+    return min(total, Fraction(steps * unit, parts))
+
+
 class Filter:
     """Adaptive composition under one budget: operations may be chosen, and priced, after seeing all earlier answers.
 
@@ -174,15 +186,11 @@ class Filter:
     ([Fraction(1, 10), Fraction(1, 10), Fraction(1, 10)], Fraction(0, 1))
     """
 
-    __slots__ = ("_budget", "_grid", "_spent")
+    __slots__ = ("_budget", "_spent")
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
         self._spent = Fraction(0)
-        total = budget.total
-        # a/b ≥ 2^(bits(a) − 1 − bits(b)), strictly: the grid is finer than the total by more than _GRID_BITS bits.
-        exponent = total.numerator.bit_length() - 1 - total.denominator.bit_length() - _GRID_BITS
-        self._grid = Fraction(2) ** exponent
 
     @property
     def budget(self) -> Budget:
@@ -214,7 +222,7 @@ class Filter:
         after = self._spent + amount
         if after > self.total:
             raise BudgetExceeded(self._budget.unit, spent=self._spent, requested=amount, total=self.total)
-        self._spent = self._round_up(after)
+        self._spent = rounded_up(after, self.total)
         return amount
 
     def refund(self, amount: Fraction) -> None:
@@ -227,20 +235,13 @@ class Filter:
         """
         if amount < 0 or amount > self._spent:
             raise ParameterError("amount", "of a refund must lie between 0 and what was spent")
-        self._spent = self._round_up(self._spent - amount)
+        self._spent = rounded_up(self._spent - amount, self.total)
 
     def restore(self, spent: Fraction) -> None:
         """Continue an earlier filter of the same budget, of which ``spent`` had been spent."""
         if not 0 <= spent <= self.total:
             raise ParameterError("spent", "of an earlier life must lie between 0 and the total")
         self._spent = spent
-
-    def _round_up(self, value: Fraction) -> Fraction:
-        if value.denominator.bit_length() <= _DENOMINATOR_BITS:
-            return value
-        (top, bottom), (unit, parts) = value.as_integer_ratio(), self._grid.as_integer_ratio()
-        steps = -(-top * parts // (bottom * unit))
-        return min(self.total, Fraction(steps * unit, parts))
 
     def __repr__(self) -> str:
         return f"Filter({self._budget.unit}: spent {float(self.spent):.6g} of {float(self.total):.6g})"

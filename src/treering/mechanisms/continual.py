@@ -1,8 +1,6 @@
 """ContinualHistogram: noisy counts of every cell of a growing database, kept current for ever.
 
-The gate releases noisy counts of the nodes of binary trees over the batches (``trusted/trees.py``). `TreeEstimate`
-folds them into the best estimate of every node that is kept: its own counts, combined with its children's estimates.
-`ContinualHistogram` answers queries from these estimates; ``theory/continual.py`` proves their errors.
+It is the series of all cells (``mechanisms/series``). ``theory/continual.py`` proves the errors of its answers.
 """
 
 from __future__ import annotations
@@ -12,58 +10,36 @@ import hashlib
 import math
 import threading
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
 import numpy as np
 
 from treering.answer import Answer, Guarantee
-from treering.arrays import Floats, Ints
-from treering.budget.cost import Node, completed_by, last_leaf, prefix, segment_of
+from treering.arrays import Floats
 from treering.budget.promise import Promise
+from treering.domain.groups import Groups
 from treering.domain.language.parse import Question, understand, understand_all
 from treering.domain.query import Attributes, Marginal, Query, evaluate_many
 from treering.domain.schema import Schema
 from treering.errors import GuaranteeError, ParameterError, TreeringError
-from treering.gate import Database, Event, LeafCut, NodeReleased, TreeCondensed, TreeStarted
+from treering.gate import Database
 from treering.mechanisms.base import Answering
 from treering.mechanisms.histogram.blocks import Tabulated
+from treering.mechanisms.series.base import Series, Window
+from treering.mechanisms.series.root import RootSeries
+from treering.mechanisms.series.tree import RecordedTree, TreeSeries
 from treering.params import Number, probability, whole
-from treering.theory.continual import StructuredBound, bound, first_leaves, kept_nodes, own_weight, start_noise, stretch
+from treering.theory.continual import StructuredBound, bound, by_roots, leaf_beta, prefix_law, start_noise, windows
 
 MAX_CELLS: Final = 2**22
-"""The most cells: for each of them some 4·log2(batches) numbers are kept, and two are drawn for each batch."""
-
-_FEW_NODES: Final = 16
-"""The journal is not condensed before this many nodes were released."""
+"""The most cells: for each of them many numbers are kept, and one or two are drawn for each batch."""
 
 _ROUNDING: Final = 1 + 2.0**-20
 _SHARE_ROUNDING: Final = 2.0**-30
 """Bounds on all rounding errors: of the noise's part in an answer (relative), and of the share itself (absolute). A sum
 of 2^22 floats, in whatever order, is off by at most 2^-31 of the sum of their sizes; combining nodes and marginals adds
 far less."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Piece:
-    """A node's estimate: how many of the rows from size ``start`` to size ``end`` are in each cell."""
-
-    start: int
-    end: int
-    cells: Floats
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Estimates:
-    """NOTE: all estimates of a tree."""
-
-    sizes: tuple[int, int]
-    """The sizes at which the last leaf begins and ends."""
-    pieces: dict[Node, Piece]
-    """The estimates of the nodes that are kept."""
-    past: Floats | None
-    """The sum of the estimates of all complete segments; None before the first is complete."""
 
 
 class ContinualHistogram(Answering):
@@ -74,7 +50,7 @@ class ContinualHistogram(Answering):
     came after an earlier size. New rows are disjoint from old ones, so nothing is ever charged again.
 
     *Formal guarantee.* Privacy: (epsilon, delta)-DP for the whole transcript, for ever, for databases that differ in
-    one row, replaced, which keeps its arrival time (``trusted/trees.py`` has the proof). Accuracy: with probability at
+    one row, replaced, which keeps its arrival time (``trusted/combining.py`` has the proof). Accuracy: with probability at
     least 1 − beta every answer ever given, to whatever queries, chosen however adaptively, is within its ``error``
     (``theory/continual.py``). A query that names few attributes, or that few cells meet (or all but a few), has a small
     error. In rows errors grow with the logarithm of the number of batches alone; as shares they fall as 1/size.
@@ -83,8 +59,9 @@ class ContinualHistogram(Answering):
     are shares of the rows after that size, and ``answer.size`` is the number of those rows. Sizes at which ``since``
     may point are in `boundaries`: all recent ones, and fewer the longer ago.
 
-    Memory is of the order of cells times the logarithm of the number of batches, whatever the number of rows; an append
-    draws two numbers of noise for each cell, on average, which takes some 30 µs a cell. For large universes use `PMWG`.
+    Under delta > 0 and with up to 32,768 cells a number is kept for each cell and batch, up to 2^25 of them; otherwise
+    trees need some 4·log2(batches) numbers for each cell. An append draws one number of noise for each cell (trees: two,
+    on average), which takes some 15 µs a cell. For large universes use `PMWG`.
 
     - ``epsilon``, ``delta``: the privacy promise; a `Promise` may take the place of ``epsilon``
     - ``beta``: the probability that any answer, ever, is outside its error
@@ -105,12 +82,12 @@ class ContinualHistogram(Answering):
     (True, 1000, (0, 10000))
     """
 
-    notes = (Estimates, Piece)
+    notes = (*RootSeries.notes, *TreeSeries.notes)
 
     def __init__(self, db: Database, epsilon: Number | Promise, delta: Number = 0.0, beta: Number = 0.05) -> None:
         promise = Promise.of(epsilon, delta)
         self._beta = float(probability(beta, "beta"))
-        self._noise = start_noise(promise.budget)
+        start_noise(promise.budget)  # Refuses an epsilon that is too small.
         if db.schema.cells > MAX_CELLS:
             raise ParameterError(
                 "db",
@@ -118,11 +95,16 @@ class ContinualHistogram(Answering):
                 f"{MAX_CELLS:,} (2^22) can be; use coarser bins(), fewer attributes, or PMWG",
             )
         super().__init__(db, promise)
-        self._estimate = TreeEstimate()
         self._views: dict[int, _View] = {}
         self._lock = threading.RLock()
+        recorded = RecordedTree()
         for event in self._gate.history:
-            self._estimate.follow(event)
+            recorded.follow(event)
+        self._old = recorded.estimate
+        """The tree of a vault that version 0.1.0 made; the series begins where it ends."""
+        self._series = self._new_series(self._old.size if self._old else 0)
+        for event in self._gate.history:
+            self._series.follow(event)
         db.watch(self._grown)
 
     def ask(self, query: Question, since: int | None = None) -> Answer:
@@ -158,12 +140,13 @@ class ContinualHistogram(Answering):
     @property
     def boundaries(self) -> tuple[int, ...]:
         """The sizes that ``since`` may be, increasing: 0, all recent ends of batches, and fewer the longer ago."""
-        return self._estimate.boundaries
+        old = self._old.boundaries if self._old else ()
+        return (*old, *self._series.boundaries) if self._series.leaf else old or (0,)
 
     @property
     def batches(self) -> int:
         """How many batches there have been; the rows present at the first query are the first batch."""
-        return self._estimate.leaf
+        return (self._old.leaf if self._old else 0) + self._series.leaf
 
     @property
     def halted(self) -> bool:
@@ -173,17 +156,18 @@ class ContinualHistogram(Answering):
     @property
     def state(self) -> tuple[int, int, str]:
         """The public state: number of batches, size at the end of the last one, and a fingerprint of all estimates."""
-        return self.batches, self._estimate.size, self._estimate.fingerprint()
+        prints = (self._old.fingerprint() if self._old else "", self._series.fingerprint())
+        return self.batches, self._series.size, hashlib.sha256(repr(prints).encode()).hexdigest()
 
     @property
     def guarantee(self) -> Guarantee:
         """What is promised at the present size for queries about all rows. Most queries have smaller errors."""
         size = self._rows()
-        leaf = self._estimate.leaf + (size > self._estimate.size)
+        leaf = self.batches + (size > self._series.size)
         return Guarantee(
             float(self._promise.epsilon),
             float(self._promise.delta),
-            min(1.0, _share(self._bound(leaf).worst, size)),
+            min(1.0, _share(self._prospect(leaf).worst, size)),
             self._beta,
             size,
             "every answer, to whatever queries and at whatever time, is within its own error of the true share; "
@@ -192,10 +176,15 @@ class ContinualHistogram(Answering):
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
+    def _new_series(self, start: int) -> Series:
+        """The series of all cells, at the price of the whole budget."""
+        groups, budget = Groups.marginal(self._gate.schema), self._gate.budget
+        return (RootSeries if by_roots(budget, groups.number) else TreeSeries)(groups, budget, start)
+
     def _grown(self) -> None:
         """Called by the database after each append. An error here is left to the next query, which meets it again."""
         with self._lock:
-            if self._estimate.tree is not None:
+            if self.batches:
                 try:
                     self._catch_up()
                 except TreeringError:
@@ -203,14 +192,14 @@ class ContinualHistogram(Answering):
 
     def _check_start(self, since: int | None) -> None:
         """Raise, before anything is charged, if starting at this size would promise nothing."""
-        if self._estimate.tree is not None:
+        if self.batches:
             return
         size = self._rows_to_share()
         if since:
             raise ParameterError(
                 "since", "must be 0 before the first answer: the rows there are become the first batch"
             )
-        rows = float(self._bound(1).every.radius(1)) * _ROUNDING
+        rows = float(self._prospect(1).every.radius(1)) * _ROUNDING
         if rows >= size:
             raise GuaranteeError(
                 f"with this epsilon not even the count of a single cell is known within {size:,} rows, all there are; "
@@ -218,43 +207,37 @@ class ContinualHistogram(Answering):
             )
 
     def _catch_up(self) -> None:
-        """Begin the tree if there is none, and make the rows that are in no batch yet the next batch."""
-        estimate = self._estimate
-        if estimate.tree is not None and not estimate.pending and self._gate.size == estimate.size:
-            return
-        with self._gate.transaction():
-            if estimate.tree is None:
-                self._follow(self._gate.begin_tree(self._noise))
-            self._measure()  # the nodes that an interrupted batch left unmeasured
-            if self._gate.size > estimate.size:
-                self._follow(self._gate.cut(self._tree))
-                self._measure()
-            if estimate.fresh >= max(_FEW_NODES, estimate.arrays):
-                self._follow(self._gate.condense_tree(self._tree, estimate.note()))
+        """Make the rows that are in no batch yet the next batch."""
+        if self._gate.size > self._series.size:
+            with self._gate.transaction():
+                self._series.advance(self._gate)
+            self._views.clear()
 
-    @property
-    def _tree(self) -> int:
-        assert self._estimate.tree is not None
-        return self._estimate.tree
-
-    def _measure(self) -> None:
-        while self._estimate.pending:
-            self._follow(self._gate.tree_node(self._tree, *self._estimate.pending[0]))
-
-    def _follow(self, event: Event) -> None:
-        self._estimate.follow(event)
-        self._views.clear()
-
-    def _bound(self, leaf: int, first: int = 1) -> StructuredBound:
-        return bound(self._noise, self._gate.schema.shape, self._beta, leaf, first)
+    def _prospect(self, leaf: int) -> StructuredBound:
+        """The bound about all rows once there are ``leaf`` batches."""
+        budget, schema = self._gate.budget, self._gate.schema
+        if self._old is None:
+            law, number = prefix_law(budget, schema.cells, leaf), windows(budget, schema.cells, leaf)
+        else:
+            ahead = max(1, leaf - self._old.leaf)
+            law = self._old.window(0).law + prefix_law(budget, schema.cells, ahead)
+            number = len(self._old.boundaries) + windows(budget, schema.cells, ahead)
+        return bound(law, schema.shape, leaf_beta(self._beta, leaf, number))
 
     def _view(self, since: int) -> _View:
         if since not in self._views:
             self._check_since(since)
-            first = self._estimate.first_leaf_since(since)
-            size, cells = self._estimate.rows(first)
-            self._views[since] = _View(self._gate.schema, size, cells, self._bound(self._estimate.leaf, first))
+            share = leaf_beta(self._beta, self.batches, len(self.boundaries))
+            window = self._window(since)
+            self._views[since] = _View(self._gate.schema, window, bound(window.law, self._gate.schema.shape, share))
         return self._views[since]
+
+    def _window(self, since: int) -> Window:
+        """The estimate of the rows since one of the `boundaries`."""
+        if self._old is None or since >= self._old.size:
+            return self._series.window(since)
+        old = self._old.window(since)
+        return old + self._series.window(self._old.size) if self._series.leaf else old
 
     def _check_since(self, since: int) -> None:
         sizes = self.boundaries
@@ -268,8 +251,9 @@ class ContinualHistogram(Answering):
 class _View:
     """The estimate of the rows from one leaf on, which answers queries for free."""
 
-    def __init__(self, schema: Schema, size: int, cells: Floats, errors: StructuredBound) -> None:
-        self._size = size
+    def __init__(self, schema: Schema, window: Window, errors: StructuredBound) -> None:
+        self._size = window.end - window.start
+        cells = _centred(window.counts, self._size)
         self._schema = schema
         self._errors = errors
         # Axes are the attributes with more than one value.
@@ -298,131 +282,8 @@ def _share(rows: float, size: int) -> float:
     return rows * _ROUNDING / size + _SHARE_ROUNDING
 
 
-# -- estimates from the noisy counts of a tree -------------------------------------------------------------------------
-
-
-class TreeEstimate:
-    """Estimates of the rows of a tree, cell by cell: a fold over the gate's events.
-
-    Equal events in equal order give equal bits; condensing changes none of them.
-    """
-
-    def __init__(self) -> None:
-        self.tree: int | None = None
-        """The gate's handle of the tree: the first one begun."""
-        self.leaf = 0
-        self.pending: tuple[Node, ...] = ()
-        """Nodes that the last leaf completed and that are not measured yet."""
-        self.fresh = 0
-        """Nodes released since the tree was condensed."""
-        self._sizes = (0, 0)
-        self._pieces: dict[Node, Piece] = {}
-        self._past: Floats | None = None
-
-    @property
-    def size(self) -> int:
-        """The size at the last cut."""
-        return self._sizes[1]
-
-    @property
-    def arrays(self) -> int:
-        """How many numbers are kept for each cell."""
-        return len(self._pieces) + (self._past is not None)
-
-    def follow(self, event: object) -> None:
-        """Update the estimates by an event of the gate's history; events that are not this tree's change nothing."""
-        if isinstance(event, TreeStarted) and self.tree is None:
-            self.tree = event.tree
-        elif isinstance(event, LeafCut):
-            self.leaf, self.pending = event.leaf, completed_by(event.leaf)
-            self._sizes = (self.size, event.size)
-        elif isinstance(event, NodeReleased):
-            self._combine((event.level, event.index), event.counts)
-        elif isinstance(event, TreeCondensed):
-            note: Estimates = event.note
-            self.leaf, self.pending, self.fresh = event.leaf, (), 0
-            self._sizes, self._pieces, self._past = note.sizes, dict(note.pieces), note.past
-
-    def note(self) -> Estimates:
-        """The note that stands for all events so far."""
-        return Estimates(self._sizes, dict(self._pieces), self._past)
-
-    # -- reading ------------------------------------------------------------------------------------------------------
-
-    @property
-    def boundaries(self) -> tuple[int, ...]:
-        """The sizes from which on rows can be asked about, increasing; the first is 0."""
-        return tuple(self._start(first) for first in first_leaves(self.leaf)) if self.leaf else (0,)
-
-    def first_leaf_since(self, size: int) -> int:
-        """The leaf that begins at this size, one of the `boundaries`."""
-        return first_leaves(self.leaf)[self.boundaries.index(size)]
-
-    def rows(self, first: int) -> tuple[int, Floats]:
-        """How many rows there are from leaf ``first`` on, and the estimate of those in each cell. The total is exact.
-
-        The number of rows is public, so the noise of the total is known, and an equal part of it is taken off each
-        cell.
-        """
-        if first == 1:
-            parts = [] if self._past is None else [self._past]
-            nodes = [node for node in prefix(self.leaf) if node not in _past_roots(self.leaf)]
-        else:
-            parts, nodes = [], list(stretch(first, self.leaf))
-        # In order of time. Which parts there are, and so every bit, depends on the leaf alone.
-        total = np.zeros_like(next(iter(self._pieces.values())).cells)
-        for part in [*parts, *(self._pieces[node].cells for node in nodes)]:
-            total += part
-        size = self.size - self._start(first)
-        total -= (float(total.sum()) - size) / len(total)
-        return size, total
-
-    def fingerprint(self) -> str:
-        """A hash of all estimates."""
-        digest = hashlib.sha256(repr((self.tree, self.leaf, self.pending, self._sizes)).encode())
-        for node, piece in sorted(self._pieces.items()):
-            digest.update(repr((node, piece.start, piece.end)).encode())
-            digest.update(piece.cells.tobytes())
-        digest.update(b"" if self._past is None else self._past.tobytes())
-        return digest.hexdigest()
-
-    # -- inside -------------------------------------------------------------------------------------------------------
-
-    def _start(self, first: int) -> int:
-        return 0 if first == 1 else self._pieces[stretch(first, self.leaf)[0]].start
-
-    def _combine(self, node: Node, counts: Ints) -> None:
-        """Combine a node's own counts with the sum of its children's estimates, weighted by `own_weight`."""
-        if not self.pending or node != self.pending[0]:
-            raise ParameterError("node", f"{node} was not expected: children come before their parents")
-        level, index = node
-        own = counts.reshape(-1).astype(np.float64)
-        if level == 0:
-            piece = Piece(*self._sizes, own)
-        else:
-            left, right = (self._pieces[level - 1, 2 * index + side] for side in (0, 1))
-            weight = own_weight(level)
-            own *= float(weight)
-            own += float(1 - weight) * (left.cells + right.cells)
-            piece = Piece(left.start, right.end, own)
-        own.setflags(write=False)
-        self._pieces[node] = piece
-        self.pending, self.fresh = self.pending[1:], self.fresh + 1
-        if not self.pending:
-            self._settle()
-
-    def _settle(self) -> None:
-        """After a leaf's last node: add a segment that is complete to the past, and drop nodes that are not kept."""
-        root = (segment_of(self.leaf), 1)
-        if last_leaf(root) == self.leaf:
-            cells = self._pieces[root].cells
-            past = cells if self._past is None else self._past + cells
-            past.setflags(write=False)
-            self._past = past
-        kept = set(kept_nodes(self.leaf))
-        self._pieces = {node: piece for node, piece in self._pieces.items() if node in kept}
-
-
-def _past_roots(leaf: int) -> set[Node]:
-    """The roots of the segments that are complete at this leaf."""
-    return {(level, 1) for level in range(segment_of(leaf + 1))}
+def _centred(counts: Floats, size: int) -> Floats:
+    """The estimates of all cells, with an equal part of the noise of their total taken off each: the total is public,
+    and so it is exact."""
+    centred: Floats = counts - (float(counts.sum()) - size) / len(counts)
+    return centred

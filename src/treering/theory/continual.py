@@ -1,9 +1,12 @@
-"""ContinualHistogram: every cell of a growing database, kept current for ever by binary trees over its batches.
+"""ContinualHistogram: every cell of a growing database, kept current for ever by a series over its batches.
 
-Leaves are batches, closed at public moments; `treering.budget.cost` says which leaves a node holds,
-`treering.trusted.trees` that all nodes together cost what one histogram costs. A node of segment k has Laplace noise of
-scale (k+1)·s or Gaussian noise of scale √(k+1)·σ in each cell, s = 2/ε or σ = 1/√ρ. No budget is split over infinite
-time.
+Leaves are batches, closed at public moments. Under zCDP the series is one of square roots (`treering.theory.series`).
+Under pure differential privacy, and with very many cells, it is one of binary trees, as follows.
+
+*Trees.* `treering.budget.cost` says which leaves a node holds. A leaf of segment k lies in k+1 nodes, each released
+once, with Laplace noise of scale (k+1)·s or Gaussian noise of scale √(k+1)·σ in each cell: each costs a row of the leaf
+1/(k+1) of 2/s or 1/σ², so all of them together cost what one histogram costs, s = 2/ε or σ = 1/√ρ. Segments hold
+different rows, so no budget is split over infinite time.
 
 *Estimates.* A node is seen twice: by its own noisy counts, of variance v, and by the sum of its children's estimates.
 The best unbiased combination weighs them by the inverse of their variances (Honaker 2015, from below). All nodes of a
@@ -76,6 +79,7 @@ from treering.domain.query import Query
 from treering.errors import ParameterError
 from treering.noise import Gaussian, Laplace, Noise
 from treering.params import at_least, probability, root_at_least, whole
+from treering.theory import series
 from treering.theory.cells import CellNoise, LaplaceCell, MomentCell, SubGaussianCell, all_subsets, exact, subset_radius
 from treering.theory.search import rarity
 
@@ -210,46 +214,101 @@ def _moments(noise: TreeLaplaceCell) -> tuple[Floats, Floats]:
     return np.concatenate([[0.0], rates]), np.concatenate([[0.0], total * (1 + 1e-12)])
 
 
-def cell_noise(noise: Noise, nodes: tuple[Node, ...]) -> CellNoise:
-    """The law of a cell's noise in the sum of the nodes' estimates: exact for one leaf, else a bound on its moments."""
-    if len(nodes) == 1 and nodes[0][0] == 0:
-        return exact(node_noise(noise, nodes[0]))
+@dataclass(frozen=True, slots=True)
+class Law:
+    """The law of a group's noise in an estimate: the ``variance`` of a sub-Gaussian part, and Laplace ``parts``, triples
+    (weight, scale, how many). Laws of independent noise add up.
+
+    >>> (Law(9.0) + Law(16.0)).deviation
+    5.0
+    """
+
+    variance: float
+    parts: tuple[tuple[float, float, int], ...] = ()
+
+    def __add__(self, other: Law) -> Law:
+        return Law(self.variance + other.variance, self.parts + other.parts)
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation, or an upper bound on it."""
+        spread = math.fsum(number * weight**2 * _variance(Laplace(scale)) for weight, scale, number in self.parts)
+        return math.sqrt(self.variance + spread)
+
+    @property
+    def cell(self) -> CellNoise:
+        """The law as the bounds take it: exact for one release of Laplace noise, else a bound on its moments."""
+        if not self.parts:
+            return SubGaussianCell(math.sqrt(self.variance) * (1 + 1e-12))
+        assert self.variance == 0  # One promise is kept by one kind of noise.
+        if len(self.parts) == 1 and self.parts[0][::2] == (1.0, 1):
+            return exact(Laplace(self.parts[0][1]))
+        return TreeLaplaceCell(self.parts)
+
+
+def tree_law(noise: Noise, nodes: Iterable[Node]) -> Law:
+    """The law of a group's noise in the sum of the nodes' estimates; ``noise`` is that of segment 0."""
+    listed = tuple(nodes)
     if isinstance(noise, Gaussian):
-        return SubGaussianCell(deviation(noise, nodes) * (1 + 1e-12))
-    return TreeLaplaceCell(
+        return Law(deviation(noise, listed) ** 2)
+    return Law(
+        0.0,
         tuple(
             ((1 << below) / ((2 << level) - 1), node_noise(noise, (level, index)).scale, 1 << (level - below))
-            for level, index in nodes
+            for level, index in listed
             for below in range(level + 1)
-        )
+        ),
     )
+
+
+def by_roots(budget: Budget, groups: int) -> bool:
+    """Whether so many groups are kept current by square roots: under zCDP, unless there are too many. Trees otherwise.
+
+    (Under pure differential privacy what counts is the sum of the weights, not of their squares.)
+    """
+    return budget.kind == "zcdp" and series.rooted(groups)
+
+
+def prefix_law(budget: Budget, groups: int, leaf: int) -> Law:
+    """The law of a group's noise in the estimate of all rows after ``leaf`` leaves, when each row pays the budget.
+
+    >>> [round(prefix_law(Budget("zcdp", Fraction(1)), 12, leaf).deviation, 2) for leaf in (1, 2, 365)]
+    [1.0, 1.72, 3.79]
+    """
+    if by_roots(budget, groups):
+        return Law(series.variance(1, leaf, budget.total, groups))
+    return tree_law(start_noise(budget), prefix(leaf))
+
+
+def windows(budget: Budget, groups: int, leaf: int) -> int:
+    """How many periods can be asked about once ``leaf`` is cut."""
+    return len(series.starts(leaf, groups) if by_roots(budget, groups) else first_leaves(leaf))
 
 
 # -- guaranteed errors -------------------------------------------------------------------------------------------------
 
 
-def leaf_beta(beta: float, leaf: int) -> float:
+def leaf_beta(beta: float, leaf: int, windows: int) -> float:
     """The probability with which the bounds of one estimate at leaf j may fail: β·w_j over the number of estimates."""
     weight = math.exp(-rarity(math.log(whole(leaf, "leaf"))))
-    return float(probability(beta, "beta")) * weight / len(first_leaves(leaf))
+    return float(probability(beta, "beta")) * weight / windows
 
 
 @lru_cache(maxsize=256)
-def every_bound(noise: Noise, cells: int, beta: float, leaf: int, first: int = 1) -> CentredBound:
-    """The error bounds, in rows, of any query about the rows of the leaves from ``first`` up to ``leaf``."""
-    return CentredBound(cell_noise(noise, stretch(first, leaf)), cells, ANY_SHARE * leaf_beta(beta, leaf))
+def every_bound(law: Law, cells: int, beta: float) -> CentredBound:
+    """The error bounds, in rows, of any query about an estimate; ``beta`` is that of `leaf_beta`."""
+    return CentredBound(law.cell, cells, ANY_SHARE * beta)
 
 
 @lru_cache(maxsize=256)
-def bound(noise: Noise, shape: tuple[int, ...], beta: float, leaf: int, first: int = 1) -> StructuredBound:
-    """The error bounds, in rows, of the queries of a schema, by the attributes that they name.
+def bound(law: Law, shape: tuple[int, ...], beta: float) -> StructuredBound:
+    """The error bounds, in rows, of the queries of a schema about one estimate, by the attributes that they name.
 
-    ``noise`` is that of segment 0, ``shape`` the sizes of the attributes; the rows asked about are those of the leaves
-    from ``first`` up to ``leaf``. Guarantee: with probability at least 1 − beta all bounds, for all leaves and all
-    first leaves, hold together.
+    ``law`` is that of a cell's noise in the estimate, ``shape`` the sizes of the attributes, ``beta`` the estimate's
+    share by `leaf_beta`. Guarantee: with probability at least 1 − β all bounds, for all leaves and all periods, hold
+    together.
     """
-    every = every_bound(noise, math.prod(shape), beta, leaf, first)
-    return StructuredBound(every, shape, (1 - ANY_SHARE) * leaf_beta(beta, leaf))
+    return StructuredBound(every_bound(law, math.prod(shape), beta), shape, (1 - ANY_SHARE) * beta)
 
 
 def alpha(budget: Budget, cells: int, size: int, beta: float, leaf: int = 1) -> float:
@@ -259,13 +318,14 @@ def alpha(budget: Budget, cells: int, size: int, beta: float, leaf: int = 1) -> 
     >>> 0.01 < small < 0.02, math.isclose(small, 2 * large)
     (True, True)
     """
-    return min(1.0, every_bound(start_noise(budget), cells, beta, leaf).worst / whole(size, "size"))
+    share = leaf_beta(beta, leaf, windows(budget, cells, leaf))
+    return min(1.0, every_bound(prefix_law(budget, cells, leaf), cells, share).worst / whole(size, "size"))
 
 
 def expected_error(budget: Budget, cells: int, size: int, mass: float, leaf: int = 1) -> float:
     """The standard deviation, as a share of the rows, of an answer about ``mass`` cells chosen before the noise."""
     spread = math.sqrt(mass * (1 - mass / cells))
-    return deviation(start_noise(budget), prefix(leaf)) * spread / whole(size, "size")
+    return prefix_law(budget, cells, leaf).deviation * spread / whole(size, "size")
 
 
 # -- the bound for any query -------------------------------------------------------------------------------------------

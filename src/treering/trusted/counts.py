@@ -1,21 +1,22 @@
-"""Exact counts of the rows in each cell, sealed; marginals kept current as rows arrive; and counts at earlier sizes.
+"""Exact counts of the rows in each cell, sealed; marginals kept current as rows arrive; and rows told apart by arrival.
 
 Up to `DENSE_CELLS` cells the counts are one dense array; above, only occupied cells are stored. Either way a query
 reads the marginal over the attributes it names, which is computed once and then maintained: an append touches the new
 rows only.
 
-`Bookmarks` are copies of the counts at earlier sizes, kept for as long as a tree needs them.
+`Stretches` are the rows between sizes at which somebody tells rows apart, kept for as long as they are needed.
 """
 
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import reduce
-from typing import Final, Protocol
-from weakref import WeakKeyDictionary, WeakValueDictionary
+from typing import Final, Protocol, TypeAlias
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -123,14 +124,14 @@ class _Store(Protocol):
 class Counts(Sealed):
     """The sealed exact counts of one growing database. Only the kernel holds one; only its size is public."""
 
-    __slots__ = ("_bookmarks", "_marginals", "_schema", "_size", "_store", "_torn", "lock", "whole")
+    __slots__ = ("_marginals", "_schema", "_size", "_store", "_stretches", "_torn", "lock", "whole")
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
         self._size = 0
         self._store: _Store = _Dense(schema) if schema.cells <= DENSE_CELLS else _Sparse(schema)
         self._marginals: OrderedDict[Attributes, Ints] = OrderedDict()
-        self._bookmarks = Bookmarks()
+        self._stretches = Stretches()
         self.lock = threading.RLock()
         """Held while rows are taken in, and by every kernel while it works."""
         self._torn = False
@@ -157,6 +158,7 @@ class Counts(Sealed):
             places = self._places(cells)
             with self.taking_in():
                 self._store.add(cells)
+                self._stretches.add(cells, None)
                 for marginal, index in places:
                     _tally(marginal, index)
                 self._size += len(cells)
@@ -177,6 +179,7 @@ class Counts(Sealed):
             with self.taking_in():
                 if len(cells):
                     self._store.add_counted(cells, counts)
+                    self._stretches.add(cells, counts)
                     for marginal, index in places:
                         np.add.at(marginal, index, counts)
                     self._size += int(counts.sum())
@@ -231,46 +234,36 @@ class Counts(Sealed):
         return evaluate_many(queries, self.marginal, np.int64)
 
     def mark(self, journal: object) -> None:
-        """Keep the current counts of all cells for the trees of ``journal``, until `keep_marks` drops them."""
+        """Tell rows up to now and rows after them apart for ``journal``, until `keep_marks` no longer names the size."""
         with self.lock:
-            self._bookmarks.add(journal, self._size, self._all)
+            self._stretches.mark(journal, self._size, self._store.occupied)
 
     def keep_marks(self, journal: object, sizes: Collection[int]) -> None:
-        """Drop the counts that a journal has marked, except at these sizes."""
-        self._bookmarks.keep(journal, sizes)
+        """Forget the sizes that a journal has marked, except these."""
+        self._stretches.keep(journal, sizes)
 
     def check_mark(self, journal: object, size: int) -> None:
-        """Raise `VaultError` if the counts were not marked at this size."""
-        self._bookmarks.check(journal, size)
+        """Raise `VaultError` if a journal has not marked this size."""
+        self._stretches.check(journal, size)
 
-    def between(self, journal: object, start: int, end: int) -> Ints:
-        """PRIVATE: the exact counts of all cells among rows ``start`` + 1 to ``end``, both marked sizes."""
-        return self._bookmarks.between(journal, start, end)
+    def between(self, start: int, end: int) -> Iterator[tuple[Ints, Ints]]:
+        """PRIVATE: the rows ``start`` + 1 to ``end``, both marked sizes: cells, in parts, and how many rows in each. A
+        cell may come several times."""
+        return self._stretches.between(start, end)
 
     @property
     def marked(self) -> tuple[int, ...]:
         """The earlier sizes that are marked for any journal, increasing: public."""
-        return tuple(sorted(size for size in self._bookmarks.kept if size < self._size))
+        return tuple(size for size in self._stretches.marked if size < self._size)
 
     def stretches(self) -> dict[int, tuple[Ints, Ints]]:
         """PRIVATE: the rows in stretches, by order of arrival: up to the first `marked` size, from there to the next,
         and so on to the current size. Keys are the sizes at which stretches end; values are a stretch's occupied cells,
         increasing, and how many of its rows lie in each."""
         with self.lock:
-            kept = self._bookmarks.kept
             if not self.marked:
                 return {self._size: self._store.occupied()}
-            found, before = {}, np.zeros(1, dtype=np.int64)
-            for size in (*self.marked, self._size):
-                after = self._all() if size == self._size else kept[size]
-                rows = after - before
-                cells = np.flatnonzero(rows)
-                found[size] = cells, rows[cells]
-                before = after
-            return found
-
-    def _all(self) -> Ints:
-        return self._store.marginal(tuple(range(len(self._schema.shape)))).reshape(-1)
+            return self._stretches.all(self._size)
 
 
 class _Whole:
@@ -400,64 +393,123 @@ def _merge(left: tuple[Ints, Ints], right: tuple[Ints, Ints]) -> tuple[Ints, Int
     return cells, counts
 
 
-# -- counts at earlier sizes -------------------------------------------------------------------------------------------
+# -- rows told apart by arrival ----------------------------------------------------------------------------------------
 
 
-class Bookmarks(Sealed):
-    """Copies of the counts, one for each size at which a tree's node begins that is still to be measured.
+_MANY: Final = 2**20
+"""Rows since the last mark are counted by cell when there are this many, so that they need little memory."""
 
-    They belong to a journal, as a run's secret does: a kernel that continues the journal finds them, and they are
-    dropped with it (so a journal must allow weak references). Journals that need the same size share one copy. Size 0
-    needs none: all counts were 0.
+_Run: TypeAlias = tuple[Ints, Ints | None]
+"""Cells and how many rows in each; None: one in each."""
 
-    A durable store keeps no copies. When it is opened it takes in its batches in their order of arrival and, before
-    the kernel is made, calls `Counts.mark` at each of the sizes that ``trees.sizes_to_mark(journal.events())`` names:
-    a leaf is cut at the size after some batch, so the store passes each of these sizes.
+
+class Stretches(Sealed):
+    """The rows between neighbouring marks, by cell. Rows after the last mark are only listed: an append costs nothing.
+
+    Marks belong to a journal, as a run's secret does: a kernel that continues the journal finds them, and they are
+    forgotten with it (so a journal must allow weak references). Without marks nothing is kept.
+
+    A durable store keeps its batches. When it is opened it takes them in by order of arrival and, before the kernel is
+    made, calls `Counts.mark` at each of the sizes that ``sizes_to_mark(journal.events())`` names: a mark is made at the
+    size after some batch, so the store passes each of these sizes.
     """
 
-    __slots__ = ("_copies", "_owned")
+    __slots__ = ("_ends", "_owned", "_recent", "_runs", "_waiting")
 
     def __init__(self) -> None:
-        self._copies: WeakValueDictionary[int, Ints] = WeakValueDictionary()
-        self._owned: WeakKeyDictionary[object, dict[int, Ints]] = WeakKeyDictionary()
+        self._owned: WeakKeyDictionary[object, set[int]] = WeakKeyDictionary()
+        self._ends: list[int] = []
+        self._runs: list[list[_Run]] = []
+        """The stretches: rows up to each mark, since the one before."""
+        self._recent: list[_Run] = []
+        self._waiting = 0
 
     @property
-    def kept(self) -> dict[int, Ints]:
-        """PRIVATE: the counts at every size that is kept for any journal."""
-        return dict(self._copies)
+    def marked(self) -> tuple[int, ...]:
+        """The sizes that any journal has marked, increasing."""
+        return tuple(sorted(set().union(*self._owned.values())))
 
-    def add(self, owner: object, size: int, copy: Callable[[], Ints]) -> None:
-        """Keep the counts at ``size``, the current one, for ``owner``; ``copy`` makes them."""
+    def add(self, cells: Ints, counts: Ints | None) -> None:
+        """Rows were appended."""
+        if not self._owned:
+            self._ends, self._runs, self._recent = [], [], []
+            return
+        self._recent.append((cells, counts))
+        self._waiting += len(cells)
+        if self._waiting > _MANY and len(self._recent) > 1:
+            self._recent = [_together(self._recent)]
+            self._waiting = len(self._recent[0][0])
+
+    def mark(self, owner: object, size: int, occupied: Callable[[], tuple[Ints, Ints]]) -> None:
+        """Tell rows up to ``size``, the current one, and later ones apart. ``occupied`` gives all rows by cell."""
         if size == 0:
             return
-        kept = self._copies.get(size)
-        if kept is None:
-            kept = copy()
-            kept.setflags(write=False)
-            self._copies[size] = kept
-        self._owned.setdefault(owner, {})[size] = kept
+        if not self._owned:
+            self._ends, self._runs = [], []
+        if not self._ends:
+            self._ends, self._runs = [size], [[occupied()]]
+        elif self._ends[-1] != size:
+            self._ends.append(size)
+            self._runs.append(self._recent)
+        self._recent, self._waiting = [], 0
+        self._owned.setdefault(owner, set()).add(size)
 
-    def between(self, owner: object, start: int, end: int) -> Ints:
-        """PRIVATE: the exact counts, over all cells, of rows ``start`` + 1 to ``end``."""
-        later = self._at(owner, end)
-        return later.copy() if start == 0 else later - self._at(owner, start)
+    def between(self, start: int, end: int) -> Iterator[tuple[Ints, Ints]]:
+        """PRIVATE: the rows between two marks, or from the first row on."""
+        first = 0 if start == 0 else self._place(start) + 1
+        for place in range(first, self._place(end) + 1):
+            for cells, counts in self._runs[place]:
+                yield cells, np.ones(len(cells), dtype=np.int64) if counts is None else counts
+
+    def all(self, size: int) -> dict[int, tuple[Ints, Ints]]:
+        """PRIVATE: all stretches by where they end, the last at the current ``size``."""
+        self._join()
+        if self._ends[-1] == size:
+            return {end: _together(runs) for end, runs in zip(self._ends, self._runs, strict=True)}
+        ends, runs = [*self._ends, size], [*self._runs, self._recent]
+        return {end: _together(each) for end, each in zip(ends, runs, strict=True)}
 
     def check(self, owner: object, size: int) -> None:
-        """Raise `VaultError` if the counts at this size are not kept."""
-        if size:
-            self._at(owner, size)
+        """Raise `VaultError` if this size is not marked."""
+        if size and size not in self._owned.get(owner, ()):
+            raise VaultError(
+                f"rows are told apart at size {size:,}, and it was not marked: take the batches in again, in order, and "
+                "mark at the sizes that sizes_to_mark names"
+            )
 
     def keep(self, owner: object, sizes: Collection[int]) -> None:
-        """Drop what is kept for ``owner``, except at these sizes."""
-        owned = self._owned.get(owner, {})
-        for size in [size for size in owned if size not in sizes]:
-            del owned[size]
+        """Forget the marks of ``owner``, except at these sizes, and join stretches that nobody tells apart."""
+        owned = self._owned.get(owner)
+        if owned is not None and not owned <= set(sizes):
+            owned &= set(sizes)
+            self._join()
 
-    def _at(self, owner: object, size: int) -> Ints:
-        try:
-            return self._owned[owner][size]
-        except KeyError:
-            raise VaultError(
-                f"a tree goes on from the counts at size {size:,}, and they were not marked: take the batches in "
-                "again, in order, and mark at the sizes that sizes_to_mark names"
-            ) from None
+    def _join(self) -> None:
+        wanted = set(self.marked)
+        ends, runs, open_runs = [], [], []
+        for end, stretch in zip(self._ends, self._runs, strict=True):
+            open_runs += stretch
+            if end in wanted:
+                ends.append(end)
+                runs.append(open_runs)
+                open_runs = []
+        self._ends, self._runs = ends, runs
+        if ends:
+            self._recent = [*open_runs, *self._recent]
+            self._waiting = sum(len(cells) for cells, _ in self._recent)
+        else:
+            self._recent, self._waiting = [], 0
+
+    def _place(self, end: int) -> int:
+        place = bisect_left(self._ends, end)
+        if place == len(self._ends) or self._ends[place] != end:
+            raise VaultError(f"rows are not told apart at size {end:,}")
+        return place
+
+
+def _together(runs: Sequence[_Run]) -> tuple[Ints, Ints]:
+    """Occupied cells, increasing, and how many rows in each."""
+    nothing = np.empty(0, dtype=np.int64)
+    cells = np.concatenate([nothing, *(cells for cells, _ in runs)])
+    each = (np.ones(len(cells), dtype=np.int64) if counts is None else counts for cells, counts in runs)
+    return _merge((nothing, nothing), (cells, np.concatenate([nothing, *each])))

@@ -10,7 +10,20 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Protocol, TypeGuard
 
-from treering.gate import Compared, Condensed, Event, LeafCut, NodeReleased, RunEnded, RunStarted, TreeCondensed
+from treering.gate import (
+    Advanced,
+    Compared,
+    Condensed,
+    Event,
+    LeafCut,
+    NodeReleased,
+    RunEnded,
+    RunStarted,
+    SegmentBegun,
+    SegmentCondensed,
+    SegmentEnded,
+    TreeCondensed,
+)
 from treering.trusted.sealed import Sealed
 
 
@@ -30,8 +43,8 @@ class Journal(Protocol):
     def write(self, event: Event) -> None:
         """Record an event. One that ends a run also destroys the run's secret.
 
-        `TreeCondensed` replaces the earlier cuts, nodes and condensations of its tree, and `Condensed` all earlier
-        events: `events` need not return them.
+        `SegmentCondensed` replaces the earlier releases of its segment, `SegmentEnded` all earlier events of its
+        segment, and `Condensed` all earlier events: `events` need not return them.
         """
 
     def begin(self, event: RunStarted, secret: Secret) -> None:
@@ -64,8 +77,8 @@ class MemoryJournal(Sealed):
             return
         if isinstance(event, Condensed):
             self._events.clear()
-        elif isinstance(event, TreeCondensed):
-            self._events = [each for each in self._events if not _stood_for(each, event.tree)]
+        elif isinstance(event, TreeCondensed | SegmentCondensed | SegmentEnded):
+            self._events = [each for each in self._events if not _replaces(event, each)]
         self._events.append(event)
         if ends_run(event):
             del self._secrets[event.run]
@@ -93,8 +106,13 @@ def ends_run(event: Event) -> TypeGuard[RunEnded | Compared]:
     return isinstance(event, RunEnded) or (isinstance(event, Compared) and event.crossing is not None)
 
 
-def _stood_for(event: Event, tree: int) -> bool:
-    return isinstance(event, LeafCut | NodeReleased | TreeCondensed) and event.tree == tree
+def _replaces(event: TreeCondensed | SegmentCondensed | SegmentEnded, earlier: Event) -> bool:
+    """Whether an event stands for an earlier one."""
+    if isinstance(event, TreeCondensed):
+        return isinstance(earlier, LeafCut | NodeReleased | TreeCondensed) and earlier.tree == event.tree
+    if isinstance(event, SegmentEnded) and isinstance(earlier, SegmentBegun):
+        return earlier.segment == event.segment
+    return isinstance(earlier, Advanced | SegmentCondensed) and earlier.segment == event.segment
 
 
 def is_easy(event: Event | None) -> TypeGuard[Compared]:

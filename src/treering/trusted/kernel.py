@@ -57,24 +57,25 @@ from treering.gate import (
 from treering.noise import Laplace, Noise
 from treering.params import exact_scale
 from treering.trusted import minimisers, opendp, pricing
+from treering.trusted.charges import Charges
+from treering.trusted.combining import Combining, Tallies
 from treering.trusted.counts import DENSE_CELLS, MAX_COUNT, Counts, check_query
 from treering.trusted.journal import Journal, Secret, ends_run
 from treering.trusted.noise import Ahead, Answering, check_noise, check_scale, draw, draw_laplace
-from treering.trusted.pricing import Charges
 from treering.trusted.sealed import Sealed
 from treering.trusted.select import exponential
 from treering.trusted.synthesis import Synthesis
-from treering.trusted.trees import TreeOperations, Trees
 
 Released = TypeVar("Released", bound=Event)
 
 
-class Kernel(TreeOperations):
+class Kernel(Combining):
     """The gate to one growing database under one budget; `treering.gate.Gate` explains the parameters.
 
     Guarantee: the transcript of all operations, chosen adaptively while the database grows, is (budget.total)-DP for
     a ``pure`` budget and (budget.total)-zCDP for a ``zcdp`` one, for databases that differ in one row, replaced.
-    (Each operation has the cost that ``pricing`` derives; the filter keeps their sum within the budget.)
+    (Each operation has the cost that ``pricing`` derives, and is charged to the rows that it is about; the ledger by
+    row keeps the sum of each row within the budget.)
 
     One thread at a time works in a kernel. A forked child is refused: it would use the same secret noise twice. A
     kernel made from a journal that is not empty continues where the journal ends.
@@ -82,7 +83,7 @@ class Kernel(TreeOperations):
 
     __slots__ = (
         *("_answering", "_charges", "_counts", "_first_reserved_run", "_journal", "_next_run", "_process", "_runs"),
-        "_trees",
+        "_tallies",
     )
 
     def __init__(self, counts: Counts, budget: Budget, journal: Journal) -> None:
@@ -92,7 +93,7 @@ class Kernel(TreeOperations):
         self._first_reserved_run = 0
         self._journal = journal
         self._runs: dict[int, Run] = {}
-        self._trees = Trees(counts, journal)
+        self._tallies: dict[int, Tallies] = {}
         self._next_run = 0
         self._process = os.getpid()
         self._restore(journal.events())
@@ -114,7 +115,7 @@ class Kernel(TreeOperations):
 
     @property
     def spent(self) -> Fraction:
-        """What has been charged, in the budget's unit."""
+        """The most that any row has been charged, in the budget's unit."""
         return self._charges.spent
 
     @property
@@ -147,7 +148,7 @@ class Kernel(TreeOperations):
         with self._working():
             _check_run(request)
             cost = pricing.running(request)
-            self._charge(cost)
+            self._charges.begin_run(self._next_run, cost)
             secret = Run.draw_threshold(request)
             event = RunStarted(self.size, cost, self._next_run, request)
             self._journal.begin(event, secret)
@@ -169,15 +170,14 @@ class Kernel(TreeOperations):
             crossing = self._first_exceeding(live, asked, scales, bar, estimate)
             if crossing is None:
                 return self._release(Compared(self.size, run, len(asked), None))
-            del self._runs[run]
+            self._end_run(run, Fraction(0))
             return self._release(Compared(self.size, run, crossing.index + 1, crossing))
 
     def end_run(self, run: int) -> RunEnded:
         """Abandon a run at a public moment, and refund what it can no longer release (see ``pricing.refund``)."""
         with self._working():
             refund = pricing.refund(self._live(run).request, self._charges.present)
-            del self._runs[run]
-            self._charges.refund(refund)
+            self._end_run(run, refund)
             return self._release(RunEnded(self.size, run, refund))
 
     def histogram(self, noise: Noise, attributes: Sequence[int] | None = None) -> HistogramReleased:
@@ -255,7 +255,7 @@ class Kernel(TreeOperations):
             if type(part) is not Budget:
                 raise ParameterError("part", f"must be a Budget, not a {type(part).__name__}")
             cost = pricing.reserving(part)
-            self._charges.set_aside(cost)
+            self._charge(cost)
             event = self._release(Reserved(self.size, cost, part))
             self._charges.open(part)
             self._first_reserved_run = self._next_run
@@ -265,14 +265,21 @@ class Kernel(TreeOperations):
                 self._close_part()
 
     def condense(self, note: Any) -> Condensed:
-        """Record a note that replaces all events so far. Their cost stays charged; runs in progress go on."""
+        """Record a note that replaces all events so far. Their cost stays charged; runs and segments in progress go
+        on."""
         with self._working():
-            if self._charges.reserved or self._trees:
-                raise ParameterError("note", "cannot replace events within a reservation, or where there are trees")
+            if self._charges.reserved:
+                raise ParameterError("note", "cannot replace events within a reservation")
             begun = (event for event in self.history if isinstance(event, RunStarted | Condensed))
             started = [run for event in begun for run in (event.runs if isinstance(event, Condensed) else (event,))]
             running = tuple(run for run in started if run.run in self._runs)
-            return self._release(Condensed(self.size, self.spent, self._next_run, running, note))
+            steps, segments, marks = self._charges.state
+            return self._release(
+                Condensed(
+                    *(self.size, self.spent, self._next_run, running, note),
+                    *(steps, self._charges.next_segment, segments, marks),
+                )
+            )
 
     def note(self, note: Any) -> Noted:
         """Record a public step of the mechanism itself."""
@@ -293,7 +300,11 @@ class Kernel(TreeOperations):
         return self._counts.whole
 
     def _charge(self, cost: Cost) -> None:
-        self._charges.charge(cost)
+        self._charges.charge(cost, self.size)
+
+    def _end_run(self, run: int, refund: Fraction) -> None:
+        del self._runs[run]
+        self._charges.end_run(run, self.size, refund)
 
     def _close_part(self) -> None:
         for run in [run for run in self._runs if run >= self._first_reserved_run]:
@@ -304,12 +315,10 @@ class Kernel(TreeOperations):
 
     def _release(self, event: Released) -> Released:
         self._journal.write(event)
-        self._trees.follow(event)
         return event
 
     def _restore(self, events: Sequence[Event]) -> None:
-        """Continue from the journal's events: their charges, trees, and runs in progress."""
-        self._trees.restore(events)
+        """Continue from the journal's events: their charges, segments, and runs in progress."""
         begun: dict[int, RunRequest] = {}
         for event in events:
             self._charges.follow(event)
@@ -324,6 +333,8 @@ class Kernel(TreeOperations):
                 self._next_run = event.run + 1
             elif ends_run(event):
                 del begun[event.run]
+        for size in self._charges.sizes:
+            self._counts.check_mark(self._journal, size)
         self._runs = {run: Run(request, self._journal.secret(run)) for run, request in begun.items()}
         if self._charges.reserved:  # The last session ended within a reservation: end that now.
             self._close_part()

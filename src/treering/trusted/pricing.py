@@ -1,11 +1,9 @@
-"""The privacy cost of each kernel operation, and the account of what a history of events has cost.
+"""The privacy cost of each kernel operation.
 
 A cost is derived here, from the request's noise scales and the queries' sensitivity, and nowhere else. Neighbours
 replace one row. A query of weight scale W and spread d (largest weight less smallest) moves by at most d grid units and
 gets noise of W times the stated scale: relative to its noise it moves by r = d/W rows, 1 for a counting query and 0 for
 a constant one.
-
-`Charges` keeps the account: a filter over the budget and, during a reservation, one over the reserved part.
 """
 
 from __future__ import annotations
@@ -17,24 +15,9 @@ from functools import lru_cache
 from typing import Final
 
 from treering.budget.cost import FREE, Cost, exponential, gaussian, laplace, pure, silent_run, sparse_run
-from treering.budget.promise import Budget, Filter
+from treering.budget.promise import Budget
 from treering.domain.query import Query
-from treering.gate import (
-    Condensed,
-    Event,
-    ForeignReleased,
-    HistogramReleased,
-    Measured,
-    Minimised,
-    ReservationEnded,
-    Reserved,
-    RowsDrawn,
-    RunEnded,
-    RunRequest,
-    RunStarted,
-    Selected,
-    TreeStarted,
-)
+from treering.gate import RunRequest
 from treering.noise import Gaussian, Laplace, Noise
 from treering.params import exact_scale, positive
 
@@ -55,6 +38,23 @@ def measuring(queries: Sequence[Query], noise: Noise) -> Cost:
 def histogram(noise: Noise) -> Cost:
     """A replaced row changes two cells by one each: the cost of two answers, whatever the number of cells."""
     return _noisy(_ONE, noise) + _noisy(_ONE, noise)
+
+
+def combining(groups: int, weight: int, noise: Noise) -> Cost:
+    """Groups whose rows are counted ``weight`` times: a replaced row moves that from one group to another.
+
+    So two numbers move by |w| each: 2|w|/s pure, w²/s² zCDP for Laplace noise; w²/σ² zCDP for Gaussian. If there is a
+    single group, one number moves: half of it.
+    """
+    one = _noisy(Fraction(abs(weight)), noise)
+    return one if groups == 1 else one + one
+
+
+def leaf(groups: int, room: int, noise: Noise, budget: Budget) -> Cost:
+    """What each row of a leaf may cost over all releases of its segment, whatever their weights w, with the ``room``
+    that they have: Σ|w| in a pure budget, Σw² in a zCDP one. Either cost is proportional to that sum."""
+    amount = room * budget.amount(combining(groups, 1, noise))
+    return pure(amount) if budget.kind == "pure" else Cost(None, amount)
 
 
 def selecting(queries: Sequence[Query], scale: float) -> Cost:
@@ -115,84 +115,3 @@ def _comparing(request: RunRequest) -> Cost:
 
 def _answering(request: RunRequest) -> Cost:
     return FREE if request.answer is None else _noisy(_ONE, request.answer)
-
-
-# -- the account of a history ------------------------------------------------------------------------------------------
-
-
-_CHARGED = RunStarted | Measured | HistogramReleased | Selected | RowsDrawn | ForeignReleased | TreeStarted | Minimised
-
-
-class Charges:
-    """The charges of one kernel: a filter over its budget and, within a reservation, one over the reserved part.
-
-    A part is charged to the whole budget when it is set aside; what is paid from the part costs the whole nothing more.
-    Following the events of a history repeats the charges made when they happened, so ``spent`` is the same again.
-
-    >>> from treering.noise import Laplace
-    >>> from treering.budget.cost import laplace
-    >>> charges = Charges(Budget("pure", Fraction(1)))
-    >>> charges.follow(Measured(10, laplace(1, 4), (), Laplace(4.0), ()))
-    >>> charges.spent
-    Fraction(1, 4)
-    """
-
-    __slots__ = ("_part", "_whole")
-
-    def __init__(self, budget: Budget) -> None:
-        self._whole = Filter(budget)
-        self._part: Filter | None = None
-
-    @property
-    def budget(self) -> Budget:
-        """The whole budget."""
-        return self._whole.budget
-
-    @property
-    def spent(self) -> Fraction:
-        """What has been charged to the whole budget, in its unit."""
-        return self._whole.spent
-
-    @property
-    def reserved(self) -> bool:
-        """Whether a part is reserved now."""
-        return self._part is not None
-
-    @property
-    def present(self) -> Budget:
-        """The budget that operations are paid from now: the reserved part, or the whole."""
-        return (self._part or self._whole).budget
-
-    def charge(self, cost: Cost) -> None:
-        """Charge the `present` budget, or raise `BudgetExceeded` and change nothing."""
-        (self._part or self._whole).charge(cost)
-
-    def refund(self, amount: Fraction) -> None:
-        """Return part of an earlier charge to the `present` budget: see `Filter.refund` for when that is sound."""
-        (self._part or self._whole).refund(amount)
-
-    def set_aside(self, cost: Cost) -> None:
-        """Charge the whole budget for a part."""
-        self._whole.charge(cost)
-
-    def open(self, part: Budget) -> None:
-        """From now on operations are paid from the part."""
-        self._part = Filter(part)
-
-    def close(self) -> None:
-        """From now on operations are paid from the whole budget."""
-        self._part = None
-
-    def follow(self, event: Event) -> None:
-        """Repeat the charge or the refund that an earlier event made."""
-        if isinstance(event, Condensed):
-            self._whole.restore(event.spent)
-        elif isinstance(event, Reserved):
-            self.set_aside(event.cost)
-            self.open(event.part)
-        elif isinstance(event, ReservationEnded):
-            self.close()
-        elif isinstance(event, RunEnded):
-            self.refund(event.refund)
-        elif isinstance(event, _CHARGED):
-            self.charge(event.cost)

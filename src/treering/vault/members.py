@@ -16,13 +16,12 @@ from treering.errors import ParameterError
 from treering.gate import Event, Gate
 from treering.mechanisms.base import Answering
 from treering.replay import RecordedGate
+from treering.trusted.charges import Charges, sizes_to_mark
 from treering.trusted.counts import Counts
 from treering.trusted.database import Watchers
 from treering.trusted.journal import Journal
 from treering.trusted.kernel import Kernel
-from treering.trusted.pricing import Charges
 from treering.trusted.sealed import Sealed
-from treering.trusted.trees import sizes_to_mark
 from treering.vault.checkpoints import Checkpoints
 from treering.vault.journal import LedgerJournal, Recovered, recover
 from treering.vault.kinds import Spec, codec

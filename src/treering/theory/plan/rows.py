@@ -19,7 +19,7 @@ from treering.budget.promise import Budget, Promise
 from treering.errors import ParameterError
 from treering.noise import Gaussian, Laplace, Noise
 from treering.params import at_least, root_at_least
-from treering.theory import continual
+from treering.theory import continual, series
 from treering.theory.cells import CellNoise, SmoothLaplaceCell, SubGaussianCell, all_subsets, subset_radius
 from treering.theory.continual import CentredBound
 from treering.theory.schedule.epochs import AlphaOf
@@ -464,6 +464,9 @@ def _noise(case: Case) -> Noise | None:
         return None
 
 
+_UNIT: Final = Budget("zcdp", Fraction(1))
+
+
 @lru_cache(maxsize=256)
 def _worst(scale: float | None, case: Case) -> float:
     """The largest error over all batches, in units of ``scale``, which is that of `kept_scale`; epsilon is ignored.
@@ -499,36 +502,39 @@ def _needed(scale: float | None, leaf: int) -> float | None:
     return scale if scale is None or leaf == 1 else _WIDE
 
 
-def _law(scale: float | None, leaf: int) -> tuple[CellNoise, float]:
+def _law(scale: float | None, leaf: int, cells: int) -> tuple[CellNoise, float]:
     """An upper bound on the law of a cell's noise at a batch, and the scale of the first batch's noise in it.
 
     Laplace noise of scale s has E e^{(u/s)X} = 1/(1 − sinh²(hu)/sinh²(h)), h = 1/(2s), where sinh(hu)/sinh(h) falls in
     h: at fixed u it rises with s, so a bound by moments for wide noise, scaled down, holds for all.
     """
     if scale is None:
-        return SubGaussianCell(continual.deviation(Gaussian(1.0), prefix(leaf)) * _UP), 1.0
+        return SubGaussianCell(continual.prefix_law(_UNIT, cells, leaf).deviation * _UP), 1.0
     if leaf == 1:
         return SmoothLaplaceCell(scale), scale
-    return continual.cell_noise(Laplace(scale), prefix(leaf)), scale / _UP
+    return continual.tree_law(Laplace(scale), prefix(leaf)).cell, scale / _UP
 
 
-def _share(leaf: int, beta: float) -> float:
-    """A lower bound on the failure probability of each estimate, at any batch of the leaf's segment."""
+def _share(scale: float | None, leaf: int, cells: int, beta: float) -> float:
+    """A lower bound on the failure probability of each estimate, at any batch with as many binary digits as ``leaf``."""
     segment = segment_of(leaf)
     weight = math.exp(-rarity(math.log(2 ** (segment + 1) - 1)))
-    return beta * weight / (continual.KEPT * (segment + 1) + 1)
+    windows = continual.KEPT * (segment + 1) + 1
+    if scale is None and series.rooted(cells):  # In three segments, and one in each of the others.
+        windows = 3 * (windows + series.KEPT) + (2 << segment) // series.segment_length(len(series.EARLY), cells)
+    return beta * weight / windows
 
 
 @lru_cache(maxsize=4096)
 def _rough(scale: float | None, leaf: int, cells: int, beta: float) -> float:
     """A coarser, faster bound than `_fine`: that of `treering.theory.continual` for all queries at once."""
-    law, unit = _law(scale, leaf)
-    share = _share(leaf, beta) / 4
+    law, unit = _law(scale, leaf, cells)
+    share = _share(scale, leaf, cells, beta) / 4
     total = subset_radius(law, [1.0], [cells], share)
     return (float(all_subsets(law, cells, share).radius(cells / 2)) + total / 2) / unit
 
 
 @lru_cache(maxsize=1024)
 def _fine(scale: float | None, leaf: int, cells: int, beta: float) -> float:
-    law, unit = _law(scale, leaf)
-    return CentredBound(law, cells, _share(leaf, beta)).worst / unit
+    law, unit = _law(scale, leaf, cells)
+    return CentredBound(law, cells, _share(scale, leaf, cells, beta)).worst / unit

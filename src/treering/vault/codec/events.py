@@ -27,11 +27,15 @@ from typing import Any, Final, NoReturn
 
 from treering.budget.cost import Cost
 from treering.budget.promise import Budget
+from treering.budget.rows import Charge, Steps
+from treering.domain.groups import Groups
 from treering.domain.loss import Distance, HuberHinge, Logistic, Squared
 from treering.domain.problem import Descent, Net, Perturbation, Problem
 from treering.domain.schema import Schema
 from treering.errors import DamagedVault, NewerVault, VaultError
 from treering.gate import (
+    Advanced,
+    Combined,
     Compared,
     Condensed,
     Crossing,
@@ -39,17 +43,25 @@ from treering.gate import (
     ForeignReleased,
     HistogramReleased,
     LeafCut,
+    Marked,
     Measured,
     Minimised,
     NodeReleased,
     Noted,
+    Ones,
+    OpenSegment,
     ReservationEnded,
     Reserved,
+    Root,
     RowsDrawn,
     RunEnded,
     RunRequest,
     RunStarted,
+    SegmentBegun,
+    SegmentCondensed,
+    SegmentEnded,
     Selected,
+    Span,
     TreeCondensed,
     TreeStarted,
 )
@@ -57,10 +69,21 @@ from treering.noise import Gaussian, Laplace
 from treering.vault.codec.fields import Codec, Fields
 from treering.vault.codec.queries import Queries
 
-FORMAT: Final = 1
-"""The version of the lines."""
+FORMAT: Final = 2
+"""The latest version of the lines, which has charges by row. A line that version 1 could have is of version 1 still."""
 
-EVENTS: Final[tuple[type[Any], ...]] = (
+SECOND: Final[tuple[type[Any], ...]] = (
+    Condensed,
+    Combined,
+    SegmentBegun,
+    Advanced,
+    SegmentCondensed,
+    SegmentEnded,
+    Marked,
+)
+"""The events of version 2. (`Condensed` is older, and has more fields now.)"""
+
+FIRST: Final[tuple[type[Any], ...]] = (
     Measured,
     RunStarted,
     Compared,
@@ -76,11 +99,16 @@ EVENTS: Final[tuple[type[Any], ...]] = (
     Minimised,
     Reserved,
     ReservationEnded,
-    Condensed,
     Noted,
 )
+"""The events of version 1, without `Condensed`."""
+
+EVENTS: Final = FIRST + SECOND
 """The events that a line can hold. The name and fields of a class that was ever written are fixed: a change needs a new
 version of the format."""
+
+GROWN: Final[dict[type[Any], int]] = {Condensed: 5}
+"""How many fields the lines of an earlier version have, of a class that has grown. The rest have their defaults."""
 
 PARTS: Final[tuple[type[Any], ...]] = (
     Cost,
@@ -97,6 +125,13 @@ PARTS: Final[tuple[type[Any], ...]] = (
     Perturbation,
     Descent,
     Net,
+    Groups,
+    Span,
+    Ones,
+    Root,
+    Charge,
+    Steps,
+    OpenSegment,
 )
 """The classes that fields of events can hold. Those that notes can hold are declared by the mechanisms."""
 
@@ -123,7 +158,8 @@ class EventCodec:
         if type(event) not in EVENTS:
             raise VaultError(f"{name} is no event that a vault can keep")
         try:
-            return _dumps({"v": FORMAT, "event": name, **self._codecs[name].write(event)})
+            version = FORMAT if type(event) in SECOND else 1
+            return _dumps({"v": version, "event": name, **self._codecs[name].write(event)})
         except RecursionError:
             raise VaultError(f"{name} is nested too deeply to be kept in a vault") from None
 
@@ -144,7 +180,7 @@ class EventCodec:
         if type(raw) is not dict or end != len(text):
             raise DamagedVault("it is not one JSON object")
         version = raw.pop("v", None)
-        if type(version) is not int or version != FORMAT:
+        if type(version) is not int or not 1 <= version <= FORMAT:
             raise _other_version(version)
         name = raw.pop("event", None)
         if type(name) is not str or name not in self._codecs:
@@ -156,7 +192,7 @@ class EventCodec:
 @lru_cache(maxsize=4)
 def _codecs(notes: tuple[type[Any], ...]) -> dict[str, Codec]:
     """A codec for each event, by its name."""
-    fields = Fields(EVENTS, (*notes, *PARTS), SHARED)
+    fields = Fields(EVENTS, (*notes, *PARTS), SHARED, GROWN)
     return {kind.__name__: fields.of(kind) for kind in EVENTS}
 
 

@@ -1,0 +1,138 @@
+"""Groups: disjoint sets of cells that are counted together, such as the groups of a GROUP BY.
+
+The values of each attribute are sorted into classes, and each joint class is a group; or a table says which group each
+joint class belongs to. Every cell has one label for each attribute, so it is in one group at most: groups are disjoint
+by their form. A row that is replaced leaves one group and enters another.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from treering.arrays import Ints
+from treering.domain.query import MAX_TABLE, Query
+from treering.domain.schema import Schema
+from treering.errors import ParameterError, QueryError
+
+MOST_GROUPS: Final = 2**22
+"""The most groups that are counted together."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Groups:
+    """Disjoint sets of cells of one schema.
+
+    >>> from treering.domain.attribute import categories, integers
+    >>> schema = Schema({"origin": categories("EWR", "JFK"), "month": integers(1, 12)})
+    >>> Groups.marginal(schema, ["month"]).number
+    12
+    >>> winter = Query.where(schema, month=[12, 1, 2])
+    >>> groups = Groups.of([winter, ~winter])
+    >>> groups.number, groups.whole, groups.shape
+    (2, True, (2,))
+    """
+
+    attributes: tuple[int, ...]
+    """The positions of the attributes that tell the groups apart, increasing."""
+    labels: tuple[Ints, ...]
+    """For each of them, the class of each of its values, from 0 on; −1: rows with this value are in no group."""
+    table: Ints | None
+    """The group of each joint class, from 0 on; −1: in no group. None: each joint class is a group of its own."""
+
+    def __post_init__(self) -> None:
+        for array in (*self.labels, *(() if self.table is None else (self.table,))):
+            array.setflags(write=False)
+
+    @classmethod
+    def marginal(cls, schema: Schema, names: Sequence[str] | None = None) -> Groups:
+        """A group for each joint value of some attributes; without names, for each cell."""
+        chosen = sorted({schema.index(name) for name in names}) if names is not None else range(len(schema.names))
+        number = math.prod(schema.shape[position] for position in chosen)
+        if number > MOST_GROUPS:
+            raise ParameterError("names", f"span {number:,} joint values; at most {MOST_GROUPS:,} are counted together")
+        return cls(tuple(chosen), tuple(np.arange(schema.shape[position]) for position in chosen), None)
+
+    @classmethod
+    def of(cls, queries: Sequence[Query]) -> Groups:
+        """A group for each query, in order: counting queries of one schema, no two of which match the same cell."""
+        if not queries:
+            raise QueryError("groups need at least one query")
+        if any(not query.counting or query.schema != queries[0].schema for query in queries):
+            raise QueryError("groups are made of counting queries about one schema, without weights")
+        attributes = tuple(sorted({position for query in queries for position in query.attributes}))
+        labels = tuple(_classes(queries, position) for position in attributes)
+        shape = tuple(int(each.max()) + 1 for each in labels)
+        if math.prod(shape) > MAX_TABLE:
+            raise QueryError(
+                f"these queries tell {math.prod(shape):,} joint values apart; at most {MAX_TABLE:,} can be"
+            )
+        table = np.full(shape, -1, dtype=np.int64)
+        for number, query in enumerate(queries):
+            matched = _matched(query, attributes, labels)
+            if (table[matched] >= 0).any():
+                raise QueryError(f"groups overlap: query {number + 1} matches cells of an earlier one")
+            table[matched] = number
+        return cls(attributes, labels, table)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of classes of each attribute."""
+        return tuple(int(each.max()) + 1 for each in self.labels)
+
+    @property
+    def number(self) -> int:
+        """How many groups there are."""
+        return math.prod(self.shape) if self.table is None else int(self.table.max()) + 1
+
+    @property
+    def whole(self) -> bool:
+        """Whether every cell is in a group: then their counts sum to the size, which is public."""
+        listed = (*self.labels, *(() if self.table is None else (self.table,)))
+        return all(int(each.min()) >= 0 for each in listed)
+
+    def place(self, codes: Sequence[Ints]) -> Ints:
+        """The group of each row, given by its codes of the attributes; −1 for a row in no group."""
+        rows = len(codes[0]) if codes else 0
+        place, inside = np.zeros(rows, dtype=np.int64), np.ones(rows, dtype=np.bool_)
+        for labels, size, each in zip(self.labels, self.shape, codes, strict=True):
+            label = labels[each]
+            place = place * size + label
+            inside &= label >= 0
+        if self.table is not None:
+            place[inside] = self.table.reshape(-1)[place[inside]]
+        place[~inside] = -1
+        return place
+
+
+def _classes(queries: Sequence[Query], position: int) -> Ints:
+    """The classes of an attribute's values that no query tells apart, numbered by their first values."""
+    columns = []
+    for query in queries:
+        if position not in query.attributes:
+            continue
+        axis = query.attributes.index(position)
+        weights = np.asarray(query.masks[axis] if query.masks is not None else np.moveaxis(query.weights(), axis, 0))
+        columns.append(weights.reshape(len(weights), -1))
+    told_apart = np.concatenate([each.astype(np.int64) for each in columns], axis=1)
+    _, first, label = np.unique(told_apart, axis=0, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[label.reshape(-1)].astype(np.int64)
+
+
+def _matched(query: Query, attributes: tuple[int, ...], labels: tuple[Ints, ...]) -> tuple[Ints, ...]:
+    """The joint classes that a query matches."""
+    axes = [attributes.index(position) for position in query.attributes]
+    first = [np.unique(labels[axis], return_index=True)[1] for axis in axes]  # a value of each class
+    if query.masks is None:
+        weights = query.weights()[np.ix_(*first)] if axes else query.weights()
+    else:
+        weights = np.ones((), dtype=np.int64)
+        for mask, values in zip(query.masks, first, strict=True):
+            weights = weights[..., np.newaxis] * mask[values]
+    others = tuple(axis for axis in range(len(attributes)) if axis not in axes)
+    shape = tuple(int(each.max()) + 1 for each in labels)
+    return np.nonzero(np.broadcast_to(np.expand_dims(weights, others), shape))

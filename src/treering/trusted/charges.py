@@ -1,0 +1,368 @@
+"""The account of what a history of events has cost each row: all of it public.
+
+A charge is made when an operation happens, and again when its event is followed after a restart: following the events
+of a history gives the same account bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+
+from treering.arrays import Ints
+from treering.budget.cost import Cost
+from treering.budget.promise import Budget, Filter
+from treering.budget.rows import Charge, RowLedger, Steps, priced
+from treering.budget.weights import root_weights
+from treering.errors import ParameterError
+from treering.gate import (
+    Advanced,
+    Combined,
+    Compared,
+    Condensed,
+    Event,
+    ForeignReleased,
+    HistogramReleased,
+    LeafCut,
+    Marked,
+    Measured,
+    Minimised,
+    OpenSegment,
+    Pattern,
+    ReservationEnded,
+    Reserved,
+    Root,
+    RowsDrawn,
+    RunEnded,
+    RunStarted,
+    SegmentBegun,
+    SegmentCondensed,
+    SegmentEnded,
+    Selected,
+    Span,
+    TreeCondensed,
+    TreeStarted,
+)
+from treering.noise import Noise
+from treering.trusted import pricing
+from treering.trusted.journal import ends_run
+
+_EVERYONE: Final = Measured | HistogramReleased | Selected | RowsDrawn | ForeignReleased | Minimised
+"""Events of operations about all rows there are, once."""
+
+
+class Charges:
+    """The charges of one kernel: a ledger by row and, within a reservation, a filter over the reserved part.
+
+    A part is charged to all rows when it is set aside; what is paid from the part costs nothing more.
+
+    >>> from treering.noise import Laplace
+    >>> from treering.budget.cost import laplace
+    >>> charges = Charges(Budget("pure", Fraction(1)))
+    >>> charges.follow(Measured(10, laplace(1, 4), (), Laplace(4.0), ()))
+    >>> charges.spent, charges.ledger.left(10), charges.ledger.left(11)
+    (Fraction(1, 4), Fraction(3, 4), Fraction(1, 1))
+    """
+
+    __slots__ = ("_next_segment", "_part", "_trees", "ledger", "marks", "segments")
+
+    def __init__(self, budget: Budget) -> None:
+        self.ledger = RowLedger(budget)
+        self._part: Filter | None = None
+        self._trees: dict[int, tuple[Cost, int]] = {}
+        """For each tree of version 0.1.0, what its rows paid, and the end of its last leaf."""
+        self.segments: dict[int, Segment] = {}
+        """The segments in progress."""
+        self._next_segment = 0
+        self.marks: tuple[int, ...] = ()
+        """The sizes at which rows can be told apart for good."""
+
+    @property
+    def budget(self) -> Budget:
+        """The whole budget."""
+        return self.ledger.budget
+
+    @property
+    def spent(self) -> Fraction:
+        """The most that any row has been charged, in the budget's unit."""
+        return self.ledger.spent
+
+    @property
+    def reserved(self) -> bool:
+        """Whether a part is reserved now."""
+        return self._part is not None
+
+    @property
+    def present(self) -> Budget:
+        """The budget that operations are paid from now: the reserved part, or the whole."""
+        return self.budget if self._part is None else self._part.budget
+
+    @property
+    def next_segment(self) -> int:
+        """The number of the next segment."""
+        return self._next_segment
+
+    @property
+    def sizes(self) -> set[int]:
+        """The sizes at which rows must be told apart: marks, and the edges of leaves in progress."""
+        return {*self.marks, *(edge for segment in self.segments.values() for edge in segment.edges)} - {0}
+
+    @property
+    def state(self) -> tuple[Steps, tuple[OpenSegment, ...], tuple[int, ...]]:
+        """What a condensed record keeps: charges by row, segments in progress, marks."""
+        return self.ledger.steps, tuple(segment.record for segment in self.segments.values()), self.marks
+
+    # -- charging -----------------------------------------------------------------------------------------------------
+
+    def charge(self, cost: Cost, size: int) -> None:
+        """Charge all rows there are, or the reserved part; or raise `BudgetExceeded` and change nothing."""
+        if self._part is None:
+            self.ledger.charge(self.budget.amount(cost), size)
+        else:
+            self._part.charge(cost)
+
+    def begin_run(self, run: int, cost: Cost) -> None:
+        """Charge all rows there are and, while the run lasts, all rows to come."""
+        if self._part is None:
+            self.ledger.hold(run, self.budget.amount(cost))
+        else:
+            self._part.charge(cost)
+
+    def end_run(self, run: int, size: int, refund: Fraction) -> None:
+        """The run is over: rows to come do not meet it. See `Filter.refund` for when a refund is sound."""
+        if self.ledger.holds(run):
+            self.ledger.let_go(run, size, refund)
+        elif self._part is not None:
+            self._part.refund(refund)
+
+    def combine(self, groups: int, spans: Sequence[Span], noise: Noise) -> None:
+        """Charge the rows of each span for its weight."""
+        costs = [self.budget.amount(pricing.combining(groups, span.weight, noise)) for span in spans]
+        self.ledger.charge_rows(
+            [Charge(span.start, span.end, priced(cost, self.budget)) for span, cost in zip(spans, costs, strict=True)]
+        )
+
+    def advance(self, segment: Segment, size: int) -> None:
+        """Charge the rows since a segment's last leaf for its whole room."""
+        self.ledger.charge_rows([Charge(segment.edges[-1], size, segment.room_price)])
+
+    def open(self, part: Budget) -> None:
+        """From now on operations are paid from the part."""
+        self._part = Filter(part)
+
+    def close(self) -> None:
+        """From now on operations are paid from the whole budget."""
+        self._part = None
+
+    # -- following a history ------------------------------------------------------------------------------------------
+
+    def follow(self, event: Event) -> None:
+        """Repeat the charge or the refund that an earlier event made, and what it changed."""
+        if isinstance(event, _EVERYONE):
+            self.charge(event.cost, event.size)
+        elif isinstance(event, RunStarted):
+            self.begin_run(event.run, event.cost)
+        elif isinstance(event, Compared | RunEnded):
+            if ends_run(event):
+                self.end_run(event.run, event.size, event.refund if isinstance(event, RunEnded) else Fraction(0))
+        elif isinstance(event, Reserved):
+            self.charge(event.cost, event.size)
+            self.open(event.part)
+        elif isinstance(event, ReservationEnded):
+            self.close()
+        elif isinstance(event, Combined):
+            self.combine(event.groups.number, event.spans, event.noise)
+        elif isinstance(event, Advanced):
+            self.advance(self.segments[event.segment], event.size)
+            self.take(event)
+        elif isinstance(event, TreeStarted | LeafCut | TreeCondensed):
+            self._follow_tree(event)
+        elif isinstance(event, Condensed):
+            self._restore(event)
+        else:
+            self.take(event)
+
+    def take(self, event: Event) -> None:
+        """What an event changes about segments and marks. Charges of the live operation were made before."""
+        if isinstance(event, SegmentBegun):
+            self.segments[event.segment] = Segment(event, self.budget)
+            self._next_segment = event.segment + 1
+        elif isinstance(event, Advanced):
+            self.segments[event.segment].take(event)
+        elif isinstance(event, SegmentCondensed):
+            self._reopen(event.segment, event.edges, event.drawn)
+        elif isinstance(event, SegmentEnded):
+            self._end(event)
+        elif isinstance(event, Marked) and event.size not in self.marks:
+            self.marks = (*self.marks, event.size)
+
+    def _reopen(self, number: int, edges: Ints, drawn: Ints) -> None:
+        """A segment as a condensed record has it. Its rows are charged for its room, if they were not yet."""
+        segment = self.segments[number]
+        start, end = segment.edges[-1], int(edges[-1])
+        if start < end:  # The record replaced the leaves between.
+            self.ledger.charge_rows([Charge(start, end, segment.room_price)])
+        segment.restore(edges, drawn)
+
+    def _end(self, event: SegmentEnded) -> None:
+        segment = self.segments.pop(event.segment, None)
+        if segment is None or len(segment.edges) == 1:  # Its record was replaced by its end.
+            self.ledger.charge_rows(event.charges)
+            self._next_segment = max(self._next_segment, event.segment + 1)
+        else:
+            self.ledger.refund_rows(segment.unused)
+
+    def _follow_tree(self, event: TreeStarted | LeafCut | TreeCondensed) -> None:
+        """Trees of version 0.1.0: each leaf's rows were charged once, for all nodes."""
+        if isinstance(event, TreeStarted):
+            self._trees[event.tree] = event.cost, 0
+            return
+        cost, start = self._trees[event.tree]
+        end = event.size if isinstance(event, LeafCut) else event.starts[0]
+        if end > start:
+            self.ledger.charge_rows([Charge(start, end, self.budget.amount(cost))])
+            self._trees[event.tree] = cost, end
+
+    def _restore(self, event: Condensed) -> None:
+        """Continue from a condensed record. One of version 0.1.0 charges all rows there are with all that was spent."""
+        held = {run.run: self.budget.amount(run.cost) for run in event.runs}
+        before = max(Fraction(0), event.spent - sum(held.values()))
+        everyone = ((event.size, before),) if before else ()
+        self.ledger = RowLedger(self.budget)
+        self.ledger.restore(Steps(everyone, ((0, Fraction(0)),)) if event.steps is None else event.steps)
+        for run, amount in held.items():
+            self.ledger.hold(run, amount)
+        self._next_segment, self.marks = event.next_segment, event.marks
+        self.segments = {each.begun.segment: Segment.of(each, self.budget) for each in event.segments}
+
+
+class Segment:
+    """A segment in progress: its leaves, and how much of its room each of them has used. Public.
+
+    What each leaf has used is computed when it is needed: to follow a record takes no time in the number of leaves.
+    """
+
+    __slots__ = ("_budget", "_drawn", "_unit_price", "_waiting", "begun", "edges")
+
+    def __init__(self, begun: SegmentBegun, budget: Budget) -> None:
+        self.begun = begun
+        self._budget = budget
+        self._unit_price = budget.amount(pricing.combining(begun.groups.number, 1, begun.noise))
+        self.edges: list[int] = [begun.start]
+        """The sizes at which leaves begin; the last is where the next leaf begins."""
+        self._drawn: Ints = np.zeros(0, dtype=np.int64)
+        self._waiting: list[tuple[int, tuple[Pattern, ...]]] = []
+
+    @classmethod
+    def of(cls, record: OpenSegment, budget: Budget) -> Segment:
+        """A segment as a condensed record has it."""
+        segment = cls(record.begun, budget)
+        segment.restore(record.edges, record.drawn)
+        return segment
+
+    @property
+    def room_price(self) -> Fraction:
+        """What a row pays for the whole room, in the budget's unit."""
+        return self._price(self.begun.room)
+
+    def _price(self, room: int) -> Fraction:
+        return priced(room * self._unit_price, self._budget)
+
+    @property
+    def leaves(self) -> int:
+        """How many leaves there are."""
+        return len(self.edges) - 1
+
+    @property
+    def drawn(self) -> Ints:
+        """How much of the room each leaf has used."""
+        if self._waiting:
+            drawn = np.zeros(self.leaves, dtype=np.int64)
+            drawn[: len(self._drawn)] = self._drawn
+            for leaf, patterns in self._waiting:
+                drawn[:leaf] += self.use(leaf, patterns)
+            self._drawn, self._waiting = drawn, []
+        return self._drawn
+
+    @property
+    def record(self) -> OpenSegment:
+        """The segment for a condensed record."""
+        return OpenSegment(self.begun, np.array(self.edges, dtype=np.int64), self.drawn)
+
+    def use(self, leaf: int, patterns: Iterable[Pattern]) -> Ints:
+        """How much of the room some releases use, for each leaf, when ``leaf`` is the newest."""
+        used = np.zeros(leaf, dtype=np.int64)
+        for pattern in patterns:
+            weights = newest_last(pattern)
+            used[leaf - len(weights) :] += np.abs(weights) if self._budget.kind == "pure" else weights * weights
+        return used
+
+    def check(self, patterns: Sequence[Pattern]) -> None:
+        """Refuse releases for which a leaf, the next one included, has no room."""
+        leaf = self.leaves + 1
+        for pattern in patterns:
+            if not 1 <= pattern.leaves <= leaf:
+                raise ParameterError("patterns", f"name the last leaves, 1 to {leaf:,} of them, not {pattern.leaves:,}")
+        used = self.use(leaf, patterns)
+        used[:-1] += self.drawn
+        if int(used.max(initial=0)) > self.begun.room:
+            raise ParameterError("patterns", "use more of a leaf's room than its segment was begun with")
+
+    def take(self, event: Advanced) -> None:
+        """Take up a leaf and its releases."""
+        self.edges.append(event.size)
+        self._waiting.append((event.leaf, event.patterns))
+
+    def restore(self, edges: Ints, drawn: Ints) -> None:
+        """Continue from a condensed record."""
+        self.edges, self._drawn, self._waiting = edges.tolist(), drawn, []
+
+    @property
+    def paid(self) -> tuple[Charge, ...]:
+        """What the rows of each leaf have paid for the room that was used; equal neighbours as one."""
+        return tuple(Charge(start, end, self._price(used)) for start, end, used in self._stretches() if used)
+
+    @property
+    def unused(self) -> tuple[Charge, ...]:
+        """What the rows of each leaf have paid for room that was not used."""
+        whole = self.room_price
+        return tuple(Charge(start, end, whole - self._price(used)) for start, end, used in self._stretches())
+
+    def _stretches(self) -> Iterator[tuple[int, int, int]]:
+        """Neighbouring leaves that have used equal room: where they begin and end, and how much."""
+        drawn = self.drawn
+        changes = [0, *(np.flatnonzero(np.diff(drawn)) + 1).tolist(), len(drawn)] if len(drawn) else []
+        for first, last in pairwise(changes):
+            yield self.edges[first], self.edges[last], int(drawn[first])
+
+
+def sizes_to_mark(events: Iterable[Event]) -> tuple[int, ...]:
+    """The sizes at which a durable store marks the counts while it takes in its batches again: `Charges.sizes`, as they
+    will be. See `treering.trusted.counts.Stretches`."""
+    marks: set[int] = set()
+    edges: dict[int, list[int]] = {}
+    for event in events:
+        if isinstance(event, Advanced):
+            edges[event.segment].append(event.size)
+        elif isinstance(event, SegmentBegun):
+            edges[event.segment] = [event.start]
+        elif isinstance(event, SegmentCondensed):
+            edges[event.segment] = event.edges.tolist()
+        elif isinstance(event, SegmentEnded):
+            edges.pop(event.segment, None)
+        elif isinstance(event, Marked):
+            marks.add(event.size)
+        elif isinstance(event, Condensed):
+            marks, edges = set(event.marks), {each.begun.segment: each.edges.tolist() for each in event.segments}
+    return tuple(sorted(marks.union(*edges.values()) - {0}))
+
+
+def newest_last(pattern: Pattern) -> Ints:
+    """The weights of a pattern, for the last leaves, in their order."""
+    if isinstance(pattern, Root):
+        return root_weights(pattern.leaves)[::-1]
+    return np.ones(pattern.leaves, dtype=np.int64)

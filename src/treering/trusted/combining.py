@@ -1,0 +1,291 @@
+"""Weighted counts of groups over intervals of rows: the one operation behind series, trees and histograms kept current.
+
+*Formal guarantee.* `combine` releases, for each of m disjoint groups of cells, Σᵢ wᵢ·(rows of the group in interval i)
+plus noise, with integer weights on disjoint intervals. A replaced row of interval i leaves one group and enters another
+(or none): two of the m numbers move by |wᵢ| each, and one if m = 1. So the release is 2|wᵢ|/s-DP for Laplace noise of
+scale s, and wᵢ²/σ²-zCDP for Gaussian noise of scale σ, for a row of interval i (half of it for m = 1), and rows outside
+all intervals are not read. Each interval's rows are charged for their own weight (``budget/rows.py``).
+
+A *segment* is a sequence of such releases about the same groups, over leaves: the rows between two releases. When a
+leaf comes its rows are charged, once, for a *room*: the most that their weights, squared (for a pure budget: in
+absolute value), may sum to over all releases. Releases then draw on the room, and none is made that would exceed it, so
+by the same theorem, added up (``budget/promise.py``), a row never loses more than it paid. Which weights are good is
+the public business of whoever calls: nothing here depends on a theorem about trees or square roots.
+
+*What is enforced here*, on public values alone: groups are disjoint by their form; spans are disjoint, and begin and
+end where rows are told apart; a leaf has at least one row; no sum can leave 64 bits.
+
+*Time.* Sums are made of the cells that rows lie in, so the time that a release takes depends on how many different
+cells those are (docs/privacy.md).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import AbstractContextManager
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any, TypeVar
+
+import numpy as np
+
+from treering.arrays import Ints
+from treering.domain.groups import MOST_GROUPS, Groups
+from treering.domain.schema import Schema
+from treering.errors import ParameterError, QueryError
+from treering.gate import (
+    Advanced,
+    Combined,
+    Event,
+    Marked,
+    Ones,
+    Pattern,
+    Root,
+    SegmentBegun,
+    SegmentCondensed,
+    SegmentEnded,
+    Span,
+)
+from treering.noise import Noise
+from treering.params import nonempty, whole
+from treering.trusted import pricing
+from treering.trusted.charges import Charges, Segment, newest_last
+from treering.trusted.counts import MAX_COUNT, Counts, project
+from treering.trusted.journal import Journal
+from treering.trusted.noise import check_noise, draw
+from treering.trusted.sealed import Sealed
+
+Released = TypeVar("Released", bound=Event)
+
+MOST_ROOM = 2**60
+"""The most room of a segment, and so the largest sum of squared weights: it stays within 64 bits."""
+
+
+class Combining(Sealed, ABC):
+    """The kernel's operations on groups of rows, in the kernel's order: charge, read, add noise, write, release."""
+
+    __slots__ = ()
+    _charges: Charges
+    _counts: Counts
+    _journal: Journal
+    _tallies: dict[int, Tallies]
+
+    @abstractmethod
+    def _working(self) -> AbstractContextManager[object]:
+        """Hold the lock; refuse a forked child."""
+
+    @abstractmethod
+    def _release(self, event: Released) -> Released:
+        """Write an event to the journal."""
+
+    def left(self, position: int) -> Fraction:
+        """What the row at this position may still be charged, in the budget's unit."""
+        return self._charges.ledger.left(whole(position, "position"))
+
+    def mark(self) -> Marked:
+        """Tell rows up to the present size and rows after it apart from now on."""
+        with self._working():
+            self._counts.mark(self._journal)
+            return self._followed(Marked(self._counts.size))
+
+    def combine(self, groups: Groups, spans: Sequence[Span], noise: Noise) -> Combined:
+        """Weighted counts of groups plus noise. Cost for the rows of a span: 2|w|/s pure, w²/σ² zCDP; half of it for
+        one group."""
+        with self._working():
+            self._check_unreserved()
+            sets, asked = checked_groups(groups, self._counts.schema), tuple(spans)
+            check_noise(noise, 1)
+            self._check_spans(asked)
+            self._charges.combine(sets.number, asked, noise)
+            values = self._noisy_spans(sets, asked, noise)
+            cost = pricing.combining(sets.number, max(abs(span.weight) for span in asked), noise)
+            return self._release(Combined(self._counts.size, cost, sets, asked, noise, values))
+
+    def begin_segment(self, groups: Groups, noise: Noise, room: int, start: int = 0) -> SegmentBegun:
+        """Begin a segment of the rows after ``start``. Costs nothing before its first leaf."""
+        with self._working():
+            self._check_unreserved()
+            sets = checked_groups(groups, self._counts.schema)
+            check_noise(noise, 1)
+            if whole(room, "room") > MOST_ROOM:
+                raise ParameterError("room", f"must be at most 2^60, not {room:,}")
+            size = nonempty(self._counts.size, "a segment begins with rows that are there")
+            self._check_edge(start, "start")
+            self._charges.budget.amount(pricing.combining(sets.number, 1, noise))  # Refuses noise of the wrong kind.
+            return self._followed(SegmentBegun(size, self._charges.next_segment, start, sets, noise, room))
+
+    def advance(self, segment: int, patterns: Sequence[Pattern]) -> Advanced:
+        """The next leaf of a segment, and a weighted count of leaves for each pattern. The new rows pay for the whole
+        room; no other row pays anything."""
+        with self._working():
+            self._check_unreserved()
+            live, size, asked = self._segment(segment), self._counts.size, tuple(patterns)
+            _check_patterns(live, asked, size)
+            self._charges.advance(live, size)
+            self._counts.mark(self._journal)
+            values = self._noisy_leaves(live, asked, size)
+            begun = live.begun
+            cost = pricing.leaf(begun.groups.number, begun.room, begun.noise, self._charges.budget)
+            return self._followed(Advanced(size, cost, segment, live.leaves + 1, asked, values))
+
+    def condense_segment(self, segment: int, note: Any) -> SegmentCondensed:
+        """Record a note that replaces the releases of a segment so far."""
+        with self._working():
+            record = self._segment(segment).record
+            return self._followed(SegmentCondensed(self._counts.size, segment, record.edges, record.drawn, note))
+
+    def end_segment(self, segment: int, note: Any = None) -> SegmentEnded:
+        """End a segment, and give its rows back what they paid for room that was not used."""
+        with self._working():
+            live = self._segment(segment)
+            event = self._followed(SegmentEnded(self._counts.size, segment, live.paid, note))
+            self._tallies.pop(segment, None)
+            self._counts.keep_marks(self._journal, self._charges.sizes)
+            return event
+
+    # -- inside -------------------------------------------------------------------------------------------------------
+
+    def _followed(self, event: Released) -> Released:
+        """Write an event, then take up what it changes."""
+        self._release(event)
+        self._charges.take(event)
+        return event
+
+    def _segment(self, number: int) -> Segment:
+        if number not in self._charges.segments:
+            raise ParameterError("segment", f"{number} is over, or was never begun")
+        return self._charges.segments[number]
+
+    def _check_unreserved(self) -> None:
+        if self._charges.reserved:
+            raise ParameterError("part", "is reserved: groups are charged by row, which a reserved part is not")
+
+    def _check_edge(self, size: int, name: str) -> None:
+        """Refuse a size at which rows are not told apart."""
+        known = {0, self._counts.size, *self._charges.sizes}
+        if type(size) is not int or size not in known:
+            nearest = ", ".join(f"{each:,}" for each in sorted(known, key=lambda each: abs(each - int(size)))[:3])
+            raise ParameterError(name, f"must be a size at which rows are told apart; the nearest are {nearest}")
+
+    def _check_spans(self, spans: Sequence[Span]) -> None:
+        """Refuse spans that overlap, or that begin or end where rows are not told apart, and sums beyond 64 bits."""
+        if not spans:
+            raise ParameterError("spans", "must name at least one interval of rows")
+        for span in spans:
+            if type(span) is not Span or type(span.weight) is not int or span.weight == 0:
+                raise ParameterError("spans", "are Spans, each with an integer weight that is not 0")
+            self._check_edge(span.start, "spans")
+            self._check_edge(span.end, "spans")
+            if span.start >= span.end:
+                raise ParameterError("spans", "must each hold at least one row")
+        ordered = sorted(spans, key=lambda span: span.start)
+        if any(left.end > right.start for left, right in pairwise(ordered)):
+            raise ParameterError("spans", "overlap: a row would be counted twice")
+        if sum(abs(span.weight) * (span.end - span.start) for span in spans) >= MAX_COUNT:
+            raise ParameterError("spans", "have weights so large that weight times rows reaches 2^61")
+
+    def _noisy_spans(self, groups: Groups, spans: Sequence[Span], noise: Noise) -> Ints:
+        """The weighted counts of groups over spans, plus noise."""
+        self._counts.mark(self._journal)
+        try:
+            values = draw(noise, 1, groups.number)
+            for span in spans:
+                place, counts = tally(groups, self._counts.schema, self._counts.between(span.start, span.end))
+                np.add.at(values, place, span.weight * counts)
+        finally:
+            self._counts.keep_marks(self._journal, self._charges.sizes)
+        values.setflags(write=False)
+        return values
+
+    def _noisy_leaves(self, segment: Segment, patterns: Sequence[Pattern], size: int) -> tuple[Ints, ...]:
+        """The weighted counts of a segment's groups for each pattern, plus noise."""
+        groups, noise = segment.begun.groups, segment.begun.noise
+        tallies = self._tallies.setdefault(segment.begun.segment, Tallies(groups))
+        tallies.catch_up(self._counts, (*segment.edges, size))
+        return tuple(tallies.weighted(newest_last(each), draw(noise, 1, groups.number)) for each in patterns)
+
+
+def _check_patterns(segment: Segment, patterns: Sequence[Pattern], size: int) -> None:
+    """Refuse releases that are not possible now."""
+    if size <= segment.edges[-1]:
+        raise ParameterError("segment", f"has no new rows since its last leaf, which ends at {segment.edges[-1]:,}")
+    for pattern in patterns:
+        if type(pattern) not in (Ones, Root) or type(pattern.leaves) is not int:
+            raise ParameterError("patterns", "are Ones or Root, each with a number of leaves")
+    segment.check(patterns)
+    largest = max((int(newest_last(pattern).max()) for pattern in patterns), default=1)
+    if largest * (size - segment.edges[0]) >= MAX_COUNT:
+        raise ParameterError("patterns", "have weights so large that weight times rows reaches 2^61")
+
+
+class Tallies(Sealed):
+    """PRIVATE: the counts of a segment's groups in each of its leaves, made when they are first needed."""
+
+    __slots__ = ("_counts", "_groups", "_lengths", "_places")
+
+    def __init__(self, groups: Groups) -> None:
+        self._groups = groups
+        self._lengths: list[int] = []
+        """For each leaf, how many groups its rows lie in: so many entries of the two arrays are its."""
+        self._places = self._counts = np.empty(0, dtype=np.int64)
+
+    def catch_up(self, counts: Counts, edges: Sequence[int]) -> None:
+        """Count the leaves, which begin and end at these sizes, that are not counted yet."""
+        fresh = list(pairwise(edges))[len(self._lengths) :]
+        found = [tally(self._groups, counts.schema, counts.between(start, end)) for start, end in fresh]
+        self._places = np.concatenate([self._places, *(places for places, _ in found)])
+        self._counts = np.concatenate([self._counts, *(numbers for _, numbers in found)])
+        self._lengths += [len(places) for places, _ in found]
+
+    def weighted(self, weights: Ints, onto: Ints) -> Ints:
+        """Add the counts of the last leaves, weighted, onto an array."""
+        lengths = self._lengths[len(self._lengths) - len(weights) :]
+        first = len(self._places) - sum(lengths)
+        np.add.at(onto, self._places[first:], np.repeat(weights, lengths) * self._counts[first:])
+        onto.setflags(write=False)
+        return onto
+
+
+def tally(groups: Groups, schema: Schema, rows: Iterable[tuple[Ints, Ints]]) -> tuple[Ints, Ints]:
+    """PRIVATE: the groups that rows lie in, increasing, and how many rows are in each."""
+    places, counts = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
+    for cells, number in rows:
+        codes = [project(schema, cells, (position,)) for position in groups.attributes]
+        place = groups.place(codes) if codes else np.zeros(len(cells), dtype=np.int64)
+        inside = place >= 0
+        places.append(place[inside])
+        counts.append(number[inside])
+    found, inverse = np.unique(np.concatenate(places), return_inverse=True)
+    total = np.zeros(len(found), dtype=np.int64)
+    np.add.at(total, inverse, np.concatenate(counts))
+    return found, total
+
+
+def checked_groups(groups: Groups, schema: Schema) -> Groups:
+    """A copy of groups, which nobody can change; refuses groups that are not of this schema. Their form makes them
+    disjoint: that it is their form is checked."""
+    if type(groups) is not Groups or type(groups.attributes) is not tuple or type(groups.labels) is not tuple:
+        raise QueryError(f"groups must be Groups, and no subclass, not a {type(groups).__name__}")
+    positions = range(len(schema.shape))
+    if list(groups.attributes) != sorted(set(groups.attributes)) or not set(groups.attributes) <= set(positions):
+        raise QueryError(f"the attributes of groups are increasing positions within 0..{len(schema.shape) - 1}")
+    shape = [(schema.shape[position],) for position in groups.attributes]
+    if len(groups.labels) != len(shape) or any(not _fits(*each) for each in zip(groups.labels, shape, strict=True)):
+        raise QueryError("groups have a label for each value of their attributes: 64-bit integers from -1 on")
+    if groups.table is not None and not _fits(groups.table, groups.shape):
+        raise QueryError("the table of groups has a group for each joint class: 64-bit integers from -1 on")
+    if not 1 <= groups.number <= MOST_GROUPS:
+        raise QueryError(f"there must be 1 to {MOST_GROUPS:,} groups, not {groups.number:,}")
+    table = None if groups.table is None else groups.table.copy()
+    return Groups(groups.attributes, tuple(labels.copy() for labels in groups.labels), table)
+
+
+def _fits(labels: Any, shape: Collection[int]) -> bool:
+    return (
+        type(labels) is np.ndarray
+        and labels.dtype == np.int64
+        and labels.shape == tuple(shape)
+        and labels.size > 0
+        and int(labels.min()) >= -1
+    )
