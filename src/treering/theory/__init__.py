@@ -1,5 +1,5 @@
 """PUBLIC: theorems as functions: the paper's, and ours beside them. Pure arithmetic on public numbers, no data."""
 
-from treering.theory import continual, erm, plan, pmwg, schedule, smalldb, sparse, static, tails
+from treering.theory import continual, erm, plan, pmwg, schedule, series, smalldb, sparse, static, tails
 
-__all__ = ["continual", "erm", "plan", "pmwg", "schedule", "smalldb", "sparse", "static", "tails"]
+__all__ = ["continual", "erm", "plan", "pmwg", "schedule", "series", "smalldb", "sparse", "static", "tails"]
