@@ -268,7 +268,7 @@ class LeafCut:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeReleased:
-    """In a tree of version 0.1.0: noisy counts, over all cells, of the rows in the leaves below node (``level``, ``index``)."""
+    """In a tree of version 0.1.0: noisy counts, over all cells, of the leaves below node (``level``, ``index``)."""
 
     size: int
     tree: int
@@ -280,7 +280,7 @@ class NodeReleased:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TreeCondensed:
-    """In a tree of version 0.1.0: a note replaces all nodes released so far; replay begins with it, and a journal need not keep their counts.
+    """In a tree of version 0.1.0: a note replaces all nodes released so far.
 
     The next leaf lies in one node of each level: ``starts`` are the sizes at which these nodes begin, level 0 first.
     """

@@ -1,4 +1,4 @@
-"""The ledger by row: what each row of a growing database has been charged, so that new rows bring a budget of their own.
+"""The ledger by row: what each row of a growing database was charged, so that new rows bring a budget of their own.
 
 Rows have positions 1, 2, … in the order they came; neighbours replace one row, which keeps its position. An operation
 about the rows (a, b] costs those rows something, and no other row anything. The ledger keeps, for every position, the

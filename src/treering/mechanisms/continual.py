@@ -50,8 +50,8 @@ class ContinualHistogram(Answering):
     came after an earlier size. New rows are disjoint from old ones, so nothing is ever charged again.
 
     *Formal guarantee.* Privacy: (epsilon, delta)-DP for the whole transcript, for ever, for databases that differ in
-    one row, replaced, which keeps its arrival time (``trusted/combining.py`` has the proof). Accuracy: with probability at
-    least 1 − beta every answer ever given, to whatever queries, chosen however adaptively, is within its ``error``
+    one row, replaced, which keeps its arrival time (``trusted/combining.py`` has the proof). Accuracy: with probability
+    at least 1 − beta every answer ever given, to whatever queries, chosen however adaptively, is within its ``error``
     (``theory/continual.py``). A query that names few attributes, or that few cells meet (or all but a few), has a small
     error. In rows errors grow with the logarithm of the number of batches alone; as shares they fall as 1/size.
 
@@ -60,8 +60,8 @@ class ContinualHistogram(Answering):
     may point are in `boundaries`: all recent ones, and fewer the longer ago.
 
     Under delta > 0 and with up to 32,768 cells a number is kept for each cell and batch, up to 2^25 of them; otherwise
-    trees need some 4·log2(batches) numbers for each cell. An append draws one number of noise for each cell (trees: two,
-    on average), which takes some 15 µs a cell. For large universes use `PMWG`.
+    trees need some 4·log2(batches) numbers for each cell. An append draws one number of noise for each cell (trees:
+    two, on average), which takes some 15 µs a cell. For large universes use `PMWG`.
 
     - ``epsilon``, ``delta``: the privacy promise; a `Promise` may take the place of ``epsilon``
     - ``beta``: the probability that any answer, ever, is outside its error

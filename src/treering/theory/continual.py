@@ -216,8 +216,8 @@ def _moments(noise: TreeLaplaceCell) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """The law of a group's noise in an estimate: the ``variance`` of a sub-Gaussian part, and Laplace ``parts``, triples
-    (weight, scale, how many). Laws of independent noise add up.
+    """The law of a group's noise in an estimate: the ``variance`` of a sub-Gaussian part, and Laplace ``parts``, each a
+    weight, a scale and how many there are. Laws of independent noise add up.
 
     >>> (Law(9.0) + Law(16.0)).deviation
     5.0

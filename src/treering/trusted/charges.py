@@ -108,8 +108,9 @@ class Charges:
 
     @property
     def sizes(self) -> set[int]:
-        """The sizes at which rows must be told apart: marks, and the edges of leaves in progress."""
-        return {*self.marks, *(edge for segment in self.segments.values() for edge in segment.edges)} - {0}
+        """The sizes at which rows must be told apart: marks, edges of leaves in progress, ends of old trees."""
+        edges = (edge for segment in self.segments.values() for edge in segment.edges)
+        return {*self.marks, *edges, *(end for _, end in self._trees.values())} - {0}
 
     @property
     def state(self) -> tuple[Steps, tuple[OpenSegment, ...], tuple[int, ...]]:
@@ -345,8 +346,11 @@ def sizes_to_mark(events: Iterable[Event]) -> tuple[int, ...]:
     will be. See `treering.trusted.counts.Stretches`."""
     marks: set[int] = set()
     edges: dict[int, list[int]] = {}
+    trees: dict[int, int] = {}
     for event in events:
-        if isinstance(event, Advanced):
+        if isinstance(event, LeafCut | TreeCondensed):
+            trees[event.tree] = event.size if isinstance(event, LeafCut) else event.starts[0]
+        elif isinstance(event, Advanced):
             edges[event.segment].append(event.size)
         elif isinstance(event, SegmentBegun):
             edges[event.segment] = [event.start]
@@ -358,7 +362,7 @@ def sizes_to_mark(events: Iterable[Event]) -> tuple[int, ...]:
             marks.add(event.size)
         elif isinstance(event, Condensed):
             marks, edges = set(event.marks), {each.begun.segment: each.edges.tolist() for each in event.segments}
-    return tuple(sorted(marks.union(*edges.values()) - {0}))
+    return tuple(sorted(marks.union(*edges.values(), trees.values()) - {0}))
 
 
 def newest_last(pattern: Pattern) -> Ints:

@@ -113,6 +113,8 @@ class Combining(Sealed, ABC):
             size = nonempty(self._counts.size, "a segment begins with rows that are there")
             self._check_edge(start, "start")
             self._charges.budget.amount(pricing.combining(sets.number, 1, noise))  # Refuses noise of the wrong kind.
+            if start == size:
+                self._counts.mark(self._journal)
             return self._followed(SegmentBegun(size, self._charges.next_segment, start, sets, noise, room))
 
     def advance(self, segment: int, patterns: Sequence[Pattern]) -> Advanced:

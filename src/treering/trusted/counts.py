@@ -234,7 +234,7 @@ class Counts(Sealed):
         return evaluate_many(queries, self.marginal, np.int64)
 
     def mark(self, journal: object) -> None:
-        """Tell rows up to now and rows after them apart for ``journal``, until `keep_marks` no longer names the size."""
+        """Tell rows up to now and later ones apart for ``journal``, until `keep_marks` no longer names the size."""
         with self.lock:
             self._stretches.mark(journal, self._size, self._store.occupied)
 
@@ -473,8 +473,8 @@ class Stretches(Sealed):
         """Raise `VaultError` if this size is not marked."""
         if size and size not in self._owned.get(owner, ()):
             raise VaultError(
-                f"rows are told apart at size {size:,}, and it was not marked: take the batches in again, in order, and "
-                "mark at the sizes that sizes_to_mark names"
+                f"rows are told apart at size {size:,}, and it was not marked: take the batches in again, in order, "
+                "and mark at the sizes that sizes_to_mark names"
             )
 
     def keep(self, owner: object, sizes: Collection[int]) -> None:

@@ -34,8 +34,10 @@ class Tail:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Finished:
-    """NOTE: what is kept of a complete segment: estimates of the rows since some of its leaves, up to its ``end``."""
+    """NOTE: what is kept of a segment that is over: estimates of the rows since some of its ``leaves``, up to its
+    ``end``."""
 
+    leaves: int
     end: int
     tails: tuple[Tail, ...]
 
@@ -64,7 +66,7 @@ class RootSeries(Series):
     @property
     def leaf(self) -> int:
         """How many leaves there are."""
-        return self._before + len(self._releases)
+        return sum(each.leaves for each in self._finished) + len(self._releases)
 
     @property
     def size(self) -> int:
@@ -72,16 +74,11 @@ class RootSeries(Series):
         return self._edges[-1]
 
     @property
-    def _before(self) -> int:
-        """How many leaves the complete segments have."""
-        return sum(theory.segment_length(segment, self._number) for segment in range(len(self._finished)))
-
-    @property
     def boundaries(self) -> tuple[int, ...]:
         """The sizes from which on rows can be asked about, increasing."""
         tails = [tail.start for each in self._finished for tail in each.tails]
         current = [self._edges[first - 1] for first in theory.recent(len(self._releases))] if self._releases else []
-        return tuple([*tails, *current]) or (self.start,)
+        return (*tails, *current) or (self.start,)
 
     # -- releasing ----------------------------------------------------------------------------------------------------
 
@@ -91,17 +88,23 @@ class RootSeries(Series):
             return
         length = theory.segment_length(len(self._finished), self._number)
         if self._segment is None:
-            noise = theory.root_noise(self.price.total, length, self._number)
-            self.follow(gate.begin_segment(self.groups, noise, squares(length), self.size))
+            self._begin(gate)
         assert self._segment is not None
         self.follow(gate.advance(self._segment, [Root(len(self._releases) + 1)]))
         if len(self._releases) == length:
             self.follow(gate.end_segment(self._segment, self._summary()))
+            self._begin(gate)
+
+    def _begin(self, gate: Gate) -> None:
+        """Begin the next segment, where the last one ended: from now on rows are told apart there."""
+        length = theory.segment_length(len(self._finished), self._number)
+        noise = theory.root_noise(self.price.total, length, self._number)
+        self.follow(gate.begin_segment(self.groups, noise, squares(length), self.size))
 
     def close(self, gate: Gate) -> None:
         """End the series."""
         if self._segment is not None:
-            self.follow(gate.end_segment(self._segment, self._summary()))
+            self.follow(gate.end_segment(self._segment, self._summary() if self._releases else None))
 
     def follow(self, event: Event) -> None:
         """Take up an event of the gate."""
@@ -116,16 +119,18 @@ class RootSeries(Series):
             return
         self._windows.clear()
 
-    def _end(self, note: Finished) -> None:
-        # Of the segments before the last three, only the first estimate is still needed: that of all their rows.
-        self._finished = [*map(_whole, self._finished[:-2]), *self._finished[-2:], note]
-        self._segment, self._edges, self._releases = None, [note.end], []
+    def _end(self, note: Finished | None) -> None:
+        self._segment = None
+        if note is not None:
+            # Of earlier segments, only the estimate of all their rows is still needed.
+            self._finished = [*map(_whole, self._finished[:-1]), *self._finished[-1:], note]
+            self._edges, self._releases = [note.end], []
 
     def _summary(self) -> Finished:
         """What is kept of the current segment."""
         firsts = theory.recent(len(self._releases))
         tails = [Tail(self._edges[first - 1], *self._estimate(first)) for first in firsts]
-        return Finished(self.size, tuple(tails))
+        return Finished(len(self._releases), self.size, tuple(tails))
 
     # -- estimates ----------------------------------------------------------------------------------------------------
 
@@ -171,7 +176,7 @@ class RootSeries(Series):
 
 
 def _whole(segment: Finished) -> Finished:
-    return Finished(segment.end, segment.tails[:1])
+    return Finished(segment.leaves, segment.end, segment.tails[:1])
 
 
 def _combined(coefficients: Floats, releases: Sequence[Ints]) -> Floats:

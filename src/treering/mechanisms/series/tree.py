@@ -95,16 +95,21 @@ class TreeSeries(Series):
         """Make the rows since the last leaf, if there are any, the next leaf."""
         if gate.size <= self.size:
             return
-        leaf = self.leaf + 1
-        levels = segment_of(leaf) + 1
         if self._segment is None:
-            self.follow(gate.begin_segment(self.groups, self._noise.shared(levels), levels, self.size))
+            self._begin(gate)
         assert self._segment is not None
+        leaf = self.leaf + 1
         self.follow(gate.advance(self._segment, [Ones(1 << level) for level, _ in completed_by(leaf)]))
-        if leaf + 1 == 1 << levels:
+        if segment_of(leaf + 1) > segment_of(leaf):
             self.follow(gate.end_segment(self._segment, self._estimate.note()))
+            self._begin(gate)
         elif self._estimate.fresh >= max(_FEW_NODES, self._estimate.arrays):
             self.follow(gate.condense_segment(self._segment, self._estimate.note()))
+
+    def _begin(self, gate: Gate) -> None:
+        """Begin the next segment, where the last one ended: from now on rows are told apart there."""
+        levels = segment_of(self.leaf + 1) + 1
+        self.follow(gate.begin_segment(self.groups, self._noise.shared(levels), levels, self.size))
 
     def close(self, gate: Gate) -> None:
         """End the series."""
@@ -136,7 +141,7 @@ class TreeSeries(Series):
 
 
 class TreeEstimate:
-    """Estimates of the rows of a tree, group by group. ``noise`` is that of segment 0; rows after ``start`` are counted.
+    """Estimates of the rows of a tree, group by group. ``noise`` is that of segment 0, rows after ``start`` count.
 
     Equal releases in equal order give equal bits; restoring a note changes none of them.
     """

@@ -516,7 +516,7 @@ def _law(scale: float | None, leaf: int, cells: int) -> tuple[CellNoise, float]:
 
 
 def _share(scale: float | None, leaf: int, cells: int, beta: float) -> float:
-    """A lower bound on the failure probability of each estimate, at any batch with as many binary digits as ``leaf``."""
+    """A lower bound on the failure probability of each estimate, at any batch with as many digits as ``leaf``."""
     segment = segment_of(leaf)
     weight = math.exp(-rarity(math.log(2 ** (segment + 1) - 1)))
     windows = continual.KEPT * (segment + 1) + 1
