@@ -26,6 +26,11 @@ class Stream:
         """The universe."""
         return self.database.schema
 
+    @property
+    def counts(self) -> npt.NDArray[np.int64]:
+        """How many rows there are in each cell."""
+        return self._counts
+
     def append(self, cells: npt.NDArray[np.int64], frame: Any = None) -> None:
         """Take in rows as cell numbers; with a ``frame`` of the same rows the database gets that, and encodes it."""
         if frame is None:

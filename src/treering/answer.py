@@ -13,8 +13,9 @@ Kind: TypeAlias = Literal["easy", "hard", "measured", "cached", "synthetic"]
 class Answer:
     """One released answer: everything in it is public.
 
-    >>> Answer(value=0.25, error=0.01, size=1000, kind="easy").count
-    250
+    >>> answer = Answer(value=0.25, error=0.01, size=1000, kind="easy")
+    >>> answer.count, answer.margin
+    (250, 0.01)
     """
 
     value: float
@@ -27,6 +28,14 @@ class Answer:
     """Where the answer came from: "easy", the public histogram; "hard", a measurement after the sparse-vector guard
     found the histogram wrong; "measured", any other measurement; "cached", an earlier answer that still holds;
     "synthetic", synthetic data released earlier."""
+    margin: float = math.nan
+    """The half-width that holds for this answer alone with 95%: what a person means by ±. That is so if the question
+    was chosen without looking at the noise that the answer uses. Never above ``error``, and the same where no better
+    statement is proven."""
+
+    def __post_init__(self) -> None:
+        if not self.margin <= self.error:
+            object.__setattr__(self, "margin", self.error)
 
     @property
     def count(self) -> int:
@@ -37,6 +46,11 @@ class Answer:
     def count_error(self) -> int:
         """The error in rows, the rounding of `count` included."""
         return math.ceil(self.error * self.size + 0.5)
+
+    @property
+    def count_margin(self) -> int:
+        """The margin in rows, the rounding of `count` included."""
+        return math.ceil(self.margin * self.size + 0.5)
 
 
 @dataclass(frozen=True, slots=True)

@@ -197,6 +197,8 @@ class SegmentBegun:
 
     size: int
     segment: int
+    series: int
+    """A number that the caller gives to all segments of one series."""
     start: int
     groups: Groups
     noise: Noise
@@ -235,6 +237,7 @@ class SegmentEnded:
 
     size: int
     segment: int
+    series: int
     charges: tuple[Charge, ...]
     note: Any
 
@@ -466,8 +469,9 @@ class Gate(Protocol):
         other row pays anything.
         """
 
-    def begin_segment(self, groups: Groups, noise: Noise, room: int, start: int = 0) -> SegmentBegun:
-        """Begin a segment of the rows after position ``start``. Costs nothing before its first leaf."""
+    def begin_segment(self, groups: Groups, noise: Noise, room: int, start: int = 0, series: int = 0) -> SegmentBegun:
+        """Begin a segment of the rows after position ``start``. Costs nothing before its first leaf. ``series`` is any
+        number by which the caller will know it again."""
 
     def advance(self, segment: int, patterns: Sequence[Pattern]) -> Advanced:
         """Make the rows since the last leaf the segment's next leaf, and release a combination of leaves for each

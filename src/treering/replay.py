@@ -140,7 +140,7 @@ class RecordedGate:
         _same((event.noise, event.spans), (noise, tuple(spans)))
         return event
 
-    def begin_segment(self, groups: Groups, noise: Noise, room: int, start: int = 0) -> SegmentBegun:
+    def begin_segment(self, groups: Groups, noise: Noise, room: int, start: int = 0, series: int = 0) -> SegmentBegun:
         """The recorded start of a segment."""
         return self._next(SegmentBegun)
 

@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 
 from treering.arrays import Ints
+from treering.domain.attribute import integers
 from treering.domain.query import MAX_TABLE, Query
 from treering.domain.schema import Schema
 from treering.errors import ParameterError, QueryError
@@ -78,6 +79,47 @@ class Groups:
                 raise QueryError(f"groups overlap: query {number + 1} matches cells of an earlier one")
             table[matched] = number
         return cls(attributes, labels, table)
+
+    @classmethod
+    def atoms(cls, queries: Sequence[Query]) -> Groups:
+        """The joint values of all attributes that some queries name, with values merged that none tells apart: each of
+        the queries is a union of groups, and every cell is in one.
+
+        >>> from treering.domain.attribute import categories, integers
+        >>> schema = Schema({"origin": categories("EWR", "JFK"), "month": integers(1, 12)})
+        >>> Groups.atoms([Query.where(schema, month=[12, 1, 2]), Query.where(schema, month=[1], origin="JFK")]).shape
+        (2, 3)
+        """
+        attributes = tuple(sorted({position for query in queries for position in query.attributes}))
+        groups = cls(attributes, tuple(_classes(queries, position) for position in attributes), None)
+        if groups.number > MOST_GROUPS:
+            raise QueryError(
+                f"these queries tell {groups.number:,} groups of rows apart; at most {MOST_GROUPS:,} are counted "
+                "together: ask about fewer attributes at once"
+            )
+        return groups
+
+    def classes(self, schema: Schema) -> Schema:
+        """The joint classes as a schema of their own."""
+        names = [schema.names[position] for position in self.attributes]
+        return Schema({name: integers(0, size - 1) for name, size in zip(names, self.shape, strict=True)})
+
+    def reduced(self, query: Query, classes: Schema) -> Query | None:
+        """A query about the schema as one about the joint classes; None if it is no union of them."""
+        if not set(query.attributes) <= set(self.attributes):
+            return None
+        axes = tuple(self.attributes.index(position) for position in query.attributes)
+        labels = [self.labels[axis] for axis in axes]
+        firsts = [np.unique(each, return_index=True)[1] for each in labels]
+        if query.masks is not None:
+            chosen = [mask[first] for mask, first in zip(query.masks, firsts, strict=True)]
+            if any((each[label] != mask).any() for each, label, mask in zip(chosen, labels, query.masks, strict=True)):
+                return None
+            return Query.conjunction(classes, dict(zip(axes, chosen, strict=True)))
+        table = query.weights()[np.ix_(*firsts)]
+        if (table[np.ix_(*labels)] != query.weights()).any():
+            return None
+        return Query.of_table(classes, axes, table, query.scale)
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -75,7 +75,7 @@ class Query:
         table: Ints | None = None,
         scale: int = 1,
     ) -> None:
-        """Internal: expects the canonical form, which `_from_masks` and `_from_table` make. (The kernel checks it.)"""
+        """Internal: expects the canonical form, which `_from_masks` and `of_table` make. (The kernel checks it.)"""
         self.__dict__.update(schema=schema, attributes=attributes, masks=masks, table=table, scale=scale)
         for array in (*(masks or ()), *(() if table is None else (table,))):
             array.setflags(write=False)
@@ -158,7 +158,7 @@ class Query:
         if not np.all((given >= 0) & (given <= 1)):
             raise QueryError("weights must lie in [0, 1]")
         table = np.rint(given.reshape(shape) * resolution).astype(np.int64)
-        return cls._from_table(schema, positions, table, resolution)
+        return cls.of_table(schema, positions, table, resolution)
 
     @classmethod
     def _from_masks(cls, schema: Schema, masks: Mapping[int, Flags]) -> Query:
@@ -169,8 +169,8 @@ class Query:
         return cls(schema, tuple(kept), masks=tuple(masks[position].copy() for position in kept))
 
     @classmethod
-    def _from_table(cls, schema: Schema, positions: tuple[int, ...], table: Ints, scale: int) -> Query:
-        """The canonical query of integer weights 0..scale over the attributes' joint values."""
+    def of_table(cls, schema: Schema, positions: tuple[int, ...], table: Ints, scale: int) -> Query:
+        """The query of integer weights 0..scale over the attributes' joint values."""
         axes = [axis for axis in range(table.ndim) if _matters(table, axis)]
         table = table[tuple(slice(None) if axis in axes else 0 for axis in range(table.ndim))]
         kept = tuple(positions[axis] for axis in axes)
@@ -300,7 +300,7 @@ class Query:
 
     def __invert__(self) -> Query:
         """The complement 1 − f: for a counting query, the rows that do not match."""
-        return Query._from_table(self.schema, self.attributes, self.scale - self.weights(), self.scale)
+        return Query.of_table(self.schema, self.attributes, self.scale - self.weights(), self.scale)
 
     def _check_partner(self, other: Query) -> None:
         if not isinstance(other, Query):
@@ -315,7 +315,7 @@ class Query:
         if math.prod(self.schema.shape[position] for position in union) > MAX_TABLE:
             raise too_large(self.schema, union)
         table = operation(self._spread_over(union), other._spread_over(union))
-        return Query._from_table(self.schema, union, table, 1)
+        return Query.of_table(self.schema, union, table, 1)
 
     def _spread_over(self, positions: tuple[int, ...]) -> Ints:
         """The weights as a table over more attributes (broadcastable along the new ones)."""

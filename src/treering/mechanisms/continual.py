@@ -13,33 +13,24 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Final
 
-import numpy as np
-
 from treering.answer import Answer, Guarantee
 from treering.arrays import Floats
 from treering.budget.promise import Promise
 from treering.domain.groups import Groups
 from treering.domain.language.parse import Question, understand, understand_all
-from treering.domain.query import Attributes, Marginal, Query, evaluate_many
-from treering.domain.schema import Schema
+from treering.domain.query import Query
 from treering.errors import GuaranteeError, ParameterError, TreeringError
 from treering.gate import Database
 from treering.mechanisms.base import Answering
-from treering.mechanisms.histogram.blocks import Tabulated
 from treering.mechanisms.series.base import Series, Window
 from treering.mechanisms.series.root import RootSeries
 from treering.mechanisms.series.tree import RecordedTree, TreeSeries
+from treering.mechanisms.series.view import ROUNDING, View, share
 from treering.params import Number, probability, whole
 from treering.theory.continual import StructuredBound, bound, by_roots, leaf_beta, prefix_law, start_noise, windows
 
 MAX_CELLS: Final = 2**22
 """The most cells: for each of them many numbers are kept, and one or two are drawn for each batch."""
-
-_ROUNDING: Final = 1 + 2.0**-20
-_SHARE_ROUNDING: Final = 2.0**-30
-"""Bounds on all rounding errors: of the noise's part in an answer (relative), and of the share itself (absolute). A sum
-of 2^22 floats, in whatever order, is off by at most 2^-31 of the sum of their sizes; combining nodes and marginals adds
-far less."""
 
 
 class ContinualHistogram(Answering):
@@ -95,7 +86,7 @@ class ContinualHistogram(Answering):
                 f"{MAX_CELLS:,} (2^22) can be; use coarser bins(), fewer attributes, or PMWG",
             )
         super().__init__(db, promise)
-        self._views: dict[int, _View] = {}
+        self._views: dict[int, View] = {}
         self._lock = threading.RLock()
         recorded = RecordedTree()
         for event in self._gate.history:
@@ -130,6 +121,14 @@ class ContinualHistogram(Answering):
             self._catch_up()
             view = self._view(since or 0)
         return view.answers(queries)
+
+    def counts(self, since: int = 0) -> Floats:
+        """The estimate of how many rows there are in each cell, in the order of cells; with ``since``, one of the
+        `boundaries`, of rows after that size. They sum to the number of rows."""
+        with self._lock:
+            self._check_start(since)
+            self._catch_up()
+            return self._view(whole(since, "since", 0)).counts
 
     def price(self, query: Question) -> Fraction:
         """What asking this query next costs, in the budget's unit: the whole budget for the first query, then 0."""
@@ -167,7 +166,7 @@ class ContinualHistogram(Answering):
         return Guarantee(
             float(self._promise.epsilon),
             float(self._promise.delta),
-            min(1.0, _share(self._prospect(leaf).worst, size)),
+            min(1.0, share(self._prospect(leaf).worst, size)),
             self._beta,
             size,
             "every answer, to whatever queries and at whatever time, is within its own error of the true share; "
@@ -199,7 +198,7 @@ class ContinualHistogram(Answering):
             raise ParameterError(
                 "since", "must be 0 before the first answer: the rows there are become the first batch"
             )
-        rows = float(self._prospect(1).every.radius(1)) * _ROUNDING
+        rows = float(self._prospect(1).every.radius(1)) * ROUNDING
         if rows >= size:
             raise GuaranteeError(
                 f"with this epsilon not even the count of a single cell is known within {size:,} rows, all there are; "
@@ -224,12 +223,12 @@ class ContinualHistogram(Answering):
             number = len(self._old.boundaries) + windows(budget, schema.cells, ahead)
         return bound(law, schema.shape, leaf_beta(self._beta, leaf, number))
 
-    def _view(self, since: int) -> _View:
+    def _view(self, since: int) -> View:
         if since not in self._views:
             self._check_since(since)
-            share = leaf_beta(self._beta, self.batches, len(self.boundaries))
+            part = leaf_beta(self._beta, self.batches, len(self.boundaries))
             window = self._window(since)
-            self._views[since] = _View(self._gate.schema, window, bound(window.law, self._gate.schema.shape, share))
+            self._views[since] = View(self._gate.schema, window, bound(window.law, self._gate.schema.shape, part))
         return self._views[since]
 
     def _window(self, since: int) -> Window:
@@ -246,44 +245,3 @@ class ContinualHistogram(Answering):
         place = bisect.bisect(sizes, since)
         nearest = " or ".join(f"{size:,}" for size in sizes[max(0, place - 1) : place + 1])
         raise ParameterError("since", f"must be a size at which a batch ended that is still told apart: {nearest}")
-
-
-class _View:
-    """The estimate of the rows from one leaf on, which answers queries for free."""
-
-    def __init__(self, schema: Schema, window: Window, errors: StructuredBound) -> None:
-        self._size = window.end - window.start
-        cells = _centred(window.counts, self._size)
-        self._schema = schema
-        self._errors = errors
-        # Axes are the attributes with more than one value.
-        positions = [position for position, values in enumerate(schema.shape) if values > 1]
-        self._axes = {position: axis for axis, position in enumerate(positions)}
-        self._table = Tabulated(cells, tuple(schema.shape[position] for position in positions))
-
-    def answers(self, queries: Sequence[Query]) -> list[Answer]:
-        """An answer for each query, about the same rows."""
-        counts = evaluate_many(queries, self._marginal, np.float64)
-        radii = self._errors.radius(queries)
-        return [self._answer(*each) for each in zip(queries, counts.tolist(), radii.tolist(), strict=True)]
-
-    def _answer(self, query: Query, count: float, radius: float) -> Answer:
-        if query.constant:
-            return Answer(int(query.weights()) / query.scale, 0.0, self._size, "measured")
-        value = min(1.0, max(0.0, count / (query.scale * self._size)))
-        return Answer(value, min(1.0, _share(radius, self._size)), self._size, "measured")
-
-    def _marginal(self, attributes: Attributes) -> Marginal[np.float64]:
-        sums = self._table.sums(tuple(self._axes[position] for position in attributes))
-        return sums.reshape([self._schema.shape[position] for position in attributes])
-
-
-def _share(rows: float, size: int) -> float:
-    return rows * _ROUNDING / size + _SHARE_ROUNDING
-
-
-def _centred(counts: Floats, size: int) -> Floats:
-    """The estimates of all cells, with an equal part of the noise of their total taken off each: the total is public,
-    and so it is exact."""
-    centred: Floats = counts - (float(counts.sum()) - size) / len(counts)
-    return centred

@@ -102,7 +102,7 @@ class Combining(Sealed, ABC):
             cost = pricing.combining(sets.number, max(abs(span.weight) for span in asked), noise)
             return self._release(Combined(self._counts.size, cost, sets, asked, noise, values))
 
-    def begin_segment(self, groups: Groups, noise: Noise, room: int, start: int = 0) -> SegmentBegun:
+    def begin_segment(self, groups: Groups, noise: Noise, room: int, start: int = 0, series: int = 0) -> SegmentBegun:
         """Begin a segment of the rows after ``start``. Costs nothing before its first leaf."""
         with self._working():
             self._check_unreserved()
@@ -115,7 +115,8 @@ class Combining(Sealed, ABC):
             self._charges.budget.amount(pricing.combining(sets.number, 1, noise))  # Refuses noise of the wrong kind.
             if start == size:
                 self._counts.mark(self._journal)
-            return self._followed(SegmentBegun(size, self._charges.next_segment, start, sets, noise, room))
+            number = self._charges.next_segment
+            return self._followed(SegmentBegun(size, number, whole(series, "series", 0), start, sets, noise, room))
 
     def advance(self, segment: int, patterns: Sequence[Pattern]) -> Advanced:
         """The next leaf of a segment, and a weighted count of leaves for each pattern. The new rows pay for the whole
@@ -141,7 +142,7 @@ class Combining(Sealed, ABC):
         """End a segment, and give its rows back what they paid for room that was not used."""
         with self._working():
             live = self._segment(segment)
-            event = self._followed(SegmentEnded(self._counts.size, segment, live.paid, note))
+            event = self._followed(SegmentEnded(self._counts.size, segment, live.begun.series, live.paid, note))
             self._tallies.pop(segment, None)
             self._counts.keep_marks(self._journal, self._charges.sizes)
             return event

@@ -155,7 +155,7 @@ def question(queries: Sequence[Query], mechanism: str) -> str:
 
 def answers_line(key: str, asked: str, mechanism: int, answers: Sequence[Answer]) -> Line:
     """The line that records the answers given under a key."""
-    plain = [[answer.value, answer.error, answer.size, answer.kind] for answer in answers]
+    plain = [[answer.value, answer.error, answer.size, answer.kind, answer.margin] for answer in answers]
     return Line(ANSWERS, body(asked=asked, answers=plain), mechanism, key)
 
 

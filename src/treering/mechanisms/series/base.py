@@ -39,10 +39,11 @@ class Series(ABC):
     - ``groups``: disjoint sets of cells
     - ``price``: what each row pays, once, as a budget of the gate's kind
     - ``start``: rows after this position are counted
+    - ``number``: tells the series of one gate apart
     """
 
-    def __init__(self, groups: Groups, price: Budget, start: int = 0) -> None:
-        self.groups, self.price, self.start = groups, price, start
+    def __init__(self, groups: Groups, price: Budget, start: int = 0, number: int = 0) -> None:
+        self.groups, self.price, self.start, self.number = groups, price, start, number
 
     @property
     @abstractmethod

@@ -52,8 +52,8 @@ class RootSeries(Series):
 
     notes = (Finished, Tail)
 
-    def __init__(self, groups: Groups, price: Budget, start: int = 0) -> None:
-        super().__init__(groups, price, start)
+    def __init__(self, groups: Groups, price: Budget, start: int = 0, number: int = 0) -> None:
+        super().__init__(groups, price, start, number)
         self._number = groups.number
         self._finished: list[Finished] = []
         self._segment: int | None = None
@@ -99,7 +99,7 @@ class RootSeries(Series):
         """Begin the next segment, where the last one ended: from now on rows are told apart there."""
         length = theory.segment_length(len(self._finished), self._number)
         noise = theory.root_noise(self.price.total, length, self._number)
-        self.follow(gate.begin_segment(self.groups, noise, squares(length), self.size))
+        self.follow(gate.begin_segment(self.groups, noise, squares(length), self.size, self.number))
 
     def close(self, gate: Gate) -> None:
         """End the series."""
@@ -108,12 +108,12 @@ class RootSeries(Series):
 
     def follow(self, event: Event) -> None:
         """Take up an event of the gate."""
-        if isinstance(event, SegmentBegun) and self._segment is None and event.start == self.size:
+        if isinstance(event, SegmentBegun) and event.series == self.number:
             self._segment = event.segment
         elif isinstance(event, Advanced) and event.segment == self._segment:
             self._edges.append(event.size)
             self._releases += event.values
-        elif isinstance(event, SegmentEnded) and self._segment in (None, event.segment):
+        elif isinstance(event, SegmentEnded) and event.series == self.number:
             self._end(event.note)
         else:
             return

@@ -70,8 +70,8 @@ class TreeSeries(Series):
 
     notes = (Estimates, Piece)
 
-    def __init__(self, groups: Groups, price: Budget, start: int = 0) -> None:
-        super().__init__(groups, price, start)
+    def __init__(self, groups: Groups, price: Budget, start: int = 0, number: int = 0) -> None:
+        super().__init__(groups, price, start, number)
         self._noise = start_noise(price) if groups.number > 1 else start_noise(Budget(price.kind, 2 * price.total))
         self._estimate = TreeEstimate(self._noise, start)
         self._segment: int | None = None
@@ -109,7 +109,7 @@ class TreeSeries(Series):
     def _begin(self, gate: Gate) -> None:
         """Begin the next segment, where the last one ended: from now on rows are told apart there."""
         levels = segment_of(self.leaf + 1) + 1
-        self.follow(gate.begin_segment(self.groups, self._noise.shared(levels), levels, self.size))
+        self.follow(gate.begin_segment(self.groups, self._noise.shared(levels), levels, self.size, self.number))
 
     def close(self, gate: Gate) -> None:
         """End the series."""
@@ -118,13 +118,13 @@ class TreeSeries(Series):
 
     def follow(self, event: Event) -> None:
         """Take up an event of the gate."""
-        if isinstance(event, SegmentBegun) and self._segment is None and event.start == self.size:
+        if isinstance(event, SegmentBegun) and event.series == self.number:
             self._segment = event.segment
         elif isinstance(event, Advanced) and event.segment == self._segment:
             self._estimate.take(event.size, event.values)
         elif isinstance(event, SegmentCondensed) and event.segment == self._segment:
             self._estimate.restore(event.note)
-        elif isinstance(event, SegmentEnded) and self._segment in (None, event.segment):
+        elif isinstance(event, SegmentEnded) and event.series == self.number:
             self._estimate.restore(event.note)
             self._segment = None
 

@@ -139,7 +139,7 @@ class Queries:
             raise Unfit("has weights of another shape than its attributes'")
         if not 1 <= scale < 2**63 or weights.min() < 0 or weights.max() > scale:
             raise Unfit("has weights outside of 0 to its scale")
-        query = Query._from_table(self.schema, positions, weights, scale)
+        query = Query.of_table(self.schema, positions, weights, scale)
         if query.table is None or (query.attributes, query.scale) != (positions, scale):
             raise Unfit("is not in its simplest form")
         return query

@@ -1,0 +1,559 @@
+"""Rings: sharp answers that are paid for once and kept current.
+
+A question that is new opens a *series* over the groups of rows that its batch tells apart (``mechanisms/series``), at a
+price that every row pays once. From then on every question that is a union of those groups is free; rows that came
+since pay the same price when it is asked again, and nothing while it is not. ``theory/rings.py`` has the statements:
+the margin of one answer, the error of all, the prices.
+"""
+
+from __future__ import annotations
+
+import bisect
+import hashlib
+import math
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final
+
+import pyarrow as pa
+
+from treering.answer import Answer, Guarantee
+from treering.budget.promise import Budget, BudgetKind, Promise
+from treering.domain.attribute import Value
+from treering.domain.groups import Groups
+from treering.domain.language.parse import Question, understand, understand_all
+from treering.domain.query import Query
+from treering.domain.schema import Schema
+from treering.errors import BudgetExceeded, GuaranteeError, ParameterError, QueryError
+from treering.gate import Advanced, Database, Event, Noted, SegmentBegun, SegmentCondensed, SegmentEnded
+from treering.mechanisms.base import Answering
+from treering.mechanisms.series.base import Series
+from treering.mechanisms.series.root import RootSeries
+from treering.mechanisms.series.tree import TreeSeries
+from treering.mechanisms.series.view import Reading, View, answer, constant, share
+from treering.params import Number, probability, whole
+from treering.theory import rings as theory
+from treering.theory.continual import Law, bound, by_roots, prefix_law
+
+MOST_ROWS_OF_A_TABLE: Final = 2**16
+"""The most groups that `Rings.table` lists."""
+
+_REMEMBERED: Final = 2**16
+"""How many questions are remembered as unions of groups, for each series."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Opened:
+    """NOTE: a series was opened: over the ``groups`` of rows that a batch tells apart, at a ``price`` for each row. The
+    questions of the batch are registered: they were named before the first noise."""
+
+    series: int
+    groups: Groups
+    price: Fraction
+    registered: tuple[Query, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesState:
+    """A series as `Rings.series` shows it: all of it public."""
+
+    attributes: tuple[str, ...]
+    """The attributes that its groups tell apart."""
+    groups: int
+    price: float
+    """What each row has paid, or will pay when it is asked again, in the budget's unit."""
+    answers: int
+    """How many times it was brought up to date."""
+    size: int
+    """The size up to which it is current."""
+    margin: float
+    """The margin, in rows, of the count of one of its groups now, or when it is next asked."""
+
+
+class Rings(Answering):
+    """Counts with small margins, paid for once and kept current, for ever.
+
+    The first question about some groups of rows opens a series: every row pays its price, once. Later questions about
+    the same groups, or unions of them, are free, and rows that have come since pay the same price when they are asked.
+    New rows bring a budget of their own, so a series never ends, and old answers never wear out.
+
+    *Formal guarantee.* Privacy: (epsilon, delta)-DP for the whole transcript, for ever, for databases that differ in
+    one row, replaced, which keeps its arrival time (``budget/rows.py``, ``trusted/combining.py``). Accuracy: each
+    answer alone is within its ``margin`` with 95%, if the question was not chosen by looking at noise that the answer
+    uses; all answers together, chosen however adaptively, are within their ``error`` with probability at least 1 − beta
+    (``theory/rings.py``).
+
+    - ``epsilon``, ``delta``: the privacy promise; a `Promise` may take the place of ``epsilon``
+    - ``beta``: the probability that any answer, ever, is outside its error
+    - ``pace``: about how many different groups of questions there will be. The first so many series get equal parts of
+      four fifths of the budget; later ones get ever smaller parts of the rest, so questions never end
+
+    >>> import treering as tr
+    >>> db = tr.GrowingDatabase(tr.Schema({"late": tr.categories("no", "yes"), "month": tr.integers(1, 12)}))
+    >>> db.append([{"late": "yes", "month": 1}] * 9000 + [{"late": "no", "month": 2}] * 1000)
+    10000
+    >>> rings = Rings(db, epsilon=1.0, delta=1e-9, beta=1e-9)
+    >>> first = rings.ask("late = 'yes'")
+    >>> abs(first.value - 0.9) <= first.error, first.margin < 0.01
+    (True, True)
+    >>> rings.price("late = 'no'")  # the complement is known now
+    Fraction(0, 1)
+    """
+
+    notes = (Opened, *RootSeries.notes, *TreeSeries.notes)
+
+    def __init__(
+        self,
+        db: Database,
+        epsilon: Number | Promise,
+        delta: Number = 0.0,
+        beta: Number = 0.05,
+        pace: int = 25,
+    ) -> None:
+        self._beta = float(probability(beta, "beta"))
+        self._pace = whole(pace, "pace")
+        super().__init__(db, Promise.of(epsilon, delta))
+        self._rings: list[_Ring] = []
+        self._segments: dict[int, _Ring] = {}
+        self._lock = threading.RLock()
+        for event in self._gate.history:
+            self._follow(event)
+
+    # -- asking -------------------------------------------------------------------------------------------------------
+
+    def ask(self, query: Question, within: float | None = None, since: int | None = None) -> Answer:
+        """The share of the rows that match ``query``, with its margin and its error.
+
+        - ``within``: the margin that is wanted, in rows if it is 1 or more, otherwise as a share of the rows. What is
+          known already is used if it is sharp enough; if not, no more is paid than the wish needs
+        - ``since``: only rows after this size, which is one of `boundaries`
+        """
+        return self.answer([understand(query, self._gate.schema)], within, since)[0]
+
+    def ask_many(
+        self, queries: Iterable[Question], within: float | None = None, since: int | None = None
+    ) -> list[Answer]:
+        """`ask` for a batch, which is paid for together: the groups of a GROUP BY cost what one count costs, twice."""
+        return self.answer(understand_all(queries, self._gate.schema), within, since)
+
+    def answer(self, queries: Sequence[Query], within: float | None = None, since: int | None = None) -> list[Answer]:
+        """See `Answering.answer`."""
+        if not queries:
+            return []
+        with self._lock:
+            size = self._rows_to_share()
+            wanted = wished(within, size)
+            if since is not None:
+                self._check_since(queries, since)
+            asked = [query for query in dict.fromkeys(queries) if not query.constant]
+            stale, fresh = self._plan(asked, wanted, since)
+            with self._gate.transaction():
+                for ring in stale:
+                    self._advance(ring)
+                for opened in fresh:
+                    self._open(opened)
+            told = self._read(asked, since)
+            rows = size - (since or 0)
+            return [constant(query, rows) if query.constant else answer(told[query], rows) for query in queries]
+
+    def table(self, attributes: Sequence[str], where: Question | None = None, within: float | None = None) -> pa.Table:
+        """The counts of all groups that some attributes make, as an Arrow table: a column for each attribute, then
+        ``count`` and ``margin`` in rows.
+
+        ``where`` counts only rows that match it; ``within`` is as in `ask`.
+        """
+        schema = self._gate.schema
+        names = [attributes] if isinstance(attributes, str) else list(attributes)
+        positions = [schema.index(name) for name in names]
+        groups = math.prod(schema.shape[position] for position in positions)
+        if groups > MOST_ROWS_OF_A_TABLE:
+            raise QueryError(f"a table of {groups:,} groups is too long: at most {MOST_ROWS_OF_A_TABLE:,} are listed")
+        condition = Query.all(schema) if where is None else understand(where, schema)
+        rows: list[tuple[Value, ...]] = [()]
+        for name in names:
+            attribute = schema.attributes[name]
+            rows = [(*row, attribute.value(code)) for row in rows for code in range(attribute.size)]
+        queries = [Query.where(schema, **dict(zip(names, row, strict=True))) & condition for row in rows]
+        answers = self.answer(queries, within)
+        columns: dict[str, list[Any]] = {name: [_shown(row[place]) for row in rows] for place, name in enumerate(names)}
+        columns["count"] = [each.count for each in answers]
+        columns["margin"] = [each.count_margin for each in answers]
+        return pa.table(columns)
+
+    def price(self, query: Question, within: float | None = None) -> Fraction:
+        """What asking this query next costs those rows that pay most, exactly, in the budget's unit: free to ask."""
+        return self.price_many([query], within)
+
+    def price_many(self, queries: Iterable[Question], within: float | None = None) -> Fraction:
+        """`price` for a batch. Rows that are new since a series was last asked pay its price; to open a series, all
+        rows do."""
+        asked = [query for query in dict.fromkeys(understand_all(queries, self._gate.schema)) if not query.constant]
+        with self._lock:
+            stale, fresh = self._plan(asked, wished(within, self._rows_to_share()), None)
+            opening = sum((each.price for each in fresh), Fraction(0))
+            return opening + sum((ring.series.price.total for ring in stale), Fraction(0))
+
+    # -- the public state ---------------------------------------------------------------------------------------------
+
+    @property
+    def series(self) -> tuple[SeriesState, ...]:
+        """The series that were opened, the oldest first."""
+        return tuple(ring.described(self._gate.schema.names, self._gate.size) for ring in self._rings)
+
+    @property
+    def boundaries(self) -> tuple[int, ...]:
+        """The sizes that ``since`` may be for some question, increasing."""
+        return tuple(sorted({0, *(size for ring in self._rings for size in ring.series.boundaries)}))
+
+    @property
+    def halted(self) -> bool:
+        """False: there is always something left to ask with."""
+        return False
+
+    @property
+    def state(self) -> tuple[int, str]:
+        """The public state: how many series there are, and a fingerprint of them."""
+        prints = [(ring.series.price.total, ring.series.fingerprint()) for ring in self._rings]
+        return len(self._rings), hashlib.sha256(repr(prints).encode()).hexdigest()
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised at the present size for the next new question about one condition."""
+        size = self._rows()
+        price = self._usual(self._least_left, len(self._rings))
+        law = theory.first_law(Budget(self._gate.budget.kind, price), 2)
+        part = theory.estimate_share(self._beta, len(self._rings) + 1, 1, 1) / 2
+        alpha = min(1.0, share(theory.registered_radius(law, ((0.5, 2),), 1, part), size))
+        return Guarantee(
+            float(self._promise.epsilon),
+            float(self._promise.delta),
+            alpha,
+            self._beta,
+            size,
+            "each answer alone is within its margin with 95%, and all answers ever given, however chosen, are within "
+            "their own errors together; alpha is the error of the next new question about one condition",
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """See `Mechanism.describe`."""
+        names = self._gate.schema.names
+        size = self._gate.size
+        listed = [ring.described(names, size) for ring in self._rings]
+        return {
+            **super().describe(),
+            "series": [
+                {
+                    "attributes": list(each.attributes),
+                    "groups": each.groups,
+                    "price": each.price,
+                    "answers": each.answers,
+                    "size": each.size,
+                    "margin": each.margin,
+                }
+                for each in listed
+            ],
+            "left": {"oldest": self.left(1), "newest": self.left(max(1, size)), "next": self.left(size + 1)},
+        }
+
+    # -- the policy ---------------------------------------------------------------------------------------------------
+
+    @property
+    def _least_left(self) -> Fraction:
+        return self._gate.budget.total - self._gate.spent
+
+    def _usual(self, left: Fraction, opened: int) -> Fraction:
+        return theory.usual_price(self._gate.budget.total, left, opened, self._pace)
+
+    def _plan(
+        self, asked: Sequence[Query], wanted: float | None, since: int | None
+    ) -> tuple[list[_Ring], list[Opened]]:
+        """Which series to bring up to date, and which to open, so that each query can be answered: from public values.
+
+        Nothing is charged here; a plan that the budget does not cover raises.
+        """
+        size = self._gate.size
+        stale: list[_Ring] = []
+        missing: list[Query] = []
+        for query in asked:
+            able = [ring for ring in self._rings if ring.covers(query) and ring.reaches(since)]
+            able.sort(key=lambda ring: (ring.next_law(size).deviation, ring.number))
+            current = [ring for ring in able if ring.series.size == size or ring in stale]
+            for ring in able:
+                if _sharp(query, current, size, wanted):
+                    break
+                if ring not in current:
+                    stale.append(ring)
+                    current.append(ring)
+            if not _sharp(query, current, size, wanted):
+                missing.append(query)
+        if missing and since:
+            raise self._too_wide(missing, wanted)
+        return stale, self._openings(missing, wanted)
+
+    def _openings(self, missing: Sequence[Query], wanted: float | None) -> list[Opened]:
+        """The series that must be opened for some queries, and their prices."""
+        left = self._least_left
+        opened: list[Opened] = []
+        for batch in batches(missing):
+            groups = Groups.atoms(batch)
+            number = len(self._rings) + len(opened)
+            usual = self._usual(left, number)
+            price = usual if wanted is None else self._price(batch, groups, wanted)
+            if price <= 0 or price > left:
+                raise self._unaffordable(batch, groups, wanted, price, left)
+            self._check_worth(batch, groups, price)
+            opened.append(Opened(number, groups, price, tuple(batch)))
+            left -= price
+        return opened
+
+    def _price(self, batch: Sequence[Query], groups: Groups, wanted: float) -> Fraction:
+        """What it takes for every query of a batch to be within what is wanted, given what is known already.
+
+        At least as much as the dearest series that knows one of them: otherwise a question asked again and again with
+        the same wish would open ever smaller ones.
+        """
+        kind, classes = self._gate.budget.kind, groups.classes(self._gate.schema)
+        prices = [Fraction(0)]
+        for query in batch:
+            reduced = _reduced(groups, query, classes)
+            known = [ring for ring in self._rings if ring.covers(query)]
+            dearest = max((ring.series.price.total for ring in known), default=Fraction(0))
+            rest = theory.missing(wanted, [ring.next_variance(query, self._gate.size) for ring in known], kind)
+            prices.append(max(theory.price_of(rest, theory.spectrum(reduced), groups.number, kind), dearest))
+        return max(prices)
+
+    def _check_worth(self, batch: Sequence[Query], groups: Groups, price: Fraction) -> None:
+        """Refuse to pay for an answer whose margin is all rows there are."""
+        size, classes = self._gate.size, groups.classes(self._gate.schema)
+        law = theory.first_law(Budget(self._gate.budget.kind, price), groups.number)
+        least = min(theory.margin(law, theory.spectrum(_reduced(groups, query, classes))) for query in batch)
+        if least >= size:
+            raise GuaranteeError(
+                f"with what is left of epsilon a count is known within {least:,.0f} rows, and there are {size:,}; it "
+                f"takes at least {math.floor(least) + 1:,} rows, or a larger epsilon"
+            )
+
+    def _unaffordable(
+        self, batch: Sequence[Query], groups: Groups, wanted: float | None, price: Fraction, left: Fraction
+    ) -> BudgetExceeded:
+        budget = self._gate.budget
+        error = BudgetExceeded(budget.unit, spent=budget.total - left, requested=price, total=budget.total)
+        if wanted is not None and left > 0:
+            classes = groups.classes(self._gate.schema)
+            law = theory.first_law(Budget(budget.kind, left), groups.number)
+            best = max(theory.margin(law, theory.spectrum(_reduced(groups, query, classes))) for query in batch)
+            at = math.ceil(self._gate.size * best / wanted)
+            error.args = (
+                f"{error}; a margin of {wanted:,.0f} rows cannot be had: {best:,.0f} rows is the best for all that is "
+                f"left. As a share of the rows, the wish can be met from {at:,} rows on",
+            )
+        return error
+
+    def _too_wide(self, missing: Sequence[Query], wanted: float | None) -> ParameterError:
+        return ParameterError(
+            "within" if wanted is not None else "since",
+            f"cannot be had for {len(missing)} of the queries: the rows of a period that is over are counted once, when "
+            "they are asked about",
+        )
+
+    def _check_since(self, queries: Sequence[Query], since: int) -> None:
+        """Refuse a size since which some query cannot be answered."""
+        whole(since, "since", 0)
+        for query in queries:
+            if query.constant or since == 0:
+                continue
+            sizes = sorted({size for ring in self._rings if ring.covers(query) for size in ring.series.boundaries})
+            if since not in sizes:
+                place = bisect.bisect(sizes, since)
+                nearest = " or ".join(f"{size:,}" for size in sizes[max(0, place - 1) : place + 1])
+                raise ParameterError(
+                    "since",
+                    f"must be a size at which this question was asked before: {nearest}"
+                    if nearest
+                    else "must be 0 for a question that was never asked: ask it without since first",
+                )
+
+    # -- doing it -----------------------------------------------------------------------------------------------------
+
+    def _advance(self, ring: _Ring) -> None:
+        ring.series.advance(self._gate)
+        ring.views.clear()
+
+    def _open(self, opened: Opened) -> None:
+        self._follow(self._gate.note(opened))
+        self._advance(self._rings[-1])
+
+    def _follow(self, event: Event) -> None:
+        """Take up an event of the gate."""
+        if isinstance(event, Noted) and isinstance(event.note, Opened):
+            self._rings.append(_Ring(event.note, self._gate.budget.kind, self._gate.schema, self._beta))
+        elif isinstance(event, SegmentBegun | SegmentEnded):
+            ring = self._rings[event.series]
+            self._segments[event.segment] = ring
+            ring.series.follow(event)
+        elif isinstance(event, Advanced | SegmentCondensed):
+            self._segments[event.segment].series.follow(event)
+
+    def _read(self, asked: Sequence[Query], since: int | None) -> dict[Query, Reading]:
+        """What all current series say about each query, combined."""
+        said: dict[Query, list[tuple[Reading, float]]] = {query: [] for query in asked}
+        for ring in self._rings:
+            if ring.series.size != self._gate.size or not ring.reaches(since):
+                continue
+            able = [query for query in asked if ring.covers(query)]
+            if able:
+                view = ring.view(since or 0)
+                for query, told in zip(able, ring.readings(able, view), strict=True):
+                    said[query].append((told, view.law.deviation**2 * ring.spread(query)))
+        return {query: _combined(told, self._gate.budget.kind) for query, told in said.items()}
+
+
+class _Ring:
+    """A series with what is known about questions to it."""
+
+    def __init__(self, opened: Opened, kind: BudgetKind, schema: Schema, beta: float) -> None:
+        price = Budget(kind, opened.price)
+        make = RootSeries if by_roots(price, opened.groups.number) else TreeSeries
+        self.number = opened.series
+        self.series: Series = make(opened.groups, price, 0, opened.series)
+        self.registered = frozenset(opened.registered)
+        self.views: dict[int, View] = {}
+        self._beta = beta
+        self._classes = opened.groups.classes(schema)
+        self._reduced: dict[Query, Query | None] = {}
+        self._spectra: dict[Query, theory.Spectrum] = {}
+
+    def covers(self, query: Query) -> bool:
+        """Whether a query is a union of groups."""
+        return self.reduced(query) is not None
+
+    def reduced(self, query: Query) -> Query | None:
+        """A query as one about the joint classes."""
+        if query not in self._reduced:
+            if len(self._reduced) >= _REMEMBERED:
+                self._reduced.clear()
+            self._reduced[query] = self.series.groups.reduced(query, self._classes)
+        return self._reduced[query]
+
+    def spectrum(self, query: Query) -> theory.Spectrum:
+        """The centred weights of a query that is a union of groups."""
+        if query not in self._spectra:
+            if len(self._spectra) >= _REMEMBERED:
+                self._spectra.clear()
+            reduced = self.reduced(query)
+            assert reduced is not None
+            self._spectra[query] = theory.spectrum(reduced)
+        return self._spectra[query]
+
+    def spread(self, query: Query) -> float:
+        """S of a query that is a union of groups."""
+        return theory.spread(self.spectrum(query))
+
+    def reaches(self, since: int | None) -> bool:
+        """Whether rows since a size can be asked about."""
+        return not since or since in self.series.boundaries
+
+    def next_variance(self, query: Query, size: int) -> float:
+        """The variance of an answer about all rows, once the series is current."""
+        return self.next_law(size).deviation ** 2 * self.spread(query)
+
+    def next_law(self, size: int) -> Law:
+        """The law of a group's noise about all rows, once the series is current."""
+        leaf = self.series.leaf + (size > self.series.size)
+        return prefix_law(self.series.price, self.series.groups.number, max(1, leaf))
+
+    def view(self, since: int) -> View:
+        """The estimate of the rows since a size."""
+        if since not in self.views:
+            window = self.series.window(since)
+            self.views[since] = View(self._classes, window, bound(window.law, self._classes.shape, self._part / 2))
+        return self.views[since]
+
+    @property
+    def _part(self) -> float:
+        series = self.series
+        return theory.estimate_share(self._beta, self.number + 1, series.leaf, len(series.boundaries))
+
+    def readings(self, queries: Sequence[Query], view: View) -> list[Reading]:
+        """What the view says about queries; those that are registered have a smaller error."""
+        told = view.readings([reduced for query in queries if (reduced := self.reduced(query)) is not None])
+        return [self._registered(*each, view) for each in zip(queries, told, strict=True)]
+
+    def _registered(self, query: Query, told: Reading, view: View) -> Reading:
+        if query not in self.registered and ~query not in self.registered:
+            return told
+        radius = theory.registered_radius(view.law, self.spectrum(query), len(self.registered), self._part / 2)
+        return told._replace(error=min(told.error, view.share(radius)))
+
+    def described(self, names: Sequence[str], size: int) -> SeriesState:
+        """The series, for people."""
+        groups = self.series.groups
+        one = ((1 - 1 / groups.number, 1), (1 / groups.number, groups.number - 1))
+        return SeriesState(
+            tuple(names[position] for position in groups.attributes),
+            groups.number,
+            float(self.series.price.total),
+            self.series.leaf,
+            self.series.size,
+            theory.margin(self.next_law(size), one),
+        )
+
+
+def wished(within: float | None, size: int) -> float | None:
+    """The margin that is wanted, in rows."""
+    if within is None:
+        return None
+    if isinstance(within, bool) or not isinstance(within, int | float) or not within > 0 or math.isinf(within):
+        raise ParameterError("within", f"must be a positive number: rows, or a share of them below 1; not {within!r}")
+    rows = float(within) if within >= 1 else float(within) * size
+    if rows > size:
+        raise ParameterError("within", f"must be at most {size:,}, the number of rows, not {within:,}")
+    return rows
+
+
+def batches(queries: Sequence[Query]) -> list[list[Query]]:
+    """Queries that are answered by one series: for each set of attributes that lies in no other, all within it."""
+    sets = sorted({frozenset(query.attributes) for query in queries}, key=lambda each: (-len(each), sorted(each)))
+    widest: list[frozenset[int]] = []
+    for each in sets:
+        if not any(each < other for other in widest):
+            widest.append(each)
+    found: dict[frozenset[int], list[Query]] = {each: [] for each in widest}
+    for query in queries:
+        home = next(each for each in widest if set(query.attributes) <= each)
+        found[home].append(query)
+    return list(found.values())
+
+
+def _sharp(query: Query, rings: Sequence[_Ring], size: int, wanted: float | None) -> bool:
+    """Whether some series together are as sharp about a query as is wanted."""
+    if not rings or wanted is None:
+        return bool(rings)
+    if rings[0].series.price.kind == "zcdp":
+        precision = math.fsum(1 / ring.next_variance(query, size) for ring in rings)
+        return theory.NORMAL / math.sqrt(precision) <= wanted * (1 + 1e-6)
+    return min(theory.margin(ring.next_law(size), ring.spectrum(query)) for ring in rings) <= wanted * (1 + 1e-6)
+
+
+def _combined(told: Sequence[tuple[Reading, float]], kind: str) -> Reading:
+    """Readings of independent noise: combined by inverse variance if the noise is normal, otherwise the best one."""
+    if len(told) == 1 or kind == "pure":
+        return min(told, key=lambda each: each[1])[0]
+    total = math.fsum(1 / variance for _, variance in told)
+    weights = [1 / (variance * total) for _, variance in told]
+    value = math.fsum(weight * each.value for weight, (each, _) in zip(weights, told, strict=True))
+    error = math.fsum(weight * each.error for weight, (each, _) in zip(weights, told, strict=True))
+    margin = math.sqrt(math.fsum((weight * each.margin) ** 2 for weight, (each, _) in zip(weights, told, strict=True)))
+    return Reading(value, margin, error)
+
+
+def _reduced(groups: Groups, query: Query, classes: Schema) -> Query:
+    reduced = groups.reduced(query, classes)
+    assert reduced is not None
+    return reduced
+
+
+def _shown(value: Value) -> Any:
+    return value if value is None or isinstance(value, str | int | float | bool) else "other"
