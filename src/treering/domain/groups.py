@@ -23,6 +23,9 @@ from treering.errors import ParameterError, QueryError
 MOST_GROUPS: Final = 2**22
 """The most groups that are counted together."""
 
+FEW_GROUPS: Final = 2**12
+"""Up to this many groups, values that no query of a batch counts stay apart."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Groups:
@@ -85,13 +88,23 @@ class Groups:
         """The joint values of all attributes that some queries name, with values merged that none tells apart: each of
         the queries is a union of groups, and every cell is in one.
 
+        Values that no query counts (the months nobody has asked about yet) stay apart, while there are few groups: that
+        changes nothing for these queries, and lets later ones be unions of groups, too.
+
         >>> from treering.domain.attribute import categories, integers
         >>> schema = Schema({"origin": categories("EWR", "JFK"), "month": integers(1, 12)})
         >>> Groups.atoms([Query.where(schema, month=[12, 1, 2]), Query.where(schema, month=[1], origin="JFK")]).shape
-        (2, 3)
+        (2, 11)
         """
         attributes = tuple(sorted({position for query in queries for position in query.attributes}))
-        groups = cls(attributes, tuple(_classes(queries, position) for position in attributes), None)
+        labels = [_classes(queries, position) for position in attributes]
+        number = math.prod(int(each.max()) + 1 for each in labels)
+        for place in sorted(range(len(labels)), key=lambda each: len(labels[each])):
+            apart = _apart(labels[place], queries, attributes[place])
+            finer = number // (int(labels[place].max()) + 1) * (int(apart.max()) + 1)
+            if finer <= FEW_GROUPS:
+                labels[place], number = apart, finer
+        groups = cls(attributes, tuple(labels), None)
         if groups.number > MOST_GROUPS:
             raise QueryError(
                 f"these queries tell {groups.number:,} groups of rows apart; at most {MOST_GROUPS:,} are counted "
@@ -151,17 +164,32 @@ class Groups:
         return place
 
 
-def _classes(queries: Sequence[Query], position: int) -> Ints:
-    """The classes of an attribute's values that no query tells apart, numbered by their first values."""
+def _weights(queries: Sequence[Query], position: int) -> Ints:
+    """The weights that queries give to the values of an attribute: a row for each value."""
     columns = []
     for query in queries:
         if position not in query.attributes:
             continue
         axis = query.attributes.index(position)
         weights = np.asarray(query.masks[axis] if query.masks is not None else np.moveaxis(query.weights(), axis, 0))
-        columns.append(weights.reshape(len(weights), -1))
-    told_apart = np.concatenate([each.astype(np.int64) for each in columns], axis=1)
-    _, first, label = np.unique(told_apart, axis=0, return_index=True, return_inverse=True)
+        columns.append(weights.reshape(len(weights), -1).astype(np.int64))
+    return np.unique(np.concatenate(columns, axis=1), axis=1)
+
+
+def _classes(queries: Sequence[Query], position: int) -> Ints:
+    """The classes of an attribute's values that no query tells apart, numbered by their first values."""
+    return _numbered(_weights(queries, position))
+
+
+def _apart(labels: Ints, queries: Sequence[Query], position: int) -> Ints:
+    """The classes, but each value that no query counts is a class of its own."""
+    idle = ~_weights(queries, position).any(axis=1)
+    return _numbered(np.where(idle, len(labels) + np.arange(len(labels)), labels)[:, np.newaxis])
+
+
+def _numbered(rows: Ints) -> Ints:
+    """Equal rows get equal numbers, in the order in which they come first."""
+    _, first, label = np.unique(rows, axis=0, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[label.reshape(-1)].astype(np.int64)
 
 

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Final
 
 import pyarrow as pa
@@ -39,6 +40,10 @@ from treering.theory.continual import Law, bound, by_roots, prefix_law
 
 MOST_ROWS_OF_A_TABLE: Final = 2**16
 """The most groups that `Rings.table` lists."""
+
+UNFIT: Final = 4
+"""A question that a series of its own would answer with less than a quarter of the variance, at the usual price, gets one:
+a sum of very many groups has a margin that nobody wants."""
 
 _REMEMBERED: Final = 2**16
 """How many questions are remembered as unions of groups, for each series."""
@@ -276,9 +281,10 @@ class Rings(Answering):
         size = self._gate.size
         stale: list[_Ring] = []
         missing: list[Query] = []
-        for query in asked:
-            able = [ring for ring in self._rings if ring.covers(query) and ring.reaches(since)]
-            able.sort(key=lambda ring: (ring.next_law(size).deviation, ring.number))
+        able_of = self._able(asked, wanted, since)
+        # Those with the fewest series come first: what they need is then there for the others.
+        for query in sorted(asked, key=lambda each: len(able_of[each])):
+            able = sorted(able_of[query], key=lambda ring: (ring.next_variance(query, size), ring.number))
             current = [ring for ring in able if ring.series.size == size or ring in stale]
             for ring in able:
                 if _sharp(query, current, size, wanted):
@@ -291,6 +297,20 @@ class Rings(Answering):
         if missing and since:
             raise self._too_wide(missing, wanted)
         return stale, self._openings(missing, wanted)
+
+    def _able(self, asked: Sequence[Query], wanted: float | None, since: int | None) -> dict[Query, list[_Ring]]:
+        """The series that can answer each query.
+
+        Without a wish, and before there are ``pace`` series, those that a query would have to sum very many groups of
+        do not count: it gets a series of its own.
+        """
+        rings = [ring for ring in self._rings if ring.reaches(since)]
+        able = {query: [ring for ring in rings if ring.covers(query)] for query in asked}
+        if wanted is not None or since or len(self._rings) >= self._pace:
+            return able
+        usual = self._usual(self._least_left, len(self._rings))
+        own = _spreads(tuple(asked), self._gate.schema)
+        return {query: [ring for ring in each if ring.fits(query, own[query], usual)] for query, each in able.items()}
 
     def _openings(self, missing: Sequence[Query], wanted: float | None) -> list[Opened]:
         """The series that must be opened for some queries, and their prices."""
@@ -424,6 +444,7 @@ class _Ring:
         self._classes = opened.groups.classes(schema)
         self._reduced: dict[Query, Query | None] = {}
         self._spectra: dict[Query, theory.Spectrum] = {}
+        self._laws: dict[int, Law] = {}
 
     def covers(self, query: Query) -> bool:
         """Whether a query is a union of groups."""
@@ -451,6 +472,12 @@ class _Ring:
         """S of a query that is a union of groups."""
         return theory.spread(self.spectrum(query))
 
+    def fits(self, query: Query, spread: float, usual: Fraction) -> bool:
+        """Whether a series of the query's own, where it has this spread, at the usual price, would not be far better.
+        (Under zCDP variances are spread over price; under a pure promise, spread over price squared.)"""
+        power = 1 if self.series.price.kind == "zcdp" else 2
+        return self.spread(query) * float(usual / self.series.price.total) ** power <= UNFIT * spread
+
     def reaches(self, since: int | None) -> bool:
         """Whether rows since a size can be asked about."""
         return not since or since in self.series.boundaries
@@ -462,7 +489,9 @@ class _Ring:
     def next_law(self, size: int) -> Law:
         """The law of a group's noise about all rows, once the series is current."""
         leaf = self.series.leaf + (size > self.series.size)
-        return prefix_law(self.series.price, self.series.groups.number, max(1, leaf))
+        if leaf not in self._laws:
+            self._laws = {leaf: prefix_law(self.series.price, self.series.groups.number, max(1, leaf))}
+        return self._laws[leaf]
 
     def view(self, since: int) -> View:
         """The estimate of the rows since a size."""
@@ -525,6 +554,17 @@ def batches(queries: Sequence[Query]) -> list[list[Query]]:
         home = next(each for each in widest if set(query.attributes) <= each)
         found[home].append(query)
     return list(found.values())
+
+
+@lru_cache(maxsize=256)
+def _spreads(asked: tuple[Query, ...], schema: Schema) -> dict[Query, float]:
+    """The spread that each query would have in a series opened for this batch."""
+    spreads: dict[Query, float] = {}
+    for batch in batches(asked):
+        groups = Groups.atoms(batch)
+        classes = groups.classes(schema)
+        spreads |= {query: theory.spread(theory.spectrum(_reduced(groups, query, classes))) for query in batch}
+    return spreads
 
 
 def _sharp(query: Query, rings: Sequence[_Ring], size: int, wanted: float | None) -> bool:

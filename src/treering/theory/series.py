@@ -154,6 +154,7 @@ LEAST_PRICE: Final = Fraction(1, 2**57)
 a series which has begun is never refused its next segment."""
 
 
+@lru_cache(maxsize=1024)
 def root_noise(price: Fraction, length: int, groups: int) -> Gaussian:
     """The noise of each release of a segment, in units of 1/UNIT rows: of the least scale that keeps to the price.
 
