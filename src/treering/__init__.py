@@ -6,8 +6,8 @@ Everything public is here; a name is imported from its module when it is first u
     questions  Query, parse
     data       GrowingDatabase, DroppedRows; GrowingPoints: rows of real-valued features, for learning
     durable    Vault, VaultReader: a growing database in a folder, with its promise
-    answers    PMW, PMWG: adaptive queries without end; ATG, NATG, NSG: sparse vector; ContinualHistogram: few cells;
-               Answer, Guarantee
+    answers    Rings: sharp answers, paid for once and kept current; PMW, PMWG: adaptive queries without end; ATG, NATG,
+               NSG: sparse vector; ContinualHistogram: few cells; Answer, Guarantee
     boxes      Box; AnswersBox, HistogramBox, MarginalsBox, MWEM, SmallDB, from_opendp: static private algorithms
     schedulers BBScheduler, BBImprover, SmallDBG: a box, rerun as the data grow
     learning   ERM, ERMG, Model: private empirical risk minimisation, of Logistic, HuberHinge, Squared or Distance loss,
@@ -62,6 +62,7 @@ __all__ = [
     "Promise",
     "Query",
     "QueryError",
+    "Rings",
     "Schema",
     "SchemaError",
     "SmallDB",
@@ -121,6 +122,7 @@ if TYPE_CHECKING:
     )
     from treering.mechanisms.continual import ContinualHistogram
     from treering.mechanisms.pmwg import PMW, PMWG
+    from treering.mechanisms.rings import Rings as Rings
     from treering.mechanisms.sparse import ATG, NATG, NSG
     from treering.schedulers.ermg import ERMG
     from treering.schedulers.improver import BBImprover
@@ -168,6 +170,7 @@ else:
         ),
         "mechanisms.continual": ("ContinualHistogram",),
         "mechanisms.pmwg": ("PMW", "PMWG"),
+        "mechanisms.rings": ("Rings",),
         "mechanisms.sparse": ("ATG", "NATG", "NSG"),
         "schedulers.ermg": ("ERMG",),
         "schedulers.improver": ("BBImprover",),

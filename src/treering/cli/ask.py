@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from treering.cli.output import JsonFlag, MechanismName, Output, VaultPath, amount, unit, writing
+from treering.cli.output import JsonFlag, MechanismName, Output, VaultPath, amount, number, unit, writing
 
 if TYPE_CHECKING:
     from treering.domain.language.sql import Field, Statement
@@ -18,6 +18,7 @@ _EXAMPLES = """Examples:
 \b
   treering ask flights.treering "origin = 'JFK' AND delay >= 60"
   treering ask flights.treering "delay IS NULL" --dry-run        the most it could cost, for free
+  treering ask flights.treering "delay >= 60" --within 200       pay for no more than ± 200 rows needs
   treering ask flights.treering --sql "SELECT month, COUNT(*) FROM flights WHERE delay >= 60 GROUP BY month"
   treering ask flights.treering --sql "SELECT AVG(delay) FROM flights WHERE origin = 'JFK'"
 """
@@ -28,6 +29,12 @@ def register(app: typer.Typer) -> None:
     app.command(epilog=_EXAMPLES)(ask)
 
 
+def margin(text: str) -> float:
+    """A margin as people type it: rows, or a percentage of them."""
+    value = number(text.removesuffix("%"))
+    return value / 100 if text.endswith("%") else value
+
+
 def ask(
     vault: VaultPath,
     question: Annotated[
@@ -35,6 +42,10 @@ def ask(
     ] = None,
     sql: Annotated[
         str | None, typer.Option(metavar="SELECT", help="COUNT(*) and AVG, with WHERE and GROUP BY.")
+    ] = None,
+    within: Annotated[
+        float | None,
+        typer.Option(parser=margin, metavar="ROWS", help="The margin that is wanted: 200 rows, or 0.1%."),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what asking could cost at most: free.")] = False,
     mechanism: MechanismName = None,
@@ -51,11 +62,11 @@ def ask(
         statement = _statement(sql, opened) if sql is not None else None
         queries = _queries(question, statement, opened)
         if dry_run:
-            plain = _price(opened, queries, mechanism)
+            plain = _price(opened, queries, mechanism, within)
             out.result(plain, lambda shown: _show_price(shown, plain))
             return
         before = opened.spent
-        answers = opened.ask_many(queries, mechanism, key)
+        answers = opened.ask_many(queries, mechanism, key, within)
         after = opened.spent
         costs = {"cost": max(0.0, after - before), "remaining": max(0.0, opened.total - after), "unit": opened.unit}
     if statement is not None:
@@ -66,8 +77,10 @@ def ask(
     plain = {
         "question": str(queries[0]),
         "value": answer.value,
+        "margin": answer.margin,
         "error": answer.error,
         "count": answer.count,
+        "count_margin": answer.count_margin,
         "count_error": answer.count_error,
         "size": answer.size,
         "kind": answer.kind,
@@ -93,9 +106,9 @@ def _queries(question: str | None, statement: Statement | None, vault: Vault) ->
 # -- what it would cost ------------------------------------------------------------------------------------------------
 
 
-def _price(vault: Vault, queries: list[Query], mechanism: str | None) -> dict[str, Any]:
+def _price(vault: Vault, queries: list[Query], mechanism: str | None, within: float | None) -> dict[str, Any]:
     """The most that asking these queries could cost."""
-    return {"queries": len(queries), **vault.price_many(queries, mechanism)._asdict()}
+    return {"queries": len(queries), **vault.price_many(queries, mechanism, within)._asdict()}
 
 
 def _show_price(out: Output, plain: dict[str, Any]) -> None:
@@ -118,11 +131,13 @@ _KINDS = {
 def show(out: Output, plain: dict[str, Any]) -> None:
     """Show one answer."""
     out.line(
-        f"{plain['count']:,} rows ± {plain['count_error']:,} of {plain['size']:,}  "
-        f"({plain['value']:.2%} ± {plain['error']:.2%})",
+        f"{plain['count']:,} rows ± {plain['count_margin']:,} of {plain['size']:,}  "
+        f"({plain['value']:.2%} ± {plain['margin']:.2%})",
         "bold",
     )
     out.line(f"{plain['question']}: {_KINDS[plain['kind']]}.", "dim")
+    if plain["count_margin"] < plain["count_error"]:
+        out.line(f"± for this answer, with 95%; ± {plain['count_error']:,} for all answers together.", "dim")
     _show_costs(out, plain)
 
 
@@ -143,7 +158,7 @@ def _written(entry: Field) -> str:
     if entry.value is None or entry.error is None:
         return f"unknown ({entry.low:,.4g} to {entry.high:,.4g})"
     if isinstance(entry.value, int):
-        return f"{entry.value:,} ± {entry.error:,}"
+        return f"{entry.value:,} ± {entry.error if entry.margin is None else entry.margin:,}"
     return f"{entry.value:,.4g} ± {entry.error:,.2g}"
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _CREATE_EXAMPLES = """Examples:
 
 \b
-  treering create flights.treering --schema flights.toml --epsilon 1 --delta 1e-9 --alpha 0.05
+  treering create flights.treering --schema flights.toml --epsilon 1 --delta 1e-9
   treering create flights.treering --infer public-sample.csv     drafts flights.toml, for you to edit
   treering create flights.treering --schema flights.toml --epsilon 1 --delta 1e-9 \\
       --table postgresql://reader@db.example.org/air#flights --order id
@@ -54,13 +54,14 @@ def create(
         float, typer.Option(parser=number, metavar="NUMBER", help="The promise's delta; 0 is pure privacy.")
     ] = 0.0,
     alpha: Annotated[
-        float, typer.Option(parser=number, metavar="NUMBER", help="The error of answers, as a share of the rows.")
-    ] = 0.05,
+        float | None,
+        typer.Option(parser=number, metavar="NUMBER", help="One error for all answers, as a share of the rows."),
+    ] = None,
     beta: Annotated[
         float, typer.Option(parser=number, metavar="NUMBER", help="How often some answer may be further off.")
     ] = 0.05,
     mechanism: Annotated[
-        str, typer.Option(metavar="KIND", help='"auto", "pmwg", "continual", "scheduler" or "improver".')
+        str, typer.Option(metavar="KIND", help='"auto", "rings", "pmwg", "continual", "scheduler", "improver".')
     ] = "auto",
     share: Annotated[
         float, typer.Option(parser=number, metavar="NUMBER", help="The mechanism's share of the promise.")

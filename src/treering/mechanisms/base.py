@@ -21,7 +21,7 @@ from treering.answer import Answer, Guarantee
 from treering.budget.promise import Promise
 from treering.domain.language.parse import Question, understand, understand_all
 from treering.domain.query import Query
-from treering.errors import QueryError, TreeringError
+from treering.errors import ParameterError, QueryError, TreeringError
 from treering.gate import Database
 from treering.mechanisms.histogram.hypothesis import Hypothesis
 from treering.params import A_SHARE, Number, nonempty, probability
@@ -149,6 +149,16 @@ class Answering(Mechanism):
     def answer(self, queries: Sequence[Query]) -> list[Answer]:
         """`ask_many` for queries that were parsed and checked against the schema already."""
 
+    def answer_within(self, queries: Sequence[Query], within: float | None) -> list[Answer]:
+        """`answer`, with a margin that is wanted: only `Rings` can take a wish."""
+        check_no_wish(within)
+        return self.answer(queries)
+
+    def price_within(self, queries: Sequence[Query], within: float | None) -> Fraction:
+        """`price_many`, with a margin that is wanted."""
+        check_no_wish(within)
+        return self.price_many(queries)
+
     @abstractmethod
     def price(self, query: Question) -> Fraction:
         """The most that asking ``query`` next could cost, in the budget's unit: free, computed from public values."""
@@ -156,6 +166,12 @@ class Answering(Mechanism):
     def price_many(self, queries: Iterable[Question]) -> Fraction:
         """`price` for a batch. By default the price of its first query, which pays for the whole batch."""
         return max((self.price(query) for query in list(queries)[:1]), default=Fraction(0))
+
+
+def check_no_wish(within: float | None) -> None:
+    """Refuse a wish that a mechanism cannot take."""
+    if within is not None:
+        raise ParameterError("within", "can be wished of a mechanism of kind 'rings' only: add one, or leave it out")
 
 
 # -- engines: multiplicative weights over a gate (PMW and PMWG) --------------------------------------------------------

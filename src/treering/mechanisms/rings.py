@@ -42,8 +42,8 @@ MOST_ROWS_OF_A_TABLE: Final = 2**16
 """The most groups that `Rings.table` lists."""
 
 UNFIT: Final = 4
-"""A question that a series of its own would answer with less than a quarter of the variance, at the usual price, gets one:
-a sum of very many groups has a margin that nobody wants."""
+"""A question gets a series of its own if that, at the usual price, would have less than a quarter of the variance: a
+sum of very many groups has a margin that nobody wants."""
 
 _REMEMBERED: Final = 2**16
 """How many questions are remembered as unions of groups, for each series."""
@@ -162,6 +162,14 @@ class Rings(Answering):
             told = self._read(asked, since)
             rows = size - (since or 0)
             return [constant(query, rows) if query.constant else answer(told[query], rows) for query in queries]
+
+    def answer_within(self, queries: Sequence[Query], within: float | None) -> list[Answer]:
+        """See `Answering.answer_within`."""
+        return self.answer(queries, within)
+
+    def price_within(self, queries: Sequence[Query], within: float | None) -> Fraction:
+        """See `Answering.price_within`."""
+        return self.price_many(queries, within)
 
     def table(self, attributes: Sequence[str], where: Question | None = None, within: float | None = None) -> pa.Table:
         """The counts of all groups that some attributes make, as an Arrow table: a column for each attribute, then
@@ -374,8 +382,7 @@ class Rings(Answering):
     def _too_wide(self, missing: Sequence[Query], wanted: float | None) -> ParameterError:
         return ParameterError(
             "within" if wanted is not None else "since",
-            f"cannot be had for {len(missing)} of the queries: the rows of a period that is over are counted once, when "
-            "they are asked about",
+            f"cannot be had for {len(missing)} of the queries: the rows of a period that is over are counted once",
         )
 
     def _check_since(self, queries: Sequence[Query], since: int) -> None:

@@ -23,6 +23,7 @@ from treering.gate import Database
 from treering.mechanisms.base import Answering
 from treering.mechanisms.continual import ContinualHistogram
 from treering.mechanisms.pmwg import PMWG
+from treering.mechanisms.rings import Rings
 from treering.params import Number, share_of
 from treering.schedulers.ermg import ERMG
 from treering.schedulers.improver import BBImprover
@@ -87,8 +88,13 @@ def spec(kind: str, share: Number, options: Options, taken: Sequence[Spec]) -> S
     return Spec(name, kind, part, {key: value for key, value in options.items() if key != "name" and value is not None})
 
 
+def _rings(db: Database, promise: Promise, options: Options) -> Rings:
+    return Rings(db, promise, beta=options.get("beta", 0.05), pace=options.get("pace", 25))
+
+
 def choose(cells: int, promise: Promise, alpha: float, beta: float, rows: int) -> str:
-    """The kind that ``mechanism="auto"`` stands for: the planner's choice among those that answer any query for ever.
+    """The kind that ``mechanism="auto"`` stands for if one ``alpha`` is wanted for all answers: the planner's choice
+    among those that promise it for any query, for ever.
 
     "continual", a noisy histogram of all cells, where it keeps every answer within ``alpha``; "pmwg" otherwise.
     """
@@ -162,6 +168,7 @@ _BOXES: Final[dict[str, tuple[Callable[[Options], Box], str]]] = {
 _LOSSES: Final[dict[str, Callable[[], Loss]]] = {"logistic": Logistic, "hinge": HuberHinge, "squared": Squared}
 _BOXED: Final = ("box", "queries", "ways", "beta")
 _BUILDERS: Final[dict[str, tuple[Callable[[Database, Promise, Options], Answering], tuple[str, ...]]]] = {
+    "rings": (_rings, ("beta", "pace")),
     "pmwg": (_pmwg, ("alpha", "beta", "measure_first")),
     "continual": (_continual, ("beta",)),
     "scheduler": (_scheduler, _BOXED),
@@ -171,7 +178,7 @@ _BUILDERS: Final[dict[str, tuple[Callable[[Database, Promise, Options], Answerin
 KINDS: Final = tuple(_BUILDERS)
 """The kinds of mechanisms that can be added."""
 
-_MECHANISMS: Final = (PMWG, ContinualHistogram, BBScheduler, BBImprover, ERMG)
+_MECHANISMS: Final = (Rings, PMWG, ContinualHistogram, BBScheduler, BBImprover, ERMG)
 NOTES: Final = tuple(dict.fromkeys(note for mechanism in _MECHANISMS for note in mechanism.notes))
 """The classes of the mechanisms' notes, and of what notes hold: the only ones that a line may name beside the gate's
 events and their parts."""

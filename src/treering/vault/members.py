@@ -6,13 +6,15 @@ the public record alone (`Shown`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Final
 
 from treering.budget.promise import Budget, Promise
+from treering.domain.query import Query
 from treering.domain.schema import Schema
-from treering.errors import ParameterError
+from treering.errors import ParameterError, TreeringError
 from treering.gate import Event, Gate
 from treering.mechanisms.base import Answering
 from treering.replay import RecordedGate
@@ -71,6 +73,38 @@ def chosen(members: Iterable[Member], name: str | None) -> tuple[int, Member]:
         raise ParameterError("mechanism", "must be added first: this vault has none that answers queries")
     names = ", ".join(member.spec.name for member in listed) or "none"
     raise ParameterError("mechanism", f"{name!r} is not in this vault; there are: {names}")
+
+
+def fitting(
+    members: Sequence[Member], name: str | None, asked: Sequence[Query], within: float | None
+) -> tuple[int, Member]:
+    """The mechanism that answers a batch, and its number: the one of this name; for None, of those that would answer
+    for nothing the one with the smallest margins, or else rings, or else the first.
+
+    All of that is public: prices, and margins of answers that are free.
+    """
+    able = [(number, member) for number, member in enumerate(members) if member.mechanism.answers]
+    if name is not None or len(able) < 2:
+        return chosen(members, name)
+    rings = [each for each in able if each[1].spec.kind == "rings"]
+    if within is None:
+        free = [(_widest(member, asked), number, member) for number, member in able if _is_free(member, asked)]
+        if free:
+            _, number, member = min(free, key=lambda each: each[:2])
+            return number, member
+    return (rings or able)[0]
+
+
+def _is_free(member: Member, asked: Sequence[Query]) -> bool:
+    try:
+        return member.mechanism.price_within(asked, None) == 0
+    except TreeringError:  # It cannot answer now.
+        return False
+
+
+def _widest(member: Member, asked: Sequence[Query]) -> float:
+    """The largest margin of answers that cost nothing."""
+    return max((answer.margin for answer in member.mechanism.answer(asked)), default=0.0)
 
 
 class Assembly:
@@ -175,4 +209,8 @@ class _ShownGate(RecordedGate):
         charges = Charges(budget)
         for event in events:
             charges.follow(event)
-        self._given, self._spent = len(events), charges.spent
+        self._given, self._spent, self._ledger = len(events), charges.spent, charges.ledger
+
+    def left(self, position: int) -> Fraction:
+        """What the row at this position may still be charged, by the record."""
+        return self._ledger.left(position)

@@ -34,7 +34,7 @@ from treering.vault.files import Folder, Stage, WriterLock, reached, sync_folder
 from treering.vault.kinds import EXPECTED_ROWS, Spec, choose, codec, spec
 from treering.vault.ledger import Ledger
 from treering.vault.lines import MECHANISM, Line, body, seal
-from treering.vault.members import Assembly, Member, chosen
+from treering.vault.members import Assembly, Member, chosen, fitting
 from treering.vault.parts import Parts
 from treering.vault.reader import VaultReader, status, verify
 from treering.vault.record import (
@@ -53,6 +53,9 @@ from treering.vault.sources import Attached, claim, source_of
 from treering.vault.together import Access
 
 Place: TypeAlias = str | PathLike[str]
+
+DEFAULT_ALPHA: Final = 0.05
+"""The alpha of a `PMWG` for which none was given."""
 
 WAIT: Final = 10.0
 """Seconds to wait, by default, for another process that has the vault open for writing."""
@@ -133,7 +136,7 @@ class Vault(Sealed):
         schema: Schema,
         epsilon: Number,
         delta: Number = 0.0,
-        alpha: Number = 0.05,
+        alpha: Number | None = None,
         beta: Number = 0.05,
         mechanism: str | None = "auto",
         share: Number = 1.0,
@@ -151,11 +154,12 @@ class Vault(Sealed):
         ``path``             the folder: a new one, or an empty one
         ``schema``           the attributes of the rows
         ``epsilon, delta``   the promise, for everything that ever leaves the vault
-        ``alpha``            the largest error wanted, as a share of the rows
+        ``alpha``            the largest error wanted for all answers ever given, as a share of the rows
         ``beta``             the probability that any answer exceeds its error
-        ``mechanism``        the kind of the first mechanism (see `add`). "auto" is the planner's choice for a database
-                             of about ``rows`` rows: a `ContinualHistogram` where that keeps every answer within
-                             ``alpha`` for ever, `PMWG` otherwise
+        ``mechanism``        the kind of the first mechanism (see `add`). "auto" is `Rings`, whose answers are sharp and
+                             say how sharp. If one ``alpha`` is wanted for all answers to come, it is the planner's
+                             choice for a database of about ``rows`` rows: a `ContinualHistogram` where that keeps every
+                             answer within ``alpha`` for ever, `PMWG` otherwise
         ``share``            the first mechanism's share of the promise, in (0, 1]
         ``rows_per_person``  the most rows that one person has: the promise is for persons with up to this many
         ``person``           the column, in each batch, that says whose a row is; a row that would be its person's
@@ -309,33 +313,45 @@ class Vault(Sealed):
 
     # -- questions ----------------------------------------------------------------------------------------------------
 
-    def ask(self, query: Question, mechanism: str | None = None, key: str | None = None) -> Answer:
-        """The share of the rows that match ``query``, with its error.
+    def ask(
+        self, query: Question, mechanism: str | None = None, key: str | None = None, within: float | None = None
+    ) -> Answer:
+        """The share of the rows that match ``query``, with its margin and its error.
 
-        ``mechanism`` is the name of the one that answers; by default, the first that answers queries. ``key`` is an
-        idempotency key: asking the same query again with the same key returns the recorded answer, and charges nothing.
+        ``mechanism`` is the name of the one that answers; by default, the one whose answer is free and has the smallest
+        margin, or else the one that answers new questions best. ``key`` is an idempotency key: asking the same query
+        again with the same key returns the recorded answer, and charges nothing. ``within`` is the margin that is
+        wanted, in rows or, below 1, as a share of them: no more is paid than it needs.
         """
         check_key(key)
-        return self._asked([understand(query, self.schema)], mechanism, key)[0]
+        return self._asked([understand(query, self.schema)], mechanism, key, within)[0]
 
     def ask_many(
-        self, queries: Iterable[Question], mechanism: str | None = None, key: str | None = None
+        self,
+        queries: Iterable[Question],
+        mechanism: str | None = None,
+        key: str | None = None,
+        within: float | None = None,
     ) -> list[Answer]:
         """`ask` for a batch, in one commit, which threads that ask at the same time share."""
         check_key(key)
-        return self._asked(understand_all(queries, self.schema), mechanism, key)
+        return self._asked(understand_all(queries, self.schema), mechanism, key, within)
 
-    def _asked(self, queries: Sequence[Query], mechanism: str | None, key: str | None) -> list[Answer]:
-        answers = self._access.together(lambda: self._answers(queries, mechanism, key))
+    def _asked(
+        self, queries: Sequence[Query], mechanism: str | None, key: str | None, within: float | None
+    ) -> list[Answer]:
+        answers = self._access.together(lambda: self._answers(queries, mechanism, key, within))
         reached(Stage.ANSWERED)
         return answers
 
-    def _answers(self, asked: Sequence[Query], mechanism: str | None, key: str | None) -> list[Answer]:
-        number, member = chosen(self._members, mechanism)
-        digest = "" if key is None else question(asked, member.spec.name)
+    def _answers(
+        self, asked: Sequence[Query], mechanism: str | None, key: str | None, within: float | None
+    ) -> list[Answer]:
         if key in self._record.keys:
-            return recorded_answers(self._record.keys[key], digest)
-        answers = member.mechanism.answer(asked)
+            return recorded_answers(self._record.keys[key], self._digest(asked, mechanism, key))
+        number, member = fitting(self._members, mechanism, asked, within)
+        digest = "" if key is None else question(asked, member.spec.name)
+        answers = member.mechanism.answer_within(asked, within)
         if key is not None:
             line = answers_line(key, digest, number, answers)
             self._ledger.write(line)
@@ -343,20 +359,30 @@ class Vault(Sealed):
         self._condense(member)
         return answers
 
-    def price(self, query: Question, mechanism: str | None = None) -> float:
-        """The most that asking ``query`` next could cost, in the promise's unit. Free: nothing private is read."""
-        return self._priced([understand(query, self.schema)], mechanism).most
+    def _digest(self, asked: Sequence[Query], mechanism: str | None, key: str | None) -> str:
+        """What a key stands for: these queries, of the mechanism named, or of the one that answered then."""
+        number = self._record.keys[key or ""].mechanism
+        then = self._members[number].spec.name if number is not None and number < len(self._members) else ""
+        return question(asked, mechanism or then)
 
-    def price_many(self, queries: Iterable[Question], mechanism: str | None = None) -> Price:
+    def price(self, query: Question, mechanism: str | None = None, within: float | None = None) -> float:
+        """The most that asking ``query`` next could cost a row, in the promise's unit. Free: nothing private is
+        read."""
+        return self._priced([understand(query, self.schema)], mechanism, within).most
+
+    def price_many(
+        self, queries: Iterable[Question], mechanism: str | None = None, within: float | None = None
+    ) -> Price:
         """The most that a batch could cost, and which mechanism would answer it."""
-        return self._priced(understand_all(queries, self.schema), mechanism)
+        return self._priced(understand_all(queries, self.schema), mechanism, within)
 
-    def _priced(self, asked: Sequence[Query], mechanism: str | None) -> Price:
+    def _priced(self, asked: Sequence[Query], mechanism: str | None, within: float | None) -> Price:
         with self._access.alone():
             self._access.check()
-            member = chosen(self._members, mechanism)[1]
+            member = fitting(self._members, mechanism, asked, within)[1]
             left = member.mechanism.remaining
-            return Price(member.spec.name, min(float(member.mechanism.price_many(asked)), left), left, self.unit)
+            most = min(float(member.mechanism.price_within(asked, within)), left)
+            return Price(member.spec.name, most, left, self.unit)
 
     def synthesize(self, rows: int, mechanism: str | None = None, generator: Any = None) -> pa.Table:
         """Synthetic rows, ``rows`` of them, from what the mechanism has released so far: free.
@@ -390,6 +416,7 @@ class Vault(Sealed):
 
         ``kind`` is one of these, with these options:
 
+            "rings"                   beta, pace
             "pmwg"                    alpha, beta, measure_first
             "continual"               beta
             "scheduler", "improver"   box, queries, ways, beta
@@ -468,13 +495,21 @@ def originate(schema: Schema, promise: Promise, person: str | None, table: Any, 
 
 
 def first_spec(
-    origin: Origin, kind: str, share: Number, alpha: Number, beta: Number, rows: int, options: Mapping[str, Any]
+    origin: Origin,
+    kind: str,
+    share: Number,
+    alpha: Number | None,
+    beta: Number,
+    rows: int,
+    options: Mapping[str, Any],
 ) -> Spec:
-    """The first mechanism of a new vault; for "auto", the planner's choice."""
-    accuracy, chance = float(probability(alpha, "alpha")), float(probability(beta, "beta"))
+    """The first mechanism of a new vault; for "auto", rings, or the planner's choice if an alpha is wanted."""
+    accuracy = DEFAULT_ALPHA if alpha is None else float(probability(alpha, "alpha"))
+    chance = float(probability(beta, "beta"))
     if kind == "auto":
         own = replace(origin.promise, share=share)
-        kind = choose(origin.schema.cells, own, accuracy, chance, whole(rows, "rows"))
+        rows = whole(rows, "rows")
+        kind = "rings" if alpha is None else choose(origin.schema.cells, own, accuracy, chance, rows)
     given = {"beta": chance, **({"alpha": accuracy} if kind == "pmwg" else {}), **options}
     return checked(origin, spec(kind, share, options_of(given), ()))
 

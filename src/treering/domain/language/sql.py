@@ -258,7 +258,7 @@ def _everything(query: Query) -> bool:
 
 def _counted(answer: Answer) -> Estimate:
     count, error = answer.count, answer.count_error
-    return Estimate(count, error, max(0, count - error), min(answer.size, count + error))
+    return Estimate(count, error, max(0, count - error), min(answer.size, count + error), answer.count_margin)
 
 
 def _average_notes(schema: Schema, position: int) -> Iterator[str]:
@@ -388,17 +388,20 @@ class Estimate:
     """A number with its error, and the interval that the truth lies in.
 
     Formal guarantee: but with the mechanism's beta, for all of its answers together, the truth lies between ``low`` and
-    ``high``, which are within ``error`` of the value. Without a value only the interval is known.
+    ``high``, which are within ``error`` of the value. Without a value only the interval is known. For a count,
+    ``margin`` holds for it alone with 95% (see `treering.Answer`).
     """
 
     value: float | None
     error: float | None
     low: float
     high: float
+    margin: float | None = None
 
     def to_dict(self) -> dict[str, float | None]:
         """A plain form for JSON."""
-        return {"value": self.value, "error": self.error, "low": self.low, "high": self.high}
+        margin = self.error if self.margin is None else self.margin
+        return {"value": self.value, "margin": margin, "error": self.error, "low": self.low, "high": self.high}
 
 
 Field: TypeAlias = Label | Estimate
