@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -75,25 +75,31 @@ def test_between_two_marks_are_the_rows_that_came_between_them(steps: list[Step]
             counts.keep_marks(owners[number], marks[number])
         else:
             owners[number], marks[number] = Owner(), set()
-            gc.collect()
-        known = set().union(*marks)
-        for start, end in combinations(sorted({0, *known}), 2):
-            assert rows(counts, start, end) == Counter(arrived[start:end])
-        assert set(counts.marked) == known - {len(arrived)}
-        ends = sorted({*known, len(arrived)} if len(arrived) not in known or known else {len(arrived)})
-        stretches = counts.stretches()
-        assert sorted(stretches) == ends
-        for start, end in zip([0, *ends], ends, strict=False):
-            found, times = stretches[end]
-            assert dict(zip(found.tolist(), times.tolist(), strict=True)) == Counter(arrived[start:end])
-            assert found.tolist() == sorted(found.tolist())
-        for owner, own in zip(owners, marks, strict=True):
-            for size in range(len(arrived) + 1):
-                if size in own or size == 0:
-                    counts.check_mark(owner, size)
-                else:
-                    with pytest.raises(VaultError, match="not marked"):
-                        counts.check_mark(owner, size)
+        check(counts, arrived, owners, marks)
+
+
+def check(counts: Counts, arrived: list[int], owners: list[Owner], marks: list[set[int]]) -> None:
+    known = set().union(*marks)
+    assert set(counts.marked) == known - {len(arrived)}
+    for start, end in combinations(sorted({0, *known}), 2):
+        assert rows(counts, start, end) == Counter(arrived[start:end])
+    stretches, ends = counts.stretches(), sorted({*known, len(arrived)})
+    assert sorted(stretches) == ends
+    for start, end in pairwise([0, *ends] if arrived else []):
+        found, times = (each.tolist() for each in stretches[end])
+        assert dict(zip(found, times, strict=True)) == Counter(arrived[start:end])
+        assert found == sorted(found)
+    for owner, own in zip(owners, marks, strict=True):
+        assert {size for size in range(len(arrived) + 1) if marked(counts, owner, size)} == {0, *own}
+
+
+def marked(counts: Counts, owner: Owner, size: int) -> bool:
+    try:
+        counts.check_mark(owner, size)
+    except VaultError as error:
+        assert "not marked" in str(error)
+        return False
+    return True
 
 
 def test_rows_between_sizes_that_nobody_told_apart_are_refused() -> None:
