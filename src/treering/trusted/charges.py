@@ -148,8 +148,11 @@ class Charges:
         )
 
     def advance(self, segment: Segment, size: int) -> None:
-        """Charge the rows since a segment's last leaf for its whole room."""
-        self.ledger.charge_rows([Charge(segment.edges[-1], size, segment.room_price)])
+        """Charge the rows since a segment's last leaf for its whole room. Rows that have paid, for a leaf that was then
+        not released, do not pay again."""
+        if segment.paid_until < size:
+            self.ledger.charge_rows([Charge(segment.paid_until, size, segment.room_price)])
+            segment.paid_until = size
 
     def open(self, part: Budget) -> None:
         """From now on operations are paid from the part."""
@@ -211,11 +214,11 @@ class Charges:
 
     def _end(self, event: SegmentEnded) -> None:
         segment = self.segments.pop(event.segment, None)
+        if segment is not None:
+            self.ledger.refund_rows(segment.unused)
         if segment is None or len(segment.edges) == 1:  # Its record was replaced by its end.
             self.ledger.charge_rows(event.charges)
             self._next_segment = max(self._next_segment, event.segment + 1)
-        else:
-            self.ledger.refund_rows(segment.unused)
 
     def _follow_tree(self, event: TreeStarted | LeafCut | TreeCondensed) -> None:
         """Trees of version 0.1.0: each leaf's rows were charged once, for all nodes."""
@@ -247,7 +250,7 @@ class Segment:
     What each leaf has used is computed when it is needed: to follow a record takes no time in the number of leaves.
     """
 
-    __slots__ = ("_budget", "_drawn", "_unit_price", "_waiting", "begun", "edges")
+    __slots__ = ("_budget", "_drawn", "_unit_price", "_waiting", "begun", "edges", "paid_until")
 
     def __init__(self, begun: SegmentBegun, budget: Budget) -> None:
         self.begun = begun
@@ -255,6 +258,8 @@ class Segment:
         self._unit_price = budget.amount(pricing.combining(begun.groups.number, 1, begun.noise))
         self.edges: list[int] = [begun.start]
         """The sizes at which leaves begin; the last is where the next leaf begins."""
+        self.paid_until = begun.start
+        """Rows up to this position have paid."""
         self._drawn: Ints = np.zeros(0, dtype=np.int64)
         self._waiting: list[tuple[int, tuple[Pattern, ...]]] = []
 
@@ -321,6 +326,7 @@ class Segment:
     def restore(self, edges: Ints, drawn: Ints) -> None:
         """Continue from a condensed record."""
         self.edges, self._drawn, self._waiting = edges.tolist(), drawn, []
+        self.paid_until = max(self.paid_until, self.edges[-1])
 
     @property
     def paid(self) -> tuple[Charge, ...]:
@@ -329,9 +335,10 @@ class Segment:
 
     @property
     def unused(self) -> tuple[Charge, ...]:
-        """What the rows of each leaf have paid for room that was not used."""
+        """What rows have paid for room that was not used: those of each leaf, and of one that was not released."""
         whole = self.room_price
-        return tuple(Charge(start, end, whole - self._price(used)) for start, end, used in self._stretches())
+        ahead = [(self.edges[-1], self.paid_until, 0)] if self.edges[-1] < self.paid_until else []
+        return tuple(Charge(start, end, whole - self._price(used)) for start, end, used in [*self._stretches(), *ahead])
 
     def _stretches(self) -> Iterator[tuple[int, int, int]]:
         """Neighbouring leaves that have used equal room: where they begin and end, and how much."""

@@ -74,7 +74,6 @@ class TreeSeries(Series):
         super().__init__(groups, price, start)
         self._noise = start_noise(price) if groups.number > 1 else start_noise(Budget(price.kind, 2 * price.total))
         self._estimate = TreeEstimate(self._noise, start)
-        self._segment: int | None = None
 
     @property
     def leaf(self) -> int:
@@ -95,38 +94,44 @@ class TreeSeries(Series):
         """Make the rows since the last leaf, if there are any, the next leaf."""
         if gate.size <= self.size:
             return
+        self._turn(gate)
         if self._segment is None:
             self._begin(gate)
         assert self._segment is not None
-        leaf = self.leaf + 1
-        self.follow(gate.advance(self._segment, [Ones(1 << level) for level, _ in completed_by(leaf)]))
-        if segment_of(leaf + 1) > segment_of(leaf):
-            self.follow(gate.end_segment(self._segment, self._estimate.note()))
-            self._begin(gate)
+        self.follow(gate.advance(self._segment.segment, [Ones(1 << level) for level, _ in completed_by(self.leaf + 1)]))
+        if self._complete:
+            self._turn(gate)
         elif self._estimate.fresh >= max(_FEW_NODES, self._estimate.arrays):
-            self.follow(gate.condense_segment(self._segment, self._estimate.note()))
+            self.follow(gate.condense_segment(self._segment.segment, self._estimate.note()))
+
+    @property
+    def _complete(self) -> bool:
+        return (
+            self._segment is not None
+            and self._segment.start < self.size
+            and segment_of(self.leaf + 1) > segment_of(self.leaf)
+        )
 
     def _begin(self, gate: Gate) -> None:
-        """Begin the next segment, where the last one ended: from now on rows are told apart there."""
+        """Begin a segment after the last leaf."""
         levels = segment_of(self.leaf + 1) + 1
         self.follow(gate.begin_segment(self.groups, self._noise.shared(levels), levels, self.size))
 
-    def close(self, gate: Gate) -> None:
-        """End the series."""
-        if self._segment is not None:
-            self.follow(gate.end_segment(self._segment, self._estimate.note()))
-
     def follow(self, event: Event) -> None:
         """Take up an event of the gate."""
-        if isinstance(event, SegmentBegun) and self._segment is None and event.start == self.size:
-            self._segment = event.segment
-        elif isinstance(event, Advanced) and event.segment == self._segment:
+        if isinstance(event, SegmentBegun):
+            self._follow_begun(event)
+        elif isinstance(event, Advanced) and self._is_current(event.segment):
             self._estimate.take(event.size, event.values)
-        elif isinstance(event, SegmentCondensed) and event.segment == self._segment:
+        elif isinstance(event, SegmentCondensed) and self._is_current(event.segment):
             self._estimate.restore(event.note)
-        elif isinstance(event, SegmentEnded) and self._segment in (None, event.segment):
-            self._estimate.restore(event.note)
-            self._segment = None
+        elif isinstance(event, SegmentEnded) and (self._segment is None or self._is_current(event.segment)):
+            if event.note is not None:
+                self._estimate.restore(event.note)
+            self._follow_end()
+
+    def _note(self) -> Estimates | None:
+        return self._estimate.note() if self.leaf else None
 
     def window(self, since: int) -> Window:
         """The estimate of the rows since one of the `boundaries`."""
@@ -134,7 +139,8 @@ class TreeSeries(Series):
 
     def fingerprint(self) -> str:
         """A hash of the public state."""
-        return hashlib.sha256(repr((self._segment, self._estimate.fingerprint())).encode()).hexdigest()
+        segment = self._segment and self._segment.segment
+        return hashlib.sha256(repr((segment, self._estimate.fingerprint())).encode()).hexdigest()
 
 
 # -- estimates from the noisy counts of a tree -------------------------------------------------------------------------
