@@ -96,8 +96,7 @@ def check(counts: Counts, arrived: list[int], owners: list[Owner], marks: list[s
 def marked(counts: Counts, owner: Owner, size: int) -> bool:
     try:
         counts.check_mark(owner, size)
-    except VaultError as error:
-        assert "not marked" in str(error)
+    except VaultError:
         return False
     return True
 
