@@ -31,6 +31,7 @@ from treering.gate import (
     Marked,
     Measured,
     Minimised,
+    NodeReleased,
     OpenSegment,
     Pattern,
     ReservationEnded,
@@ -73,8 +74,8 @@ class Charges:
     def __init__(self, budget: Budget) -> None:
         self.ledger = RowLedger(budget)
         self._part: Filter | None = None
-        self._trees: dict[int, tuple[Cost, int]] = {}
-        """For each tree of version 0.1.0, what its rows paid, and the end of its last leaf."""
+        self._trees: dict[int, tuple[Cost, int, int]] = {}
+        """For each tree of version 0.1.0, what its rows pay, how many have paid, and where its last leaf ends."""
         self.segments: dict[int, Segment] = {}
         """The segments in progress."""
         self._next_segment = 0
@@ -110,7 +111,7 @@ class Charges:
     def sizes(self) -> set[int]:
         """The sizes at which rows must be told apart: marks, edges of leaves in progress, ends of old trees."""
         edges = (edge for segment in self.segments.values() for edge in segment.edges)
-        return {*self.marks, *edges, *(end for _, end in self._trees.values())} - {0}
+        return {*self.marks, *edges, *(paid for _, paid, _ in self._trees.values())} - {0}
 
     @property
     def state(self) -> tuple[Steps, tuple[OpenSegment, ...], tuple[int, ...]]:
@@ -183,7 +184,7 @@ class Charges:
         elif isinstance(event, Advanced):
             self.advance(self.segments[event.segment], event.size)
             self.take(event)
-        elif isinstance(event, TreeStarted | LeafCut | TreeCondensed):
+        elif isinstance(event, TreeStarted | LeafCut | NodeReleased | TreeCondensed):
             self._follow_tree(event)
         elif isinstance(event, Condensed):
             self._restore(event)
@@ -220,16 +221,21 @@ class Charges:
             self.ledger.charge_rows(event.charges)
             self._next_segment = max(self._next_segment, event.segment + 1)
 
-    def _follow_tree(self, event: TreeStarted | LeafCut | TreeCondensed) -> None:
-        """Trees of version 0.1.0: each leaf's rows were charged once, for all nodes."""
+    def _follow_tree(self, event: TreeStarted | LeafCut | NodeReleased | TreeCondensed) -> None:
+        """Trees of version 0.1.0: each leaf's rows were charged once, for all nodes. (For a leaf of which no node was
+        released, because the session was interrupted, they have lost nothing.)"""
         if isinstance(event, TreeStarted):
-            self._trees[event.tree] = event.cost, 0
+            self._trees[event.tree] = event.cost, 0, 0
             return
-        cost, start = self._trees[event.tree]
-        end = event.size if isinstance(event, LeafCut) else event.starts[0]
-        if end > start:
-            self.ledger.charge_rows([Charge(start, end, self.budget.amount(cost))])
-            self._trees[event.tree] = cost, end
+        cost, paid, end = self._trees[event.tree]
+        if isinstance(event, LeafCut):
+            end = event.size
+        elif isinstance(event, TreeCondensed):
+            end = event.starts[0]
+        if end > paid and not isinstance(event, LeafCut):
+            self.ledger.charge_rows([Charge(paid, end, self.budget.amount(cost))])
+            paid = end
+        self._trees[event.tree] = cost, paid, end
 
     def _restore(self, event: Condensed) -> None:
         """Continue from a condensed record. One of version 0.1.0 charges all rows there are with all that was spent."""
@@ -354,9 +360,12 @@ def sizes_to_mark(events: Iterable[Event]) -> tuple[int, ...]:
     marks: set[int] = set()
     edges: dict[int, list[int]] = {}
     trees: dict[int, int] = {}
+    cut: dict[int, int] = {}
     for event in events:
-        if isinstance(event, LeafCut | TreeCondensed):
-            trees[event.tree] = event.size if isinstance(event, LeafCut) else event.starts[0]
+        if isinstance(event, LeafCut):
+            cut[event.tree] = event.size
+        elif isinstance(event, NodeReleased | TreeCondensed):
+            trees[event.tree] = cut[event.tree] if isinstance(event, NodeReleased) else event.starts[0]
         elif isinstance(event, Advanced):
             edges[event.segment].append(event.size)
         elif isinstance(event, SegmentBegun):

@@ -54,10 +54,10 @@ def test_everything_that_is_noted_is_on_the_list() -> None:
     assert {"Grown", "Learned", "Updated", "Summary", "EpochBegan"} <= names
     assert names <= {note.__name__ for note in NOTES}
     # Where a note is made elsewhere: the keeper's `_note` hands on what it is given, and the estimates of a series are
-    # notes: when a segment ends, when the series is closed, and of a tree also in between.
+    # notes: when a segment ends, and of a tree also in between.
     assert {name: others for name, (_, others) in found.items() if others} == {
         "schedulers/epochs.py": 1,
-        "mechanisms/series/root.py": 2,
+        "mechanisms/series/root.py": 1,
         "mechanisms/series/tree.py": 3,
     }
 

@@ -10,12 +10,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 from treering.arrays import Floats
 from treering.budget.promise import Budget
 from treering.domain.groups import Groups
-from treering.gate import Event, Gate, SegmentBegun
+from treering.gate import Event, Gate, SegmentBegun, SegmentEnded
 from treering.theory.continual import Law
 
 
@@ -96,7 +95,7 @@ class Series(ABC):
             return
         if self._next is None:
             self._begin(gate)
-        self.follow(gate.end_segment(self._segment.segment, self._note()))
+        self._end(gate)
 
     @property
     @abstractmethod
@@ -108,8 +107,8 @@ class Series(ABC):
         """Begin a segment after the last leaf."""
 
     @abstractmethod
-    def _note(self) -> Any:
-        """What is kept of a segment that ends now; None if there is nothing to keep."""
+    def _end(self, gate: Gate) -> None:
+        """End the current segment, with a note of what is kept of it."""
 
     def _follow_begun(self, event: SegmentBegun) -> None:
         if self._segment is None and event.start == self.size:
@@ -120,6 +119,10 @@ class Series(ABC):
     def _is_current(self, segment: int) -> bool:
         return self._segment is not None and self._segment.segment == segment
 
+    def _concerns(self, event: SegmentEnded) -> bool:
+        """Whether it is the end of the current segment, or stands for one that ended long ago."""
+        return self._is_current(event.segment) or (self._segment is None and event.note is not None)
+
     def _follow_end(self) -> None:
         """The current segment is over, and `size` is where it ended."""
         begun, self._next = self._next, None
@@ -128,4 +131,4 @@ class Series(ABC):
     def close(self, gate: Gate) -> None:
         """End the series: its rows get back what they paid for releases that will not come. What is known stays."""
         while self._segment is not None:
-            self.follow(gate.end_segment(self._segment.segment, self._note()))
+            self._end(gate)

@@ -101,6 +101,10 @@ class RootSeries(Series):
         noise = theory.root_noise(self.price.total, length, self._number)
         self.follow(gate.begin_segment(self.groups, noise, squares(length), self.size))
 
+    def _end(self, gate: Gate) -> None:
+        assert self._segment is not None
+        self.follow(gate.end_segment(self._segment.segment, self._summary() if self._releases else None))
+
     def follow(self, event: Event) -> None:
         """Take up an event of the gate."""
         if isinstance(event, SegmentBegun):
@@ -108,7 +112,7 @@ class RootSeries(Series):
         elif isinstance(event, Advanced) and self._is_current(event.segment):
             self._edges.append(event.size)
             self._releases += event.values
-        elif isinstance(event, SegmentEnded) and (self._segment is None or self._is_current(event.segment)):
+        elif isinstance(event, SegmentEnded) and self._concerns(event):
             self._take(event.note)
             self._follow_end()
         else:
@@ -121,10 +125,8 @@ class RootSeries(Series):
             self._finished = [*map(_whole, self._finished[:-1]), *self._finished[-1:], note]
             self._edges, self._releases = [note.end], []
 
-    def _note(self) -> Finished | None:
+    def _summary(self) -> Finished:
         """What is kept of the current segment."""
-        if not self._releases:
-            return None
         firsts = theory.recent(len(self._releases))
         tails = [Tail(self._edges[first - 1], *self._estimate(first)) for first in firsts]
         return Finished(len(self._releases), self.size, tuple(tails))
