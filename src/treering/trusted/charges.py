@@ -31,6 +31,7 @@ from treering.gate import (
     Marked,
     Measured,
     Minimised,
+    NodeReleased,
     OpenSegment,
     Pattern,
     ReservationEnded,
@@ -73,8 +74,8 @@ class Charges:
     def __init__(self, budget: Budget) -> None:
         self.ledger = RowLedger(budget)
         self._part: Filter | None = None
-        self._trees: dict[int, tuple[Cost, int]] = {}
-        """For each tree of version 0.1.0, what its rows paid, and the end of its last leaf."""
+        self._trees: dict[int, tuple[Cost, int, int]] = {}
+        """For each tree of version 0.1.0, what its rows pay, how many have paid, and where its last leaf ends."""
         self.segments: dict[int, Segment] = {}
         """The segments in progress."""
         self._next_segment = 0
@@ -110,7 +111,7 @@ class Charges:
     def sizes(self) -> set[int]:
         """The sizes at which rows must be told apart: marks, edges of leaves in progress, ends of old trees."""
         edges = (edge for segment in self.segments.values() for edge in segment.edges)
-        return {*self.marks, *edges, *(end for _, end in self._trees.values())} - {0}
+        return {*self.marks, *edges, *(paid for _, paid, _ in self._trees.values())} - {0}
 
     @property
     def state(self) -> tuple[Steps, tuple[OpenSegment, ...], tuple[int, ...]]:
@@ -148,8 +149,11 @@ class Charges:
         )
 
     def advance(self, segment: Segment, size: int) -> None:
-        """Charge the rows since a segment's last leaf for its whole room."""
-        self.ledger.charge_rows([Charge(segment.edges[-1], size, segment.room_price)])
+        """Charge the rows since a segment's last leaf for its whole room. Rows that have paid, for a leaf that was then
+        not released, do not pay again."""
+        if segment.paid_until < size:
+            self.ledger.charge_rows([Charge(segment.paid_until, size, segment.room_price)])
+            segment.paid_until = size
 
     def open(self, part: Budget) -> None:
         """From now on operations are paid from the part."""
@@ -180,7 +184,7 @@ class Charges:
         elif isinstance(event, Advanced):
             self.advance(self.segments[event.segment], event.size)
             self.take(event)
-        elif isinstance(event, TreeStarted | LeafCut | TreeCondensed):
+        elif isinstance(event, TreeStarted | LeafCut | NodeReleased | TreeCondensed):
             self._follow_tree(event)
         elif isinstance(event, Condensed):
             self._restore(event)
@@ -211,22 +215,27 @@ class Charges:
 
     def _end(self, event: SegmentEnded) -> None:
         segment = self.segments.pop(event.segment, None)
+        if segment is not None:
+            self.ledger.refund_rows(segment.unused)
         if segment is None or len(segment.edges) == 1:  # Its record was replaced by its end.
             self.ledger.charge_rows(event.charges)
             self._next_segment = max(self._next_segment, event.segment + 1)
-        else:
-            self.ledger.refund_rows(segment.unused)
 
-    def _follow_tree(self, event: TreeStarted | LeafCut | TreeCondensed) -> None:
-        """Trees of version 0.1.0: each leaf's rows were charged once, for all nodes."""
+    def _follow_tree(self, event: TreeStarted | LeafCut | NodeReleased | TreeCondensed) -> None:
+        """Trees of version 0.1.0: each leaf's rows were charged once, for all nodes. (For a leaf of which no node was
+        released, because the session was interrupted, they have lost nothing.)"""
         if isinstance(event, TreeStarted):
-            self._trees[event.tree] = event.cost, 0
+            self._trees[event.tree] = event.cost, 0, 0
             return
-        cost, start = self._trees[event.tree]
-        end = event.size if isinstance(event, LeafCut) else event.starts[0]
-        if end > start:
-            self.ledger.charge_rows([Charge(start, end, self.budget.amount(cost))])
-            self._trees[event.tree] = cost, end
+        cost, paid, end = self._trees[event.tree]
+        if isinstance(event, LeafCut):
+            end = event.size
+        elif isinstance(event, TreeCondensed):
+            end = event.starts[0]
+        if end > paid and not isinstance(event, LeafCut):
+            self.ledger.charge_rows([Charge(paid, end, self.budget.amount(cost))])
+            paid = end
+        self._trees[event.tree] = cost, paid, end
 
     def _restore(self, event: Condensed) -> None:
         """Continue from a condensed record. One of version 0.1.0 charges all rows there are with all that was spent."""
@@ -247,7 +256,7 @@ class Segment:
     What each leaf has used is computed when it is needed: to follow a record takes no time in the number of leaves.
     """
 
-    __slots__ = ("_budget", "_drawn", "_unit_price", "_waiting", "begun", "edges")
+    __slots__ = ("_budget", "_drawn", "_unit_price", "_waiting", "begun", "edges", "paid_until")
 
     def __init__(self, begun: SegmentBegun, budget: Budget) -> None:
         self.begun = begun
@@ -255,6 +264,8 @@ class Segment:
         self._unit_price = budget.amount(pricing.combining(begun.groups.number, 1, begun.noise))
         self.edges: list[int] = [begun.start]
         """The sizes at which leaves begin; the last is where the next leaf begins."""
+        self.paid_until = begun.start
+        """Rows up to this position have paid."""
         self._drawn: Ints = np.zeros(0, dtype=np.int64)
         self._waiting: list[tuple[int, tuple[Pattern, ...]]] = []
 
@@ -321,6 +332,7 @@ class Segment:
     def restore(self, edges: Ints, drawn: Ints) -> None:
         """Continue from a condensed record."""
         self.edges, self._drawn, self._waiting = edges.tolist(), drawn, []
+        self.paid_until = max(self.paid_until, self.edges[-1])
 
     @property
     def paid(self) -> tuple[Charge, ...]:
@@ -329,9 +341,10 @@ class Segment:
 
     @property
     def unused(self) -> tuple[Charge, ...]:
-        """What the rows of each leaf have paid for room that was not used."""
+        """What rows have paid for room that was not used: those of each leaf, and of one that was not released."""
         whole = self.room_price
-        return tuple(Charge(start, end, whole - self._price(used)) for start, end, used in self._stretches())
+        ahead = [(self.edges[-1], self.paid_until, 0)] if self.edges[-1] < self.paid_until else []
+        return tuple(Charge(start, end, whole - self._price(used)) for start, end, used in [*self._stretches(), *ahead])
 
     def _stretches(self) -> Iterator[tuple[int, int, int]]:
         """Neighbouring leaves that have used equal room: where they begin and end, and how much."""
@@ -347,9 +360,12 @@ def sizes_to_mark(events: Iterable[Event]) -> tuple[int, ...]:
     marks: set[int] = set()
     edges: dict[int, list[int]] = {}
     trees: dict[int, int] = {}
+    cut: dict[int, int] = {}
     for event in events:
-        if isinstance(event, LeafCut | TreeCondensed):
-            trees[event.tree] = event.size if isinstance(event, LeafCut) else event.starts[0]
+        if isinstance(event, LeafCut):
+            cut[event.tree] = event.size
+        elif isinstance(event, NodeReleased | TreeCondensed):
+            trees[event.tree] = cut[event.tree] if isinstance(event, NodeReleased) else event.starts[0]
         elif isinstance(event, Advanced):
             edges[event.segment].append(event.size)
         elif isinstance(event, SegmentBegun):

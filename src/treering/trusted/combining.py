@@ -26,7 +26,7 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -224,29 +224,42 @@ def _check_patterns(segment: Segment, patterns: Sequence[Pattern], size: int) ->
 class Tallies(Sealed):
     """PRIVATE: the counts of a segment's groups in each of its leaves, made when they are first needed."""
 
-    __slots__ = ("_counts", "_groups", "_lengths", "_places")
+    __slots__ = ("_counted", "_groups")
 
     def __init__(self, groups: Groups) -> None:
         self._groups = groups
-        self._lengths: list[int] = []
-        """For each leaf, how many groups its rows lie in: so many entries of the two arrays are its."""
-        self._places = self._counts = np.empty(0, dtype=np.int64)
+        self._counted = _NOTHING
+        """Where the leaves end; how many groups the rows of each lie in; and these groups and their counts, leaf after
+        leaf. It is one value: an interrupt leaves all of it or none."""
 
-    def catch_up(self, counts: Counts, edges: Sequence[int]) -> None:
+    def catch_up(self, counts: Counts, edges: tuple[int, ...]) -> None:
         """Count the leaves, which begin and end at these sizes, that are not counted yet."""
-        fresh = list(pairwise(edges))[len(self._lengths) :]
-        found = [tally(self._groups, counts.schema, counts.between(start, end)) for start, end in fresh]
-        self._places = np.concatenate([self._places, *(places for places, _ in found)])
-        self._counts = np.concatenate([self._counts, *(numbers for _, numbers in found)])
-        self._lengths += [len(places) for places, _ in found]
+        ends, lengths, places, numbers = self._counted
+        if ends != edges[1 : 1 + len(ends)]:  # A leaf was counted but not released, and is longer now.
+            ends, lengths, places, numbers = _NOTHING
+        fresh = (counts.between(start, end) for start, end in pairwise(edges[len(ends) :]))
+        found = [tally(self._groups, counts.schema, rows) for rows in fresh]
+        self._counted = (
+            edges[1:],
+            (*lengths, *(len(places) for places, _ in found)),
+            np.concatenate([places, *(places for places, _ in found)]),
+            np.concatenate([numbers, *(numbers for _, numbers in found)]),
+        )
 
     def weighted(self, weights: Ints, onto: Ints) -> Ints:
         """Add the counts of the last leaves, weighted, onto an array."""
-        lengths = self._lengths[len(self._lengths) - len(weights) :]
-        first = len(self._places) - sum(lengths)
-        np.add.at(onto, self._places[first:], np.repeat(weights, lengths) * self._counts[first:])
+        ends, lengths, places, numbers = self._counted
+        asked = lengths[len(ends) - len(weights) :]
+        first = len(places) - sum(asked)
+        np.add.at(onto, places[first:], np.repeat(weights, asked) * numbers[first:])
         onto.setflags(write=False)
         return onto
+
+
+_NOTHING: Final[tuple[tuple[int, ...], tuple[int, ...], Ints, Ints]] = (
+    *((), ()),
+    *(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)),
+)
 
 
 def tally(groups: Groups, schema: Schema, rows: Iterable[tuple[Ints, Ints]]) -> tuple[Ints, Ints]:

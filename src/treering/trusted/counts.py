@@ -431,8 +431,8 @@ class Stretches(Sealed):
 
     def add(self, cells: Ints, counts: Ints | None) -> None:
         """Rows were appended."""
-        if not self._owned:
-            self._ends, self._runs, self._recent = [], [], []
+        if not any(self._owned.values()):
+            self._ends, self._runs, self._recent, self._waiting = [], [], [], 0
             return
         self._recent.append((cells, counts))
         self._waiting += len(cells)
@@ -444,8 +444,8 @@ class Stretches(Sealed):
         """Tell rows up to ``size``, the current one, and later ones apart. ``occupied`` gives all rows by cell."""
         if size == 0:
             return
-        if not self._owned:
-            self._ends, self._runs = [], []
+        if not any(self._owned.values()):
+            self._ends = []
         if not self._ends:
             self._ends, self._runs = [size], [[occupied()]]
         elif self._ends[-1] != size:
