@@ -95,7 +95,7 @@ class RowLedger:
     (Fraction(3, 4), Fraction(1, 4), Fraction(1, 2), Fraction(1, 1))
     """
 
-    __slots__ = ("_amounts", "_budget", "_edges", "_everyone", "_held", "_most", "_sizes", "_totals")
+    __slots__ = ("_amounts", "_budget", "_edges", "_everyone", "_held", "_most", "_sizes", "_spent", "_totals")
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
@@ -109,6 +109,8 @@ class RowLedger:
         """The steps of R: ``_amounts[i]`` is on the rows after ``_edges[i]``, up to the next edge."""
         self._most = _NOTHING
         """The maximum over all rows of R(j) − E(before row j came): at least 0, by row 1."""
+        self._spent: Fraction | None = _NOTHING
+        """What `spent` is; None if it must be added up again."""
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -120,12 +122,9 @@ class RowLedger:
     @property
     def spent(self) -> Fraction:
         """The most that any row has been charged, possibly rounded up."""
-        spent = self._everyone
-        if self._held:
-            spent += sum(self._held.values())
-        if self._most:
-            spent += self._most
-        return min(spent, self._budget.total)
+        if self._spent is None:
+            self._spent = min(self._everyone + sum(self._held.values()) + self._most, self._budget.total)
+        return self._spent
 
     def left(self, position: int) -> Fraction:
         """What the row at this position may still be charged; for a row to come, what it will bring with it."""
@@ -148,14 +147,16 @@ class RowLedger:
 
     def charge(self, amount: Fraction, size: int) -> None:
         """Charge every row there is at this size, or raise `BudgetExceeded` and change nothing."""
-        self._check(self.spent, amount)
-        self._add(amount, size)
+        after = self._check(self.spent, amount)
+        if self._add(amount, size):
+            self._spent = after
 
     def hold(self, name: int, amount: Fraction) -> None:
         """Charge every row there is and all rows to come, for as long as ``name`` is held; or raise `BudgetExceeded`
         and change nothing."""
         self._check(self.spent, amount)
         self._held[name] = amount
+        self._spent = None
 
     def holds(self, name: int) -> bool:
         """Whether ``name`` is held."""
@@ -185,6 +186,7 @@ class RowLedger:
         for charge in paid:
             self._raise(charge.start, charge.end, charge.amount)
         self._most = max(self._above(place, edge) for place, edge in enumerate(self._edges))
+        self._spent = None
 
     def restore(self, steps: Steps) -> None:
         """Continue an earlier ledger of the same budget."""
@@ -194,24 +196,30 @@ class RowLedger:
         if self._edges[:1] != [0]:
             raise ParameterError("steps", "of an earlier life must begin with the first row")
         self._most = max(self._above(place, edge) for place, edge in enumerate(self._edges))
+        self._spent = None
         if self._everyone + self._most > self._budget.total * _ROUNDING:
             raise ParameterError("steps", "of an earlier life must lie within the budget")
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
-    def _check(self, spent: Fraction, amount: Fraction) -> None:
-        total = self._budget.total
-        if spent + amount > total:
+    def _check(self, spent: Fraction, amount: Fraction) -> Fraction:
+        """The sum of what was spent and an amount, if it is within the budget."""
+        total, after = self._budget.total, spent + amount
+        if after > total:
             raise BudgetExceeded(self._budget.unit, spent=min(spent, total), requested=amount, total=total)
+        return after
 
-    def _add(self, amount: Fraction, size: int) -> None:
-        """Add to the charges of everyone present. (In an empty database, the first row to come stands for them.)"""
-        self._everyone = rounded_up(self._everyone + amount, self._budget.total)
+    def _add(self, amount: Fraction, size: int) -> bool:
+        """Add to the charges of everyone present; whether the sum is exact. (In an empty database, the first row to
+        come stands for them.)"""
+        exact = self._everyone + amount
+        self._everyone, self._spent = rounded_up(exact, self._budget.total), None
         if self._sizes and self._sizes[-1] >= size:
             self._totals[-1] = self._everyone
         elif amount:
             self._sizes.append(max(1, size))
             self._totals.append(self._everyone)
+        return self._everyone is exact
 
     def _before(self, size: int) -> Fraction:
         """What had been charged to everyone before the row after this size came."""
@@ -231,7 +239,7 @@ class RowLedger:
 
     def _raise(self, start: int, end: int, amount: Fraction) -> None:
         """Add to R on some rows; then join neighbouring steps that are equal."""
-        first, last = self._split(start), self._split(end)
+        first, last, self._spent = self._split(start), self._split(end), None
         for place in range(first, last):
             self._amounts[place] = rounded_up(self._amounts[place] + amount, self._budget.total)
             self._most = max(self._most, self._above(place, self._edges[place]))

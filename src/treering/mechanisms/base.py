@@ -52,8 +52,13 @@ class Mechanism(ABC):
 
     @property
     def spent(self) -> float:
-        """What has been charged so far: in epsilon if delta = 0, otherwise in rho (zCDP)."""
+        """The most that any row has been charged so far: in epsilon if delta = 0, otherwise in rho (zCDP)."""
         return float(self._gate.spent)
+
+    def left(self, position: int) -> float:
+        """What the row at this position, from 1 on in the order of arrival, may still be charged, in the unit of
+        `spent`. For a row that is still to come: what it will bring with it."""
+        return float(self._gate.left(position))
 
     @property
     def remaining(self) -> float:

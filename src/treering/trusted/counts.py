@@ -510,6 +510,16 @@ class Stretches(Sealed):
 def _together(runs: Sequence[_Run]) -> tuple[Ints, Ints]:
     """Occupied cells, increasing, and how many rows in each."""
     nothing = np.empty(0, dtype=np.int64)
-    cells = np.concatenate([nothing, *(cells for cells, _ in runs)])
-    each = (np.ones(len(cells), dtype=np.int64) if counts is None else counts for cells, counts in runs)
-    return _merge((nothing, nothing), (cells, np.concatenate([nothing, *each])))
+    last = max((int(cells.max()) for cells, _ in runs if len(cells)), default=0)
+    if 4 * sum(len(cells) for cells, _ in runs) < last:
+        cells = np.concatenate([nothing, *(cells for cells, _ in runs)])
+        each = (np.ones(len(cells), dtype=np.int64) if counts is None else counts for cells, counts in runs)
+        return _merge((nothing, nothing), (cells, np.concatenate([nothing, *each])))
+    tally = np.zeros(last + 1, dtype=np.int64)  # A pass over all cells is faster than sorting.
+    for cells, counts in runs:
+        if counts is None:
+            _tally(tally, cells)
+        else:
+            np.add.at(tally, cells, counts)
+    occupied = np.flatnonzero(tally)
+    return occupied, tally[occupied]
