@@ -59,7 +59,8 @@ class Groups:
 
     @classmethod
     def of(cls, queries: Sequence[Query]) -> Groups:
-        """A group for each query, in order: counting queries of one schema, no two of which match the same cell."""
+        """A group for each query, in order: counting queries of one schema, each of which matches some cell, and no two
+        the same."""
         if not queries:
             raise QueryError("groups need at least one query")
         if any(not query.counting or query.schema != queries[0].schema for query in queries):
@@ -75,7 +76,7 @@ class Groups:
         for number, query in enumerate(queries):
             matched = _matched(query, attributes, labels)
             if not matched.any():
-                raise QueryError(f"query {number + 1} matches no cell: it makes no group")
+                raise QueryError(f"query {number + 1} matches no cell: its group would always be empty")
             if (table[matched] >= 0).any():
                 raise QueryError(f"groups overlap: query {number + 1} matches cells of an earlier one")
             table[matched] = number
@@ -137,5 +138,4 @@ def _matched(query: Query, attributes: tuple[int, ...], labels: tuple[Ints, ...]
             weights = weights[..., np.newaxis] * mask[values]
     others = tuple(axis for axis in range(len(attributes)) if axis not in axes)
     shape = tuple(int(each.max()) + 1 for each in labels)
-    matched: Flags = np.broadcast_to(np.expand_dims(weights, others), shape) != 0
-    return matched
+    return np.asarray(np.broadcast_to(np.expand_dims(weights, others), shape) > 0)

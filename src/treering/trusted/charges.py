@@ -55,11 +55,15 @@ from treering.trusted.journal import ends_run
 _EVERYONE: Final = Measured | HistogramReleased | Selected | RowsDrawn | ForeignReleased | Minimised
 """Events of operations about all rows there are, once."""
 
+_PART: Final = -1
+"""The name under which the ledger holds a reserved part; runs have theirs from 0 on."""
+
 
 class Charges:
     """The charges of one kernel: a ledger by row and, within a reservation, a filter over the reserved part.
 
-    A part is charged to all rows when it is set aside; what is paid from the part costs nothing more.
+    A part is held while it is set aside, on all rows and those that come meanwhile, as a run is; what is paid from the
+    part costs nothing more.
 
     >>> from treering.noise import Laplace
     >>> from treering.budget.cost import laplace
@@ -155,13 +159,18 @@ class Charges:
             self.ledger.charge_rows([Charge(segment.paid_until, size, segment.room_price)])
             segment.paid_until = size
 
+    def set_aside(self, cost: Cost) -> None:
+        """Charge all rows there are and, while the reservation lasts, all rows to come, for a part of the budget."""
+        self.ledger.hold(_PART, self.budget.amount(cost))
+
     def open(self, part: Budget) -> None:
         """From now on operations are paid from the part."""
         self._part = Filter(part)
 
-    def close(self) -> None:
-        """From now on operations are paid from the whole budget."""
+    def close(self, size: int) -> None:
+        """From now on operations are paid from the whole budget: rows to come do not meet the part."""
         self._part = None
+        self.ledger.let_go(_PART, size)
 
     # -- following a history ------------------------------------------------------------------------------------------
 
@@ -175,10 +184,10 @@ class Charges:
             if ends_run(event):
                 self.end_run(event.run, event.size, event.refund if isinstance(event, RunEnded) else Fraction(0))
         elif isinstance(event, Reserved):
-            self.charge(event.cost, event.size)
+            self.set_aside(event.cost)
             self.open(event.part)
         elif isinstance(event, ReservationEnded):
-            self.close()
+            self.close(event.size)
         elif isinstance(event, Combined):
             self.combine(event.groups.number, event.spans, event.noise)
         elif isinstance(event, Advanced):
@@ -210,16 +219,15 @@ class Charges:
         segment = self.segments[number]
         start, end = segment.edges[-1], int(edges[-1])
         if start < end:  # The record replaced the leaves between.
-            self.ledger.charge_rows([Charge(start, end, segment.room_price)])
+            self.ledger.settle_rows((), [Charge(start, end, segment.room_price)])
         segment.restore(edges, drawn)
 
     def _end(self, event: SegmentEnded) -> None:
+        """What the rows have paid takes the place of the room of those leaves that are on record: the end may have
+        replaced the record of later ones, or of all."""
         segment = self.segments.pop(event.segment, None)
-        if segment is not None:
-            self.ledger.refund_rows(segment.unused)
-        if segment is None or len(segment.edges) == 1:  # Its record was replaced by its end.
-            self.ledger.charge_rows(event.charges)
-            self._next_segment = max(self._next_segment, event.segment + 1)
+        self.ledger.settle_rows(() if segment is None else segment.reserved, event.charges)
+        self._next_segment = max(self._next_segment, event.segment + 1)
 
     def _follow_tree(self, event: TreeStarted | LeafCut | NodeReleased | TreeCondensed) -> None:
         """Trees of version 0.1.0: each leaf's rows were charged once, for all nodes. (For a leaf of which no node was
@@ -241,7 +249,7 @@ class Charges:
         """Continue from a condensed record. One of version 0.1.0 charges all rows there are with all that was spent."""
         held = {run.run: self.budget.amount(run.cost) for run in event.runs}
         before = max(Fraction(0), event.spent - sum(held.values()))
-        everyone = ((event.size, before),) if before else ()
+        everyone = ((max(1, event.size), before),) if before else ()
         self.ledger = RowLedger(self.budget)
         self.ledger.restore(Steps(everyone, ((0, Fraction(0)),)) if event.steps is None else event.steps)
         for run, amount in held.items():
@@ -340,11 +348,10 @@ class Segment:
         return tuple(Charge(start, end, self._price(used)) for start, end, used in self._stretches() if used)
 
     @property
-    def unused(self) -> tuple[Charge, ...]:
-        """What rows have paid for room that was not used: those of each leaf, and of one that was not released."""
-        whole = self.room_price
-        ahead = [(self.edges[-1], self.paid_until, 0)] if self.edges[-1] < self.paid_until else []
-        return tuple(Charge(start, end, whole - self._price(used)) for start, end, used in [*self._stretches(), *ahead])
+    def reserved(self) -> tuple[Charge, ...]:
+        """What rows were charged for the room: those of all leaves, and of one that was not released."""
+        start = self.edges[0]
+        return (Charge(start, self.paid_until, self.room_price),) if start < self.paid_until else ()
 
     def _stretches(self) -> Iterator[tuple[int, int, int]]:
         """Neighbouring leaves that have used equal room: where they begin and end, and how much."""
