@@ -297,7 +297,7 @@ class Kernel(Combining):
     def _working(self) -> AbstractContextManager[object]:
         if os.getpid() != self._process:
             raise TreeringError("this database was opened by another process: a forked child must open its own")
-        return self._counts.whole
+        return self._counts.whole()
 
     def _charge(self, cost: Cost) -> None:
         self._charges.charge(cost, self.size)
