@@ -12,93 +12,37 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import pytest
 
 import treering as tr
+from support.growing_table import SCHEMA, Content, GrowingTable
 from support.interrupts import Interrupt
-from treering.trusted.database import OnInvalid
-from treering.trusted.engines.source import Increment, Source, Watermark
 
-SCHEMA = tr.Schema({"late": tr.categories("no", "yes"), "month": tr.integers(1, 12)})
-STRIDE = 1 if "TORTURE_KILLS" in os.environ else 53
+STRIDE = 1 if "TORTURE_KILLS" in os.environ else 67
 """Steps from one interrupt to the next where every step takes a reading of the engine."""
 
 COUNTING = ("trusted/counts.py", "trusted/database.py")
 READING = ("engines/source.py", "engines/addresses.py", "engines/binning.py")
 
-FIRST, ALL = 40, 130
-"""How many rows the table has at first, and in the end. Every tenth does not fit."""
 
-
-def rows(start: int, stop: int) -> str:
-    """A statement that gives the rows with these numbers."""
-    return (
-        "select i as id, case when i % 4 = 0 then 'yes' else 'no' end as late, "
-        f"case when i % 10 = 9 then 13 else (i % 12 + 1)::int end as month from range({start}, {stop}) r(i)"
-    )
-
-
-def expected() -> tuple[int, int, list[list[int]]]:
-    """How many rows there are in the end, how many did not fit, and the count of each cell."""
-    counts = np.zeros(SCHEMA.shape, dtype=np.int64)
-    for row in range(ALL):
-        if row % 10 != 9:
-            counts[int(row % 4 == 0), row % 12] += 1
-    return int(counts.sum()), ALL // 10, counts.tolist()
-
-
-def found(db: tr.GrowingDatabase) -> tuple[int, int, list[list[int]]]:
-    """The same, of a database; the marginals that it has kept from before agree."""
+def found(db: tr.GrowingDatabase) -> Content:
+    """What a database has; the marginals that it has kept from before agree."""
     every = db._counts.marginal((0, 1))
     for place in (0, 1):
         assert (db._counts.marginal((place,)) == every.sum(axis=1 - place)).all()
-    return db.size, db.dropped, every.tolist()
+    return Content(db.size, db.dropped, every.tolist())
 
 
-class Known:
-    """A source that has asked its engine before: it knows what lies past each watermark."""
-
-    def __init__(self) -> None:
-        self._known: dict[Watermark | None, Increment] = {}
-
-    def learn(self, source: Source, after: Watermark | None) -> Watermark:
-        """What lies past this watermark now."""
-        self._known[after] = source.increments(after, "drop")
-        return self._known[after].watermark
-
-    def increments(self, after: Watermark | None, on_invalid: OnInvalid) -> Increment:
-        assert on_invalid == "drop"
-        return self._known[after]
-
-
-class Table:
-    """A table that has grown since databases took in its first rows."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self.execute(f"create table rows as {rows(0, FIRST)}")
-        self.source = Source.of(f"duckdb://{path}#rows", SCHEMA)
-        self.known = Known()
-        first = self.known.learn(self.source, None)
-        self.execute(f"insert into rows {rows(FIRST, ALL)}")
-        self.known.learn(self.source, self.known.learn(self.source, first))
-
-    def execute(self, statement: str) -> None:
-        """Over a connection of its own, to write: refused while another connection of this process only reads."""
-        with duckdb.connect(str(self._path)) as connection:
-            connection.execute(statement)
-
-    def database(self, source: Any) -> tr.GrowingDatabase:
-        """A database with the first rows, and marginals of them, that refreshes from this source."""
-        db = tr.GrowingDatabase(SCHEMA)
-        made: Any = db
-        made._source = self.known
-        db.refresh("drop")
-        found(db)
-        made._source = source
-        return db
+def database(table: GrowingTable, source: Any) -> tr.GrowingDatabase:
+    """A database with the first rows, and marginals of them, that refreshes from this source."""
+    db = tr.GrowingDatabase(SCHEMA)
+    made: Any = db
+    made._source = table.known
+    db.refresh("drop")
+    assert found(db) == table.before
+    made._source = source
+    return db
 
 
 def free(lock: Any) -> bool:
@@ -121,14 +65,14 @@ def torn(db: tr.GrowingDatabase) -> bool:
     return True
 
 
-def refreshed(db: tr.GrowingDatabase) -> bool:
+def refreshed(db: tr.GrowingDatabase, table: GrowingTable) -> bool:
     """Whether a retry of the refresh takes each row once. Otherwise the database is torn."""
     assert free(db._refreshing)
     if torn(db):
         return False
     for _ in range(2):
         db.refresh("drop")
-        assert found(db) == expected()
+        assert found(db) == table.after
     return True
 
 
@@ -140,8 +84,10 @@ def quiet() -> Iterator[None]:
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> Table:
-    return Table(tmp_path / "rows.duckdb")
+def table(tmp_path: Path) -> GrowingTable:
+    made = GrowingTable(tmp_path / "rows.duckdb", 40, 130)
+    made.grow()
+    return made
 
 
 def test_an_interrupt_at_any_step_of_an_append_that_drops_rows() -> None:
@@ -160,39 +106,41 @@ def test_an_interrupt_at_any_step_of_an_append_that_drops_rows() -> None:
     assert set(outcomes) == {(1, 0), "torn", (25, 2)}
 
 
-def test_an_interrupt_at_any_step_of_counting(table: Table) -> None:
+def test_an_interrupt_at_any_step_of_counting(table: GrowingTable) -> None:
     step, fell, outcomes = 0, True, []
     while fell:
-        db = table.database(table.known)
+        db = database(table, table.known)
         interrupt = Interrupt(step, *COUNTING)
         with suppress(KeyboardInterrupt), interrupt:
             db.refresh("drop")
-        outcomes.append(refreshed(db))
+        outcomes.append(refreshed(db, table))
         fell, step = interrupt.fell, step + 1
     assert outcomes[-1]
     assert outcomes.count(False) > 5
     assert outcomes.count(True) > 20
 
 
-def test_an_interrupt_at_any_step_of_reading(table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_at_any_step_of_reading(
+    table: GrowingTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The database is as it was, and so is the engine: no connection is left, and nothing that one has spilled."""
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     step, fell = 0, True
     while fell:
-        db = table.database(table.source)
+        db = database(table, table.source)
         before = db.size
         interrupt = Interrupt(step, *READING)
         with suppress(KeyboardInterrupt), interrupt:
             db.refresh("drop")
         fell = interrupt.fell
-        assert db.size == (before if fell else expected()[0])
+        assert db.size == (before if fell else table.after.size)
         table.execute("select 1")
         assert (
             len([*temporary.iterdir()]) <= 1
         )  # An interrupt can fall into its removal: the next connection removes it.
-        assert refreshed(db)
+        assert refreshed(db, table)
         assert not any(temporary.iterdir())
         step += STRIDE
     assert step > 400
