@@ -20,8 +20,8 @@ from treering.errors import NotAVault
 from treering.mechanisms.continual import ContinualHistogram
 from treering.schedulers.improver import BBImprover
 from treering.schedulers.scheduler import BBScheduler
+from treering.trusted.charges import sizes_to_mark
 from treering.trusted.kernel import Kernel
-from treering.trusted.trees import sizes_to_mark
 from treering.vault import ledger as ledgers
 from treering.vault.checkpoints import Checkpoints
 from treering.vault.journal import LedgerJournal, recover

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +36,10 @@ class WatchedCounts(Counts):
     def count_many(self, queries: Sequence[Query]) -> npt.NDArray[np.int64]:
         self.touched += 1
         return super().count_many(queries)
+
+    def between(self, start: int, end: int) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+        self.touched += 1
+        return super().between(start, end)
 
 
 class TestDatabase:

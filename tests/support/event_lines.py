@@ -1,4 +1,4 @@
-"""Events, and the lines of the ledger that they are in format 1."""
+"""Events, and the lines of the ledger that they are."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ import treering as tr
 from treering import gate
 from treering.budget.cost import Cost, laplace
 from treering.budget.promise import Budget
+from treering.budget.rows import Charge, Steps
+from treering.domain.groups import Groups
 from treering.domain.loss import HuberHinge
 from treering.domain.problem import Net, Problem
 from treering.domain.query import Query
-from treering.mechanisms.continual import Estimates, Piece
 from treering.mechanisms.histogram.step import Step
+from treering.mechanisms.series.root import Finished, Tail
+from treering.mechanisms.series.tree import Estimates, Piece
 from treering.mechanisms.state import Doubted, Learned
 from treering.noise import Gaussian, Laplace
 from treering.schedulers.epochs import EpochFailed
@@ -31,6 +34,8 @@ JFK = Query.where(SCHEMA, origin="JFK", month=[12, 1, 2])
 EITHER = tr.parse("origin = 'JFK' OR late = 'yes'", SCHEMA)
 COUNTS = np.array([[3, -1], [0, 7]])
 TENTH = laplace(1, 10)
+GROUPS = Groups((0, 2), (np.array([0, 1, -1]), np.array([0, 1])), np.array([[0, -1], [1, 1]]))
+BEGUN = gate.SegmentBegun(9, 0, 4, Groups.marginal(SCHEMA, ["late"]), Gaussian(2.0), 5)
 LINES: list[tuple[gate.Event, str]] = [
     (
         gate.Measured(9, TENTH, (JFK, EITHER), Laplace(10.0), (4, -2)),
@@ -98,8 +103,16 @@ LINES: list[tuple[gate.Event, str]] = [
     ),
     (gate.ReservationEnded(9), '{"v":1,"event":"ReservationEnded","size":9}'),
     (
-        gate.Condensed(9, Fraction(1, 3), 2, (), None),
-        '{"v":1,"event":"Condensed","size":9,"spent":"1/3","next_run":2,"runs":[],"note":null}',
+        gate.Condensed(
+            *(9, Fraction(1, 3), 2, (), None),
+            Steps(((4, Fraction(1, 4)),), ((0, Fraction(0)), (4, Fraction(1, 3)))),
+            *(1, (gate.OpenSegment(BEGUN, np.array([4, 9]), np.array([5])),), (4,)),
+        ),
+        '{"v":2,"event":"Condensed","size":9,"spent":"1/3","next_run":2,"runs":[],"note":null,"steps":{"everyone":[[4,'
+        '"1/4"]],"rows":[[0,"0/1"],[4,"1/3"]]},"next_segment":1,"segments":[{"begun":{"size":9,"segment":0,"start":4,'
+        '"groups":{"attributes":[2],"labels":[{"dtype":"<i8","shape":[2],"values":[0,1]}],"table":null},"noise":'
+        '{"Gaussian":{"scale":2.0}},"room":5},"edges":{"dtype":"<i8","shape":[2],"values":[4,9]},"drawn":{"dtype":'
+        '"<i8","shape":[1],"values":[5]}}],"marks":[4]}',
     ),
     (
         gate.Noted(Learned(Step(JFK, (0.5, 2.0), 0.1, -0.1), -0.25)),
@@ -116,4 +129,47 @@ LINES: list[tuple[gate.Event, str]] = [
         '{"v":1,"event":"Noted","note":[null,true,1,1.5,"x",{"list":[1]},{"dict":[["a",{"fraction":"1/3"}]]},{"float":'
         '"nan"},{"query":{"where":{"origin":"1","month":"0-1,11"}}}]}',
     ),
+    (
+        gate.Combined(9, TENTH, GROUPS, (gate.Span(0, 4, 1), gate.Span(4, 9, -2)), Laplace(20.0), np.array([3, -1])),
+        '{"v":2,"event":"Combined","size":9,"cost":{"epsilon":"1/10","rho":"1/200"},"groups":{"attributes":[0,2],'
+        '"labels":[{"dtype":"<i8","shape":[3],"values":[0,1,-1]},{"dtype":"<i8","shape":[2],"values":[0,1]}],"table":'
+        '{"dtype":"<i8","shape":[2,2],"values":[0,-1,1,1]}},"spans":[{"start":0,"end":4,"weight":1},{"start":4,"end":9,'
+        '"weight":-2}],"noise":{"Laplace":{"scale":20.0}},"values":{"dtype":"<i8","shape":[2],"values":[3,-1]}}',
+    ),
+    (
+        BEGUN,
+        '{"v":2,"event":"SegmentBegun","size":9,"segment":0,"start":4,"groups":{"attributes":[2],"labels":[{"dtype":'
+        '"<i8","shape":[2],"values":[0,1]}],"table":null},"noise":{"Gaussian":{"scale":2.0}},"room":5}',
+    ),
+    (
+        gate.Advanced(
+            *(9, Cost(None, Fraction(1, 8)), 0, 2),
+            *((gate.Ones(1), gate.Root(2)), (np.array([3, -1]), np.array([0, 7]))),
+        ),
+        '{"v":2,"event":"Advanced","size":9,"cost":{"epsilon":null,"rho":"1/8"},"segment":0,"leaf":2,"patterns":'
+        '[{"Ones":{"leaves":1}},{"Root":{"leaves":2}}],"values":[{"dtype":"<i8","shape":[2],"values":[3,-1]},{"dtype":'
+        '"<i8","shape":[2],"values":[0,7]}]}',
+    ),
+    (
+        gate.SegmentCondensed(9, 0, np.array([4, 6, 9]), np.array([2, 1]), None),
+        '{"v":2,"event":"SegmentCondensed","size":9,"segment":0,"edges":{"dtype":"<i8","shape":[3],"values":[4,6,9]},'
+        '"drawn":{"dtype":"<i8","shape":[2],"values":[2,1]},"note":null}',
+    ),
+    (
+        gate.SegmentEnded(
+            9, 0, (Charge(4, 9, Fraction(1, 16)),), Finished(2, 9, (Tail(4, np.array([0.5, 1.5]), 2.25),))
+        ),
+        '{"v":2,"event":"SegmentEnded","size":9,"segment":0,"charges":[{"start":4,"end":9,"amount":"1/16"}],"note":'
+        '{"Finished":{"leaves":2,"end":9,"tails":[{"start":4,"counts":{"dtype":"<f8","shape":[2],"data":'
+        '"b:AAAAAAAA4D8AAAAAAAD4Pw=="},"variance":2.25}]}}}',
+    ),
+    (gate.Marked(9), '{"v":2,"event":"Marked","size":9}'),
 ]
+
+EARLIER: list[tuple[gate.Event, str]] = [
+    (
+        gate.Condensed(9, Fraction(1, 3), 2, (), None),
+        '{"v":1,"event":"Condensed","size":9,"spent":"1/3","next_run":2,"runs":[],"note":null}',
+    ),
+]
+"""Lines that version 0.1.0 wrote, and that are only read now."""

@@ -14,14 +14,17 @@ from support.schemas import conjunctions, queries, weighted_queries
 from treering import gate
 from treering.budget.cost import Cost
 from treering.budget.promise import Budget
+from treering.budget.rows import Charge, Steps
+from treering.domain.groups import Groups
 from treering.domain.loss import Distance, HuberHinge, Logistic, Squared
 from treering.domain.problem import Descent, Net, Perturbation, Problem
 from treering.domain.query import Query
 from treering.domain.schema import Schema
-from treering.mechanisms.continual import Estimates, Piece
 from treering.mechanisms.histogram.hypothesis import KeptHistogram
 from treering.mechanisms.histogram.step import Step
 from treering.mechanisms.paper import Over, Updated
+from treering.mechanisms.series.root import Finished, Tail
+from treering.mechanisms.series.tree import Estimates, Piece
 from treering.mechanisms.state import (
     Corrected,
     Doubted,
@@ -91,6 +94,16 @@ def arrays(draw: st.DrawFn, dtype: str | None = None, most: int = 3) -> npt.NDAr
 counts = arrays("<i8")
 cells = arrays("<f8", 1)
 
+groups = st.builds(
+    Groups, st.lists(sizes, max_size=3).map(tuple), st.lists(counts, max_size=3).map(tuple), st.none() | counts
+)
+spans = st.builds(gate.Span, sizes, sizes, integers)
+patterns = st.builds(gate.Ones, sizes) | st.builds(gate.Root, sizes)
+charges = st.lists(st.builds(Charge, sizes, sizes, fractions), max_size=3).map(tuple)
+ladders = st.lists(st.tuples(sizes, fractions), max_size=3).map(tuple)
+begun = st.builds(gate.SegmentBegun, sizes, sizes, sizes, groups, noises, sizes)
+open_segments = st.builds(gate.OpenSegment, begun, counts, counts)
+
 
 def some(schema: Schema) -> st.SearchStrategy[Query]:
     """Any query."""
@@ -137,6 +150,7 @@ def notes(schema: Schema) -> st.SearchStrategy[Any]:
         | st.builds(Updated, stepped)
         | st.builds(Over)
         | st.builds(Estimates, st.tuples(sizes, sizes), pieces, st.none() | cells)
+        | st.builds(Finished, sizes, sizes, st.lists(st.builds(Tail, sizes, cells, floats), max_size=3).map(tuple))
         | st.builds(EpochBegan, sizes, sizes, sizes, floats, floats)
         | st.builds(EpochOpened, sizes)
         | st.builds(EpochFailed, sizes, texts)
@@ -162,6 +176,7 @@ def events(schema: Schema) -> dict[type[Any], st.SearchStrategy[Any]]:
     asked = st.lists(some(schema), max_size=3).map(tuple)
     values = st.lists(integers, max_size=4).map(tuple)
     crossing = st.none() | st.builds(gate.Crossing, sizes, st.none() | integers)
+    releases = st.lists(counts, max_size=3).map(tuple)
     return {
         gate.Measured: st.builds(gate.Measured, sizes, costs, asked, noises, values),
         gate.RunStarted: run_started(),
@@ -173,6 +188,16 @@ def events(schema: Schema) -> dict[type[Any], st.SearchStrategy[Any]]:
         gate.ForeignReleased: st.builds(
             gate.ForeignReleased, sizes, costs, st.lists(integers | floats, max_size=5).map(tuple)
         ),
+        gate.Combined: st.builds(
+            gate.Combined, sizes, costs, groups, st.lists(spans, max_size=3).map(tuple), noises, counts
+        ),
+        gate.SegmentBegun: begun,
+        gate.Advanced: st.builds(
+            gate.Advanced, sizes, costs, sizes, sizes, st.lists(patterns, max_size=3).map(tuple), releases
+        ),
+        gate.SegmentCondensed: st.builds(gate.SegmentCondensed, sizes, sizes, counts, counts, notes(schema)),
+        gate.SegmentEnded: st.builds(gate.SegmentEnded, sizes, sizes, charges, notes(schema)),
+        gate.Marked: st.builds(gate.Marked, sizes),
         gate.TreeStarted: st.builds(gate.TreeStarted, sizes, costs, sizes, noises),
         gate.LeafCut: st.builds(gate.LeafCut, sizes, sizes, sizes),
         gate.NodeReleased: st.builds(gate.NodeReleased, sizes, sizes, sizes, sizes, noises, counts),
@@ -181,7 +206,16 @@ def events(schema: Schema) -> dict[type[Any], st.SearchStrategy[Any]]:
         gate.Reserved: st.builds(gate.Reserved, sizes, costs, budgets),
         gate.ReservationEnded: st.builds(gate.ReservationEnded, sizes),
         gate.Condensed: st.builds(
-            gate.Condensed, sizes, fractions, sizes, st.lists(run_started(), max_size=2).map(tuple), notes(schema)
+            gate.Condensed,
+            sizes,
+            fractions,
+            sizes,
+            st.lists(run_started(), max_size=2).map(tuple),
+            notes(schema),
+            st.none() | st.builds(Steps, ladders, ladders),
+            sizes,
+            st.lists(open_segments, max_size=2).map(tuple),
+            st.lists(sizes, max_size=3).map(tuple),
         ),
         gate.Noted: st.builds(gate.Noted, notes(schema)),
     }

@@ -10,8 +10,9 @@ from types import FrameType
 class Interrupt:
     """Within the block, KeyboardInterrupt falls into this thread at one step (call, line, return) of some files.
 
-    Not at the line of a ``with``: it comes again when the block ends, and there no interrupt can fall. (CPython looks
-    for signals when a function begins, after calls, and when a loop goes round.)
+    Not at the line of a ``with``: it comes again when the block ends, and there no interrupt can fall. Nor at a
+    ``try``, nor where a generator yields, for the same reason, and no handler of the function would see it. (CPython
+    looks for signals when a function begins, after calls, and when a loop goes round.)
     """
 
     def __init__(self, step: int, *files: str) -> None:
@@ -28,7 +29,8 @@ class Interrupt:
         file = frame.f_code.co_filename
         if not file.endswith(self._files):
             return None
-        if event == "exception" or linecache.getline(file, frame.f_lineno).lstrip().startswith("with "):
+        line = linecache.getline(file, frame.f_lineno).lstrip()
+        if event == "exception" or line.startswith(("with ", "try:")) or (event == "return" and line[:5] == "yield"):
             return self
         self._left -= 1
         if self._left < 0 and not self.fell:

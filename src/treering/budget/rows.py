@@ -37,6 +37,7 @@ charges between.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -48,20 +49,21 @@ from treering.errors import BudgetExceeded, ParameterError
 
 _NOTHING: Final = Fraction(0)
 
-_GRID: Final = 2**128
-_PLAIN: Final = 2**16
-"""Prices are whole multiples of 1/2^128 of the budget, or shares of it with a denominator of at most 2^16."""
+_GRID: Final = math.factorial(30) * 2**100
+"""Prices are whole multiples of 1/_GRID of the budget: halves, thirds and decimals of it are, and the rest is within
+2^-200 of one."""
+
+_ROUNDING: Final = 1 + Fraction(1, 2**200)
+"""More than what rounding can add to a sum that was within the budget."""
 
 
 def priced(amount: Fraction, budget: Budget) -> Fraction:
-    """An amount as rows are charged for it: rounded up to a grid, so that any number of charges add up exactly.
+    """An amount as rows are charged for it: rounded up to a grid, one for all amounts, so that any number of charges
+    add up exactly, in whatever order (if the denominator of the budget itself is below 2^256).
 
     What is set aside and given back in part is then, bit for bit, what the part that was used would have cost.
     """
-    share = amount / budget.total
-    if share.denominator <= _PLAIN:
-        return amount
-    return Fraction(-(-share.numerator * _GRID // share.denominator), _GRID) * budget.total
+    return Fraction(math.ceil(amount / budget.total * _GRID), _GRID) * budget.total
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,10 +178,13 @@ class RowLedger:
         for charge in charges:
             self._raise(charge.start, charge.end, charge.amount)
 
-    def refund_rows(self, charges: Iterable[Charge]) -> None:
-        """Give back parts of earlier charges to some rows: sound for what was set aside and can no longer happen."""
-        for charge in charges:
+    def settle_rows(self, reserved: Iterable[Charge], paid: Iterable[Charge]) -> None:
+        """Put what rows have ``paid`` in the end in the place of what was ``reserved`` on them, no less: sound for what
+        was set aside and can no longer happen. Nothing is refused: what was paid was within the budget before."""
+        for charge in reserved:
             self._raise(charge.start, charge.end, -charge.amount)
+        for charge in paid:
+            self._raise(charge.start, charge.end, charge.amount)
         self._most = max(self._above(place, edge) for place, edge in enumerate(self._edges))
         self._spent = None
 
@@ -192,7 +197,7 @@ class RowLedger:
             raise ParameterError("steps", "of an earlier life must begin with the first row")
         self._most = max(self._above(place, edge) for place, edge in enumerate(self._edges))
         self._spent = None
-        if self._everyone + self._most > self._budget.total:
+        if self._everyone + self._most > self._budget.total * _ROUNDING:
             raise ParameterError("steps", "of an earlier life must lie within the budget")
 
     # -- inside -------------------------------------------------------------------------------------------------------

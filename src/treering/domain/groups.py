@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from treering.arrays import Ints
+from treering.arrays import Flags, Ints
 from treering.domain.attribute import integers
 from treering.domain.query import MAX_TABLE, Query
 from treering.domain.schema import Schema
@@ -63,7 +63,8 @@ class Groups:
 
     @classmethod
     def of(cls, queries: Sequence[Query]) -> Groups:
-        """A group for each query, in order: counting queries of one schema, no two of which match the same cell."""
+        """A group for each query, in order: counting queries of one schema, each of which matches some cell, and no two
+        the same."""
         if not queries:
             raise QueryError("groups need at least one query")
         if any(not query.counting or query.schema != queries[0].schema for query in queries):
@@ -78,6 +79,8 @@ class Groups:
         table = np.full(shape, -1, dtype=np.int64)
         for number, query in enumerate(queries):
             matched = _matched(query, attributes, labels)
+            if not matched.any():
+                raise QueryError(f"query {number + 1} matches no cell: its group would always be empty")
             if (table[matched] >= 0).any():
                 raise QueryError(f"groups overlap: query {number + 1} matches cells of an earlier one")
             table[matched] = number
@@ -193,8 +196,8 @@ def _numbered(rows: Ints) -> Ints:
     return np.argsort(np.argsort(first))[label.reshape(-1)].astype(np.int64)
 
 
-def _matched(query: Query, attributes: tuple[int, ...], labels: tuple[Ints, ...]) -> tuple[Ints, ...]:
-    """The joint classes that a query matches."""
+def _matched(query: Query, attributes: tuple[int, ...], labels: tuple[Ints, ...]) -> Flags:
+    """Which joint classes a query matches."""
     axes = [attributes.index(position) for position in query.attributes]
     first = [np.unique(labels[axis], return_index=True)[1] for axis in axes]  # a value of each class
     if query.masks is None:
@@ -205,4 +208,4 @@ def _matched(query: Query, attributes: tuple[int, ...], labels: tuple[Ints, ...]
             weights = weights[..., np.newaxis] * mask[values]
     others = tuple(axis for axis in range(len(attributes)) if axis not in axes)
     shape = tuple(int(each.max()) + 1 for each in labels)
-    return np.nonzero(np.broadcast_to(np.expand_dims(weights, others), shape))
+    return np.asarray(np.broadcast_to(np.expand_dims(weights, others), shape) > 0)

@@ -208,9 +208,9 @@ class ContinualHistogram(Answering):
     def _catch_up(self) -> None:
         """Make the rows that are in no batch yet the next batch."""
         if self._gate.size > self._series.size:
+            self._views.clear()
             with self._gate.transaction():
                 self._series.advance(self._gate)
-            self._views.clear()
 
     def _prospect(self, leaf: int) -> StructuredBound:
         """The bound about all rows once there are ``leaf`` batches."""

@@ -31,6 +31,7 @@ from treering.gate import (
     Marked,
     Measured,
     Minimised,
+    NodeReleased,
     OpenSegment,
     Pattern,
     ReservationEnded,
@@ -54,11 +55,15 @@ from treering.trusted.journal import ends_run
 _EVERYONE: Final = Measured | HistogramReleased | Selected | RowsDrawn | ForeignReleased | Minimised
 """Events of operations about all rows there are, once."""
 
+_PART: Final = -1
+"""The name under which the ledger holds a reserved part; runs have theirs from 0 on."""
+
 
 class Charges:
     """The charges of one kernel: a ledger by row and, within a reservation, a filter over the reserved part.
 
-    A part is charged to all rows when it is set aside; what is paid from the part costs nothing more.
+    A part is held while it is set aside, on all rows and those that come meanwhile, as a run is; what is paid from the
+    part costs nothing more.
 
     >>> from treering.noise import Laplace
     >>> from treering.budget.cost import laplace
@@ -73,8 +78,8 @@ class Charges:
     def __init__(self, budget: Budget) -> None:
         self.ledger = RowLedger(budget)
         self._part: Filter | None = None
-        self._trees: dict[int, tuple[Cost, int]] = {}
-        """For each tree of version 0.1.0, what its rows paid, and the end of its last leaf."""
+        self._trees: dict[int, tuple[Cost, int, int]] = {}
+        """For each tree of version 0.1.0, what its rows pay, how many have paid, and where its last leaf ends."""
         self.segments: dict[int, Segment] = {}
         """The segments in progress."""
         self._next_segment = 0
@@ -110,7 +115,7 @@ class Charges:
     def sizes(self) -> set[int]:
         """The sizes at which rows must be told apart: marks, edges of leaves in progress, ends of old trees."""
         edges = (edge for segment in self.segments.values() for edge in segment.edges)
-        return {*self.marks, *edges, *(end for _, end in self._trees.values())} - {0}
+        return {*self.marks, *edges, *(paid for _, paid, _ in self._trees.values())} - {0}
 
     @property
     def state(self) -> tuple[Steps, tuple[OpenSegment, ...], tuple[int, ...]]:
@@ -148,16 +153,24 @@ class Charges:
         )
 
     def advance(self, segment: Segment, size: int) -> None:
-        """Charge the rows since a segment's last leaf for its whole room."""
-        self.ledger.charge_rows([Charge(segment.edges[-1], size, segment.room_price)])
+        """Charge the rows since a segment's last leaf for its whole room. Rows that have paid, for a leaf that was then
+        not released, do not pay again."""
+        if segment.paid_until < size:
+            self.ledger.charge_rows([Charge(segment.paid_until, size, segment.room_price)])
+            segment.paid_until = size
+
+    def set_aside(self, cost: Cost) -> None:
+        """Charge all rows there are and, while the reservation lasts, all rows to come, for a part of the budget."""
+        self.ledger.hold(_PART, self.budget.amount(cost))
 
     def open(self, part: Budget) -> None:
         """From now on operations are paid from the part."""
         self._part = Filter(part)
 
-    def close(self) -> None:
-        """From now on operations are paid from the whole budget."""
+    def close(self, size: int) -> None:
+        """From now on operations are paid from the whole budget: rows to come do not meet the part."""
         self._part = None
+        self.ledger.let_go(_PART, size)
 
     # -- following a history ------------------------------------------------------------------------------------------
 
@@ -171,16 +184,16 @@ class Charges:
             if ends_run(event):
                 self.end_run(event.run, event.size, event.refund if isinstance(event, RunEnded) else Fraction(0))
         elif isinstance(event, Reserved):
-            self.charge(event.cost, event.size)
+            self.set_aside(event.cost)
             self.open(event.part)
         elif isinstance(event, ReservationEnded):
-            self.close()
+            self.close(event.size)
         elif isinstance(event, Combined):
             self.combine(event.groups.number, event.spans, event.noise)
         elif isinstance(event, Advanced):
             self.advance(self.segments[event.segment], event.size)
             self.take(event)
-        elif isinstance(event, TreeStarted | LeafCut | TreeCondensed):
+        elif isinstance(event, TreeStarted | LeafCut | NodeReleased | TreeCondensed):
             self._follow_tree(event)
         elif isinstance(event, Condensed):
             self._restore(event)
@@ -206,33 +219,37 @@ class Charges:
         segment = self.segments[number]
         start, end = segment.edges[-1], int(edges[-1])
         if start < end:  # The record replaced the leaves between.
-            self.ledger.charge_rows([Charge(start, end, segment.room_price)])
+            self.ledger.settle_rows((), [Charge(start, end, segment.room_price)])
         segment.restore(edges, drawn)
 
     def _end(self, event: SegmentEnded) -> None:
+        """What the rows have paid takes the place of the room of those leaves that are on record: the end may have
+        replaced the record of later ones, or of all."""
         segment = self.segments.pop(event.segment, None)
-        if segment is None or len(segment.edges) == 1:  # Its record was replaced by its end.
-            self.ledger.charge_rows(event.charges)
-            self._next_segment = max(self._next_segment, event.segment + 1)
-        else:
-            self.ledger.refund_rows(segment.unused)
+        self.ledger.settle_rows(() if segment is None else segment.reserved, event.charges)
+        self._next_segment = max(self._next_segment, event.segment + 1)
 
-    def _follow_tree(self, event: TreeStarted | LeafCut | TreeCondensed) -> None:
-        """Trees of version 0.1.0: each leaf's rows were charged once, for all nodes."""
+    def _follow_tree(self, event: TreeStarted | LeafCut | NodeReleased | TreeCondensed) -> None:
+        """Trees of version 0.1.0: each leaf's rows were charged once, for all nodes. (For a leaf of which no node was
+        released, because the session was interrupted, they have lost nothing.)"""
         if isinstance(event, TreeStarted):
-            self._trees[event.tree] = event.cost, 0
+            self._trees[event.tree] = event.cost, 0, 0
             return
-        cost, start = self._trees[event.tree]
-        end = event.size if isinstance(event, LeafCut) else event.starts[0]
-        if end > start:
-            self.ledger.charge_rows([Charge(start, end, self.budget.amount(cost))])
-            self._trees[event.tree] = cost, end
+        cost, paid, end = self._trees[event.tree]
+        if isinstance(event, LeafCut):
+            end = event.size
+        elif isinstance(event, TreeCondensed):
+            end = event.starts[0]
+        if end > paid and not isinstance(event, LeafCut):
+            self.ledger.charge_rows([Charge(paid, end, self.budget.amount(cost))])
+            paid = end
+        self._trees[event.tree] = cost, paid, end
 
     def _restore(self, event: Condensed) -> None:
         """Continue from a condensed record. One of version 0.1.0 charges all rows there are with all that was spent."""
         held = {run.run: self.budget.amount(run.cost) for run in event.runs}
         before = max(Fraction(0), event.spent - sum(held.values()))
-        everyone = ((event.size, before),) if before else ()
+        everyone = ((max(1, event.size), before),) if before else ()
         self.ledger = RowLedger(self.budget)
         self.ledger.restore(Steps(everyone, ((0, Fraction(0)),)) if event.steps is None else event.steps)
         for run, amount in held.items():
@@ -247,7 +264,7 @@ class Segment:
     What each leaf has used is computed when it is needed: to follow a record takes no time in the number of leaves.
     """
 
-    __slots__ = ("_budget", "_drawn", "_unit_price", "_waiting", "begun", "edges")
+    __slots__ = ("_budget", "_drawn", "_unit_price", "_waiting", "begun", "edges", "paid_until")
 
     def __init__(self, begun: SegmentBegun, budget: Budget) -> None:
         self.begun = begun
@@ -255,6 +272,8 @@ class Segment:
         self._unit_price = budget.amount(pricing.combining(begun.groups.number, 1, begun.noise))
         self.edges: list[int] = [begun.start]
         """The sizes at which leaves begin; the last is where the next leaf begins."""
+        self.paid_until = begun.start
+        """Rows up to this position have paid."""
         self._drawn: Ints = np.zeros(0, dtype=np.int64)
         self._waiting: list[tuple[int, tuple[Pattern, ...]]] = []
 
@@ -321,6 +340,7 @@ class Segment:
     def restore(self, edges: Ints, drawn: Ints) -> None:
         """Continue from a condensed record."""
         self.edges, self._drawn, self._waiting = edges.tolist(), drawn, []
+        self.paid_until = max(self.paid_until, self.edges[-1])
 
     @property
     def paid(self) -> tuple[Charge, ...]:
@@ -328,10 +348,10 @@ class Segment:
         return tuple(Charge(start, end, self._price(used)) for start, end, used in self._stretches() if used)
 
     @property
-    def unused(self) -> tuple[Charge, ...]:
-        """What the rows of each leaf have paid for room that was not used."""
-        whole = self.room_price
-        return tuple(Charge(start, end, whole - self._price(used)) for start, end, used in self._stretches())
+    def reserved(self) -> tuple[Charge, ...]:
+        """What rows were charged for the room: those of all leaves, and of one that was not released."""
+        start = self.edges[0]
+        return (Charge(start, self.paid_until, self.room_price),) if start < self.paid_until else ()
 
     def _stretches(self) -> Iterator[tuple[int, int, int]]:
         """Neighbouring leaves that have used equal room: where they begin and end, and how much."""
@@ -347,9 +367,12 @@ def sizes_to_mark(events: Iterable[Event]) -> tuple[int, ...]:
     marks: set[int] = set()
     edges: dict[int, list[int]] = {}
     trees: dict[int, int] = {}
+    cut: dict[int, int] = {}
     for event in events:
-        if isinstance(event, LeafCut | TreeCondensed):
-            trees[event.tree] = event.size if isinstance(event, LeafCut) else event.starts[0]
+        if isinstance(event, LeafCut):
+            cut[event.tree] = event.size
+        elif isinstance(event, NodeReleased | TreeCondensed):
+            trees[event.tree] = cut[event.tree] if isinstance(event, NodeReleased) else event.starts[0]
         elif isinstance(event, Advanced):
             edges[event.segment].append(event.size)
         elif isinstance(event, SegmentBegun):

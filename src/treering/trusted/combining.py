@@ -22,11 +22,11 @@ cells those are (docs/privacy.md).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -108,8 +108,8 @@ class Combining(Sealed, ABC):
             self._check_unreserved()
             sets = checked_groups(groups, self._counts.schema)
             check_noise(noise, 1)
-            if whole(room, "room") > MOST_ROOM:
-                raise ParameterError("room", f"must be at most 2^60, not {room:,}")
+            if type(room) is not int or not 1 <= room <= MOST_ROOM:  # No subclass: it could compare as it likes.
+                raise ParameterError("room", "must be an integer from 1 to 2^60")
             size = nonempty(self._counts.size, "a segment begins with rows that are there")
             self._check_edge(start, "start")
             self._charges.budget.amount(pricing.combining(sets.number, 1, noise))  # Refuses noise of the wrong kind.
@@ -166,9 +166,13 @@ class Combining(Sealed, ABC):
 
     def _check_edge(self, size: int, name: str) -> None:
         """Refuse a size at which rows are not told apart."""
+        if type(size) is not int:
+            raise ParameterError(
+                name, f"must be an integer, a size at which rows are told apart, not {type(size).__name__}"
+            )
         known = {0, self._counts.size, *self._charges.sizes}
-        if type(size) is not int or size not in known:
-            nearest = ", ".join(f"{each:,}" for each in sorted(known, key=lambda each: abs(each - int(size)))[:3])
+        if size not in known:
+            nearest = ", ".join(f"{each:,}" for each in sorted(known, key=lambda each: abs(each - size))[:3])
             raise ParameterError(name, f"must be a size at which rows are told apart; the nearest are {nearest}")
 
     def _check_spans(self, spans: Sequence[Span]) -> None:
@@ -225,29 +229,42 @@ def _check_patterns(segment: Segment, patterns: Sequence[Pattern], size: int) ->
 class Tallies(Sealed):
     """PRIVATE: the counts of a segment's groups in each of its leaves, made when they are first needed."""
 
-    __slots__ = ("_counts", "_groups", "_lengths", "_places")
+    __slots__ = ("_counted", "_groups")
 
     def __init__(self, groups: Groups) -> None:
         self._groups = groups
-        self._lengths: list[int] = []
-        """For each leaf, how many groups its rows lie in: so many entries of the two arrays are its."""
-        self._places = self._counts = np.empty(0, dtype=np.int64)
+        self._counted = _NOTHING
+        """Where the leaves end; how many groups the rows of each lie in; and these groups and their counts, leaf after
+        leaf. It is one value: an interrupt leaves all of it or none."""
 
-    def catch_up(self, counts: Counts, edges: Sequence[int]) -> None:
+    def catch_up(self, counts: Counts, edges: tuple[int, ...]) -> None:
         """Count the leaves, which begin and end at these sizes, that are not counted yet."""
-        fresh = list(pairwise(edges))[len(self._lengths) :]
-        found = [tally(self._groups, counts.schema, counts.between(start, end)) for start, end in fresh]
-        self._places = np.concatenate([self._places, *(places for places, _ in found)])
-        self._counts = np.concatenate([self._counts, *(numbers for _, numbers in found)])
-        self._lengths += [len(places) for places, _ in found]
+        ends, lengths, places, numbers = self._counted
+        if ends != edges[1 : 1 + len(ends)]:  # A leaf was counted but not released, and is longer now.
+            ends, lengths, places, numbers = _NOTHING
+        fresh = (counts.between(start, end) for start, end in pairwise(edges[len(ends) :]))
+        found = [tally(self._groups, counts.schema, rows) for rows in fresh]
+        self._counted = (
+            edges[1:],
+            (*lengths, *(len(places) for places, _ in found)),
+            np.concatenate([places, *(places for places, _ in found)]),
+            np.concatenate([numbers, *(numbers for _, numbers in found)]),
+        )
 
     def weighted(self, weights: Ints, onto: Ints) -> Ints:
         """Add the counts of the last leaves, weighted, onto an array."""
-        lengths = self._lengths[len(self._lengths) - len(weights) :]
-        first = len(self._places) - sum(lengths)
-        np.add.at(onto, self._places[first:], np.repeat(weights, lengths) * self._counts[first:])
+        ends, lengths, places, numbers = self._counted
+        asked = lengths[len(ends) - len(weights) :]
+        first = len(places) - sum(asked)
+        np.add.at(onto, places[first:], np.repeat(weights, asked) * numbers[first:])
         onto.setflags(write=False)
         return onto
+
+
+_NOTHING: Final[tuple[tuple[int, ...], tuple[int, ...], Ints, Ints]] = (
+    *((), ()),
+    *(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)),
+)
 
 
 def tally(groups: Groups, schema: Schema, rows: Iterable[tuple[Ints, Ints]]) -> tuple[Ints, Ints]:
@@ -268,27 +285,31 @@ def tally(groups: Groups, schema: Schema, rows: Iterable[tuple[Ints, Ints]]) -> 
 def checked_groups(groups: Groups, schema: Schema) -> Groups:
     """A copy of groups, which nobody can change; refuses groups that are not of this schema. Their form makes them
     disjoint: that it is their form is checked."""
-    if type(groups) is not Groups or type(groups.attributes) is not tuple or type(groups.labels) is not tuple:
+    if type(groups) is not Groups:
         raise QueryError(f"groups must be Groups, and no subclass, not a {type(groups).__name__}")
-    positions = range(len(schema.shape))
-    if list(groups.attributes) != sorted(set(groups.attributes)) or not set(groups.attributes) <= set(positions):
-        raise QueryError(f"the attributes of groups are increasing positions within 0..{len(schema.shape) - 1}")
-    shape = [(schema.shape[position],) for position in groups.attributes]
-    if len(groups.labels) != len(shape) or any(not _fits(*each) for each in zip(groups.labels, shape, strict=True)):
-        raise QueryError("groups have a label for each value of their attributes: 64-bit integers from -1 on")
-    if groups.table is not None and not _fits(groups.table, groups.shape):
-        raise QueryError("the table of groups has a group for each joint class: 64-bit integers from -1 on")
-    if not 1 <= groups.number <= MOST_GROUPS:
-        raise QueryError(f"there must be 1 to {MOST_GROUPS:,} groups, not {groups.number:,}")
-    table = None if groups.table is None else groups.table.copy()
-    return Groups(groups.attributes, tuple(labels.copy() for labels in groups.labels), table)
+    attributes, labels, table = groups.attributes, groups.labels, groups.table
+    known = range(len(schema.shape))
+    if (
+        type(attributes) is not tuple
+        or any(type(position) is not int or position not in known for position in attributes)
+        or list(attributes) != sorted(set(attributes))
+    ):
+        raise QueryError(f"the attributes of groups are increasing positions within 0..{len(known) - 1}")
+    if type(labels) is not tuple or len(labels) != len(attributes):
+        raise QueryError("groups have a label for each value of their attributes")
+    shape = [schema.shape[position] for position in attributes]
+    sets = Groups(attributes, tuple(_copied(each, (size,)) for each, size in zip(labels, shape, strict=True)), None)
+    if table is not None:
+        sets = Groups(attributes, sets.labels, _copied(table, sets.shape))
+    if not 1 <= sets.number <= MOST_GROUPS:
+        raise QueryError(f"there must be 1 to {MOST_GROUPS:,} groups, not {sets.number:,}")
+    return sets
 
 
-def _fits(labels: Any, shape: Collection[int]) -> bool:
-    return (
-        type(labels) is np.ndarray
-        and labels.dtype == np.int64
-        and labels.shape == tuple(shape)
-        and labels.size > 0
-        and int(labels.min()) >= -1
-    )
+def _copied(given: Any, shape: tuple[int, ...]) -> Ints:
+    """A copy of the labels of values, or of the groups of joint classes; refuses any other array."""
+    if type(given) is np.ndarray and given.dtype == np.int64:
+        labels: Ints = given.copy()  # First: whoever holds the array may change it.
+        if labels.shape == shape and labels.size > 0 and int(labels.min()) >= -1:
+            return labels
+    raise QueryError("labels of values, and groups of joint classes, are 64-bit integers from -1 on, one for each")

@@ -124,7 +124,7 @@ class _Store(Protocol):
 class Counts(Sealed):
     """The sealed exact counts of one growing database. Only the kernel holds one; only its size is public."""
 
-    __slots__ = ("_marginals", "_schema", "_size", "_store", "_stretches", "_torn", "lock", "whole")
+    __slots__ = ("_marginals", "_schema", "_size", "_store", "_stretches", "_torn", "lock")
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
@@ -135,8 +135,6 @@ class Counts(Sealed):
         self.lock = threading.RLock()
         """Held while rows are taken in, and by every kernel while it works."""
         self._torn = False
-        self.whole = _Whole(self)
-        """The same lock for who is about to read or change the counts: refuses them if they are torn."""
 
     @property
     def schema(self) -> Schema:
@@ -148,25 +146,29 @@ class Counts(Sealed):
         """The number of rows: public."""
         return self._size
 
-    def add(self, cells: Ints) -> None:
-        """Take in rows that are already encoded, all of them or none."""
-        if len(cells) == 0:
-            return
-        if int(cells.min()) < 0 or int(cells.max()) >= self._schema.cells:
+    def add(self, cells: Ints, then: Callable[[], None] | None = None) -> None:
+        """Take in rows that are already encoded, all of them or none.
+
+        ``then`` is called as part of it: what it records must change if and only if the rows are taken in.
+        """
+        if len(cells) and (int(cells.min()) < 0 or int(cells.max()) >= self._schema.cells):
             raise DataError(f"cell numbers must lie within 0..{self._schema.cells - 1}")
-        with self.whole:
+        with self.whole():
             places = self._places(cells)
             with self.taking_in():
-                self._store.add(cells)
-                self._stretches.add(cells, None)
-                for marginal, index in places:
-                    _tally(marginal, index)
-                self._size += len(cells)
+                if len(cells):
+                    self._store.add(cells)
+                    self._stretches.add(cells, None)
+                    for marginal, index in places:
+                        _tally(marginal, index)
+                    self._size += len(cells)
+                if then is not None:
+                    then()
 
     def add_counted(self, cells: Ints, counts: Ints, then: Callable[[], None] | None = None) -> None:
         """Take in rows that are already encoded and counted, all of them or none: so many for each of these cells.
 
-        ``then`` is called as part of it: what it records must change if and only if the rows are taken in.
+        ``then`` is as in `add`.
         """
         if cells.ndim != 1 or cells.shape != counts.shape:
             raise DataError("cells and counts come as two arrays of one length")
@@ -174,7 +176,7 @@ class Counts(Sealed):
             raise DataError(f"cell numbers must lie within 0..{self._schema.cells - 1}")
         if len(cells) and (int(counts.min()) < 1 or self._size + counts.sum(dtype=np.float64) >= MAX_COUNT):
             raise DataError("counts must be positive, and below 2^61 together with the rows before")
-        with self.whole:
+        with self.whole():
             places = self._places(cells)
             with self.taking_in():
                 if len(cells):
@@ -185,6 +187,15 @@ class Counts(Sealed):
                     self._size += int(counts.sum())
                 if then is not None:
                     then()
+
+    @contextmanager
+    def whole(self) -> Iterator[None]:
+        """The lock, for who is about to read or change the counts in the block: refuses them if they are torn. (An
+        interrupt as the block begins or ends cannot leave the lock with its thread: a generator that is dropped ends
+        its own blocks, where ``__enter__`` and ``__exit__`` of our own would not be called again.)"""
+        with self.lock:
+            self.check_whole()
+            yield
 
     @contextmanager
     def taking_in(self) -> Iterator[None]:
@@ -264,26 +275,6 @@ class Counts(Sealed):
             if not self.marked:
                 return {self._size: self._store.occupied()}
             return self._stretches.all(self._size)
-
-
-class _Whole:
-    """Holds the lock of counts that are whole."""
-
-    __slots__ = ("_counts",)
-
-    def __init__(self, counts: Counts) -> None:
-        self._counts = counts
-
-    def __enter__(self) -> None:
-        self._counts.lock.acquire()
-        try:
-            self._counts.check_whole()
-        except BaseException:
-            self._counts.lock.release()
-            raise
-
-    def __exit__(self, *_: object) -> None:
-        self._counts.lock.release()
 
 
 class _Dense:
@@ -431,8 +422,8 @@ class Stretches(Sealed):
 
     def add(self, cells: Ints, counts: Ints | None) -> None:
         """Rows were appended."""
-        if not self._owned:
-            self._ends, self._runs, self._recent = [], [], []
+        if not any(self._owned.values()):
+            self._ends, self._runs, self._recent, self._waiting = [], [], [], 0
             return
         self._recent.append((cells, counts))
         self._waiting += len(cells)
@@ -444,8 +435,8 @@ class Stretches(Sealed):
         """Tell rows up to ``size``, the current one, and later ones apart. ``occupied`` gives all rows by cell."""
         if size == 0:
             return
-        if not self._owned:
-            self._ends, self._runs = [], []
+        if not any(self._owned.values()):
+            self._ends = []
         if not self._ends:
             self._ends, self._runs = [size], [[occupied()]]
         elif self._ends[-1] != size:

@@ -28,7 +28,7 @@ from treering.trusted.rows.encode import encode
 from treering.trusted.sealed import Sealed
 
 if TYPE_CHECKING:
-    from treering.trusted.engines.source import Source, Watermark
+    from treering.trusted.engines.source import Increment, Source, Watermark
 
 OnInvalid: TypeAlias = Literal["refuse", "drop"]
 
@@ -112,8 +112,8 @@ class GrowingDatabase(Sealed):
             raise ParameterError("on_invalid", 'must be "refuse" or "drop"')
         cells, dropped = encode(frame, self.schema, drop=on_invalid == "drop")
         self._warn(len(cells), dropped)
-        self._counts.add(cells)
-        return self._grown(dropped)
+        self._counts.add(cells, then=partial(self._drop, dropped))
+        return self._grown()
 
     def append_cells(self, cells: npt.ArrayLike) -> int:
         """Take in rows given as cell numbers of the schema, one for each row, and return the new size."""
@@ -122,7 +122,7 @@ class GrowingDatabase(Sealed):
         if given.ndim != 1 or (given.dtype.kind not in "iu" and len(given)):
             raise DataError("cell numbers come as a one-dimensional array of integers")
         self._counts.add(given.astype(np.int64))
-        return self._grown(0)
+        return self._grown()
 
     def refresh(self, on_invalid: OnInvalid = "refuse") -> int:
         """Take in the rows that its table has past the watermark (docs/scale.md), and return the new size.
@@ -136,8 +136,8 @@ class GrowingDatabase(Sealed):
         with self._refreshing:
             increment = self._source.increments(self._watermark, on_invalid)
             self._warn(increment.rows, increment.dropped)
-            self._counts.add_counted(increment.cells, increment.counts, then=partial(self._mark, increment.watermark))
-        return self._grown(increment.dropped)
+            self._counts.add_counted(increment.cells, increment.counts, then=partial(self._mark, increment))
+        return self._grown()
 
     def open_gate(self, budget: Budget) -> Kernel:
         """A gate with a ``budget`` of its own to this database as it grows. The budgets of several gates add up."""
@@ -151,8 +151,12 @@ class GrowingDatabase(Sealed):
         if self._source is not None:
             raise EngineError("the rows of this database stay in their table: add them there, and call refresh()")
 
-    def _mark(self, watermark: Watermark) -> None:
-        self._watermark = watermark
+    def _mark(self, increment: Increment) -> None:
+        self._watermark = increment.watermark
+        self._drop(increment.dropped)
+
+    def _drop(self, dropped: int) -> None:
+        self._dropped += dropped
 
     def _warn(self, taken: int, dropped: int) -> None:
         """Say that rows will be left out, before any is taken in: where warnings are errors, nothing has happened."""
@@ -160,9 +164,8 @@ class GrowingDatabase(Sealed):
             message = f"{dropped:,} of {dropped + taken:,} rows did not fit the schema and were dropped"
             warnings.warn(message, DroppedRows, stacklevel=3)
 
-    def _grown(self, dropped: int) -> int:
-        """Rows were taken in, and others left out: tell who watches, and return the new size."""
-        self._dropped += dropped
+    def _grown(self) -> int:
+        """Rows were taken in: tell who watches, and return the new size."""
         self._watchers.call()
         return self.size
 

@@ -255,7 +255,7 @@ class Kernel(Combining):
             if type(part) is not Budget:
                 raise ParameterError("part", f"must be a Budget, not a {type(part).__name__}")
             cost = pricing.reserving(part)
-            self._charge(cost)
+            self._charges.set_aside(cost)
             event = self._release(Reserved(self.size, cost, part))
             self._charges.open(part)
             self._first_reserved_run = self._next_run
@@ -297,7 +297,7 @@ class Kernel(Combining):
     def _working(self) -> AbstractContextManager[object]:
         if os.getpid() != self._process:
             raise TreeringError("this database was opened by another process: a forked child must open its own")
-        return self._counts.whole
+        return self._counts.whole()
 
     def _charge(self, cost: Cost) -> None:
         self._charges.charge(cost, self.size)
@@ -309,7 +309,7 @@ class Kernel(Combining):
     def _close_part(self) -> None:
         for run in [run for run in self._runs if run >= self._first_reserved_run]:
             self.end_run(run)
-        self._charges.close()
+        self._charges.close(self.size)
         self._first_reserved_run = 0
         self._release(ReservationEnded(self.size))
 

@@ -365,7 +365,7 @@ class Points(Counts):
             raise DataError(f"features must be rows of {self.dimension} numbers, not {rows.dimension}")
         grid = on_grid(rows.entries).astype(np.float64)
         marks = self._marks(rows)
-        with self.whole:
+        with self.whole():
             begin, end = self.size, self.size + len(grid)
             longer = (_longer(self._grid, end), _longer(self._labels, end)) if end > len(self._grid) else None
             with self.taking_in():

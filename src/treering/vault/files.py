@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from enum import Enum
+from io import FileIO
 from pathlib import Path
 from typing import Final
 from weakref import WeakSet
@@ -164,34 +165,36 @@ _PAUSE: Final = 0.02
 
 class WriterLock:
     """An exclusive lock on a file, for one writer at a time. The operating system releases it when the process ends,
-    however it ends."""
+    however it ends; and a lock that an interrupt kept from being released goes with this object."""
 
-    def __init__(self, path: Path, wait: float) -> None:
-        """Take the lock, waiting up to ``wait`` seconds; `VaultBusy` names the process that holds it."""
+    def __init__(self, path: Path) -> None:
+        """Not taken yet: who takes it within the block that releases it cannot be interrupted between the two."""
+        self._path = path
+        self._file: FileIO | None = None
+
+    def take(self, wait: float) -> None:
+        """Take the lock, waiting up to ``wait`` seconds; `VaultBusy` names the process that holds it. After an error,
+        `release` closes the file."""
+        _HELD.add(self)
         try:
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            file = self._file = FileIO(self._path, "r+", opener=_open_private)
         except OSError as error:
             raise VaultError(f"cannot open the vault for writing: {error.strerror}; Vault.read needs no lock") from None
-        try:
-            self._take(path, time.monotonic() + wait, wait)
-        except BaseException:
-            os.close(self._file)
-            raise
+        self._wait(file.fileno(), time.monotonic() + wait, wait)
         with suppress(OSError):  # A full disk must not keep a vault closed: the number is for the message only.
-            os.ftruncate(self._file, 0)
-            os.pwrite(self._file, str(os.getpid()).encode(), 0)
-        _HELD.add(self)
+            os.ftruncate(file.fileno(), 0)
+            os.pwrite(file.fileno(), str(os.getpid()).encode(), 0)
 
-    def _take(self, path: Path, until: float, wait: float) -> None:
+    def _wait(self, file: int, until: float, wait: float) -> None:
         while True:
             try:
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return
             except BlockingIOError:
                 if time.monotonic() >= until:
                     break
             time.sleep(_PAUSE)
-        holder = os.pread(self._file, 32, 0).decode(errors="replace").strip() or "unknown"
+        holder = os.pread(file, 32, 0).decode(errors="replace").strip() or "unknown"
         raise VaultBusy(
             f"another process (number {holder}) has the vault open for writing, and did not finish within {wait:g} s; "
             "there is one writer at a time: wait longer (wait=), use that process, or look with Vault.read"
@@ -200,19 +203,23 @@ class WriterLock:
     @property
     def held(self) -> bool:
         """Whether this process holds the lock."""
-        return self._file >= 0
+        return self._file is not None
 
     def release(self) -> None:
         """Release the lock."""
-        if self._file >= 0:
+        if self._file is not None:
             fcntl.flock(self._file, fcntl.LOCK_UN)  # also for a child that was just forked
             self.forget()
 
     def forget(self) -> None:
         """Close the file without unlocking it."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CREAT, 0o600)
 
 
 _HELD: Final[WeakSet[WriterLock]] = WeakSet()

@@ -125,8 +125,9 @@ class LedgerJournal(MemoryJournal):
             self._secrets[run] = Secret(int(opened(name, recovered.commitments[name], secrets)))
         with self._ledger.transaction():
             for lost in recovered.lost:
-                for event in (lost, RunEnded(lost.size, lost.run, Fraction(0))):
-                    self._write(event)
+                ended = RunEnded(lost.size, lost.run, Fraction(0))
+                self._write(lost, ended)
+                for event in (lost, ended):
                     super().write(event)
 
     @property
@@ -145,12 +146,8 @@ class LedgerJournal(MemoryJournal):
             line = self._checkpoints.save(event, self._number)
             self._leases.clear()  # Recovery reads lines after the checkpoint only.
             self._ledger.write(line)
-        elif self._pending is None:
-            self._write(event)
         else:
-            with self._ledger.transaction():
-                self.settle()
-                self._write(event)
+            self._write_pending(event)
         super().write(event)
 
     def begin(self, event: RunStarted, secret: Secret) -> None:
@@ -169,11 +166,10 @@ class LedgerJournal(MemoryJournal):
 
     def settle(self, *, renew: bool = False) -> None:
         """Record the pending easy comparisons exactly, in place of their lease; ``renew`` takes a new lease."""
-        pending, self._pending = self._pending, None
+        pending = self._pending
         if pending is not None:
             with self._ledger.transaction():
-                self._write(pending)
-                self._leases.pop(pending.run, None)
+                self._write_pending()
                 if renew:
                     self._lease(pending.size, pending.run, FIRST_LEASE)
 
@@ -202,12 +198,25 @@ class LedgerJournal(MemoryJournal):
 
     # -- lines --------------------------------------------------------------------------------------------------------
 
-    def _write(self, event: Event) -> None:
-        drop = None
-        if ends_run(event):
-            drop = secret_name(self._number, event.run)
-            self._leases.pop(event.run, None)
-        self._ledger.write(Line(EVENT, self._codec.encode(event), self._number), drop=drop)
+    def _write_pending(self, *events: Event) -> None:
+        """Record the pending easy comparisons, in place of their lease, and then these events. (Not one without the
+        other: an interrupt may have shown a crossing, and only the lease ends its run then.)"""
+        pending = self._pending
+        if pending is None:
+            self._write(*events)
+            return
+        with self._ledger.transaction():
+            self._write(pending, *events)
+            self._leases.pop(pending.run, None)
+            self._pending = None
+
+    def _write(self, *events: Event) -> None:
+        """Record events, of which at most the last ends a run; no interrupt can separate them."""
+        drop, last = None, events[-1]
+        if ends_run(last):
+            drop = secret_name(self._number, last.run)
+            self._leases.pop(last.run, None)
+        self._ledger.write(*(Line(EVENT, self._codec.encode(event), self._number) for event in events), drop=drop)
 
 
 def secret_name(mechanism: int, run: int) -> str:

@@ -46,9 +46,10 @@ class Secrets(Sealed, Mapping[str, SecretValue]):
         self._connection = connection
 
     def __getitem__(self, name: str) -> SecretValue:
-        for salt, value in asked(self._connection, "select salt, value from secrets where name = ?", (name,)):
-            return SecretValue(name, salt, value)
-        raise KeyError(name)
+        found = list(asked(self._connection, "select salt, value from secrets where name = ?", (name,)))
+        if not found:
+            raise KeyError(name)
+        return SecretValue(name, *found[0])
 
     def __iter__(self) -> Iterator[str]:
         return (name for (name,) in asked(self._connection, "select name from secrets"))
@@ -94,11 +95,11 @@ class Ledger(Sealed):
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
-    def write(self, line: Line, *, put: SecretValue | None = None, drop: str | None = None) -> None:
-        """Add a line; with it store the secret ``put``, and delete the secret named ``drop``. Durable when this returns
-        or, in a transaction, at its end."""
+    def write(self, *lines: Line, put: SecretValue | None = None, drop: str | None = None) -> None:
+        """Add lines, which no interrupt can separate; with them store the secret ``put``, and delete the secret named
+        ``drop``. Durable when this returns or, in a transaction, at its end."""
         self.check_usable()
-        self._waiting.append((line, put, drop))
+        self._waiting.extend([*((line, None, None) for line in lines[:-1]), (lines[-1], put, drop)])
         if not self._open:
             self._commit()
 

@@ -187,8 +187,9 @@ class Vault(Sealed):
         """
         folder = Folder(path)
         folder.check()
-        lock = WriterLock(folder.lock, wait)
+        lock = WriterLock(folder.lock)
         try:
+            lock.take(wait)
             ledger = ledgers.open_writer(folder.ledger)
             try:
                 return cls(folder, lock, ledger, table)
@@ -530,8 +531,9 @@ def found(folder: Folder, origin: Origin, first: Spec | None, wait: float) -> No
     if origin.source is not None:
         claim(origin, folder)
     folder.create()
-    lock = WriterLock(folder.lock, wait)
+    lock = WriterLock(folder.lock)
     try:
+        lock.take(wait)
         ledger = ledgers.create(folder.ledger)
         try:
             key = None

@@ -106,6 +106,28 @@ def test_no_entries_give_no_risk() -> None:
         minimising(SVM, SOLVED, 0)
 
 
-def test_a_regularisation_that_rounding_swamps_is_refused() -> None:
+@pytest.mark.parametrize(("dimension", "ridge"), [(100, 2.0**-39), (1, 2.0**-32), (1, 2.0**-36), (300, 2.0**-31)])
+def test_a_regularisation_that_rounding_swamps_is_refused(dimension: int, ridge: float) -> None:
+    """At a rate of 1 the solver's distance, and with it the sensitivity, would have no bound; above, a negative one."""
     with pytest.raises(tr.GuaranteeError, match="larger"):
-        solver_rate(Problem(HuberHinge(), 100), Perturbation("laplace", 1.0, 2.0**-20, 1, ridge=2.0**-39))
+        solver_rate(Problem(HuberHinge(), dimension), Perturbation("laplace", 1.0, 2.0**-20, 1, ridge=ridge))
+
+
+@pytest.mark.parametrize("dimension", [1, 20])
+def test_no_rate_is_so_near_one_that_rounding_decides(dimension: int) -> None:
+    """Whatever the regularisation, down to the least that is accepted, 1 − q is known to six digits."""
+
+    def rate(ridge: float) -> float:
+        return solver_rate(Problem(HuberHinge(), dimension), Perturbation("laplace", 1.0, 2.0**-20, 1, ridge=ridge))
+
+    refused, accepted = 2.0**-39, 1.0
+    for _ in range(80):
+        middle = (refused + accepted) / 2
+        try:
+            rate(middle)
+        except tr.GuaranteeError:
+            refused = middle
+        else:
+            accepted = middle
+    assert accepted == pytest.approx(refused)
+    assert 0.999 < rate(accepted) <= 1 - 2.0**-31

@@ -11,6 +11,7 @@ import treering as tr
 from support.databases import TestDatabase
 from treering.domain.workload import random_conjunctions
 from treering.gate import RunStarted
+from treering.mechanisms.tight import Tight
 
 SCHEMA = tr.Schema({"a": tr.integers(0, 3), "b": tr.integers(0, 3)})
 
@@ -51,6 +52,19 @@ def test_it_stops_at_its_number_of_queries() -> None:
         pmw.ask(queries[3])
     assert db.touched == touched
     assert pmw.ask("TRUE").error == 0.0  # a constant is public, and no question
+
+
+def test_it_stops_within_a_batch_even_where_one_more_would_cost_nothing() -> None:
+    """Noise for so many queries would do for one more: the number of queries is a limit of its own."""
+    many = 10**15
+    pmw = make(TestDatabase(SCHEMA, [cell % SCHEMA.cells for cell in range(400_000)]), queries=many, alpha=0.4)
+    pmw.ask("a = 1")
+    engine = pmw._engine
+    assert isinstance(engine, Tight)
+    engine.state.asked = many - 2
+    with pytest.raises(tr.Halted, match="has given its last answer") as caught:
+        pmw.ask_many([tr.parse(f"b = {value}", SCHEMA) for value in range(4)])
+    assert len(caught.value.answers) == 2
 
 
 def test_what_is_known_is_no_question() -> None:

@@ -247,6 +247,38 @@ def test_the_bar_of_a_weighted_query_is_in_its_own_units() -> None:
     assert {answer.kind for answer in pmwg.ask_many(queries)} == {"easy"}
 
 
+@pytest.mark.parametrize(("text", "side"), [("a = 0 AND b = 2", 1), ("a <> 0 OR b <> 2", -1)])
+def test_noise_as_large_as_it_may_be_still_teaches(text: str, side: int) -> None:
+    """All rows lie in one cell, and the noisy share is as far beyond 1, or below 0, as its error bound allows: the
+    histogram is moved to the last value short of that, not left alone."""
+    db = TestDatabase(SCHEMA, [5] * SIZE)
+    pmwg = make(db, measure_first=False, alpha=0.2)
+    pmwg.ask("TRUE")
+    tight = engine(pmwg)
+    assert tight.plan is not None
+    query, error = tr.parse(text, SCHEMA), tight.plan.guard.error
+    share, present = (1 + error if side > 0 else -error), pmwg.hypothesis.answer(query)
+    with tight.gate.transaction():
+        answer = tight._hard(query, math.ceil(side * share * SIZE) * side, round(present * SIZE), present)
+    assert (answer.value, answer.error) == (1.0 if side > 0 else 0.0, error)
+    assert tight.state.doubts == 0
+    assert pmwg.hypothesis.answer(query) == pytest.approx(truth(db, query), abs=1 / SIZE)
+
+
+def test_a_guard_is_begun_when_measurements_have_cost_as_much() -> None:
+    """Not earlier, and not later: here with measurements that cost more than a whole unit of the budget each."""
+    pmwg = make(TestDatabase(SCHEMA, even(160)), epsilon=1e6, delta=0.0, alpha=0.1, beta=1e-30)
+    pmwg.ask("TRUE")
+    query, state = tr.parse("a = 1", SCHEMA), engine(pmwg).state
+    measured = pmwg.price(query)
+    state.streak = 10**9
+    run = pmwg.price(query)
+    assert 2 < measured < run / 10
+    needed = math.ceil(state.patience * run / measured)
+    for state.streak, price in ((needed - 1, measured), (needed + 1, run)):
+        assert pmwg.price(query) == price
+
+
 def test_a_size_that_cannot_pay_for_one_answer_is_refused() -> None:
     for options in ({}, {"measure_first": False}, {"delta": 0.0}, {"delta": 0.0, "epsilon": 1000.0}):
         db = TestDatabase(SCHEMA, skewed(20))

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from fractions import Fraction
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,19 +17,22 @@ import treering as tr
 from treering.budget.cost import Node, first_leaf, last_leaf, node_segment, prefix, segment_of
 from treering.budget.promise import Budget, Promise
 from treering.noise import Gaussian, Laplace
-from treering.theory import continual
+from treering.theory import continual, series
 from treering.theory.cells import LaplaceCell, SubGaussianCell
 from treering.theory.continual import (
     KEPT,
+    Law,
     TreeLaplaceCell,
-    cell_noise,
     deviation,
     first_leaves,
     kept_nodes,
     leaf_beta,
     own_weight,
+    prefix_law,
     start_noise,
     stretch,
+    tree_law,
+    windows,
 )
 
 
@@ -126,7 +130,7 @@ def test_other_stretches_are_refused(first: int) -> None:
 
 def test_a_tree_of_laplace_noise_has_the_moments_of_its_sum() -> None:
     """Against the sum over all nodes, one by one."""
-    noise = cell_noise(Laplace(2.0), prefix(11))
+    noise = tree_law(Laplace(2.0), prefix(11)).cell
     assert isinstance(noise, TreeLaplaceCell)
     rates = noise.rates[::7]
     total = np.zeros(len(rates))
@@ -149,14 +153,41 @@ def test_a_tree_of_laplace_noise_has_the_moments_of_its_sum() -> None:
 
 
 def test_gaussian_noise_adds_up_and_a_single_leaf_is_exact() -> None:
-    assert cell_noise(Gaussian(2.0), prefix(9)) == SubGaussianCell(deviation(Gaussian(2.0), prefix(9)) * (1 + 1e-12))
-    assert cell_noise(Laplace(2.0), stretch(4, 4)) == LaplaceCell(6.0)
+    law = tree_law(Gaussian(2.0), prefix(9))
+    assert isinstance(law.cell, SubGaussianCell)
+    assert law.cell.sigma == pytest.approx(deviation(Gaussian(2.0), prefix(9)), rel=1e-11)
+    assert law.cell.sigma >= deviation(Gaussian(2.0), prefix(9))
+    assert tree_law(Laplace(2.0), stretch(4, 4)).cell == LaplaceCell(6.0)
 
 
-def test_all_that_may_fail_sums_to_beta() -> None:
+@pytest.mark.parametrize("noise", [Laplace(2.0), Gaussian(2.0)])
+def test_laws_of_independent_noise_add_up(noise: Laplace | Gaussian) -> None:
+    """As the moments of sums do: those of two stretches, and those of all their nodes."""
+    one, two, both = (tree_law(noise, nodes) for nodes in (prefix(7), stretch(8, 11), prefix(11)))
+    assert prefix(7) + stretch(8, 11) == prefix(11)
+    assert one + Law(0.0) == one
+    assert (one + two).parts == both.parts
+    assert (one + two).deviation == pytest.approx(both.deviation, rel=1e-12)
+    assert both.deviation == pytest.approx(deviation(noise, prefix(11)), rel=1e-12)
+
+
+@pytest.mark.parametrize(("kind", "groups"), [("pure", 12), ("zcdp", 12), ("zcdp", 40_000)])
+def test_all_that_may_fail_sums_to_beta(kind: Any, groups: int) -> None:
     """The weights of the leaves telescope: up to leaf J they sum to 1 − 1/(1 + log(J+1))."""
-    spent = math.fsum(leaf_beta(0.05, leaf) * len(first_leaves(leaf)) for leaf in range(1, 5001))
+    numbers = ((leaf, windows(Budget(kind, Fraction(1)), groups, leaf)) for leaf in range(1, 5001))
+    spent = math.fsum(leaf_beta(0.05, leaf, number) * number for leaf, number in numbers)
     assert spent == pytest.approx(0.05 * (1 - 1 / (1 + math.log(5001))), rel=1e-9)
+
+
+def test_square_roots_are_for_zcdp_and_up_to_32_768_groups() -> None:
+    pure, zcdp = Budget("pure", Fraction(1)), Budget("zcdp", Fraction(1))
+    for leaf in (1, 2, 100, 3000):
+        assert windows(pure, 12, leaf) == len(first_leaves(leaf))
+        assert prefix_law(pure, 12, leaf) == tree_law(start_noise(pure), prefix(leaf))
+        assert windows(zcdp, 32_769, leaf) == len(first_leaves(leaf))
+        assert prefix_law(zcdp, 32_769, leaf) == tree_law(start_noise(zcdp), prefix(leaf))
+        assert windows(zcdp, 32_768, leaf) == len(series.starts(leaf, 32_768))
+        assert prefix_law(zcdp, 32_768, leaf) == Law(series.variance(1, leaf, Fraction(1), 32_768))
 
 
 def test_the_whole_budget_becomes_noise() -> None:

@@ -140,6 +140,21 @@ def test_what_cannot_be_counted() -> None:
         counts.count(Query.where(SCHEMA, a=1))
 
 
+def test_one_query_too_fine_for_the_size_is_refused_in_a_batch_too() -> None:
+    """Its sum could wrap around 64 bits. The others, whose weights are coarser, could not."""
+    counts = Counts(SCHEMA)
+    coarse, fine = Query.where(SCHEMA, a=1), Query.weighted(SCHEMA, np.linspace(0, 1, SCHEMA.cells))
+    assert fine.scale > coarse.scale == 1
+    for size in (2**61 - 1, -(-(2**61) // fine.scale)):
+        counts._size = size
+        assert counts.count_many([coarse, coarse]).tolist() == [0, 0]
+        for batch in ([fine], [coarse, fine], [fine, coarse]):
+            with pytest.raises(QueryError, match="2\\^61"):
+                counts.count_many(batch)
+    counts._size = (2**61 - 1) // fine.scale
+    assert counts.count_many([coarse, fine]).tolist() == [0, 0]
+
+
 @settings(max_examples=30, deadline=None)
 @given(
     batches=st.lists(

@@ -14,12 +14,13 @@ import pytest
 from treering.arrays import Floats, Ints
 from treering.budget.promise import Budget
 from treering.domain.attribute import categories, integers
+from treering.domain.groups import Groups
 from treering.domain.loss import Logistic
 from treering.domain.problem import CellFeatures, Descent, Minimise, Net, OneHot, Perturbation, Problem
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import ParameterError, QueryError
-from treering.gate import RunRequest
+from treering.gate import RunRequest, Span
 from treering.noise import Gaussian, Laplace
 from treering.trusted.database import GrowingDatabase
 from treering.trusted.kernel import Kernel
@@ -206,7 +207,8 @@ def test_noise_and_requests_are_taken_by_exact_type(kernel: Kernel) -> None:
     asked: list[Callable[[], object]] = [
         lambda: kernel.measure([YES], noise),
         lambda: kernel.histogram(noise),
-        lambda: kernel.begin_tree(noise),
+        lambda: kernel.combine(Groups.marginal(SCHEMA), [Span(0, 50, 1)], noise),
+        lambda: kernel.begin_segment(Groups.marginal(SCHEMA), noise, 1),
         lambda: kernel.begin_run(RunRequest(1.0, 1.0, noise)),
         lambda: kernel.begin_run(Asked(1.0, 1.0)),
         lambda: kernel.reserve(Cheap("zcdp", Fraction(1))).__enter__(),

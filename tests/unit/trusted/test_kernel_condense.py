@@ -11,8 +11,9 @@ import treering as tr
 from support.databases import TestDatabase
 from support.mechanism_contract import SCHEMA, rows
 from treering.budget.promise import Budget
+from treering.domain.groups import Groups
 from treering.domain.workload import random_conjunctions
-from treering.gate import Condensed, RunRequest
+from treering.gate import Condensed, Ones, RunRequest, Span
 from treering.noise import Gaussian, Laplace
 from treering.trusted.kernel import Kernel
 
@@ -71,15 +72,40 @@ def test_it_costs_and_touches_nothing() -> None:
     assert db.touched == touched
 
 
-def test_an_open_reservation_or_a_tree_cannot_be_stood_for() -> None:
+def test_an_open_reservation_cannot_be_stood_for() -> None:
     db = database()
     gate = Kernel(db.counts, BUDGET, db.journal)
     with gate.reserve(Budget("pure", BUDGET.total / 2)), pytest.raises(tr.ParameterError, match="note cannot replace"):
         gate.condense(None)
     gate.condense(None)
-    gate.begin_tree(Laplace(1.0))
-    with pytest.raises(tr.ParameterError, match="note cannot replace"):
-        gate.condense(None)
+
+
+def test_a_segment_in_progress_goes_on_and_charges_stay_with_their_rows() -> None:
+    """Its number, its leaves, and what they have used of their room; marks, and what each row has left."""
+    db = database()
+    gate = Kernel(db.counts, BUDGET, db.journal)
+    gate.mark()
+    over, segment = (gate.begin_segment(Groups.marginal(SCHEMA), Laplace(10.0), 3).segment for _ in range(2))
+    for number in (over, segment):
+        gate.advance(number, [Ones(1)])
+    gate.end_segment(over)
+    db.append_cells(rows(10))
+    gate.measure([QUERY], Laplace(5.0))
+    db.append_cells(rows(10))
+    left = [gate.left(position) for position in (1, 1000, 1001, 1010, 1011)]
+    event = gate.condense("all of it")
+    assert gate.history == (event,)
+    again = Kernel(db.counts, BUDGET, db.journal)
+    assert [again.left(position) for position in (1, 1000, 1001, 1010, 1011)] == left
+    assert again.spent == gate.spent
+    assert again.condense("all of it").steps == event.steps
+    with pytest.raises(tr.ParameterError, match="room"):
+        again.advance(segment, [Ones(2)] * 3)
+    assert again.advance(segment, [Ones(1), Ones(2)]).leaf == 2
+    again.combine(Groups.marginal(SCHEMA), [Span(0, 1000, 1), Span(1000, 1020, -1)], Laplace(10.0))
+    assert again.begin_segment(Groups.marginal(SCHEMA), Laplace(10.0), 1).segment == 2
+    with pytest.raises(tr.ParameterError, match="is over"):
+        again.advance(over, [Ones(1)])
 
 
 # -- PMWG --------------------------------------------------------------------------------------------------------------

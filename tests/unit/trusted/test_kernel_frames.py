@@ -17,13 +17,14 @@ from opendp.mod import enable_features
 
 from treering.budget.promise import Budget
 from treering.domain.attribute import categories, integers
+from treering.domain.groups import Groups
 from treering.domain.loss import Logistic
 from treering.domain.problem import CellFeatures, Descent, Minimise, Perturbation, Problem
 from treering.domain.problem import Net as NetMethod
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import VaultError
-from treering.gate import Event, RunRequest
+from treering.gate import Event, Ones, RunRequest, Span
 from treering.noise import Gaussian, Laplace
 from treering.trusted.counts import Counts
 from treering.trusted.journal import MemoryJournal
@@ -69,10 +70,9 @@ def foreign(kernel: Kernel) -> Callable[[], Any]:
     return lambda: kernel.foreign(measurement)
 
 
-def node(kernel: Kernel) -> Callable[[], Any]:
-    tree = kernel.begin_tree(Gaussian(WIDE / 64)).tree
-    kernel.cut(tree)
-    return lambda: kernel.tree_node(tree, 0, 1)
+def leaf(kernel: Kernel) -> Callable[[], Any]:
+    segment = kernel.begin_segment(Groups.marginal(SCHEMA), Gaussian(WIDE), 2).segment
+    return lambda: kernel.advance(segment, [Ones(1), Ones(1)])
 
 
 def learn(kernel: Kernel, method: Perturbation | Descent | NetMethod) -> Callable[[], Any]:
@@ -93,7 +93,8 @@ OPERATIONS: dict[str, Callable[[Kernel], Callable[[], Any]]] = {
     "select, with estimates": lambda kernel: lambda: kernel.select([YES, ~YES], 10.0, [0, 0]),
     "draw_rows": lambda kernel: lambda: kernel.draw_rows([YES], 2, 10.0),
     "foreign": foreign,
-    "tree_node": node,
+    "combine": lambda kernel: lambda: kernel.combine(Groups.of([YES]), [Span(0, kernel.size, 1)], Gaussian(WIDE)),
+    "advance": leaf,
     "minimise by perturbation": lambda kernel: learn(kernel, Perturbation("gaussian", 1e6, 2.0**-20, 60)),
     "minimise by descent": lambda kernel: learn(kernel, Descent("averaged", 2, 1000.0)),
     "minimise over a net": lambda kernel: learn(kernel, NetMethod(0.5, 10.0)),

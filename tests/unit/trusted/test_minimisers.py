@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import pickle
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +26,17 @@ from treering.budget.minimising import (
 )
 from treering.budget.promise import Budget
 from treering.domain.loss import Distance, HuberHinge, Logistic, Loss, Squared
-from treering.domain.problem import FEATURE_UNIT, CellFeatures, Descent, Method, Minimise, Net, Perturbation, Problem
+from treering.domain.problem import (
+    FEATURE_UNIT,
+    MOST_DIMENSIONS,
+    CellFeatures,
+    Descent,
+    Method,
+    Minimise,
+    Net,
+    Perturbation,
+    Problem,
+)
 from treering.trusted.database import GrowingPoints
 from treering.trusted.minimisers import candidates, gradient_sum, solve, summed_losses
 from treering.trusted.points import Entries, Points, entries_of_cells
@@ -295,6 +306,57 @@ def test_what_cannot_be_is_refused_before_the_charge(request_: Minimise, match: 
     assert kernel.spent == db.touched == 0
 
 
+class Gentle(Logistic):
+    """States what it likes of itself."""
+
+
+class Cheaper(Problem):
+    """The same."""
+
+
+class Sharper(Net):
+    """The same."""
+
+
+class Shorter(CellFeatures):
+    """The same."""
+
+
+class Asking(Minimise):
+    """The same."""
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        (Asking(RIDGED, METHODS["net"], FEATURES), "request must be a Minimise, not a Asking"),
+        (
+            Minimise(Cheaper(Logistic(), 2), METHODS["net"], FEATURES),
+            "problem must be a Problem, and no subclass, not a Cheaper",
+        ),
+        (
+            Minimise(RIDGED, Sharper(0.5, 3.0), FEATURES),
+            "method must be a Perturbation or Descent or Net, and no subclass, not a Sharper",
+        ),
+        (
+            Minimise(Problem(Gentle(), 2), METHODS["net"], FEATURES),
+            "loss must be a Logistic or HuberHinge or Squared or Distance, and no subclass, not a Gentle",
+        ),
+        (
+            Minimise(RIDGED, METHODS["net"], Shorter(SCHEMA, ["origin", "month"], VECTORS, LATE)),
+            "features must be a CellFeatures, and no subclass, not a Shorter",
+        ),
+    ],
+)
+def test_what_could_state_constants_of_its_own_is_refused_by_name(request_: Minimise, message: str) -> None:
+    db = TestDatabase(SCHEMA, CELLS)
+    kernel = db.open_gate(RICH)
+    with pytest.raises(tr.ParameterError) as caught:
+        kernel.minimise(request_)
+    assert str(caught.value) == message
+    assert kernel.spent == db.touched == 0
+
+
 def test_points_have_features_of_their_own() -> None:
     kernel = gate(np.ones((5, 2)) / 2, np.ones(5), Logistic())
     with pytest.raises(tr.ParameterError, match="of their own"):
@@ -330,6 +392,21 @@ def test_points_are_sealed_and_grow() -> None:
     for secret in (points, points._points, points._points.entries(), points._points.entries().moments):
         with pytest.raises(TypeError, match="private"):
             pickle.dumps(secret)
+
+
+@pytest.mark.parametrize(
+    ("dimension", "labels", "match"),
+    [
+        (0, "signs", "dimension"),
+        (MOST_DIMENSIONS + 1, "signs", f"dimension must be at most {MOST_DIMENSIONS:,}"),
+        (2, "sign", "labels must be 'signs', 'numbers' or 'none', not 'sign'"),
+        (2, None, "labels must be"),
+    ],
+)
+def test_what_points_cannot_be(dimension: int, labels: Any, match: str) -> None:
+    for make in (Points, GrowingPoints):
+        with pytest.raises(tr.ParameterError, match=match):
+            make(dimension, labels)
 
 
 def test_moments_are_maintained_exactly() -> None:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import ast
 from dataclasses import fields
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
 from support.repository import ROOT
 from treering.gate import Event
-from treering.vault.codec.events import EVENTS, PARTS
+from treering.vault.codec.events import EVENTS, GROWN, PARTS
 from treering.vault.codec.fields import Fields
 from treering.vault.kinds import NOTES
 
 PACKAGE = ROOT / "src" / "treering"
-NOTING = {"note", "_note", "condense", "condense_tree"}
+NOTING = {"note", "_note", "condense", "condense_segment", "end_segment"}
 """The names of what records a note, by its last argument."""
 
 
@@ -53,15 +53,17 @@ def test_everything_that_is_noted_is_on_the_list() -> None:
     names = set().union(*(names for names, _ in found.values()))
     assert {"Grown", "Learned", "Updated", "Summary", "EpochBegan"} <= names
     assert names <= {note.__name__ for note in NOTES}
-    # Where a note is made elsewhere: the keeper's `_note` hands on what it is given, and a tree's estimate is one.
+    # Where a note is made elsewhere: the keeper's `_note` hands on what it is given, and the estimates of a series are
+    # notes: when a segment ends, and of a tree also in between.
     assert {name: others for name, (_, others) in found.items() if others} == {
         "schedulers/epochs.py": 1,
-        "mechanisms/continual.py": 1,
+        "mechanisms/series/root.py": 1,
+        "mechanisms/series/tree.py": 3,
     }
 
 
 def test_a_note_that_is_not_on_the_list_would_be_seen() -> None:
-    assert noted("self._gate.note(Fresh(1))\ngate.condense_tree(tree, Other())") == ({"Fresh", "Other"}, 0)
+    assert noted("self._gate.note(Fresh(1))\ngate.condense_segment(segment, Other())") == ({"Fresh", "Other"}, 0)
     assert noted("gate.note(something)") == (set(), 1)
 
 
@@ -69,7 +71,7 @@ def test_every_class_that_calls_itself_a_note_is_on_the_list() -> None:
     classes = [node for text in programs().values() for node in ast.walk(ast.parse(text)) if type(node) is ast.ClassDef]
     called = {node.name for node in classes if (ast.get_docstring(node) or "").startswith(MARKS)}
     assert called == {note.__name__ for note in NOTES if (note.__doc__ or "").startswith(MARKS)}
-    assert len(called) == 13
+    assert len(called) == 14
 
 
 def test_no_two_classes_have_one_name() -> None:
@@ -135,8 +137,42 @@ FIELDS = {
 }
 """Of format 1."""
 
+SECOND = {
+    "Condensed": "size spent next_run runs note steps next_segment segments marks",
+    "Combined": "size cost groups spans noise values",
+    "SegmentBegun": "size segment start groups noise room",
+    "Advanced": "size cost segment leaf patterns values",
+    "SegmentCondensed": "size segment edges drawn note",
+    "SegmentEnded": "size segment charges note",
+    "Marked": "size",
+    "Finished": "leaves end tails",
+    "Groups": "attributes labels table",
+    "Span": "start end weight",
+    "Ones": "leaves",
+    "Root": "leaves",
+    "Charge": "start end amount",
+    "Steps": "everyone rows",
+    "OpenSegment": "begun edges drawn",
+    "Tail": "start counts variance",
+}
+"""What format 2 has more."""
+
+LISTED: tuple[type[Any], ...] = (*EVENTS, *NOTES, *PARTS)
+
+
+def words(kind: type[Any], most: int | None = None) -> str:
+    return " ".join([each.name for each in fields(kind)][:most])
+
 
 def test_the_fields_of_format_1_stay() -> None:
     """A class that gets, loses or moves a field changes the ledger's lines: that takes another version of the format,
     and a way to read the old one."""
-    assert {kind.__name__: " ".join(each.name for each in fields(kind)) for kind in (*EVENTS, *NOTES, *PARTS)} == FIELDS
+    once = {kind.__name__: words(kind, GROWN.get(kind)) for kind in LISTED}
+    assert {name: once.get(name) for name in FIELDS} == FIELDS
+
+
+def test_the_fields_of_format_2_stay() -> None:
+    grown = {kind.__name__ for kind in GROWN}
+    assert grown == FIELDS.keys() & SECOND.keys()
+    now = {kind.__name__: words(kind) for kind in LISTED}
+    assert now == FIELDS | SECOND

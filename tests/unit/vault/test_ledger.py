@@ -236,9 +236,11 @@ def test_a_full_disk_does_not_keep_anybody_out(place: Path, monkeypatch: pytest.
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "pwrite", full)
-    lock = WriterLock(place / "lock", 0)
+    lock, other = WriterLock(place / "lock"), WriterLock(place / "lock")
+    lock.take(0)
     with pytest.raises(tr.VaultBusy, match="number unknown"):
-        WriterLock(place / "lock", 0)
+        other.take(0)
+    other.release()
     lock.release()
 
 

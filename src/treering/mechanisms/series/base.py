@@ -14,7 +14,7 @@ from fractions import Fraction
 from treering.arrays import Floats
 from treering.budget.promise import Budget
 from treering.domain.groups import Groups
-from treering.gate import Event, Gate
+from treering.gate import Event, Gate, SegmentBegun, SegmentEnded
 from treering.theory.continual import Law
 
 
@@ -44,6 +44,10 @@ class Series(ABC):
 
     def __init__(self, groups: Groups, price: Budget, start: int = 0, number: int = 0) -> None:
         self.groups, self.price, self.start, self.number = groups, price, start, number
+        self._segment: SegmentBegun | None = None
+        """The current segment of the gate; None before the first, and after the last."""
+        self._next: SegmentBegun | None = None
+        """The segment after the current one, if that is complete and has not ended yet."""
 
     @property
     @abstractmethod
@@ -74,13 +78,61 @@ class Series(ABC):
         """The estimate of the rows since one of the `boundaries`."""
 
     @abstractmethod
-    def close(self, gate: Gate) -> None:
-        """End the series: its rows get back what they paid for releases that will not come. What is known stays."""
-
-    @abstractmethod
     def fingerprint(self) -> str:
         """A hash of the public state."""
 
     def cost(self, gate: Gate) -> Fraction:
         """What the next leaf's rows, if there are any, will pay, in the budget's unit: at most the price."""
         return self.price.total if gate.size > self.size else Fraction(0)
+
+    # -- segments of the gate -----------------------------------------------------------------------------------------
+
+    def _turn(self, gate: Gate) -> None:
+        """If the current segment is complete, begin the next one where it ends, and end it.
+
+        In this order rows are told apart there at all times. What an interrupt leaves undone is done by the next call.
+        """
+        if self._segment is None or not self._complete:
+            return
+        if self._next is None:
+            self._begin(gate)
+        self._end(gate)
+
+    @property
+    @abstractmethod
+    def _complete(self) -> bool:
+        """Whether the current segment has all its leaves."""
+
+    @abstractmethod
+    def _begin(self, gate: Gate) -> None:
+        """Begin a segment after the last leaf."""
+
+    @abstractmethod
+    def _end(self, gate: Gate) -> None:
+        """End the current segment, with a note of what is kept of it."""
+
+    def _follow_begun(self, event: SegmentBegun) -> None:
+        if event.series != self.number:
+            return
+        if self._segment is None and event.start == self.size:
+            self._segment = event
+        else:
+            self._next = event
+
+    def _is_current(self, segment: int) -> bool:
+        return self._segment is not None and self._segment.segment == segment
+
+    def _concerns(self, event: SegmentEnded) -> bool:
+        """Whether it is the end of the current segment, or stands for one that ended long ago."""
+        ended_long_ago = self._segment is None and event.note is not None and event.series == self.number
+        return self._is_current(event.segment) or ended_long_ago
+
+    def _follow_end(self) -> None:
+        """The current segment is over, and `size` is where it ended."""
+        begun, self._next = self._next, None
+        self._segment = begun if begun is not None and begun.start == self.size else None
+
+    def close(self, gate: Gate) -> None:
+        """End the series: its rows get back what they paid for releases that will not come. What is known stays."""
+        while self._segment is not None:
+            self._end(gate)

@@ -56,8 +56,6 @@ class RootSeries(Series):
         super().__init__(groups, price, start, number)
         self._number = groups.number
         self._finished: list[Finished] = []
-        self._segment: int | None = None
-        """The gate's number of the current segment; None between two segments."""
         self._edges: list[int] = [start]
         """The sizes at which the leaves of the current segment begin; the last is the end of the last leaf."""
         self._releases: list[Ints] = []
@@ -86,41 +84,42 @@ class RootSeries(Series):
         """Make the rows since the last leaf, if there are any, the next leaf."""
         if gate.size <= self.size:
             return
-        length = theory.segment_length(len(self._finished), self._number)
+        self._turn(gate)
         if self._segment is None:
             self._begin(gate)
         assert self._segment is not None
-        self.follow(gate.advance(self._segment, [Root(len(self._releases) + 1)]))
-        if len(self._releases) == length:
-            self.follow(gate.end_segment(self._segment, self._summary()))
-            self._begin(gate)
+        self.follow(gate.advance(self._segment.segment, [Root(len(self._releases) + 1)]))
+        self._turn(gate)
+
+    @property
+    def _complete(self) -> bool:
+        return len(self._releases) == theory.segment_length(len(self._finished), self._number)
 
     def _begin(self, gate: Gate) -> None:
-        """Begin the next segment, where the last one ended: from now on rows are told apart there."""
-        length = theory.segment_length(len(self._finished), self._number)
+        """Begin a segment after the last leaf."""
+        length = theory.segment_length(len(self._finished) + bool(self._releases), self._number)
         noise = theory.root_noise(self.price.total, length, self._number)
         self.follow(gate.begin_segment(self.groups, noise, squares(length), self.size, self.number))
 
-    def close(self, gate: Gate) -> None:
-        """End the series."""
-        if self._segment is not None:
-            self.follow(gate.end_segment(self._segment, self._summary() if self._releases else None))
+    def _end(self, gate: Gate) -> None:
+        assert self._segment is not None
+        self.follow(gate.end_segment(self._segment.segment, self._summary() if self._releases else None))
 
     def follow(self, event: Event) -> None:
         """Take up an event of the gate."""
-        if isinstance(event, SegmentBegun) and event.series == self.number:
-            self._segment = event.segment
-        elif isinstance(event, Advanced) and event.segment == self._segment:
+        if isinstance(event, SegmentBegun):
+            self._follow_begun(event)
+        elif isinstance(event, Advanced) and self._is_current(event.segment):
             self._edges.append(event.size)
             self._releases += event.values
-        elif isinstance(event, SegmentEnded) and event.series == self.number:
-            self._end(event.note)
+        elif isinstance(event, SegmentEnded) and self._concerns(event):
+            self._take(event.note)
+            self._follow_end()
         else:
             return
         self._windows.clear()
 
-    def _end(self, note: Finished | None) -> None:
-        self._segment = None
+    def _take(self, note: Finished | None) -> None:
         if note is not None:
             # Of earlier segments, only the estimate of all their rows is still needed.
             self._finished = [*map(_whole, self._finished[:-1]), *self._finished[-1:], note]
@@ -166,7 +165,7 @@ class RootSeries(Series):
 
     def fingerprint(self) -> str:
         """A hash of the public state."""
-        digest = hashlib.sha256(repr((self._segment, self._edges, self.start)).encode())
+        digest = hashlib.sha256(repr((self._segment and self._segment.segment, self._edges, self.start)).encode())
         for each in self._finished:
             for tail in each.tails:
                 digest.update(repr((tail.start, each.end, tail.variance)).encode() + tail.counts.tobytes())

@@ -8,7 +8,7 @@ combined with its children's estimates. It also reads the trees of version 0.1.0
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,6 +18,7 @@ from treering.arrays import Floats, Ints
 from treering.budget.cost import Node, completed_by, last_leaf, segment_of
 from treering.budget.promise import Budget
 from treering.domain.groups import Groups
+from treering.errors import ParameterError
 from treering.gate import (
     Advanced,
     Event,
@@ -74,7 +75,6 @@ class TreeSeries(Series):
         super().__init__(groups, price, start, number)
         self._noise = start_noise(price) if groups.number > 1 else start_noise(Budget(price.kind, 2 * price.total))
         self._estimate = TreeEstimate(self._noise, start)
-        self._segment: int | None = None
 
     @property
     def leaf(self) -> int:
@@ -95,38 +95,59 @@ class TreeSeries(Series):
         """Make the rows since the last leaf, if there are any, the next leaf."""
         if gate.size <= self.size:
             return
+        self._turn(gate)
         if self._segment is None:
             self._begin(gate)
         assert self._segment is not None
-        leaf = self.leaf + 1
-        self.follow(gate.advance(self._segment, [Ones(1 << level) for level, _ in completed_by(leaf)]))
-        if segment_of(leaf + 1) > segment_of(leaf):
-            self.follow(gate.end_segment(self._segment, self._estimate.note()))
-            self._begin(gate)
+        self.follow(gate.advance(self._segment.segment, [Ones(1 << level) for level, _ in completed_by(self.leaf + 1)]))
+        if self._complete:
+            self._turn(gate)
         elif self._estimate.fresh >= max(_FEW_NODES, self._estimate.arrays):
-            self.follow(gate.condense_segment(self._segment, self._estimate.note()))
+            self.follow(gate.condense_segment(self._segment.segment, self._estimate.note()))
+
+    @property
+    def _complete(self) -> bool:
+        return (
+            self._segment is not None
+            and self._segment.start < self.size
+            and segment_of(self.leaf + 1) > segment_of(self.leaf)
+        )
 
     def _begin(self, gate: Gate) -> None:
-        """Begin the next segment, where the last one ended: from now on rows are told apart there."""
+        """Begin a segment after the last leaf."""
         levels = segment_of(self.leaf + 1) + 1
         self.follow(gate.begin_segment(self.groups, self._noise.shared(levels), levels, self.size, self.number))
 
-    def close(self, gate: Gate) -> None:
-        """End the series."""
-        if self._segment is not None:
-            self.follow(gate.end_segment(self._segment, self._estimate.note()))
-
     def follow(self, event: Event) -> None:
         """Take up an event of the gate."""
-        if isinstance(event, SegmentBegun) and event.series == self.number:
-            self._segment = event.segment
-        elif isinstance(event, Advanced) and event.segment == self._segment:
+        if isinstance(event, SegmentBegun):
+            self._follow_begun(event)
+        elif isinstance(event, Advanced) and self._is_current(event.segment):
             self._estimate.take(event.size, event.values)
-        elif isinstance(event, SegmentCondensed) and event.segment == self._segment:
+        elif isinstance(event, SegmentCondensed):
+            self._follow_note(event)
+        elif isinstance(event, SegmentEnded) and self._concerns(event):
+            if event.note is not None:
+                self._estimate.restore(event.note)
+            self._follow_end()
+
+    def _end(self, gate: Gate) -> None:
+        """End the current segment. The estimates go over to the next one, whose own end will replace them: so they are
+        on record once, however many segments there were."""
+        assert self._segment is not None
+        note = self._estimate.note() if self.leaf else None
+        if self._next is not None:
+            self.follow(gate.condense_segment(self._next.segment, note))
+            note = None
+        self.follow(gate.end_segment(self._segment.segment, note))
+
+    def _follow_note(self, event: SegmentCondensed) -> None:
+        if self._is_current(event.segment):
             self._estimate.restore(event.note)
-        elif isinstance(event, SegmentEnded) and event.series == self.number:
+        elif self._next is not None and self._next.segment == event.segment:
             self._estimate.restore(event.note)
-            self._segment = None
+            if self._segment is None:  # It ended long ago, and this note stands for it, too.
+                self._segment, self._next = self._next, None
 
     def window(self, since: int) -> Window:
         """The estimate of the rows since one of the `boundaries`."""
@@ -134,7 +155,8 @@ class TreeSeries(Series):
 
     def fingerprint(self) -> str:
         """A hash of the public state."""
-        return hashlib.sha256(repr((self._segment, self._estimate.fingerprint())).encode()).hexdigest()
+        segment = self._segment and self._segment.segment
+        return hashlib.sha256(repr((segment, self._estimate.fingerprint())).encode()).hexdigest()
 
 
 # -- estimates from the noisy counts of a tree -------------------------------------------------------------------------
@@ -155,6 +177,7 @@ class TreeEstimate:
         self._sizes = (start, start)
         self._pieces: dict[Node, Piece] = {}
         self._past: Floats | None = None
+        self._given_up: set[Node] = set()
 
     @property
     def size(self) -> int:
@@ -200,7 +223,7 @@ class TreeEstimate:
         for part in [*([] if past is None else [past]), *(self._pieces[node].cells for node in fresh)]:
             total += part
         total.setflags(write=False)
-        return Window(since, self.size, total, tree_law(self._noise, nodes))
+        return Window(since, self.size, total, tree_law(self._noise, self._measured(nodes)))
 
     def fingerprint(self) -> str:
         """A hash of all estimates."""
@@ -223,12 +246,12 @@ class TreeEstimate:
     def combine(self, node: Node, counts: Ints) -> None:
         """Combine a node's own counts with the sum of its children's estimates, weighted by `own_weight`. Children come
         before their parents."""
-        level, index = node
+        level, _ = node
         own = counts.reshape(-1).astype(np.float64)
         if level == 0:
             piece = Piece(*self._sizes, own)
         else:
-            left, right = (self._pieces[level - 1, 2 * index + side] for side in (0, 1))
+            left, right = (self._pieces[child] for child in _children(node))
             weight = own_weight(level)
             own *= float(weight)
             own += float(1 - weight) * (left.cells + right.cells)
@@ -236,6 +259,22 @@ class TreeEstimate:
         own.setflags(write=False)
         self._pieces[node] = piece
         self.fresh += 1
+
+    def give_up(self, node: Node) -> None:
+        """A node whose own counts will not come: its estimate is the sum of its children's."""
+        left, right = (self._pieces[child] for child in _children(node))
+        cells = left.cells + right.cells
+        cells.setflags(write=False)
+        self._pieces[node] = Piece(left.start, right.end, cells)
+        self._given_up.add(node)
+
+    def _measured(self, nodes: Iterable[Node]) -> Iterator[Node]:
+        """Nodes that were measured, and that hold the same leaves."""
+        for node in nodes:
+            if node in self._given_up:
+                yield from self._measured(_children(node))
+            else:
+                yield node
 
     def settle(self) -> None:
         """After a leaf's last node: add a segment that is complete to the past, and drop nodes that are not kept."""
@@ -249,21 +288,41 @@ class TreeEstimate:
         self._pieces = {node: piece for node, piece in self._pieces.items() if node in kept}
 
 
+def _children(node: Node) -> tuple[Node, Node]:
+    level, index = node
+    return (level - 1, 2 * index), (level - 1, 2 * index + 1)
+
+
 def _past_roots(leaf: int) -> set[Node]:
     """The roots of the segments that are complete at this leaf."""
     return {(level, 1) for level in range(segment_of(leaf + 1))}
 
 
 class RecordedTree:
-    """A tree of version 0.1.0, as far as it goes: it gets no further leaves. A fold over the gate's events."""
+    """A tree of version 0.1.0, as far as it goes: it gets no further leaves. A fold over the gate's events.
+
+    That version wrote a leaf and then, one by one, the nodes that it completes. If it was interrupted, a leaf without
+    any is none, and its rows have paid nothing; nodes that are missing are not measured any more.
+    """
 
     def __init__(self) -> None:
         self._estimate: TreeEstimate | None = None
+        self._cut: int | None = None
+        """Where a leaf ends of which no node is on record yet."""
+        self._pending: tuple[Node, ...] = ()
+        """Nodes that the last leaf completes and that are not on record yet."""
 
     @property
     def estimate(self) -> TreeEstimate | None:
-        """Its estimates; None if there is no such tree, or it has no leaves."""
-        return self._estimate if self._estimate is not None and self._estimate.leaf else None
+        """Its estimates, once all events were taken up; None if there is no such tree, or it has no leaves."""
+        if self._estimate is None or not self._estimate.leaf:
+            return None
+        for node in self._pending:
+            self._estimate.give_up(node)
+        if self._pending:
+            self._estimate.settle()
+        self._pending = ()
+        return self._estimate
 
     def follow(self, event: Event) -> None:
         """Take up an event of the gate; events of others change nothing."""
@@ -272,11 +331,20 @@ class RecordedTree:
         if self._estimate is None:
             return
         if isinstance(event, LeafCut):
-            self._estimate.cut(event.size)
+            self._cut, self._pending = event.size, ()
         elif isinstance(event, NodeReleased):
-            node = (event.level, event.index)
-            self._estimate.combine(node, event.counts)
-            if node == completed_by(self._estimate.leaf)[-1]:
-                self._estimate.settle()
+            self._measured((event.level, event.index), event.counts, self._estimate)
         elif isinstance(event, TreeCondensed):
+            self._cut, self._pending = None, ()
             self._estimate.restore(event.note)
+
+    def _measured(self, node: Node, counts: Ints, estimate: TreeEstimate) -> None:
+        if self._cut is not None:
+            estimate.cut(self._cut)
+            self._cut, self._pending = None, completed_by(estimate.leaf)
+        if self._pending[:1] != (node,):
+            raise ParameterError("node", f"{node} was not expected: children come before their parents")
+        estimate.combine(node, counts)
+        self._pending = self._pending[1:]
+        if not self._pending:
+            estimate.settle()

@@ -18,6 +18,7 @@ that is neither counts as a value not listed: it goes to the ``other`` cell, or 
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import tempfile
@@ -30,6 +31,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+from weakref import WeakSet
 
 import ibis
 import pyarrow as pa
@@ -61,40 +63,54 @@ OFFLINE: Final[dict[str, Any]] = {"autoinstall_known_extensions": False}
 
 class _Spilling:
     """A folder for what DuckDB cannot keep in memory, which are values of rows: mode 0700, made for the first of the
-    connections that are open at a time and removed, whatever ended it, after the last.
+    connections that are open at a time and removed after the last, whatever ended it. (If an interrupt falls into the
+    removal, the next connection removes it, or the end of the process.)
 
     They share it because connections of one process to one file must have equal settings. A forked child makes its own.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._process, self._folder, self._users = 0, "", 0
+        self._process, self._folder = 0, ""
+        self._users: WeakSet[_User] = WeakSet()
+        """The connections that are open. Weak, because an interrupt can end one without a word."""
+        atexit.register(self._leave, _User())
 
     @contextmanager
     def folder(self) -> Iterator[str]:
         """The folder's path, for as long as the block lasts."""
-        folder = self._enter()
+        user = _User()
         try:
-            yield folder
+            yield self._enter(user)
         finally:
-            self._leave()
+            self._leave(user)
 
-    def _enter(self) -> str:
+    def _enter(self, user: _User) -> str:
         with self._lock:
-            if self._users == 0 or self._process != os.getpid():
+            self._tidy()
+            if not self._folder or self._process != os.getpid():
                 try:
                     self._folder = tempfile.mkdtemp(prefix="treering-")  # its mode is 0700, by contract
                 except OSError as error:
                     raise EngineError(f"there is no place for DuckDB's temporary files: {error.strerror}") from None
-                self._process, self._users = os.getpid(), 0
-            self._users += 1
+                self._process, self._users = os.getpid(), WeakSet()
+            self._users.add(user)
             return self._folder
 
-    def _leave(self) -> None:
+    def _leave(self, user: _User) -> None:
         with self._lock:
-            self._users -= 1
-            if self._users == 0:
-                shutil.rmtree(self._folder, ignore_errors=True)
+            self._users.discard(user)
+            self._tidy()
+
+    def _tidy(self) -> None:
+        """Remove the folder, unless it is in use, or a parent's."""
+        if self._folder and not self._users and self._process == os.getpid():
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = ""
+
+
+class _User:
+    """A connection that is open."""
 
 
 SPILLING: Final = _Spilling()

@@ -108,7 +108,7 @@ EVENTS: Final = FIRST + SECOND
 version of the format."""
 
 GROWN: Final[dict[type[Any], int]] = {Condensed: 5}
-"""How many fields the lines of an earlier version have, of a class that has grown. The rest have their defaults."""
+"""The events of version 2 that version 1 had, too, and with how many of their fields. The rest have their defaults."""
 
 PARTS: Final[tuple[type[Any], ...]] = (
     Cost,
@@ -157,9 +157,9 @@ class EventCodec:
         name = type(event).__name__
         if type(event) not in EVENTS:
             raise VaultError(f"{name} is no event that a vault can keep")
+        version = FORMAT if type(event) in SECOND else 1
         try:
-            version = FORMAT if type(event) in SECOND else 1
-            return _dumps({"v": version, "event": name, **self._codecs[name].write(event)})
+            return _dumps({"v": version, "event": name, **self._codecs[version, name].write(event)})
         except RecursionError:
             raise VaultError(f"{name} is nested too deeply to be kept in a vault") from None
 
@@ -183,17 +183,21 @@ class EventCodec:
         if type(version) is not int or not 1 <= version <= FORMAT:
             raise _other_version(version)
         name = raw.pop("event", None)
-        if type(name) is not str or name not in self._codecs:
-            raise DamagedVault("it names no event")
-        event: Event = self._codecs[name].read(raw, self._queries)
+        if type(name) is not str or (version, name) not in self._codecs:
+            raise DamagedVault("it names no event of its version")
+        event: Event = self._codecs[version, name].read(raw, self._queries)
         return event
 
 
 @lru_cache(maxsize=4)
-def _codecs(notes: tuple[type[Any], ...]) -> dict[str, Codec]:
-    """A codec for each event, by its name."""
-    fields = Fields(EVENTS, (*notes, *PARTS), SHARED, GROWN)
-    return {kind.__name__: fields.of(kind) for kind in EVENTS}
+def _codecs(notes: tuple[type[Any], ...]) -> dict[tuple[int, str], Codec]:
+    """A codec for each event, by version and name."""
+    fields = Fields(EVENTS, (*notes, *PARTS), SHARED)
+    return (
+        {(1, kind.__name__): fields.of(kind) for kind in FIRST}
+        | {(1, kind.__name__): fields.once(kind, number) for kind, number in GROWN.items()}
+        | {(FORMAT, kind.__name__): fields.of(kind) for kind in SECOND}
+    )
 
 
 def _other_version(version: object) -> VaultError:

@@ -7,7 +7,7 @@ it, each value is written with the name of its type.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import lru_cache
@@ -165,20 +165,11 @@ _REMEMBERED: Final = 1024
 """How many values of each shared class are cached."""
 
 
-def record(kind: type[Any], codecs: dict[str, Codec], *, shared: bool, once: int | None = None) -> Codec:
+def record(kind: type[Any], codecs: dict[str, Codec], *, shared: bool) -> Codec:
     """An instance of one class, as an object of its fields in their order. Values of a ``shared`` class are small,
-    immutable and recurring: equal ones are read as one object. An object may have only the first ``once`` fields, as
-    earlier versions wrote it."""
+    immutable and recurring: equal ones are read as one object."""
     write = _record_writer(kind, codecs)
-    read = _record_reader(kind, codecs, remembered=shared)
-    if once is not None:
-        read = _either(read, _record_reader(kind, dict(list(codecs.items())[:once]), remembered=False), once)
-    return Codec(_once(write) if shared else write, read)
-
-
-def _either(read: Read, read_earlier: Read, once: int) -> Read:
-    """Objects of all fields, or of as many as earlier versions wrote."""
-    return lambda raw, queries: (read_earlier if type(raw) is dict and len(raw) == once else read)(raw, queries)
+    return Codec(_once(write) if shared else write, _record_reader(kind, codecs, remembered=shared))
 
 
 def _record_writer(kind: type[Any], codecs: dict[str, Codec]) -> Write:
@@ -296,24 +287,18 @@ class Fields:
     """The codecs of a closed list of classes, by their declared types.
 
     ``events`` are the classes that a line of the ledger can hold, ``parts`` those that values in a line can have; a
-    class is written under its own name. ``shared`` are the parts whose values recur. ``grown`` are classes that have
-    more fields now than once, and how many those were. `TypeError` if a field is declared as a type that cannot be
-    kept.
+    class is written under its own name. ``shared`` are the parts whose values recur. `TypeError` if a field is declared
+    as a type that cannot be kept.
     """
 
     def __init__(
-        self,
-        events: Collection[type[Any]],
-        parts: Collection[type[Any]],
-        shared: Collection[type[Any]],
-        grown: Mapping[type[Any], int] | None = None,
+        self, events: Collection[type[Any]], parts: Collection[type[Any]], shared: Collection[type[Any]]
     ) -> None:
         self._parts = tuple(dict.fromkeys(parts))
         self._listed = {*events, *self._parts}
         if len({kind.__name__ for kind in self._listed}) != len(self._listed):
             raise TypeError("two classes of one name cannot be told apart in a ledger")
         self._shared = shared
-        self._grown = grown or {}
         self._records: dict[type[Any], Codec] = {}
         anything = Codec(self._write_any, self._read_any)
         query = Codec(_once(write_query), lambda raw, queries: queries.read(raw))
@@ -344,10 +329,16 @@ class Fields:
         if kind not in self._listed:
             raise TypeError(f"{kind.__name__} is not on the list of what a vault keeps")
         if kind not in self._records:
-            hints = get_type_hints(kind)
-            codecs = {field.name: self._declared(hints[field.name]) for field in fields(kind)}
-            self._records[kind] = record(kind, codecs, shared=kind in self._shared, once=self._grown.get(kind))
+            self._records[kind] = record(kind, self._codecs(kind), shared=kind in self._shared)
         return self._records[kind]
+
+    def once(self, kind: type[Any], number: int) -> Codec:
+        """The codec of a class as it once was: with so many of its fields, the others at their defaults."""
+        return record(kind, dict(list(self._codecs(kind).items())[:number]), shared=False)
+
+    def _codecs(self, kind: type[Any]) -> dict[str, Codec]:
+        hints = get_type_hints(kind)
+        return {field.name: self._declared(hints[field.name]) for field in fields(kind)}
 
     def _declared(self, hint: Any) -> Codec:
         """The codec of a declared type."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from collections.abc import Callable
 
 import numpy as np
@@ -17,7 +18,7 @@ from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import ParameterError
 from treering.mechanisms.histogram import hypothesis as synthetic
-from treering.mechanisms.histogram.hypothesis import Hypothesis, rows_of, stand_in
+from treering.mechanisms.histogram.hypothesis import Hypothesis, cells_at, rows_of, stand_in
 from treering.trusted.rows.encode import encode
 
 SCHEMA = Schema(
@@ -95,6 +96,18 @@ def test_slices_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = hypothesis.sample(10_000)
     monkeypatch.setattr(synthetic, "_SLICE", 7)
     assert hypothesis.sample(10_000).equals(whole)
+
+
+def test_few_rows_of_many_cells_need_little_memory() -> None:
+    """Beside a histogram that fills the memory there is no room for another."""
+    vector = np.ones(2**23)
+    places = (np.arange(10) + 0.5) / 10
+    tracemalloc.start()
+    found = cells_at(places, len(vector), vector, 1 / len(vector), 0.0)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found.tolist() == (places * len(vector)).astype(int).tolist()
+    assert peak < vector.nbytes / 2
 
 
 def test_a_uniform_histogram_gives_each_cell_its_rows() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import ibis
@@ -10,7 +11,8 @@ import pytest
 
 from treering.domain.attribute import categories, integers
 from treering.domain.schema import Schema
-from treering.errors import EngineError
+from treering.errors import DataError, EngineError
+from treering.trusted.engines import source as module
 from treering.trusted.engines.source import Reading, Source, Watermark, check_place, make_increment
 
 SCHEMA = Schema({"origin": categories("EWR", "JFK"), "month": integers(1, 12)})
@@ -74,6 +76,28 @@ def test_the_only_row_may_not_go_nor_come_twice(connection: Any) -> None:
         source.increments(mark)
 
 
+def test_a_row_that_comes_late_while_the_table_is_read_is_refused(
+    connection: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Below the last, after the statement that counted: the watermark would hide it for ever."""
+    source = Source.of(connection.table("rows"), SCHEMA)
+    connection.raw_sql("INSERT INTO rows VALUES (7, 'JFK', 3), (9, 'JFK', 3)")
+    fetch, fetched = module._fetch, []
+
+    def fetch_while_one_comes(table: Any, wanted: Any) -> Any:
+        fetched.append(fetch(table, wanted))
+        if len(fetched) == 1:
+            connection.raw_sql("INSERT INTO rows VALUES (8, 'JFK', 3)")
+        return fetched[-1]
+
+    monkeypatch.setattr(module, "_fetch", fetch_while_one_comes)
+    with pytest.raises(
+        EngineError, match="rows came late while the table was read, and nothing was taken in: try again"
+    ):
+        source.increments(None)
+    assert source.increments(None).rows == 3
+
+
 def test_a_table_whose_rows_do_not_fit_is_taken_in_all_the_same(connection: Any) -> None:
     source = Source.of(connection.table("rows"), SCHEMA)
     connection.raw_sql("INSERT INTO rows VALUES (7, 'LGA', 3)")
@@ -84,6 +108,33 @@ def test_a_table_whose_rows_do_not_fit_is_taken_in_all_the_same(connection: Any)
     found = source.increments(found.watermark, on_invalid="drop")
     assert (found.rows, found.dropped) == (1, 1)
     assert (found.watermark.value, found.watermark.rows, found.watermark.dropped) == (9, 3, 2)
+
+
+# -- a table that has changed its columns since ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "match"),
+    [
+        ("SELECT id, origin FROM rows", DataError, r"the table has no column 'month' among its 2 "),
+        ("SELECT origin, month FROM rows", DataError, r"the table has no column 'id' among its 2 "),
+        ("SELECT id::DOUBLE AS id, origin, month FROM rows", DataError, "the order column 'id' has type float64"),
+        ("SELECT id, 1 AS origin, month FROM rows", DataError, "column 'origin' has type .*, the schema wants str"),
+        ("SELECT id, origin, month::INTEGER AS month FROM rows", EngineError, "another type than before: 'month'"),
+    ],
+)
+def test_columns_are_looked_at_again_at_every_reading(
+    connection: Any, tmp_path: Path, changed: str, error: type[Exception], match: str
+) -> None:
+    connection.raw_sql("INSERT INTO rows VALUES (7, 'JFK', 3)")
+    file = tmp_path / "rows.parquet"
+    connection.raw_sql(f"COPY rows TO '{file}'")
+    source = Source.of(f"parquet:{file}", SCHEMA)
+    assert source.increments(None).rows == 1
+    file.unlink()
+    connection.raw_sql(f"COPY ({changed}) TO '{file}'")
+    with pytest.raises(error, match=match):
+        source.increments(None)
 
 
 # -- readings ----------------------------------------------------------------------------------------------------------

@@ -37,6 +37,16 @@ def test_an_empty_column_has_no_buffer_of_text() -> None:
     assert short_text.find(("", "a"), pa.array([""] * 3, pa.string())).tolist() == [0, 0, 0]
 
 
+@pytest.mark.parametrize("number", [1, 2, 3, 4, 5, 100, 256, 257, 5000])
+def test_its_table_is_an_eighth_to_a_quarter_full(number: int) -> None:
+    """Fuller it would be slow, emptier it would not fit into the cache."""
+    values = tuple(map(str, range(number)))
+    keys, positions, shift = short_text._table(values)
+    assert len(keys) == len(positions) == 2 ** (64 - int(shift))
+    assert 4 * number <= len(keys) < 8 * number
+    assert sorted(positions[positions >= 0].tolist()) == list(range(number))
+
+
 def test_when_it_applies(monkeypatch: pytest.MonkeyPatch) -> None:
     column = pa.array(["a"] * 10)
     assert not short_text.fits(("a",), column)

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import treering as tr
-from support.event_lines import EITHER, JFK, LINES, SCHEMA, TENTH
+from support.event_lines import EARLIER, EITHER, JFK, LINES, SCHEMA, TENTH
 from support.event_strategies import events
-from support.events import decode, encode, reread
+from support.events import decode, encode, identical, reread
 from support.schemas import schemas
 from treering import gate
 from treering.domain import loss
@@ -41,10 +41,18 @@ def test_an_event_is_read_as_it_was_written(kind: type[Any], data: st.DataObject
 
 
 @pytest.mark.parametrize(("event", "line"), LINES, ids=lambda each: type(each).__name__)
-def test_the_words_of_format_1_stay(event: gate.Event, line: str) -> None:
+def test_the_words_of_both_formats_stay(event: gate.Event, line: str) -> None:
     """Ledgers outlive versions: a change of these lines needs another version of the format."""
     assert encode(event) == line
     reread([event], SCHEMA)
+
+
+@pytest.mark.parametrize(("event", "line"), EARLIER, ids=lambda each: type(each).__name__)
+def test_a_line_that_is_no_longer_written_is_still_read(event: gate.Event, line: str) -> None:
+    """A condensed record of format 1 knows no charges by row, and so it has none."""
+    assert identical(decode(line, SCHEMA), event)
+    assert isinstance(event, gate.Condensed)
+    assert (event.steps, event.next_segment, event.segments, event.marks) == (None, 0, (), ())
 
 
 def test_every_event_has_a_line_above() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import treering as tr
-from support.event_lines import JFK, LINES, SCHEMA, TENTH
+from support.event_lines import EARLIER, JFK, LINES, SCHEMA, TENTH
 from support.events import decode, encode, reread
 from treering import gate
 from treering.domain.loss import Logistic
@@ -80,6 +80,10 @@ MEASURED = LINES[0][1]
 HISTOGRAM = LINES[5][1]
 MINIMISED = LINES[13][1]
 CONDENSED = LINES[12][1]
+MARKED = '{"v":2,"event":"Marked","size":9}'
+RECORD = next(line for event, line in LINES if type(event) is gate.Condensed)
+EARLIER_RECORD = EARLIER[0][1]
+ADVANCED = next(line for event, line in LINES if type(event) is gate.Advanced)
 
 
 @pytest.mark.parametrize(
@@ -93,6 +97,13 @@ CONDENSED = LINES[12][1]
         (CUT, '"v":1', '"v":0', "version"),
         (CUT, '"v":1', '"v":true', "version"),
         (CUT, '"v":1,', "", "version"),
+        (CUT, '"v":1', '"v":2', "names no event of its version"),
+        (MARKED, '"v":2', '"v":1', "names no event of its version"),
+        (RECORD, '"v":2', '"v":1', "Condensed has the fields size, spent, next_run, runs, note, in this order"),
+        (EARLIER_RECORD, '"v":1', '"v":2', "Condensed has the fields size, .*, marks, in this order"),
+        (RECORD, '"marks":[4]', '"marks":[4.0]', "Condensed.marks is not an integer"),
+        (RECORD, '[4,"1/4"]', '[4,"1/4",0]', "Steps.everyone is not a list of 2"),
+        (ADVANCED, "Ones", "Twos", "Advanced.patterns is not one of Ones, Root"),
         (CUT, "LeafCut", "Leafcut", "names no event"),
         (CUT, "LeafCut", "Grown", "names no event"),
         (CUT, '"LeafCut"', "[]", "names no event"),
@@ -197,8 +208,8 @@ def test_a_value_that_was_read_before_opens_no_door_for_one_of_another_type() ->
 
 
 def test_a_newer_line_is_told_from_a_damaged_one() -> None:
-    with pytest.raises(NewerVault, match="format 2, and this treering reads up to 1"):
-        decode(CUT.replace('"v":1', '"v":2').replace("LeafCut", "Unheard"), SCHEMA)
+    with pytest.raises(NewerVault, match="format 3, and this treering reads up to 2"):
+        decode(CUT.replace('"v":1', '"v":3').replace("LeafCut", "Unheard"), SCHEMA)
 
 
 def test_a_packed_array_is_not_unpacked_beyond_its_length() -> None:

@@ -24,3 +24,16 @@ def test_a_table_names_each_attribute_once_and_in_order(over: list[str]) -> None
     raw = {"over": over, "scale": 4, "weights": write_array(np.array([[0, 2], [1, 4]]))}
     with pytest.raises(Unfit, match="in another order than the schema's"):
         Queries(SCHEMA).read(raw)
+
+
+def test_queries_that_were_read_share_their_sets() -> None:
+    """A ledger has millions of queries, and few sets: one array of flags for each."""
+    queries = Queries(SCHEMA)
+    one, other, both = (queries.read({"where": where}) for where in ({"a": "0"}, {"a": "1"}, {"a": "0", "b": "1"}))
+    again = queries.read({"where": {"a": "0"}})
+    assert one is again
+    assert one.masks is not None
+    assert other.masks is not None
+    assert both.masks is not None
+    assert both.masks[0] is one.masks[0]
+    assert both.masks[1] is not other.masks[0]  # of another attribute

@@ -1,0 +1,214 @@
+"""Groups are disjoint by their form: what the queries say of every cell, by brute force, is what `place` says."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import treering as tr
+from support.schemas import cell_weights, conjunctions, queries, schemas
+from treering.domain.groups import MOST_GROUPS, Groups
+from treering.domain.query import Query
+from treering.domain.schema import Schema
+from treering.errors import ParameterError, QueryError, SchemaError
+
+SCHEMA = tr.Schema({"origin": tr.categories("EWR", "JFK"), "month": tr.integers(1, 12), "late": tr.integers(0, 1)})
+SMALL = schemas(most_attributes=3, most_values=4)
+
+
+def codes(schema: Schema, groups: Groups) -> list[npt.NDArray[np.int64]]:
+    """The codes of all cells, of the attributes that a group names."""
+    every = np.unravel_index(np.arange(schema.cells), schema.shape)
+    return [every[position].astype(np.int64) for position in groups.attributes]
+
+
+def places(schema: Schema, groups: Groups) -> list[int]:
+    """The group of each cell of the universe; −1: in no group."""
+    if not groups.attributes:
+        return [0] * schema.cells
+    return [int(place) for place in groups.place(codes(schema, groups))]
+
+
+def members(parts: list[Query]) -> list[list[int]]:
+    """For each cell, the queries that match it, by brute force."""
+    matched = np.array([cell_weights(query) for query in parts])
+    return [np.flatnonzero(column).tolist() for column in matched.T]
+
+
+# -- groups of queries -------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_place_is_the_query_that_matches_and_overlaps_are_refused(data: st.DataObject) -> None:
+    schema = data.draw(SMALL)
+    parts = data.draw(st.lists(conjunctions(schema) | queries(schema), min_size=1, max_size=4))
+    found = members(parts)
+    empty = any(not cell_weights(query).any() for query in parts)
+    if empty or any(len(each) > 1 for each in found):
+        with pytest.raises(QueryError, match="overlap|matches no cell"):
+            Groups.of(parts)
+    else:
+        _check(schema, parts, found)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_queries_that_were_made_disjoint_are_taken(data: st.DataObject) -> None:
+    """Each query without what the earlier ones match; empty ones are left out."""
+    schema = data.draw(SMALL)
+    parts: list[Query] = []
+    before = Query.none(schema)
+    for query in data.draw(st.lists(conjunctions(schema) | queries(schema), min_size=1, max_size=5)):
+        rest = query & ~before
+        before = before | query
+        if cell_weights(rest).any():
+            parts.append(rest)
+    assume(parts)
+    _check(schema, parts, members(parts))
+
+
+def _check(schema: Schema, parts: list[Query], found: list[list[int]]) -> None:
+    groups = Groups.of(parts)
+    assert places(schema, groups) == [each[0] if each else -1 for each in found]
+    assert groups.number == len(parts)
+    assert groups.whole == all(found)
+    assert groups.table is not None
+    assert groups.shape == groups.table.shape
+    named = {position for query in parts for position in query.attributes}
+    assert groups.attributes == tuple(sorted(named))
+    # Values that no query tells apart are in one class, and no others.
+    universe = np.array(places(schema, groups)).reshape(schema.shape)
+    for position, size, labels in zip(groups.attributes, groups.shape, groups.labels, strict=True):
+        slices = [np.take(universe, value, position).tobytes() for value in range(schema.shape[position])]
+        assert len(set(slices)) == size
+        assert len(set(zip(slices, labels.tolist(), strict=True))) == size
+
+
+def test_classes_are_as_few_as_the_queries_need() -> None:
+    winter, summer = (Query.where(SCHEMA, month=months) for months in ([12, 1, 2], [6, 7, 8]))
+    groups = Groups.of([winter, summer & Query.where(SCHEMA, late=1)])
+    assert (groups.attributes, groups.shape, groups.number, groups.whole) == ((1, 2), (3, 2), 2, False)
+    assert groups.labels[0].tolist() == [0, 0, 1, 1, 1, 2, 2, 2, 1, 1, 1, 0]
+    both = Groups.of([winter, ~winter])
+    assert (both.shape, both.number, both.whole) == ((2,), 2, True)
+
+
+def test_all_rows_are_a_group() -> None:
+    every = Groups.of([Query.all(SCHEMA)])
+    assert (every.attributes, every.shape, every.number, every.whole) == ((), (), 1, True)
+
+
+LATE = Query.where(SCHEMA, late=1)
+OTHER = tr.Schema({"late": tr.integers(0, 1)})
+
+
+@pytest.mark.parametrize(
+    ("parts", "match"),
+    [
+        ([], "at least one query"),
+        ([LATE, LATE], "overlap: query 2 matches cells of an earlier one"),
+        ([LATE, ~LATE, Query.where(SCHEMA, late=1, month=3)], "overlap: query 3"),
+        ([Query.all(SCHEMA), LATE], "overlap: query 2"),
+        ([Query.all(SCHEMA), Query.all(SCHEMA)], "overlap"),
+        ([Query.none(SCHEMA)], "query 1 matches no cell"),
+        ([LATE, LATE & ~LATE], "query 2 matches no cell"),
+        ([LATE, Query.weighted(SCHEMA, [0.25, 0], attributes=["late"])], "without weights"),
+        ([LATE, Query.where(OTHER, late=0)], "about one schema"),
+    ],
+)
+def test_what_is_no_group_is_refused(parts: list[Query], match: str) -> None:
+    with pytest.raises(QueryError, match=match):
+        Groups.of(parts)
+
+
+def test_too_many_joint_classes_are_refused() -> None:
+    wide = tr.Schema({name: tr.integers(0, 299) for name in "abc"})
+    single = [Query.where(wide, **dict.fromkeys("abc", value)) for value in range(300)]
+    with pytest.raises(QueryError, match=r"27,000,000 joint values apart; at most"):
+        Groups.of(single)
+
+
+# -- marginals ---------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_a_marginal_has_a_group_for_each_joint_value(data: st.DataObject) -> None:
+    schema = data.draw(SMALL)
+    names = data.draw(st.lists(st.sampled_from(schema.names), unique=True))
+    groups = Groups.marginal(schema, names)
+    positions = sorted(schema.index(name) for name in names)
+    assert groups.attributes == tuple(positions)
+    assert groups.shape == tuple(schema.shape[position] for position in positions)
+    assert groups.number == math.prod(groups.shape)
+    assert groups.whole
+    every = np.array(np.unravel_index(np.arange(schema.cells), schema.shape))
+    expected = [np.ravel_multi_index(tuple(each), groups.shape) for each in every[positions].T] if positions else []
+    assert places(schema, groups) == (expected or [0] * schema.cells)
+
+
+def test_a_marginal_without_names_is_of_all_attributes() -> None:
+    groups = Groups.marginal(SCHEMA)
+    assert groups.number == SCHEMA.cells
+    assert places(SCHEMA, groups) == list(range(SCHEMA.cells))
+    assert Groups.marginal(SCHEMA, ["late", "origin", "late"]).attributes == (0, 2)
+
+
+def test_a_marginal_too_large_or_of_nothing_known_is_refused() -> None:
+    wide = tr.Schema({"a": tr.integers(0, 2047), "b": tr.integers(0, 2047), "c": tr.integers(0, 1)})
+    assert Groups.marginal(wide, ["a", "b"]).number == MOST_GROUPS
+    with pytest.raises(ParameterError, match=r"names span 8,388,608 joint values"):
+        Groups.marginal(wide)
+    with pytest.raises(SchemaError, match="carrier"):
+        Groups.marginal(SCHEMA, ["carrier"])
+
+
+# -- their form --------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_whatever_labels_and_table_say_a_cell_is_in_one_group_at_most(data: st.DataObject) -> None:
+    """Groups by hand: `place` is the table at the labels, and there is one answer for each cell."""
+    shape = data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
+    schema = tr.Schema({f"a{axis}": tr.integers(0, size - 1) for axis, size in enumerate(shape)})
+    labels = [
+        np.array(data.draw(st.lists(st.integers(-1, 3), min_size=size, max_size=size)), dtype=np.int64)
+        for size in shape
+    ]
+    classes = [int(each.max()) + 1 for each in labels]
+    assume(all(classes))
+    table = None
+    if data.draw(st.booleans()):
+        listed = data.draw(st.lists(st.integers(-1, 4), min_size=math.prod(classes), max_size=math.prod(classes)))
+        table = np.array(listed, dtype=np.int64).reshape(classes)
+    groups = Groups(tuple(range(len(shape))), tuple(labels), table)
+    found = places(schema, groups)
+    for cell, place in enumerate(found):
+        own = [int(label[code]) for label, code in zip(labels, np.unravel_index(cell, shape), strict=True)]
+        if min(own) < 0:
+            assert place == -1
+        elif table is None:
+            assert place == np.ravel_multi_index(own, classes)
+        else:
+            assert place == table[tuple(own)]
+    assert max(found, default=-1) < max(1, groups.number)
+    assert groups.whole or -1 in found or table is not None
+
+
+def test_groups_do_not_change() -> None:
+    groups = Groups.of([LATE, ~LATE])
+    assert groups.table is not None
+    for array in (*groups.labels, groups.table):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 5
+    for name in ("attributes", "labels", "table"):
+        with pytest.raises(FrozenInstanceError):
+            setattr(groups, name, None)

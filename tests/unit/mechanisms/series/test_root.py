@@ -1,0 +1,289 @@
+"""A series by square roots: without noise its estimates are the truth, whatever the leaves; its state is a fold."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from itertools import accumulate
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.databases import TestDatabase
+from support.exact_losses import transparent
+from support.row_lives import SCHEMA, Keeping, account, combined
+from treering.budget.promise import Budget
+from treering.budget.weights import squares
+from treering.domain.groups import Groups
+from treering.domain.query import Query
+from treering.errors import BudgetExceeded
+from treering.gate import Advanced, Ones, Root, SegmentBegun, SegmentEnded, Span
+from treering.mechanisms.series.base import Window
+from treering.mechanisms.series.root import RootSeries
+from treering.noise import Gaussian
+from treering.theory import series as theory
+from treering.trusted.kernel import Kernel
+
+GROUPS = Groups.of([Query.where(SCHEMA, b=0), Query.where(SCHEMA, b=2, a=1)])
+ONE = Groups.of([Query.where(SCHEMA, b=[0, 1])])
+BUDGET = Budget("zcdp", Fraction(1))
+PRICE = Budget("zcdp", Fraction(1, 3))
+
+
+@pytest.fixture(autouse=True)
+def _no_noise() -> Iterator[None]:
+    with transparent():
+        yield
+
+
+class Grown:
+    """A series beside the rows that it counts."""
+
+    def __init__(self, groups: Groups = GROUPS, price: Budget = PRICE, start: int = 0) -> None:
+        self.db = TestDatabase(SCHEMA, journal=Keeping())
+        self.gate = self.db.open_gate(BUDGET)
+        self.rows: list[int] = []
+        if start:
+            self.append([cell % SCHEMA.cells for cell in range(start)])
+            self.gate.mark()
+        self.series = RootSeries(groups, price, start)
+
+    def append(self, cells: Sequence[int]) -> None:
+        self.db.append_cells(list(cells))
+        self.rows += cells
+
+    def leaves(self, sizes: Sequence[int]) -> None:
+        """Leaves of so many rows each, of cells that follow no simple rule."""
+        for size in sizes:
+            first = len(self.rows)
+            self.append([(first + row) ** 3 // 7 % SCHEMA.cells for row in range(size)])
+            self.series.advance(self.gate)
+
+    def exact(self, window: Window) -> bool:
+        truth = combined(self.series.groups, SCHEMA, self.rows, [Span(window.start, window.end, 1)])
+        return bool(np.allclose(window.counts, truth, rtol=0, atol=1e-7 * (1 + len(self.rows))))
+
+    def sizes(self) -> list[int]:
+        """Where leaves begin and end, by the whole record."""
+        record = self.db.journal
+        assert isinstance(record, Keeping)
+        return [self.series.start, *(event.size for event in record.record if isinstance(event, Advanced))]
+
+    def again(self) -> RootSeries:
+        """The same series as a fold over what is on record."""
+        other = RootSeries(self.series.groups, self.series.price, self.series.start)
+        for event in self.gate.history:
+            other.follow(event)
+        return other
+
+
+def check(grown: Grown) -> None:
+    """Every window that can be asked about: its rows, its boundary and its variance."""
+    series, sizes, groups = grown.series, grown.sizes(), grown.series.groups.number
+    assert (series.leaf, series.size) == (len(sizes) - 1, len(grown.rows))
+    firsts = theory.starts(series.leaf, groups)
+    assert series.boundaries == tuple(sizes[first - 1] for first in firsts)
+    for first, since in zip(firsts, series.boundaries, strict=True):
+        window = series.window(since)
+        assert (window.start, window.end) == (since, len(grown.rows))
+        assert grown.exact(window)
+        stated = theory.variance(first, series.leaf, PRICE.total, groups)
+        assert window.law.deviation**2 == pytest.approx(stated, rel=1e-9)
+
+
+# -- estimates ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("groups", [GROUPS, ONE], ids=["two groups", "one group"])
+@pytest.mark.parametrize("start", [0, 5])
+def test_without_noise_every_window_is_exact(groups: Groups, start: int) -> None:
+    grown = Grown(groups, start=start)
+    for leaf in range(1, 41):
+        grown.leaves([1 + leaf % 5])
+        check(grown)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.integers(1, 12), min_size=1, max_size=25))
+def test_whatever_the_leaves_are(sizes: list[int]) -> None:
+    with transparent():
+        grown = Grown()
+        grown.leaves(sizes)
+        check(grown)
+
+
+def test_without_noise_three_segments_and_the_next_are_exact() -> None:
+    """1,045 leaves: the segment of 1,024 is complete with leaf 1,041."""
+    grown = Grown()
+    grown.leaves([1] * 1039)
+    for leaf in range(1040, 1046):
+        grown.leaves([2])
+        assert grown.series.leaf == leaf
+        check(grown)
+    assert [theory.place(leaf, 2) for leaf in (1041, 1042)] == [(2, 1024), (3, 1)]
+    assert grown.again().fingerprint() == grown.series.fingerprint()
+
+
+def test_a_leaf_needs_rows() -> None:
+    grown = Grown()
+    grown.series.advance(grown.gate)
+    assert (grown.series.leaf, grown.series.boundaries, grown.gate.history) == (0, (0,), ())
+    grown.leaves([3])
+    before = grown.series.fingerprint(), grown.gate.history
+    grown.series.advance(grown.gate)
+    assert (grown.series.fingerprint(), grown.gate.history) == before
+    check(grown)
+
+
+# -- costs -------------------------------------------------------------------------------------------------------------
+
+
+def test_each_row_pays_the_price_once_and_no_more() -> None:
+    grown = Grown()
+    price = Fraction(1, 3)
+    for leaf in range(1, 41):
+        assert grown.series.cost(grown.gate) == 0
+        grown.append([leaf % 6, 0])
+        assert grown.series.cost(grown.gate) == price
+        grown.series.advance(grown.gate)
+        paid = account(grown.gate)
+        assert max(paid) <= price
+        assert paid[-1] == 0
+        # While a segment lasts its rows have paid for all of it; nearly the price, and never more.
+        assert min(paid[:-1]) > 0
+        assert paid[-2] > price * Fraction(999, 1000) or theory.place(leaf, 2) in [(0, 1), (1, 16)]
+    assert grown.gate.spent <= price
+
+
+def test_segments_have_the_noise_and_the_room_of_the_theory() -> None:
+    grown = Grown()
+    grown.leaves([1] * 20)
+    record = grown.db.journal
+    assert isinstance(record, Keeping)
+    begun = [event for event in record.record if isinstance(event, SegmentBegun)]
+    for segment, (event, length) in enumerate(zip(begun, (1, 16, 1024), strict=True)):
+        assert event.segment == segment
+        assert event.room == squares(length)
+        assert isinstance(event.noise, Gaussian)
+        cost = Fraction(squares(length)) / Fraction(event.noise.scale) ** 2
+        below = Fraction(squares(length)) / Fraction(np.nextafter(event.noise.scale, 0.0)) ** 2
+        assert cost <= PRICE.total < below
+    patterns = [event.patterns for event in record.record if isinstance(event, Advanced)]
+    assert patterns == [(Root(theory.place(leaf, 2)[1]),) for leaf in range(1, 21)]
+
+
+def test_a_whole_budget_is_enough_for_ever() -> None:
+    grown = Grown(price=BUDGET)
+    grown.leaves([1] * 40)
+    assert grown.gate.spent <= 1
+    with pytest.raises(BudgetExceeded):
+        grown.gate.combine(GROUPS, [Span(0, 40, 1)], Gaussian(100.0))
+
+
+def test_closing_gives_back_what_will_not_be_used() -> None:
+    grown = Grown()
+    grown.leaves([2] * 30)
+    window = grown.series.window(0)
+    before = account(grown.gate)
+    grown.series.close(grown.gate)
+    after = account(grown.gate)
+    # Of the current segment, position k of 13 has been in 14 − k releases.
+    noise = theory.root_noise(PRICE.total, 1024, 2)
+    for leaf in range(18, 31):
+        used = squares(31 - leaf) / Fraction(noise.scale) ** 2
+        for position in (2 * leaf - 2, 2 * leaf - 1):
+            assert after[position] < before[position]
+            assert 0 <= after[position] - used < Fraction(1, 2**200)
+    assert after[:34] == before[:34]
+    assert isinstance(grown.gate.history[-1], SegmentEnded)
+    # What is known stays.
+    assert grown.exact(grown.series.window(0))
+    assert np.allclose(grown.series.window(0).counts, window.counts, rtol=0, atol=1e-9)
+    assert grown.series.window(0).law.deviation == pytest.approx(window.law.deviation)
+    assert grown.again().fingerprint() == grown.series.fingerprint()
+    grown.series.close(grown.gate)
+    assert account(grown.gate) == after
+
+
+def test_a_series_that_never_began_costs_nothing_to_close() -> None:
+    grown = Grown()
+    grown.series.close(grown.gate)
+    assert not grown.gate.history
+    grown.append([0])
+    segment = grown.gate.begin_segment(GROUPS, Gaussian(1.0), 1).segment
+    grown.series.follow(grown.gate.history[0])
+    grown.series.close(grown.gate)
+    ended = grown.gate.history[-1]
+    assert isinstance(ended, SegmentEnded)
+    assert (ended.segment, ended.charges, ended.note) == (segment, (), None)
+    assert grown.gate.spent == 0
+
+
+# -- a fold ------------------------------------------------------------------------------------------------------------
+
+
+def test_replaying_the_record_gives_the_same_state_at_every_leaf() -> None:
+    grown = Grown(start=2)
+    for leaf in range(1, 41):
+        grown.leaves([1 + leaf % 3])
+        again = grown.again()
+        assert again.fingerprint() == grown.series.fingerprint()
+        assert (again.leaf, again.size, again.boundaries) == (leaf, grown.series.size, grown.series.boundaries)
+        for since in again.boundaries:
+            one, other = again.window(since), grown.series.window(since)
+            assert one.counts.tobytes() == other.counts.tobytes()
+            assert one.law == other.law
+
+
+def test_a_series_goes_on_over_another_kernel() -> None:
+    grown, other = Grown(), Grown()
+    sizes = [1 + leaf % 4 for leaf in range(40)]
+    grown.leaves(sizes)
+    for size in sizes:
+        other.gate = Kernel(other.db.counts, BUDGET, other.db.journal)
+        other.series = other.again()
+        other.leaves([size])
+    assert other.series.fingerprint() == grown.series.fingerprint()
+    assert account(other.gate) == account(grown.gate)
+
+
+def test_complete_segments_are_short_on_record() -> None:
+    grown = Grown()
+    grown.leaves([1] * 30)
+    kinds = [type(event) for event in grown.gate.history]
+    assert Counter(kinds) == {SegmentEnded: 2, SegmentBegun: 1, Advanced: 13}
+    # Of segments before the last two that are complete, only the estimate of all rows is kept.
+    grown.leaves([1] * 1020)
+    kept = [len(each.tails) for each in grown.series._finished]
+    assert kept == [1, len(theory.recent(16)), len(theory.recent(1024))]
+
+
+def test_events_of_others_change_nothing() -> None:
+    grown = Grown()
+    grown.leaves([2] * 5)
+    before, record = grown.series.fingerprint(), grown.db.journal
+    assert isinstance(record, Keeping)
+    gate, own = grown.gate, len(record.record)
+    gate.mark()
+    gate.combine(GROUPS, [Span(0, 10, 1)], Gaussian(100.0))
+    other = gate.begin_segment(ONE, Gaussian(100.0), 3, start=10).segment
+    grown.append([0])
+    gate.advance(other, [Ones(1)])
+    gate.condense_segment(other, "theirs")
+    gate.end_segment(other, "theirs")
+    gate.note("anything")
+    for event in record.record[own:]:
+        grown.series.follow(event)
+    assert grown.series.fingerprint() == before
+    assert grown.again().fingerprint() == before
+
+
+def test_sizes_follow_leaves() -> None:
+    grown = Grown()
+    sizes = [3, 1, 4, 1, 5]
+    grown.leaves(sizes)
+    assert grown.sizes() == [0, *accumulate(sizes)]
+    assert grown.series.boundaries == (0, 3, 4, 8, 9)

@@ -1,0 +1,154 @@
+"""The folder of a vault: nobody else sees into it at any moment, what is no vault is named, and the lock is prompt."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import treering as tr
+from treering.vault.files import Folder, Stage, WriterLock, cells_name, persons_name, write_file
+
+STEPS = (Stage.PART_OPENED, Stage.PART_WRITTEN, Stage.PART_SYNCED, Stage.PART_NAMED)
+
+
+@pytest.fixture
+def open_handed() -> Iterator[None]:
+    """The umask of somebody who shares everything."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+# -- who may look ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("open_handed")
+def test_a_folder_is_private_from_its_first_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, int] = {}
+    chmod = Path.chmod
+
+    def noting(path: Path, wanted: int) -> None:
+        seen[path.name] = mode(path)
+        chmod(path, wanted)
+
+    monkeypatch.setattr(Path, "chmod", noting)
+    Folder(tmp_path / "vault").create()
+    assert seen == dict.fromkeys(("vault", "parts", "bases", "checkpoints"), 0o700)
+
+
+def test_a_folder_that_was_there_becomes_private(tmp_path: Path) -> None:
+    place = tmp_path / "vault"
+    place.mkdir()
+    place.chmod(0o755)
+    Folder(place).create()
+    assert [mode(each) for each in (place, *place.iterdir())] == [0o700] * 4
+    for taken in (place, Path(__file__)):
+        with pytest.raises(tr.VaultError, match="exists already"):
+            Folder(taken).create()
+
+
+@pytest.mark.usefixtures("open_handed")
+def test_folders_that_were_deleted_come_back_private(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "vault")
+    folder.create()
+    for each in (folder.bases, folder.checkpoints):
+        each.rmdir()
+    folder.clean(0, [], [])
+    assert [mode(each) for each in (folder.bases, folder.checkpoints)] == [0o700] * 2
+
+
+@pytest.mark.usefixtures("open_handed")
+def test_files_are_private(tmp_path: Path) -> None:
+    write_file(tmp_path / "part", b"rows", STEPS)
+    WriterLock(tmp_path / "lock", 0).release()
+    assert {each.name: mode(each) for each in tmp_path.iterdir()} == {"part": 0o600, "lock": 0o600}
+    assert (tmp_path / "part").read_bytes() == b"rows"
+
+
+# -- what is no vault --------------------------------------------------------------------------------------------------
+
+
+def test_what_is_no_vault_is_told_what_it_lacks(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "vault")
+    with pytest.raises(tr.NotAVault, match="there is no such folder"):
+        folder.check()
+    folder.path.write_text("a file")
+    with pytest.raises(tr.NotAVault, match="there is no such folder"):
+        folder.check()
+    folder.path.unlink()
+    folder.create()
+    with pytest.raises(tr.NotAVault, match="it has no ledger.sqlite, or no parts"):
+        folder.check()
+    folder.ledger.touch(mode=0o600)
+    folder.check()
+    folder.parts.rmdir()
+    with pytest.raises(tr.NotAVault, match="it has no ledger.sqlite, or no parts"):
+        folder.check()
+
+
+def test_a_crash_leaves_one_part_more_and_no_other(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "vault")
+    folder.create()
+    kept = {cells_name(1), persons_name(1), cells_name(2)}
+    left = {cells_name(3), persons_name(3), f"{cells_name(3)}.new", f"{persons_name(2)}.new"}
+    for name in kept | left:
+        (folder.parts / name).touch()
+    for place in (folder.bases, folder.checkpoints):
+        (place / "named").touch()
+        (place / "unnamed").touch()
+    folder.clean(2, ["named"], ["named"])
+    assert {each.name for each in folder.parts.iterdir()} == kept
+    assert [each.name for place in (folder.bases, folder.checkpoints) for each in place.iterdir()] == ["named"] * 2
+    (folder.parts / cells_name(4)).touch()
+    with pytest.raises(tr.DamagedVault, match="it was set back to an earlier state"):
+        folder.clean(2, [], [])
+    (folder.parts / cells_name(4)).unlink()
+    with pytest.raises(tr.DamagedVault, match=f"part {cells_name(3)} is missing"):
+        folder.clean(3, [], [])
+
+
+# -- the writer's lock -------------------------------------------------------------------------------------------------
+
+
+def test_a_lock_that_becomes_free_is_taken_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = WriterLock(tmp_path / "lock", 0)
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 3:
+            first.release()
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    second = WriterLock(tmp_path / "lock", 60)
+    assert (first.held, second.held) == (False, True)
+    assert len(slept) == 3
+    assert sum(slept) < 0.2
+    second.release()
+    assert not second.held
+
+
+def test_a_writer_waits_no_longer_than_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+
+    def sleep(seconds: float) -> None:
+        clock[0] += seconds
+
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(time, "sleep", sleep)
+    first = WriterLock(tmp_path / "lock", 0)
+    for wait in (0.0, 0.5):
+        clock[0] = 0.0
+        with pytest.raises(tr.VaultBusy, match=rf"number {os.getpid()}\) .* within {wait:g} s"):
+            WriterLock(tmp_path / "lock", wait)
+        assert wait <= clock[0] < wait + 0.1
+    first.release()

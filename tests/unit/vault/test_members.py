@@ -1,0 +1,56 @@
+"""When a mechanism of a vault gets a checkpoint: as soon as replaying takes long, and on close if it is worth it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any, cast
+
+import pytest
+
+from treering.vault.kinds import Spec
+from treering.vault.members import Member
+
+
+class Worked:
+    """A mechanism, and its journal, with so much to replay."""
+
+    def __init__(self, backlog: int | None, fresh: int) -> None:
+        self.backlog = backlog
+        self.fresh = fresh
+        self.condensed = 0
+
+    def condense(self) -> None:
+        """Count the calls."""
+        self.condensed += 1
+
+
+def condensed(backlog: int | None, fresh: int, *, closing: bool) -> bool:
+    """Whether a checkpoint is made."""
+    worked: Any = Worked(backlog, fresh)
+    Member(Spec("pmwg", "pmwg", Fraction(1), {}), cast(Any, worked), worked).condense(closing=closing)
+    return bool(worked.condensed)
+
+
+@pytest.mark.parametrize(
+    ("backlog", "fresh", "usual", "closing"),
+    [
+        (0, 0, False, False),
+        # A thousand steps of a histogram: of a thousand cells they are nothing, of 2^20 they are due.
+        (1000 * 2**10, 1000, False, True),
+        (1000 * 2**20, 1000, True, True),
+        (2**29 + 1, 0, True, True),
+        (2**29, 0, False, True),
+        (2**26, 0, False, False),
+        # Events that move nothing are read all the same.
+        (0, 10, False, False),
+        (0, 1000, False, True),
+        (0, 10_000, True, True),
+        # What has nothing to condense is left alone, whatever it has on record.
+        (None, 10**9, False, False),
+    ],
+)
+def test_a_checkpoint_is_made_when_replaying_would_take_long(
+    backlog: int | None, fresh: int, usual: bool, closing: bool
+) -> None:
+    assert condensed(backlog, fresh, closing=False) == usual
+    assert condensed(backlog, fresh, closing=True) == closing

@@ -1,0 +1,157 @@
+"""An opening that is interrupted leaves no lock behind, and the next one finds and writes what it would have."""
+
+from __future__ import annotations
+
+import gc
+import os
+import shutil
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+import treering as tr
+from support.bases import cells
+from support.interrupts import Interrupt
+from support.torture import batch
+from support.vaults import BETA, DELTA, EPSILON, SCHEMA, crash, frame, guarded, leased, questions, surely_easy
+from treering.boxes import histogram
+from treering.theory.static import histogram_radius
+from treering.trusted.kernel import Kernel
+from treering.vault import bases, members
+from treering.vault.vault import Vault
+
+EVERY_STEP = "TORTURE_KILLS" in os.environ
+OPENING = (
+    *("vault/vault.py", "vault/record.py", "vault/ledger.py", "vault/lines.py", "vault/parts.py", "vault/bases.py"),
+    *("vault/checkpoints.py", "vault/journal.py", "vault/files.py", "vault/members.py", "trusted/kernel.py"),
+    *("trusted/counts.py", "trusted/journal.py", "rows/batches.py", "rows/persons.py"),
+)
+
+
+def at_rest(place: Path) -> None:
+    """A vault that was closed: with persons, a tree, a base and parts after it, and a checkpoint."""
+    with (
+        Vault.create(place, SCHEMA, 20 * EPSILON, DELTA, mechanism=None, rows_per_person=3, person="who") as vault,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        vault.add("pmwg", 0.5, alpha=0.1, beta=BETA, measure_first=False)
+        vault.add("continual", 0.5)
+        vault.append(batch(1000, 1))
+        patch.setattr(bases, "_TIMES", 0.0)
+        patch.setattr(bases, "_DUE", 0.0)
+        patch.setattr(members, "_REPLAYED", 1.0)
+        vault.ask_many(questions(3), "pmwg")
+        vault.ask_many(questions(3), "continual")
+        vault.append(batch(30, 2))
+        patch.undo()
+        vault.append(batch(40, 3))
+        vault.ask_many(questions(3, 1), "pmwg")
+
+
+def with_a_lease(place: Path) -> None:
+    """A vault that was killed in the middle of a run: opening it counts the lease, and ends the run."""
+    rows = frame(20_000)
+    vault = guarded(place, rows=0)
+    vault.append(rows)
+    vault.ask(surely_easy(vault, rows))
+    assert leased(vault)
+    crash(vault)
+
+
+def with_a_reservation(place: Path) -> None:
+    """A vault that was interrupted just before a reservation ended: opening it ends the reservation."""
+    vault = Vault.create(place, SCHEMA, EPSILON, DELTA, mechanism="scheduler")
+    vault.append(frame(1000))
+
+    def interrupt(_: Kernel) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Kernel, "_close_part", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            vault.ask_many(questions(2))
+    crash(vault)
+
+
+class Opening(Interrupt):
+    """An interrupt in the middle of an opening: not when all is done, and the caller has the vault."""
+
+    def __call__(self, frame: FrameType, event: str, argument: object) -> Interrupt | None:
+        if event == "return" and frame.f_code.co_qualname == "Vault.open":
+            return self
+        return super().__call__(frame, event, argument)
+
+
+def seen(place: Path, before: str) -> dict[str, Any]:
+    """What the next opening finds: the public state, all lines, and the counts. The head of ``before`` is there."""
+    with Vault.open(place, wait=0) as vault:
+        assert vault.verify(before)["head_found"]
+        status, lines = vault.status(), [*vault.ledger()]
+        unwritten = status.pop("head") == before
+        return {
+            **status,
+            "written": not unwritten,
+            "lines": [(line["kind"], line["mechanism"], line["body"]) for line in lines],
+            "counts": cells(vault).tolist(),
+        }
+
+
+@pytest.fixture(autouse=True)
+def planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a scheduler computes at every opening takes most of the time."""
+    monkeypatch.setattr(histogram, "histogram_radius", cache(histogram_radius))
+
+
+@pytest.mark.parametrize(
+    ("begin", "writes", "stride", "files"),
+    [
+        (at_rest, 0, 97, OPENING),
+        (with_a_lease, 2, 61, OPENING),
+        (with_a_reservation, 1, 61, OPENING),
+        (with_a_lease, 2, 2, ("vault/files.py",)),
+        (with_a_lease, 2, 4, ("vault/journal.py",)),
+    ],
+    ids=["at rest", "with a lease", "with a reservation", "the lock", "the lease"],
+)
+def test_an_interrupt_at_any_step_of_an_opening(
+    begin: Callable[[Path], None], writes: int, stride: int, files: tuple[str, ...], tmp_path: Path
+) -> None:
+    original = tmp_path / "original"
+    begin(original)
+    public = Vault.read(original).status()
+    before, lines = public["head"], public["entries"]
+    expected = seen(Path(shutil.copytree(original, tmp_path / "expected")), before)
+    assert expected["entries"] - lines == writes
+    assert expected["written"] == (writes > 0)
+    step, fell = 0, True
+    while fell:
+        place = Path(shutil.copytree(original, tmp_path / f"{step}"))
+        interrupt = Opening(step, *files)
+        with suppress(KeyboardInterrupt), interrupt:
+            vault = Vault.open(place)
+        fell = interrupt.fell
+        if not fell:
+            crash(vault)
+        assert seen(place, before) == expected
+        shutil.rmtree(place)
+        step += 1 if EVERY_STEP else stride
+    assert step > 40
+
+
+def test_a_vault_that_is_lost_locks_nobody_out(tmp_path: Path) -> None:
+    """As when an interrupt falls just before the caller has it: it is a vault that crashed."""
+    guarded(tmp_path / "vault", rows=100).close()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        Vault.open(tmp_path / "vault")
+        gc.collect()
+    with Vault.open(tmp_path / "vault", wait=0) as vault:
+        assert vault.size == 100
+        with pytest.raises(tr.VaultBusy):
+            Vault.open(tmp_path / "vault", wait=0)
