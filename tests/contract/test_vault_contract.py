@@ -61,7 +61,7 @@ class VaultedDatabase(TestDatabase):
         recovered = recover(entries, codec(SCHEMA), self._checkpoints)
         assert recovered.lost == ()
         journal = LedgerJournal(ledger, 0, codec(SCHEMA), self._checkpoints)
-        journal.take_up(recovered, ledger.secrets())
+        journal.take_up(recovered, ledger.secrets(), 0)
         return journal
 
 
