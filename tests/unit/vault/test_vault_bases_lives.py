@@ -221,7 +221,8 @@ def test_a_full_disk_is_not_tried_at_every_append(tmp_path: Path, monkeypatch: p
 
 def test_rows_that_are_on_record_and_not_counted_make_no_base(tmp_path: Path) -> None:
     vault = lived(tmp_path / "vault", 7)
-    vault._parts.save(Batch.of(np.array([1, 1, 2])), 0, vault._ledger, "")  # and there somebody presses a key
+    written = vault._parts.write(Batch.of(np.array([1, 1, 2])), 0)
+    vault._parts.record(*written, vault._ledger, "")  # and there somebody presses a key
     vault.close()
     with Vault.open(tmp_path / "vault") as vault:
         assert [line["parts"] for line in base_lines(vault)] == [4]
