@@ -24,6 +24,17 @@ def open_handed() -> Iterator[None]:
     os.umask(before)
 
 
+def taken(path: Path, wait: float) -> WriterLock:
+    """A writer's lock that was taken."""
+    lock = WriterLock(path)
+    try:
+        lock.take(wait)
+    except BaseException:
+        lock.release()
+        raise
+    return lock
+
+
 def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
@@ -69,7 +80,7 @@ def test_folders_that_were_deleted_come_back_private(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("open_handed")
 def test_files_are_private(tmp_path: Path) -> None:
     write_file(tmp_path / "part", b"rows", STEPS)
-    WriterLock(tmp_path / "lock", 0).release()
+    taken(tmp_path / "lock", 0).release()
     assert {each.name: mode(each) for each in tmp_path.iterdir()} == {"part": 0o600, "lock": 0o600}
     assert (tmp_path / "part").read_bytes() == b"rows"
 
@@ -120,7 +131,7 @@ def test_a_crash_leaves_one_part_more_and_no_other(tmp_path: Path) -> None:
 
 
 def test_a_lock_that_becomes_free_is_taken_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = WriterLock(tmp_path / "lock", 0)
+    first = taken(tmp_path / "lock", 0)
     slept: list[float] = []
 
     def sleep(seconds: float) -> None:
@@ -129,7 +140,7 @@ def test_a_lock_that_becomes_free_is_taken_at_once(tmp_path: Path, monkeypatch: 
             first.release()
 
     monkeypatch.setattr(time, "sleep", sleep)
-    second = WriterLock(tmp_path / "lock", 60)
+    second = taken(tmp_path / "lock", 60)
     assert (first.held, second.held) == (False, True)
     assert len(slept) == 3
     assert sum(slept) < 0.2
@@ -145,10 +156,10 @@ def test_a_writer_waits_no_longer_than_it_is_told(tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     monkeypatch.setattr(time, "sleep", sleep)
-    first = WriterLock(tmp_path / "lock", 0)
+    first = taken(tmp_path / "lock", 0)
     for wait in (0.0, 0.5):
         clock[0] = 0.0
         with pytest.raises(tr.VaultBusy, match=rf"number {os.getpid()}\) .* within {wait:g} s"):
-            WriterLock(tmp_path / "lock", wait)
+            taken(tmp_path / "lock", wait)
         assert wait <= clock[0] < wait + 0.1
     first.release()
