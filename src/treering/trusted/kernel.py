@@ -169,6 +169,7 @@ class Kernel(TreeOperations):
             crossing = self._first_exceeding(live, asked, scales, bar, estimate)
             if crossing is None:
                 return self._release(Compared(self.size, run, len(asked), None))
+            self._journal.ending(run)
             del self._runs[run]
             return self._release(Compared(self.size, run, crossing.index + 1, crossing))
 
@@ -176,6 +177,7 @@ class Kernel(TreeOperations):
         """Abandon a run at a public moment, and refund what it can no longer release (see ``pricing.refund``)."""
         with self._working():
             refund = pricing.refund(self._live(run).request, self._charges.present)
+            self._journal.ending(run)
             del self._runs[run]
             self._charges.refund(refund)
             return self._release(RunEnded(self.size, run, refund))
