@@ -150,6 +150,12 @@ class LedgerJournal(MemoryJournal):
         else:
             self._write_pending(event)
         super().write(event)
+        self._ledger.ahead = False
+
+    def ending(self, run: int) -> None:
+        """A run is over, and the event that ends it is written next. If it is not, the vault stops with the run's lease
+        open, and the next opening ends the run."""
+        self._ledger.ahead = True
 
     def begin(self, event: RunStarted, secret: Secret) -> None:
         """Record the start of a run, and its secret in the private part."""
