@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import treering as tr
-from treering.vault.files import Folder, Stage, WriterLock, cells_name, persons_name, write_file
+from treering.vault.files import Folder, Stage, WriterLock, cells_name, persons_name, sync_folder, write_file
 
 STEPS = (Stage.PART_OPENED, Stage.PART_WRITTEN, Stage.PART_SYNCED, Stage.PART_NAMED)
 
@@ -83,6 +83,32 @@ def test_files_are_private(tmp_path: Path) -> None:
     taken(tmp_path / "lock", 0).release()
     assert {each.name: mode(each) for each in tmp_path.iterdir()} == {"part": 0o600, "lock": 0o600}
     assert (tmp_path / "part").read_bytes() == b"rows"
+
+
+def test_nothing_is_left_open(tmp_path: Path) -> None:
+    """The lowest free descriptor is the same afterwards."""
+
+    def free() -> int:
+        descriptor = os.open(tmp_path, os.O_RDONLY)
+        os.close(descriptor)
+        return descriptor
+
+    before = free()
+    for number in range(3):
+        write_file(tmp_path / f"part{number}", b"rows", STEPS)
+        sync_folder(tmp_path)
+    assert free() == before
+    with pytest.raises(tr.VaultError, match="cannot write to the vault: Is a directory; nothing was taken in"):
+        (tmp_path / "folder").mkdir()
+        write_file(tmp_path / "folder", b"rows", STEPS)
+    lock = WriterLock(tmp_path / "lock", 0)
+    held = free()
+    with pytest.raises(tr.VaultBusy):
+        WriterLock(tmp_path / "lock", 0)
+    assert free() == held
+    lock.release()
+    lock.release()
+    assert free() == before
 
 
 # -- what is no vault --------------------------------------------------------------------------------------------------
