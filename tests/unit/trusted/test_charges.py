@@ -24,6 +24,7 @@ from treering.gate import (
     Condensed,
     LeafCut,
     Measured,
+    NodeReleased,
     Ones,
     Pattern,
     ReservationEnded,
@@ -408,8 +409,9 @@ def test_the_leaves_of_an_old_tree_were_charged_once() -> None:
     charges = Charges(Budget("zcdp", Fraction(1)))
     charges.follow(TreeStarted(0, Cost(None, Fraction(1, 2)), 0, Gaussian(1.0)))
     assert charges.spent == 0
-    charges.follow(LeafCut(5, 0, 1))
-    charges.follow(LeafCut(9, 0, 2))
+    for size, leaf in ((5, 1), (9, 2)):
+        charges.follow(LeafCut(size, 0, leaf))
+        charges.follow(NodeReleased(size, 0, 0, leaf, Gaussian(1.0), np.zeros(6, dtype=np.int64)))
     charges.follow(Measured(12, Cost(None, Fraction(1, 4)), (), Gaussian(1.0), ()))
     lefts = [charges.ledger.left(position) for position in (1, 5, 6, 9, 10, 12, 13)]
     assert lefts == [Fraction(1, 4)] * 4 + [Fraction(3, 4)] * 2 + [1]

