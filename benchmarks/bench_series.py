@@ -36,12 +36,8 @@ def results() -> Iterator[Result]:
 def frame(rows: int) -> pa.Table:
     """Random rows."""
     generator = np.random.default_rng(SEED)
-    return pa.table(
-        {
-            name: generator.integers(*ends)
-            for name, *ends in (("place", 1, 101, rows), ("hour", 0, 20, rows), ("kind", 1, 26, rows))
-        }
-    )
+    ends = {"place": (1, 101), "hour": (0, 20), "kind": (1, 26)}
+    return pa.table({name: generator.integers(low, high, rows) for name, (low, high) in ends.items()})
 
 
 def opening() -> Result:

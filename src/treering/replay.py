@@ -172,7 +172,7 @@ class RecordedGate:
 
     def condense(self, note: Any) -> Condensed:
         """Refused: a box runs within a reservation."""
-        raise ParameterError("note", "cannot replace events within a reservation, or where there are trees")
+        raise ParameterError("note", "cannot replace events within a reservation")
 
     def note(self, note: Any) -> Noted:
         """The recorded note."""

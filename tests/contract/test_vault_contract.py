@@ -49,9 +49,10 @@ class VaultedDatabase(TestDatabase):
             assert isinstance(live, LedgerJournal)
             live.close()
             self.journal = self._opened()
+            stretches = self.counts._stretches
             for size in sizes_to_mark(self.journal.events()):
-                held = self.counts._bookmarks._owned[live][size]
-                self.counts._bookmarks._owned.setdefault(self.journal, {})[size] = held
+                stretches.check(live, size)
+                stretches._owned.setdefault(self.journal, set()).add(size)
         return super().open_gate(budget)
 
     def _opened(self) -> LedgerJournal:
@@ -61,7 +62,7 @@ class VaultedDatabase(TestDatabase):
         recovered = recover(entries, codec(SCHEMA), self._checkpoints)
         assert recovered.lost == ()
         journal = LedgerJournal(ledger, 0, codec(SCHEMA), self._checkpoints)
-        journal.take_up(recovered, ledger.secrets())
+        journal.take_up(recovered, ledger.secrets(), 0)
         return journal
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -111,7 +112,7 @@ def weights(pattern: Pattern) -> list[int]:
 def recount(record: Iterable[Event], budget: Budget, size: int) -> list[Fraction]:
     """What the rows 1 to ``size`` have paid, and last what a row that comes next has paid already."""
     kind = budget.kind
-    paid = [Fraction(0)] * (size + 1)
+    changes = [Fraction(0)] * (size + 2)
     held: dict[int, Fraction] = {}
     begun: dict[int, SegmentBegun] = {}
     edges: dict[int, list[int]] = {}
@@ -119,8 +120,8 @@ def recount(record: Iterable[Event], budget: Budget, size: int) -> list[Fraction
     reserved, inner = False, set[int]()
 
     def add(start: int, end: int, amount: Fraction) -> None:
-        for position in range(start, end):
-            paid[position] += amount
+        changes[start] += amount
+        changes[end] -= amount
 
     for event in record:
         if isinstance(event, Measured | HistogramReleased) and not reserved:
@@ -164,7 +165,7 @@ def recount(record: Iterable[Event], budget: Budget, size: int) -> list[Fraction
         elif isinstance(event, SegmentEnded):  # Only the end is on record.
             for charge in event.charges:
                 add(charge.start, charge.end, charge.amount)
-    return [amount + sum(held.values()) for amount in paid]
+    return [amount + sum(held.values()) for amount in accumulate(changes[:-1])]
 
 
 def account(gate: Kernel) -> list[Fraction]:

@@ -38,7 +38,7 @@ class ContinualHistogram(Answering):
 
     It starts at its first query: the rows there are become the first batch, and all of epsilon is charged. From then
     on each append is a batch of its own, and every answer is free: about all rows, or with ``since`` about those that
-    came after an earlier size. New rows are disjoint from old ones, so nothing is ever charged again.
+    came after an earlier size. New rows bring a budget of their own, so no row is ever charged again.
 
     *Formal guarantee.* Privacy: (epsilon, delta)-DP for the whole transcript, for ever, for databases that differ in
     one row, replaced, which keeps its arrival time (``trusted/combining.py`` has the proof). Accuracy: with probability

@@ -50,6 +50,11 @@ class Journal(Protocol):
     def begin(self, event: RunStarted, secret: Secret) -> None:
         """Record the start of a run, and its secret in the private part."""
 
+    def ending(self, run: int) -> None:
+        """A run is over, and the event that ends it is written next. Where that does not happen (an interrupt, no
+        memory), the record has the run in progress, and must not go on from there: who asked may know that it is over.
+        """
+
     def events(self) -> Sequence[Event]:
         """The public part, oldest first."""
 
@@ -87,6 +92,9 @@ class MemoryJournal(Sealed):
         """Record the start of a run, and its secret in the private part."""
         self._events.append(event)
         self._secrets[event.run] = secret
+
+    def ending(self, run: int) -> None:
+        """Does nothing: nobody goes on from events in memory."""
 
     def events(self) -> Sequence[Event]:
         """The public part, oldest first."""

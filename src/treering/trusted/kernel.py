@@ -303,6 +303,7 @@ class Kernel(Combining):
         self._charges.charge(cost, self.size)
 
     def _end_run(self, run: int, refund: Fraction) -> None:
+        self._journal.ending(run)
         del self._runs[run]
         self._charges.end_run(run, self.size, refund)
 

@@ -106,13 +106,14 @@ class LedgerJournal(MemoryJournal):
         self._leases: dict[int, int] = {}
         """How many comparisons of each run are leased, as `recover` would find."""
 
-    def take_up(self, recovered: Recovered, secrets: Mapping[str, SecretValue]) -> None:
-        """Continue from a recovered state.
+    def take_up(self, recovered: Recovered, secrets: Mapping[str, SecretValue], size: int) -> None:
+        """Continue from a recovered state, of a vault that has ``size`` rows.
 
         The comparisons of an open lease, which may have happened, are recorded now, and the run that they belong to
         ends without a refund. The process that held the lease did not give it back: it was killed, or its disk failed.
         Whoever asked may have seen that a comparison could not be answered for want of a commit, and so that it was
-        above the threshold: that is the one crossing that the run was charged for.
+        above the threshold: that is the one crossing that the run was charged for. It ends at the present size: rows
+        that came after the lease was written may have met it.
         """
         self._secrets = {run: Secret(0) for run in _begun(recovered.events)}
         for event in recovered.events:
@@ -125,7 +126,7 @@ class LedgerJournal(MemoryJournal):
             self._secrets[run] = Secret(int(opened(name, recovered.commitments[name], secrets)))
         with self._ledger.transaction():
             for lost in recovered.lost:
-                ended = RunEnded(lost.size, lost.run, Fraction(0))
+                ended = RunEnded(size, lost.run, Fraction(0))
                 self._write(lost, ended)
                 for event in (lost, ended):
                     super().write(event)
@@ -149,6 +150,12 @@ class LedgerJournal(MemoryJournal):
         else:
             self._write_pending(event)
         super().write(event)
+        self._ledger.ahead = False
+
+    def ending(self, run: int) -> None:
+        """A run is over, and the event that ends it is written next. If it is not, the vault stops with the run's lease
+        open, and the next opening ends the run."""
+        self._ledger.ahead = True
 
     def begin(self, event: RunStarted, secret: Secret) -> None:
         """Record the start of a run, and its secret in the private part."""

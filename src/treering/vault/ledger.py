@@ -61,7 +61,7 @@ class Secrets(Sealed, Mapping[str, SecretValue]):
 class Ledger(Sealed):
     """The ledger of a vault that is open for writing. Callers hold the vault's lock."""
 
-    __slots__ = ("_connection", "_failed", "_head", "_open", "_seq", "_time", "_waiting")
+    __slots__ = ("_connection", "_failed", "_head", "_open", "_seq", "_time", "_waiting", "ahead")
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
@@ -70,6 +70,8 @@ class Ledger(Sealed):
         self._failed = ""
         self._waiting: list[tuple[Line, SecretValue | None, str | None]] = []
         """Lines to commit, each with a secret to store and one to delete: an interrupt cannot separate them."""
+        self.ahead = False
+        """Whether memory is ahead of the record: of what happened, a line is still to be written."""
         self._seq, self._time, self._head = 0, 0, ROOT
 
     @property
@@ -199,10 +201,10 @@ class Ledger(Sealed):
             raise
 
     def check_entry(self) -> None:
-        """To be called by every thread that enters the vault: refuses if an interrupt left a transaction unfinished.
+        """To be called by every thread that enters the vault: refuses if an interrupt left something unfinished.
         (An interrupt can come between any two steps, also at the end of a transaction.)"""
         self._open = False
-        if self._waiting:
+        if self._waiting or self.ahead:
             self.fail(TORN)
         self.check_usable()
 

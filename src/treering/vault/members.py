@@ -135,10 +135,11 @@ class Assembly:
         """The journals of all mechanisms, recovered, and the sizes at which counts must be marked for them."""
         journals: list[LedgerJournal] = []
         marks: dict[int, list[object]] = {}
+        size = record.parts[-1].size if record.parts else 0
         for number, entries in enumerate(record.lines):
             journal = self._journal(number)
             recovered = recover(entries, self._codec, self._checkpoints)
-            journal.take_up(recovered, secrets)
+            journal.take_up(recovered, secrets, size)
             for size in sizes_to_mark(recovered.events):
                 marks.setdefault(size, []).append(journal)
             journals.append(journal)

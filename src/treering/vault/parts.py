@@ -160,10 +160,8 @@ class Parts:
         """The names of all files."""
         return {name for part in self._parts for name in part.names}
 
-    def save(
-        self, batch: Batch, dropped: int, ledger: Ledger, key: str, watermark: Mapping[str, Any] | None = None
-    ) -> Part:
-        """Make a batch durable: first its files, then the line that names them. After an error there is neither."""
+    def write(self, batch: Batch, dropped: int, watermark: Mapping[str, Any] | None = None) -> tuple[Part, SecretValue]:
+        """Write the files of a batch, which `record` puts on record. After an error there are none."""
         contents = [content for content in (batch.packed(), batch.packed_persons()) if content is not None]
         salt = new_salt()
         part = Part(
@@ -179,14 +177,18 @@ class Parts:
         try:
             for file, content in zip(files, contents, strict=True):
                 write_file(file, content, _STEPS)
-            ledger.write(part.line(key), put=SecretValue(part.secret, salt, ""))
         except Exception:
             for file in files:
                 with suppress(OSError):
                     file.unlink()
             raise
+        return part, SecretValue(part.secret, salt, "")
+
+    def record(self, part: Part, salt: SecretValue, ledger: Ledger, key: str) -> None:
+        """Add the line that names the files of the next part. (If it does not become durable, the next opening removes
+        them.)"""
+        ledger.write(part.line(key), put=salt)
         self._parts.append(part)
-        return part
 
     def load(self, secrets: Mapping[str, SecretValue], counts: Counts, marks: Marks, persons: Persons | None) -> None:
         """Count the rows of every part, in order, and those of each person; mark the counts at the sizes in ``marks``

@@ -147,9 +147,12 @@ def status(record: Record, mechanisms: Sequence[Answering]) -> dict[str, Any]:
 
 
 def ledger(entries: Iterable[Entry], budget: Budget) -> Iterator[dict[str, Any]]:
-    """The lines of a ledger as plain values: ``cost`` is in the promise's unit, and a refund is negative.
+    """The lines of a ledger as plain values: ``cost`` is what each row pays that the line is about, in the promise's
+    unit, and a refund is negative.
 
-    Operations within a reservation cost 0, because the reservation was charged: the costs sum to what is spent.
+    A leaf of a segment (`Advanced`) is about the rows since the leaf before, and when the segment ends, the line says
+    what they have paid in the end. All else is about the rows that there are: without segments, the costs sum to what
+    is spent. Operations within a reservation cost 0, because the reservation was charged.
     """
     names: list[str] = []
     reserved: set[int] = set()

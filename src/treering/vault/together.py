@@ -210,6 +210,6 @@ class Access:
         except TreeringError:
             raise
         except BaseException:
-            if self._ledger.waiting > before:
+            if self._ledger.waiting > before or self._ledger.ahead:
                 self._ledger.fail(TORN)
             raise

@@ -27,7 +27,8 @@ from treering.params import Number, probability, whole
 from treering.trusted.counts import Counts
 from treering.trusted.database import DroppedRows, GrowingDatabase, OnInvalid, Watchers
 from treering.trusted.rows.batches import Batch, take_in
-from treering.trusted.sealed import Sealed, salt
+from treering.trusted.sealed import Sealed
+from treering.trusted.sealed import salt as new_salt
 from treering.vault import ledger as ledgers
 from treering.vault.checkpoints import Checkpoints
 from treering.vault.files import Folder, Stage, WriterLock, reached, sync_folder
@@ -295,11 +296,12 @@ class Vault(Sealed):
         if dropped:  # Before anything is written: where warnings are errors, nothing has happened.
             message = f"{dropped:,} of {dropped + batch.rows:,} rows did not fit and were dropped"
             warnings.warn(message, DroppedRows, stacklevel=3)
+        part, salt = self._parts.write(batch, dropped, watermark)
         with self._ledger.remembered("it was interrupted while new rows, which are on record, were counted"):
             with self._ledger.transaction():
                 for member in self._members:
                     member.journal.settle(renew=True)
-                part = self._parts.save(batch, dropped, self._ledger, key, watermark)
+                self._parts.record(part, salt, self._ledger, key)
             reached(Stage.ROWS_DURABLE)
             batch.add_to(self._counts)
             if self._persons is not None:
@@ -491,7 +493,7 @@ def originate(schema: Schema, promise: Promise, person: str | None, table: Any, 
     if person is not None and table is not None:
         raise ParameterError("person", "cannot be counted where rows stay in their own engine")
     return Origin(
-        salt().hex()[:32], schema, promise, person, None if table is None else source_of(table, schema, order)
+        new_salt().hex()[:32], schema, promise, person, None if table is None else source_of(table, schema, order)
     )
 
 
@@ -538,7 +540,7 @@ def found(folder: Folder, origin: Origin, first: Spec | None, wait: float) -> No
         try:
             key = None
             if origin.person is not None:
-                key, promised = seal(PERSON_KEY, salt().hex())
+                key, promised = seal(PERSON_KEY, new_salt().hex())
                 origin = replace(origin, commitment=promised)
             with ledger.transaction():
                 ledger.write(origin.line(), put=key)

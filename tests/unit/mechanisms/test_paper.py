@@ -121,6 +121,17 @@ def test_past_its_bound_it_is_over_for_ever(monkeypatch: pytest.MonkeyPatch) -> 
     assert make(db, alpha=0.5).halted
 
 
+def test_a_shrunken_database_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    db = TestDatabase(SCHEMA, skewed(100_000))
+    pmwg = make(db)
+    pmwg.ask("a = 1")
+    before, touched = pmwg.state, db.touched
+    monkeypatch.setattr(db.counts, "_size", 99_999)
+    with pytest.raises(tr.EngineError, match="fewer rows than before: it was replaced, and the promise with it"):
+        pmwg.ask("a = 2")
+    assert (pmwg.state, db.touched) == (before, touched)
+
+
 def test_the_guarantee_says_whether_the_theorem_covers_it() -> None:
     db = TestDatabase(SCHEMA, skewed(10_000))
     far = make(db)

@@ -9,7 +9,8 @@ import pytest
 
 import treering as tr
 from support.databases import TestDatabase
-from treering.gate import Compared, RunStarted
+from treering.gate import Compared, Noted, RunStarted
+from treering.mechanisms.sparse import SparseState
 
 SCHEMA = tr.Schema({"late": tr.categories("no", "yes"), "month": tr.integers(1, 12)})
 NO, YES = (SCHEMA.cell({"late": word, "month": 1}) for word in ("no", "yes"))
@@ -114,3 +115,8 @@ def test_bad_estimates(estimate: Any) -> None:
     with pytest.raises(tr.ParameterError, match="estimates must be as many as the queries: 1, not 2"):
         alarm.ask_many(["late = 'yes'"], [0.5, 0.5])
     assert (alarm.spent, db.touched) == (0, 0)
+
+
+def test_events_of_others_change_nothing() -> None:
+    state = SparseState(7, 2, 5)
+    assert state.after(Noted("of somebody else")) is state

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,9 @@ from support.databases import TestDatabase
 from treering.domain.query import evaluate
 from treering.domain.workload import random_conjunctions
 from treering.gate import Event, Measured, Noted, RunEnded, RunStarted
-from treering.mechanisms.state import Corrected, Kept, Learned, Records
-from treering.mechanisms.tight import Tight
+from treering.mechanisms.state import Corrected, Doubted, Grown, Kept, Learned, Records
+from treering.mechanisms.tight import Tight, answering_noise
+from treering.noise import Gaussian, Laplace
 from treering.theory.pmwg import growth_potential
 from treering.trusted.journal import MemoryJournal
 
@@ -263,6 +265,28 @@ def test_noise_as_large_as_it_may_be_still_teaches(text: str, side: int) -> None
     assert (answer.value, answer.error) == (1.0 if side > 0 else 0.0, error)
     assert tight.state.doubts == 0
     assert pmwg.hypothesis.answer(query) == pytest.approx(truth(db, query), abs=1 / SIZE)
+
+
+def test_a_hard_query_that_cannot_be_is_kept_and_doubted() -> None:
+    """The potential says that the histogram is right, so a query that proves it wrong is an event of probability beta:
+    its answer is given and remembered, and nothing is learnt from it."""
+    db = TestDatabase(SCHEMA, skewed(SIZE))
+    pmwg = make(db, measure_first=False, alpha=0.2)
+    pmwg.ask("TRUE")
+    tight = engine(pmwg)
+    tight.state.potential = 1e-9
+    query, before = tr.parse("a = 0 AND b = 2", SCHEMA), pmwg.hypothesis.fingerprint()
+    answer = pmwg.ask(query)
+    assert (answer.kind, tight.state.hard, tight.state.doubts) == ("hard", 1, 1)
+    assert (pmwg.hypothesis.fingerprint(), tight.state.potential) == (before, 1e-9)
+    assert pmwg.ask(query) == replace(answer, kind="cached")
+    notes = [event.note for event in db.journal.events() if isinstance(event, Noted)]
+    assert [type(note) for note in notes] == [Grown, Kept, Doubted]
+
+
+def test_a_run_without_answers_has_no_noise_for_them() -> None:
+    assert answering_noise("pure", None) is answering_noise("zcdp", None) is None
+    assert (answering_noise("pure", 2.0), answering_noise("zcdp", 2.0)) == (Laplace(2.0), Gaussian(2.0))
 
 
 def test_a_guard_is_begun_when_measurements_have_cost_as_much() -> None:

@@ -334,14 +334,14 @@ def _advance(life: Life, segment: int, data: st.DataObject) -> None:
 
 
 @KINDS
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(data=st.data())
 def test_any_life_costs_each_row_what_the_formulas_say_and_goes_on_after_a_restart(
     kind: str, data: st.DataObject
 ) -> None:
     """Values are those of the rows, charges those of the recount, and a restart changes no bit."""
     life = Life(kind)
-    for name in data.draw(st.lists(st.sampled_from(STEPS), max_size=30)):
+    for name in data.draw(st.lists(st.sampled_from(STEPS), min_size=5, max_size=40)):
         step(life, name, data)
         assert life.agrees()
         assert sizes_to_mark(life.journal.events()) == tuple(sorted(life.gate._charges.sizes))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -142,3 +143,22 @@ def test_an_interrupt_at_any_step_of_an_append(schema: tr.Schema) -> None:
     assert rows_of(db) == {50}
     assert torn
     assert step > 20
+
+
+def test_a_refusal_leaves_the_lock_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise they would wait for ever, instead of being refused too."""
+    counts = Counts(SCHEMA)
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "_tally", broken)
+        with pytest.raises(KeyboardInterrupt):
+            counts.add(np.arange(3))
+
+    def refused() -> None:
+        with counts.whole:
+            pytest.fail("it is torn")
+
+    check_refused(refused)
+    with ThreadPoolExecutor(1) as other:
+        assert other.submit(counts.lock.acquire, timeout=10).result()
+        other.submit(counts.lock.release).result()
+        check_refused(lambda: other.submit(refused).result(timeout=10))

@@ -357,6 +357,16 @@ def test_what_could_state_constants_of_its_own_is_refused_by_name(request_: Mini
     assert kernel.spent == db.touched == 0
 
 
+def test_features_of_another_schema_are_refused() -> None:
+    other = tr.Schema({**SCHEMA.attributes, "month": tr.integers(2, 4)})
+    moved = CellFeatures(other, ["origin", "month"], VECTORS, tr.parse("late = 'y'", other))
+    db = TestDatabase(SCHEMA, CELLS)
+    kernel = db.open_gate(RICH)
+    with pytest.raises(tr.QueryError, match="the features are about another schema than this database"):
+        kernel.minimise(Minimise(RIDGED, METHODS["net"], moved))
+    assert kernel.spent == db.touched == 0
+
+
 def test_points_have_features_of_their_own() -> None:
     kernel = gate(np.ones((5, 2)) / 2, np.ones(5), Logistic())
     with pytest.raises(tr.ParameterError, match="of their own"):

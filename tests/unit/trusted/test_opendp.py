@@ -27,7 +27,7 @@ from treering.budget.cost import Cost, pure
 from treering.budget.promise import Budget
 from treering.gate import ForeignReleased
 from treering.trusted.kernel import Kernel
-from treering.trusted.opendp import MOST_CELLS, failure, price, released
+from treering.trusted.opendp import _LARGEST_COUNT, MOST_CELLS, _check_domain, failure, price, released
 
 enable_features("contrib", "honest-but-curious")
 
@@ -185,6 +185,24 @@ def test_a_type_must_have_room_for_every_count() -> None:
     assert price(narrow, 6, 2**31 - 1) == pure(Fraction(2))
     with pytest.raises(tr.ParameterError, match="counts from 0 to the number of rows: 2,147,483,648"):
         price(narrow, 6, 2**31)
+
+
+def test_the_room_of_every_type_is_all_bits_but_the_sign() -> None:
+    rooms = {
+        f"{sign}{8 * size}": int.from_bytes(b"\xff" * size) >> (sign == "i")
+        for sign in "iu"
+        for size in (1, 2, 4, 8, 16)
+    }
+    assert rooms == _LARGEST_COUNT
+    assert {kind: rooms[kind] for kind in ("i8", "u8", "i32")} == {"i8": 127, "u8": 255, "i32": 2_147_483_647}
+
+
+@pytest.mark.parametrize("kind", ["i32", "i64", "u32", "u64"])
+def test_the_last_count_that_fits_is_taken_and_the_next_is_not(kind: str) -> None:
+    domain = vector_domain(atom_domain(T=kind))
+    _check_domain(domain, 6, _LARGEST_COUNT[kind])
+    with pytest.raises(tr.ParameterError, match="must take counts from 0 to the number of rows: "):
+        _check_domain(domain, 6, _LARGEST_COUNT[kind] + 1)
 
 
 def test_bounds_that_every_count_keeps_to_will_do() -> None:

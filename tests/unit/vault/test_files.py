@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import treering as tr
-from treering.vault.files import Folder, Stage, WriterLock, cells_name, persons_name, write_file
+from treering.vault.files import Folder, Stage, WriterLock, cells_name, persons_name, sync_folder, write_file
 
 STEPS = (Stage.PART_OPENED, Stage.PART_WRITTEN, Stage.PART_SYNCED, Stage.PART_NAMED)
 
@@ -22,6 +22,17 @@ def open_handed() -> Iterator[None]:
     before = os.umask(0)
     yield
     os.umask(before)
+
+
+def taken(path: Path, wait: float) -> WriterLock:
+    """A writer's lock that was taken."""
+    lock = WriterLock(path)
+    try:
+        lock.take(wait)
+    except BaseException:
+        lock.release()
+        raise
+    return lock
 
 
 def mode(path: Path) -> int:
@@ -69,9 +80,35 @@ def test_folders_that_were_deleted_come_back_private(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("open_handed")
 def test_files_are_private(tmp_path: Path) -> None:
     write_file(tmp_path / "part", b"rows", STEPS)
-    WriterLock(tmp_path / "lock", 0).release()
+    taken(tmp_path / "lock", 0).release()
     assert {each.name: mode(each) for each in tmp_path.iterdir()} == {"part": 0o600, "lock": 0o600}
     assert (tmp_path / "part").read_bytes() == b"rows"
+
+
+def test_nothing_is_left_open(tmp_path: Path) -> None:
+    """The lowest free descriptor is the same afterwards."""
+
+    def free() -> int:
+        descriptor = os.open(tmp_path, os.O_RDONLY)
+        os.close(descriptor)
+        return descriptor
+
+    before = free()
+    for number in range(3):
+        write_file(tmp_path / f"part{number}", b"rows", STEPS)
+        sync_folder(tmp_path)
+    assert free() == before
+    with pytest.raises(tr.VaultError, match="cannot write to the vault: Is a directory; nothing was taken in"):
+        (tmp_path / "folder").mkdir()
+        write_file(tmp_path / "folder", b"rows", STEPS)
+    lock = WriterLock(tmp_path / "lock", 0)
+    held = free()
+    with pytest.raises(tr.VaultBusy):
+        WriterLock(tmp_path / "lock", 0)
+    assert free() == held
+    lock.release()
+    lock.release()
+    assert free() == before
 
 
 # -- what is no vault --------------------------------------------------------------------------------------------------
@@ -120,7 +157,7 @@ def test_a_crash_leaves_one_part_more_and_no_other(tmp_path: Path) -> None:
 
 
 def test_a_lock_that_becomes_free_is_taken_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = WriterLock(tmp_path / "lock", 0)
+    first = taken(tmp_path / "lock", 0)
     slept: list[float] = []
 
     def sleep(seconds: float) -> None:
@@ -129,7 +166,7 @@ def test_a_lock_that_becomes_free_is_taken_at_once(tmp_path: Path, monkeypatch: 
             first.release()
 
     monkeypatch.setattr(time, "sleep", sleep)
-    second = WriterLock(tmp_path / "lock", 60)
+    second = taken(tmp_path / "lock", 60)
     assert (first.held, second.held) == (False, True)
     assert len(slept) == 3
     assert sum(slept) < 0.2
@@ -145,10 +182,10 @@ def test_a_writer_waits_no_longer_than_it_is_told(tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     monkeypatch.setattr(time, "sleep", sleep)
-    first = WriterLock(tmp_path / "lock", 0)
+    first = taken(tmp_path / "lock", 0)
     for wait in (0.0, 0.5):
         clock[0] = 0.0
         with pytest.raises(tr.VaultBusy, match=rf"number {os.getpid()}\) .* within {wait:g} s"):
-            WriterLock(tmp_path / "lock", wait)
+            taken(tmp_path / "lock", wait)
         assert wait <= clock[0] < wait + 0.1
     first.release()

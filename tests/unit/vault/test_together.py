@@ -87,6 +87,15 @@ def test_one_thread_alone_waits_for_nobody() -> None:
     assert stage.batches == [1] * 100
 
 
+def test_a_leader_whose_job_was_lost_on_the_way_does_it_all_the_same() -> None:
+    """An interrupt can come between the two lists."""
+    stage, said = Stage(), list[int]()
+    stage.through.set()
+    job = Job(saying(5, said))
+    Together(stage)._lead(job)
+    assert (stage.batches, said, job.taken, job.done, job.kept, job.outcome()) == ([1], [5], True, True, True, 5)
+
+
 def test_an_error_is_that_of_its_own_thread(pool: ThreadPoolExecutor) -> None:
     stage = Stage()
     together = Together(stage)

@@ -1,4 +1,4 @@
-"""Bases in the lives of vaults: with trees, persons, keys, backups, full disks, other versions."""
+"""Bases in the lives of vaults: with series, persons, keys, backups, full disks, other versions."""
 
 from __future__ import annotations
 
@@ -30,15 +30,18 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
     make_often(monkeypatch)
 
 
-# -- trees -------------------------------------------------------------------------------------------------------------
+# -- series ------------------------------------------------------------------------------------------------------------
 
 
-def marks(vault: Vault) -> dict[int, list[int]]:
-    """The counts at each marked size."""
-    return {size: copy.tolist() for size, copy in vault._counts._bookmarks.kept.items()}
+def marks(vault: Vault) -> dict[int, list[list[int]]]:
+    """The rows up to each size at which they are told apart, since the one before: cells, and how many in each."""
+    marked = vault._counts._stretches.marked
+    return {
+        size: [each.tolist() for each in rows] for size, rows in vault._counts.stretches().items() if size in marked
+    }
 
 
-def test_a_tree_finds_the_counts_at_the_sizes_that_it_goes_on_from(tmp_path: Path) -> None:
+def test_a_series_finds_the_rows_at_the_sizes_that_it_goes_on_from(tmp_path: Path) -> None:
     place = tmp_path / "vault"
     vault = lived(place, 13, "continual")
     (line,) = base_lines(vault)[-1:]
@@ -60,13 +63,13 @@ def test_a_tree_finds_the_counts_at_the_sizes_that_it_goes_on_from(tmp_path: Pat
 
 
 def test_a_base_that_skips_a_size_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One stretch where a tree needs more: it cannot be opened from, and verify finds nothing wrong with it."""
+    """One stretch where a series needs more: it cannot be opened from, and verify finds nothing wrong with it."""
     place = tmp_path / "vault"
     with monkeypatch.context() as patch:
         patch.setattr(Counts, "marked", ())
         vault = lived(place, 13, "continual")
-        at_the_end = marks(vault), states(vault)
-        crash(vault)
+    at_the_end = marks(vault), states(vault)
+    crash(vault)
     assert opened_from(place, 13) == 0
     vault = Vault.open(place)
     assert (marks(vault), states(vault)) == at_the_end
@@ -221,7 +224,8 @@ def test_a_full_disk_is_not_tried_at_every_append(tmp_path: Path, monkeypatch: p
 
 def test_rows_that_are_on_record_and_not_counted_make_no_base(tmp_path: Path) -> None:
     vault = lived(tmp_path / "vault", 7)
-    vault._parts.save(Batch.of(np.array([1, 1, 2])), 0, vault._ledger, "")  # and there somebody presses a key
+    written = vault._parts.write(Batch.of(np.array([1, 1, 2])), 0)
+    vault._parts.record(*written, vault._ledger, "")  # and there somebody presses a key
     vault.close()
     with Vault.open(tmp_path / "vault") as vault:
         assert [line["parts"] for line in base_lines(vault)] == [4]

@@ -8,15 +8,14 @@ import warnings
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import treering as tr
-from support.growing_table import SCHEMA, Content, GrowingTable
+from support.growing_table import GrowingTable
 from support.interrupts import Interrupt
-from support.vaults import BETA, DELTA, EPSILON, asked, crash, kinds, leased
-from treering.vault.vault import Vault
+from support.table_vaults import check_once, created, in_a_run, opened
+from support.vaults import crash
 
 EVERY_STEP = "TORTURE_KILLS" in os.environ
 
@@ -24,9 +23,6 @@ FILES = (
     *("vault/vault.py", "vault/sources.py", "vault/ledger.py", "vault/parts.py", "vault/journal.py", "vault/files.py"),
     *("vault/together.py", "trusted/counts.py", "rows/batches.py", "trusted/database.py"),
 )
-
-EASY = "month <= 6"
-"""About half of the rows, by the table and by a histogram that has not learnt anything."""
 
 
 @pytest.fixture(autouse=True)
@@ -44,29 +40,8 @@ def table(tmp_path: Path) -> GrowingTable:
 
 @pytest.fixture
 def original(tmp_path: Path, table: GrowingTable) -> Path:
-    """A vault with the first rows of a table that has grown since."""
-    options: dict[str, Any] = {"alpha": 0.1, "beta": BETA, "measure_first": False}
-    place = tmp_path / "original"
-    with Vault.create(
-        place, SCHEMA, EPSILON, DELTA, mechanism="pmwg", share=0.5, table=table.address, **options
-    ) as vault:
-        vault.add("continual", 0.5)
-        vault.refresh("drop")
-        vault.ask("late = 'yes'")
-    table.grow()
-    return place
-
-
-def opened(place: Path, table: GrowingTable) -> Vault:
-    """A vault that asks the table only what it was asked before."""
-    vault = Vault.open(place, wait=0)
-    attached: Any = vault._source
-    attached._source = table.known
-    return vault
-
-
-def found(vault: Vault) -> Content:
-    return Content(vault.size, vault.status()["dropped"], vault._counts.marginal((0, 1)).tolist())
+    created(tmp_path / "original", table)
+    return tmp_path / "original"
 
 
 @pytest.mark.parametrize(
@@ -82,9 +57,7 @@ def test_an_interrupt_at_any_step_of_a_refresh(
     while fell:
         place = Path(shutil.copytree(original, tmp_path / f"{step}"))
         vault = opened(place, table)
-        vault.ask(EASY)
-        questions, spent, head, lines = asked(vault), vault.spent, vault.status()["head"], len(kinds(vault))
-        assert leased(vault) > 0
+        before = in_a_run(vault)
         interrupt = Interrupt(step, *files)
         with suppress(KeyboardInterrupt), interrupt:
             vault.refresh("drop")
@@ -99,14 +72,7 @@ def test_an_interrupt_at_any_step_of_a_refresh(
         if not ended:
             crash(vault)
         with opened(place, table) as vault:
-            assert found(vault) in (table.before, table.after)
-            assert vault.refresh("drop") == vault.refresh("drop") == table.after.size
-            assert found(vault) == table.after
-            assert vault.verify(head)["head_found"]
-            assert vault.verify()["parts"] == 2
-            assert vault.spent == spent
-            assert asked(vault) == questions if ended else questions <= asked(vault) <= questions + 2048
-            assert kinds(vault)[lines:].count("rows") == 1
+            check_once(vault, table, before, crashed=not ended)
         shutil.rmtree(place)
         step += 1 if EVERY_STEP else stride
     assert step > 30

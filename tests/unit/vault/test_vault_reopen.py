@@ -338,3 +338,19 @@ print([name for name in ("pandas", "opendp", "sklearn", "duckdb") if name in sys
 """
     run = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
     assert run.stdout == "[]\n"
+
+
+def test_a_run_that_a_crash_ended_is_charged_to_rows_that_came_after_its_lease(tmp_path: Path) -> None:
+    """The lease of an append is written with the size before it; the rows that it took in may have met the run."""
+    place = tmp_path / "vault"
+    vault = guarded(place, rows=20_000)
+    vault.ask_many(questions(200, seed=1))
+    easy = surely_easy(vault, frame(20_000))
+    assert vault.ask(easy).kind == "easy"
+    vault.append(frame(500, seed=5))
+    assert leased(vault)
+    left = mechanism(vault).left(20_500)
+    crash(vault)
+    with Vault.open(place) as vault:
+        assert not mechanism(vault)._gate._runs
+        assert mechanism(vault).left(20_500) == left < mechanism(vault).left(20_501)

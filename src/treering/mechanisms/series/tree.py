@@ -203,7 +203,7 @@ class TreeEstimate:
     def restore(self, note: Estimates) -> None:
         """Continue from a note."""
         self._sizes, self._pieces, self._past = note.sizes, dict(note.pieces), note.past
-        self.leaf, self.fresh = max(map(last_leaf, note.pieces)), 0
+        self.leaf, self.fresh = max(map(last_leaf, note.pieces), default=0), 0
 
     # -- reading ------------------------------------------------------------------------------------------------------
 

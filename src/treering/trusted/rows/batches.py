@@ -7,9 +7,9 @@ links the two.
 
 A *base* holds the rows of many batches merged, so that a store need not read each batch again: a file of cells and,
 where persons have a limit, a file of persons, as for a batch. It holds nothing that the batches do not imply. Its cells
-come in stretches. A tree needs the counts as they were at earlier sizes (`treering.trusted.counts.Bookmarks`), so rows
-are merged only up to the next of those sizes, and a store that reads a base can mark the counts where each stretch
-ends. Later sessions need no other sizes: a tree keeps the sizes that it has, drops some, and adds the current one.
+come in stretches. Segments tell rows before and after some earlier sizes apart (`treering.trusted.counts.Stretches`):
+rows are merged only up to the next of those sizes, and a store that reads a base can mark the counts where each stretch
+ends. Later sessions need no other sizes: a segment keeps the sizes that it has, or ends, and adds the current one.
 
 `take_in` makes a batch of new rows.
 """

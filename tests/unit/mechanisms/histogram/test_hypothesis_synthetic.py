@@ -65,6 +65,8 @@ def test_rows_are_in_the_schemas_own_values() -> None:
         (categories("a", "b", other=True), "OTHER"),
         (categories("OTHER", "OTHER_", other=True), "OTHER__"),
         (categories(5, 7, other=True), 0),
+        (categories(0, other=True), 1),
+        (categories("OTHER", other=True), "OTHER_"),
         (categories(0, 1, 2**63 - 1, other=True), 2),
         (categories(True, other=True), False),
         (categories(False, other=True), True),

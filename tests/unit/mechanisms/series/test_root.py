@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from fractions import Fraction
 from itertools import accumulate
 
@@ -12,16 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.databases import TestDatabase
 from support.exact_losses import transparent
-from support.row_lives import SCHEMA, Keeping, account, combined
+from support.grown_series import GrownSeries
+from support.row_lives import SCHEMA, account
 from treering.budget.promise import Budget
 from treering.budget.weights import squares
 from treering.domain.groups import Groups
 from treering.domain.query import Query
 from treering.errors import BudgetExceeded
 from treering.gate import Advanced, Ones, Root, SegmentBegun, SegmentEnded, Span
-from treering.mechanisms.series.base import Window
 from treering.mechanisms.series.root import RootSeries
 from treering.noise import Gaussian
 from treering.theory import series as theory
@@ -39,50 +38,16 @@ def _no_noise() -> Iterator[None]:
         yield
 
 
-class Grown:
-    """A series beside the rows that it counts."""
+class Grown(GrownSeries[RootSeries]):
+    """A series by square roots."""
 
     def __init__(self, groups: Groups = GROUPS, price: Budget = PRICE, start: int = 0) -> None:
-        self.db = TestDatabase(SCHEMA, journal=Keeping())
-        self.gate = self.db.open_gate(BUDGET)
-        self.rows: list[int] = []
-        if start:
-            self.append([cell % SCHEMA.cells for cell in range(start)])
-            self.gate.mark()
-        self.series = RootSeries(groups, price, start)
-
-    def append(self, cells: Sequence[int]) -> None:
-        self.db.append_cells(list(cells))
-        self.rows += cells
-
-    def leaves(self, sizes: Sequence[int]) -> None:
-        """Leaves of so many rows each, of cells that follow no simple rule."""
-        for size in sizes:
-            first = len(self.rows)
-            self.append([(first + row) ** 3 // 7 % SCHEMA.cells for row in range(size)])
-            self.series.advance(self.gate)
-
-    def exact(self, window: Window) -> bool:
-        truth = combined(self.series.groups, SCHEMA, self.rows, [Span(window.start, window.end, 1)])
-        return bool(np.allclose(window.counts, truth, rtol=0, atol=1e-7 * (1 + len(self.rows))))
-
-    def sizes(self) -> list[int]:
-        """Where leaves begin and end, by the whole record."""
-        record = self.db.journal
-        assert isinstance(record, Keeping)
-        return [self.series.start, *(event.size for event in record.record if isinstance(event, Advanced))]
-
-    def again(self) -> RootSeries:
-        """The same series as a fold over what is on record."""
-        other = RootSeries(self.series.groups, self.series.price, self.series.start)
-        for event in self.gate.history:
-            other.follow(event)
-        return other
+        super().__init__(lambda: RootSeries(groups, price, start), BUDGET, start)
 
 
 def check(grown: Grown) -> None:
     """Every window that can be asked about: its rows, its boundary and its variance."""
-    series, sizes, groups = grown.series, grown.sizes(), grown.series.groups.number
+    series, sizes, groups = grown.series, grown.sizes, grown.series.groups.number
     assert (series.leaf, series.size) == (len(sizes) - 1, len(grown.rows))
     firsts = theory.starts(series.leaf, groups)
     assert series.boundaries == tuple(sizes[first - 1] for first in firsts)
@@ -161,9 +126,7 @@ def test_each_row_pays_the_price_once_and_no_more() -> None:
 def test_segments_have_the_noise_and_the_room_of_the_theory() -> None:
     grown = Grown()
     grown.leaves([1] * 20)
-    record = grown.db.journal
-    assert isinstance(record, Keeping)
-    begun = [event for event in record.record if isinstance(event, SegmentBegun)]
+    begun = [event for event in grown.record if isinstance(event, SegmentBegun)]
     for segment, (event, length) in enumerate(zip(begun, (1, 16, 1024), strict=True)):
         assert event.segment == segment
         assert event.room == squares(length)
@@ -171,7 +134,7 @@ def test_segments_have_the_noise_and_the_room_of_the_theory() -> None:
         cost = Fraction(squares(length)) / Fraction(event.noise.scale) ** 2
         below = Fraction(squares(length)) / Fraction(np.nextafter(event.noise.scale, 0.0)) ** 2
         assert cost <= PRICE.total < below
-    patterns = [event.patterns for event in record.record if isinstance(event, Advanced)]
+    patterns = [event.patterns for event in grown.record if isinstance(event, Advanced)]
     assert patterns == [(Root(theory.place(leaf, 2)[1]),) for leaf in range(1, 21)]
 
 
@@ -264,9 +227,7 @@ def test_complete_segments_are_short_on_record() -> None:
 def test_events_of_others_change_nothing() -> None:
     grown = Grown()
     grown.leaves([2] * 5)
-    before, record = grown.series.fingerprint(), grown.db.journal
-    assert isinstance(record, Keeping)
-    gate, own = grown.gate, len(record.record)
+    before, gate, own = grown.series.fingerprint(), grown.gate, len(grown.record)
     gate.mark()
     gate.combine(GROUPS, [Span(0, 10, 1)], Gaussian(100.0))
     other = gate.begin_segment(ONE, Gaussian(100.0), 3, start=10).segment
@@ -275,7 +236,7 @@ def test_events_of_others_change_nothing() -> None:
     gate.condense_segment(other, "theirs")
     gate.end_segment(other, "theirs")
     gate.note("anything")
-    for event in record.record[own:]:
+    for event in grown.record[own:]:
         grown.series.follow(event)
     assert grown.series.fingerprint() == before
     assert grown.again().fingerprint() == before
@@ -285,5 +246,5 @@ def test_sizes_follow_leaves() -> None:
     grown = Grown()
     sizes = [3, 1, 4, 1, 5]
     grown.leaves(sizes)
-    assert grown.sizes() == [0, *accumulate(sizes)]
+    assert grown.sizes == [0, *accumulate(sizes)]
     assert grown.series.boundaries == (0, 3, 4, 8, 9)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import ibis
@@ -11,9 +13,9 @@ import pytest
 
 from treering.domain.attribute import categories, integers
 from treering.domain.schema import Schema
-from treering.errors import DataError, EngineError
+from treering.errors import DataError, EngineError, ParameterError, SchemaError
 from treering.trusted.engines import source as module
-from treering.trusted.engines.source import Reading, Source, Watermark, check_place, make_increment
+from treering.trusted.engines.source import LiveTable, Reading, Source, Watermark, check_place, make_increment
 
 SCHEMA = Schema({"origin": categories("EWR", "JFK"), "month": integers(1, 12)})
 COLUMNS = (("id", "int64"), ("origin", "string"), ("month", "int64"))
@@ -110,6 +112,57 @@ def test_a_table_whose_rows_do_not_fit_is_taken_in_all_the_same(connection: Any)
     assert (found.watermark.value, found.watermark.rows, found.watermark.dropped) == (9, 3, 2)
 
 
+# -- what is read, and what it is called -------------------------------------------------------------------------------
+
+
+def test_what_no_source_can_be_made_of(connection: Any) -> None:
+    wrong: Any = {"origin": "EWR"}
+    with pytest.raises(SchemaError, match="a table is read by a Schema, not by dict"):
+        Source.of(connection.table("rows"), wrong)
+    with pytest.raises(ParameterError, match="order must be the name of a column"):
+        Source.of(connection.table("rows"), SCHEMA, wrong)
+    with pytest.raises(DataError, match="the table has no column 'number'"):
+        Source.of(connection.table("rows"), SCHEMA, "number")
+    with pytest.raises(ParameterError, match="table must be an Ibis table or an address, not dict"):
+        Source.of(wrong, SCHEMA)
+    source = Source.of(connection.table("rows"), SCHEMA)
+    with pytest.raises(ParameterError, match='on_invalid must be "refuse" or "drop"'):
+        source.increments(None, wrong)
+
+
+def test_another_engine_is_refused_by_its_name() -> None:
+    backend = SimpleNamespace(name="sqlite")
+    table: Any = SimpleNamespace(get_backend=lambda: backend)
+    with pytest.raises(ParameterError, match="table must live in one of duckdb, postgres, pyspark, not in sqlite"):
+        LiveTable(table)
+
+
+def test_an_expression_has_a_name_of_its_own(connection: Any) -> None:
+    connection.raw_sql("CREATE TABLE others (id BIGINT, origin VARCHAR, month BIGINT)")
+    rows, others = connection.table("rows"), connection.table("others")
+    made = [rows, others, rows.filter(rows.month < 6), rows.filter(rows.month < 7), rows.union(others)]
+    names = [Source.of(table, SCHEMA).identity for table in made]
+    assert len(set(names)) == len(names)
+    assert [Source.of(table, SCHEMA).identity for table in made] == names
+    assert Source.of(rows.filter(rows.month < 6), SCHEMA).identity == names[2]
+    plain, expressed, both = names[0], names[2], names[4]
+    assert expressed.startswith(f"{plain}?")
+    assert len(expressed.rpartition("?")[2]) == 16
+    assert both.rpartition("?")[0] == "+".join(sorted(names[:2]))
+
+
+def test_a_column_without_any_value_is_missing_everywhere(connection: Any) -> None:
+    connection.raw_sql("INSERT INTO rows VALUES (7, 'JFK', 3), (8, 'EWR', 4)")
+    rows = connection.table("rows")
+    with_missing = {"origin": categories("EWR", "JFK", missing=True), "month": integers(1, 12, missing=True)}
+    for empty, cells in (
+        (rows.mutate(origin=ibis.null()), [2 * 13 + 2, 2 * 13 + 3]),
+        (rows.mutate(month=ibis.null()), [0 * 13 + 12, 1 * 13 + 12]),
+    ):
+        assert Source.of(empty, Schema(with_missing)).increments(None).cells.tolist() == cells
+        assert Source.of(empty, SCHEMA).increments(None, on_invalid="drop").dropped == 2
+
+
 # -- a table that has changed its columns since ------------------------------------------------------------------------
 
 
@@ -158,6 +211,13 @@ def test_rows_fit_between_the_first_and_the_last_order_value() -> None:
     for crowded in (reading(3, 4, first=7, last=7), reading(3, 4, 5, first=7, last=8)):
         with pytest.raises(EngineError, match="repeats values"):
             check_place(crowded, None, "id")
+
+
+def test_a_table_that_changed_between_two_counts_is_refused() -> None:
+    """One statement has one snapshot; an engine that gives it two is found out."""
+    changed = replace(reading(3, 4, first=7, last=8), past=3)
+    with pytest.raises(EngineError, match="the table changed while it was read, and nothing was taken in: try again"):
+        check_place(changed, None, "id")
 
 
 def test_a_row_without_a_place_is_refused() -> None:

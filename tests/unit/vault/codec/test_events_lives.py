@@ -20,20 +20,22 @@ from treering.boxes.histogram import HistogramBox
 from treering.boxes.mwem import MWEM
 from treering.boxes.smalldb import SmallDB
 from treering.budget.promise import Budget
+from treering.domain.groups import Groups
 from treering.domain.loss import Distance, Logistic, Squared
 from treering.domain.problem import CellFeatures
 from treering.domain.query import Query
 from treering.domain.workload import marginals, prefixes, random_conjunctions
 from treering.gate import (
+    Advanced,
+    Combined,
     Compared,
     Condensed,
     Event,
     ForeignReleased,
     HistogramReleased,
-    LeafCut,
+    Marked,
     Measured,
     Minimised,
-    NodeReleased,
     Noted,
     ReservationEnded,
     Reserved,
@@ -41,9 +43,11 @@ from treering.gate import (
     RunEnded,
     RunRequest,
     RunStarted,
+    SegmentBegun,
+    SegmentCondensed,
+    SegmentEnded,
     Selected,
-    TreeCondensed,
-    TreeStarted,
+    Span,
 )
 from treering.mechanisms.paper import Updated
 from treering.mechanisms.state import Corrected, Grown, Judged, Learned
@@ -185,9 +189,17 @@ def test_sparse_vector_replays_from_text(make: Callable[[Any], Any]) -> None:
     assert live.state.hard > 0
 
 
-def test_the_continual_histogram_replays_from_text() -> None:
+@pytest.mark.parametrize(
+    ("delta", "kinds_seen"),
+    [
+        (0.0, {SegmentBegun, Advanced, SegmentCondensed, SegmentEnded}),
+        (1e-6, {SegmentBegun, Advanced, SegmentEnded}),
+    ],
+    ids=["trees", "square roots"],
+)
+def test_the_continual_histogram_replays_from_text(delta: float, kinds_seen: Kinds) -> None:
     def make(db: Any) -> tr.ContinualHistogram:
-        return tr.ContinualHistogram(db, epsilon=1.0)
+        return tr.ContinualHistogram(db, epsilon=1.0, delta=delta)
 
     db = database(1_000)
     live = make(db)
@@ -199,7 +211,23 @@ def test_the_continual_histogram_replays_from_text() -> None:
         # Gone before the next append, or it would cut leaves of its own.
         assert make(db).state == live.state
         assert make(db).ask_many(questions(5)) == live.ask_many(questions(5))
-    assert seen == {TreeStarted, LeafCut, NodeReleased, TreeCondensed}
+    assert seen == kinds_seen
+
+
+def test_groups_and_marks_replay_from_text() -> None:
+    budget = Budget("pure", Fraction(1))
+    db = database(1_000)
+    gate = db.open_gate(budget)
+    gate.mark()
+    db.append_cells(rows(500))
+    groups = Groups.of([tr.parse("late = 'yes' AND month = 3", SCHEMA), tr.parse("late = 'no'", SCHEMA)])
+    gate.combine(groups, [Span(0, 1_000, 2), Span(1_000, 1_500, -1)], Laplace(10.0))
+    assert kinds(through_text(db)) == {Marked, Combined}
+    again = db.open_gate(budget)
+    assert again.spent == gate.spent
+    assert [again.left(row) for row in (1, 1_001, 1_501)] == [gate.left(row) for row in (1, 1_001, 1_501)]
+    assert gate.left(1) < gate.left(1_001) < gate.left(1_501) == 1
+    again.combine(groups, [Span(1_000, 1_500, 1)], Laplace(10.0))
 
 
 # -- boxes and schedulers ----------------------------------------------------------------------------------------------

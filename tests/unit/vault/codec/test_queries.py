@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import treering as tr
 from treering.domain.query import Query
+from treering.vault.codec import queries as module
 from treering.vault.codec.queries import Queries, write_query
 from treering.vault.codec.values import Unfit, write_array
 
@@ -37,3 +40,32 @@ def test_queries_that_were_read_share_their_sets() -> None:
     assert both.masks is not None
     assert both.masks[0] is one.masks[0]
     assert both.masks[1] is not other.masks[0]  # of another attribute
+
+
+def test_what_is_no_query_is_neither_written_nor_read() -> None:
+    wrong: Any
+    for wrong in ("a = 0", None, {"a": 0}):
+        with pytest.raises(Unfit, match=f"is {type(wrong).__name__}, not a query"):
+            write_query(wrong)
+    for wrong in ("a = 0", None, [], 7):
+        with pytest.raises(Unfit, match="is not a query"):
+            Queries(SCHEMA).read(wrong)
+    for wrong in ({"where": 7}, {"where": {"a": "0"}, "over": []}, {}, {"over": "a", "scale": 1, "weights": {}}):
+        with pytest.raises(Unfit, match="is neither a conjunction nor a table of weights"):
+            Queries(SCHEMA).read(wrong)
+    for wrong, match in (({"a": 0}, "no text"), ({"a": []}, "no text"), ({"c": "0"}, "does not have")):
+        with pytest.raises(Unfit, match=match):
+            Queries(SCHEMA).read({"where": wrong})
+
+
+def test_few_queries_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Room for two or three at a time: what is forgotten is read again, as the same."""
+    monkeypatch.setattr(module, "_REMEMBERED", 4 * (64 + 2))
+    schema = tr.Schema({"a": tr.integers(0, 9)})
+    queries, raws = Queries(schema), [{"where": {"a": str(code)}} for code in range(10)]
+    for raw in raws * 3:
+        assert queries.read(raw) == Query.where(schema, a=int(raw["where"]["a"]))
+        assert queries._entries <= 4 * (64 + 2)
+        assert len(queries._known) <= 3
+        assert len(queries._sets) <= 3
+    assert queries.read(raws[-1]) is queries.read(raws[-1])

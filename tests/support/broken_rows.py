@@ -1,0 +1,219 @@
+"""BROKEN ON PURPOSE: charges by row, groups and series that lose more than they charge, or state less than they err.
+
+Each twin is one small change of the real code, put in its place by a patch for the length of a test. A check that does
+not catch it proves nothing about the code that it passes (``tests/unit/support/test_broken_rows.py``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from treering.arrays import Floats, Ints
+from treering.budget.cost import Cost
+from treering.budget.promise import Budget
+from treering.budget.rows import Steps
+from treering.domain.groups import Groups
+from treering.domain.query import Query
+from treering.domain.schema import Schema
+from treering.gate import Condensed, RunRequest, Span
+from treering.mechanisms.series import root
+from treering.noise import Gaussian, Noise
+from treering.params import exact_scale, root_at_least
+from treering.theory import series as theory
+from treering.trusted import charges, combining, pricing
+from treering.trusted.charges import Charges, Segment
+from treering.trusted.counts import Counts
+from treering.trusted.kernel import Kernel
+from treering.trusted.noise import draw as honest_draw
+
+Twin = Callable[[pytest.MonkeyPatch], None]
+
+# -- costs -------------------------------------------------------------------------------------------------------------
+
+
+def one_cost_for_one_group_and_for_several(patch: pytest.MonkeyPatch) -> None:
+    """DEFECT: a row that moves from one group to another is charged as if one number moved."""
+    honest = pricing.combining
+    patch.setattr(pricing, "combining", lambda _, weight, noise: honest(1, weight, noise))
+
+
+def the_weight_for_its_square(patch: pytest.MonkeyPatch) -> None:
+    """DEFECT: in zCDP, too, a weight costs in proportion to itself."""
+    honest = pricing.combining
+
+    def cheap(groups: int, weight: int, noise: Noise) -> Cost:
+        one = honest(groups, 1, noise)
+        return Cost(None if one.epsilon is None else abs(weight) * one.epsilon, abs(weight) * one.rho)
+
+    patch.setattr(pricing, "combining", cheap)
+
+
+def room_by_weights_for_room_by_squares(patch: pytest.MonkeyPatch) -> None:
+    """DEFECT: in zCDP, too, releases use a leaf's room in proportion to their weights."""
+
+    def use(_: Segment, leaf: int, patterns: Iterable[Any]) -> Ints:
+        used = np.zeros(leaf, dtype=np.int64)
+        for pattern in patterns:
+            weights = charges.newest_last(pattern)
+            used[leaf - len(weights) :] += np.abs(weights)
+        return used
+
+    patch.setattr(Segment, "use", use)
+
+
+def the_second_segment_at_half_price(patch: pytest.MonkeyPatch) -> None:
+    """DEFECT: the rows of a series' second segment are charged half, as if the first had paid for them."""
+    honest = Segment._price
+    patch.setattr(
+        Segment, "_price", lambda segment, room: honest(segment, room) / (2 if segment.begun.segment == 1 else 1)
+    )
+
+
+def noise_for_weights_that_were_not_rounded(patch: pytest.MonkeyPatch) -> None:
+    """DEFECT: the noise of a series follows from the real weights C(2k, k)/4^k, and integers near them are released."""
+
+    def noise(price: Fraction, length: int, groups: int) -> Gaussian:
+        moved = 1 if groups == 1 else 2
+        terms = (Fraction(2**12 * math.comb(2 * k, k), 4**k) ** 2 for k in range(length))
+        squares = sum(terms, Fraction(0))
+        return Gaussian(root_at_least(moved * squares / 2 / price))
+
+    patch.setattr(theory, "root_noise", noise)
+
+
+# -- which rows --------------------------------------------------------------------------------------------------------
+
+
+def spans_that_overlap(patch: pytest.MonkeyPatch) -> None:
+    """DEFECT: spans may overlap, each charged for itself: a row that is counted twice moves twice as far."""
+
+    def lax(kernel: Kernel, spans: Iterable[Span]) -> None:
+        for span in spans:
+            kernel._check_edge(span.start, "spans")
+            kernel._check_edge(span.end, "spans")
+
+    patch.setattr(Kernel, "_check_spans", lax)
+
+
+class Overlapping(Groups):
+    """Groups of queries that may match the same cells."""
+
+    __slots__ = ("queries",)
+    queries: tuple[Query, ...]
+
+    @classmethod
+    def of(cls, queries: Any) -> Overlapping:
+        groups = cls((), (), None)
+        object.__setattr__(groups, "queries", tuple(queries))
+        return groups
+
+    @property
+    def number(self) -> int:
+        return len(self.queries)
+
+
+def groups_that_overlap(patch: pytest.MonkeyPatch) -> None:
+    """DEFECT: any queries make groups: a row may be in several, and all of them move with it."""
+
+    def tally(groups: Groups, schema: Schema, rows: Iterable[tuple[Ints, Ints]]) -> tuple[Ints, Ints]:
+        assert isinstance(groups, Overlapping)
+        total = np.zeros(groups.number, dtype=np.int64)
+        for cells, counts in rows:
+            codes = np.unravel_index(cells, schema.shape)
+            for number, query in enumerate(groups.queries):
+                weights = query.weights()[tuple(codes[position] for position in query.attributes)]
+                total[number] += int((weights * counts).sum())
+        return np.arange(groups.number), total
+
+    patch.setattr(combining, "tally", tally)
+    patch.setattr(combining, "checked_groups", lambda groups, _: groups)
+    patch.setattr(Groups, "of", Overlapping.of)
+
+
+def runs_on_the_rows_that_are_there(size: Callable[[], int]) -> Twin:
+    """DEFECT: a run is charged on (0, size] when it begins; rows that come while it lasts meet it for nothing."""
+
+    def twin(patch: pytest.MonkeyPatch) -> None:
+        def begin_run(account: Charges, run: int, cost: Cost) -> None:
+            account.ledger.hold(run, Fraction(0))
+            account.ledger.charge(account.budget.amount(cost), size())
+
+        patch.setattr(Charges, "begin_run", begin_run)
+        patch.setattr(pricing, "refund", lambda *_: Fraction(0))
+
+    return twin
+
+
+def a_refund_of_a_run_in_zcdp(patch: pytest.MonkeyPatch) -> None:
+    """DEFECT: a silent run gets back 2/s2 of its charge in zCDP, too, as if ρ could be split by what it said."""
+
+    def refund(request: RunRequest, budget: Budget) -> Fraction:
+        kept = 1 / exact_scale(request.threshold_scale, "threshold_scale")
+        silent = kept if budget.kind == "pure" else kept**2 / 2
+        return budget.amount(pricing.running(request)) - silent
+
+    patch.setattr(pricing, "refund", refund)
+
+
+class Shifted(Counts):
+    """DEFECT: rows have the places that they had in their frames: one that was dropped shifts all leaves after it."""
+
+    __slots__ = ("raw",)
+
+    def __init__(self, schema: Schema) -> None:
+        super().__init__(schema)
+        self.raw: list[int | None] = []
+        """The rows as they were given; None: one that did not fit."""
+
+    def between(self, start: int, end: int) -> Iterator[tuple[Ints, Ints]]:
+        cells = np.array([cell for cell in self.raw[start:end] if cell is not None], dtype=np.int64)
+        yield cells, np.ones(len(cells), dtype=np.int64)
+
+
+def a_restart_that_loses_intervals(patch: pytest.MonkeyPatch) -> None:
+    """DEFECT: a condensed record brings back what everyone was charged, and not what some rows were."""
+    honest = Charges._restore
+
+    def restore(account: Charges, event: Condensed) -> None:
+        assert event.steps is not None
+        kept = Steps(event.steps.everyone, ((0, Fraction(0)),))
+        rest = event.next_segment, event.segments, event.marks
+        honest(account, Condensed(event.size, event.spent, event.next_run, event.runs, event.note, kept, *rest))
+
+    patch.setattr(Charges, "_restore", restore)
+
+
+# -- noise and variances -----------------------------------------------------------------------------------------------
+
+
+def windows_by_difference(patch: pytest.MonkeyPatch) -> None:
+    """DEFECT: the variance of a window is the difference of two prefixes' variances, which have noise in common."""
+    honest = root.RootSeries._estimate
+
+    def estimate(series: root.RootSeries, first: int) -> tuple[Floats, float]:
+        counts, variance = honest(series, first)
+        if first > 1:
+            last = len(series._releases)
+            whole, before = (float(np.sum(theory.prefix_coefficients(each) ** 2)) for each in (last, first - 1))
+            variance *= (whole - before) / float(np.sum(theory.window_coefficients(first, last) ** 2))
+        return counts, variance
+
+    patch.setattr(root.RootSeries, "_estimate", estimate)
+
+
+def the_same_noise_again(patch: pytest.MonkeyPatch) -> None:
+    """DEFECT: noise is kept, and used again when the same groups are measured again."""
+    kept: dict[tuple[Noise, int], Ints] = {}
+
+    def draw(noise: Noise, factor: int, count: int) -> Ints:
+        if (noise, count) not in kept:
+            kept[noise, count] = honest_draw(noise, factor, count)
+        return kept[noise, count].copy()
+
+    patch.setattr(combining, "draw", draw)

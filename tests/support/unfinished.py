@@ -1,0 +1,61 @@
+"""Vaults whose last session did not end: what the next opening has to write, and what it must find."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from support.bases import cells
+from support.vaults import DELTA, EPSILON, SCHEMA, crash, frame, guarded, leased, questions, surely_easy
+from treering.trusted.kernel import Kernel
+from treering.vault.vault import Vault
+
+
+def with_a_lease(place: Path) -> None:
+    """A vault that was killed in the middle of a run: opening it counts the lease, and ends the run."""
+    rows = frame(20_000)
+    vault = guarded(place, rows=0)
+    vault.append(rows)
+    vault.ask(surely_easy(vault, rows))
+    assert leased(vault)
+    crash(vault)
+
+
+def with_a_reservation(place: Path) -> None:
+    """A vault that was interrupted just before a reservation ended: opening it ends the reservation."""
+    vault = Vault.create(place, SCHEMA, EPSILON, DELTA, mechanism="scheduler")
+    vault.append(frame(1000))
+
+    def interrupt(_: Kernel) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Kernel, "_close_part", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            vault.ask_many(questions(2))
+    crash(vault)
+
+
+UNFINISHED: list[tuple[Callable[[Path], None], int]] = [(with_a_lease, 2), (with_a_reservation, 1)]
+"""How to make each, and how many lines its next opening writes."""
+
+
+class Seen(NamedTuple):
+    """What an opening finds, having written what it must."""
+
+    status: dict[str, Any]
+    lines: list[tuple[str, str | None, dict[str, Any]]]
+    counts: list[int]
+
+
+def seen(place: Path, before: str) -> Seen:
+    """Open a vault at once and look at everything; a head of ``before`` is still on record."""
+    with Vault.open(place, wait=0) as vault:
+        assert vault.verify(before)["head_found"]
+        status = vault.status()
+        status["head"] = status["head"] == before  # Times are part of it.
+        lines = [(line["kind"], line["mechanism"], line["body"]) for line in vault.ledger()]
+        return Seen(status, lines, cells(vault).tolist())
