@@ -146,7 +146,7 @@ def test_constants_are_public_and_free() -> None:
     assert (mechanism.spent, db.touched, mechanism.series) == (0, 0, ())
     mixed = mechanism.ask_many([every, "late = 'yes'", none])
     assert [each.value for each in mixed[::2]] == [1, 0]
-    assert 0 < mixed[1].margin
+    assert mixed[1].margin > 0
 
 
 @KINDS
@@ -227,7 +227,7 @@ def test_questions_never_end() -> None:
     for names in tables:
         mechanism.table(names)
     assert not mechanism.halted
-    assert 0 < mechanism.remaining
+    assert mechanism.remaining > 0
     prices = [each.price for each in mechanism.series]
     assert prices == sorted(prices, reverse=True)
 

@@ -35,7 +35,7 @@ def centred(query: tr.Query) -> Floats:
     shape = query.schema.shape
     weights = query.weights().reshape([shape[each] if each in query.attributes else 1 for each in range(len(shape))])
     every = np.broadcast_to(weights, shape).reshape(-1) / query.scale
-    return np.abs(every - every.mean())
+    return np.asarray(np.abs(every - every.mean()))
 
 
 def check(query: tr.Query) -> None:
