@@ -25,7 +25,7 @@ from treering.budget.promise import Budget, BudgetKind, Promise
 from treering.domain.attribute import OTHER, Attribute, Value
 from treering.domain.groups import Groups
 from treering.domain.language.parse import Question, understand, understand_all
-from treering.domain.query import Query
+from treering.domain.query import MAX_TABLE, Query
 from treering.domain.schema import Schema
 from treering.errors import BudgetExceeded, GuaranteeError, ParameterError, QueryError
 from treering.gate import Advanced, Database, Event, Noted, SegmentBegun, SegmentCondensed, SegmentEnded
@@ -295,7 +295,9 @@ class Rings(Answering):
         able_of = self._able(asked, wanted, since)
         # Those with the fewest series come first: what they need is then there for the others.
         for query in sorted(asked, key=lambda each: len(able_of[each])):
-            able = sorted(able_of[query], key=lambda ring: (ring.next_variance(query, size, since), ring.number))
+            able = able_of[query]
+            if len(able) > 1:
+                able.sort(key=lambda ring: (ring.next_variance(query, size, since), ring.number))
             current = [ring for ring in able if ring.series.size == size or ring in stale]
             for ring in able:
                 if _sharp(query, current, size, wanted, since):
@@ -321,7 +323,11 @@ class Rings(Answering):
             return able
         usual = self._usual(self._least_left, len(self._rings))
         own = _spreads(tuple(asked), self._gate.schema)
-        return {query: [ring for ring in each if ring.fits(query, own[query], usual)] for query, each in able.items()}
+        most = {ring: ring.most_spread(usual) for ring in rings}
+        return {
+            query: [ring for ring in each if ring.spread(query) <= most[ring] * own[query]]
+            for query, each in able.items()
+        }
 
     def _openings(self, missing: Sequence[Query], wanted: float | None) -> list[Opened]:
         """The series that must be opened for some queries, and their prices."""
@@ -436,8 +442,9 @@ class Rings(Answering):
             able = [query for query in asked if ring.covers(query)]
             if able:
                 view = ring.view(since or 0)
+                variance = view.law.deviation**2
                 for query, told in zip(able, ring.readings(able, view), strict=True):
-                    said[query].append((told, view.law.deviation**2 * ring.spread(query)))
+                    said[query].append((told, variance * ring.spread(query)))
         return {query: _combined(told, self._gate.budget.kind) for query, told in said.items()}
 
 
@@ -449,45 +456,53 @@ class _Ring:
         make = RootSeries if by_roots(price, opened.groups.number) else TreeSeries
         self.number = opened.series
         self.series: Series = make(opened.groups, price, 0, opened.series)
-        self.registered = frozenset(opened.registered)
         self.views: dict[int, View] = {}
         self._beta = beta
         self._classes = opened.groups.classes(schema)
+        named = [_reduced(opened.groups, query, self._classes) for query in opened.registered]
+        # A question and its complement have the same error.
+        self._registered = frozenset(each for query in named for each in _with_complement(query))
+        self._questions = len(named)
+        """How many questions are registered."""
         self._reduced: dict[Query, Query | None] = {}
-        self._spectra: dict[Query, theory.Spectrum] = {}
+        self._spreads: dict[Query, float] = {}
         self._laws: dict[tuple[int, int], Law] = {}
 
     def covers(self, query: Query) -> bool:
         """Whether a query is a union of groups."""
-        return self.reduced(query) is not None
+        return self._about(query) is not None
 
-    def reduced(self, query: Query) -> Query | None:
-        """A query as one about the joint classes."""
+    def _about(self, query: Query) -> Query | None:
+        """A query as one about the joint classes; None if it is no union of groups."""
         if query not in self._reduced:
             if len(self._reduced) >= _REMEMBERED:
                 self._reduced.clear()
+                self._spreads.clear()
             self._reduced[query] = self.series.groups.reduced(query, self._classes)
         return self._reduced[query]
 
+    def reduced(self, query: Query) -> Query:
+        """A query that is a union of groups, as one about the joint classes."""
+        found = self._about(query)
+        assert found is not None
+        return found
+
     def spectrum(self, query: Query) -> theory.Spectrum:
         """The centred weights of a query that is a union of groups."""
-        if query not in self._spectra:
-            if len(self._spectra) >= _REMEMBERED:
-                self._spectra.clear()
-            reduced = self.reduced(query)
-            assert reduced is not None
-            self._spectra[query] = theory.spectrum(reduced)
-        return self._spectra[query]
+        return theory.spectrum(self.reduced(query))
 
     def spread(self, query: Query) -> float:
         """S of a query that is a union of groups."""
-        return theory.spread(self.spectrum(query))
+        found = self._spreads.get(query)
+        if found is None:
+            found = self._spreads[query] = theory.spread(self.spectrum(query))
+        return found
 
-    def fits(self, query: Query, spread: float, usual: Fraction) -> bool:
-        """Whether a series of the query's own, where it has this spread, at the usual price, would not be far better.
-        (Under zCDP variances are spread over price; under a pure promise, spread over price squared.)"""
+    def most_spread(self, usual: Fraction) -> float:
+        """How many times its spread in a series of its own, at the usual price, a query may have here before that one
+        would be far better. (Under zCDP variances are spread over price; under a pure promise, over price squared.)"""
         power = 1 if self.series.price.kind == "zcdp" else 2
-        return self.spread(query) * float(usual / self.series.price.total) ** power <= UNFIT * spread
+        return UNFIT * float(self.series.price.total / usual) ** power
 
     def starts(self, size: int) -> dict[int, int]:
         """The sizes since which rows can be asked about, once the series is current, each with the leaf that begins
@@ -530,13 +545,15 @@ class _Ring:
 
     def readings(self, queries: Sequence[Query], view: View) -> list[Reading]:
         """What the view says about queries; those that are registered have a smaller error."""
-        told = view.readings([reduced for query in queries if (reduced := self.reduced(query)) is not None])
-        return [self._registered(*each, view) for each in zip(queries, told, strict=True)]
+        reduced = [self.reduced(query) for query in queries]
+        told = view.readings(reduced)
+        return [
+            self._sharpened(query, each, view) if query in self._registered else each
+            for query, each in zip(reduced, told, strict=True)
+        ]
 
-    def _registered(self, query: Query, told: Reading, view: View) -> Reading:
-        if query not in self.registered and ~query not in self.registered:
-            return told
-        radius = theory.registered_radius(view.law, self.spectrum(query), len(self.registered), self._part / 2)
+    def _sharpened(self, query: Query, told: Reading, view: View) -> Reading:
+        radius = theory.registered_radius(view.law, theory.spectrum(query), self._questions, self._part / 2)
         return told._replace(error=min(told.error, view.share(radius)))
 
     def described(self, names: Sequence[str], size: int) -> SeriesState:
@@ -617,6 +634,11 @@ def _reduced(groups: Groups, query: Query, classes: Schema) -> Query:
     reduced = groups.reduced(query, classes)
     assert reduced is not None
     return reduced
+
+
+def _with_complement(query: Query) -> tuple[Query, ...]:
+    """A query, and its complement unless that is too large to be written down."""
+    return (query, ~query) if query.joint <= MAX_TABLE else (query,)
 
 
 def _shown(value: Value, attribute: Attribute) -> Any:

@@ -525,6 +525,7 @@ class StructuredBound:
         return float(number * (self.every.cells // joint)), tail, weight
 
 
+@lru_cache(maxsize=2**16)
 def form(query: Query) -> Form:
     """What the bound of a query depends on.
 
