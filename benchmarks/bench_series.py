@@ -20,7 +20,7 @@ from treering.noise import Gaussian, Laplace
 from treering.trusted.database import GrowingDatabase
 from treering.trusted.noise import draw
 
-ROWS, SEED = 10**6, 1
+ROWS, SEED, QUESTIONS = 10**6, 1, 10_000
 PLENTY = Budget("zcdp", Fraction(10**6))
 SCHEMA = tr.Schema({"place": tr.integers(1, 100), "hour": tr.integers(0, 19), "kind": tr.integers(1, 25)})
 """50,000 cells; place and hour together have 2,000 values."""
@@ -31,6 +31,35 @@ def results() -> Iterator[Result]:
     yield opening()
     yield appending()
     yield measuring()
+    yield answering()
+
+
+def answering() -> Result:
+    """10,000 questions that series can answer already, in one call, against a loop that sums the same parts of two
+    tables: for information, as it is the rate that is of interest."""
+    db = GrowingDatabase(SCHEMA)
+    db.append(frame(ROWS))
+    rings = tr.Rings(db, 1.0, 1e-6)
+    generator = np.random.default_rng(SEED)
+    counts = {name: np.array(rings.table([name, "hour"])["count"]).reshape(-1, 20) for name in ("place", "kind")}
+    parts: list[tuple[str, np.ndarray[tuple[int], np.dtype[np.bool_]], slice]] = []
+    queries: list[tr.Query] = []
+    for number in range(QUESTIONS):
+        name, values = ("place", 100) if number % 2 else ("kind", 25)
+        chosen = generator.random(values) < 0.1
+        chosen[number % values] = True
+        hours = slice(number % 10, number % 10 + 1 + number % 9)
+        parts.append((name, chosen, hours))
+        listed = {name: (np.flatnonzero(chosen) + 1).tolist(), "hour": range(hours.start, hours.stop)}
+        queries.append(tr.Query.where(SCHEMA, **listed))
+    return ratio(
+        "10,000 prepared questions to open series, against sums of parts of two tables",
+        lambda: rings.ask_many(queries),
+        lambda: [int(counts[name][chosen, hours].sum()) for name, chosen, hours in parts],
+        limit=None,
+        clock=time.process_time,
+        count=QUESTIONS,
+    )
 
 
 def frame(rows: int) -> pa.Table:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -126,7 +127,7 @@ class Groups:
             return None
         axes = tuple(self.attributes.index(position) for position in query.attributes)
         labels = [self.labels[axis] for axis in axes]
-        firsts = [np.unique(each, return_index=True)[1] for each in labels]
+        firsts = [_firsts(self)[axis] for axis in axes]
         if query.masks is not None:
             chosen = [mask[first] for mask, first in zip(query.masks, firsts, strict=True)]
             if any((each[label] != mask).any() for each, label, mask in zip(chosen, labels, query.masks, strict=True)):
@@ -165,6 +166,12 @@ class Groups:
             place[inside] = self.table.reshape(-1)[place[inside]]
         place[~inside] = -1
         return place
+
+
+@lru_cache(maxsize=256)
+def _firsts(groups: Groups) -> tuple[Ints, ...]:
+    """The first value of each class, for each attribute."""
+    return tuple(np.unique(each, return_index=True)[1] for each in groups.labels)
 
 
 def _weights(queries: Sequence[Query], position: int) -> Ints:

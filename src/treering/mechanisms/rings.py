@@ -22,10 +22,10 @@ import pyarrow as pa
 
 from treering.answer import Answer, Guarantee
 from treering.budget.promise import Budget, BudgetKind, Promise
-from treering.domain.attribute import Value
+from treering.domain.attribute import OTHER, Attribute, Value
 from treering.domain.groups import Groups
 from treering.domain.language.parse import Question, understand, understand_all
-from treering.domain.query import Query
+from treering.domain.query import MAX_TABLE, Query
 from treering.domain.schema import Schema
 from treering.errors import BudgetExceeded, GuaranteeError, ParameterError, QueryError
 from treering.gate import Advanced, Database, Event, Noted, SegmentBegun, SegmentCondensed, SegmentEnded
@@ -36,7 +36,7 @@ from treering.mechanisms.series.tree import TreeSeries
 from treering.mechanisms.series.view import Reading, View, answer, constant, share
 from treering.params import Number, probability, whole
 from treering.theory import rings as theory
-from treering.theory.continual import Law, bound, by_roots, prefix_law
+from treering.theory.continual import Law, bound, by_roots, starts, window_law
 
 MOST_ROWS_OF_A_TABLE: Final = 2**16
 """The most groups that `Rings.table` lists."""
@@ -149,9 +149,10 @@ class Rings(Answering):
             return []
         with self._lock:
             size = self._rows_to_share()
-            wanted = wished(within, size)
             if since is not None:
                 self._check_since(queries, since)
+            rows = size - (since or 0)
+            wanted = wished(within, rows)
             asked = [query for query in dict.fromkeys(queries) if not query.constant]
             stale, fresh = self._plan(asked, wanted, since)
             with self._gate.transaction():
@@ -160,7 +161,6 @@ class Rings(Answering):
                 for opened in fresh:
                     self._open(opened)
             told = self._read(asked, since)
-            rows = size - (since or 0)
             return [constant(query, rows) if query.constant else answer(told[query], rows) for query in queries]
 
     def answer_within(self, queries: Sequence[Query], within: float | None) -> list[Answer]:
@@ -175,10 +175,11 @@ class Rings(Answering):
         """The counts of all groups that some attributes make, as an Arrow table: a column for each attribute, then
         ``count`` and ``margin`` in rows.
 
-        ``where`` counts only rows that match it; ``within`` is as in `ask`.
+        ``where`` counts only rows that match it; ``within`` is as in `ask`. Values that are not listed are shown as the
+        text "other", and all values of such an attribute as text, then.
         """
         schema = self._gate.schema
-        names = [attributes] if isinstance(attributes, str) else list(attributes)
+        names = [attributes] if isinstance(attributes, str) else list(dict.fromkeys(attributes))
         positions = [schema.index(name) for name in names]
         groups = math.prod(schema.shape[position] for position in positions)
         if groups > MOST_ROWS_OF_A_TABLE:
@@ -190,10 +191,12 @@ class Rings(Answering):
             rows = [(*row, attribute.value(code)) for row in rows for code in range(attribute.size)]
         queries = [Query.where(schema, **dict(zip(names, row, strict=True))) & condition for row in rows]
         answers = self.answer(queries, within)
-        columns: dict[str, list[Any]] = {name: [_shown(row[place]) for row in rows] for place, name in enumerate(names)}
-        columns["count"] = [each.count for each in answers]
-        columns["margin"] = [each.count_margin for each in answers]
-        return pa.table(columns)
+        columns = [
+            [_shown(value, schema.attributes[name]) for value in column]
+            for name, column in zip(names, zip(*rows, strict=True), strict=True)
+        ]
+        columns += [[each.count for each in answers], [each.count_margin for each in answers]]
+        return pa.Table.from_arrays([pa.array(column) for column in columns], names=[*names, "count", "margin"])
 
     def price(self, query: Question, within: float | None = None) -> Fraction:
         """What asking this query next costs those rows that pay most, exactly, in the budget's unit: free to ask."""
@@ -218,7 +221,7 @@ class Rings(Answering):
     @property
     def boundaries(self) -> tuple[int, ...]:
         """The sizes that ``since`` may be for some question, increasing."""
-        return tuple(sorted({0, *(size for ring in self._rings for size in ring.series.boundaries)}))
+        return tuple(sorted({0, *(since for ring in self._rings for since in ring.starts(self._gate.size))}))
 
     @property
     def halted(self) -> bool:
@@ -292,15 +295,17 @@ class Rings(Answering):
         able_of = self._able(asked, wanted, since)
         # Those with the fewest series come first: what they need is then there for the others.
         for query in sorted(asked, key=lambda each: len(able_of[each])):
-            able = sorted(able_of[query], key=lambda ring: (ring.next_variance(query, size), ring.number))
+            able = able_of[query]
+            if len(able) > 1:
+                able.sort(key=lambda ring: (ring.next_variance(query, size, since), ring.number))
             current = [ring for ring in able if ring.series.size == size or ring in stale]
             for ring in able:
-                if _sharp(query, current, size, wanted):
+                if _sharp(query, current, size, wanted, since):
                     break
                 if ring not in current:
                     stale.append(ring)
                     current.append(ring)
-            if not _sharp(query, current, size, wanted):
+            if not _sharp(query, current, size, wanted, since):
                 missing.append(query)
         if missing and since:
             raise self._too_wide(missing, wanted)
@@ -312,13 +317,17 @@ class Rings(Answering):
         Without a wish, and before there are ``pace`` series, those that a query would have to sum very many groups of
         do not count: it gets a series of its own.
         """
-        rings = [ring for ring in self._rings if ring.reaches(since)]
+        rings = [ring for ring in self._rings if ring.reaches(since, self._gate.size)]
         able = {query: [ring for ring in rings if ring.covers(query)] for query in asked}
         if wanted is not None or since or len(self._rings) >= self._pace:
             return able
         usual = self._usual(self._least_left, len(self._rings))
         own = _spreads(tuple(asked), self._gate.schema)
-        return {query: [ring for ring in each if ring.fits(query, own[query], usual)] for query, each in able.items()}
+        most = {ring: ring.most_spread(usual) for ring in rings}
+        return {
+            query: [ring for ring in each if ring.spread(query) <= most[ring] * own[query]]
+            for query, each in able.items()
+        }
 
     def _openings(self, missing: Sequence[Query], wanted: float | None) -> list[Opened]:
         """The series that must be opened for some queries, and their prices."""
@@ -391,7 +400,8 @@ class Rings(Answering):
         for query in queries:
             if query.constant or since == 0:
                 continue
-            sizes = sorted({size for ring in self._rings if ring.covers(query) for size in ring.series.boundaries})
+            able = [ring for ring in self._rings if ring.covers(query)]
+            sizes = sorted({size for ring in able for size in ring.starts(self._gate.size)})
             if since not in sizes:
                 place = bisect.bisect(sizes, since)
                 nearest = " or ".join(f"{size:,}" for size in sizes[max(0, place - 1) : place + 1])
@@ -427,13 +437,14 @@ class Rings(Answering):
         """What all current series say about each query, combined."""
         said: dict[Query, list[tuple[Reading, float]]] = {query: [] for query in asked}
         for ring in self._rings:
-            if ring.series.size != self._gate.size or not ring.reaches(since):
+            if ring.series.size != self._gate.size or not ring.reaches(since, self._gate.size):
                 continue
             able = [query for query in asked if ring.covers(query)]
             if able:
                 view = ring.view(since or 0)
+                variance = view.law.deviation**2
                 for query, told in zip(able, ring.readings(able, view), strict=True):
-                    said[query].append((told, view.law.deviation**2 * ring.spread(query)))
+                    said[query].append((told, variance * ring.spread(query)))
         return {query: _combined(told, self._gate.budget.kind) for query, told in said.items()}
 
 
@@ -445,60 +456,80 @@ class _Ring:
         make = RootSeries if by_roots(price, opened.groups.number) else TreeSeries
         self.number = opened.series
         self.series: Series = make(opened.groups, price, 0, opened.series)
-        self.registered = frozenset(opened.registered)
         self.views: dict[int, View] = {}
         self._beta = beta
         self._classes = opened.groups.classes(schema)
+        named = [_reduced(opened.groups, query, self._classes) for query in opened.registered]
+        # A question and its complement have the same error.
+        self._registered = frozenset(each for query in named for each in _with_complement(query))
+        self._questions = len(named)
+        """How many questions are registered."""
         self._reduced: dict[Query, Query | None] = {}
-        self._spectra: dict[Query, theory.Spectrum] = {}
-        self._laws: dict[int, Law] = {}
+        self._spreads: dict[Query, float] = {}
+        self._laws: dict[tuple[int, int], Law] = {}
 
     def covers(self, query: Query) -> bool:
         """Whether a query is a union of groups."""
-        return self.reduced(query) is not None
+        return self._about(query) is not None
 
-    def reduced(self, query: Query) -> Query | None:
-        """A query as one about the joint classes."""
+    def _about(self, query: Query) -> Query | None:
+        """A query as one about the joint classes; None if it is no union of groups."""
         if query not in self._reduced:
             if len(self._reduced) >= _REMEMBERED:
                 self._reduced.clear()
+                self._spreads.clear()
             self._reduced[query] = self.series.groups.reduced(query, self._classes)
         return self._reduced[query]
 
+    def reduced(self, query: Query) -> Query:
+        """A query that is a union of groups, as one about the joint classes."""
+        found = self._about(query)
+        assert found is not None
+        return found
+
     def spectrum(self, query: Query) -> theory.Spectrum:
         """The centred weights of a query that is a union of groups."""
-        if query not in self._spectra:
-            if len(self._spectra) >= _REMEMBERED:
-                self._spectra.clear()
-            reduced = self.reduced(query)
-            assert reduced is not None
-            self._spectra[query] = theory.spectrum(reduced)
-        return self._spectra[query]
+        return theory.spectrum(self.reduced(query))
 
     def spread(self, query: Query) -> float:
         """S of a query that is a union of groups."""
-        return theory.spread(self.spectrum(query))
+        found = self._spreads.get(query)
+        if found is None:
+            found = self._spreads[query] = theory.spread(self.spectrum(query))
+        return found
 
-    def fits(self, query: Query, spread: float, usual: Fraction) -> bool:
-        """Whether a series of the query's own, where it has this spread, at the usual price, would not be far better.
-        (Under zCDP variances are spread over price; under a pure promise, spread over price squared.)"""
+    def most_spread(self, usual: Fraction) -> float:
+        """How many times its spread in a series of its own, at the usual price, a query may have here before that one
+        would be far better. (Under zCDP variances are spread over price; under a pure promise, over price squared.)"""
         power = 1 if self.series.price.kind == "zcdp" else 2
-        return self.spread(query) * float(usual / self.series.price.total) ** power <= UNFIT * spread
+        return UNFIT * float(self.series.price.total / usual) ** power
 
-    def reaches(self, since: int | None) -> bool:
-        """Whether rows since a size can be asked about."""
-        return not since or since in self.series.boundaries
+    def starts(self, size: int) -> dict[int, int]:
+        """The sizes since which rows can be asked about, once the series is current, each with the leaf that begins
+        there: the next leaf begins where the last one ended, and for it some older start is forgotten."""
+        series, groups = self.series, self.series.groups.number
+        known = dict(zip(series.boundaries, starts(series.price, groups, max(1, series.leaf)), strict=True))
+        if size > series.size:
+            known[series.size] = series.leaf + 1
+            kept = set(starts(series.price, groups, series.leaf + 1))
+            known = {since: leaf for since, leaf in known.items() if leaf in kept}
+        return known
 
-    def next_variance(self, query: Query, size: int) -> float:
-        """The variance of an answer about all rows, once the series is current."""
-        return self.next_law(size).deviation ** 2 * self.spread(query)
+    def reaches(self, since: int | None, size: int) -> bool:
+        """Whether rows since a size can be asked about, once the series is current."""
+        return not since or since in self.starts(size)
 
-    def next_law(self, size: int) -> Law:
-        """The law of a group's noise about all rows, once the series is current."""
-        leaf = self.series.leaf + (size > self.series.size)
-        if leaf not in self._laws:
-            self._laws = {leaf: prefix_law(self.series.price, self.series.groups.number, max(1, leaf))}
-        return self._laws[leaf]
+    def next_variance(self, query: Query, size: int, since: int | None = None) -> float:
+        """The variance of an answer about all rows since a size, once the series is current."""
+        return self.next_law(size, since).deviation ** 2 * self.spread(query)
+
+    def next_law(self, size: int, since: int | None = None) -> Law:
+        """The law of a group's noise about all rows since a size, once the series is current."""
+        leaf = max(1, self.series.leaf + (size > self.series.size))
+        first = self.starts(size)[since] if since else 1
+        if (first, leaf) not in self._laws:
+            self._laws = {(first, leaf): window_law(self.series.price, self.series.groups.number, first, leaf)}
+        return self._laws[first, leaf]
 
     def view(self, since: int) -> View:
         """The estimate of the rows since a size."""
@@ -514,13 +545,15 @@ class _Ring:
 
     def readings(self, queries: Sequence[Query], view: View) -> list[Reading]:
         """What the view says about queries; those that are registered have a smaller error."""
-        told = view.readings([reduced for query in queries if (reduced := self.reduced(query)) is not None])
-        return [self._registered(*each, view) for each in zip(queries, told, strict=True)]
+        reduced = [self.reduced(query) for query in queries]
+        told = view.readings(reduced)
+        return [
+            self._sharpened(query, each, view) if query in self._registered else each
+            for query, each in zip(reduced, told, strict=True)
+        ]
 
-    def _registered(self, query: Query, told: Reading, view: View) -> Reading:
-        if query not in self.registered and ~query not in self.registered:
-            return told
-        radius = theory.registered_radius(view.law, self.spectrum(query), len(self.registered), self._part / 2)
+    def _sharpened(self, query: Query, told: Reading, view: View) -> Reading:
+        radius = theory.registered_radius(view.law, theory.spectrum(query), self._questions, self._part / 2)
         return told._replace(error=min(told.error, view.share(radius)))
 
     def described(self, names: Sequence[str], size: int) -> SeriesState:
@@ -574,14 +607,15 @@ def _spreads(asked: tuple[Query, ...], schema: Schema) -> dict[Query, float]:
     return spreads
 
 
-def _sharp(query: Query, rings: Sequence[_Ring], size: int, wanted: float | None) -> bool:
+def _sharp(query: Query, rings: Sequence[_Ring], size: int, wanted: float | None, since: int | None) -> bool:
     """Whether some series together are as sharp about a query as is wanted."""
     if not rings or wanted is None:
         return bool(rings)
     if rings[0].series.price.kind == "zcdp":
-        precision = math.fsum(1 / ring.next_variance(query, size) for ring in rings)
+        precision = math.fsum(1 / ring.next_variance(query, size, since) for ring in rings)
         return theory.NORMAL / math.sqrt(precision) <= wanted * (1 + 1e-6)
-    return min(theory.margin(ring.next_law(size), ring.spectrum(query)) for ring in rings) <= wanted * (1 + 1e-6)
+    margins = [theory.margin(ring.next_law(size, since), ring.spectrum(query)) for ring in rings]
+    return min(margins) <= wanted * (1 + 1e-6)
 
 
 def _combined(told: Sequence[tuple[Reading, float]], kind: str) -> Reading:
@@ -602,5 +636,12 @@ def _reduced(groups: Groups, query: Query, classes: Schema) -> Query:
     return reduced
 
 
-def _shown(value: Value) -> Any:
-    return value if value is None or isinstance(value, str | int | float | bool) else "other"
+def _with_complement(query: Query) -> tuple[Query, ...]:
+    """A query, and its complement unless that is too large to be written down."""
+    return (query, ~query) if query.joint <= MAX_TABLE else (query,)
+
+
+def _shown(value: Value, attribute: Attribute) -> Any:
+    if value is None or not attribute.other:
+        return value
+    return "other" if value is OTHER else str(value)

@@ -275,14 +275,24 @@ def prefix_law(budget: Budget, groups: int, leaf: int) -> Law:
     >>> [round(prefix_law(Budget("zcdp", Fraction(1)), 12, leaf).deviation, 2) for leaf in (1, 2, 365)]
     [1.0, 1.72, 3.79]
     """
+    return window_law(budget, groups, 1, leaf)
+
+
+def window_law(budget: Budget, groups: int, first: int, leaf: int) -> Law:
+    """The same for the rows since leaf ``first``, one of `starts`."""
     if by_roots(budget, groups):
-        return Law(series.variance(1, leaf, budget.total, groups))
-    return tree_law(start_noise(budget), prefix(leaf))
+        return Law(series.variance(first, leaf, budget.total, groups))
+    return tree_law(start_noise(budget), stretch(first, leaf))
+
+
+def starts(budget: Budget, groups: int, leaf: int) -> tuple[int, ...]:
+    """The leaves at which a period that is asked about may begin, once ``leaf`` is cut."""
+    return series.starts(leaf, groups) if by_roots(budget, groups) else first_leaves(leaf)
 
 
 def windows(budget: Budget, groups: int, leaf: int) -> int:
     """How many periods can be asked about once ``leaf`` is cut."""
-    return len(series.starts(leaf, groups) if by_roots(budget, groups) else first_leaves(leaf))
+    return len(starts(budget, groups, leaf))
 
 
 # -- guaranteed errors -------------------------------------------------------------------------------------------------
@@ -515,6 +525,7 @@ class StructuredBound:
         return float(number * (self.every.cells // joint)), tail, weight
 
 
+@lru_cache(maxsize=2**16)
 def form(query: Query) -> Form:
     """What the bound of a query depends on.
 

@@ -60,6 +60,7 @@ Spectrum = tuple[tuple[float, int], ...]
 """How many groups have each weight |a_i − ā|."""
 
 
+@lru_cache(maxsize=2**16)
 def spectrum(query: Query) -> Spectrum:
     """The centred weights of a question over the groups of its schema: each with how many groups have it.
 

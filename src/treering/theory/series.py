@@ -120,19 +120,21 @@ def place(leaf: int, groups: int) -> tuple[int, int]:
 def starts(leaf: int, groups: int) -> tuple[int, ...]:
     """The leaves at which a period that is asked about may begin, once ``leaf`` is cut: increasing, from leaf 1.
 
-    The first leaf of each segment; and in the current segment and the two before it, the last `KEPT` leaves, the last
-    `KEPT` odd positions, the last `KEPT` of every four, and so on: all recent ones, and fewer the longer ago.
+    The first leaf of each segment; and in the current segment and the two before it (one, once the current segment is
+    complete), the last `KEPT` leaves, the last `KEPT` odd positions, the last `KEPT` of every four, and so on: all
+    recent ones, and fewer the longer ago.
 
     >>> starts(5, 2), starts(100, 2)[:7]
     ((1, 2, 3, 4, 5), (1, 2, 6, 10, 12, 14, 15))
     """
     current, position = place(leaf, groups)
+    oldest = current - (1 if position == segment_length(current, groups) else 2)
     found: list[int] = []
     first = 1
     for segment in range(current + 1):
         length = segment_length(segment, groups)
         last = position if segment == current else length
-        found += [first + each - 1 for each in (recent(last) if segment >= current - 2 else (1,))]
+        found += [first + each - 1 for each in (recent(last) if segment >= oldest else (1,))]
         first += length
     return tuple(found)
 
