@@ -62,12 +62,11 @@ def _courses(story: Story) -> go.Figure:
     for (origin, course), colour in zip(story.courses.items(), (_LEAF, _SKY, _BARK), strict=True):
         sizes = [each.size for each in course]
         low, high = [each.count - each.margin for each in course], [each.count + each.margin for each in course]
-        figure.add_scatter(x=sizes, y=low, line_width=0, showlegend=False, hoverinfo="skip")
-        figure.add_scatter(
-            x=sizes, y=high, fill="tonexty", line_width=0, fillcolor=colour, opacity=0.4, name=f"{origin}, ± margin"
-        )
-        exact = [each.exact for each in course]
-        figure.add_scatter(x=sizes, y=exact, name=f"{origin}, true", line={"color": _INK, "width": 1, "dash": "dot"})
+        edge = {"x": sizes, "mode": "lines", "line_width": 0}
+        figure.add_scatter(**edge, y=low, showlegend=False, hoverinfo="skip")
+        figure.add_scatter(**edge, y=high, fill="tonexty", fillcolor=f"{colour}66", name=f"{origin}, ± margin")
+        thin = {"color": _INK, "width": 1, "dash": "dot"}
+        figure.add_scatter(x=sizes, y=[each.exact for each in course], mode="lines", line=thin, name=f"{origin}, true")
     return _laid_out(figure, "flights in the vault", f"flights with {LATE}")
 
 
