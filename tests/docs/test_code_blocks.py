@@ -49,7 +49,7 @@ def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytes
 
 def test_the_pages_that_should_have_code_have_some() -> None:
     names = (
-        "README index tutorial steward analyst researcher schema-and-queries sparse pmwg audit boxes schedulers "
+        "README index tutorial steward analyst researcher schema-and-queries sparse rings pmwg audit boxes schedulers "
         "continual plan learning durability scale privacy erasure"
     )
     assert {f"{name}.md" for name in names.split()} <= {page.name for page in PAGES}

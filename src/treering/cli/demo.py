@@ -88,19 +88,30 @@ def next_commands(vault: Path) -> list[str]:
         f"{program} status {vault}",
         f"{program} ask {vault} \"origin = 'JFK' AND delay >= 60\"",
         f'{program} ask {vault} --sql "SELECT month, COUNT(*) FROM flights WHERE delay >= 60 GROUP BY month"',
+        f"{program} ask {vault} \"carrier = 'B6' AND month = 2 AND delay >= 60\" --within 200",
     ]
 
 
 def _plain(story: Story, vault: Path, page: Path) -> dict[str, Any]:
-    worst = {name: {"worst": tally.worst, "stated": tally.stated} for name, tally in story.tallies.items()}
+    answers = {
+        name: {
+            "asked": tally.asked,
+            "within_margin": tally.inside,
+            "beyond_error": tally.beyond,
+            "largest_margin": max(tally.margins),
+            "largest_error": tally.error,
+            "worst": tally.off,
+        }
+        for name, tally in story.tallies.items()
+    }
     return {
         "size": story.status["size"],
         "asked": story.asked,
-        "free": story.free,
+        "known": story.known,
         "spent": story.status["spent"],
         "remaining": story.status["remaining"],
         "unit": story.status["unit"],
-        "errors": worst,
+        "answers": answers,
         "auc": story.moments[-1].auc,
         "seconds": story.seconds,
         "vault": str(vault),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from typing import Any, Final
+from statistics import median
+from typing import Final
 
 import plotly.graph_objects as go
 
-from treering.demo.story import ALPHA, BETA, DELTA, EPSILON, LATE, Story
+from treering.demo.story import BETA, BETWEEN, DELTA, EPSILON, LATE, Figure, Story
 
 _INK, _LEAF, _BARK, _SKY = "#263238", "#2e7d32", "#8d6e63", "#1565c0"
 _STYLE: Final = """
@@ -22,9 +23,10 @@ td.number { text-align: right; } .rings { text-align: center; }
 def report(story: Story) -> str:
     """The whole page, as HTML."""
     charts = [
-        ("Thousands of questions, one promise", _budget(story)),
-        ("Every answer against its stated error", _errors(story)),
+        ("How many flights are late, day by day", _courses(story)),
         ("Whose flights are late", _carriers(story)),
+        ("How far off answers were, and what they stated", _errors(story)),
+        ("Thousands of questions, one promise", _budget(story)),
         ("A model that learns as the flights come", _learning(story)),
     ]
     drawn = [
@@ -35,17 +37,16 @@ def report(story: Story) -> str:
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>treering: a year of flights</title>'
         f"<style>{_STYLE}</style></head><body><h1>A year of flights under one privacy promise</h1>{told}"
-        f"{''.join(drawn)}<h2>Growth rings</h2><p>Each ring is an epoch of the dashboard: a rerun of its box, "
-        "with the area inside in proportion to the flights it saw.</p>"
-        f'<div class="rings">{rings([epoch["size"] for epoch in _member(story, "dashboard")["epochs"]])}</div>'
+        f"{''.join(drawn)}<h2>Growth rings</h2><p>Each ring is {BETWEEN} days of flights, the area inside in "
+        "proportion to their number. A new ring brings a budget of its own and pays for itself: those inside it do "
+        "not pay again.</p>"
+        f'<div class="rings">{rings([moment.size for moment in story.moments[::BETWEEN]])}</div>'
         f"<h2>Who may spend what</h2>{_shares(story)}</body></html>\n"
     )
 
 
 def rings(sizes: Sequence[int], width: int = 320) -> str:
-    """Epochs drawn as the rings of a tree, as SVG; the area of each is in proportion to the size of the database."""
-    if not sizes:
-        return "<p>No epoch has opened yet.</p>"
+    """Sizes drawn as the rings of a tree, as SVG; the area inside each is in proportion to the size."""
     radii = [width / 2 * 0.95 * (size / max(sizes)) ** 0.5 for size in sizes]
     middle = f'cx="{width / 2:g}" cy="{width / 2:g}"'
     circles = "".join(
@@ -56,40 +57,58 @@ def rings(sizes: Sequence[int], width: int = 320) -> str:
     return f'<svg width="{width}" height="{width}" role="img" aria-label="growth rings">{circles}</svg>'
 
 
-def _budget(story: Story) -> go.Figure:
-    moments = story.moments
-    sizes = [moment.size for moment in moments]
+def _courses(story: Story) -> go.Figure:
     figure = go.Figure()
-    figure.add_scatter(x=sizes, y=[m.asked for m in moments], name="questions asked", line_color=_INK)
-    figure.add_scatter(x=sizes, y=[m.free for m in moments], name="of them free", line_color=_LEAF)
-    figure.add_scatter(
-        x=sizes, y=[100 * m.spent for m in moments], name="promise spent, %", line_color=_BARK, yaxis="y2"
+    for (origin, course), colour in zip(story.courses.items(), (_LEAF, _SKY, _BARK), strict=True):
+        sizes = [each.size for each in course]
+        low, high = [each.count - each.margin for each in course], [each.count + each.margin for each in course]
+        edge = {"x": sizes, "mode": "lines", "line_width": 0}
+        figure.add_scatter(**edge, y=low, showlegend=False, hoverinfo="skip")
+        figure.add_scatter(**edge, y=high, fill="tonexty", fillcolor=f"{colour}66", name=f"{origin}, ± margin")
+        thin = {"color": _INK, "width": 1, "dash": "dot"}
+        figure.add_scatter(x=sizes, y=[each.exact for each in course], mode="lines", line=thin, name=f"{origin}, true")
+    return _laid_out(figure, "flights in the vault", f"flights with {LATE}")
+
+
+def _carriers(story: Story) -> go.Figure:
+    names, told = list(story.by_carrier), list(story.by_carrier.values())
+    margins = {"array": [each.margin for each in told]}
+    figure = go.Figure()
+    figure.add_bar(
+        x=names, y=[each.count for each in told], error_y=margins, name="answered, ± margin", marker_color=_SKY
     )
-    right = {"overlaying": "y", "side": "right", "range": [0, 100], "tickvals": [0, 25, 50, 75, 100]}
-    figure.update_layout(yaxis={"rangemode": "tozero"}, yaxis2={**right, "title": "promise spent, %"})
-    return _laid_out(figure, "flights in the vault", "questions")
+    mark = {"color": _INK, "symbol": "line-ew-open", "size": 12}
+    figure.add_scatter(x=names, y=[each.exact for each in told], name="true", mode="markers", marker=mark)
+    return _laid_out(figure, "carrier", f"flights with {LATE}")
 
 
 def _errors(story: Story) -> go.Figure:
     moments = story.moments
     sizes = [moment.size for moment in moments]
     figure = go.Figure()
+    for name, values, colour in (
+        ("largest error that day, for all answers together", [m.error for m in moments], _BARK),
+        ("largest margin that day, for an answer alone", [m.margin for m in moments], _SKY),
+    ):
+        figure.add_scatter(x=sizes, y=[100 * value for value in values], name=name, line_color=colour, line_shape="hv")
     figure.add_scatter(
-        x=sizes, y=[m.stated for m in moments], name="largest error stated that day", line_color=_BARK, line_shape="hv"
+        x=sizes, y=[100 * m.off for m in moments], name="worst answer that day", mode="markers", marker_color=_LEAF
     )
-    figure.add_scatter(
-        x=sizes, y=[m.worst for m in moments], name="largest error that day", mode="markers", marker_color=_LEAF
-    )
-    figure.add_hline(y=ALPHA, line_dash="dot", annotation_text=f"alpha = {ALPHA:g}")
-    return _laid_out(figure, "flights in the vault", "error, as a share of all flights")
+    return _laid_out(figure, "flights in the vault", "% of all flights")
 
 
-def _carriers(story: Story) -> go.Figure:
-    names, values, errors, exact = zip(*story.by_carrier, strict=True)
+def _budget(story: Story) -> go.Figure:
+    moments = story.moments
+    sizes = [moment.size for moment in moments]
     figure = go.Figure()
-    figure.add_bar(x=names, y=values, error_y={"array": errors}, name="answered, with its error", marker_color=_SKY)
-    figure.add_scatter(x=names, y=exact, name="true", mode="markers", marker={"color": _INK, "symbol": "line-ew-open"})
-    return _laid_out(figure, "carrier", f"share of all flights that are its own, with {LATE}")
+    figure.add_scatter(x=sizes, y=[m.asked for m in moments], name="questions asked", line_color=_INK)
+    figure.add_scatter(x=sizes, y=[m.known for m in moments], name="of them about nothing new", line_color=_LEAF)
+    figure.add_scatter(
+        x=sizes, y=[100 * m.spent for m in moments], name="promise spent, %", line_color=_BARK, yaxis="y2"
+    )
+    right = {"overlaying": "y", "side": "right", "range": [0, 100], "tickvals": [0, 25, 50, 75, 100]}
+    figure.update_layout(yaxis={"rangemode": "tozero"}, yaxis2={**right, "title": "promise spent, %"})
+    return _laid_out(figure, "flights in the vault", "questions")
 
 
 def _learning(story: Story) -> go.Figure:
@@ -114,11 +133,6 @@ def _laid_out(figure: go.Figure, x: str, y: str) -> go.Figure:
     return figure
 
 
-def _member(story: Story, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = next(each for each in story.status["mechanisms"] if each["name"] == name)
-    return found
-
-
 def _shares(story: Story) -> str:
     total = story.status["total"]
     rows = "".join(
@@ -137,27 +151,37 @@ def _shares(story: Story) -> str:
 
 def sentences(story: Story) -> list[str]:
     """The summary of the year, one paragraph each."""
-    size, analyst, figures = story.status["size"], story.tallies["pmwg"], story.tallies["dashboard"]
-    reruns = len(next(each for each in story.status["mechanisms"] if each["name"] == "dashboard")["epochs"])
-    last = story.moments[-1]
-    beyond = analyst.beyond + figures.beyond
+    size, dashboard, analyst = story.status["size"], story.tallies["dashboard"], story.tallies["analyst"]
+    beyond = dashboard.beyond + analyst.beyond
     return [
         f"{size:,} flights came in, day by day, under one promise for all time: epsilon = {EPSILON:g}, "
         f"delta = {DELTA:g}. Whoever sees every answer ever given learns next to nothing about any one flight.",
-        f"{story.asked:,} questions were asked. {story.free:,} of them were free: the dashboard's "
-        f"figures come from {reruns} reruns of its box, however often one looks. "
-        f"The other {story.asked - story.free:,}, each chosen after seeing the answers before, were measured, and cost "
-        f"little each.",
-        f"Of the promise {1 - story.unused:.0%} is spent and {story.unused:.0%} is left. "
-        "The more flights there are, the less a question costs.",
-        f"Worst error: {figures.worst:.2%} on the dashboard, where at most {figures.stated:.2%} was promised; "
-        f"{analyst.worst:.2%} for the analyst, where at most {analyst.stated:.2%} was (all answers together, "
-        f"with probability {1 - BETA:.0%}). "
-        + ("No answer was" if not beyond else f"{beyond:,} answers were")
-        + " further off than stated. (These flights are public, so one can look.)",
+        f"{story.asked:,} questions were asked. {story.known:,} of them were about nothing new: what is counted once "
+        "is kept current, and only flights that came since pay for it. "
+        f"For the other {story.asked - story.known:,} every flight paid, once.",
+        f"{_late(story.by_carrier)} Half of the dashboard's {dashboard.asked:,} answers had a margin below "
+        f"{median(dashboard.margins):.2%} of the flights, and none one above {max(dashboard.margins):.2%}; "
+        f"{dashboard.inside / dashboard.asked:.1%} of them were within their margin, which is made for 95%.",
+        f"The analyst chose {analyst.asked:,} questions by looking at answers. A margin does not allow for that, an "
+        f"error does: it holds for all answers together, with {1 - BETA:.0%}. {_beyond(beyond)} The worst of all was "
+        f"off by {max(dashboard.off, analyst.off):.2%}. (These flights are public, so one can look.)",
+        f"Of the promise {1 - story.unused:.0%} is spent and {story.unused:.0%} is left. Flights to come bring a "
+        "budget of their own, so all this can be kept current for ever.",
         f"The lateness model was released anew {_models(story)} times as flights came, and ends with an AUC of "
-        f"{last.auc:.3f}: that often it ranks a late flight above one that is not.",
+        f"{story.moments[-1].auc:.3f}: that often it ranks a late flight above one that is not.",
     ]
+
+
+def _late(by_carrier: dict[str, Figure]) -> str:
+    carrier, most = max(by_carrier.items(), key=lambda each: each[1].count)
+    return (
+        f"An answer of the last day: {most.count:,} ± {most.margin:,} flights of {carrier} were late; "
+        f"in truth {most.exact:,}."
+    )
+
+
+def _beyond(answers: int) -> str:
+    return ("No answer was" if not answers else f"{answers:,} answers were") + " beyond its error."
 
 
 def _models(story: Story) -> int:

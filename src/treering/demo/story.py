@@ -1,6 +1,7 @@
 """The demonstration's run: a year of flights arrives day by day in a vault, queries are asked, and a model learns.
 
 Every day a dashboard asks a fixed list of queries; every second week an analyst asks adaptive ones (the last section).
+One `Rings` answers both.
 """
 
 from __future__ import annotations
@@ -25,12 +26,14 @@ from treering.domain.problem import FEATURE_UNIT, CellFeatures
 from treering.domain.query import Query, evaluate
 from treering.vault.vault import Vault
 
-EPSILON, DELTA, ALPHA, BETA = 1.0, 1e-6, 0.05, 0.05
+EPSILON, DELTA, BETA = 1.0, 1e-6, 0.05
 FIRST_DAY, BETWEEN = 120, 14
 """Questions are asked from the end of April on: the dashboard's every day, the analyst's every second week."""
 FEATURES: Final = ("origin", "carrier", "month", "hour")
-ANALYST, FIGURES, LEARNING = 0.5, 0.2, 0.3
-"""The shares of the promise: of PMWG, which answers the analyst; of the dashboard; of the model."""
+QUESTIONS, LEARNING = 0.3, 0.3
+"""The shares of the promise: of the questions, and of the model. The rest is for whoever comes later."""
+PACE: Final = 10
+"""About how many groups of questions there will be: by airport, by carrier, by hour and so on, each with the delay."""
 
 Advance = Callable[[int, int, str], None]
 """A callback for progress: called with the days that are done, the number of days, and a short text."""
@@ -60,12 +63,14 @@ class Moment:
     day: int
     size: int
     asked: int
-    free: int
+    known: int
     spent: float
     """The part of the promise that is spent."""
-    worst: float
-    """The largest error of an answer that day."""
-    stated: float
+    off: float
+    """By how much the worst answer of the day was off."""
+    margin: float
+    """The largest margin of an answer that day."""
+    error: float
     """The largest error that an answer stated that day."""
     auc: float
     """The AUC of the day's model, on all flights so far."""
@@ -73,24 +78,46 @@ class Moment:
 
 @dataclass(slots=True)
 class Tally:
-    """The answers of one mechanism, compared with the truth."""
+    """Some answers, compared with the truth."""
 
     asked: int = 0
-    free: int = 0
-    """Answers in batches that cost nothing."""
-    worst: float = 0.0
-    stated: float = 0.0
+    known: int = 0
+    """Answers in batches for which no flight paid that had been counted before."""
+    inside: int = 0
+    """Answers that were within their margin."""
     beyond: int = 0
-    """Answers that were further off than their stated error."""
+    """Answers that were further off than their error."""
+    off: float = 0.0
+    """By how much the worst answer was off."""
+    error: float = 0.0
+    """The largest error that was stated."""
+    margins: list[float] = field(default_factory=list)
 
-    def add(self, answers: Sequence[Answer], truth: Sequence[float], *, free: bool) -> None:
+    def add(self, answers: Sequence[Answer], truth: Sequence[float], *, known: bool) -> None:
         """Count a batch of answers, whose true values are ``truth``."""
         self.asked += len(answers)
-        self.free += len(answers) * free
+        self.known += len(answers) * known
         for answer, exact in zip(answers, truth, strict=True):
-            error = abs(answer.value - exact)
-            self.worst, self.stated = max(self.worst, error), max(self.stated, answer.error)
-            self.beyond += error > answer.error
+            off = abs(answer.value - exact)
+            self.inside += off <= answer.margin
+            self.beyond += off > answer.error
+            self.off, self.error = max(self.off, off), max(self.error, answer.error)
+            self.margins.append(answer.margin)
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """An answer in rows, with its margin, beside the exact count."""
+
+    size: int
+    count: int
+    margin: int
+    exact: int
+
+    @classmethod
+    def of(cls, answer: Answer, truth: float) -> Figure:
+        """The answer, beside the true share."""
+        return cls(answer.size, answer.count, answer.count_margin, round(truth * answer.size))
 
 
 @dataclass(slots=True)
@@ -99,10 +126,12 @@ class Story:
 
     moments: list[Moment] = field(default_factory=list)
     tallies: dict[str, Tally] = field(default_factory=dict)
+    courses: dict[str, list[Figure]] = field(default_factory=dict)
+    """For each airport, how many flights were late, day by day."""
     findings: list[tuple[int, str]] = field(default_factory=list)
     """The days of the analyst's work, and the result of each."""
-    by_carrier: list[tuple[str, float, float, float]] = field(default_factory=list)
-    """For each carrier, the share of all flights that are its own and late: name, answer, error, and true share."""
+    by_carrier: dict[str, Figure] = field(default_factory=dict)
+    """For each carrier, how many flights were late at the end."""
     status: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
 
@@ -112,9 +141,9 @@ class Story:
         return sum(tally.asked for tally in self.tallies.values())
 
     @property
-    def free(self) -> int:
-        """How many queries cost nothing."""
-        return sum(tally.free for tally in self.tallies.values())
+    def known(self) -> int:
+        """For how many queries no flight paid that had been counted before."""
+        return sum(tally.known for tally in self.tallies.values())
 
     @property
     def unused(self) -> float:
@@ -128,11 +157,12 @@ class Year:
     def __init__(self, vault: Vault) -> None:
         self.vault = vault
         self.truth = Truth()
-        self.story = Story(tallies={"pmwg": Tally(), "dashboard": Tally()})
+        self.story = Story(
+            tallies={"dashboard": Tally(), "analyst": Tally()}, courses={origin: [] for origin in ORIGINS}
+        )
         self.features = CellFeatures.one_hot(SCHEMA, FEATURES, LATE)
         self._spent = 0.0
         self._today = Tally()
-        vault.add("scheduler", FIGURES, name="dashboard", box="answers", queries=list(DASHBOARD), beta=BETA)
         vault.add("ermg", LEARNING, target=LATE, features=list(FEATURES), radius=6.0, beta=BETA)
 
     def append(self, day: pa.Table, number: int) -> None:
@@ -140,14 +170,15 @@ class Year:
         self.vault.append(day, key=f"day {number}")
         self.truth.add(cells_of(day))
 
-    def ask(self, texts: Sequence[str], mechanism: str) -> list[Answer]:
-        """Ask the mechanism, and compare the answers with the truth."""
+    def ask(self, texts: Sequence[str], who: str) -> list[Answer]:
+        """Ask for the dashboard or for the analyst, and compare the answers with the truth."""
         queries = [_query(text) for text in texts]
-        answers = self.vault.ask_many(queries, mechanism)
+        answers = self.vault.ask_many(queries, "rings")
         before, self._spent = self._spent, self.vault.spent
         truth = [self.truth.share(query) for query in queries]
-        self.story.tallies[mechanism].add(answers, truth, free=self._spent == before)
-        self._today.add(answers, truth, free=self._spent == before)
+        known = self._spent - before < 1e-9 * self.vault.total  # what prices leave when they are rounded is less
+        for tally in (self.story.tallies[who], self._today):
+            tally.add(answers, truth, known=known)
         return answers
 
     def look(self, number: int, month: int) -> None:
@@ -155,26 +186,34 @@ class Year:
         self._today = Tally()
         model = self.vault.model()
         self._spent = self.vault.spent
-        self.ask(DASHBOARD, "dashboard")
+        told = dict(zip(DASHBOARD, self.ask(DASHBOARD, "dashboard"), strict=True))
+        for origin, course in self.story.courses.items():
+            text = f"origin = '{origin}' AND {LATE}"
+            course.append(Figure.of(told[text], self.truth.share(_query(text))))
         if (number - FIRST_DAY) % BETWEEN == 0:
-            found = drill_down(lambda texts: self.ask(texts, "pmwg"), month)
+            found = drill_down(lambda texts: self.ask(texts, "analyst"), month)
             self.story.findings.append((number, found))
-        part = self._spent / self.vault.total
         story, today = self.story, self._today
-        quality = auc(self.features, model, self.truth.counts)
         story.moments.append(
-            Moment(number, self.vault.size, story.asked, story.free, part, today.worst, today.stated, quality)
+            Moment(
+                number,
+                self.vault.size,
+                story.asked,
+                story.known,
+                self._spent / self.vault.total,
+                today.off,
+                max(today.margins),
+                today.error,
+                auc(self.features, model, self.truth.counts),
+            )
         )
 
     def end(self) -> Story:
         """Ask for the final chart, and return the story."""
         texts = [f"carrier = '{carrier}' AND {LATE}" for carrier in CARRIERS]
-        answers = self.vault.ask_many(texts, "dashboard")
+        answers = self.vault.ask_many(texts, "rings")
         exact = [self.truth.share(_query(text)) for text in texts]
-        self.story.by_carrier = [
-            (carrier, answer.value, answer.error, share)
-            for carrier, answer, share in zip(CARRIERS, answers, exact, strict=True)
-        ]
+        self.story.by_carrier = dict(zip(CARRIERS, map(Figure.of, answers, exact), strict=True))
         self.story.status = self.vault.status()
         return self.story
 
@@ -183,7 +222,7 @@ def live_through_the_year(place: Path, advance: Advance, last_day: int = 365) ->
     """Make a vault at ``place``, append the flights up to ``last_day``, ask and learn on the way; returns the story."""
     began = time.perf_counter()
     daily = days(flights(), SCHEMA.names)[:last_day]
-    with Vault.create(place, SCHEMA, EPSILON, DELTA, ALPHA, BETA, mechanism="pmwg", share=ANALYST) as vault:
+    with Vault.create(place, SCHEMA, EPSILON, DELTA, beta=BETA, mechanism="rings", share=QUESTIONS, pace=PACE) as vault:
         year = Year(vault)
         for number, day in enumerate(daily, 1):
             year.append(day, number)

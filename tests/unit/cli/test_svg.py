@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from experiments import erm_picture, schedulers_picture, terminal_picture
+from experiments import erm_picture, rings_picture, schedulers_picture, terminal_picture
 from experiments.erm_logistic import END, compared
 from experiments.pmwg_picture import DRAWN, TARGET
 from experiments.schedulers_flights import CASES
@@ -155,6 +155,13 @@ def test_the_picture_of_the_documentation_is_what_the_command_draws() -> None:
     assert [len(points(line)) for line in root.iter(f"{NAMESPACE}polyline")] == [246] * 4
 
 
+def test_the_picture_of_margins_is_what_the_command_draws() -> None:
+    root = drawn(rings_picture.TARGET.read_text(encoding="utf-8"))
+    panels = {"margin (dashes: error), median", "how far off answers are, median"}
+    assert {rings_picture.TITLE, *rings_picture.COLOURS, *panels} <= set(texts(root))
+    assert [len(points(line)) for line in root.iter(f"{NAMESPACE}polyline")] == [246] * 8
+
+
 def test_the_picture_of_the_schedulers_is_what_the_command_draws() -> None:
     root = drawn(schedulers_picture.TARGET.read_text(encoding="utf-8"))
     words = texts(root)
@@ -174,7 +181,11 @@ def test_the_picture_of_learning_is_what_the_command_draws() -> None:
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("plan", ["mechanism", "PMWG"]), ("status", ["dashboard", "ermg"]), ("ask", ["origin", "EWR", "JFK", "LGA"])],
+    [
+        ("plan", ["mechanism", "PMWG"]),
+        ("status", ["rings keeps current", "ermg"]),
+        ("ask", ["origin", "EWR", "JFK", "LGA"]),
+    ],
 )
 def test_the_pictures_of_a_terminal_show_the_commands_and_fetch_nothing(name: str, words: list[str]) -> None:
     picture = (terminal_picture.IMAGES / f"terminal_{name}.svg").read_text(encoding="utf-8")
