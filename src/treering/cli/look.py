@@ -61,6 +61,8 @@ def show_status(out: Output, plain: dict[str, Any]) -> None:
     rows = [_mechanism(each) for each in plain["mechanisms"]]
     out.table(["mechanism", "share", "spent", "left", "hard", "every answer within"], rows, right=(1, 2, 3, 4, 5))
     for each in plain["mechanisms"]:
+        if each.get("series"):
+            _show_series(out, each)
         if each["epochs"]:
             out.line(f"{each['name']} grew {_rings(len(each['epochs']))}", "green")
             out.line(f"  rings at {_sizes(each)}", "dim")
@@ -68,8 +70,19 @@ def show_status(out: Output, plain: dict[str, Any]) -> None:
     out.line("Note it elsewhere: `treering verify --head` tells whether the folder was ever set back.", "dim")
 
 
+def _show_series(out: Output, each: dict[str, Any]) -> None:
+    """Show what a mechanism keeps current: groups of rows, and the margin of the count of one group."""
+    rows = [
+        [", ".join(one["attributes"]), f"{one['groups']:,}", f"± {one['margin']:,.0f} rows", amount(one["price"])]
+        for one in each["series"]
+    ]
+    out.line()
+    out.table([f"{each['name']} keeps current", "groups", "a group's count", "paid by a row"], rows, right=(1, 2, 3))
+    out.line()
+
+
 def _mechanism(each: dict[str, Any]) -> list[str]:
-    alpha = each["guarantee"].get("alpha")
+    alpha = None if "series" in each else each["guarantee"].get("alpha")
     hard = each["hard_queries"]
     return [
         each["name"],
@@ -77,7 +90,7 @@ def _mechanism(each: dict[str, Any]) -> list[str]:
         amount(each["spent"]),
         amount(each["remaining"]),
         "–" if hard is None else f"{hard:,}",
-        "no guarantee yet" if alpha is None else f"{alpha:.4g}",
+        "its own error" if "series" in each else "no guarantee yet" if alpha is None else f"{alpha:.4g}",
     ]
 
 
