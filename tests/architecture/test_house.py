@@ -14,7 +14,9 @@ FUNCTIONS = [length for path in FILES.values() for length in function_lengths(pa
 
 
 def test_a_person_can_know_all_files() -> None:
-    assert 100 < len(FILES) <= 150
+    """It was 150 before there were series, which took a dozen files: rows that pay one by one, segments, trees and
+    square roots over them, and rings."""
+    assert 100 < len(FILES) <= 165
 
 
 def test_a_folder_can_be_seen_at_once() -> None:

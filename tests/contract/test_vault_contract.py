@@ -20,8 +20,8 @@ from treering.errors import NotAVault
 from treering.mechanisms.continual import ContinualHistogram
 from treering.schedulers.improver import BBImprover
 from treering.schedulers.scheduler import BBScheduler
+from treering.trusted.charges import sizes_to_mark
 from treering.trusted.kernel import Kernel
-from treering.trusted.trees import sizes_to_mark
 from treering.vault import ledger as ledgers
 from treering.vault.checkpoints import Checkpoints
 from treering.vault.journal import LedgerJournal, recover
@@ -50,8 +50,8 @@ class VaultedDatabase(TestDatabase):
             live.close()
             self.journal = self._opened()
             for size in sizes_to_mark(self.journal.events()):
-                held = self.counts._bookmarks._owned[live][size]
-                self.counts._bookmarks._owned.setdefault(self.journal, {})[size] = held
+                assert size in self.counts._stretches._owned[live]
+                self.counts._stretches._owned.setdefault(self.journal, set()).add(size)
         return super().open_gate(budget)
 
     def _opened(self) -> LedgerJournal:
@@ -129,6 +129,18 @@ class TestContinualVaulted(_VaultedContract):
         again = self.make(db)
         assert again.state == live.state
         assert again.ask("late = 'yes'", since=again.boundaries[-2]).size > 0
+
+
+class TestRingsVaulted(_VaultedContract):
+    population = 2000
+
+    def make(self, db: Any, **options: Any) -> tr.Rings:
+        return tr.Rings(db, **{"epsilon": self.epsilon, "delta": 1e-6, "beta": 0.05, **options})
+
+
+class TestPureRingsVaulted(TestRingsVaulted):
+    def make(self, db: Any, **options: Any) -> tr.Rings:
+        return tr.Rings(db, **{"epsilon": self.epsilon, "beta": 0.05, **options})
 
 
 class _EpochsVaulted(_VaultedContract):

@@ -24,7 +24,7 @@ def test_the_table_marks_the_winner_and_says_why() -> None:
     assert done.code == 0
     (best,) = (line for line in done.out.splitlines() if line.startswith("*"))
     assert "ContinualHistogram" in best
-    assert "±2," in best
+    assert "±1," in best
     assert "Best: ContinualHistogram. It keeps every answer within" in done.out
     assert "In Python: ContinualHistogram(db, ...)" in done.out
     assert "no guarantee" in done.out
