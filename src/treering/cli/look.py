@@ -63,6 +63,8 @@ def show_status(out: Output, plain: dict[str, Any]) -> None:
     for each in plain["mechanisms"]:
         if each.get("series"):
             _show_series(out, each)
+        if "left" in each and plain["size"]:
+            _show_left(out, each)
         if each["epochs"]:
             out.line(f"{each['name']} grew {_rings(len(each['epochs']))}", "green")
             out.line(f"  rings at {_sizes(each)}", "dim")
@@ -73,12 +75,25 @@ def show_status(out: Output, plain: dict[str, Any]) -> None:
 def _show_series(out: Output, each: dict[str, Any]) -> None:
     """Show what a mechanism keeps current: groups of rows, and the margin of the count of one group."""
     rows = [
-        [", ".join(one["attributes"]), f"{one['groups']:,}", f"± {one['margin']:,.0f} rows", amount(one["price"])]
+        [
+            ", ".join(one["attributes"]),
+            f"{one['groups']:,}",
+            f"± {one['margin']:,.0f} rows",
+            amount(one["price"]),
+            f"{one['size']:,}",
+        ]
         for one in each["series"]
     ]
     out.line()
-    out.table([f"{each['name']} keeps current", "groups", "a group's count", "paid by a row"], rows, right=(1, 2, 3))
+    heads = [f"{each['name']} keeps current", "groups", "a group's count", "paid by a row", "rows until now"]
+    out.table(heads, rows, right=(1, 2, 3, 4))
     out.line()
+
+
+def _show_left(out: Output, each: dict[str, Any]) -> None:
+    """Show what rows have left to pay with: the oldest have paid for the most."""
+    oldest, newest, following = (amount(each["left"][row]) for row in ("oldest", "newest", "next"))
+    out.line(f"In {each['name']} the oldest row has {oldest} left, the newest {newest}; the next brings {following}.")
 
 
 def _mechanism(each: dict[str, Any]) -> list[str]:

@@ -149,7 +149,8 @@ def status(record: Record, mechanisms: Sequence[Answering]) -> dict[str, Any]:
 def ledger(entries: Iterable[Entry], budget: Budget) -> Iterator[dict[str, Any]]:
     """The lines of a ledger as plain values: ``cost`` is in the promise's unit, and a refund is negative.
 
-    Operations within a reservation cost 0, because the reservation was charged: the costs sum to what is spent.
+    Operations within a reservation cost 0, because the reservation was charged: the costs sum to what is spent. But for
+    those of series (``Advanced``): only rows that came since the series' last answer have paid them.
     """
     names: list[str] = []
     reserved: set[int] = set()
