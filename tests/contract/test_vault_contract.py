@@ -132,6 +132,18 @@ class TestContinualVaulted(_VaultedContract):
         assert again.ask("late = 'yes'", since=again.boundaries[-2]).size > 0
 
 
+class TestRingsVaulted(_VaultedContract):
+    population = 2000
+
+    def make(self, db: Any, **options: Any) -> tr.Rings:
+        return tr.Rings(db, **{"epsilon": self.epsilon, "delta": 1e-6, "beta": 0.05, **options})
+
+
+class TestPureRingsVaulted(TestRingsVaulted):
+    def make(self, db: Any, **options: Any) -> tr.Rings:
+        return tr.Rings(db, **{"epsilon": self.epsilon, "beta": 0.05, **options})
+
+
 class _EpochsVaulted(_VaultedContract):
     def test_a_replayed_one_goes_on_where_the_live_one_was(self) -> None:
         """Growth changes it, not questions."""

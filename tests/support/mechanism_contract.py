@@ -78,6 +78,18 @@ class MechanismContract(ABC):
             assert replayed.state != before
             assert self.make(db).state == replayed.state
 
+    def test_what_it_knows_is_what_it_answers_and_touches_nothing(self) -> None:
+        db = self.database()
+        mechanism = self.make(db)
+        asked = [tr.parse(text, SCHEMA) for text in ("late = 'yes'", "month <= 2", "late = 'yes' AND month = 3")]
+        for queries in ([asked[0]], asked[:2], asked):
+            before = (mechanism.state, mechanism.spent, db.touched, len(db.journal.events()))
+            known = mechanism.known(queries)
+            assert (mechanism.state, mechanism.spent, db.touched, len(db.journal.events())) == before
+            assert known is None or (mechanism.answer(queries) == known and mechanism.spent == before[1])
+            if not mechanism.halted:
+                mechanism.answer(queries)
+
     def test_it_starts_at_its_first_question(self) -> None:
         db = self.database()
         mechanism = self.make(db)

@@ -32,7 +32,11 @@ def register(app: typer.Typer) -> None:
 def margin(text: str) -> float:
     """A margin as people type it: rows, or a percentage of them."""
     value = number(text.removesuffix("%"))
-    return value / 100 if text.endswith("%") else value
+    if not text.endswith("%"):
+        return value
+    if value >= 100:
+        raise typer.BadParameter(f"{text} is all rows, or more: a share of them is below 100%")
+    return value / 100
 
 
 def ask(
@@ -65,10 +69,11 @@ def ask(
             plain = _price(opened, queries, mechanism, within)
             out.result(plain, lambda shown: _show_price(shown, plain))
             return
-        before = opened.spent
+        newest = max(1, opened.size)  # It pays for what earlier rows have paid for before.
+        before = opened.left(newest)
         answers = opened.ask_many(queries, mechanism, key, within)
-        after = opened.spent
-        costs = {"cost": max(0.0, after - before), "remaining": max(0.0, opened.total - after), "unit": opened.unit}
+        cost, left = before - opened.left(newest), opened.total - opened.spent
+        costs = {"cost": max(0.0, cost), "remaining": max(0.0, left), "unit": opened.unit}
     if statement is not None:
         table = statement.table(answers)
         out.result({**table.to_dict(), **costs}, lambda shown: _show_table(shown, table.to_dict(), table.rows, costs))

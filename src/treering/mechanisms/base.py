@@ -149,6 +149,11 @@ class Answering(Mechanism):
     def answer(self, queries: Sequence[Query]) -> list[Answer]:
         """`ask_many` for queries that were parsed and checked against the schema already."""
 
+    def known(self, queries: Sequence[Query]) -> list[Answer] | None:
+        """The answers to a batch if they follow from what was released already, as `answer` would give them; None if
+        something might have to be released. Nothing private is read, and nothing is recorded."""
+        return None
+
     def answer_within(self, queries: Sequence[Query], within: float | None) -> list[Answer]:
         """`answer`, with a margin that is wanted: only `Rings` can take a wish."""
         check_no_wish(within)
@@ -221,6 +226,9 @@ class Engine(Protocol):
     def price(self, query: Query) -> Fraction:
         """The most that asking this query next could cost, in the budget's unit."""
 
+    def recall(self, query: Query) -> Answer | None:
+        """The answer to this query at the present size, if it is known already."""
+
     def outlook(self) -> Outlook:
         """What is promised at the present size, and for how long."""
 
@@ -275,6 +283,13 @@ class Adaptive(Answering):
         """`price` for a batch. Two or more queries may cost all that is left of the budget."""
         asked = list(queries)
         return super().price_many(asked) if len(asked) < 2 else self._gate.budget.total - self._gate.spent
+
+    def known(self, queries: Sequence[Query]) -> list[Answer] | None:
+        """See `Answering.known`."""
+        self._check_alive()
+        self._rows_to_share()
+        answers = [answer for query in queries if (answer := self._engine.recall(query)) is not None]
+        return answers if len(answers) == len(queries) else None
 
     @abstractmethod
     def _check_alive(self) -> None:

@@ -122,6 +122,12 @@ class ContinualHistogram(Answering):
             view = self._view(since or 0)
         return view.answers(queries)
 
+    def known(self, queries: Sequence[Query]) -> list[Answer] | None:
+        """See `Answering.known`."""
+        with self._lock:
+            current = self.batches > 0 and self._series.size == self._gate.size
+            return self.answer(queries) if current else None
+
     def counts(self, since: int = 0) -> Floats:
         """The estimate of how many rows there are in each cell, in the order of cells; with ``since``, one of the
         `boundaries`, of rows after that size. They sum to the number of rows."""

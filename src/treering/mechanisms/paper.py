@@ -148,6 +148,10 @@ class Paper:
         """The most that asking this query next could cost: all that is left of the budget."""
         return self.gate.budget.total - self.gate.spent
 
+    def recall(self, query: Query) -> Answer | None:
+        """None: every query is compared."""
+        return None
+
     def condense(self) -> None:
         """Nothing to do: the paper's profile replays its whole journal."""
 

@@ -211,6 +211,11 @@ class Rings(Answering):
             opening = sum((each.price for each in fresh), Fraction(0))
             return opening + sum((ring.series.price.total for ring in stale), Fraction(0))
 
+    def known(self, queries: Sequence[Query]) -> list[Answer] | None:
+        """See `Answering.known`."""
+        with self._lock:
+            return self.answer(queries) if self.price_many(queries) == 0 else None
+
     # -- the public state ---------------------------------------------------------------------------------------------
 
     @property

@@ -123,7 +123,7 @@ class Tight:
         self._grow()
         while len(answers) < len(queries):
             query = queries[len(answers)]
-            known = self._recall(query)
+            known = self._recall(query, self.state.size)
             if known is not None:
                 answers.append(known)
             elif self._guarding(query):
@@ -134,9 +134,12 @@ class Tight:
             else:
                 answers.append(self._measured(query))
 
-    def _recall(self, query: Query) -> Answer | None:
+    def recall(self, query: Query) -> Answer | None:
+        """See `Engine.recall`."""
+        return self._recall(query, self.gate.size) if self.state.size else None
+
+    def _recall(self, query: Query, size: int) -> Answer | None:
         """The answer if it is known already: the query is constant, or its record still holds."""
-        size = self.state.size
         if query.constant:
             return Answer(float(query.weights()) / query.scale, 0.0, size, "easy")
         share, error = self.records.best(query, size)
@@ -190,7 +193,7 @@ class Tight:
         """What asking this query next costs, in the budget's unit."""
         size, state = self.gate.size, self.state
         plan = self.plan or self._planner(size)
-        if query.constant or (state.size and self.records.best(query, size)[1] <= self.alpha):
+        if query.constant or self.recall(query) is not None:
             return Fraction(0)
         if state.run is not None and plan.serves(state.run.scales, size, state.run.number, state.asked + 1):
             return Fraction(0)
@@ -213,7 +216,7 @@ class Tight:
         """
         run, size = self.state.run, self.state.size
         assert run is not None
-        known = [None, *map(self._recall, queries[1:])]  # `ask_many` has looked up the first one.
+        known = [None, *(self._recall(query, size) for query in queries[1:])]  # `ask_many` has looked up the first one.
         asked = [index for index, answer in enumerate(known) if answer is None]
         left = len(asked) if self._limit is None else self._limit - self.state.asked
         asked = asked[: self._served(run, min(left, len(asked)))]

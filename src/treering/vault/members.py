@@ -78,33 +78,32 @@ def chosen(members: Iterable[Member], name: str | None) -> tuple[int, Member]:
 def fitting(
     members: Sequence[Member], name: str | None, asked: Sequence[Query], within: float | None
 ) -> tuple[int, Member]:
-    """The mechanism that answers a batch, and its number: the one of this name; for None, of those that would answer
-    for nothing the one with the smallest margins, or else rings, or else the first.
+    """The mechanism that answers a batch, and its number: the one of this name; for None, of those that know the
+    answers already the one with the smallest margins; or else one in which the question is paid for already; or else
+    rings, or else the first. With a wish, which others cannot take, rings.
 
-    All of that is public: prices, and margins of answers that are free.
+    All of that is public, and nothing is asked: prices, and margins of answers that follow from earlier releases.
     """
     able = [(number, member) for number, member in enumerate(members) if member.mechanism.answers]
     if name is not None or len(able) < 2:
         return chosen(members, name)
-    rings = [each for each in able if each[1].spec.kind == "rings"]
-    if within is None:
-        free = [(_widest(member, asked), number, member) for number, member in able if _is_free(member, asked)]
-        if free:
-            _, number, member = min(free, key=lambda each: each[:2])
-            return number, member
-    return (rings or able)[0]
+    if within is not None:
+        return min(able, key=lambda each: each[1].spec.kind != "rings")
+    return min(able, key=lambda each: _rank(each[1], asked))
 
 
-def _is_free(member: Member, asked: Sequence[Query]) -> bool:
+def _rank(member: Member, asked: Sequence[Query]) -> tuple[int, float]:
+    """How well a mechanism suits a batch: smaller is better."""
+    others = int(member.spec.kind != "rings")
     try:
-        return member.mechanism.price_within(asked, None) == 0
-    except TreeringError:  # It cannot answer now.
-        return False
-
-
-def _widest(member: Member, asked: Sequence[Query]) -> float:
-    """The largest margin of answers that cost nothing."""
-    return max((answer.margin for answer in member.mechanism.answer(asked)), default=0.0)
+        known = member.mechanism.known(asked)
+        if known is not None:
+            return 0, max((answer.margin for answer in known), default=0.0)
+        if len(asked) == 1 and member.mechanism.price_many(asked) == 0:
+            return 1, 0.0
+    except TreeringError:  # It cannot answer now, and comes last.
+        return 4 + others, 0.0
+    return 2 + others, 0.0
 
 
 class Assembly:

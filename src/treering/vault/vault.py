@@ -70,7 +70,7 @@ class Price(NamedTuple):
     most: float
     """The most that the batch could cost, in the promise's unit."""
     remaining: float
-    """What the mechanism has left to spend, in the same unit."""
+    """What the mechanism has left to spend on all rows, in the same unit. (Newer rows may have more left.)"""
     unit: str
     """The promise's unit: "epsilon" or "rho"."""
 
@@ -259,6 +259,13 @@ class Vault(Sealed):
         """What all mechanisms together may spend, in the promise's `unit`."""
         return float(self._record.origin.promise.budget.total)
 
+    def left(self, position: int) -> float:
+        """What all mechanisms together may still charge the row at this ``position``, from 1 on in the order of
+        arrival, in the promise's `unit`. For a row that is still to come: what it will bring with it."""
+        with self._access.alone():
+            self._access.check()
+            return math.fsum(member.mechanism.left(whole(position, "position")) for member in self._members)
+
     def append(self, frame: Any, on_invalid: OnInvalid = "refuse", key: str | None = None) -> int:
         """Take in the rows of ``frame`` durably, and return the new size. `GrowingDatabase.append` has the parameters.
 
@@ -365,7 +372,7 @@ class Vault(Sealed):
     def _digest(self, asked: Sequence[Query], mechanism: str | None, key: str | None) -> str:
         """What a key stands for: these queries, of the mechanism named, or of the one that answered then."""
         number = self._record.keys[key or ""].mechanism
-        then = self._members[number].spec.name if number is not None and number < len(self._members) else ""
+        then = self._members[number].spec.name if 0 <= number < len(self._members) else ""
         return question(asked, mechanism or then)
 
     def price(self, query: Question, mechanism: str | None = None, within: float | None = None) -> float:
@@ -384,7 +391,9 @@ class Vault(Sealed):
             self._access.check()
             member = fitting(self._members, mechanism, asked, within)[1]
             left = member.mechanism.remaining
-            most = min(float(member.mechanism.price_within(asked, within)), left)
+            price = float(member.mechanism.price_within(asked, within))
+            # Rows that are new to a series pay for it with a budget of their own: that may be more than is left of all.
+            most = price if member.spec.kind == "rings" else min(price, left)
             return Price(member.spec.name, most, left, self.unit)
 
     def synthesize(self, rows: int, mechanism: str | None = None, generator: Any = None) -> pa.Table:

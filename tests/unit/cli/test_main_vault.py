@@ -60,13 +60,16 @@ def test_rows_are_taken_in_once_for_a_key(folder: Path) -> None:
 def test_an_answer_and_its_fields(folder: Path) -> None:
     asked = treering("ask", folder / "v", "origin = 'JFK' AND delay >= 60", "--json").json
     assert set(asked) == {
-        *("question", "value", "error", "count", "count_error", "size", "kind", "cost", "remaining", "unit")
+        *("question", "value", "margin", "error", "count", "count_margin", "count_error", "size", "kind"),
+        *("cost", "remaining", "unit"),
     }
+    assert asked["margin"] <= asked["error"]
+    assert asked["count_margin"] <= asked["count_error"]
     assert abs(asked["value"] - 1 / 8) <= asked["error"]
     assert abs(asked["count"] - ROWS / 8) <= asked["count_error"]
     assert (asked["size"], asked["unit"]) == (ROWS, "rho")
     shown = treering("ask", folder / "v", "origin = 'JFK' AND delay >= 60")
-    assert f"{asked['count']:,} rows ± {asked['count_error']:,} of {ROWS:,}" in shown.out
+    assert f"{asked['count']:,} rows ± {asked['count_margin']:,} of {ROWS:,}" in shown.out
     assert "Free" in shown.out
 
 

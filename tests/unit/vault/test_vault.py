@@ -11,7 +11,20 @@ import numpy as np
 import pytest
 
 import treering as tr
-from support.vaults import BETA, DELTA, EPSILON, SCHEMA, asked, frame, full, guarded, kinds, questions, states
+from support.vaults import (
+    BETA,
+    DELTA,
+    EPSILON,
+    SCHEMA,
+    asked,
+    frame,
+    full,
+    guarded,
+    kinds,
+    mechanism,
+    questions,
+    states,
+)
 from treering.trusted.database import DroppedRows
 from treering.vault.vault import Vault
 
@@ -299,10 +312,24 @@ def test_a_place_that_is_taken_is_refused(tmp_path: Path) -> None:
         guarded(tmp_path / "file" / "below")
 
 
-def test_auto_is_the_planners_choice(tmp_path: Path) -> None:
+def test_auto_is_rings(tmp_path: Path) -> None:
+    with Vault.create(tmp_path / "vault", SCHEMA, 1.0, 1e-6, beta=0.01, pace=7) as vault:
+        (only,) = vault.status()["mechanisms"]
+        assert (only["name"], only["kind"], only["options"]) == ("rings", "rings", {"beta": 0.01, "pace": 7})
+        assert isinstance(mechanism(vault), tr.Rings)
+    with pytest.raises(tr.ParameterError, match="measure_first is no option of 'rings'"):
+        Vault.create(tmp_path / "other", SCHEMA, 1.0, 1e-6, measure_first=False)
+
+
+def test_a_pmwg_without_an_alpha_has_the_usual_one(tmp_path: Path) -> None:
+    with Vault.create(tmp_path / "vault", SCHEMA, 1.0, 1e-6, mechanism="pmwg") as vault:
+        assert vault.status()["mechanisms"][0]["options"] == {"alpha": 0.05, "beta": 0.05}
+
+
+def test_auto_with_an_alpha_is_the_planners_choice(tmp_path: Path) -> None:
     chosen = {}
     for rows in (3000, 10**7):
-        with Vault.create(tmp_path / str(rows), SCHEMA, 1.0, 1e-6, rows=rows) as vault:
+        with Vault.create(tmp_path / str(rows), SCHEMA, 1.0, 1e-6, alpha=0.05, rows=rows) as vault:
             chosen[rows] = vault.status()["mechanisms"][0]["kind"]
     assert chosen == {3000: "pmwg", 10**7: "continual"}
 

@@ -269,6 +269,8 @@ def test_the_ledger_has_every_line_and_its_costs_give_what_is_spent(tmp_path: Pa
             assert summed == pytest.approx(4 * spent if member.spec.kind == "continual" else spent, rel=1e-12)
             total += spent
         assert vault.spent == pytest.approx(total, rel=1e-12)
+        assert vault.left(20_000) == pytest.approx(vault.total - vault.spent, rel=1e-9)
+        assert vault.left(1) < vault.left(20_001) < vault.left(vault.size) < vault.left(vault.size + 1)
         sizes = [line["size"] for line in lines if line["kind"] == "rows"]
         assert sizes == [20_000, 25_000, 30_000, 35_000]
         assert [line["key"] for line in lines if line["key"]] == ["batch 0", "batch 1", "batch 2"]

@@ -192,7 +192,7 @@ def test_counts_come_in_rows_with_their_error() -> None:
     result = statement.table([Answer(0.25, 0.01, 1000, "hard")])
     assert result.to_dict() == {
         "columns": ["n"],
-        "rows": [[{"value": 250, "error": 11, "low": 239, "high": 261}]],
+        "rows": [[{"value": 250, "margin": 11, "error": 11, "low": 239, "high": 261}]],
         "size": 1000,
         "notes": [],
     }

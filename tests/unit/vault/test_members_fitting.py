@@ -1,0 +1,151 @@
+"""Which mechanism of a vault answers, if none is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import treering as tr
+from support.vaults import BETA, SCHEMA, frame, mechanism, questions, states
+from treering.vault.vault import Vault
+
+LATE = "late = 'yes'"
+
+
+def several(place: Path, *kinds: str, rows: int = 20_000, epsilon: float = 10.0, **options: Any) -> Vault:
+    """A vault with mechanisms of these kinds, each with the same share."""
+    vault = Vault.create(place, SCHEMA, epsilon, 1e-6, mechanism=None)
+    for kind in kinds:
+        vault.add(kind, 1 / 4, **options.get(kind, {}))
+    vault.append(frame(rows))
+    return vault
+
+
+def answering(vault: Vault, *asked: Any, within: float | None = None) -> str:
+    return vault.price_many(asked or [LATE], within=within).mechanism
+
+
+def test_new_questions_go_to_rings(tmp_path: Path) -> None:
+    with several(tmp_path / "vault", "continual", "scheduler", "rings") as vault:
+        assert answering(vault) == "rings"
+        vault.ask(LATE)
+        assert [each["spent"] > 0 for each in vault.status()["mechanisms"]] == [False, False, True]
+
+
+def test_without_rings_they_go_to_the_first(tmp_path: Path) -> None:
+    with several(tmp_path / "vault", "scheduler", "continual") as vault:
+        assert answering(vault) == "scheduler"
+
+
+def test_what_is_known_is_answered_by_the_one_with_the_smallest_margin(tmp_path: Path) -> None:
+    with several(tmp_path / "vault", "continual", "scheduler", "rings") as vault:
+        margins = {"scheduler": vault.ask(LATE, "scheduler").margin}
+        assert answering(vault) == "scheduler"
+        margins["continual"] = vault.ask(LATE, "continual").margin
+        assert margins["continual"] < margins["scheduler"]
+        assert answering(vault) == "continual"
+        margins["rings"] = vault.ask(LATE, "rings", within=margins["continual"] / 4).margin
+        assert answering(vault) == "rings"
+        before = vault.spent
+        assert vault.ask(LATE).margin == min(margins.values())
+        assert answering(vault, "month = 1") == "continual"  # which knows all cells
+        assert vault.ask("month = 1").margin > 0
+        assert vault.spent == before
+
+
+def test_a_batch_is_as_wide_as_its_widest(tmp_path: Path) -> None:
+    with several(tmp_path / "vault", "continual", "rings") as vault:
+        vault.ask(LATE, "continual")
+        vault.ask(LATE, "rings", within=10)
+        vault.ask("month = 1", "rings", within=2000)
+        assert answering(vault, LATE) == "rings"
+        assert answering(vault, LATE, "month = 1") == "continual"
+
+
+def test_the_named_one_answers(tmp_path: Path) -> None:
+    with several(tmp_path / "vault", "continual", "scheduler", "rings") as vault:
+        for name in ("continual", "scheduler", "rings"):
+            assert vault.price_many([LATE], name).mechanism == name
+        with pytest.raises(tr.ParameterError, match="'pmwg' is not in this vault; there are: continual, scheduler, ri"):
+            vault.ask(LATE, "pmwg")
+
+
+def test_a_wish_is_for_rings(tmp_path: Path) -> None:
+    with several(tmp_path / "vault", "continual", "rings") as vault:
+        vault.ask(LATE, "continual")
+        assert answering(vault, within=50) == "rings"
+        assert vault.ask(LATE, within=50).count_margin <= 51
+        with pytest.raises(tr.ParameterError, match="within can be wished of a mechanism of kind 'rings' only") as told:
+            vault.ask(LATE, "continual", within=50)
+        assert told.value.parameter == "within"
+
+
+@pytest.mark.parametrize("kinds", [["continual"], ["scheduler", "continual"], ["pmwg"]])
+def test_a_wish_without_rings_is_refused(kinds: list[str], tmp_path: Path) -> None:
+    with several(tmp_path / "vault", *kinds) as vault:
+        for use in (vault.ask, vault.price):
+            with pytest.raises(tr.ParameterError, match="add one, or leave it out"):
+                use(LATE, within=50)
+        assert vault.spent == 0
+
+
+def test_an_empty_vault_says_that_it_is_empty(tmp_path: Path) -> None:
+    with several(tmp_path / "vault", "continual", "rings", rows=0) as vault:
+        for use in (vault.ask, vault.price):
+            with pytest.raises(tr.GuaranteeError, match="empty"):
+                use(LATE)
+        assert vault.ask_many([]) == []
+
+
+GUARD = {"alpha": 0.1, "beta": BETA, "measure_first": False}
+
+
+def test_choosing_asks_nothing(tmp_path: Path) -> None:
+    """A run that is paid for would answer for nothing, and a comparison might end it: neither a price nor a choice may
+    make one."""
+    with several(tmp_path / "vault", "pmwg", "rings", "continual", epsilon=1000.0, pmwg=GUARD) as vault:
+        vault.ask_many(questions(20), "pmwg")
+        assert mechanism(vault).state[0].run is not None
+        fresh = next(query for query in questions(99, seed=5) if mechanism(vault).known([query]) is None)
+        before, lines = states(vault), vault.status()["entries"]
+        assert vault.price(fresh) == 0
+        assert answering(vault, fresh) == "pmwg"
+        assert answering(vault, fresh, LATE) == "rings"
+        assert (states(vault), vault.status()["entries"]) == (before, lines)
+        vault.ask(fresh, "rings")
+        assert states(vault)[0] == before[0]
+        assert answering(vault, fresh) == "rings"
+        vault.ask(fresh)
+        assert states(vault)[0] == before[0]
+
+
+def test_one_that_cannot_answer_is_passed_over(tmp_path: Path) -> None:
+    queries = ["late = 'no'"]
+    with several(tmp_path / "vault", "scheduler", "rings", scheduler={"box": "answers", "queries": queries}) as vault:
+        vault.ask(queries[0], "scheduler")
+        assert answering(vault, queries[0]) == "scheduler"
+        assert answering(vault, "month = 2") == "rings"
+        vault.ask("month = 2")
+        vault.add("pmwg", 1 / 4, alpha=1e-6)
+        assert answering(vault, "month = 2") == "rings"
+        assert answering(vault, "month >= 0") == "scheduler"  # every row: known to all
+
+
+def test_where_rings_have_nothing_left_another_answers(tmp_path: Path) -> None:
+    with several(tmp_path / "vault", "rings", "continual", rows=2000, epsilon=0.5) as vault:
+        low, high = 1.0, 2000.0
+        while high - low > 1e-9 * low:
+            middle = (low + high) / 2
+            try:
+                vault.price(LATE, "rings", within=middle)
+                high = middle
+            except tr.BudgetExceeded:
+                low = middle
+        vault.ask(LATE, within=high)
+        assert answering(vault, LATE) == "rings"
+        assert answering(vault, "month = 1") == "continual"
+        with pytest.raises(tr.GuaranteeError, match="with what is left of epsilon"):
+            vault.ask("month = 1", "rings")
+        vault.ask("month = 1")
