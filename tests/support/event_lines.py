@@ -35,7 +35,7 @@ EITHER = tr.parse("origin = 'JFK' OR late = 'yes'", SCHEMA)
 COUNTS = np.array([[3, -1], [0, 7]])
 TENTH = laplace(1, 10)
 GROUPS = Groups((0, 2), (np.array([0, 1, -1]), np.array([0, 1])), np.array([[0, -1], [1, 1]]))
-BEGUN = gate.SegmentBegun(9, 0, 4, Groups.marginal(SCHEMA, ["late"]), Gaussian(2.0), 5)
+BEGUN = gate.SegmentBegun(9, 0, 3, 4, Groups.marginal(SCHEMA, ["late"]), Gaussian(2.0), 5)
 LINES: list[tuple[gate.Event, str]] = [
     (
         gate.Measured(9, TENTH, (JFK, EITHER), Laplace(10.0), (4, -2)),
@@ -109,7 +109,7 @@ LINES: list[tuple[gate.Event, str]] = [
             *(1, (gate.OpenSegment(BEGUN, np.array([4, 9]), np.array([5])),), (4,)),
         ),
         '{"v":2,"event":"Condensed","size":9,"spent":"1/3","next_run":2,"runs":[],"note":null,"steps":{"everyone":[[4,'
-        '"1/4"]],"rows":[[0,"0/1"],[4,"1/3"]]},"next_segment":1,"segments":[{"begun":{"size":9,"segment":0,"start":4,'
+        '"1/4"]],"rows":[[0,"0/1"],[4,"1/3"]]},"next_segment":1,"segments":[{"begun":{"size":9,"segment":0,"series":3,"start":4,'
         '"groups":{"attributes":[2],"labels":[{"dtype":"<i8","shape":[2],"values":[0,1]}],"table":null},"noise":'
         '{"Gaussian":{"scale":2.0}},"room":5},"edges":{"dtype":"<i8","shape":[2],"values":[4,9]},"drawn":{"dtype":'
         '"<i8","shape":[1],"values":[5]}}],"marks":[4]}',
@@ -138,7 +138,7 @@ LINES: list[tuple[gate.Event, str]] = [
     ),
     (
         BEGUN,
-        '{"v":2,"event":"SegmentBegun","size":9,"segment":0,"start":4,"groups":{"attributes":[2],"labels":[{"dtype":'
+        '{"v":2,"event":"SegmentBegun","size":9,"segment":0,"series":3,"start":4,"groups":{"attributes":[2],"labels":[{"dtype":'
         '"<i8","shape":[2],"values":[0,1]}],"table":null},"noise":{"Gaussian":{"scale":2.0}},"room":5}',
     ),
     (
@@ -157,9 +157,9 @@ LINES: list[tuple[gate.Event, str]] = [
     ),
     (
         gate.SegmentEnded(
-            9, 0, (Charge(4, 9, Fraction(1, 16)),), Finished(2, 9, (Tail(4, np.array([0.5, 1.5]), 2.25),))
+            9, 0, 3, (Charge(4, 9, Fraction(1, 16)),), Finished(2, 9, (Tail(4, np.array([0.5, 1.5]), 2.25),))
         ),
-        '{"v":2,"event":"SegmentEnded","size":9,"segment":0,"charges":[{"start":4,"end":9,"amount":"1/16"}],"note":'
+        '{"v":2,"event":"SegmentEnded","size":9,"segment":0,"series":3,"charges":[{"start":4,"end":9,"amount":"1/16"}],"note":'
         '{"Finished":{"leaves":2,"end":9,"tails":[{"start":4,"counts":{"dtype":"<f8","shape":[2],"data":'
         '"b:AAAAAAAA4D8AAAAAAAD4Pw=="},"variance":2.25}]}}}',
     ),

@@ -101,7 +101,7 @@ spans = st.builds(gate.Span, sizes, sizes, integers)
 patterns = st.builds(gate.Ones, sizes) | st.builds(gate.Root, sizes)
 charges = st.lists(st.builds(Charge, sizes, sizes, fractions), max_size=3).map(tuple)
 ladders = st.lists(st.tuples(sizes, fractions), max_size=3).map(tuple)
-begun = st.builds(gate.SegmentBegun, sizes, sizes, sizes, groups, noises, sizes)
+begun = st.builds(gate.SegmentBegun, sizes, sizes, sizes, sizes, groups, noises, sizes)
 open_segments = st.builds(gate.OpenSegment, begun, counts, counts)
 
 
@@ -196,7 +196,7 @@ def events(schema: Schema) -> dict[type[Any], st.SearchStrategy[Any]]:
             gate.Advanced, sizes, costs, sizes, sizes, st.lists(patterns, max_size=3).map(tuple), releases
         ),
         gate.SegmentCondensed: st.builds(gate.SegmentCondensed, sizes, sizes, counts, counts, notes(schema)),
-        gate.SegmentEnded: st.builds(gate.SegmentEnded, sizes, sizes, charges, notes(schema)),
+        gate.SegmentEnded: st.builds(gate.SegmentEnded, sizes, sizes, sizes, charges, notes(schema)),
         gate.Marked: st.builds(gate.Marked, sizes),
         gate.TreeStarted: st.builds(gate.TreeStarted, sizes, costs, sizes, noises),
         gate.LeafCut: st.builds(gate.LeafCut, sizes, sizes, sizes),

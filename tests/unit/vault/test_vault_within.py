@@ -113,12 +113,13 @@ def test_a_recorded_answer_comes_back_whole_after_a_restart(tmp_path: Path) -> N
         crash(vault)
     with Vault.open(tmp_path / "vault") as vault:
         spent = vault.spent
-        for given in ({}, {"mechanism": "rings"}, {"within": 1}):
-            assert vault.ask(LATE, key="monday", **given) == first
+        assert vault.ask(LATE, key="monday") == first
+        assert vault.ask(LATE, "rings", key="monday") == first
+        assert vault.ask(LATE, key="monday", within=1) == first
         assert vault.spent == spent
-        for question, given in ((LATE, {"mechanism": "continual"}), ("month = 1", {})):
+        for question, mechanism in ((LATE, "continual"), ("month = 1", None)):
             with pytest.raises(tr.ParameterError, match="'monday' was used for something else"):
-                vault.ask(question, key="monday", **given)
+                vault.ask(question, mechanism, key="monday")
 
 
 def test_a_key_of_rows_is_for_no_question(tmp_path: Path) -> None:
