@@ -108,8 +108,10 @@ class Combining(Sealed, ABC):
             self._check_unreserved()
             sets = checked_groups(groups, self._counts.schema)
             check_noise(noise, 1)
-            if type(room) is not int or not 1 <= room <= MOST_ROOM:  # No subclass: it could compare as it likes.
-                raise ParameterError("room", "must be an integer from 1 to 2^60")
+            if type(room) is not int:  # No subclass: it could compare as it likes.
+                raise ParameterError("room", f"must be an integer, not {type(room).__name__}")
+            if whole(room, "room") > MOST_ROOM:
+                raise ParameterError("room", f"must be at most 2^60, not {room:,}")
             size = nonempty(self._counts.size, "a segment begins with rows that are there")
             self._check_edge(start, "start")
             self._charges.budget.amount(pricing.combining(sets.number, 1, noise))  # Refuses noise of the wrong kind.

@@ -284,9 +284,7 @@ class Roomy(int):
 
 @pytest.mark.parametrize("room", [0, -1, MOST_ROOM + 1, 1.0, True, None, "1", Roomy(1), np.int64(3)])
 def test_room_is_checked(gate: Kernel, room: Any) -> None:
-    refused(
-        gate, lambda: gate.begin_segment(ALL, NOISE, room), ParameterError, "room must be an integer from 1 to 2\\^60"
-    )
+    refused(gate, lambda: gate.begin_segment(ALL, NOISE, room), ParameterError, "room must be (an integer|at most)")
 
 
 @pytest.mark.parametrize("start", [-1, 1, 5, 7, 2.0, None, "2", np.int64(2)])
