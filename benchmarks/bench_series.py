@@ -67,8 +67,8 @@ def frame(rows: int) -> pa.Table:
     generator = np.random.default_rng(SEED)
     return pa.table(
         {
-            name: generator.integers(*ends)
-            for name, *ends in (("place", 1, 101, rows), ("hour", 0, 20, rows), ("kind", 1, 26, rows))
+            name: generator.integers(low, high, rows)
+            for name, low, high in (("place", 1, 101), ("hour", 0, 20), ("kind", 1, 26))
         }
     )
 
