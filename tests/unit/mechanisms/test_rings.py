@@ -578,6 +578,36 @@ def test_registered_questions_have_smaller_errors_than_later_ones() -> None:
     assert mechanism.ask("NOT (month = 3 AND origin = 'JFK')").error == pytest.approx(registered.error)
 
 
+def test_a_question_about_very_many_joint_values_is_registered() -> None:
+    """Its complement, a table over 4 million joint values, could not be written down."""
+    wide = tr.Schema({"a": tr.integers(0, 1999), "b": tr.integers(0, 1999)})
+    mechanism = rings(TestDatabase(wide, [0] * ROWS))
+    answer = mechanism.ask("a = 0 AND b = 0")
+    assert abs(answer.value - 1) <= answer.error
+    assert mechanism.ask("a = 0 AND b = 0") == answer
+
+
+def test_the_starts_of_periods_are_those_of_the_series(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With short segments: at each leaf, within, at the end of and after segments."""
+    monkeypatch.setattr("treering.theory.series.EARLY", (1, 2, 3))
+    monkeypatch.setattr("treering.theory.series.LONGEST", 4)
+    db = database()
+    mechanism = rings(db)
+    for leaf in range(1, 30):
+        mechanism.ask("late = 'yes'")
+        (ring,) = mechanism._rings
+        assert list(ring.starts(db.size)) == list(ring.series.boundaries)
+        assert ring.series.leaf == leaf
+        db.append_cells([0])
+        ahead = list(ring.starts(db.size))
+        laws = [ring.next_law(db.size, since) for since in ahead]
+        mechanism.ask("late = 'yes'", since=ahead[leaf % len(ahead)])
+        assert list(ring.series.boundaries) == ahead
+        assert [ring.series.window(since).law.variance for since in ahead] == pytest.approx(
+            [law.variance for law in laws]
+        )
+
+
 @KINDS
 def test_what_is_left_and_described(delta: float) -> None:
     db = database()
