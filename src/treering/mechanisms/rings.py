@@ -13,7 +13,6 @@ import hashlib
 import math
 import threading
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final
@@ -21,60 +20,24 @@ from typing import Any, Final
 import pyarrow as pa
 
 from treering.answer import Answer, Guarantee
-from treering.budget.promise import Budget, BudgetKind, Promise
+from treering.budget.promise import Budget, Promise
 from treering.domain.attribute import OTHER, Attribute, Value
 from treering.domain.groups import Groups
 from treering.domain.language.parse import Question, understand, understand_all
-from treering.domain.query import MAX_TABLE, Query
+from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import BudgetExceeded, GuaranteeError, ParameterError, QueryError
 from treering.gate import Advanced, Database, Event, Noted, SegmentBegun, SegmentCondensed, SegmentEnded
 from treering.mechanisms.base import Answering
-from treering.mechanisms.series.base import Series
+from treering.mechanisms.series.ring import Opened, Ring, SeriesState, combined, reduced_to, sharp
 from treering.mechanisms.series.root import RootSeries
 from treering.mechanisms.series.tree import TreeSeries
-from treering.mechanisms.series.view import Reading, View, answer, constant, share
+from treering.mechanisms.series.view import Reading, answer, constant, share
 from treering.params import Number, probability, whole
 from treering.theory import rings as theory
-from treering.theory.continual import Law, bound, by_roots, starts, window_law
 
 MOST_ROWS_OF_A_TABLE: Final = 2**16
 """The most groups that `Rings.table` lists."""
-
-UNFIT: Final = 4
-"""A question gets a series of its own if that, at the usual price, would have less than a quarter of the variance: a
-sum of very many groups has a margin that nobody wants."""
-
-_REMEMBERED: Final = 2**16
-"""How many questions are remembered as unions of groups, for each series."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Opened:
-    """NOTE: a series was opened: over the ``groups`` of rows that a batch tells apart, at a ``price`` for each row. The
-    questions of the batch are registered: they were named before the first noise."""
-
-    series: int
-    groups: Groups
-    price: Fraction
-    registered: tuple[Query, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SeriesState:
-    """A series as `Rings.series` shows it: all of it public."""
-
-    attributes: tuple[str, ...]
-    """The attributes that its groups tell apart."""
-    groups: int
-    price: float
-    """What each row has paid, or will pay when it is asked again, in the budget's unit."""
-    answers: int
-    """How many times it was brought up to date."""
-    size: int
-    """The size up to which it is current."""
-    margin: float
-    """The margin, in rows, of the count of one of its groups now, or when it is next asked."""
 
 
 class Rings(Answering):
@@ -120,8 +83,8 @@ class Rings(Answering):
         self._beta = float(probability(beta, "beta"))
         self._pace = whole(pace, "pace")
         super().__init__(db, Promise.of(epsilon, delta))
-        self._rings: list[_Ring] = []
-        self._segments: dict[int, _Ring] = {}
+        self._rings: list[Ring] = []
+        self._segments: dict[int, Ring] = {}
         self._lock = threading.RLock()
         for event in self._gate.history:
             self._follow(event)
@@ -287,15 +250,13 @@ class Rings(Answering):
     def _usual(self, left: Fraction, opened: int) -> Fraction:
         return theory.usual_price(self._gate.budget.total, left, opened, self._pace)
 
-    def _plan(
-        self, asked: Sequence[Query], wanted: float | None, since: int | None
-    ) -> tuple[list[_Ring], list[Opened]]:
+    def _plan(self, asked: Sequence[Query], wanted: float | None, since: int | None) -> tuple[list[Ring], list[Opened]]:
         """Which series to bring up to date, and which to open, so that each query can be answered: from public values.
 
         Nothing is charged here; a plan that the budget does not cover raises.
         """
         size = self._gate.size
-        stale: list[_Ring] = []
+        stale: list[Ring] = []
         missing: list[Query] = []
         able_of = self._able(asked, wanted, since)
         # Those with the fewest series come first: what they need is then there for the others.
@@ -305,18 +266,18 @@ class Rings(Answering):
                 able.sort(key=lambda ring: (ring.next_variance(query, size, since), ring.number))
             current = [ring for ring in able if ring.series.size == size or ring in stale]
             for ring in able:
-                if _sharp(query, current, size, wanted, since):
+                if sharp(query, current, size, wanted, since):
                     break
                 if ring not in current:
                     stale.append(ring)
                     current.append(ring)
-            if not _sharp(query, current, size, wanted, since):
+            if not sharp(query, current, size, wanted, since):
                 missing.append(query)
         if missing and since:
             raise self._too_wide(missing, wanted)
         return stale, self._openings(missing, wanted)
 
-    def _able(self, asked: Sequence[Query], wanted: float | None, since: int | None) -> dict[Query, list[_Ring]]:
+    def _able(self, asked: Sequence[Query], wanted: float | None, since: int | None) -> dict[Query, list[Ring]]:
         """The series that can answer each query.
 
         Without a wish, and before there are ``pace`` series, those that a query would have to sum very many groups of
@@ -359,7 +320,7 @@ class Rings(Answering):
         kind, classes = self._gate.budget.kind, groups.classes(self._gate.schema)
         prices = [Fraction(0)]
         for query in batch:
-            reduced = _reduced(groups, query, classes)
+            reduced = reduced_to(groups, query, classes)
             known = [ring for ring in self._rings if ring.covers(query)]
             dearest = max((ring.series.price.total for ring in known), default=Fraction(0))
             rest = theory.missing(wanted, [ring.next_variance(query, self._gate.size) for ring in known], kind)
@@ -370,7 +331,7 @@ class Rings(Answering):
         """Refuse to pay for an answer whose margin is all rows there are."""
         size, classes = self._gate.size, groups.classes(self._gate.schema)
         law = theory.first_law(Budget(self._gate.budget.kind, price), groups.number)
-        least = min(theory.margin(law, theory.spectrum(_reduced(groups, query, classes))) for query in batch)
+        least = min(theory.margin(law, theory.spectrum(reduced_to(groups, query, classes))) for query in batch)
         if least >= size:
             raise GuaranteeError(
                 f"with what is left of epsilon a count is known within {least:,.0f} rows, and there are {size:,}; it "
@@ -385,7 +346,7 @@ class Rings(Answering):
         if wanted is not None and left > 0:
             classes = groups.classes(self._gate.schema)
             law = theory.first_law(Budget(budget.kind, left), groups.number)
-            best = max(theory.margin(law, theory.spectrum(_reduced(groups, query, classes))) for query in batch)
+            best = max(theory.margin(law, theory.spectrum(reduced_to(groups, query, classes))) for query in batch)
             at = math.ceil(self._gate.size * best / wanted)
             error.args = (
                 f"{error}; a margin of {wanted:,.0f} rows cannot be had: {best:,.0f} rows is the best for all that is "
@@ -419,7 +380,7 @@ class Rings(Answering):
 
     # -- doing it -----------------------------------------------------------------------------------------------------
 
-    def _advance(self, ring: _Ring) -> None:
+    def _advance(self, ring: Ring) -> None:
         ring.series.advance(self._gate)
         ring.views.clear()
 
@@ -430,7 +391,7 @@ class Rings(Answering):
     def _follow(self, event: Event) -> None:
         """Take up an event of the gate."""
         if isinstance(event, Noted) and isinstance(event.note, Opened):
-            self._rings.append(_Ring(event.note, self._gate.budget.kind, self._gate.schema, self._beta))
+            self._rings.append(Ring(event.note, self._gate.budget.kind, self._gate.schema, self._beta))
         elif isinstance(event, SegmentBegun | SegmentEnded):
             ring = self._rings[event.series]
             self._segments[event.segment] = ring
@@ -450,129 +411,7 @@ class Rings(Answering):
                 variance = view.law.deviation**2
                 for query, told in zip(able, ring.readings(able, view), strict=True):
                     said[query].append((told, variance * ring.spread(query)))
-        return {query: _combined(told, self._gate.budget.kind) for query, told in said.items()}
-
-
-class _Ring:
-    """A series with what is known about questions to it."""
-
-    def __init__(self, opened: Opened, kind: BudgetKind, schema: Schema, beta: float) -> None:
-        price = Budget(kind, opened.price)
-        make = RootSeries if by_roots(price, opened.groups.number) else TreeSeries
-        self.number = opened.series
-        self.series: Series = make(opened.groups, price, 0, opened.series)
-        self.views: dict[int, View] = {}
-        self._beta = beta
-        self._classes = opened.groups.classes(schema)
-        named = [_reduced(opened.groups, query, self._classes) for query in opened.registered]
-        # A question and its complement have the same error.
-        self._registered = frozenset(each for query in named for each in _with_complement(query))
-        self._questions = len(named)
-        """How many questions are registered."""
-        self._reduced: dict[Query, Query | None] = {}
-        self._spreads: dict[Query, float] = {}
-        self._laws: dict[tuple[int, int], Law] = {}
-
-    def covers(self, query: Query) -> bool:
-        """Whether a query is a union of groups."""
-        return self._about(query) is not None
-
-    def _about(self, query: Query) -> Query | None:
-        """A query as one about the joint classes; None if it is no union of groups."""
-        if query not in self._reduced:
-            if len(self._reduced) >= _REMEMBERED:
-                self._reduced.clear()
-                self._spreads.clear()
-            self._reduced[query] = self.series.groups.reduced(query, self._classes)
-        return self._reduced[query]
-
-    def reduced(self, query: Query) -> Query:
-        """A query that is a union of groups, as one about the joint classes."""
-        found = self._about(query)
-        assert found is not None
-        return found
-
-    def spectrum(self, query: Query) -> theory.Spectrum:
-        """The centred weights of a query that is a union of groups."""
-        return theory.spectrum(self.reduced(query))
-
-    def spread(self, query: Query) -> float:
-        """S of a query that is a union of groups."""
-        found = self._spreads.get(query)
-        if found is None:
-            found = self._spreads[query] = theory.spread(self.spectrum(query))
-        return found
-
-    def most_spread(self, usual: Fraction) -> float:
-        """How many times its spread in a series of its own, at the usual price, a query may have here before that one
-        would be far better. (Under zCDP variances are spread over price; under a pure promise, over price squared.)"""
-        power = 1 if self.series.price.kind == "zcdp" else 2
-        return UNFIT * float(self.series.price.total / usual) ** power
-
-    def starts(self, size: int) -> dict[int, int]:
-        """The sizes since which rows can be asked about, once the series is current, each with the leaf that begins
-        there: the next leaf begins where the last one ended, and for it some older start is forgotten."""
-        series, groups = self.series, self.series.groups.number
-        known = dict(zip(series.boundaries, starts(series.price, groups, max(1, series.leaf)), strict=True))
-        if size > series.size:
-            known[series.size] = series.leaf + 1
-            kept = set(starts(series.price, groups, series.leaf + 1))
-            known = {since: leaf for since, leaf in known.items() if leaf in kept}
-        return known
-
-    def reaches(self, since: int | None, size: int) -> bool:
-        """Whether rows since a size can be asked about, once the series is current."""
-        return not since or since in self.starts(size)
-
-    def next_variance(self, query: Query, size: int, since: int | None = None) -> float:
-        """The variance of an answer about all rows since a size, once the series is current."""
-        return self.next_law(size, since).deviation ** 2 * self.spread(query)
-
-    def next_law(self, size: int, since: int | None = None) -> Law:
-        """The law of a group's noise about all rows since a size, once the series is current."""
-        leaf = max(1, self.series.leaf + (size > self.series.size))
-        first = self.starts(size)[since] if since else 1
-        if (first, leaf) not in self._laws:
-            self._laws = {(first, leaf): window_law(self.series.price, self.series.groups.number, first, leaf)}
-        return self._laws[first, leaf]
-
-    def view(self, since: int) -> View:
-        """The estimate of the rows since a size."""
-        if since not in self.views:
-            window = self.series.window(since)
-            self.views[since] = View(self._classes, window, bound(window.law, self._classes.shape, self._part / 2))
-        return self.views[since]
-
-    @property
-    def _part(self) -> float:
-        series = self.series
-        return theory.estimate_share(self._beta, self.number + 1, series.leaf, len(series.boundaries))
-
-    def readings(self, queries: Sequence[Query], view: View) -> list[Reading]:
-        """What the view says about queries; those that are registered have a smaller error."""
-        reduced = [self.reduced(query) for query in queries]
-        told = view.readings(reduced)
-        return [
-            self._sharpened(query, each, view) if query in self._registered else each
-            for query, each in zip(reduced, told, strict=True)
-        ]
-
-    def _sharpened(self, query: Query, told: Reading, view: View) -> Reading:
-        radius = theory.registered_radius(view.law, theory.spectrum(query), self._questions, self._part / 2)
-        return told._replace(error=min(told.error, view.share(radius)))
-
-    def described(self, names: Sequence[str], size: int) -> SeriesState:
-        """The series, for people."""
-        groups = self.series.groups
-        one = ((1 - 1 / groups.number, 1), (1 / groups.number, groups.number - 1))
-        return SeriesState(
-            tuple(names[position] for position in groups.attributes),
-            groups.number,
-            float(self.series.price.total),
-            self.series.leaf,
-            self.series.size,
-            theory.margin(self.next_law(size), one),
-        )
+        return {query: combined(told, self._gate.budget.kind) for query, told in said.items()}
 
 
 def wished(within: float | None, size: int) -> float | None:
@@ -608,42 +447,8 @@ def _spreads(asked: tuple[Query, ...], schema: Schema) -> dict[Query, float]:
     for batch in batches(asked):
         groups = Groups.atoms(batch)
         classes = groups.classes(schema)
-        spreads |= {query: theory.spread(theory.spectrum(_reduced(groups, query, classes))) for query in batch}
+        spreads |= {query: theory.spread(theory.spectrum(reduced_to(groups, query, classes))) for query in batch}
     return spreads
-
-
-def _sharp(query: Query, rings: Sequence[_Ring], size: int, wanted: float | None, since: int | None) -> bool:
-    """Whether some series together are as sharp about a query as is wanted."""
-    if not rings or wanted is None:
-        return bool(rings)
-    if rings[0].series.price.kind == "zcdp":
-        precision = math.fsum(1 / ring.next_variance(query, size, since) for ring in rings)
-        return theory.NORMAL / math.sqrt(precision) <= wanted * (1 + 1e-6)
-    margins = [theory.margin(ring.next_law(size, since), ring.spectrum(query)) for ring in rings]
-    return min(margins) <= wanted * (1 + 1e-6)
-
-
-def _combined(told: Sequence[tuple[Reading, float]], kind: str) -> Reading:
-    """Readings of independent noise: combined by inverse variance if the noise is normal, otherwise the best one."""
-    if len(told) == 1 or kind == "pure":
-        return min(told, key=lambda each: each[1])[0]
-    total = math.fsum(1 / variance for _, variance in told)
-    weights = [1 / (variance * total) for _, variance in told]
-    value = math.fsum(weight * each.value for weight, (each, _) in zip(weights, told, strict=True))
-    error = math.fsum(weight * each.error for weight, (each, _) in zip(weights, told, strict=True))
-    margin = math.sqrt(math.fsum((weight * each.margin) ** 2 for weight, (each, _) in zip(weights, told, strict=True)))
-    return Reading(value, margin, error)
-
-
-def _reduced(groups: Groups, query: Query, classes: Schema) -> Query:
-    reduced = groups.reduced(query, classes)
-    assert reduced is not None
-    return reduced
-
-
-def _with_complement(query: Query) -> tuple[Query, ...]:
-    """A query, and its complement unless that is too large to be written down."""
-    return (query, ~query) if query.joint <= MAX_TABLE else (query,)
 
 
 def _shown(value: Value, attribute: Attribute) -> Any:
