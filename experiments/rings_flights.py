@@ -8,8 +8,9 @@ after 134 days. Both are free of public randomness: a seed changes nothing.
 
 Claimed for the year: at most 24% of the whole promise is spent on any row; every margin is at most 0.5% of the rows and
 half of them at most 0.2%; between 92% and 99% of the answers are within their margins and none is beyond its error; no
-error is above 2%; and at the end of the year the flights of each month are known within 400. (Answers share noise, so
-the part within margins varies more than that of independent ones: in twelve runs it was 94.5% to 97.2%.)
+error is above 2%, and no answer is off by more than 1%; at the end of the year the flights of each month are known
+within 400. (Answers share noise, so the part within margins varies more than that of independent ones: in twelve runs
+it was 94.5% to 97.2%.)
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ class Year:
         self.inside = 0
         self.beyond = 0
         self.worst = 0.0
+        self.stated = 0.0
         self._truth = Truth()
         self._queries: dict[str, tr.Query] = {}
 
@@ -65,6 +67,7 @@ class Year:
             self.inside += error <= answer.margin
             self.beyond += error > answer.error
             self.worst = max(self.worst, error)
+            self.stated = max(self.stated, answer.error)
         return answers
 
     def _parsed(self, text: str) -> tr.Query:
@@ -100,7 +103,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     claims.at_most("part of the answers outside their margins", 1 - inside, 1 - least)
     claims.at_most("part of the answers inside their margins", inside, most)
     claims.at_most("answers beyond their errors", year.beyond, 0)
-    claims.at_most("largest error", year.worst, error)
+    claims.at_most("largest error that is stated", year.stated, error)
+    claims.at_most("largest distance from the truth", year.worst, error / 2)
     claims.at_most("largest margin of a month, in flights", max(months), 400)
     return claims.exit_code()
 
