@@ -285,7 +285,7 @@ class Rings(Answering):
         """
         rings = [ring for ring in self._rings if ring.reaches(since, self._gate.size)]
         able = {query: [ring for ring in rings if ring.covers(query)] for query in asked}
-        if wanted is not None or since or len(self._rings) >= self._pace:
+        if wanted is not None or since or len(self._rings) >= self._pace or self._least_left <= 0:
             return able
         usual = self._usual(self._least_left, len(self._rings))
         own = _spreads(tuple(asked), self._gate.schema)

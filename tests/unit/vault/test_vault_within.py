@@ -97,6 +97,18 @@ def test_answers_are_as_sharp_as_was_wished(tmp_path: Path) -> None:
                 assert answer.margin <= answer.error
 
 
+def test_rings_that_have_spent_all_still_know_what_they_know(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ringed(tmp_path / "vault", delta=0.0) as vault:
+        rings = mechanism(vault)
+        monkeypatch.setattr(rings, "_price", lambda *_: rings._least_left)  # a wish that takes exactly what is left
+        first = vault.ask(LATE, within=5000)
+        assert vault.spent == vault.total
+        assert vault.ask(LATE) == first
+        with pytest.raises(tr.BudgetExceeded):
+            vault.ask("month = 1")
+        assert vault.status()["guarantee"]["statement"].startswith("none yet")
+
+
 # -- keys --------------------------------------------------------------------------------------------------------------
 
 
