@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import treering as tr
+from support.charges import most_paid
 from support.events import decode
 from support.vaults import BETA, DELTA, SCHEMA, frame, journal, mechanism, questions
 from treering.boxes import histogram
@@ -328,7 +329,8 @@ class Witness:
         record = Record.of(read_entries(self.place))
         whole = shown(record, [recover(entries, codec(vault.schema), None) for entries in record.lines])
         assert [each.state for each in whole] == [each.mechanism.state for each in vault._members]
-        costs = sum(line["cost"] for line in lines)
+        names = [each.spec.name for each in vault._members]
+        costs = sum(most_paid([line for line in lines if line["mechanism"] == name]) for name in names)
         assert abs(costs - vault.spent) <= 1e-9 * vault.spent
         for number, each in enumerate(vault._members):
             if each.spec.kind == "pmwg":

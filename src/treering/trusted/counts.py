@@ -403,17 +403,20 @@ class Stretches(Sealed):
     A durable store keeps its batches. When it is opened it takes them in by order of arrival and, before the kernel is
     made, calls `Counts.mark` at each of the sizes that ``sizes_to_mark(journal.events())`` names: a mark is made at the
     size after some batch, so the store passes each of these sizes.
+
+    An interrupt cannot tear this: each change of what is kept is one step.
     """
 
-    __slots__ = ("_ends", "_owned", "_recent", "_runs", "_waiting")
+    __slots__ = ("_ends", "_owned", "_runs", "_waiting")
 
     def __init__(self) -> None:
         self._owned: WeakKeyDictionary[object, set[int]] = WeakKeyDictionary()
-        self._ends: list[int] = []
-        self._runs: list[list[_Run]] = []
-        """The stretches: rows up to each mark, since the one before."""
-        self._recent: list[_Run] = []
+        self._runs: list[_Run] = []
+        """All rows in the order in which they came; those before the first mark as one run."""
+        self._ends: list[tuple[int, int]] = []
+        """For each mark, its size, and how many of the runs came before it."""
         self._waiting = 0
+        """How many entries the runs after the last mark have."""
 
     @property
     def marked(self) -> tuple[int, ...]:
@@ -423,42 +426,38 @@ class Stretches(Sealed):
     def add(self, cells: Ints, counts: Ints | None) -> None:
         """Rows were appended."""
         if not any(self._owned.values()):
-            self._ends, self._runs, self._recent, self._waiting = [], [], [], 0
+            self._ends, self._runs, self._waiting = [], [], 0
             return
-        self._recent.append((cells, counts))
+        self._runs.append((cells, counts))
         self._waiting += len(cells)
-        if self._waiting > _MANY and len(self._recent) > 1:
-            self._recent = [_together(self._recent)]
-            self._waiting = len(self._recent[0][0])
+        if self._waiting > _MANY and len(self._runs) > self._ends[-1][1] + 1:
+            recent = _together(self._runs[self._ends[-1][1] :])
+            self._runs[self._ends[-1][1] :] = [recent]
+            self._waiting = len(recent[0])
 
     def mark(self, owner: object, size: int, occupied: Callable[[], tuple[Ints, Ints]]) -> None:
         """Tell rows up to ``size``, the current one, and later ones apart. ``occupied`` gives all rows by cell."""
         if size == 0:
             return
-        if not any(self._owned.values()):
-            self._ends = []
-        if not self._ends:
-            self._ends, self._runs = [size], [[occupied()]]
-        elif self._ends[-1] != size:
-            self._ends.append(size)
-            self._runs.append(self._recent)
-        self._recent, self._waiting = [], 0
+        if not any(self._owned.values()) or not self._ends:
+            self._runs, self._ends = [occupied()], [(size, 1)]
+        elif self._ends[-1][0] != size:
+            self._ends.append((size, len(self._runs)))
+        self._waiting = 0
         self._owned.setdefault(owner, set()).add(size)
 
     def between(self, start: int, end: int) -> Iterator[tuple[Ints, Ints]]:
         """PRIVATE: the rows between two marks, or from the first row on."""
-        first = 0 if start == 0 else self._place(start) + 1
-        for place in range(first, self._place(end) + 1):
-            for cells, counts in self._runs[place]:
-                yield cells, np.ones(len(cells), dtype=np.int64) if counts is None else counts
+        first = 0 if start == 0 else self._runs_before(start)
+        for cells, counts in self._runs[first : self._runs_before(end)]:
+            yield cells, np.ones(len(cells), dtype=np.int64) if counts is None else counts
 
     def all(self, size: int) -> dict[int, tuple[Ints, Ints]]:
         """PRIVATE: all stretches by where they end, the last at the current ``size``."""
-        self._join()
-        if self._ends[-1] == size:
-            return {end: _together(runs) for end, runs in zip(self._ends, self._runs, strict=True)}
-        ends, runs = [*self._ends, size], [*self._runs, self._recent]
-        return {end: _together(each) for end, each in zip(ends, runs, strict=True)}
+        wanted = {*self.marked, size}
+        ends = [*(each for each in self._ends if each[0] in wanted and each[0] < size), (size, len(self._runs))]
+        starts = [0, *(number for _, number in ends)]
+        return {end: _together(self._runs[start:stop]) for start, (end, stop) in zip(starts, ends, strict=False)}
 
     def check(self, owner: object, size: int) -> None:
         """Raise `VaultError` if this size is not marked."""
@@ -469,33 +468,23 @@ class Stretches(Sealed):
             )
 
     def keep(self, owner: object, sizes: Collection[int]) -> None:
-        """Forget the marks of ``owner``, except at these sizes, and join stretches that nobody tells apart."""
+        """Forget the marks of ``owner``, except at these sizes."""
         owned = self._owned.get(owner)
-        if owned is not None and not owned <= set(sizes):
-            owned &= set(sizes)
-            self._join()
-
-    def _join(self) -> None:
+        if owned is None or owned <= set(sizes):
+            return
+        owned &= set(sizes)
         wanted = set(self.marked)
-        ends, runs, open_runs = [], [], []
-        for end, stretch in zip(self._ends, self._runs, strict=True):
-            open_runs += stretch
-            if end in wanted:
-                ends.append(end)
-                runs.append(open_runs)
-                open_runs = []
-        self._ends, self._runs = ends, runs
-        if ends:
-            self._recent = [*open_runs, *self._recent]
-            self._waiting = sum(len(cells) for cells, _ in self._recent)
-        else:
-            self._recent, self._waiting = [], 0
+        self._ends = [each for each in self._ends if each[0] in wanted]
+        if not self._ends:
+            self._runs = []
+        recent = self._runs[self._ends[-1][1] :] if self._ends else []
+        self._waiting = sum(len(cells) for cells, _ in recent)
 
-    def _place(self, end: int) -> int:
-        place = bisect_left(self._ends, end)
-        if place == len(self._ends) or self._ends[place] != end:
-            raise VaultError(f"rows are not told apart at size {end:,}")
-        return place
+    def _runs_before(self, size: int) -> int:
+        place = bisect_left(self._ends, (size, 0))
+        if place == len(self._ends) or self._ends[place][0] != size:
+            raise VaultError(f"rows are not told apart at size {size:,}")
+        return self._ends[place][1]
 
 
 def _together(runs: Sequence[_Run]) -> tuple[Ints, Ints]:

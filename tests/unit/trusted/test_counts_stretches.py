@@ -159,12 +159,12 @@ def test_marks_share_their_rows_and_go_with_their_owners() -> None:
 def test_without_marks_nothing_is_kept(gone: bool) -> None:
     stretches, owners = Stretches(), [Owner()]
     stretches.add(np.arange(3), None)
-    assert not stretches._recent
+    assert not stretches._runs
     stretches.mark(owners[0], 3, lambda: (np.arange(3), np.ones(3, dtype=np.int64)))
     stretches.add(np.arange(2), None)
     stretches.mark(owners[0], 5, nobody)
     stretches.add(np.arange(1), None)
-    assert (len(stretches._runs), len(stretches._recent)) == (2, 1)
+    assert (len(stretches._runs), stretches._ends) == (3, [(3, 1), (5, 2)])
     if gone:
         owners.clear()
         gc.collect()
@@ -172,8 +172,8 @@ def test_without_marks_nothing_is_kept(gone: bool) -> None:
         stretches.keep(owners[0], ())
     for _ in range(3):
         stretches.add(np.arange(3), None)
-        assert not stretches._recent
         assert not stretches._runs
+        assert not stretches._ends
 
 
 def test_many_rows_since_a_mark_are_counted_by_cell(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,6 +183,6 @@ def test_many_rows_since_a_mark_are_counted_by_cell(monkeypatch: pytest.MonkeyPa
     stretches.mark(owner, 1, lambda: (np.array([0]), np.array([1])))
     for _ in range(50):
         stretches.add(np.array([0, 1, 2, 1]), None)
-        assert sum(len(cells) for cells, _ in stretches._recent) <= 104
+        assert sum(len(cells) for cells, _ in stretches._runs) <= 105
     stretches.mark(owner, 201, nobody)
     assert rows(stretches, 1, 201) == {0: 50, 1: 100, 2: 50}

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import treering as tr
+from support.charges import most_paid
 from support.vaults import BETA, SCHEMA, frame, full, guarded, mechanism, questions, surely_easy
 from treering.vault.vault import Vault
 
@@ -219,34 +220,6 @@ def test_status_says_everything_as_plain_values(tmp_path: Path) -> None:
         assert vault.status()["guarantee"]["statement"].startswith("none yet: the database is empty")
 
 
-def charges_of(lines: list[dict[str, Any]]) -> list[tuple[int, int, float]]:
-    """What the lines of one mechanism cost each row, by the rows that they are about: (after, up to, how much).
-
-    A leaf costs the rows since the leaf before; at the end of its segment it is on record what they have paid. All
-    else is about the rows that there are.
-    """
-    charges: list[tuple[int, int, float]] = []
-    leaves: dict[int, list[tuple[int, int, float]]] = {}
-    for line in lines:
-        body = line["body"]
-        if line["kind"] == "SegmentBegun":
-            leaves[body["segment"]] = [(0, body["start"], 0.0)]
-        elif line["kind"] == "Advanced":
-            leaves[body["segment"]].append((leaves[body["segment"]][-1][1], line["size"], line["cost"]))
-        elif line["kind"] == "SegmentEnded":
-            del leaves[body["segment"]]
-            charges += [(each["start"], each["end"], float(Fraction(each["amount"]))) for each in body["charges"]]
-        elif line["cost"]:
-            charges.append((0, line["size"], line["cost"]))
-    return [*charges, *(charge for each in leaves.values() for charge in each)]
-
-
-def most(charges: list[tuple[int, int, float]]) -> float:
-    """The most that any row has paid."""
-    rows = {after + 1 for after, _, _ in charges}
-    return max((math.fsum(cost for after, to, cost in charges if after < row <= to) for row in rows), default=0.0)
-
-
 def test_the_ledger_has_every_line_and_its_costs_give_what_is_spent(tmp_path: Path) -> None:
     """What is spent is the most that any row has paid. Where every line is about all rows, that is the sum."""
     with full(tmp_path / "vault") as vault:
@@ -264,7 +237,7 @@ def test_the_ledger_has_every_line_and_its_costs_give_what_is_spent(tmp_path: Pa
         for number, member in enumerate(vault._members):
             own = [line for line in lines if line["mechanism"] == member.spec.name]
             spent = mechanism(vault, number).spent
-            assert most(charges_of(own)) == pytest.approx(spent, rel=1e-12)
+            assert most_paid(own) == pytest.approx(spent, rel=1e-12)
             summed = math.fsum(line["cost"] for line in own)
             assert summed == pytest.approx(4 * spent if member.spec.kind == "continual" else spent, rel=1e-12)
             total += spent
