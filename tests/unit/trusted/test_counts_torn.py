@@ -154,7 +154,7 @@ def test_a_refusal_leaves_the_lock_to_others(monkeypatch: pytest.MonkeyPatch) ->
             counts.add(np.arange(3))
 
     def refused() -> None:
-        with counts.whole:
+        with counts.whole():
             pytest.fail("it is torn")
 
     check_refused(refused)
