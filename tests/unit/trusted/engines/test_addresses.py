@@ -66,7 +66,7 @@ def test_a_server_is_named_without_secrets(rest: str, match: str) -> None:
     [
         ("flights", FORMS),
         ("sqlite:///a#t", FORMS),
-        ("file:///a", FORMS),
+        ("ftp:/a", FORMS),
         ("parquet://a/b", "with an absolute path"),
         ("parquet:a", "with an absolute path"),
         ("parquet:///a?b=c", "with an absolute path"),
