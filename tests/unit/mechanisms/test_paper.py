@@ -179,6 +179,8 @@ def test_constants_and_wide_queries() -> None:
     pmwg = make(db)
     kinds = [(answer.value, answer.error) for answer in pmwg.ask_many(["TRUE", "a = 1", "FALSE"])]
     assert (kinds[0], kinds[2], len(kinds)) == ((1.0, 0.0), (0.0, 0.0), 3)
+    quarter = tr.Query.weighted(SCHEMA, np.full(SCHEMA.cells, 0.25))
+    assert [answer.value for answer in pmwg.ask_many([quarter, "TRUE", quarter])] == [0.25, 1.0, 0.25]
     wide = tr.Schema({f"x{i}": tr.integers(0, 1) for i in range(24)})
     wide_pmwg = make(TestDatabase(wide, list(range(1000))))
     with pytest.raises(tr.QueryError, match="at most 1,048,576"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
-import numpy as np
 import pytest
 
 import treering as tr
@@ -30,7 +29,7 @@ OPERATIONS: dict[str, Callable[[Kernel, list[tr.Query]], object]] = {
 
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_a_query_too_fine_for_the_size_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    db = TestDatabase(SCHEMA, (np.arange(1000) % SCHEMA.cells).tolist())
+    db = TestDatabase(SCHEMA, [cell % SCHEMA.cells for cell in range(1000)])
     kernel = db.open_gate(Budget("pure", Fraction(10**6)))
     assert kernel.begin_run(RunRequest(1.0, 1.0, None)).run == 0
     spent, events, touched = kernel.spent, len(kernel.history), db.touched
@@ -42,7 +41,7 @@ def test_a_query_too_fine_for_the_size_is_refused(name: str, monkeypatch: pytest
 
 
 def test_the_largest_size_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    db = TestDatabase(SCHEMA, (np.arange(1000) % SCHEMA.cells).tolist())
+    db = TestDatabase(SCHEMA, [cell % SCHEMA.cells for cell in range(1000)])
     kernel = db.open_gate(Budget("pure", Fraction(10**6)))
     monkeypatch.setattr(db.counts, "_size", LARGEST)
     assert len(kernel.measure([COARSE, FINE], Laplace(1.0)).values) == 2

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import pickle
 from collections.abc import Callable
 
 import pytest
 
-from treering.trusted.sealed import Sealed
+from treering.trusted.sealed import Sealed, commitment, salt
 
 
 class Box(Sealed):
@@ -41,3 +42,24 @@ def test_it_stays_sealed_inside_other_things() -> None:
 
 def test_there_is_no_dict() -> None:
     assert not hasattr(Box(SECRET), "__dict__")
+
+
+# -- commitments -------------------------------------------------------------------------------------------------------
+
+
+def test_salts_are_as_long_as_their_hashes_and_never_the_same() -> None:
+    """256 bits: nobody can try them all, so that a commitment to few possible contents hides which it is."""
+    salts = [salt() for _ in range(1000)]
+    assert {len(each) for each in salts} == {32}
+    assert len(set(salts)) == 1000
+
+
+def test_a_commitment_binds_every_content_and_where_one_ends() -> None:
+    key = bytes(range(32))
+    contents = [(), (b"",), (b"", b""), (b"ab",), (b"a", b"b"), (b"b", b"a"), (b"ab", b""), (b"\0" * 7 + b"\2ab",)]
+    made = [commitment(key, *each) for each in contents]
+    assert len(set(made)) == len(contents)
+    assert commitment(key, b"a", b"b") == made[4] != commitment(bytes(32), b"a", b"b")
+    # What is on record must be found again by every later version.
+    parts = b"".join(len(each).to_bytes(8, "big") + each for each in (b"a", b"b"))
+    assert made[4] == hashlib.sha256(key + parts).hexdigest()

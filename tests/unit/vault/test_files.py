@@ -101,10 +101,11 @@ def test_nothing_is_left_open(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     with pytest.raises(tr.VaultError, match="cannot write to the vault: Is a directory; nothing was taken in"):
         write_file(tmp_path / "folder", b"rows", STEPS)
-    lock = taken(tmp_path / "lock", 0)
+    lock, other = taken(tmp_path / "lock", 0), WriterLock(tmp_path / "lock")
     held = free()
     with pytest.raises(tr.VaultBusy):
-        taken(tmp_path / "lock", 0)
+        other.take(0)
+    other.release()
     assert free() == held
     lock.release()
     lock.release()
