@@ -168,8 +168,8 @@ class RowLedger:
         amount = self._held[name]
         if not 0 <= refund <= amount:
             raise ParameterError("refund", "must lie between 0 and what was charged")
+        self._add(amount - refund, size)  # Before it is no longer held: an interrupt leaves too much charged.
         del self._held[name]
-        self._add(amount - refund, size)
 
     def charge_rows(self, charges: Sequence[Charge]) -> None:
         """Charge some rows, intervals that do not overlap; or raise `BudgetExceeded` and change nothing."""
@@ -217,8 +217,8 @@ class RowLedger:
         if self._sizes and self._sizes[-1] >= size:
             self._totals[-1] = self._everyone
         elif amount:
-            self._sizes.append(max(1, size))
-            self._totals.append(self._everyone)
+            last = len(self._sizes)  # In one step: an interrupt cannot leave one list longer than the other.
+            self._sizes[last:], self._totals[last:] = [max(1, size)], [self._everyone]
         return self._everyone is exact
 
     def _before(self, size: int) -> Fraction:
@@ -251,6 +251,5 @@ class RowLedger:
         """The number of the step that begins after this position, made if there is none."""
         place = bisect_left(self._edges, position)
         if place == len(self._edges) or self._edges[place] != position:
-            self._edges.insert(place, position)
-            self._amounts.insert(place, self._amounts[place - 1])
+            self._edges[place:place], self._amounts[place:place] = [position], [self._amounts[place - 1]]
         return place

@@ -203,8 +203,8 @@ class Charges:
     def take(self, event: Event) -> None:
         """What an event changes about segments and marks. Charges of the live operation were made before."""
         if isinstance(event, SegmentBegun):
-            self.segments[event.segment] = Segment(event, self.budget)
             self._next_segment = event.segment + 1
+            self.segments[event.segment] = Segment(event, self.budget)
         elif isinstance(event, Advanced):
             self.segments[event.segment].take(event)
         elif isinstance(event, SegmentCondensed):
@@ -333,9 +333,9 @@ class Segment:
             raise ParameterError("patterns", "use more of a leaf's room than its segment was begun with")
 
     def take(self, event: Advanced) -> None:
-        """Take up a leaf and its releases."""
-        self.edges.append(event.size)
-        self._waiting.append((event.leaf, event.patterns))
+        """Take up a leaf and its releases, in one step: an interrupt leaves both or none."""
+        last, waiting = len(self.edges), len(self._waiting)
+        self.edges[last:], self._waiting[waiting:] = [event.size], [(event.leaf, event.patterns)]
 
     def restore(self, edges: Ints, drawn: Ints) -> None:
         """Continue from a condensed record."""
