@@ -181,10 +181,10 @@ class RowLedger:
     def settle_rows(self, reserved: Iterable[Charge], paid: Iterable[Charge]) -> None:
         """Put what rows have ``paid`` in the end in the place of what was ``reserved`` on them, no less: sound for what
         was set aside and can no longer happen. Nothing is refused: what was paid was within the budget before."""
+        for charge in paid:  # First: an interrupt may leave rows charged too much, never too little.
+            self._raise(charge.start, charge.end, charge.amount)
         for charge in reserved:
             self._raise(charge.start, charge.end, -charge.amount)
-        for charge in paid:
-            self._raise(charge.start, charge.end, charge.amount)
         self._most = max(self._above(place, edge) for place, edge in enumerate(self._edges))
         self._spent = None
 

@@ -73,10 +73,12 @@ class Charges:
     (Fraction(1, 4), Fraction(3, 4), Fraction(1, 1))
     """
 
-    __slots__ = ("_next_segment", "_part", "_trees", "ledger", "marks", "segments")
+    __slots__ = ("_behind", "_ledger", "_next_segment", "_part", "_trees", "marks", "segments")
 
     def __init__(self, budget: Budget) -> None:
-        self.ledger = RowLedger(budget)
+        self._ledger = RowLedger(budget)
+        self._behind = False
+        """Whether some rows of leaves on record are not charged yet."""
         self._part: Filter | None = None
         self._trees: dict[int, tuple[Cost, int, int]] = {}
         """For each tree of version 0.1.0, what its rows pay, how many have paid, and where its last leaf ends."""
@@ -89,7 +91,21 @@ class Charges:
     @property
     def budget(self) -> Budget:
         """The whole budget."""
-        return self.ledger.budget
+        return self._ledger.budget
+
+    @property
+    def ledger(self) -> RowLedger:
+        """The ledger by row."""
+        self.catch_up()
+        return self._ledger
+
+    def catch_up(self) -> None:
+        """Charge the leaves that were followed, those of a segment together: a record of very many leaves is followed
+        quickly so, and the sums are the same. `BudgetExceeded` if no kernel can have written the record."""
+        if self._behind:
+            for segment in self.segments.values():
+                self.advance(segment, segment.edges[-1])
+            self._behind = False
 
     @property
     def spent(self) -> Fraction:
@@ -156,7 +172,7 @@ class Charges:
         """Charge the rows since a segment's last leaf for its whole room. Rows that have paid, for a leaf that was then
         not released, do not pay again."""
         if segment.paid_until < size:
-            self.ledger.charge_rows([Charge(segment.paid_until, size, segment.room_price)])
+            self._ledger.charge_rows([Charge(segment.paid_until, size, segment.room_price)])
             segment.paid_until = size
 
     def set_aside(self, cost: Cost) -> None:
@@ -191,8 +207,8 @@ class Charges:
         elif isinstance(event, Combined):
             self.combine(event.groups.number, event.spans, event.noise)
         elif isinstance(event, Advanced):
-            self.advance(self.segments[event.segment], event.size)
             self.take(event)
+            self._behind = True
         elif isinstance(event, TreeStarted | LeafCut | NodeReleased | TreeCondensed):
             self._follow_tree(event)
         elif isinstance(event, Condensed):
@@ -215,18 +231,15 @@ class Charges:
             self.marks = (*self.marks, event.size)
 
     def _reopen(self, number: int, edges: Ints, drawn: Ints) -> None:
-        """A segment as a condensed record has it. Its rows are charged for its room, if they were not yet."""
-        segment = self.segments[number]
-        start, end = segment.edges[-1], int(edges[-1])
-        if start < end:  # The record replaced the leaves between.
-            self.ledger.settle_rows((), [Charge(start, end, segment.room_price)])
-        segment.restore(edges, drawn)
+        """A segment as a condensed record has it. The record may have replaced leaves, whose rows are still to pay."""
+        self.segments[number].restore(edges, drawn)
+        self._behind = True
 
     def _end(self, event: SegmentEnded) -> None:
         """What the rows have paid takes the place of the room of those leaves that are on record: the end may have
         replaced the record of later ones, or of all."""
         segment = self.segments.pop(event.segment, None)
-        self.ledger.settle_rows(() if segment is None else segment.reserved, event.charges)
+        self._ledger.settle_rows(() if segment is None else segment.reserved, event.charges)
         self._next_segment = max(self._next_segment, event.segment + 1)
 
     def _follow_tree(self, event: TreeStarted | LeafCut | NodeReleased | TreeCondensed) -> None:
@@ -250,10 +263,10 @@ class Charges:
         held = {run.run: self.budget.amount(run.cost) for run in event.runs}
         before = max(Fraction(0), event.spent - sum(held.values()))
         everyone = ((max(1, event.size), before),) if before else ()
-        self.ledger = RowLedger(self.budget)
-        self.ledger.restore(Steps(everyone, ((0, Fraction(0)),)) if event.steps is None else event.steps)
+        self._ledger, self._behind = RowLedger(self.budget), False
+        self._ledger.restore(Steps(everyone, ((0, Fraction(0)),)) if event.steps is None else event.steps)
         for run, amount in held.items():
-            self.ledger.hold(run, amount)
+            self._ledger.hold(run, amount)
         self._next_segment, self.marks = event.next_segment, event.marks
         self.segments = {each.begun.segment: Segment.of(each, self.budget) for each in event.segments}
 
@@ -282,6 +295,7 @@ class Segment:
         """A segment as a condensed record has it."""
         segment = cls(record.begun, budget)
         segment.restore(record.edges, record.drawn)
+        segment.paid_until = segment.edges[-1]
         return segment
 
     @property
@@ -340,7 +354,6 @@ class Segment:
     def restore(self, edges: Ints, drawn: Ints) -> None:
         """Continue from a condensed record."""
         self.edges, self._drawn, self._waiting = edges.tolist(), drawn, []
-        self.paid_until = max(self.paid_until, self.edges[-1])
 
     @property
     def paid(self) -> tuple[Charge, ...]:

@@ -334,6 +334,7 @@ class Kernel(Combining):
                 self._next_run = event.run + 1
             elif ends_run(event):
                 del begun[event.run]
+        self._charges.catch_up()
         for size in self._charges.sizes:
             self._counts.check_mark(self._journal, size)
         self._runs = {run: Run(request, self._journal.secret(run)) for run, request in begun.items()}

@@ -135,7 +135,7 @@ PARTS: Final[tuple[type[Any], ...]] = (
 )
 """The classes that fields of events can hold. Those that notes can hold are declared by the mechanisms."""
 
-SHARED: Final = frozenset({Cost, Budget, Laplace, Gaussian})
+SHARED: Final = frozenset({Cost, Budget, Laplace, Gaussian, Ones, Root})
 """Classes of small immutable values that recur: equal ones are read as one object."""
 
 
