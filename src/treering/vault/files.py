@@ -163,6 +163,13 @@ _PAUSE: Final = 0.02
 """Seconds between two attempts to take the lock."""
 
 
+class _LockFile(FileIO):
+    """A file that closes without a warning when nobody has it any more: a lost vault loses its lock, no data."""
+
+    def __del__(self) -> None:
+        self.close()
+
+
 class WriterLock:
     """An exclusive lock on a file, for one writer at a time. The operating system releases it when the process ends,
     however it ends; and a lock that an interrupt kept from being released goes with this object."""
@@ -170,14 +177,14 @@ class WriterLock:
     def __init__(self, path: Path) -> None:
         """Not taken yet: who takes it within the block that releases it cannot be interrupted between the two."""
         self._path = path
-        self._file: FileIO | None = None
+        self._file: _LockFile | None = None
 
     def take(self, wait: float) -> None:
         """Take the lock, waiting up to ``wait`` seconds; `VaultBusy` names the process that holds it. After an error,
         `release` closes the file."""
         _HELD.add(self)
         try:
-            file = self._file = FileIO(self._path, "r+", opener=_open_private)
+            file = self._file = _LockFile(self._path, "r+", opener=_open_private)
         except OSError as error:
             raise VaultError(f"cannot open the vault for writing: {error.strerror}; Vault.read needs no lock") from None
         self._wait(file.fileno(), time.monotonic() + wait, wait)
