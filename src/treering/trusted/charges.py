@@ -192,7 +192,10 @@ class Charges:
 
     def follow(self, event: Event) -> None:
         """Repeat the charge or the refund that an earlier event made, and what it changed."""
-        if isinstance(event, _EVERYONE):
+        if isinstance(event, Advanced):  # First: of these there may be very many.
+            self.take(event)
+            self._behind = True
+        elif isinstance(event, _EVERYONE):
             self.charge(event.cost, event.size)
         elif isinstance(event, RunStarted):
             self.begin_run(event.run, event.cost)
@@ -206,9 +209,6 @@ class Charges:
             self.close(event.size)
         elif isinstance(event, Combined):
             self.combine(event.groups.number, event.spans, event.noise)
-        elif isinstance(event, Advanced):
-            self.take(event)
-            self._behind = True
         elif isinstance(event, TreeStarted | LeafCut | NodeReleased | TreeCondensed):
             self._follow_tree(event)
         elif isinstance(event, Condensed):

@@ -10,8 +10,9 @@ outcome left and R those on record after any crash: A ≤ R ≤ A + K. Never too
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
@@ -44,23 +45,36 @@ def recover(entries: Sequence[Entry], codec: EventCodec, checkpoints: Checkpoint
     start, events = _last_checkpoint(entries, checkpoints)
     commitments = {entry.line.plain()["run"]: entry.commitment for entry in entries if entry.commitment}
     leases: dict[int, Compared] = {}
-    for entry in entries[start:]:
-        if entry.kind == LEASE:
-            plain = entry.line.plain()
-            leases[plain["run"]] = Compared(plain["size"], plain["run"], plain["asked"], None)
-        elif entry.kind == EVENT:
-            event = codec.decode(entry.body)
-            events.append(event)
-            if isinstance(event, Compared):
-                leases.pop(event.run, None)
-        elif entry.kind == CHECKPOINT:
-            leases.clear()  # Comparisons up to then are on record, whether or not the checkpoint can be read.
+    with _without_collections():
+        for entry in entries[start:]:
+            if entry.kind == LEASE:
+                plain = entry.line.plain()
+                leases[plain["run"]] = Compared(plain["size"], plain["run"], plain["asked"], None)
+            elif entry.kind == EVENT:
+                event = codec.decode(entry.body)
+                events.append(event)
+                if isinstance(event, Compared):
+                    leases.pop(event.run, None)
+            elif entry.kind == CHECKPOINT:
+                leases.clear()  # Comparisons up to then are on record, whether or not the checkpoint can be read.
     live = _live(events)
     return Recovered(
         tuple(events),
         tuple(lease for run, lease in leases.items() if run in live and lease.asked),
         {secret_name(entries[0].mechanism, run): commitments.get(run, "") for run in live},
     )
+
+
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    """Many objects are made in the block, and all of them stay: looking for garbage among them would take long."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _last_checkpoint(entries: Sequence[Entry], checkpoints: Checkpoints | None) -> tuple[int, list[Event]]:
