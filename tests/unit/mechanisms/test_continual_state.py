@@ -62,3 +62,10 @@ def test_the_fingerprint_of_a_tree_covers_all_that_it_keeps() -> None:
     restored = TreeEstimate(Laplace(2.0))
     restored.restore(estimate().note())
     assert restored.fingerprint() == prints[0]
+
+
+def test_no_error_above_one_is_stated() -> None:
+    """With so few rows the count of all cells may be off by more rows than there are."""
+    histogram = ContinualHistogram(TestDatabase(SCHEMA, [0] * 20), 0.1)
+    assert histogram.guarantee.alpha == 1.0
+    assert 0 < ContinualHistogram(TestDatabase(SCHEMA, [0] * 200_000), 0.5).guarantee.alpha < 1

@@ -90,6 +90,16 @@ def test_a_hard_query_moves_the_histogram_towards_the_truth_by_the_learning_rate
     assert after == pytest.approx(gained / (gained + 1 - before))
 
 
+def test_the_answer_to_a_hard_query_is_in_shares_whatever_its_weights_count_in() -> None:
+    db = TestDatabase(SCHEMA, [HEAVY] * 1_000_000)
+    pmwg = make(db, alpha=0.5)
+    query = tr.Query.weighted(SCHEMA, np.where(np.arange(SCHEMA.cells) == HEAVY, 0.5, 0.0))
+    assert query.scale > 1
+    answer = pmwg.ask(query)
+    assert answer.kind == "hard"
+    assert abs(answer.value - 0.5) < 0.3  # 25 times the scale of its noise
+
+
 def test_growth_is_the_uniform_update() -> None:
     db = TestDatabase(SCHEMA, skewed(1_000_000))
     pmwg = make(db, alpha=0.5)

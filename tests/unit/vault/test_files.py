@@ -190,3 +190,23 @@ def test_a_writer_waits_no_longer_than_it_is_told(tmp_path: Path, monkeypatch: p
             taken(tmp_path / "lock", wait)
         assert wait <= clock[0] < wait + 0.1
     first.release()
+
+
+def test_the_number_of_the_holder_is_the_whole_file(tmp_path: Path) -> None:
+    """An earlier holder with a longer number must not lend its last digits."""
+    (tmp_path / "lock").write_text("123456789123456789")
+    lock = taken(tmp_path / "lock", 0)
+    assert (tmp_path / "lock").read_text() == str(os.getpid())
+    lock.release()
+
+
+def test_a_lock_is_released_also_for_a_child_that_was_just_forked(tmp_path: Path) -> None:
+    """It shares the open file until it has closed its own: closing ours would leave the lock with it."""
+    lock = taken(tmp_path / "lock", 0)
+    assert lock._file is not None
+    shared = os.dup(lock._file.fileno())
+    try:
+        lock.release()
+        taken(tmp_path / "lock", 0).release()
+    finally:
+        os.close(shared)

@@ -15,7 +15,7 @@ from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import ParameterError
 from treering.mechanisms.histogram.hypothesis import Hypothesis
-from treering.mechanisms.histogram.step import Step, projection, tilting
+from treering.mechanisms.histogram.step import Step, _falling_root, projection, tilting
 
 QUERY = Query.where(SCHEMA, origin="JFK")
 TEN = Schema({"x": integers(0, 9)})
@@ -91,3 +91,16 @@ def test_a_rate_is_found_where_a_guess_leaves_nothing(target: float) -> None:
         step = projection(WEIGHTED, (values, given), target)
         reached = float((np.array(step.factors) * given) @ values)
         assert reached == pytest.approx(target, rel=1e-9)
+
+
+@pytest.mark.parametrize("start", [10.0, -10.0])
+def test_where_newtons_method_creeps_the_root_is_found_by_halves(start: float) -> None:
+    """A slope that looks a hundred times as steep as it is: each step of Newton's goes one per cent of the way."""
+    asked: list[float] = []
+
+    def excess(rate: float) -> tuple[float, float]:
+        asked.append(rate)
+        return start - 0.01 * rate, 1.0
+
+    assert _falling_root(excess) == pytest.approx(100 * start, abs=1e-9)
+    assert len(asked) < 100

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import ibis
 import numpy as np
@@ -135,6 +136,19 @@ def test_another_engine_is_refused_by_its_name() -> None:
     table: Any = SimpleNamespace(get_backend=lambda: backend)
     with pytest.raises(ParameterError, match="table must live in one of duckdb, postgres, pyspark, not in sqlite"):
         LiveTable(table)
+
+
+@pytest.mark.parametrize(("allowed", "name"), [(True, "7301"), (False, "host:5433")])
+def test_a_server_is_known_by_its_number_or_else_by_where_it_is(allowed: bool, name: str) -> None:
+    """The number of a cluster is for those who may read it."""
+    connection = MagicMock()
+    connection.info = SimpleNamespace(host="host", port=5433, dbname="flights")
+    executed = connection.cursor.return_value.__enter__.return_value.execute
+    executed.side_effect = lambda sql: SimpleNamespace(fetchone=lambda: (allowed if "privilege" in sql else 7301,))
+    backend = SimpleNamespace(name="postgres", con=connection)
+    assert module._server(backend) == name
+    leaf: Any = SimpleNamespace()
+    assert module._database(backend, leaf) == f"postgresql:{name}/flights"
 
 
 def test_an_expression_has_a_name_of_its_own(connection: Any) -> None:
