@@ -108,7 +108,7 @@ def test_each_operation_at_each_write(place: Path, disk: FaultyDisk, work: str, 
 def test_a_disk_that_fails_at_the_end(place: Path, disk: FaultyDisk) -> None:
     """Closing cannot record what is pending; that is what leases are for."""
     vault = Vault.open(place)
-    vault.ask_many(questions(40, 3))
+    vault.ask_many(questions(40, 3), "pmwg")
     said = [["open", {"facts": facts(vault)}]]
     disk.arm(apsw.IOError, 0)
     vault.close()
@@ -119,7 +119,7 @@ def test_a_disk_that_fails_at_the_end(place: Path, disk: FaultyDisk) -> None:
 def test_a_disk_that_fails_at_the_beginning(place: Path, disk: FaultyDisk) -> None:
     """A vault that crashed has something to record at once, and is refused if it cannot."""
     with Vault.open(place) as vault:
-        vault.ask_many(questions(40, 3))
+        vault.ask_many(questions(40, 3), "pmwg")
         said = [["open", {"facts": facts(vault)}]]
         crashed = shutil.copytree(place, place.parent / "crashed")
     refusals = 0
