@@ -162,7 +162,8 @@ class Rings(Answering):
         return pa.Table.from_arrays([pa.array(column) for column in columns], names=[*names, "count", "margin"])
 
     def price(self, query: Question, within: float | None = None) -> Fraction:
-        """What asking this query next costs those rows that pay most, exactly, in the budget's unit: free to ask."""
+        """What asking this query next costs those rows that pay most, in the budget's unit, but for rounding: free to
+        ask."""
         return self.price_many([query], within)
 
     def price_many(self, queries: Iterable[Question], within: float | None = None) -> Fraction:

@@ -10,8 +10,9 @@ k of the m groups k(1 − k/m), and 0 for all of them, which are the whole table
 the noise X (noise that is drawn after the question always qualifies). Then Σ (a_i − ā)·X_i has a known law. Under zCDP
 the X_i are combinations of discrete Gaussian noise on a grid of 1/4096 rows, of a scale σ above 40 steps in any case
 that a budget below ρ = 10^4 allows: its characteristic function is that of the normal law but for e^{−2π²σ²}, so
-quantiles are those of the normal law within a step of the grid, and the margin is 1.96·√(v·S). Under a pure promise it
-is the bound by exponential moments, for 5% (`treering.theory.cells.subset_radius`).
+quantiles are those of the normal law within a step of the grid, and the margin is 1.96·√(v·S). (With so many groups
+that trees are used, more than 32,768, a step is a row.) Under a pure promise it is the bound by exponential moments,
+for 5% (`treering.theory.cells.subset_radius`).
 
 **Error**: for all answers together, with 1 − β, however questions are chosen. β is shared over series, leaves and
 periods: series i, leaf j and a period of w get β·r_i·r_j/w, where Σ r_i = 1 (`treering.theory.search.rarity`). Within

@@ -58,7 +58,7 @@ from treering.trusted.sealed import Sealed
 
 Released = TypeVar("Released", bound=Event)
 
-MOST_ROOM = 2**60
+MOST_ROOM: Final = 2**60
 """The most room of a segment, and so the largest sum of squared weights: it stays within 64 bits."""
 
 

