@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
-from treering.budget.cost import Cost
+from treering.budget.cost import Cost, exponential
 from treering.budget.promise import Budget
 from treering.domain.groups import Groups
 from treering.domain.problem import Minimise
@@ -39,16 +40,21 @@ from treering.gate import (
     Span,
 )
 from treering.noise import Noise
+from treering.params import exact_scale
 
 Recorded = TypeVar("Recorded", bound=Event)
+
+_BY_ROW: Final = "is reserved: groups are charged by row, which a reserved part is not"
 
 
 class RecordedGate:
     """The gate of a box's run that is over: each operation returns the next recorded event, which must be of its kind.
 
     A box is deterministic given what the gate returns, so running it over the record gives its release again. An
-    operation of another kind than the recorded one, or one more than were recorded, is an error; so are `measure`,
-    `select` and `histogram` with other arguments than were recorded (of `select`, the queries are compared).
+    operation of another kind than the recorded one, or one more than were recorded, is an error; so is one with other
+    arguments than were recorded. (Not compared are what a record does not have, bars, estimates and the measurement of
+    `foreign`, and the request of `minimise`, which its box compares: a method may begin elsewhere. Of notes, the types
+    are.) What a box cannot do, because it runs within a reservation, is refused as it was then.
 
     ``size`` is the number of rows at the time, ``budget`` what the run could spend, ``events`` the record.
     """
@@ -57,7 +63,7 @@ class RecordedGate:
         self._schema = schema
         self._size = size
         self._budget = budget
-        self._events = tuple(events)
+        self._events = list(events)
         self._given = 0
         self._spent = Fraction(0)
 
@@ -78,13 +84,13 @@ class RecordedGate:
 
     @property
     def spent(self) -> Fraction:
-        """The cost of the events returned so far."""
+        """The cost of the events returned so far, less what they gave back."""
         return self._spent
 
     @property
     def history(self) -> Sequence[Event]:
         """The events returned so far."""
-        return self._events[: self._given]
+        return tuple(self._events[: self._given])
 
     def cost_of_measuring(self, queries: Sequence[Query], noise: Noise) -> Cost:
         """Refused: a record holds no prices."""
@@ -102,61 +108,71 @@ class RecordedGate:
 
     def begin_run(self, request: RunRequest) -> RunStarted:
         """The recorded start of a run."""
-        return self._next(RunStarted)
+        event = self._next(RunStarted)
+        _same(event.request, request)
+        return event
 
     def first_exceeding(
         self, run: int, queries: Sequence[Query], bars: Sequence[int], estimates: Sequence[int] | None = None
     ) -> Compared:
-        """The recorded comparison."""
-        return self._next(Compared)
+        """The recorded comparison. (A journal keeps consecutive easy ones as one event: they are taken apart again.)"""
+        event = self._next(Compared)
+        if event.crossing is None and event.asked > len(queries):
+            event, rest = replace(event, asked=len(queries)), replace(event, asked=event.asked - len(queries))
+            self._events[self._given - 1 : self._given] = [event, rest]
+        compared = len(queries) if event.crossing is None else min(len(queries), event.crossing.index + 1)
+        _same((event.run, event.asked), (run, compared))
+        return event
 
     def end_run(self, run: int) -> RunEnded:
         """The recorded end of a run."""
-        return self._next(RunEnded)
+        event = self._next(RunEnded)
+        _same(event.run, run)
+        self._spent -= event.refund
+        return event
 
     def histogram(self, noise: Noise, attributes: Sequence[int] | None = None) -> HistogramReleased:
         """The recorded histogram."""
         event = self._next(HistogramReleased)
-        _same((event.noise, event.attributes), (noise, event.attributes if attributes is None else tuple(attributes)))
+        chosen = range(len(self._schema.names)) if attributes is None else attributes
+        _same((event.noise, event.attributes), (noise, tuple(chosen)))
         return event
 
     def select(self, queries: Sequence[Query], scale: float, estimates: Sequence[int] | None = None) -> Selected:
         """The recorded selection."""
         event = self._next(Selected)
-        _same(event.queries, tuple(queries))
+        _same((event.queries, event.cost), (tuple(queries), _choosing(queries, scale)))
         return event
 
     def draw_rows(self, queries: Sequence[Query], rows: int, scale: float) -> RowsDrawn:
         """The recorded synthetic rows."""
-        return self._next(RowsDrawn)
+        event = self._next(RowsDrawn)
+        _same((event.queries, event.rows, event.cost), (tuple(queries), rows, _choosing(queries, scale)))
+        return event
 
     def foreign(self, measurement: Any) -> ForeignReleased:
         """The recorded output of the measurement."""
         return self._next(ForeignReleased)
 
     def combine(self, groups: Groups, spans: Sequence[Span], noise: Noise) -> Combined:
-        """The recorded counts of groups."""
-        event = self._next(Combined)
-        _same((event.noise, event.spans), (noise, tuple(spans)))
-        return event
+        """Refused: a box runs within a reservation."""
+        raise ParameterError("part", _BY_ROW)
 
     def begin_segment(self, groups: Groups, noise: Noise, room: int, start: int = 0, series: int = 0) -> SegmentBegun:
-        """The recorded start of a segment."""
-        return self._next(SegmentBegun)
+        """Refused: a box runs within a reservation."""
+        raise ParameterError("part", _BY_ROW)
 
     def advance(self, segment: int, patterns: Sequence[Pattern]) -> Advanced:
-        """The recorded leaf and its releases."""
-        event = self._next(Advanced)
-        _same(event.patterns, tuple(patterns))
-        return event
+        """Refused: a box runs within a reservation."""
+        raise ParameterError("part", _BY_ROW)
 
     def condense_segment(self, segment: int, note: Any) -> SegmentCondensed:
-        """The recorded condensation."""
-        return self._next(SegmentCondensed)
+        """Refused: segments are the mechanism's own."""
+        raise ParameterError("part", _BY_ROW)
 
     def end_segment(self, segment: int, note: Any = None) -> SegmentEnded:
-        """The recorded end of a segment."""
-        return self._next(SegmentEnded)
+        """Refused: segments are the mechanism's own."""
+        raise ParameterError("part", _BY_ROW)
 
     def mark(self) -> Marked:
         """The recorded mark."""
@@ -176,7 +192,9 @@ class RecordedGate:
 
     def note(self, note: Any) -> Noted:
         """The recorded note."""
-        return self._next(Noted)
+        event = self._next(Noted)
+        _same(type(event.note), type(note))
+        return event
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -198,6 +216,12 @@ class RecordedGate:
         if isinstance(cost, Cost):
             self._spent += self._budget.amount(cost)
         return event
+
+
+def _choosing(queries: Sequence[Query], scale: float) -> Cost:
+    """What the exponential mechanism costs: a record has this in place of the scale."""
+    ratio = max((Fraction(query.spread, query.scale) for query in queries), default=Fraction(0))
+    return exponential(ratio, exact_scale(scale, "scale"))
 
 
 def _same(recorded: object, asked: object) -> None:

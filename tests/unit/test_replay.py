@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ import pytest
 import treering as tr
 from support.databases import TestDatabase
 from treering.budget.promise import Budget
-from treering.gate import Gate, Noted, RunRequest
+from treering.domain.groups import Groups
+from treering.gate import Gate, Noted, Ones, RunRequest, Span
 from treering.noise import Gaussian, Laplace
 from treering.replay import RecordedGate
 
@@ -27,7 +29,10 @@ def lead(gate: Gate) -> list[object]:
     given: list[object] = [
         gate.measure([LATE, JFK], Laplace(3.0)),
         gate.select([LATE, JFK], 5.0, [1, 2]),
-        gate.first_exceeding(run, [LATE], [-(10**6)]),
+        gate.draw_rows([LATE, JFK], 2, 5.0),
+        gate.first_exceeding(run, [LATE], [10**6]),
+        gate.first_exceeding(run, [LATE, JFK], [10**6, 10**6]),
+        gate.first_exceeding(run, [LATE, JFK], [10**6, -(10**6)]),
         gate.note({"step": 1}),
         gate.histogram(Gaussian(2.0), [1]).counts.tolist(),
         gate.histogram(Gaussian(2.0)).counts.tolist(),
@@ -54,9 +59,10 @@ def test_it_gives_back_what_was_given_and_books_it(db: TestDatabase) -> None:
     assert (again.schema, again.size, again.budget, float(again.spent)) == (SCHEMA, 5, BUDGET, 0.0)
     assert lead(again) == given
     assert db.touched == touched
-    assert len(again.history) == len(db.journal.events())
-    # A refund is not booked: what the run of a box had spent is at most this.
-    assert again.spent >= gate.spent
+    assert len(again.history) == len(db.journal.events()) + 1, "easy comparisons are one event in a journal"
+    assert again.spent == gate.spent
+    with pytest.raises(tr.TreeringError, match="more than is on record"):
+        again.note("more")
 
 
 def test_more_than_is_on_record_is_refused(db: TestDatabase) -> None:
@@ -88,11 +94,99 @@ def test_another_measurement_is_refused(db: TestDatabase, ask: Callable[[Gate], 
         ask(record(db))
 
 
-def test_other_candidates_and_other_histograms_are_refused(db: TestDatabase) -> None:
+OPERATIONS: dict[str, tuple[Callable[[Gate], object], list[Callable[[Gate], object]]]] = {
+    "select": (
+        lambda gate: gate.select([LATE, JFK], 5.0),
+        [lambda gate: gate.select([JFK, LATE], 5.0), lambda gate: gate.select([LATE, JFK], 6.0)],
+    ),
+    "draw_rows": (
+        lambda gate: gate.draw_rows([LATE, JFK], 2, 5.0),
+        [
+            lambda gate: gate.draw_rows([JFK, LATE], 2, 5.0),
+            lambda gate: gate.draw_rows([LATE, JFK], 3, 5.0),
+            lambda gate: gate.draw_rows([LATE, JFK], 2, 6.0),
+        ],
+    ),
+    "begin_run": (
+        lambda gate: gate.begin_run(RunRequest(10.0, 20.0)),
+        [
+            lambda gate: gate.begin_run(RunRequest(20.0, 20.0)),
+            lambda gate: gate.begin_run(RunRequest(10.0, 20.0, Gaussian(4.0))),
+        ],
+    ),
+    "note": (lambda gate: gate.note("a word"), [lambda gate: gate.note(7)]),
+}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_other_arguments_are_refused(db: TestDatabase, name: str) -> None:
+    operation, others = OPERATIONS[name]
+    operation(db.open_gate(BUDGET))
+    operation(record(db))
+    for other in others:
+        with pytest.raises(tr.TreeringError, match="something else than is on record"):
+            other(record(db))
+
+
+def test_other_comparisons_are_refused(db: TestDatabase) -> None:
+    """Of another run, of other queries than were compared at a crossing, or of more than were ever compared."""
     gate = db.open_gate(BUDGET)
-    gate.select([LATE, JFK], 5.0)
-    with pytest.raises(tr.TreeringError, match="something else"):
-        record(db).select([JFK, LATE], 5.0)
+    run = gate.begin_run(RunRequest(10.0, 20.0)).run
+    gate.first_exceeding(run, [LATE, LATE], [10**6, 10**6])
+    gate.first_exceeding(run, [LATE, JFK], [10**6, -(10**6)])
+
+    def begun() -> RecordedGate:
+        again = record(db)
+        again.begin_run(RunRequest(10.0, 20.0))
+        return again
+
+    def compare(again: RecordedGate, run: int, number: int) -> object:
+        return again.first_exceeding(run, [LATE] * number, [0] * number)
+
+    for other in (lambda: compare(begun(), run + 1, 2), lambda: compare(begun(), run, 3)):
+        with pytest.raises(tr.TreeringError, match="something else than is on record"):
+            other()
+    again = begun()
+    assert [again.first_exceeding(run, [LATE], [0]).asked for _ in range(2)] == [1, 1]
+    with pytest.raises(tr.TreeringError, match="something else than is on record"):
+        compare(again, run, 1)
+
+
+def test_the_end_of_another_run_is_refused(db: TestDatabase) -> None:
+    gate = db.open_gate(BUDGET)
+    run = gate.begin_run(RunRequest(10.0, 20.0)).run
+    gate.end_run(run)
+    again = record(db)
+    again.begin_run(RunRequest(10.0, 20.0))
+    with pytest.raises(tr.TreeringError, match="something else than is on record"):
+        again.end_run(run + 1)
+
+
+BY_ROW: list[Callable[[Gate], object]] = [
+    lambda gate: gate.combine(Groups.of([LATE]), [Span(0, 5, 1)], Laplace(3.0)),
+    lambda gate: gate.begin_segment(Groups.of([LATE]), Laplace(3.0), 1),
+    lambda gate: gate.advance(0, [Ones(1)]),
+]
+
+
+@pytest.mark.parametrize("operation", BY_ROW)
+def test_what_a_reservation_refuses_a_record_refuses(db: TestDatabase, operation: Callable[[Gate], object]) -> None:
+    gate = db.open_gate(BUDGET)
+    with gate.reserve(Budget("zcdp", Fraction(1))), pytest.raises(tr.ParameterError) as refused:
+        operation(gate)
+    with pytest.raises(tr.ParameterError) as again:
+        operation(record(db))
+    assert str(again.value) == str(refused.value)
+
+
+def test_a_record_ends_no_segment(db: TestDatabase) -> None:
+    again = record(db)
+    for refused in (partial(again.condense_segment, 0, None), partial(again.end_segment, 0)):
+        with pytest.raises(tr.ParameterError, match="groups are charged by row"):
+            refused()
+
+
+def test_other_histograms_are_refused() -> None:
     other = TestDatabase(SCHEMA, [0])
     other.open_gate(BUDGET).histogram(Gaussian(2.0))
     with pytest.raises(tr.TreeringError, match="something else"):
@@ -100,6 +194,10 @@ def test_other_candidates_and_other_histograms_are_refused(db: TestDatabase) -> 
     with pytest.raises(tr.TreeringError, match="something else"):
         record(other).histogram(Gaussian(2.0), [0])
     record(other).histogram(Gaussian(2.0), [0, 1])
+    part = TestDatabase(SCHEMA, [0])
+    part.open_gate(BUDGET).histogram(Gaussian(2.0), [0])
+    with pytest.raises(tr.TreeringError, match="something else"):
+        record(part).histogram(Gaussian(2.0))
 
 
 def test_prices_and_reservations_are_not_on_record() -> None:

@@ -85,6 +85,9 @@ def possible(
     problem: Problem, size: int, budget: Budget, beta: float, *, passes: int = MOST_PASSES, start: Start = None
 ) -> list[Planned]:
     """The best plan of each kind of minimiser that the problem and the budget allow; parameters as in `plan`."""
+    whole(size, "size")  # What no kind would take is refused, not passed over.
+    probability(beta, "beta")
+    whole(passes, "passes")
     kinds: list[Callable[[], Planned]] = [
         lambda: plan_perturbation(problem, size, budget, beta, passes=passes, start=start),
         lambda: plan_descent(problem, size, budget, beta, passes=passes, start=start),

@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from treering.errors import ParameterError
 from treering.theory.plan.rows import GUESS, Lifetime, number
 
 Wanted: TypeAlias = Literal["alpha", "epsilon", "size"]
@@ -102,7 +103,10 @@ class Plan:
 
     def row(self, name: str) -> PlanRow:
         """The row of the mechanism called ``name``."""
-        return next(row for row in self.rows if row.name == name)
+        found = {row.name: row for row in self.rows}
+        if name not in found:
+            raise ParameterError("name", f"must be one of {', '.join(found)}, not {name!r}")
+        return found[name]
 
     def to_json(self) -> str:
         """The whole plan as JSON; what is infinite, or was not given, is null."""

@@ -248,6 +248,16 @@ def plans(name: str, budget: Budget, size: int, beta: float, passes: int = 40) -
     return {type(each.method): each for each in possible(PROBLEMS[name], size, budget, beta, passes=passes)}
 
 
+@pytest.mark.parametrize(
+    ("size", "beta", "passes", "parameter"), [(0, 0.05, 40, "size"), (10, 1.0, 40, "beta"), (10, 0.05, 0, "passes")]
+)
+def test_wrong_parameters_are_refused_by_name(size: int, beta: float, passes: int, parameter: str) -> None:
+    """Before, no minimiser took them, and the error said that none fits the budget."""
+    with pytest.raises(tr.ParameterError) as refused:
+        erm.plan(PROBLEMS["logistic"], size, BUDGETS[0], beta, passes=passes)
+    assert refused.value.parameter == parameter
+
+
 @CASES
 @settings(max_examples=60, deadline=None)
 def test_a_plan_costs_its_budget_and_not_more(

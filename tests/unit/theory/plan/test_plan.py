@@ -186,3 +186,10 @@ def test_bad_input_is_refused_by_name(changed: dict[str, Any], parameter: str) -
     with pytest.raises(ParameterError) as caught:
         plan(**{**good, **changed})
     assert caught.value.parameter == parameter
+
+
+def test_a_row_that_is_not_there_is_refused_with_those_that_are() -> None:
+    planned = plan(64, 10**6, 1.0)
+    with pytest.raises(ParameterError, match=r"must be one of .*PMWG.*, not 'PMWH'") as refused:
+        planned.row("PMWH")
+    assert all(row.name in str(refused.value) for row in planned.rows)
