@@ -143,9 +143,9 @@ def test_other_comparisons_are_refused(db: TestDatabase) -> None:
     def compare(again: RecordedGate, run: int, number: int) -> object:
         return again.first_exceeding(run, [LATE] * number, [0] * number)
 
-    for other in (lambda: compare(begun(), run + 1, 2), lambda: compare(begun(), run, 3)):
+    for other, number in ((run + 1, 2), (run, 3)):
         with pytest.raises(tr.TreeringError, match="something else than is on record"):
-            other()
+            compare(begun(), other, number)
     again = begun()
     assert [again.first_exceeding(run, [LATE], [0]).asked for _ in range(2)] == [1, 1]
     with pytest.raises(tr.TreeringError, match="something else than is on record"):
