@@ -507,6 +507,9 @@ class Gate(Protocol):
     def transaction(self) -> AbstractContextManager[None]:
         """Group operations into one durable step. An answer leaves the mechanism only after the block."""
 
+    def mend(self) -> None:
+        """Go on from `history` after an interrupt. A run that was kept from beginning or ending whole is over."""
+
 
 class Database(Protocol):
     """A growing database, seen from the public side."""

@@ -201,6 +201,9 @@ class RecordedGate:
         """Does nothing: nothing is written."""
         yield
 
+    def mend(self) -> None:
+        """Does nothing: a record is whole."""
+
     def reserve(self, part: Budget) -> AbstractContextManager[Reserved]:
         """Refused: a box runs within a reservation."""
         raise ParameterError("part", "cannot be reserved within another reservation")

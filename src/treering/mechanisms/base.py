@@ -9,7 +9,8 @@ from __future__ import annotations
 import dataclasses
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
 from fractions import Fraction
 from typing import Any, ClassVar, Final, NamedTuple, Protocol
@@ -47,6 +48,7 @@ class Mechanism(ABC):
         """Open the gate of ``db`` with the budget of ``promise``."""
         self._promise = promise
         self._gate = db.open_gate(promise.budget)
+        self._torn = False
 
     # -- the promise --------------------------------------------------------------------------------------------------
 
@@ -118,6 +120,26 @@ class Mechanism(ABC):
         raise QueryError("this mechanism answers queries, and learns no model")
 
     # -- inside -------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _taking_up(self) -> Iterator[None]:
+        """In the block, something is released and taken up. Where that does not come to its end (an interrupt, no
+        memory), the state may be behind the record, or torn: before the next block it is made again from the record."""
+        if self._torn:
+            self._gate.mend()
+            self._resume()
+            self._torn = False
+        try:
+            yield
+        except TreeringError:
+            raise
+        except BaseException:
+            self._torn = True
+            raise
+
+    def _resume(self) -> None:
+        """Make the public state from the gate's history."""
+        assert not self._torn  # A mechanism that uses `_taking_up` overrides this.
 
     def _rows(self, needing: str = "an accuracy guarantee needs at least one row") -> int:
         """The size of the database, which must not be empty."""
@@ -262,7 +284,8 @@ class Adaptive(Answering):
         self._rows_to_share()
         answers: list[Answer] = []
         try:
-            self._engine.ask_many(queries, answers)
+            with self._taking_up():
+                self._engine.ask_many(queries, answers)
         except TreeringError as error:
             error.answers = tuple(answers)
             if len(queries) > 1:
@@ -271,6 +294,14 @@ class Adaptive(Answering):
                 )
             raise
         return answers
+
+    @abstractmethod
+    def _new_engine(self) -> Engine:
+        """An engine over the gate, with the state that the gate's history gives."""
+
+    def _resume(self) -> None:
+        """See `Mechanism._resume`."""
+        self._engine = self._new_engine()
 
     def price(self, query: Question) -> Fraction:
         """The most that asking ``query`` next could cost, in the budget's unit: free, computed from public values."""

@@ -86,8 +86,13 @@ class ContinualHistogram(Answering):
                 f"{MAX_CELLS:,} (2^22) can be; use coarser bins(), fewer attributes, or PMWG",
             )
         super().__init__(db, promise)
-        self._views: dict[int, View] = {}
         self._lock = threading.RLock()
+        self._resume()
+        db.watch(self._grown)
+
+    def _resume(self) -> None:
+        """See `Mechanism._resume`."""
+        self._views: dict[int, View] = {}
         recorded = RecordedTree()
         for event in self._gate.history:
             recorded.follow(event)
@@ -96,7 +101,6 @@ class ContinualHistogram(Answering):
         self._series = self._new_series(self._old.size if self._old else 0)
         for event in self._gate.history:
             self._series.follow(event)
-        db.watch(self._grown)
 
     def ask(self, query: Question, since: int | None = None) -> Answer:
         """The share of the rows that match ``query``, with its error.
@@ -213,10 +217,11 @@ class ContinualHistogram(Answering):
 
     def _catch_up(self) -> None:
         """Make the rows that are in no batch yet the next batch."""
-        if self._gate.size > self._series.size:
-            self._views.clear()
-            with self._gate.transaction():
-                self._series.advance(self._gate)
+        with self._taking_up():
+            if self._gate.size > self._series.size:
+                self._views.clear()
+                with self._gate.transaction():
+                    self._series.advance(self._gate)
 
     def _prospect(self, leaf: int) -> StructuredBound:
         """The bound about all rows once there are ``leaf`` batches."""

@@ -19,7 +19,7 @@ from typing import Final
 from treering.answer import Answer
 from treering.domain.query import Query
 from treering.errors import EngineError, Halted
-from treering.gate import Compared, Event, Gate, Noted, RunRequest, RunStarted
+from treering.gate import Compared, Event, Gate, Noted, RunEnded, RunRequest, RunStarted
 from treering.mechanisms.base import Outlook
 from treering.mechanisms.histogram.hypothesis import Hypothesis
 from treering.mechanisms.histogram.step import Step
@@ -206,6 +206,8 @@ class Paper:
             hit = event.crossing is not None
             run = None if hit else state.run
             self.state = replace(state, asked=state.asked + event.asked, hard=state.hard + hit, run=run)
+        elif isinstance(event, RunEnded):  # By an interrupt, which may have shown a crossing: it counts as one.
+            self.state = replace(state, hard=state.hard + 1, run=None)
         elif isinstance(event, Noted) and isinstance(event.note, Grown):
             size = event.note.size
             if state.start:

@@ -95,18 +95,26 @@ class PMWG(Adaptive):
             raise ParameterError("warm_start", "belongs to the tight profile: the paper starts from uniform")
         super().__init__(db, epsilon, delta, alpha, beta)
         self._measure_first = bool(measure_first)
-        hypothesis, self._start_potential = _start(db, warm_start)
-        if profile == "tight":
-            self._engine = Tight(
-                self._gate, self._alpha, self._beta, hypothesis, self._start_potential, self._plan, self._measure_first
-            )
-        else:
+        self._paper: PaperParameters | None = None
+        if profile == "paper":
             promise = self._promise
             if not promise.plain:
                 raise ParameterError("profile", 'must be "tight" under a promise that is shared, or for several rows')
             privacy = float(promise.epsilon), float(promise.delta)
-            given = PaperParameters(*privacy, self._alpha, self._beta, float(probability(p, "p")))
-            self._engine = Paper(self._gate, given, hypothesis)
+            self._paper = PaperParameters(*privacy, self._alpha, self._beta, float(probability(p, "p")))
+        histogram, self._start_potential = _start(db, warm_start)
+        self._started = histogram.keep()
+        self._engine = self._new_engine()
+
+    def _new_engine(self) -> Engine:
+        """See `Adaptive._new_engine`."""
+        histogram = Hypothesis(self._gate.schema)
+        histogram.restore(self._started)
+        if self._paper is not None:
+            return Paper(self._gate, self._paper, histogram)
+        return Tight(
+            self._gate, self._alpha, self._beta, histogram, self._start_potential, self._plan, self._measure_first
+        )
 
     @property
     def halted(self) -> bool:
@@ -196,13 +204,17 @@ class PMW(Adaptive):
     def __init__(self, db: Database, epsilon: Number, delta: Number, alpha: Number, beta: Number, queries: int) -> None:
         super().__init__(db, epsilon, delta, alpha, beta)
         self._queries = whole(queries, "queries")
-        potential = math.log(db.schema.cells)
-        self._engine = Tight(
+        self._engine = self._new_engine()
+
+    def _new_engine(self) -> Tight:
+        """See `Adaptive._new_engine`."""
+        schema = self._gate.schema
+        return Tight(
             self._gate,
             self._alpha,
             self._beta,
-            Hypothesis(db.schema),
-            potential,
+            Hypothesis(schema),
+            math.log(schema.cells),
             self._plan,
             measure_first=False,
             limit=self._queries,

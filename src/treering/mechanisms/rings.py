@@ -83,9 +83,13 @@ class Rings(Answering):
         self._beta = float(probability(beta, "beta"))
         self._pace = whole(pace, "pace")
         super().__init__(db, Promise.of(epsilon, delta))
+        self._lock = threading.RLock()
+        self._resume()
+
+    def _resume(self) -> None:
+        """See `Mechanism._resume`."""
         self._rings: list[Ring] = []
         self._segments: dict[int, Ring] = {}
-        self._lock = threading.RLock()
         for event in self._gate.history:
             self._follow(event)
 
@@ -110,7 +114,7 @@ class Rings(Answering):
         """See `Answering.answer`."""
         if not queries:
             return []
-        with self._lock:
+        with self._lock, self._taking_up():
             size = self._rows_to_share()
             if since is not None:
                 self._check_since(queries, since)

@@ -19,7 +19,7 @@ from treering.budget.promise import Promise
 from treering.domain.language.parse import Question, understand, understand_all
 from treering.domain.query import Query
 from treering.errors import Halted, ParameterError
-from treering.gate import Compared, Crossing, Database, Event, RunRequest, RunStarted
+from treering.gate import Compared, Crossing, Database, Event, RunEnded, RunRequest, RunStarted
 from treering.mechanisms.base import Mechanism
 from treering.noise import Laplace
 from treering.params import exact, probability, whole
@@ -35,7 +35,7 @@ class SparseState:
     asked: int = 0
     """Queries compared so far."""
     hard: int = 0
-    """Queries found above the threshold."""
+    """Queries found above the threshold, and runs that an interrupt ended."""
     run: int | None = None
     """The gate's handle of the run in progress."""
 
@@ -46,6 +46,8 @@ class SparseState:
         if isinstance(event, Compared):
             hit = event.crossing is not None
             return SparseState(self.asked + event.asked, self.hard + hit, None if hit else self.run)
+        if isinstance(event, RunEnded):  # By an interrupt, which may have shown a crossing: what it cost is spent.
+            return replace(self, hard=self.hard + 1, run=None)
         return self
 
 
@@ -63,6 +65,10 @@ class _Sparse(Mechanism, Generic[Reply]):
         each = promise.budget.total / self._hard
         self._scales = scales_for(each, self._queries, self._beta, numeric=self._numeric, hard=self._hard)
         super().__init__(db, promise)
+        self._resume()
+
+    def _resume(self) -> None:
+        """See `Mechanism._resume`."""
         self._state = SparseState()
         for event in self._gate.history:
             self._state = self._state.after(event)
@@ -81,6 +87,10 @@ class _Sparse(Mechanism, Generic[Reply]):
         If the mechanism halts on the way, the list ends with its last answer.
         """
         asked = understand_all(queries, self._gate.schema)
+        with self._taking_up():
+            return self._replies(asked, estimates)
+
+    def _replies(self, asked: list[Query], estimates: Sequence[float] | None) -> list[Reply]:
         if self.halted:
             raise Halted(
                 f"{type(self).__name__} has given its last answer ({self._hard} above the threshold); make a new one"

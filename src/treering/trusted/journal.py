@@ -5,7 +5,7 @@ A durable journal (``vault/journal.py``) makes each transaction one commit; `Mem
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Protocol, TypeGuard
@@ -81,12 +81,14 @@ class MemoryJournal(Sealed):
             self._events[-1] = replace(last, asked=last.asked + event.asked)
             return
         if isinstance(event, Condensed):
-            self._events.clear()
+            self._events = [event]
         elif isinstance(event, TreeCondensed | SegmentCondensed | SegmentEnded):
-            self._events = [each for each in self._events if not _replaces(event, each)]
-        self._events.append(event)
+            # In one step: an interrupt must not lose what is replaced.
+            self._events = [*(each for each in self._events if not _replaces(event, each)), event]
+        else:
+            self._events.append(event)
         if ends_run(event):
-            del self._secrets[event.run]
+            self._secrets.pop(event.run, None)  # An interrupt may have kept it from being there.
 
     def begin(self, event: RunStarted, secret: Secret) -> None:
         """Record the start of a run, and its secret in the private part."""
@@ -94,7 +96,7 @@ class MemoryJournal(Sealed):
         self._secrets[event.run] = secret
 
     def ending(self, run: int) -> None:
-        """Does nothing: nobody goes on from events in memory."""
+        """Does nothing: who goes on from events in memory calls `treering.gate.Gate.mend` first."""
 
     def events(self) -> Sequence[Event]:
         """The public part, oldest first."""
@@ -107,6 +109,19 @@ class MemoryJournal(Sealed):
     def transaction(self) -> AbstractContextManager[None]:
         """Does nothing: events in memory are never durable."""
         return nullcontext()
+
+
+def live_runs(events: Iterable[Event]) -> set[int]:
+    """The runs in progress at the end of a history."""
+    live: set[int] = set()
+    for event in events:
+        if isinstance(event, Condensed):
+            live = {run.run for run in event.runs}
+        elif isinstance(event, RunStarted):
+            live.add(event.run)
+        elif ends_run(event):
+            live.discard(event.run)
+    return live
 
 
 def ends_run(event: Event) -> TypeGuard[RunEnded | Compared]:

@@ -60,7 +60,7 @@ from treering.trusted import minimisers, opendp, pricing
 from treering.trusted.charges import Charges
 from treering.trusted.combining import Combining, Tallies
 from treering.trusted.counts import DENSE_CELLS, MAX_COUNT, Counts, check_query
-from treering.trusted.journal import Journal, Secret, ends_run
+from treering.trusted.journal import Journal, Secret, ends_run, live_runs
 from treering.trusted.noise import Ahead, Answering, check_noise, check_scale, draw, draw_laplace
 from treering.trusted.sealed import Sealed
 from treering.trusted.select import exponential
@@ -291,6 +291,16 @@ class Kernel(Combining):
         """Group operations into one durable step. What was charged inside stays charged, error or not."""
         with self._working(), self._journal.transaction():
             yield
+
+    def mend(self) -> None:
+        """Go on from the record, as a new kernel would: what is not on record was never released. A run that is in
+        progress there and not here is over. Nothing of it is refunded, for it may have shown a crossing."""
+        with self._working():
+            for run in live_runs(self.history) - self._runs.keys():
+                self._release(RunEnded(self.size, run, Fraction(0)))
+            new = Kernel(self._counts, self.budget, self._journal)
+            # In one step, which an interrupt cannot tear. (Of tallies there are none yet.)
+            self._charges, self._runs, self._next_run, self._tallies = new._charges, new._runs, new._next_run, {}
 
     # -- internals ----------------------------------------------------------------------------------------------------
 

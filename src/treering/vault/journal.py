@@ -18,7 +18,7 @@ from fractions import Fraction
 from typing import Final
 
 from treering.gate import Compared, Condensed, Event, RunEnded, RunStarted
-from treering.trusted.journal import MemoryJournal, Secret, ends_run, is_easy
+from treering.trusted.journal import MemoryJournal, Secret, ends_run, is_easy, live_runs
 from treering.vault.checkpoints import Checkpoints
 from treering.vault.codec.events import EventCodec
 from treering.vault.ledger import Ledger
@@ -57,7 +57,7 @@ def recover(entries: Sequence[Entry], codec: EventCodec, checkpoints: Checkpoint
                     leases.pop(event.run, None)
             elif entry.kind == CHECKPOINT:
                 leases.clear()  # Comparisons up to then are on record, whether or not the checkpoint can be read.
-    live = _live(events)
+    live = live_runs(events)
     return Recovered(
         tuple(events),
         tuple(lease for run, lease in leases.items() if run in live and lease.asked),
@@ -85,19 +85,6 @@ def _last_checkpoint(entries: Sequence[Entry], checkpoints: Checkpoints | None) 
                 if loaded is not None:
                     return place + 1, [loaded]
     return 0, []
-
-
-def _live(events: Iterable[Event]) -> set[int]:
-    """The runs in progress."""
-    live: set[int] = set()
-    for event in events:
-        if isinstance(event, Condensed):
-            live = {run.run for run in event.runs}
-        elif isinstance(event, RunStarted):
-            live.add(event.run)
-        elif ends_run(event):
-            live.discard(event.run)
-    return live
 
 
 class LedgerJournal(MemoryJournal):
