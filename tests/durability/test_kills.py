@@ -12,8 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from support.torture import Session, Witness, create, live, run
+import treering as tr
+from support.torture import Session, Witness, create, facts, live, perform, run
 from treering.vault.files import Stage
+from treering.vault.vault import Vault
 
 KILLS = int(os.environ.get("TORTURE_KILLS", "90"))
 A_LIFE = 15
@@ -52,6 +54,48 @@ def test_a_life_of_kills(life: int, tmp_path: Path, record_property: Callable[[s
     record_property("kills", reached)
     record_property("slowest", witness.slowest)
     record_property("kinds", sorted(witness.kinds))
+
+
+def adding(place: Path, session: Session, say: Callable[..., None]) -> None:
+    """A session that adds a mechanism."""
+    vault = Vault.open(place)
+    say("open", facts=facts(vault))
+    given = {"work": "add", "seed": session.seed, "key": None}
+    say("begin", **given)
+    say("end", result=perform(vault, given), facts=facts(vault), **given)
+
+
+@pytest.mark.usefixtures("warmed")
+@pytest.mark.parametrize(
+    ("step", "durable"),
+    [
+        (Stage.COMMIT_BEGUN, False),
+        (Stage.COMMIT_READY, False),
+        (Stage.COMMITTED, True),
+        (Stage.MECHANISM_DURABLE, True),
+    ],
+    ids=lambda given: given.name if isinstance(given, Stage) else "",
+)
+def test_killed_while_a_mechanism_is_added(
+    step: Stage, durable: bool, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    """It is there or not, with its share, and can be added once."""
+    place = tmp_path / "vault"
+    create(place)
+    said = run(Session(7, step), adding, place)
+    assert said[-1][0] == "begin"
+    witness = Witness(place)
+    witness.check(said)
+    assert ("extra7" in witness.facts["names"]) == durable
+    with Vault.open(place) as vault:
+        if durable:
+            with pytest.raises(tr.ParameterError, match="extra7"):
+                perform(vault, said[-1][1])
+        else:
+            assert perform(vault, said[-1][1]) == "extra7"
+        assert facts(vault)["names"].count("extra7") == 1
+        vault.verify()
+    record_property("kills", [step.name])
 
 
 def test_all_lives_together_meet_every_step() -> None:

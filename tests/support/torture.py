@@ -42,7 +42,7 @@ from treering.vault.vault import Vault
 EPSILON: Final = 20_000.0
 WIDE: Final = tr.Schema({name: tr.integers(1, 32) for name in ("a", "b", "c", "d")})
 _PIPE: Final = 2**20
-ASKED: Final = ("pmwg", "measured", "continual", "scheduler", "improver")
+ASKED: Final = ("pmwg", "measured", "rings", "continual", "scheduler", "improver")
 
 
 def create(place: Path) -> None:
@@ -50,6 +50,7 @@ def create(place: Path) -> None:
     with Vault.create(place, SCHEMA, EPSILON, DELTA, mechanism=None, rows_per_person=3, person="who") as vault:
         vault.add("pmwg", 0.4, alpha=0.1, beta=BETA, measure_first=False)
         vault.add("pmwg", 0.1, alpha=0.1, beta=BETA, name="measured")
+        vault.add("rings", 0.05)
         vault.add("continual", 0.1)
         vault.add("scheduler", 0.1)
         vault.add("improver", 0.1)
@@ -159,7 +160,7 @@ def operate(vault: Vault, generator: np.random.Generator, name: str, say: Callab
     if work == "append":
         given["rows"] = int(generator.integers(1, 3000))
     elif work in ("ask", "one"):
-        given["mechanism"] = str(generator.choice(ASKED, p=[0.4, 0.3, 0.1, 0.1, 0.1]))
+        given["mechanism"] = str(generator.choice(ASKED, p=[0.35, 0.25, 0.15, 0.1, 0.075, 0.075]))
         given["count"] = 1 if work == "one" else int(generator.integers(1, 30))
     say("begin", **given)
     say("end", result=perform(vault, given), facts=facts(vault), **given)
