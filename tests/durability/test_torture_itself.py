@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,10 @@ import pytest
 
 from support.torture import Session, Witness, create, live, run
 from treering.errors import DamagedVault
+from treering.trusted.journal import MemoryJournal
 from treering.trusted.rows.batches import Base
 from treering.vault.files import Stage
-from treering.vault.journal import LedgerJournal
+from treering.vault.journal import LedgerJournal, Recovered
 from treering.vault.ledger import Ledger
 from treering.vault.lines import ANSWERS
 
@@ -102,6 +104,29 @@ def test_a_broken_vault_is_found(
             witness.check(run(Session(seed, Stage.ANSWERED, arrival=14), breaking, place))
 
     with pytest.raises(found, match=message):
+        torture()
+
+
+def test_a_run_that_goes_on_without_its_lease_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Openings that count what a lost lease covers, and let its run go on."""
+    take_up = LedgerJournal.take_up
+
+    def forgiving(journal: LedgerJournal, recovered: Recovered, *given: Any) -> None:
+        take_up(journal, replace(recovered, lost=()), *given)
+        for lost in recovered.lost:
+            journal._write(lost)
+            MemoryJournal.write(journal, lost)
+
+    monkeypatch.setattr(LedgerJournal, "take_up", forgiving)
+    place = tmp_path / "vault"
+    create(place)
+    witness = Witness(place)
+
+    def torture() -> None:
+        for seed in range(6):
+            witness.check(run(Session(seed, Stage.ANSWERED, arrival=14), live, place))
+
+    with pytest.raises(AssertionError, match="a run goes on whose lease was not given back"):
         torture()
 
 

@@ -103,12 +103,13 @@ class Session:
 
 def facts(vault: Vault) -> dict[str, Any]:
     """Public facts that must not be lost."""
-    pending = journal(vault)._pending
+    pending, run = journal(vault)._pending, mechanism(vault).state[0].run
     return {
         "size": vault.size,
         "spent": [each.mechanism.spent for each in vault._members],
         "asked": mechanism(vault).state[0].asked,
         "pending": 0 if pending is None else pending.asked,
+        "run": None if run is None else run.handle,
         "head": vault._ledger.head.hex(),
         "states": states(vault),
         "names": [each.spec.name for each in vault._members],
@@ -250,6 +251,7 @@ class Witness:
 
     def check(self, said: list[Any]) -> None:
         """After a kill: open the vault, as the next writer would, and look for everything that was released."""
+        left = list(Vault.read(self.place).ledger())
         begun = time.perf_counter()
         with Vault.open(self.place, wait=0) as vault:
             self.slowest = max(self.slowest, time.perf_counter() - begun)
@@ -257,6 +259,7 @@ class Witness:
             flying = said[-1][1] if said and said[-1][0] == "begin" else None
             lines = list(vault.ledger())
             self._check_facts(vault, said, flying, {line["hash"] for line in lines})
+            self._check_lease(vault, said, left)
             self._check_files(vault)
             self._check_released(vault.schema, lines, ended)
             self._check_replay(vault, lines)
@@ -288,6 +291,15 @@ class Witness:
         for number, (one, other) in enumerate(zip(now["states"], before["states"], strict=False)):
             if before["names"][number] in ("scheduler", "improver"):
                 assert one.startswith(other[:-1].rstrip(",")), "an epoch was lost"
+
+    def _check_lease(self, vault: Vault, said: list[Any], left: list[dict[str, Any]]) -> None:
+        """A kill may have shown a crossing: a run goes on only if the lines ``left`` by the session that was killed
+        give its lease back."""
+        before = ([given["facts"] for _, given in said if given.get("facts")] or [self.facts])[-1]
+        if before and before["pending"] and facts(vault)["run"] == before["run"]:
+            place = next(place for place, line in enumerate(left) if line["hash"] == before["head"])
+            since = {line["kind"] for line in left[place + 1 :] if line["mechanism"] == "pmwg"}
+            assert since & {"Compared", "checkpoint"}, "a run goes on whose lease was not given back"
 
     def _check_files(self, vault: Vault) -> None:
         parts = sorted(file.name for file in (self.place / "parts").iterdir())

@@ -17,9 +17,11 @@ from treering.domain.query import evaluate
 from treering.domain.workload import random_conjunctions
 from treering.gate import Event, Measured, Noted, RunEnded, RunStarted
 from treering.mechanisms.state import Corrected, Doubted, Grown, Kept, Learned, Records
-from treering.mechanisms.tight import Tight, answering_noise
+from treering.mechanisms.tight import Tight, answering_noise, measuring_noise
 from treering.noise import Gaussian, Laplace
 from treering.theory.pmwg import growth_potential
+from treering.theory.pmwg.tight import MEASURED_SHARE, query_tail
+from treering.theory.tails import gaussian_tail, laplace_tail
 from treering.trusted.journal import MemoryJournal
 
 SCHEMA = tr.Schema({"a": tr.integers(0, 3), "b": tr.integers(0, 3), "c": tr.categories("x", "y")})
@@ -324,6 +326,20 @@ def test_a_shrunken_database_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(tr.EngineError, match="fewer rows than before"):
         pmwg.ask("a = 2")
     assert (pmwg.state, db.touched) == (before, touched)
+
+
+@pytest.mark.parametrize("size", [230, 239, 461, 1_000, 99_999])
+@pytest.mark.parametrize("asked", [0, 1, 5, 1000])
+def test_a_measurement_is_within_its_error_as_often_as_it_says(size: int, asked: int) -> None:
+    """By the exact tails of discrete noise, also where the error is a few rows; and not much more often."""
+    alpha, beta = 0.05, 0.01
+    chance = math.exp(-query_tail(beta, math.log(asked + 1))) / 2
+    beyond = math.floor(MEASURED_SHARE * alpha * size) + 1
+    pure, rho = (measuring_noise(kind, alpha, beta, size, asked) for kind in ("pure", "zcdp"))
+    assert isinstance(pure, Laplace)
+    assert isinstance(rho, Gaussian)
+    for tail in (laplace_tail(pure.scale, beyond), gaussian_tail(rho.scale, beyond)):
+        assert chance / 100 < tail <= chance
 
 
 def test_a_warm_start_begins_where_it_is_told() -> None:
