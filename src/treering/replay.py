@@ -105,7 +105,12 @@ class RecordedGate:
         return self._next(RunStarted)
 
     def first_exceeding(
-        self, run: int, queries: Sequence[Query], bars: Sequence[int], estimates: Sequence[int] | None = None
+        self,
+        run: int,
+        queries: Sequence[Query],
+        bars: Sequence[int],
+        estimates: Sequence[int] | None = None,
+        reach: int | None = None,
     ) -> Compared:
         """The recorded comparison."""
         return self._next(Compared)

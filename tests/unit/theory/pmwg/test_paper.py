@@ -197,7 +197,7 @@ def test_the_schedules_lose_less_than_they_promise(delta: float, epsilon: float)
 
 
 def test_without_erratum_14_the_promise_would_break() -> None:
-    """General p, δ > 0, ε = 50: with three cells the loss is 1.18 times what was promised, with 10¹³ cells 1.51 times."""
+    """General p, δ > 0, ε = 50: with three cells the loss is 1.18 times the promise, with 10¹³ cells 1.51 times."""
     for cells, ratio in ((3, 1.18), (10**13, 1.51)):
         loss = pmwg.privacy_loss(17, cells, 50.0, 0.3, 1.0, 0.25)
         assert loss / 50 == pytest.approx(ratio, abs=0.005)
@@ -207,7 +207,7 @@ def test_without_erratum_14_the_promise_would_break() -> None:
 
 
 def test_the_delta_lemma_s_step_needs_four_rows() -> None:
-    """Erratum E21: (n−1)^{−2q} ≤ 2n^{−2q} for all q ≤ 1 from n = 4 on; the lemma's bound holds at n = 3 all the same."""
+    """Erratum E21: (n−1)^{−2q} ≤ 2n^{−2q} for all q ≤ 1 from n = 4 on; the lemma's bound holds at n = 3, too."""
     assert (2 / 3) ** -2 > 2 > (3 / 4) ** -2
     for start, q in product((3, 4, 17), (0.1, 0.5, 1.0)):
         factor = 585 / 16  # at α = 1
