@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from treering.arrays import Ints
 from treering.budget.cost import Cost
@@ -28,6 +28,9 @@ from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.noise import Noise
 from treering.params import positive
+
+FINE: Final = 2**16
+"""Comparisons with a ``reach`` (`Gate.first_exceeding`) are made on a grid this many times as fine as the query's."""
 
 # -- requests ----------------------------------------------------------------------------------------------------------
 
@@ -429,12 +432,21 @@ class Gate(Protocol):
         """Start a sparse-vector run: draw its secret threshold noise and reserve its numeric answer."""
 
     def first_exceeding(
-        self, run: int, queries: Sequence[Query], bars: Sequence[int], estimates: Sequence[int] | None = None
+        self,
+        run: int,
+        queries: Sequence[Query],
+        bars: Sequence[int],
+        estimates: Sequence[int] | None = None,
+        reach: int | None = None,
     ) -> Compared:
         """The first query whose noisy count reaches its bar plus the run's threshold noise; finding one ends the run.
 
         ``run`` is the number of a run in progress (`RunStarted.run`). ``bars``, one for each query, and ``estimates``
         are in grid units. With estimates the comparison is two-sided: |count − estimate|.
+
+        ``reach`` stretches all of the run's noise for these queries: its scales are then in units of ``reach``/`FINE`
+        rows, and a replaced row must not move any of the queries by more than one unit. The numeric answer is then in
+        units of 1/`FINE` grid units.
         """
 
     def end_run(self, run: int) -> RunEnded:

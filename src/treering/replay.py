@@ -113,7 +113,12 @@ class RecordedGate:
         return event
 
     def first_exceeding(
-        self, run: int, queries: Sequence[Query], bars: Sequence[int], estimates: Sequence[int] | None = None
+        self,
+        run: int,
+        queries: Sequence[Query],
+        bars: Sequence[int],
+        estimates: Sequence[int] | None = None,
+        reach: int | None = None,
     ) -> Compared:
         """The recorded comparison. (A journal keeps consecutive easy ones as one event: they are taken apart again.)"""
         event = self._next(Compared)

@@ -39,9 +39,11 @@ class PMWGGuarantee(Guarantee):
     forever: bool
     """Whether the budget provably lasts for ever, whatever the data and the queries (up to a billion)."""
     hard_left: int
-    """How many more hard queries the rest of the budget pays for at the present size; growth makes each cheaper."""
+    """How many more hard queries the rest of the budget pays for at the present size, if it is spent on nothing else:
+    no measurement, and no run renewed because the number of queries has doubled. Growth makes each cheaper."""
     hard_possible: float
-    """The most further hard queries that there can be on the present data, by the potential."""
+    """The most further hard queries that there can be on the present data, whatever is asked, but with probability
+    beta. By the potential; with ``measure_first``, whose steps may raise that, by the ceiling that it stays under."""
 
 
 class PMWG(Adaptive):

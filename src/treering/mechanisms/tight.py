@@ -7,7 +7,8 @@ noise, directly. A run costs as much as thousands of measurements, so it is begu
 row have found the histogram good: then, on the evidence, it will pay for itself. Every decision looks at released
 values only.
 
-The public potential Φ ≥ RE(truth‖histogram), updated at every step, certifies how many hard queries there can still be.
+The public potential Φ ≥ RE(truth‖histogram) is updated at every step. It, or the ceiling that it never exceeds,
+certifies how many hard queries there can still be.
 
 Noise is as large as each answer's error bound allows (the last section). Notes and state are in
 ``mechanisms/state.py``, the theorems in ``theory/pmwg``.
@@ -46,7 +47,7 @@ from treering.mechanisms.state import (
 )
 from treering.noise import Gaussian, Laplace, Noise
 from treering.theory.pmwg import ForeverPlan, growth_potential, hard_target, query_tail, until_spent
-from treering.theory.pmwg.tight import MEASURED_SHARE, MOST_QUERIES
+from treering.theory.pmwg.tight import MEASURED_SHARE, MOST_QUERIES, scaled_for
 from treering.theory.sparse import RunScales
 
 FORGETTING: Final = 1 / 8
@@ -186,8 +187,8 @@ class Tight:
         return request, self.gate.budget.amount(self.gate.cost_of_run(request))
 
     def _log_queries(self) -> float:
-        """The logarithm of the number of queries that a run is scaled for if it can be renewed: twice those so far."""
-        return math.log(2 * self.state.asked + 1000)
+        """The logarithm of the number of queries that a run is scaled for if it can be renewed."""
+        return math.log(scaled_for(self.state.asked))
 
     def price(self, query: Query) -> Fraction:
         """What asking this query next costs, in the budget's unit."""
@@ -333,6 +334,21 @@ class Tight:
         """Φ, a public bound on the relative entropy between database and histogram."""
         return self.state.potential
 
+    def _grown_potential(self, size: int) -> float:
+        """Φ at a later size, if nothing is asked until then."""
+        weight = (size - self.state.size) / size
+        return growth_potential(self.state.potential, weight, self.gate.schema.cells, FORGETTING * weight)
+
+    def _certified(self, plan: ForeverPlan, size: int) -> float:
+        """The most that hard queries can still take off Φ while the database keeps this size, whatever is asked.
+
+        Guarding alone, Φ itself: nothing but growth raises it. Measurements teach by bold steps, which may raise Φ, but
+        never above the plan's ceiling; and that falls with every hard query, and rises by growth alone.
+        """
+        if self._measure_first:
+            return plan.ceiling(size, self.state.hard)
+        return self._grown_potential(size) if self.state.size else self.state.potential
+
     def outlook(self) -> Outlook:
         """What is promised at the present size, and for how long."""
         state, size = self.state, self.gate.size
@@ -342,15 +358,16 @@ class Tight:
             plan.guard,
             self.beta,
             float(self.gate.budget.total - self.gate.spent),
-            state.potential,
-            2 * state.asked + 1000,
+            self._certified(plan, size),
+            scaled_for(state.asked),
             state.runs,
             in_run=state.run is not None,
         )
         lasts = (
             f"the budget lasts for ever, for up to {MOST_QUERIES:,} queries"
             if plan.fits
-            else f"the budget pays for {left.affordable:,} more hard queries at this size, more as the database grows"
+            else f"the budget, spent on nothing else, pays for {left.affordable:,} more hard queries at this size, "
+            "and for more as the database grows"
         )
         statement = f"every answer is within its error, at most alpha; {lasts}"
         return Outlook(statement, plan.fits, left.affordable, left.possible)
@@ -399,10 +416,8 @@ class Tight:
             self._start, self.plan = note.size, self._planner(note.size)
             state.size = note.size
         elif isinstance(note, Grown):
-            weight = (note.size - state.size) / note.size
-            self.hypothesis.grow(FORGETTING * weight)
-            cells = self.gate.schema.cells
-            state.potential = growth_potential(state.potential, weight, cells, FORGETTING * weight)
+            state.potential = self._grown_potential(note.size)
+            self.hypothesis.grow(FORGETTING * (note.size - state.size) / note.size)
             state.size = note.size
         elif isinstance(note, Learned | Corrected):
             self.hypothesis.apply(note.step)

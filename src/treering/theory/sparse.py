@@ -11,10 +11,11 @@ compares f + Lap(4/ξ_t) with T + η/ξ_t, η one draw of Lap(2) per run, and an
 ξ_t/t must not rise. A stream is given by sequences, one entry per size, from the starting size on: ``xi`` the ξ_t,
 ``queries`` the number ℓ_t of queries, ``hard`` the number h_t of hard ones.
 
-No mechanism runs the paper's per-step noise; it exists here as formulas only. The pseudocode's fresh threshold at every
-size is not private (erratum E1), and with one η per run the noise in *rows*, 2t/ξ_t and 4t/ξ_t, grows with t while the
-privacy loss is that of the start. The mechanisms freeze the scales in rows at the run's start: the same loss, and never
-more noise.
+The pseudocode's fresh threshold at every size is not private (erratum E1). With one η per run the noise in *rows*,
+2t/ξ_t and 4t/ξ_t, grows with t while the privacy loss is that of the start. Frozen in rows at the run's start, as the
+mechanisms do unless they are given ξ, comparisons have the same loss, and never more noise. The numeric answer never
+has more noise either, but its loss is then that of the start, too, ξ_{t0}/(8·t0), where the paper's at a later size t'
+is ξ_{t'}/(8t').
 """
 
 from __future__ import annotations
@@ -320,7 +321,7 @@ def paper_noise(size: int, coefficient: float, p: float) -> float:
 def paper_scales(size: int, xi: float) -> tuple[float, float, float]:
     """Noise scales in rows at t = ``size`` rows: threshold 2t/ξ, query 4t/ξ, answer 8t/ξ; ``xi`` is ξ_t.
 
-    Taken at a run's start and frozen, they cost ξ_{t0}/t0, the theorem's loss.
+    Taken at a run's start and frozen, comparisons cost ξ_{t0}/t0, the theorem's loss, and the answer an eighth of that.
 
     >>> paper_scales(1000, 50.0)
     (40.0, 80.0, 160.0)

@@ -15,7 +15,9 @@ as it lives and however much the data grow,
 
 with one integer η of scale s1 for the whole run and a fresh ν of scale W·s2 for each query. A replaced row moves
 every gap by at most W. Shifting η by one pays for all queries below, shifting the last ν by 2W for the one above: the
-run is (1/s1 + 2/s2)-DP, whatever it is asked, adaptively, and whenever it halts.
+run is (1/s1 + 2/s2)-DP, whatever it is asked, adaptively, and whenever it halts. The argument uses nothing else of W:
+a comparison with a ``reach`` multiplies gaps by `FINE`, and takes for W any public V that is at least `FINE` times what
+a replaced row moves the gap by.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import Halted, ParameterError, QueryError, TreeringError
 from treering.gate import (
+    FINE,
     Compared,
     Condensed,
     Crossing,
@@ -157,17 +160,27 @@ class Kernel(Combining):
             return event
 
     def first_exceeding(
-        self, run: int, queries: Sequence[Query], bars: Sequence[int], estimates: Sequence[int] | None = None
+        self,
+        run: int,
+        queries: Sequence[Query],
+        bars: Sequence[int],
+        estimates: Sequence[int] | None = None,
+        reach: int | None = None,
     ) -> Compared:
         """The first query whose noisy gap reaches the run's noisy threshold. Paid for by `begin_run`."""
         with self._working():
             live = self._live(run)
-            asked, scales, largest = self._check_queries(queries)
+            finer = 1 if reach is None else FINE
+            asked, scales, largest = self._check_queries(queries, finer)
+            if reach is not None:
+                _check_reach(reach, asked, largest)
+                scales, largest = reach * scales, reach * largest
             for scale in _scales(live.request):
                 check_scale(scale, largest)
-            bar = _integers(bars, "bars", len(asked))
-            estimate = None if estimates is None else _integers(estimates, "estimates", len(asked))
-            crossing = self._first_exceeding(live, asked, scales, bar, estimate)
+            most = MAX_COUNT // finer
+            bar = _integers(bars, "bars", len(asked), most)
+            estimate = None if estimates is None else _integers(estimates, "estimates", len(asked), most)
+            crossing = self._first_exceeding(live, asked, scales, bar, estimate, finer)
             if crossing is None:
                 return self._release(Compared(self.size, run, len(asked), None))
             self._end_run(run, Fraction(0))
@@ -359,7 +372,7 @@ class Kernel(Combining):
         return self._runs[run]
 
     def _first_exceeding(
-        self, run: Run, queries: Sequence[Query], scales: Ints, bars: Ints, estimates: Ints | None
+        self, run: Run, queries: Sequence[Query], scales: Ints, bars: Ints, estimates: Ints | None, finer: int
     ) -> Crossing | None:
         """The first crossing, with its noisy answer if the run has one; compares ``run.block`` queries at a time."""
         start = 0
@@ -367,10 +380,10 @@ class Kernel(Combining):
             part = slice(start, start + run.block)
             counts = self._counts.count_many(queries[part])
             gaps = _gaps(counts, None if estimates is None else estimates[part])
-            first = run.first_exceeding(gaps - bars[part], scales[part])
+            first = run.first_exceeding(finer * (gaps - bars[part]), scales[part])
             if first is not None:
                 noise, index = run.request.answer, start + first
-                value = None if noise is None else int(draw(noise, queries[index].scale, 1)[0] + counts[first])
+                value = None if noise is None else int(draw(noise, int(scales[index]), 1)[0] + finer * counts[first])
                 return Crossing(index, value)
             start = part.stop
         return None
@@ -389,16 +402,16 @@ class Kernel(Combining):
         scores = [gap * (unit // query.scale) for gap, query in zip(gaps.tolist(), queries, strict=True)]
         return exponential(scores, exact_scale(scale, "scale") * unit)
 
-    def _check_queries(self, queries: Sequence[Query]) -> tuple[tuple[Query, ...], Ints, int]:
+    def _check_queries(self, queries: Sequence[Query], finer: int = 1) -> tuple[tuple[Query, ...], Ints, int]:
         """The queries, their weight scales, and the largest of them. Refuses what `check_query` refuses, and queries
-        whose counts could overflow."""
+        whose counts, on a grid ``finer`` times as fine, could overflow."""
         asked, schema = tuple(queries), self._counts.schema
         for query in asked:
             check_query(query, schema)
         scales = [query.scale for query in asked]
         largest = max(scales, default=1)
-        if self.size * largest >= MAX_COUNT:
-            raise QueryError(f"size times the query's resolution ({largest:,}) must stay below 2^61")
+        if self.size * largest * finer >= MAX_COUNT:
+            raise QueryError(f"size times the query's resolution ({largest * finer:,}) must stay below 2^61")
         return asked, np.array(scales, dtype=np.int64), largest
 
     def _check_attributes(self, attributes: Sequence[int] | None) -> tuple[int, ...]:
@@ -426,22 +439,26 @@ def _check_run(request: RunRequest) -> None:
         check_noise(request.answer, 1)
 
 
+def _check_reach(reach: int, queries: Sequence[Query], largest: int) -> None:
+    """Refuse a reach that is no number, or less than a replaced row can move one of the queries by."""
+    if isinstance(reach, bool) or not isinstance(reach, int) or not 1 <= reach < MAX_COUNT // largest:
+        raise ParameterError("reach", f"must be a whole number from 1 to {MAX_COUNT // largest - 1:,}, not {reach}")
+    if any(query.spread * FINE > query.scale * reach for query in queries):
+        raise ParameterError("reach", f"is {reach / FINE:g} rows, and a replaced row can move a query by more")
+
+
 def _gaps(counts: Ints, estimates: Ints | None) -> Ints:
     return counts if estimates is None else np.abs(counts - estimates)
 
 
-def _integers(values: Sequence[int], name: str, length: int) -> Ints:
+def _integers(values: Sequence[int], name: str, length: int, below: int = MAX_COUNT) -> Ints:
     if len(values) != length:
         raise ParameterError(name, f"must be as many as the queries: {length}, not {len(values)}")
-    if length == 1 and type(values[0]) is int and -MAX_COUNT < values[0] < MAX_COUNT:  # as below, in less time
+    if length == 1 and type(values[0]) is int and -below < values[0] < below:  # as below, in less time
         return np.array(values, dtype=np.int64)
     array = np.asarray(values if length else np.empty(0, dtype=np.int64))
-    if (
-        array.dtype.kind not in "iu"
-        or array.ndim != 1
-        or (length and not -MAX_COUNT < array.min() <= array.max() < MAX_COUNT)
-    ):
-        raise ParameterError(name, "must be integers below 2^61, in units of the query's grid")
+    if array.dtype.kind not in "iu" or array.ndim != 1 or (length and not -below < array.min() <= array.max() < below):
+        raise ParameterError(name, f"must be integers below 2^{below.bit_length() - 1}, in units of the query's grid")
     return array.astype(np.int64)
 
 

@@ -9,7 +9,8 @@ import pytest
 
 import treering as tr
 from support.databases import TestDatabase
-from treering.gate import Compared, Noted, RunStarted
+from treering.budget.cost import FREE
+from treering.gate import Compared, Noted, RunRequest, RunStarted
 from treering.mechanisms.sparse import SparseState
 
 SCHEMA = tr.Schema({"late": tr.categories("no", "yes"), "month": tr.integers(1, 12)})
@@ -118,5 +119,5 @@ def test_bad_estimates(estimate: Any) -> None:
 
 
 def test_events_of_others_change_nothing() -> None:
-    state = SparseState(7, 2, 5)
+    state = SparseState(7, 2, RunStarted(10, FREE, 5, RunRequest(1.0, 2.0)))
     assert state.after(Noted("of somebody else")) is state

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,11 @@ from treering.domain.query import evaluate
 from treering.domain.workload import random_conjunctions
 from treering.gate import Event, Measured, Noted, RunEnded, RunStarted
 from treering.mechanisms.state import Corrected, Doubted, Grown, Kept, Learned, Records
-from treering.mechanisms.tight import Tight, answering_noise, measuring_noise
+from treering.mechanisms.tight import BOLDNESS, Tight, answering_noise, deviation, measuring_noise
 from treering.noise import Gaussian, Laplace
 from treering.theory.pmwg import growth_potential
 from treering.theory.pmwg.tight import MEASURED_SHARE, query_tail
+from treering.theory.sparse import RunScales
 from treering.theory.tails import gaussian_tail, laplace_tail
 from treering.trusted.journal import MemoryJournal
 
@@ -371,3 +373,77 @@ def test_the_guarantee_tells_forever_from_until_spent() -> None:
     assert not poor.forever
     assert poor.hard_left < poor.hard_possible
     assert f"{poor.hard_left:,} more hard queries" in poor.statement
+
+
+# -- how long it lasts -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("measure_first", [True, False])
+@pytest.mark.parametrize("asked", [0, 499_999_500, 5 * 10**8, 10**9 - 1])
+def test_no_run_up_to_the_last_planned_query_is_dearer_than_planned(asked: int, measure_first: bool) -> None:
+    """The plan prices runs for 10⁹ queries; one begun after 5·10⁸ was scaled for twice those asked, so for more."""
+    pmwg = make(TestDatabase(SCHEMA, even(10 * SIZE)), alpha=0.3, measure_first=measure_first)
+    pmwg.ask("TRUE")
+    tight = engine(pmwg)
+    tight.state.asked, plan = asked, tight._plan
+    request, cost = tight._run(plan, 10 * SIZE, tight._log_queries())
+    assert cost <= plan.cost_of_run(10 * SIZE, 1) * (1 + 2.0**-30)  # the price in the plan's sum, with its rounding
+    scales = RunScales(request.threshold_scale, request.query_scale, None)
+    assert plan.serves(scales, 10 * SIZE, 1, min(2 * asked + 1000, 10**9))
+
+
+def test_what_is_certified_does_not_rise_while_nothing_grows() -> None:
+    """Measurements teach by steps that may raise the potential; what it certified would then have been wrong."""
+    pmwg = make(TestDatabase(SCHEMA, skewed(10 * SIZE)), alpha=0.05, beta=RARE)
+    stated, potentials = [], []
+    for query in random_conjunctions(SCHEMA, 150, np.random.default_rng(3)):
+        pmwg.ask(query)
+        stated.append(pmwg.hard_queries + pmwg.guarantee.hard_possible)
+        potentials.append(engine(pmwg).potential)
+    assert max(np.diff(potentials)) > 0.01
+    assert all(later <= earlier for earlier, later in pairwise(stated))
+    gap = engine(pmwg)._plan.guard.gap
+    assert all(bound >= potential / (2 * gap**2) - 1 for bound, potential in zip(stated, potentials, strict=True))
+
+
+def test_the_most_hard_queries_that_noise_can_cause_are_certified() -> None:
+    """An adversary's noise: measurements that err as far as they may move the histogram away from the truth, and hard
+    queries move it back. Many more are hard than the potential would have certified, none beyond what is stated."""
+    pmwg = make(TestDatabase(SCHEMA, even(SIZE)), alpha=0.1, beta=RARE)
+    pmwg.ask("TRUE")
+    tight, query = engine(pmwg), tr.parse("a >= 2", SCHEMA)
+    state, guard, error = tight.state, tight._plan.guard, MEASURED_SHARE * 0.1
+    state.potential = 0.01  # the histogram is uniform and so are the rows: any Φ bounds the divergence, 0
+    by_potential = math.floor(state.potential / (2 * guard.gap**2))
+    stated, near = pmwg.guarantee.hard_possible, BOLDNESS * deviation(tight._noise(SIZE)) / SIZE
+    while True:
+        present, share = pmwg.hypothesis.answer(query), 0.5 + error
+        found = tight._step(query, share - near, share - error, share + error, present)
+        moved = pmwg.hypothesis.answer(query) if found is None else share - near
+        if found is None or moved - 0.5 < guard.gap + 1 / SIZE:
+            break
+        with tight.gate.transaction():
+            tight._follow(tight.gate.note(Learned(*found)))
+            assert state.potential <= tight._plan.ceiling(SIZE, state.hard) + 1e-9
+            state.hard += 1
+            tight._hard(query, SIZE // 2, round(moved * SIZE), pmwg.hypothesis.answer(query))
+        assert state.doubts == 0
+        assert state.hard + pmwg.guarantee.hard_possible <= stated
+    assert 10 * by_potential < state.hard <= stated
+
+
+def test_new_rows_count_before_the_next_question() -> None:
+    """Guarding alone, the certificate is the potential's: that of the present size, asked or not."""
+    db = TestDatabase(SCHEMA, even(SIZE))
+    pmwg = make(db, alpha=0.3, measure_first=False)
+    assert pmwg.guarantee.hard_possible == math.floor(math.log(SCHEMA.cells) / (2 * gap_of(pmwg, SIZE) ** 2))
+    pmwg.ask("TRUE")
+    db.append_cells(skewed(SIZE))
+    before = pmwg.guarantee.hard_possible
+    pmwg.ask("TRUE")
+    grown = growth_potential(math.log(SCHEMA.cells), 0.5, SCHEMA.cells, 0.5 / 8)
+    assert before == pmwg.guarantee.hard_possible == math.floor(grown / (2 * gap_of(pmwg, SIZE) ** 2))
+
+
+def gap_of(pmwg: tr.PMWG, start: int) -> float:
+    return pmwg._plan(start).guard.gap

@@ -95,6 +95,28 @@ def test_the_cost_is_tight() -> None:
     assert lost > 1 / s1 + 1 / s2
 
 
+@pytest.mark.parametrize("p", [0.0, 0.3, 0.5, 1.0])
+def test_the_papers_moving_noise_loses_what_its_theorem_says(p: float) -> None:
+    """ξ_t = t^p: at t rows noise is stretched by (t/ξ_t)/(t0/ξ_{t0}), at least what a row moves. A run that ends at t'
+    loses ξ_{t0}/t0·3/4 + ξ_{t'}/t'/4; less stretched than a row moves, it would lose more than all of ξ_{t0}/t0."""
+    sizes, grid, t0 = (4, 5, 6, 8, 12, 40), 12, 4
+    s1, s2 = 2 * t0 / t0**p, 4 * t0 / t0**p
+    stretches = [math.ceil(grid * (size / size**p) / (t0 / t0**p)) for size in sizes]
+
+    def lost(reaches: list[int]) -> float:
+        """Many silent queries that rose by a row at each size but the last, then a halt at one that fell by a row."""
+        rising = [reach for reach in reaches[:-1] for _ in range(300)]
+        left, right = (
+            [*(Asked(grid * (9 + moved), reach) for reach in rising), Asked(grid * (-9 - moved), reaches[-1])]
+            for moved in (0, 1)
+        )
+        return loss(transcripts(left, s1, s2), transcripts(right, s1, s2))
+
+    first, last = t0**p / t0, sizes[-1] ** p / sizes[-1]
+    assert lost(stretches) <= 3 / 4 * first + last / 4 + ROUNDING <= first + ROUNDING
+    assert lost([reach // 3 for reach in stretches]) > 1.2 * first
+
+
 def test_erratum_e1_number() -> None:
     """Claimed 0.1; a hundred silent steps at the threshold lose 1.67 if each has a threshold draw of its own."""
     left, right = worst_pair(SCHEMA, inside=1, outside=0, gaps=[-1] * 100)

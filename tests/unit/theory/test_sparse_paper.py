@@ -37,6 +37,21 @@ def test_a_frozen_scale_never_has_more_noise(start: int, grown: int, coefficient
     assert all(held <= moved * (1 + 1e-12) for held, moved in zip(frozen, moving, strict=True))
 
 
+@given(st.integers(1, 10**6), st.integers(0, 10**6), st.floats(1e-3, 1e3), st.floats(0, 1))
+def test_a_frozen_number_is_sharper_and_dearer(start: int, grown: int, coefficient: float, p: float) -> None:
+    """Comparisons lose what the theorem says. The number loses as much as at the start, where the paper's loses what it
+    would at the size of the halt."""
+    later = start + grown
+    first, last = (paper_noise(size, coefficient, p) for size in (start, later))
+    threshold, query, frozen = paper_scales(start, first)
+    _, _, moving = paper_scales(later, last)
+    assert frozen <= moving * (1 + 1e-12)
+    theirs = paper_natg_loss(start, first, later, last)
+    ours = run_cost(threshold, query) + 1 / frozen
+    assert theirs * (1 - 1e-12) <= ours <= 9 / 8 * theirs * (1 + 1e-12)
+    assert ours - theirs == pytest.approx((first / start - last / later) / 8, abs=1e-9 * ours)
+
+
 def test_a_frozen_scale_has_much_less_noise_when_the_data_double() -> None:
     frozen = paper_scales(1000, paper_noise(1000, 1.0, 0.5))
     moving = paper_scales(4000, paper_noise(4000, 1.0, 0.5))

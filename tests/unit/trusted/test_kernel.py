@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import treering as tr
 from support.databases import TestDatabase
 from treering.budget.promise import Budget
-from treering.gate import Compared, Crossing, Gate, Measured, RunEnded, RunRequest, RunStarted
+from treering.gate import FINE, Compared, Crossing, Gate, Measured, RunEnded, RunRequest, RunStarted
 from treering.noise import Gaussian, Laplace, Noise
 from treering.trusted.kernel import Kernel
 
@@ -157,6 +157,36 @@ def test_two_sided_and_weighted_comparisons() -> None:
     assert gate.first_exceeding(0, queries, [5, 5, 20, 20], [118, 126, 345, 375]).crossing == Crossing(1, None)
     gate.begin_run(sharp)
     assert gate.first_exceeding(1, queries, [5, 5, 15, 10], [118, 122, 375, 360]).crossing == Crossing(2, None)
+
+
+def test_a_reach_compares_the_same_on_a_finer_grid() -> None:
+    """120 rows match one query, and 360 quarters the other."""
+    gate, _ = kernel(total=10_000)
+    for reach in (FINE, FINE + 1, 3 * FINE):
+        run = gate.begin_run(RunRequest(0.02, 0.01, Laplace(0.001))).run
+        assert gate.first_exceeding(run, [JFK, HALF], [122, 365], reach=reach).crossing is None
+        assert gate.first_exceeding(run, [JFK, HALF], [5, 5], [118, 357], reach).crossing is None
+        crossing = gate.first_exceeding(run, [JFK, HALF], [122, 355], reach=reach).crossing
+        assert crossing is not None
+        assert crossing.index == 1
+        assert crossing.value == pytest.approx(FINE * 360, abs=FINE / 2)
+
+
+def test_a_reach_is_at_least_what_a_replaced_row_moves() -> None:
+    """Weights 1/2 and 1/4: a quarter of a row."""
+    gate, db = kernel()
+    gate.begin_run(RunRequest(0.02, 0.01))
+    assert gate.first_exceeding(0, [HALF], [1000], reach=FINE // 4).crossing is None
+    touched = db.touched
+    for queries, reach in (([HALF], FINE // 4 - 1), ([HALF, JFK], FINE - 1), ([JFK], 0), ([JFK], -FINE), ([JFK], True)):
+        with pytest.raises(tr.ParameterError, match="reach"):
+            gate.first_exceeding(0, queries, [1000] * len(queries), reach=reach)
+    with pytest.raises(tr.ParameterError, match="reach must be a whole number from 1 to"):
+        gate.first_exceeding(0, [JFK], [1000], reach=2**61)
+    with pytest.raises(tr.ParameterError, match=r"bars must be integers below 2\^45"):
+        gate.first_exceeding(0, [JFK], [2**45], reach=FINE)
+    assert db.touched == touched
+    assert gate.first_exceeding(0, [JFK], [1000], reach=FINE).crossing is None
 
 
 def test_long_batches_cross_at_the_first_place() -> None:

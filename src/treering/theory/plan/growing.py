@@ -100,8 +100,8 @@ class PMWGCandidate(Guarded):
     """Our PMWG with its defaults: half of the budget for measurements, half for guarded runs.
 
     Guarantee: `treering.theory.pmwg.forever`, with the same plan that the mechanism makes: for 10^9 queries, 20
-    renewals, and from twice the potential, which bold steps may reach. Runs are scaled for 1,000 queries more than
-    twice those asked, so 10^9·2^i queries take i more renewals.
+    renewals, and from twice the potential, which bold steps may reach. Up to 10^9·2^i queries take i more renewals, and
+    no run is scaled for more than these (`treering.theory.pmwg.tight.scaled_for`).
     """
 
     name = "PMWG"
@@ -134,7 +134,7 @@ class PMWGCandidate(Guarded):
             _one(case.budget.kind),
             alpha,
             case.beta,
-            at_most(queries),
+            at_most(MOST_QUERIES << more),
             share=share,
             potential=doubled * math.log(case.cells),
             renewals=RENEWALS + more,

@@ -40,7 +40,7 @@ MOST_QUERIES: Final = 10**9
 """The *forever* guarantee of PMWG is for this many queries. Asking more may spend the budget; it never costs privacy or
 accuracy."""
 RENEWALS: Final = 20
-"""Runs are scaled for 1,000 queries more than twice those asked so far: this many renewals reach `MOST_QUERIES`."""
+"""This many renewals of runs reach `MOST_QUERIES`, and one more twice as many (see `scaled_for`)."""
 MEASURED_SHARE: Final = 0.9
 """A measurement's error bound as a share of alpha: the rest is the margin by which it may age and still be reused."""
 
@@ -146,6 +146,21 @@ def run_tail(beta: float, run: float) -> float:
     return math.log(4 / beta) + rarity(math.log(run))
 
 
+def scaled_for(asked: int) -> int:
+    """The number of queries that a run is scaled for, if it can be renewed, after ``asked`` queries.
+
+    1,000 more than twice those asked, but no more than the least of `MOST_QUERIES`·2^i that is above ``asked``: up to
+    the last of 10^9 queries no run is dearer than one for 10^9, which is what the *forever* guarantee is computed for.
+
+    A run is renewed when all that it was scaled for were asked. The k-th run is scaled for at least 1,000·(2^k − 1), so
+    the 20th reaches 10^9, after 19 renewals; from there on each doubling of the number takes one more.
+
+    >>> scaled_for(0), scaled_for(499_999_000), scaled_for(999_999_999), scaled_for(10**9)
+    (1000, 999999000, 1000000000, 2000000000)
+    """
+    return min(2 * asked + 1000, MOST_QUERIES << (asked // MOST_QUERIES).bit_length())
+
+
 # -- one guarded run ---------------------------------------------------------------------------------------------------
 
 
@@ -249,9 +264,10 @@ class UntilSpent:
     """How many hard queries the rest of a budget pays for at the present size. Growth only makes runs cheaper."""
 
     affordable: int
-    """Hard queries that can still be paid for, at least."""
+    """Hard queries that can still be paid for, at least, if nothing else is bought: no measurement, and no renewal,
+    for which it takes more queries than runs are scaled for."""
     possible: int
-    """Hard queries that the present data can still cause, at most: Φ/(2G²)."""
+    """Hard queries that the present data can still cause, at most."""
 
     @property
     def suffices(self) -> bool:
@@ -272,10 +288,13 @@ def until_spent(
 ) -> UntilSpent:
     """How many more hard queries a budget pays for at ``size`` rows, when runs are scaled for ``queries`` in all.
 
-    ``remaining`` is the rest of the budget, in its unit (ε or ρ); ``potential`` the present Φ; ``runs`` the number of
-    runs begun so far, of which one is in progress and paid for with ``in_run``. Each hard query needs a run. m runs
-    cost at most m times the last of them, as run r's tail grows with r: the largest m for which that fits is
-    affordable.
+    ``remaining`` is the rest of the budget, in its unit (ε or ρ); ``runs`` the number of runs begun so far, of which
+    one is in progress and paid for with ``in_run``. Each hard query needs a run. m runs cost at most m times the last
+    of them, as run r's tail grows with r: the largest m for which that fits is affordable.
+
+    ``potential`` is an upper bound on Φ that between two hard queries does not rise, and falls by 2G² at each, while
+    there are no new rows: the present Φ where only hard queries teach; where measurements do, `ForeverPlan.ceiling`,
+    for their steps may raise Φ, but not above it. As Φ ≥ 0, at most potential/(2G²) more are possible.
     """
     failing, left = chance(beta, "beta"), 0.0 if remaining == 0 else positive(remaining, "remaining")
     tail2 = query_tail(failing, math.log(whole(queries, "queries")))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from treering.budget.promise import BudgetKind
 from treering.errors import GuaranteeError, ParameterError
 from treering.theory import pmwg
+from treering.theory.pmwg.tight import MOST_QUERIES, RENEWALS, scaled_for
 from treering.theory.sparse import run_cost
 from treering.theory.tails import gaussian_tail, laplace_tail, laplace_upper
 
@@ -233,6 +234,17 @@ def test_runs_grow_cheaper_as_one_over_the_size(kind: BudgetKind) -> None:
     guard = pmwg.Guard(kind, 0.05, 0.2)
     ratio = guard.cost(10**8, 10, 40) / guard.cost(2 * 10**8, 10, 40)
     assert ratio == pytest.approx(2 if kind == "pure" else 4, rel=1e-4)
+
+
+def test_renewals_reach_the_planned_number_of_queries_and_one_more_twice_as_many() -> None:
+    asked = renewals = 0
+    for doubled in range(6):
+        planned = MOST_QUERIES << doubled
+        while scaled_for(asked) < planned:
+            asked, renewals = scaled_for(asked), renewals + 1  # all that the run was scaled for were asked
+        assert scaled_for(asked) == scaled_for(planned - 1) == planned  # for more there is no run before they are due
+        assert renewals <= RENEWALS + doubled
+    assert renewals == RENEWALS - 1 + 5
 
 
 # -- until spent -------------------------------------------------------------------------------------------------------

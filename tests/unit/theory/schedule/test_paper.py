@@ -225,6 +225,33 @@ def test_centred_answers_have_half_the_staleness() -> None:
     assert centred.alpha == pytest.approx((plain.static + plain.growth / 2) / (1 + plain.growth), rel=1e-9)
 
 
+@settings(max_examples=50)
+@given(st.integers(10**5, 10**12), st.floats(0.05, 3), st.floats(0.5, 3))
+def test_the_two_terms_of_the_fixed_bound_balance(start: int, p: float, g: float) -> None:
+    """Erratum E19: g·Z^p·(γ/2)^{−2p} is 2^{2p}·γ, as Z is left with the power p − 2p²/(2p+1) = p/(2p+1)."""
+    growth = schedule.paper_growth(start, 1.0, 0.0, 0.05, p, g)
+    z = math.log(21) / start
+    assert g * z**p * (growth / 2) ** (-2 * p) == pytest.approx(2 ** (2 * p) * growth, rel=1e-9)
+    assert p - 2 * p**2 / (2 * p + 1) == pytest.approx(p / (2 * p + 1))
+    if growth < 1:
+        assert schedule.fixed(start, 1.0, 0.0, 0.05, p, g, "paper").alpha <= (2 ** (2 * p) + 1) * growth
+
+
+@pytest.mark.parametrize(("c", "least"), [(0.2, 4.4), (0.05, 16.1), (0.01, 75.0)])
+def test_the_improving_constant_depends_on_c_and_beta(c: float, least: float) -> None:
+    """Erratum E20: the least C of α_t ≤ C·g·log(1/β)·√log(1/δ)/(√c·ε·t^{½−2c}) from 1,000 rows on, p = p' = g = 1."""
+    rate, shrunk = schedule.rate_of(1, 1, 0, 1), math.log(math.sqrt(c) / 3)  # ε = log(1/δ) = 1
+
+    def constant(beta: float, log_size: float) -> float:
+        size = round(math.exp(log_size))
+        alpha = rate.alpha(size, shrunk - (0.5 + c) * math.log(size), math.log(beta / 2) - 2 * math.log(size))
+        return alpha * math.sqrt(c) * math.exp((0.5 - 2 * c) * math.log(size)) / math.log(1 / beta)
+
+    sizes = [math.log(1000) + step / 10 for step in range(1000)]
+    assert max(constant(0.05, each) for each in sizes) == pytest.approx(least, rel=0.01)
+    assert max(constant(1 - 1e-6, each) for each in sizes) > 10**5
+
+
 # -- refusals ----------------------------------------------------------------------------------------------------------
 
 
