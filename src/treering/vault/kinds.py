@@ -159,7 +159,7 @@ def _box(options: Options) -> Box:
 
 
 _BOXES: Final[dict[str, tuple[Callable[[Options], Box], str]]] = {
-    "histogram": (lambda _: HistogramBox(), ""),
+    "histogram": (lambda options: HistogramBox(options.get("queries")), ""),
     "marginals": (lambda options: MarginalsBox(options["ways"]), "ways"),
     "answers": (lambda options: AnswersBox(options["queries"]), "queries"),
     "mwem": (lambda options: MWEM(options["queries"]), "queries"),
