@@ -75,9 +75,10 @@ def plan(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Which mechanism to take, what it guarantees, and the command that makes it. Touches no data, spends nothing.
+    """Which mechanism to take, and what it guarantees.
 
-    Give --schema or --cells, and two of --rows, --epsilon and --alpha: the plan finds the third for every mechanism.
+    Ends with the command that makes it. Touches no data, spends nothing. Give --schema or --cells, and two of --rows,
+    --epsilon and --alpha: the plan finds the third for every mechanism.
     """
     if (cells is None) == (schema is None):
         raise typer.BadParameter("give --schema, or the number of its cells with --cells")

@@ -66,6 +66,12 @@ class Mechanism(ABC):
         return float(self._gate.budget.total - self._gate.spent)
 
     @property
+    def spare(self) -> Fraction:
+        """The part of the budget that this mechanism can do without from now on: none, where its errors depend on the
+        whole."""
+        return Fraction(0)
+
+    @property
     @abstractmethod
     def guarantee(self) -> Guarantee:
         """What is promised at the present size, and for how long."""

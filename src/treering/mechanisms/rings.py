@@ -204,6 +204,15 @@ class Rings(Answering):
         return len(self._rings), hashlib.sha256(repr(prints).encode()).hexdigest()
 
     @property
+    def spare(self) -> Fraction:
+        """What the series that are open do not need, now or ever: rows to come pay no more than the sum of the prices.
+
+        (A charge is rounded up by far less than 2^-64 of itself.)
+        """
+        prices = sum((ring.series.price.total for ring in self._rings), Fraction(0))
+        return max(Fraction(0), self._gate.budget.total - max(prices, self._gate.spent) * (1 + Fraction(1, 2**64)))
+
+    @property
     def guarantee(self) -> Guarantee:
         """What is promised at the present size for the next new question about one condition."""
         size = self._rows()
