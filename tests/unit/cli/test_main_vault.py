@@ -143,8 +143,8 @@ def test_status_ledger_and_verify_tell_the_same_story(folder: Path) -> None:
 def test_a_vault_made_by_default_has_room_for_a_model(folder: Path) -> None:
     """Create, append, ask, train: what rings have not used is given up for the model."""
     place = folder / "default"
-    treering("create", place, "--schema", folder / "flights.toml", "--epsilon", 4, "--delta", "1e-6", "--json").json
-    treering("append", place, folder / "rows.csv", "--json").json
+    assert treering("create", place, "--schema", folder / "flights.toml", "--epsilon", 4, "--delta", "1e-6").code == 0
+    assert treering("append", place, folder / "rows.csv").code == 0
     before = treering("ask", place, "delay >= 60", "--json").json
     flags = ("--target", "delay >= 15", "--features", "origin,month", "--share", 0.3)
     made = treering("train", place, *flags, "--json").json
@@ -159,7 +159,7 @@ def test_a_model_is_trained_and_kept(folder: Path) -> None:
     flags = ("--target", "delay >= 15", "--features", "origin,month", "--share", 0.2, "--name", "late")
     made = treering("train", folder / "v", *flags, "--json").json
     assert set(made) == {
-        *("name", "target", "size", "weights", "excess_risk_bound", "cost", "remaining", "unit"),
+        *("name", "target", "size", "weights", "excess_risk_bound", "cost", "remaining", "unit", "shares"),
     }
     assert "month = 3" in made["weights"]
     later = treering("train", folder / "v", "--name", "late")
