@@ -44,8 +44,6 @@ PICTURES: dict[str, Sequence[str]] = {
         "1",
         "--delta",
         "1e-9",
-        "--queries",
-        "100000",
     ),
     "status": ("status", "flights.treering"),
     "ask": (

@@ -49,6 +49,16 @@ class Asked(Protocol):
     def ask_many(self, queries: Sequence[tr.Query]) -> list[Answer]: ...
 
 
+class OneByOne:
+    """Asks one question after the other: each that is new opens a series of its own."""
+
+    def __init__(self, rings: tr.Rings) -> None:
+        self._rings = rings
+
+    def ask_many(self, queries: Sequence[tr.Query]) -> list[Answer]:
+        return [self._rings.ask(query) for query in queries]
+
+
 Make: TypeAlias = Callable[[tr.GrowingDatabase, Any, float], Asked]
 """A mechanism for a database, from its row and epsilon."""
 
@@ -135,6 +145,7 @@ def make_of(name: str, world: World) -> Make:
         return lambda db, row, epsilon: tr.PMWG(db, epsilon, delta, alpha=row.alpha, beta=BETA, **options)
 
     makers: dict[str, Make] = {
+        "Rings": lambda db, _, epsilon: OneByOne(tr.Rings(db, epsilon, delta, BETA, pace=len(queries))),
         "SmallDBG": lambda db, _, epsilon: SmallDBG(db, queries, epsilon, delta, BETA),
         "ContinualHistogram": lambda db, _, epsilon: ContinualHistogram(db, epsilon, delta, BETA),
         "PMW": lambda db, row, epsilon: tr.PMW(db, epsilon, delta, row.alpha, BETA, len(queries)),
@@ -175,6 +186,7 @@ def test_every_mechanism_of_the_plans_is_simulated() -> None:
 # -- typical errors ----------------------------------------------------------------------------------------------------
 
 PURE: Final = (16, 20, 3000, 2.0, 0.0)
+MANY_ROWS: Final = (16, 20, 30_000, 2.0, 0.0)
 GAUSSIAN: Final = (16, 20, 20_000, 2.0, 1e-9)
 LARGE: Final = (16, 40, 100_000, 30.0, 0.0)
 LARGE_GAUSSIAN: Final = (16, 40, 300_000, 2.0, 1e-9)
@@ -182,6 +194,8 @@ SMALL: Final = (4, 3, 800, 1.0, 0.0)
 SMALLEST: Final = (4, 3, 150, 1.0, 0.0)
 
 TYPICAL: Final = [
+    ("Rings", MANY_ROWS, True),
+    ("Rings", GAUSSIAN, True),
     ("HistogramBox, once", PURE, False),
     ("HistogramBox, once", GAUSSIAN, False),
     ("HistogramBox(queries), once", PURE, False),
@@ -225,6 +239,8 @@ def test_a_quarter_of_the_epsilon_is_found_out() -> None:
 PAPER: Final = (16, 10, 20_000, 50_000.0, 0.0)
 
 GUARANTEED: Final = [
+    ("Rings", MANY_ROWS),
+    ("Rings", GAUSSIAN),
     ("BBScheduler over HistogramBox", PURE),
     ("BBScheduler over HistogramBox", GAUSSIAN),
     ("BBScheduler over HistogramBox(queries)", PURE),

@@ -12,6 +12,7 @@ import pyarrow as pa
 import treering as tr
 from treering.domain.workload import random_conjunctions
 from treering.mechanisms.histogram.hypothesis import rows_of
+from treering.vault.lines import Line
 from treering.vault.vault import Vault
 
 SCHEMA = tr.Schema(
@@ -95,6 +96,13 @@ def crash(vault: Vault) -> None:
     """Leave a vault as a killed process does, as far as one process can: nothing more is recorded."""
     vault._ledger.close()
     vault._lock.release()
+
+
+def with_line(place: Path, line: Line) -> None:
+    """Write a line into a ledger that the vault itself would not."""
+    vault = Vault.open(place)
+    vault._ledger.write(line)
+    crash(vault)
 
 
 def leased(vault: Vault, number: int = 0) -> int:

@@ -188,6 +188,13 @@ class RowLedger:
         self._most = max(self._above(place, edge) for place, edge in enumerate(self._edges))
         self._spent = None
 
+    def check(self) -> None:
+        """Raise `BudgetExceeded` if some row was charged more than the budget: by a record that no kernel can have
+        written, or under another budget."""
+        spent, total = self._everyone + sum(self._held.values()) + self._most, self._budget.total
+        if spent > total * _ROUNDING:
+            raise BudgetExceeded(self._budget.unit, spent=total, requested=spent - total, total=total)
+
     def restore(self, steps: Steps) -> None:
         """Continue an earlier ledger of the same budget."""
         self._sizes, self._totals = [size for size, _ in steps.everyone], [total for _, total in steps.everyone]

@@ -63,6 +63,20 @@ def create(
     mechanism: Annotated[
         str, typer.Option(metavar="KIND", help='"auto", "rings", "pmwg", "continual", "scheduler", "improver".')
     ] = "auto",
+    pace: Annotated[
+        int | None,
+        typer.Option(parser=count, metavar="NUMBER", help="Different questions to expect, for rings. [default: 25]"),
+    ] = None,
+    guard_only: Annotated[
+        bool, typer.Option("--guard-only", help="For pmwg: measure nothing before its guard asks for it.")
+    ] = False,
+    box: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help='For scheduler and improver: "histogram", "answers", "mwem", "smalldb".'),
+    ] = None,
+    questions: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="For a box: all its questions, a predicate on each line.")
+    ] = None,
     share: Annotated[
         float, typer.Option(parser=number, metavar="NUMBER", help="The mechanism's share of the promise.")
     ] = 1.0,
@@ -107,10 +121,22 @@ def create(
     given = (epsilon, delta, alpha, beta, mechanism, share, rows_per_person)
     expected = EXPECTED_ROWS if rows is None else rows
     read = Schema.load(schema)
-    with Vault.create(
-        vault, read, *given, person=person, rows=expected, table=table, order="id" if order is None else order
-    ) as made:
+    options = _options(pace, guard_only, box, questions)
+    column = "id" if order is None else order
+    with Vault.create(vault, read, *given, person=person, rows=expected, table=table, order=column, **options) as made:
         _made(vault, made.status(), table, out)
+
+
+def _options(pace: int | None, guard_only: bool, box: str | None, questions: Path | None) -> dict[str, Any]:
+    """The options of the first mechanism that were given."""
+    options: dict[str, Any] = {"pace": pace, "measure_first": False if guard_only else None, "box": box}
+    if questions is not None:
+        try:
+            lines = questions.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise typer.BadParameter(f"{questions} cannot be read as text: {error}") from None
+        options["queries"] = [line.strip() for line in lines if line.strip()]
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _check_table(table: str | None, order: str | None, person: str | None, infer: Path | None) -> None:

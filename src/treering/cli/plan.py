@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 _EXAMPLES = """Examples:
 
 \b
+  treering plan --schema flights.toml --rows 1e6 --epsilon 1 --delta 1e-9
   treering plan --cells 65536 --rows 1e6 --epsilon 1 --delta 1e-9 --queries 100000
   treering plan --cells 128 --rows 1e6 --alpha 0.01            which epsilon does it take?
   treering plan --cells 128 --epsilon 1 --alpha 0.01           how many rows does it take?
@@ -32,7 +34,12 @@ def register(app: typer.Typer) -> None:
 
 
 def plan(
-    cells: Annotated[int, typer.Option(parser=count, metavar="NUMBER", help="Combinations of values in the schema.")],
+    cells: Annotated[
+        int | None, typer.Option(parser=count, metavar="NUMBER", help="Combinations of values in the schema.")
+    ] = None,
+    schema: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The schema, in TOML, instead of --cells.")
+    ] = None,
     rows: Annotated[
         int | None, typer.Option(parser=count, metavar="NUMBER", help="Rows at the start. [leave out: find it]")
     ] = None,
@@ -51,8 +58,9 @@ def plan(
         typer.Option(parser=number, metavar="NUMBER", help="The error you want, as a share of the rows."),
     ] = None,
     queries: Annotated[
-        float, typer.Option(parser=endless, metavar="NUMBER", help='Questions that will be asked, or "inf".')
-    ] = 100_000,
+        float,
+        typer.Option(parser=endless, metavar="NUMBER", help='Different questions, or "inf"; a GROUP BY is one.'),
+    ] = 100,
     horizon: Annotated[
         float,
         typer.Option(
@@ -67,10 +75,13 @@ def plan(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Which mechanism to take, and what it guarantees. Touches no data, spends nothing.
+    """Which mechanism to take, and what it guarantees.
 
-    Give two of --rows, --epsilon and --alpha: the plan finds the third for every mechanism.
+    Ends with the command that makes it. Touches no data, spends nothing. Give --schema or --cells, and two of --rows,
+    --epsilon and --alpha: the plan finds the third for every mechanism.
     """
+    if (cells is None) == (schema is None):
+        raise typer.BadParameter("give --schema, or the number of its cells with --cells")
     if sum(value is not None for value in (rows, epsilon, alpha)) != 2:
         raise typer.BadParameter("give two of --rows, --epsilon and --alpha; the third is what the plan finds")
     if plot is not None:
@@ -78,14 +89,33 @@ def plan(
     from treering.theory.plan import plan as make
 
     last = None if math.isnan(horizon) else horizon
-    found = make(cells, rows, epsilon, delta, beta, queries, last, alpha=alpha, adaptive=not declared)
+    universe = _cells(schema) if cells is None else cells
+    found = make(universe, rows, epsilon, delta, beta, queries, last, alpha=alpha, adaptive=not declared)
     if plot is not None:
         with progress("drawing", "sizes") as advance:
             write(plot, curves(found, advance))
     out = Output(as_json)
-    out.result(json.loads(found.to_json()), lambda shown: show(shown, found))
+    made = _command(found, schema)
+    out.result({**json.loads(found.to_json()), "command": made}, lambda shown: show(shown, found, made))
     if plot is not None and not as_json:
         out.line(f"\nThe chart is in {plot}.")
+
+
+def _cells(schema: Path | None) -> int:
+    from treering.domain.schema import Schema
+
+    assert schema is not None
+    return Schema.load(schema).cells
+
+
+def _command(found: Plan, schema: Path | None) -> str | None:
+    """The command that makes a vault with the best mechanism, ready to be pasted if the schema was given."""
+    if found.best is None:
+        return None
+    if schema is None:
+        return found.command
+    vault = schema.with_suffix(".treering").name
+    return found.making(found.best, shlex.quote(vault), shlex.quote(str(schema)))
 
 
 def _check_plot(path: Path) -> None:
@@ -106,8 +136,8 @@ _LEGEND = (
 )
 
 
-def show(out: Output, plan: Plan) -> None:
-    """Show the plan as a table, with the best mechanism in words, and notes."""
+def show(out: Output, plan: Plan, command: str | None) -> None:
+    """Show the plan as a table, with the best mechanism in words, the command that makes it, and notes."""
     out.line(_question(plan), "dim")
     out.line()
     heads = ["", "mechanism", _HEAD[plan.wanted], "typical", "questions", "lasts"]
@@ -118,7 +148,8 @@ def show(out: Output, plan: Plan) -> None:
     out.line()
     out.line(plan.reason, "bold")
     if plan.best is not None:
-        out.line(f"In Python: {plan.best.use}")
+        out.line(f"To make it: {command}")
+        out.line(f"In Python:  {plan.best.use}")
     out.line()
     out.line(_LEGEND, "dim")
     for row in plan.rows:

@@ -79,8 +79,9 @@ def train(
 ) -> None:
     """Train a model that is kept up as rows arrive.
 
-    It has its own share of the promise. The first time, give --target, --features and --share. Later `treering train
-    VAULT --name NAME` shows the newest model, which costs only what its share has set aside.
+    It has its own share of the promise, if need be of what rings have not used of theirs. The first time, give
+    --target, --features and --share. Later `treering train VAULT --name NAME` shows the newest model, which costs only
+    what its share has set aside.
     """
     with writing(vault) as opened:
         before = opened.status()
@@ -104,6 +105,7 @@ def train(
         "cost": max(0.0, after["spent"] - before["spent"]),
         "remaining": spec["remaining"],
         "unit": after["unit"],
+        "shares": {each["name"]: each["share"] for each in after["mechanisms"]},
     }
     Output(as_json).result(plain, lambda out: show_model(out, plain))
 
@@ -135,3 +137,5 @@ def show_model(out: Output, plain: dict[str, Any]) -> None:
     out.line(f"Its risk is within {plain['excess_risk_bound']:.4g} of the best such model's, on the rows so far.")
     paid = "Free" if plain["cost"] == 0 else f"Cost {unit(plain['unit'], plain['cost'])}"
     out.line(f"{paid}; {amount(plain['remaining'])} of its share left.", "dim")
+    shares = ", ".join(f"{name} {share:g}" for name, share in plain["shares"].items())
+    out.line(f"Shares of the promise: {shares}.", "dim")

@@ -68,6 +68,12 @@ class Mechanism(ABC):
         return float(self._gate.budget.total - self._gate.spent)
 
     @property
+    def spare(self) -> Fraction:
+        """The part of the budget that this mechanism can do without from now on: none, where its errors depend on the
+        whole."""
+        return Fraction(0)
+
+    @property
     @abstractmethod
     def guarantee(self) -> Guarantee:
         """What is promised at the present size, and for how long."""
@@ -176,15 +182,45 @@ class Answering(Mechanism):
         something might have to be released. Nothing private is read, and nothing is recorded."""
         return None
 
+    def known_within(self, queries: Sequence[Query], within: float | None) -> list[Answer] | None:
+        """`known`, if all answers are within the margin that is wanted."""
+        known = self.known(queries)
+        if known is None or within is None:
+            return known
+        wanted = wished(within, self._rows_to_share())
+        return known if all(answer.margin * answer.size <= wanted for answer in known) else None
+
+    def prospect(self, queries: Sequence[Query]) -> float:
+        """A bound on the margins of the answers to these queries, as a share of the rows, before they are asked: what
+        is promised for every answer; infinite if nothing is."""
+        try:
+            return self.guarantee.alpha
+        except TreeringError:
+            return math.inf
+
     def answer_within(self, queries: Sequence[Query], within: float | None) -> list[Answer]:
-        """`answer`, with a margin that is wanted: only `Rings` can take a wish."""
-        check_no_wish(within)
+        """`answer`, with a margin that is wanted. `Rings` pays for it; others can meet it or not."""
+        self._check_wish(queries, within)
         return self.answer(queries)
 
     def price_within(self, queries: Sequence[Query], within: float | None) -> Fraction:
         """`price_many`, with a margin that is wanted."""
-        check_no_wish(within)
+        self._check_wish(queries, within)
         return self.price_many(queries)
+
+    def _check_wish(self, queries: Sequence[Query], within: float | None) -> None:
+        """Refuse a wish that what is promised does not meet."""
+        if within is None or not queries:
+            return
+        size = self._rows_to_share()
+        wanted, promised = wished(within, size), self.prospect(queries) * size
+        if promised > wanted and self.known_within(queries, within) is None:
+            able = "no margin" if promised >= size else f"a margin of {math.ceil(promised):,} rows"
+            raise ParameterError(
+                "within",
+                f"of {wanted:,.0f} rows cannot be promised here, but {able}: leave it out, or ask a mechanism of kind "
+                "'rings', which pays for what is wished",
+            )
 
     @abstractmethod
     def price(self, query: Question) -> Fraction:
@@ -195,10 +231,14 @@ class Answering(Mechanism):
         return max((self.price(query) for query in list(queries)[:1]), default=Fraction(0))
 
 
-def check_no_wish(within: float | None) -> None:
-    """Refuse a wish that a mechanism cannot take."""
-    if within is not None:
-        raise ParameterError("within", "can be wished of a mechanism of kind 'rings' only: add one, or leave it out")
+def wished(within: float, size: int) -> float:
+    """The margin that is wanted, in rows."""
+    if isinstance(within, bool) or not isinstance(within, int | float) or not within > 0 or math.isinf(within):
+        raise ParameterError("within", f"must be a positive number: rows, or a share of them below 1; not {within!r}")
+    rows = float(within) if within >= 1 else float(within) * size
+    if rows > size:
+        raise ParameterError("within", f"must be at most {size:,}, the number of rows, not {within:,}")
+    return rows
 
 
 # -- engines: multiplicative weights over a gate (PMW and PMWG) --------------------------------------------------------

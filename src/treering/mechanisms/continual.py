@@ -27,7 +27,17 @@ from treering.mechanisms.series.root import RootSeries
 from treering.mechanisms.series.tree import RecordedTree, TreeSeries
 from treering.mechanisms.series.view import ROUNDING, View, share
 from treering.params import Number, probability, whole
-from treering.theory.continual import StructuredBound, bound, by_roots, leaf_beta, prefix_law, start_noise, windows
+from treering.theory.continual import (
+    Law,
+    StructuredBound,
+    bound,
+    by_roots,
+    leaf_beta,
+    prefix_law,
+    start_noise,
+    windows,
+)
+from treering.theory.rings import margin, spectrum
 
 MAX_CELLS: Final = 2**22
 """The most cells: for each of them many numbers are kept, and one or two are drawn for each batch."""
@@ -132,6 +142,13 @@ class ContinualHistogram(Answering):
             current = self.batches > 0 and self._series.size == self._gate.size
             return self.answer(queries) if current else None
 
+    def prospect(self, queries: Sequence[Query]) -> float:
+        """See `Answering.prospect`: the margins that these queries will have."""
+        with self._lock:
+            size = self._rows_to_share()
+            law = self._law(self.batches + (size > self._series.size))
+            return max((share(margin(law, spectrum(query)), size) for query in queries), default=0.0)
+
     def counts(self, since: int = 0) -> Floats:
         """The estimate of how many rows there are in each cell, in the order of cells; with ``since``, one of the
         `boundaries`, of rows after that size. They sum to the number of rows."""
@@ -227,12 +244,17 @@ class ContinualHistogram(Answering):
         """The bound about all rows once there are ``leaf`` batches."""
         budget, schema = self._gate.budget, self._gate.schema
         if self._old is None:
-            law, number = prefix_law(budget, schema.cells, leaf), windows(budget, schema.cells, leaf)
+            number = windows(budget, schema.cells, leaf)
         else:
-            ahead = max(1, leaf - self._old.leaf)
-            law = self._old.window(0).law + prefix_law(budget, schema.cells, ahead)
-            number = len(self._old.boundaries) + windows(budget, schema.cells, ahead)
-        return bound(law, schema.shape, leaf_beta(self._beta, leaf, number))
+            number = len(self._old.boundaries) + windows(budget, schema.cells, max(1, leaf - self._old.leaf))
+        return bound(self._law(leaf), schema.shape, leaf_beta(self._beta, leaf, number))
+
+    def _law(self, leaf: int) -> Law:
+        """The law of a cell's noise in the estimate of all rows once there are ``leaf`` batches."""
+        budget, cells = self._gate.budget, self._gate.schema.cells
+        if self._old is None:
+            return prefix_law(budget, cells, leaf)
+        return self._old.window(0).law + prefix_law(budget, cells, max(1, leaf - self._old.leaf))
 
     def _view(self, since: int) -> View:
         if since not in self._views:

@@ -28,7 +28,7 @@ from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import BudgetExceeded, GuaranteeError, ParameterError, QueryError
 from treering.gate import Advanced, Database, Event, Noted, SegmentBegun, SegmentCondensed, SegmentEnded
-from treering.mechanisms.base import Answering
+from treering.mechanisms.base import Answering, wished
 from treering.mechanisms.series.ring import Opened, Ring, SeriesState, combined, reduced_to, sharp
 from treering.mechanisms.series.root import RootSeries
 from treering.mechanisms.series.tree import TreeSeries
@@ -119,7 +119,7 @@ class Rings(Answering):
             if since is not None:
                 self._check_since(queries, since)
             rows = size - (since or 0)
-            wanted = wished(within, rows)
+            wanted = None if within is None else wished(within, rows)
             asked = [query for query in dict.fromkeys(queries) if not query.constant]
             stale, fresh = self._plan(asked, wanted, since)
             with self._gate.transaction():
@@ -175,14 +175,19 @@ class Rings(Answering):
         rows do."""
         asked = [query for query in dict.fromkeys(understand_all(queries, self._gate.schema)) if not query.constant]
         with self._lock:
-            stale, fresh = self._plan(asked, wished(within, self._rows_to_share()), None)
+            size = self._rows_to_share()
+            stale, fresh = self._plan(asked, None if within is None else wished(within, size), None)
             opening = sum((each.price for each in fresh), Fraction(0))
-            return opening + sum((ring.series.price.total for ring in stale), Fraction(0))
+            return opening + sum((ring.series.next_price for ring in stale), Fraction(0))
 
     def known(self, queries: Sequence[Query]) -> list[Answer] | None:
         """See `Answering.known`."""
+        return self.known_within(queries, None)
+
+    def known_within(self, queries: Sequence[Query], within: float | None) -> list[Answer] | None:
+        """See `Answering.known_within`."""
         with self._lock:
-            return self.answer(queries) if self.price_many(queries) == 0 else None
+            return self.answer(queries, within) if self.price_many(queries, within) == 0 else None
 
     # -- the public state ---------------------------------------------------------------------------------------------
 
@@ -206,6 +211,15 @@ class Rings(Answering):
         """The public state: how many series there are, and a fingerprint of them."""
         prints = [(ring.series.price.total, ring.series.fingerprint()) for ring in self._rings]
         return len(self._rings), hashlib.sha256(repr(prints).encode()).hexdigest()
+
+    @property
+    def spare(self) -> Fraction:
+        """What the series that are open do not need, now or ever: rows to come pay no more than the sum of the prices.
+
+        (A charge is rounded up by far less than 2^-64 of itself.)
+        """
+        prices = sum((ring.series.price.total for ring in self._rings), Fraction(0))
+        return max(Fraction(0), self._gate.budget.total - max(prices, self._gate.spent) * (1 + Fraction(1, 2**64)))
 
     @property
     def guarantee(self) -> Guarantee:
@@ -417,18 +431,6 @@ class Rings(Answering):
                 for query, told in zip(able, ring.readings(able, view), strict=True):
                     said[query].append((told, variance * ring.spread(query)))
         return {query: combined(told, self._gate.budget.kind) for query, told in said.items()}
-
-
-def wished(within: float | None, size: int) -> float | None:
-    """The margin that is wanted, in rows."""
-    if within is None:
-        return None
-    if isinstance(within, bool) or not isinstance(within, int | float) or not within > 0 or math.isinf(within):
-        raise ParameterError("within", f"must be a positive number: rows, or a share of them below 1; not {within!r}")
-    rows = float(within) if within >= 1 else float(within) * size
-    if rows > size:
-        raise ParameterError("within", f"must be at most {size:,}, the number of rows, not {within:,}")
-    return rows
 
 
 def batches(queries: Sequence[Query]) -> list[list[Query]]:

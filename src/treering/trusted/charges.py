@@ -215,6 +215,7 @@ class Charges:
             self._restore(event)
         else:
             self.take(event)
+            self._ledger.check()
 
     def take(self, event: Event) -> None:
         """What an event changes about segments and marks. Charges of the live operation were made before."""

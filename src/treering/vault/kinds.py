@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -83,7 +84,8 @@ def spec(kind: str, share: Number, options: Options, taken: Sequence[Spec]) -> S
     if part > left:
         raise ParameterError(
             "share",
-            f"must be at most {float(left):.6g}, what the other mechanisms leave of the promise, not {float(part):.6g}",
+            f"must be at most {math.floor(left * 10**6) / 10**6:.6g}, what the other mechanisms leave of the promise, "
+            f"not {float(part):.6g}",
         )
     return Spec(name, kind, part, {key: value for key, value in options.items() if key != "name" and value is not None})
 
@@ -159,7 +161,7 @@ def _box(options: Options) -> Box:
 
 
 _BOXES: Final[dict[str, tuple[Callable[[Options], Box], str]]] = {
-    "histogram": (lambda _: HistogramBox(), ""),
+    "histogram": (lambda options: HistogramBox(options.get("queries")), ""),
     "marginals": (lambda options: MarginalsBox(options["ways"]), "ways"),
     "answers": (lambda options: AnswersBox(options["queries"]), "queries"),
     "mwem": (lambda options: MWEM(options["queries"]), "queries"),

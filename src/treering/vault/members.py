@@ -80,30 +80,32 @@ def fitting(
 ) -> tuple[int, Member]:
     """The mechanism that answers a batch, and its number: the one of this name; for None, of those that know the
     answers already the one with the smallest margins; or else one in which the question is paid for already; or else
-    rings, or else the first. With a wish, which others cannot take, rings.
+    rings, or else the first. With a wish: of those that know the answers well enough the one with the smallest margins;
+    or else, of those whose answers will be sharp enough, the cheapest.
 
-    All of that is public, and nothing is asked: prices, and margins of answers that follow from earlier releases.
+    All of that is public, and nothing is asked: prices, margins that are promised, and margins of answers that follow
+    from earlier releases.
     """
     able = [(number, member) for number, member in enumerate(members) if member.mechanism.answers]
     if name is not None or len(able) < 2:
         return chosen(members, name)
-    if within is not None:
-        return min(able, key=lambda each: each[1].spec.kind != "rings")
-    return min(able, key=lambda each: _rank(each[1], asked))
+    return min(able, key=lambda each: _rank(each[1], asked, within))
 
 
-def _rank(member: Member, asked: Sequence[Query]) -> tuple[int, float]:
+def _rank(member: Member, asked: Sequence[Query], within: float | None) -> tuple[int, float, bool]:
     """How well a mechanism suits a batch: smaller is better."""
-    others = int(member.spec.kind != "rings")
+    mechanism, other = member.mechanism, member.spec.kind != "rings"
     try:
-        known = member.mechanism.known(asked)
+        known = mechanism.known_within(asked, within)
         if known is not None:
-            return 0, max((answer.margin for answer in known), default=0.0)
-        if len(asked) == 1 and member.mechanism.price_many(asked) == 0:
-            return 1, 0.0
-    except TreeringError:  # It cannot answer now, and comes last.
-        return 4 + others, 0.0
-    return 2 + others, 0.0
+            return 0, max((answer.margin for answer in known), default=0.0), other
+        if within is not None:
+            return 1, float(mechanism.price_within(asked, within)), other
+        if len(asked) == 1 and mechanism.price_many(asked) == 0:
+            return 1, 0.0, other
+    except TreeringError:  # It cannot answer now, or not sharply enough, and comes last.
+        return 3, 0.0, other
+    return 2, 0.0, other
 
 
 class Assembly:

@@ -33,6 +33,7 @@ from treering.vault.lines import (
     opened,
 )
 from treering.vault.parts import Part, PartList
+from treering.vault.shares import with_shares
 
 PERSON_KEY: Final = "persons"
 """The name, among the secrets, of the key of persons' digests."""
@@ -117,7 +118,10 @@ class Record:
             if kind == CHECKPOINT:
                 self.checkpoints.append(entry.line)
         elif kind == MECHANISM:
-            self.specs.append(self._checked(Spec.from_dict(entry.line.plain())))
+            plain = entry.line.plain()
+            shares = {name: Fraction(share) for name, share in plain.get("shares", {}).items()}
+            self.specs[:] = with_shares(self.specs, shares)
+            self.specs.append(self._checked(Spec.from_dict(plain)))
             self.lines.append([])
         elif kind == BASE:
             self.bases.append(entry.line)

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from fractions import Fraction
 from os import PathLike
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -23,7 +24,7 @@ from treering.domain.language.parse import Question, understand, understand_all
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import ParameterError, SchemaError, VaultError
-from treering.params import Number, probability, whole
+from treering.params import Number, probability, share_of, whole
 from treering.trusted.counts import Counts
 from treering.trusted.database import DroppedRows, GrowingDatabase, OnInvalid, Watchers
 from treering.trusted.rows.batches import Batch, take_in
@@ -50,6 +51,7 @@ from treering.vault.record import (
     recorded_answers,
     recorded_part,
 )
+from treering.vault.shares import lowered, with_shares
 from treering.vault.sources import Attached, claim, source_of
 from treering.vault.together import Access
 
@@ -79,11 +81,11 @@ class Vault(Sealed):
     """A durable growing database, and the mechanisms that answer about it under one promise.
 
     Formal guarantee. *Privacy*: everything that ever leaves the vault, through all its mechanisms together, is
-    (epsilon, delta)-DP for persons with up to ``rows_per_person`` rows (`Promise`): each mechanism has a fixed share of
-    the promise's budget, the shares sum to at most 1, and each one's kernel refuses what exceeds its share. That holds
-    across crashes: a charge is durable before the answer that it paid for leaves. It does not hold if the folder is
-    copied and both copies answer, or if it is set back to an earlier state and answers again: `verify` with a ``head``
-    noted earlier detects the second.
+    (epsilon, delta)-DP for persons with up to ``rows_per_person`` rows (`Promise`): each mechanism has a share of the
+    promise's budget, the shares sum to at most 1, and each one's kernel refuses what exceeds its share
+    (``vault/shares.py`` has the proof, also for shares that move). That holds across crashes: a charge is durable
+    before the answer that it paid for leaves. It does not hold if the folder is copied and both copies answer, or if it
+    is set back to an earlier state and answers again: `verify` with a ``head`` noted earlier detects the second.
     *Durability*: what an answer depends on (charge, secret, step of the histogram, the answer itself) is one commit,
     made before the answer leaves; a batch of rows is whole or absent.
 
@@ -161,7 +163,8 @@ class Vault(Sealed):
                              say how sharp. If one ``alpha`` is wanted for all answers to come, it is the planner's
                              choice for a database of about ``rows`` rows: a `ContinualHistogram` where that keeps every
                              answer within ``alpha`` for ever, `PMWG` otherwise
-        ``share``            the first mechanism's share of the promise, in (0, 1]
+        ``share``            the first mechanism's share of the promise, in (0, 1]. What `Rings` has not used of its
+                             share, `add` can give to others later
         ``rows_per_person``  the most rows that one person has: the promise is for persons with up to this many
         ``person``           the column, in each batch, that says whose a row is; a row that would be its person's
                              ``rows_per_person`` + 1st is then refused. None: the vault does not check the limit
@@ -434,17 +437,25 @@ class Vault(Sealed):
             "scheduler", "improver"   box, queries, ways, beta
             "ermg"                    target, features, loss, radius, regularisation, beta
 
-        The option ``name`` gives it another name than its kind. Refused if the shares would sum to more than 1. Its
-        share is set aside for ever, though nothing is charged before it is asked.
+        The option ``name`` gives it another name than its kind. Refused if the shares would sum to more than 1; but
+        what rings have not used of theirs is given up for it (`status` shows all shares). Its share is set aside for
+        ever, though nothing is charged before it is asked.
         """
         with self._access.alone():
             self._access.check()
-            new = checked(self._record.origin, spec(kind, share, options_of(options), self._record.specs))
+            origin, members, specs = self._record.origin, self._members, self._record.specs
+            spare = [member.mechanism.spare / origin.promise.budget.total for member in members]
+            shares = lowered(specs, spare, share_of(share, "share"))
+            others = with_shares(specs, shares)
+            new = checked(origin, spec(kind, share, options_of(options), others))
             with self._ledger.remembered("it was interrupted while a new mechanism, which is on record, was made"):
-                self._ledger.write(mechanism_line(new))
+                self._ledger.write(mechanism_line(new, shares))
                 reached(Stage.MECHANISM_DURABLE)
-                self._record.specs.append(new)
-                self._members.append(self._assembly.new(new, len(self._members)))
+                specs[:] = [*others, new]
+                for number, each in enumerate(others):
+                    if each.name in shares:  # Made anew from its journal, as the next opening will make it.
+                        members[number] = self._assembly.of(each, members[number].journal)
+                members.append(self._assembly.new(new, len(members)))
             return new.name
 
     def status(self) -> dict[str, Any]:
@@ -532,9 +543,10 @@ def checked(origin: Origin, new: Spec) -> Spec:
     return new
 
 
-def mechanism_line(new: Spec) -> Line:
-    """The line of the ledger that adds a mechanism."""
-    return Line(MECHANISM, body(**new.to_dict()))
+def mechanism_line(new: Spec, shares: Mapping[str, Fraction] | None = None) -> Line:
+    """The line of the ledger that adds a mechanism, with the shares that were lowered for it."""
+    moved = {name: str(share) for name, share in (shares or {}).items()}
+    return Line(MECHANISM, body(**new.to_dict(), **({"shares": moved} if moved else {})))
 
 
 def found(folder: Folder, origin: Origin, first: Spec | None, wait: float) -> None:

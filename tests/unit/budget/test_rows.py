@@ -243,6 +243,18 @@ def test_what_rounding_has_added_can_be_restored() -> None:
         again.charge(Fraction(1, 2**1000), size=1)
 
 
+def test_what_was_settled_above_the_budget_is_found() -> None:
+    """Settling refuses nothing: it is for what was paid within the budget. A record may say otherwise."""
+    ledger = RowLedger(ONE)
+    ledger.settle_rows([], [Charge(0, 5, Fraction(2, 3))])
+    ledger.check()
+    ledger.hold(1, Fraction(1, 3))
+    ledger.check()
+    ledger.settle_rows([], [Charge(4, 9, Fraction(1, 100))])
+    with pytest.raises(BudgetExceeded):
+        ledger.check()
+
+
 # -- time --------------------------------------------------------------------------------------------------------------
 
 

@@ -140,11 +140,26 @@ def test_status_ledger_and_verify_tell_the_same_story(folder: Path) -> None:
     refused(treering("verify", folder / "v", "--head", "abc"))
 
 
+def test_a_vault_made_by_default_has_room_for_a_model(folder: Path) -> None:
+    """Create, append, ask, train: what rings have not used is given up for the model."""
+    place = folder / "default"
+    assert treering("create", place, "--schema", folder / "flights.toml", "--epsilon", 4, "--delta", "1e-6").code == 0
+    assert treering("append", place, folder / "rows.csv").code == 0
+    before = treering("ask", place, "delay >= 60", "--json").json
+    flags = ("--target", "delay >= 15", "--features", "origin,month", "--share", 0.3)
+    made = treering("train", place, *flags, "--json").json
+    assert made["shares"] == {"rings": 0.7, "ermg": 0.3}
+    assert "Shares of the promise: rings 0.7, ermg 0.3." in treering("train", place).out
+    after = treering("ask", place, "delay >= 60", "--json").json
+    assert (after["count"], after["cost"]) == (before["count"], 0)
+    assert "share must be at most" in refused(treering("train", place, *flags[:-1], 0.9, "--name", "other"))
+
+
 def test_a_model_is_trained_and_kept(folder: Path) -> None:
     flags = ("--target", "delay >= 15", "--features", "origin,month", "--share", 0.2, "--name", "late")
     made = treering("train", folder / "v", *flags, "--json").json
     assert set(made) == {
-        *("name", "target", "size", "weights", "excess_risk_bound", "cost", "remaining", "unit"),
+        *("name", "target", "size", "weights", "excess_risk_bound", "cost", "remaining", "unit", "shares"),
     }
     assert "month = 3" in made["weights"]
     later = treering("train", folder / "v", "--name", "late")

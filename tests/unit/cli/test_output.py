@@ -47,7 +47,7 @@ def test_a_terminal_gets_colours_and_no_markup_of_ours() -> None:
 
 def test_the_plan_at_a_terminal() -> None:
     out, written = terminal()
-    show(out, plan(128, 10**6, 1.0, 1e-9))
+    show(out, plan(128, 10**6, 1.0, 1e-9), "treering create VAULT")
     assert "\x1b[1;32m" in written.getvalue()
 
 

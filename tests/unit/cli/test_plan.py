@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import math
 import re
+import shlex
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
+import treering as tr
 from support.cli import refused, treering
 from treering.cli.output import count, endless, last_size, number
 from treering.cli.plan import Chart, picture
@@ -23,10 +25,11 @@ def test_the_table_marks_the_winner_and_says_why() -> None:
     done = treering("plan", *BASE)
     assert done.code == 0
     (best,) = (line for line in done.out.splitlines() if line.startswith("*"))
-    assert "ContinualHistogram" in best
-    assert "±1,820" in best
-    assert "Best: ContinualHistogram. It keeps every answer within" in done.out
-    assert "In Python: ContinualHistogram(db, ...)" in done.out
+    assert "Rings" in best
+    assert "±1,694" in best
+    assert "Best: Rings. It keeps every answer within" in done.out
+    assert "To make it: treering create VAULT --schema SCHEMA.toml --epsilon 1 --delta 1e-09" in done.out
+    assert "In Python:  Rings(db, ..., pace=)" in done.out
     assert "no guarantee" in done.out
 
 
@@ -39,19 +42,73 @@ def test_json_is_the_plan() -> None:
 def test_the_inverse_questions() -> None:
     epsilon = treering("plan", "--cells", 128, "--rows", "1e6", "--delta", "1e-9", "--alpha", 0.01, "--horizon", "none")
     assert "epsilon needed" in epsilon.out
-    assert "Best: HistogramBox, once. It does it with epsilon =" in epsilon.out
+    assert "Best: Rings. It does it with epsilon =" in epsilon.out
 
 
 def test_growth_and_questions_matter() -> None:
     still = treering("plan", *BASE, "--horizon", "none", "--json").json
-    assert (still["grows"], still["best"]) == (False, "HistogramBox, once")
+    assert (still["grows"], still["best"]) == (False, "Rings")
     assert treering("plan", *BASE, "--queries", "inf", "--json").json["queries"] is None
     assert treering("plan", *BASE, "--declared", "--json").json["adaptive"] is False
+
+
+SCHEMA = tr.Schema({"late": tr.categories("no", "yes"), "month": tr.integers(1, 12), "hour": tr.integers(0, 23)})
+
+
+@pytest.mark.parametrize(
+    ("options", "best"),
+    [
+        (("--delta", "1e-9"), "Rings"),
+        (("--delta", "1e-9", "--queries", "inf"), "ContinualHistogram"),
+        (("--delta", "1e-9", "--horizon", "none", "--beta", "0.001"), "Rings"),
+        (("--queries", 10_000), "ContinualHistogram"),
+    ],
+)
+def test_the_command_that_is_printed_makes_what_is_recommended(
+    options: tuple[object, ...], best: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    SCHEMA.save("late flights.toml")
+    given = ("plan", "--schema", "late flights.toml", "--rows", "1e6", "--epsilon", 1, *options)
+    found = treering(*given, "--json").json
+    assert (found["best"], found["cells"]) == (best, SCHEMA.cells)
+    (line,) = (line for line in treering(*given).out.splitlines() if line.startswith("To make it: "))
+    assert line == f"To make it: {found['command']}"
+    program, *arguments = shlex.split(line.removeprefix("To make it: "))
+    assert program == "treering"
+    assert treering(*arguments, "--json").json["vault"] == "late flights.treering"
+    with tr.Vault.open("late flights.treering") as vault:
+        vault.append([{"late": "yes", "month": 1, "hour": 9}] * 200_000)
+        row = next(row for row in found["rows"] if row["name"] == best)
+        answer = vault.ask("late = 'yes'")
+        # A fifth of the rows has at most five times the error.
+        assert abs(answer.value - 1) <= answer.error <= 5 * row["alpha"]
+
+
+@pytest.mark.parametrize("name", [row.name for row in plan(64, 10**6, 1.0, queries=2).rows if row.create])
+def test_every_command_of_a_plan_makes_a_vault(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    SCHEMA.save("SCHEMA.toml")
+    Path("questions.txt").write_text("late = 'yes'\n\n month >= 6 AND late = 'no'\n")
+    found = plan(64, 10**6, 1.0, queries=2)
+    command = found.making(found.row(name))
+    assert command is not None
+    made = treering(*shlex.split(command)[1:], "--json").json
+    kind = made["mechanisms"][0]
+    assert kind in ("rings", "pmwg", "continual", "scheduler")
+    (options,) = (each["options"] for each in tr.Vault.read("VAULT").status()["mechanisms"])
+    if "guard" in name:
+        assert options["measure_first"] is False
+    if "queries" in name or "AnswersBox" in name:
+        assert options["queries"] == ["late = 'yes'", "month >= 6 AND late = 'no'"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
+        (["--rows", 10, "--epsilon", 1], "give --schema, or the number of its cells"),
+        (["--cells", 9, "--schema", "s.toml", "--rows", 10, "--epsilon", 1], "give --schema, or the number"),
+        (["--schema", "no-such.toml", "--rows", 10, "--epsilon", 1], "no-such.toml"),
         (["--cells", 128], "give two of --rows, --epsilon and --alpha"),
         (["--cells", 128, "--rows", 10, "--epsilon", 1, "--alpha", 0.1], "give two of"),
         (["--cells", "many", "--rows", 10, "--epsilon", 1], "'many' is not a number"),
@@ -91,7 +148,7 @@ def test_a_chart_as_html_needs_nothing_from_outside(tmp_path: Path) -> None:
     done = treering(
         "plan", "--cells", 128, "--epsilon", 1, "--delta", "1e-9", "--alpha", 0.01, "--plot", path, "--json"
     )
-    assert (done.json["wanted"], done.json["best"]) == ("size", "ContinualHistogram")
+    assert (done.json["wanted"], done.json["best"]) == ("size", "Rings")
     text = path.read_text()
     assert "ContinualHistogram" in text
     assert re.search(r"<script[^>]*\ssrc=", text) is None

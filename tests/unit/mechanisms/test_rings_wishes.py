@@ -10,7 +10,7 @@ import pytest
 
 import treering as tr
 from support.rings import KINDS, ROWS, SCHEMA, cells, database, is_quote, rings
-from treering.mechanisms.rings import wished
+from treering.mechanisms.base import wished
 from treering.theory.rings import NORMAL
 
 # -- within ------------------------------------------------------------------------------------------------------------
@@ -133,7 +133,6 @@ def test_bad_wishes_are_refused_for_free(within: Any) -> None:
 
 
 def test_wishes_in_rows() -> None:
-    assert wished(None, 100) is None
     assert [wished(each, 1000) for each in (1, 1.5, 1000, 0.5, 0.001)] == [1, 1.5, 1000, 500, 1]
 
 

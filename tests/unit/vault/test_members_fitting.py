@@ -72,22 +72,60 @@ def test_the_named_one_answers(tmp_path: Path) -> None:
             vault.ask(LATE, "pmwg")
 
 
-def test_a_wish_is_for_rings(tmp_path: Path) -> None:
-    with several(tmp_path / "vault", "continual", "rings") as vault:
-        vault.ask(LATE, "continual")
-        assert answering(vault, within=50) == "rings"
-        assert vault.ask(LATE, within=50).count_margin <= 51
-        with pytest.raises(tr.ParameterError, match="within can be wished of a mechanism of kind 'rings' only") as told:
-            vault.ask(LATE, "continual", within=50)
+def test_a_wish_is_met_by_who_knows_it_or_else_by_the_cheapest(tmp_path: Path) -> None:
+    with several(tmp_path / "vault", "pmwg", "continual", "rings", pmwg={"alpha": 0.2, "beta": BETA}) as vault:
+        # Nothing is known yet, and a histogram of all cells would cost all it has: rings are cheaper.
+        assert answering(vault, within=500) == "rings"
+        wide = vault.ask(LATE, "continual").count_margin
+        # It knows the answer well enough, or not.
+        spent = vault.spent
+        assert answering(vault, within=wide + 1) == "continual"
+        assert vault.ask(LATE, within=wide + 1).count_margin == wide
+        assert vault.spent == spent
+        assert answering(vault, within=wide / 3) == "rings"
+        assert vault.ask(LATE, within=wide / 3).margin * vault.size <= wide / 3 * (1 + 1e-4)
+        # Both know it now: the sharper one answers.
+        assert answering(vault, within=wide + 1) == "rings"
+        # New rows: those of the histogram have paid for all that is asked of it.
+        vault.append(frame(5000, seed=2))
+        assert answering(vault, "month = 1", within=4000) == "continual"
+        assert vault.price("month = 1", within=4000) == 0
+        with pytest.raises(
+            tr.ParameterError, match=r"within of 5 rows cannot be promised here, but a margin of \d+ row"
+        ):
+            vault.ask(LATE, "continual", within=5)
+        with pytest.raises(tr.ParameterError, match="within") as told:
+            vault.ask("month = 2", "pmwg", within=50)
         assert told.value.parameter == "within"
 
 
+def test_margins_that_are_promised_are_those_that_come(tmp_path: Path) -> None:
+    """So a wish that a histogram is chosen for is met: before its first answer, and after rows have come."""
+    with several(tmp_path / "vault", "continual") as vault:
+        for day in range(20):
+            query = tr.parse("month <= 3" if day % 2 else LATE, SCHEMA)
+            promised = mechanism(vault).prospect([query])
+            answer = vault.ask(query, within=promised * vault.size)
+            assert answer.margin == pytest.approx(promised, rel=1e-9)
+            vault.append(frame(300, seed=day))
+
+
 @pytest.mark.parametrize("kinds", [["continual"], ["scheduler", "continual"], ["pmwg"]])
-def test_a_wish_without_rings_is_refused(kinds: list[str], tmp_path: Path) -> None:
+def test_a_wish_that_nobody_can_meet_is_refused(kinds: list[str], tmp_path: Path) -> None:
     with several(tmp_path / "vault", *kinds) as vault:
         for use in (vault.ask, vault.price):
-            with pytest.raises(tr.ParameterError, match="add one, or leave it out"):
-                use(LATE, within=50)
+            with pytest.raises(tr.ParameterError, match="leave it out, or ask a mechanism of kind 'rings'"):
+                use(LATE, within=1)
+        assert vault.spent == 0
+
+
+@pytest.mark.parametrize("within", [0, -1, 0.0, float("nan"), float("inf"), 20_001, True, "5"])
+@pytest.mark.parametrize("kinds", [["continual"], ["rings"], ["pmwg", "rings"]])
+def test_a_wish_that_makes_no_sense_is_refused_by_all(kinds: list[str], within: Any, tmp_path: Path) -> None:
+    with several(tmp_path / "vault", *kinds) as vault:
+        for use in (vault.ask, vault.price):
+            with pytest.raises(tr.ParameterError, match="within must be"):
+                use(LATE, within=within)
         assert vault.spent == 0
 
 
@@ -130,7 +168,7 @@ def test_one_that_cannot_answer_is_passed_over(tmp_path: Path) -> None:
         vault.ask("month = 2")
         vault.add("pmwg", 1 / 4, alpha=1e-6)
         assert answering(vault, "month = 2") == "rings"
-        assert answering(vault, "month >= 0") == "scheduler"  # every row: known to all
+        assert answering(vault, "month >= 0") == "rings"  # every row: known to all, and exactly
 
 
 def test_where_rings_have_nothing_left_another_answers(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import treering as tr
 from support.interrupts import Interrupt
-from support.vaults import BETA, SCHEMA, crash, frame, guarded
+from support.vaults import BETA, SCHEMA, crash, frame, guarded, with_line
 from treering.trusted.database import DroppedRows
 from treering.vault.files import Stage, observe
 from treering.vault.lines import MECHANISM, Line, body
@@ -124,13 +124,6 @@ def refused(place: Path, problem: str) -> None:
         Vault.open(place)
     with pytest.raises(tr.DamagedVault, match=problem):
         Vault.read(place).verify()
-
-
-def with_line(place: Path, line: Line) -> None:
-    """Write a line into a ledger that the vault itself would not."""
-    vault = Vault.open(place)
-    vault._ledger.write(line)
-    crash(vault)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from fractions import Fraction
 
 from treering.arrays import Floats
 from treering.budget.promise import Budget
@@ -79,6 +80,11 @@ class Series(ABC):
     @abstractmethod
     def fingerprint(self) -> str:
         """A hash of the public state."""
+
+    @property
+    def next_price(self) -> Fraction:
+        """What the rows of the next leaf will have paid once it is there."""
+        return self.price.total
 
     # -- segments of the gate -----------------------------------------------------------------------------------------
 

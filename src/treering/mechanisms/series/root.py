@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
@@ -77,6 +78,15 @@ class RootSeries(Series):
         tails = [tail.start for each in self._finished for tail in each.tails]
         current = [self._edges[first - 1] for first in theory.recent(len(self._releases))] if self._releases else []
         return (*tails, *current) or (self.start,)
+
+    @property
+    def next_price(self) -> Fraction:
+        """What the rows of the next leaf will have paid once it is there: the last of a segment gets back what is set
+        aside for releases that will not come."""
+        whole = self._complete  # An interrupt has left a segment that is complete: the next leaf begins another.
+        length = theory.segment_length(len(self._finished) + whole, self._number)
+        last = length == (1 if whole else len(self._releases) + 1)
+        return self.price.total * squares(1) / squares(length) if last else self.price.total
 
     # -- releasing ----------------------------------------------------------------------------------------------------
 

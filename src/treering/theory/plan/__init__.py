@@ -1,8 +1,9 @@
 """The planner: which mechanism to use, and what it guarantees, for given parameters. Public arithmetic, no data.
 
-No mechanism wins everywhere. Noise per query wins for few queries; one noisy histogram while cells are few against the
-rows; PMWG for large universes and endless adaptive queries. A plan computes what each of them *guarantees*, by
-theorems, for one set of parameters, and the paper's own constants beside them.
+No mechanism wins everywhere. Rings win while there are few groups of questions; one noisy histogram while cells are few
+against the rows; PMWG for large universes and endless adaptive queries. A plan computes what each of them *guarantees*,
+by theorems, for one set of parameters, and the paper's own constants beside them. The best is one that a vault can
+have: `Plan.command` makes it.
 
 *Inverse questions*: the least epsilon, or the fewest rows, with which a mechanism guarantees a wanted alpha. More
 epsilon and more rows never make a guarantee worse, so the answer lies where `Candidate.meets` turns true, and what is
@@ -29,7 +30,9 @@ from treering.theory.plan.growing import (
     SmallDBCandidate,
 )
 from treering.theory.plan.report import Plan, PlanRow, Ranked, Wanted, rank, reason
+from treering.theory.plan.rings import RingsCandidate
 from treering.theory.plan.rows import (
+    GUESS,
     Answers,
     Candidate,
     Case,
@@ -45,7 +48,9 @@ from treering.theory.search import narrowed
 __all__ = ["Lifetime", "Plan", "PlanRow", "plan"]
 
 STATIC: Final[tuple[Candidate, ...]] = (
+    RingsCandidate(),
     PerQuery(),
+    Continual(),
     Histogram(),
     DeclaredHistogram(),
     Learnt(),
@@ -58,15 +63,39 @@ STATIC: Final[tuple[Candidate, ...]] = (
 """The mechanisms compared for data that do not grow."""
 
 GROWING: Final[tuple[Candidate, ...]] = (
+    RingsCandidate(),
     PerQuery(),
     Histogram(),
-    ScheduledCandidate(Histogram(), "BBScheduler over HistogramBox", "BBScheduler(db, HistogramBox(), ...)"),
     ScheduledCandidate(
-        DeclaredHistogram(), "BBScheduler over HistogramBox(queries)", "BBScheduler(db, HistogramBox(queries), ...)"
+        Histogram(),
+        "BBScheduler over HistogramBox",
+        "BBScheduler(db, HistogramBox(), ...)",
+        "--mechanism scheduler",
     ),
-    ScheduledCandidate(Answers(), "BBScheduler over AnswersBox", "BBScheduler(db, AnswersBox(queries), ...)"),
-    ScheduledCandidate(Learnt(), "BBScheduler over MWEM", "BBScheduler(db, MWEM(queries), ...)"),
-    ScheduledCandidate(SmallDBCandidate(), "SmallDBG", "SmallDBG(db, queries, ...)"),
+    ScheduledCandidate(
+        DeclaredHistogram(),
+        "BBScheduler over HistogramBox(queries)",
+        "BBScheduler(db, HistogramBox(queries), ...)",
+        "--mechanism scheduler --questions questions.txt",
+    ),
+    ScheduledCandidate(
+        Answers(),
+        "BBScheduler over AnswersBox",
+        "BBScheduler(db, AnswersBox(queries), ...)",
+        "--mechanism scheduler --box answers --questions questions.txt",
+    ),
+    ScheduledCandidate(
+        Learnt(),
+        "BBScheduler over MWEM",
+        "BBScheduler(db, MWEM(queries), ...)",
+        "--mechanism scheduler --box mwem --questions questions.txt",
+    ),
+    ScheduledCandidate(
+        SmallDBCandidate(),
+        "SmallDBG",
+        "SmallDBG(db, queries, ...)",
+        "--mechanism scheduler --box smalldb --questions questions.txt",
+    ),
     PaperSmallDBGCandidate(),
     Continual(),
     PMWGCandidate(),
@@ -75,7 +104,9 @@ GROWING: Final[tuple[Candidate, ...]] = (
 )
 """The mechanisms compared for data that grow."""
 
-DEFAULT_QUERIES: Final = 100_000
+DEFAULT_QUERIES: Final = 100
+"""A human number: a dashboard of some dozens of figures, and as many ideas of analysts. Questions about the same groups
+of rows (the months of a GROUP BY, the same figure again tomorrow) are one for `Rings`."""
 
 LEAST_BETA: Final = 1e-100
 """The least beta: shares of a smaller one would underflow floats."""
@@ -106,22 +137,26 @@ def plan(
     ``epsilon``   of the promise (epsilon, delta), which holds for the whole life
     ``delta``     of the promise; 0 for pure differential privacy
     ``beta``      the probability with which the accuracy guarantee may fail
-    ``queries``   how many queries will be asked; math.inf: without end
+    ``queries``   how many queries will be asked (for Rings, how many groups of them: those of a GROUP BY are one);
+                  math.inf: without end
     ``horizon``   the largest number of rows that matters; math.inf: for ever; None or ``size``: the data do not grow
     ``alpha``     the largest error wanted, as a share of the rows
     ``adaptive``  False if all queries are declared before any is answered; if True, mechanisms that need them declared
                   are listed, but never the best
 
+    The best is the one with the smallest alpha (or epsilon, or size) among those that a vault can have: ``command``
+    makes it. Others are made in Python, by their ``use``, or are there to compare with.
+
     Formal guarantee. In every row, (epsilon, delta) is the promise for databases that differ in one row, replaced, over
     the whole life; and but with probability beta *all* answers at all sizes from ``size`` to ``horizon`` are within
     ``row.alpha``, for as long as ``row.lifetime`` says. Each is a theorem; the docstring of the row's class (in
-    `treering.theory.plan.rows` and `treering.theory.plan.growing`) says where its proof is. ``row.expected`` is a
-    typical error, not a guarantee: see `PlanRow`.
+    `treering.theory.plan.rows`, `treering.theory.plan.rings` and `treering.theory.plan.growing`) says where its proof
+    is, and what questions it is about. ``row.expected`` is a typical error, not a guarantee: see `PlanRow`.
 
     >>> plan(cells=128, size=1_000_000, epsilon=1.0, horizon=None).best.name
-    'HistogramBox, once'
-    >>> plan(cells=2**40, size=1_000_000, epsilon=1.0, delta=1e-9, queries=1000).best.name
-    'noise per query'
+    'ContinualHistogram'
+    >>> plan(cells=2**40, size=1_000_000, epsilon=1.0, delta=1e-9).best.name
+    'Rings'
     """
     wanted = _wanted(size, epsilon, alpha)
     case = _case(cells, size, epsilon, delta, beta, queries, horizon)
@@ -229,8 +264,9 @@ def _ranked(candidate: Candidate, case: Case, wanted: Wanted, goal: float | None
         "; ".join(
             note for note in (candidate.note(there), "" if candidate.runs(there) else candidate.limit(there)) if note
         ),
+        candidate.options(there, reached) if reached < GUESS else None,
     )
-    eligible = row.guaranteed and row.runs and not (adaptive and candidate.declared)
+    eligible = row.guaranteed and row.runs and row.create is not None and not (adaptive and candidate.declared)
     return Ranked(row, eligible, lifetime.covers(there), candidate.because(there))
 
 

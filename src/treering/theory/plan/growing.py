@@ -16,7 +16,7 @@ from treering.domain.candidates import MOST_LISTED, MOST_PRODUCTS
 from treering.errors import GuaranteeError
 from treering.noise import Gaussian, Laplace, Noise
 from treering.theory import smalldb
-from treering.theory.plan.rows import GUESS, BoxCandidate, Candidate, Case, Lifetime, deviation
+from treering.theory.plan.rows import GUESS, BoxCandidate, Candidate, Case, Lifetime, deviation, rounded_up
 from treering.theory.pmwg.lifetime import ForeverPlan, at_most, forever, static
 from treering.theory.pmwg.paper import LARGEST_BETA, check_paper
 from treering.theory.pmwg.paper import alpha as paper_alpha
@@ -106,6 +106,7 @@ class PMWGCandidate(Guarded):
 
     name = "PMWG"
     use = "PMWG(db, ..., alpha=)"
+    create = "--mechanism pmwg"
     measure_first: ClassVar[bool] = True
 
     def part(self, case: Case) -> Budget:
@@ -150,6 +151,9 @@ class PMWGCandidate(Guarded):
     def lifetime(self, case: Case) -> Lifetime:
         return Lifetime(case.queries if MOST_QUERIES < case.queries < math.inf else MOST_QUERIES, math.inf)
 
+    def options(self, case: Case, alpha: float) -> str | None:
+        return f"{self.create} --alpha {rounded_up(alpha)}"
+
     def note(self, case: Case) -> str:
         return "most answers cost little: with typical data the budget lasts at a smaller alpha, too"
 
@@ -159,6 +163,7 @@ class GuardOnlyCandidate(PMWGCandidate):
 
     name = "PMWG, guard only"
     use = "PMWG(db, ..., alpha=, measure_first=False)"
+    create = "--mechanism pmwg --guard-only"
     measure_first = False
 
     def note(self, case: Case) -> str:
@@ -264,10 +269,11 @@ _BITS: Final = 6
 class ScheduledCandidate(Candidate):
     """BBScheduler, tight, over a box: `treering.theory.schedule.fixed_for` has the theorem."""
 
-    def __init__(self, box: BoxCandidate, name: str, use: str) -> None:
+    def __init__(self, box: BoxCandidate, name: str, use: str, create: str) -> None:
         self.box = box
         self.name = name
         self.use = use
+        self.create = create
         self.declared = box.declared
 
     def alpha(self, case: Case) -> float:

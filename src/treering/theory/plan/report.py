@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from treering.errors import ParameterError
-from treering.theory.plan.rows import GUESS, Lifetime, number
+from treering.theory.plan.rows import GUESS, Lifetime, number, rounded_up
 
 Wanted: TypeAlias = Literal["alpha", "epsilon", "size"]
 """The quantity that a plan computes."""
+
+DEFAULT_BETA: Final = 0.05
+"""The beta of a plan, and of `treering create`, unless another is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,9 @@ class PlanRow:
     """Whether the library can run it on this many cells."""
     note: str = ""
     """What else a user should know; may be empty."""
+    create: str | None = None
+    """What `treering create` takes to make it, beside the promise (`Plan.command` has all of it); None: no vault has
+    it."""
 
     @property
     def guaranteed(self) -> bool:
@@ -72,6 +78,7 @@ class PlanRow:
             "runs": self.runs,
             "verdict": self.verdict,
             "note": self.note,
+            "create": self.create,
         }
 
 
@@ -97,7 +104,7 @@ class Plan:
     """Whether queries may depend on answers."""
     rows: tuple[PlanRow, ...]
     best: PlanRow | None
-    """The row of the mechanism to use; None if no mechanism guarantees anything."""
+    """The row of the mechanism to use, which a vault can have; None if none of those guarantees anything."""
     reason: str
     """Why it is the best, or why there is none, in plain words."""
 
@@ -107,6 +114,20 @@ class Plan:
         if name not in found:
             raise ParameterError("name", f"must be one of {', '.join(found)}, not {name!r}")
         return found[name]
+
+    @property
+    def command(self) -> str | None:
+        """What makes a vault with the best mechanism; None if there is none."""
+        return None if self.best is None else self.making(self.best)
+
+    def making(self, row: PlanRow, vault: str = "VAULT", schema: str = "SCHEMA.toml") -> str | None:
+        """The command that makes a vault with the mechanism of a row; None if no vault has it."""
+        if row.create is None:
+            return None
+        promise = f"--epsilon {rounded_up(row.epsilon) if self.wanted == 'epsilon' else f'{row.epsilon:.15g}'}"
+        promise += f" --delta {self.delta:g}" if self.delta else ""
+        chance = f" --beta {self.beta:g}" if self.beta != DEFAULT_BETA else ""
+        return f"treering create {vault} --schema {schema} {promise}{chance} {row.create}"
 
     def to_json(self) -> str:
         """The whole plan as JSON; what is infinite, or was not given, is null."""
@@ -124,6 +145,7 @@ class Plan:
                 "alpha": self.alpha,
                 "adaptive": self.adaptive,
                 "best": None if self.best is None else self.best.name,
+                "command": self.command,
                 "reason": self.reason,
                 "rows": [row.to_dict() for row in self.rows],
             },
@@ -140,7 +162,8 @@ class Plan:
         ]
         lines.insert(1, "  ".join("-" * width for width in widths))
         notes = [f"- {row.name}: {row.note}." for row in self.rows if row.note]
-        return "\n".join([_question(self), "", *lines, "", self.reason, "", _LEGEND, *notes])
+        made = [] if self.command is None else [f"To make it: {self.command}"]
+        return "\n".join([_question(self), "", *lines, "", self.reason, *made, "", _LEGEND, *notes])
 
 
 _HEADS: dict[Wanted, tuple[str, ...]] = {
@@ -221,8 +244,8 @@ def reason(ranked: list[Ranked], wanted: Wanted) -> str:
     first = ranked[0]
     if not first.eligible:
         return (
-            "No mechanism guarantees better than answering ½ without looking: these are too few rows, or too small an "
-            "epsilon. plan(..., alpha=) without epsilon, or without size, says what would do."
+            "No mechanism of a vault guarantees better than answering ½ without looking: these are too few rows, or "
+            "too small an epsilon. plan(..., alpha=) without epsilon, or without size, says what would do."
         )
     row = first.row
     does = {

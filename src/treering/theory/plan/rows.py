@@ -10,6 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
 from functools import lru_cache
 from typing import ClassVar, Final
@@ -100,6 +101,8 @@ class Candidate(ABC):
     name: str
     use: str
     """The call that makes it."""
+    create: str | None = None
+    """What `treering create` takes to make it, beside the promise; None: no vault has it."""
     declared: bool = False
     """Whether it answers only queries that were named before it ran."""
     most_cells: ClassVar[float] = math.inf
@@ -146,6 +149,10 @@ class Candidate(ABC):
         """What else a user should know; may be empty."""
         return ""
 
+    def options(self, case: Case, alpha: float) -> str | None:
+        """`create`, for a guarantee of ``alpha``."""
+        return self.create
+
 
 def number(value: float) -> str:
     """A number in text, rounded to three digits.
@@ -158,6 +165,16 @@ def number(value: float) -> str:
         return f"{rounded:g}"
     digits = 2 - math.floor(math.log10(abs(rounded)))
     return f"{rounded:,.{max(0, digits)}f}" if digits <= 12 else f"{rounded:.2e}"
+
+
+def rounded_up(value: float) -> str:
+    """A number in text, rounded up to three digits: what it bounds, the text bounds, too.
+
+    >>> rounded_up(0.012341), rounded_up(0.5), rounded_up(12.0), rounded_up(1.2e-7)
+    ('0.0124', '0.5', '12', '0.00000012')
+    """
+    exact = Decimal(repr(value))
+    return f"{exact.quantize(Decimal(1).scaleb(exact.adjusted() - 2), ROUND_CEILING).normalize():f}"
 
 
 def mean_size(noise: Noise) -> float:
@@ -242,7 +259,7 @@ def _all_queries(scale: float | None, cells: int, beta: float) -> float:
 
 
 class PerQuery(Candidate):
-    """Each of k answers measured with noise of its own, for a k-th of the budget: the simplest mechanism.
+    """Each of k answers measured with noise of its own, for a k-th of the budget: the yardstick, which is told k.
 
     Guarantee: k adaptive answers with Laplace noise of scale k/ε are ε-DP, with Gaussian noise of σ² = k/(2ρ) ρ-zCDP,
     by composition. Each is off by more than `answer_radius` at β/k with probability at most β/k; divided by the size,
@@ -250,7 +267,7 @@ class PerQuery(Candidate):
     """
 
     name = "noise per query"
-    use = "AnswersBox(queries), for a list; PMWG(...) measures one by one, too"
+    use = "AnswersBox(queries).release(db, ...), for a list"
 
     def alpha(self, case: Case) -> float:
         if case.queries == math.inf:
@@ -271,7 +288,7 @@ class PerQuery(Candidate):
     def note(self, case: Case) -> str:
         if case.queries == math.inf:
             return "a budget has no share for each of endlessly many queries"
-        return "each query can be asked once; the number of cells does not matter"
+        return "a yardstick: each query can be asked once, and no vault has it; Rings keeps its answers current"
 
     def _noise(self, case: Case) -> Noise:
         return answers_noise(case.budget, int(case.queries))
@@ -430,6 +447,7 @@ class Continual(Candidate):
 
     name = "ContinualHistogram"
     use = "ContinualHistogram(db, ...)"
+    create = "--mechanism continual"
     most_cells = 2**22
 
     def alpha(self, case: Case) -> float:
@@ -453,6 +471,8 @@ class Continual(Candidate):
         )
 
     def note(self, case: Case) -> str:
+        if not case.grows:
+            return ""
         return f"for batches of {batch_of(case):,} rows or more; its error falls as 1/rows in the long run"
 
 
@@ -482,18 +502,20 @@ def _worst(scale: float | None, case: Case) -> float:
     rough: list[tuple[float, int, int]] = []
     segment = 0
     while 2**segment <= most and 2**segment * batch < 8 * case.size:
-        for first, leaves in _quarters(segment):
+        for first, leaves in quarters(segment):
             rows = case.size + (first - 1) * batch
-            rough += [(_rough(_needed(scale, leaf), leaf, case.cells, case.beta) / rows, rows, leaf) for leaf in leaves]
+            rough += [
+                (_rough(needed_scale(scale, leaf), leaf, case.cells, case.beta) / rows, rows, leaf) for leaf in leaves
+            ]
         segment += 1
     worst = 0.0
     for bound, rows, leaf in sorted(rough, reverse=True):
         if bound > worst:
-            worst = max(worst, min(bound, _fine(_needed(scale, leaf), leaf, case.cells, case.beta) / rows))
+            worst = max(worst, min(bound, _fine(needed_scale(scale, leaf), leaf, case.cells, case.beta) / rows))
     return worst
 
 
-def _quarters(segment: int) -> Iterator[tuple[int, set[int]]]:
+def quarters(segment: int) -> Iterator[tuple[int, set[int]]]:
     """For each quarter of a segment: its first batch, and the batches whose noise is largest in it."""
     length = max(1, 2**segment // 4)
     for first in range(2**segment, 2 ** (segment + 1), length):
@@ -501,12 +523,12 @@ def _quarters(segment: int) -> Iterator[tuple[int, set[int]]]:
         yield first, {max(first, last - 1), last}
 
 
-def _needed(scale: float | None, leaf: int) -> float | None:
+def needed_scale(scale: float | None, leaf: int) -> float | None:
     """The scale to compute a batch's bound for: after the first batch the bound does not depend on it."""
     return scale if scale is None or leaf == 1 else _WIDE
 
 
-def _law(scale: float | None, leaf: int, cells: int) -> tuple[CellNoise, float]:
+def cell_law(scale: float | None, leaf: int, cells: int) -> tuple[CellNoise, float]:
     """An upper bound on the law of a cell's noise at a batch, and the scale of the first batch's noise in it.
 
     Laplace noise of scale s has E e^{(u/s)X} = 1/(1 − sinh²(hu)/sinh²(h)), h = 1/(2s), where sinh(hu)/sinh(h) falls in
@@ -519,7 +541,7 @@ def _law(scale: float | None, leaf: int, cells: int) -> tuple[CellNoise, float]:
     return continual.tree_law(Laplace(scale), prefix(leaf)).cell, scale / _UP
 
 
-def _share(scale: float | None, leaf: int, cells: int, beta: float) -> float:
+def estimate_share(scale: float | None, leaf: int, cells: int, beta: float) -> float:
     """A lower bound on the failure probability of each estimate, at any batch with as many digits as ``leaf``."""
     segment = segment_of(leaf)
     weight = math.exp(-rarity(math.log(2 ** (segment + 1) - 1)))
@@ -532,13 +554,13 @@ def _share(scale: float | None, leaf: int, cells: int, beta: float) -> float:
 @lru_cache(maxsize=4096)
 def _rough(scale: float | None, leaf: int, cells: int, beta: float) -> float:
     """A coarser, faster bound than `_fine`: that of `treering.theory.continual` for all queries at once."""
-    law, unit = _law(scale, leaf, cells)
-    share = _share(scale, leaf, cells, beta) / 4
+    law, unit = cell_law(scale, leaf, cells)
+    share = estimate_share(scale, leaf, cells, beta) / 4
     total = subset_radius(law, [1.0], [cells], share)
     return (float(all_subsets(law, cells, share).radius(cells / 2)) + total / 2) / unit
 
 
 @lru_cache(maxsize=1024)
 def _fine(scale: float | None, leaf: int, cells: int, beta: float) -> float:
-    law, unit = _law(scale, leaf, cells)
-    return CentredBound(law, cells, _share(scale, leaf, cells, beta)).worst / unit
+    law, unit = cell_law(scale, leaf, cells)
+    return CentredBound(law, cells, estimate_share(scale, leaf, cells, beta)).worst / unit

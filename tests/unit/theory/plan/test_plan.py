@@ -24,18 +24,35 @@ def test_a_row_alone_is_the_row_of_the_plan() -> None:
 def test_a_histogram_wins_while_cells_are_few() -> None:
     static_plan = plan(128, 10**6, 1.0, horizon=None)
     assert static_plan.best is not None
-    assert static_plan.best.name == "HistogramBox, once"
+    assert static_plan.best.name == "ContinualHistogram"  # of one batch: a histogram, once, that a vault can have
     assert static_plan.best.alpha < 0.0004
+    assert static_plan.best.alpha == pytest.approx(static_plan.row("HistogramBox, once").alpha, rel=0.15)
     growing = plan(128, 10**6, 1.0)
     assert growing.best is not None
     assert growing.best.name == "ContinualHistogram"
 
 
-def test_noise_per_query_wins_for_few_queries() -> None:
-    few = plan(65536, 10**6, 1.0, 1e-9, queries=1000)
-    assert few.best is not None
-    assert few.best.name == "noise per query"
-    assert few.best.alpha < 0.01
+def test_rings_win_for_few_questions() -> None:
+    for queries in (1, 100, 1000):
+        few = plan(65536, 10**6, 1.0, 1e-9, queries=queries)
+        assert few.best is not None
+        assert few.best.name == "Rings"
+        assert few.best.alpha < 0.01
+
+
+def test_what_a_vault_cannot_have_is_a_yardstick_and_never_the_best() -> None:
+    """Noise of its own for each of as many queries as were foretold, each asked once, has the smallest error of all."""
+    planned = plan(65536, 10**6, 1.0, 1e-9, queries=100)
+    yardstick = planned.row("noise per query")
+    assert planned.best is not None
+    assert yardstick.alpha < planned.best.alpha
+    assert yardstick.create is None
+    assert "yardstick" in yardstick.note
+    still = plan(65536, 10**6, 1.0, 1e-9, queries=100, horizon=None)
+    assert {row.name for row in still.rows if row.create is None} == {
+        *("noise per query", "HistogramBox, once", "HistogramBox(queries), once", "MWEM(queries), once"),
+        *("SmallDB(queries), once", "PMW", "PMWG, the paper's"),
+    }
 
 
 def test_pmwg_wins_for_large_universes_and_many_adaptive_queries() -> None:
@@ -47,11 +64,11 @@ def test_pmwg_wins_for_large_universes_and_many_adaptive_queries() -> None:
         assert "histogram" in many.reason
 
 
-def test_the_largest_universes_are_left_to_noise_per_query() -> None:
+def test_the_largest_universes_are_left_to_rings() -> None:
     """PMWG keeps a number for each cell: its row stands, but is not what a user could run."""
-    huge = plan(2**40, 10**8, 1.0, queries=10**4)
+    huge = plan(2**62, 10**8, 1.0, queries=10**3)
     assert huge.best is not None
-    assert huge.best.name == "noise per query"
+    assert huge.best.name == "Rings"
     row = huge.row("PMWG")
     assert row.guaranteed
     assert not row.runs
@@ -59,8 +76,8 @@ def test_the_largest_universes_are_left_to_noise_per_query() -> None:
 
 
 def test_declared_queries_open_the_contest_to_boxes_that_need_them() -> None:
-    declared = plan(4096, 10**6, 1.0, 1e-9, queries=10**5, horizon=None, adaptive=False)
-    adaptive = plan(4096, 10**6, 1.0, 1e-9, queries=10**5, horizon=None)
+    declared = plan(4096, 10**6, 1.0, 1e-9, queries=10**5, adaptive=False)
+    adaptive = plan(4096, 10**6, 1.0, 1e-9, queries=10**5)
     assert declared.best is not None
     assert declared.best.declared
     assert adaptive.best is not None
@@ -115,9 +132,12 @@ def test_lifetimes_speak_and_compare() -> None:
 
 def test_a_plan_reads_as_a_table_with_words() -> None:
     text = str(plan(65536, 10**6, 1.0, 1e-9))
-    assert "65,536 cells; 1,000,000 rows, growing for ever; 100,000 adaptive queries" in text
+    assert "65,536 cells; 1,000,000 rows, growing for ever; 100 adaptive queries" in text
     assert "guaranteed error" in text
-    assert "Best: noise per query. It keeps every answer within 0.00919, because" in text
+    assert "Best: Rings. It keeps every answer within 0.00169, because" in text
+    assert (
+        "To make it: treering create VAULT --schema SCHEMA.toml --epsilon 1 --delta 1e-09 --mechanism rings --pace 100"
+    ) in text
     assert "PMWG, the paper's" in text
     assert all(len(line) < 130 for line in text.splitlines() if "  " in line)
 
@@ -128,8 +148,32 @@ def test_json_holds_everything_and_no_infinities() -> None:
     assert read["queries"] is None
     assert read["best"] == planned.rows[0].name
     assert [row["name"] for row in read["rows"]] == [row.name for row in planned.rows]
+    assert read["command"] == planned.command is not None
+    assert read["rows"][0]["create"] == planned.rows[0].create
     assert read["rows"][0]["alpha"] == planned.rows[0].alpha
     assert read["rows"][0]["lifetime"]["words"] == planned.rows[0].lifetime.words
+
+
+def test_commands_promise_no_less_than_the_plan() -> None:
+    """What was found is rounded up, what was given is given on."""
+    found = plan(65536, 10**6, delta=1e-9, alpha=0.01)
+    assert found.best is not None
+    assert found.command is not None
+    epsilon = float(found.command.split("--epsilon ")[1].split()[0])
+    assert found.best.epsilon <= epsilon <= found.best.epsilon * 1.01
+    given = plan(65536, 10**6, 0.1234567890123, beta=0.001)
+    assert given.making(given.row("PMWG"), "a", "b") is None  # no better than a guess: there is no alpha to give it
+    learnt = plan(2**16, 10**8, 0.1234567890123, beta=0.001)
+    row = learnt.row("PMWG")
+    made = learnt.making(row, "a.treering", "b.toml")
+    assert made is not None
+    head, _, alpha = made.rpartition(" ")
+    assert (
+        head
+        == "treering create a.treering --schema b.toml --epsilon 0.1234567890123 --beta 0.001 --mechanism pmwg --alpha"
+    )
+    assert row.alpha <= float(alpha) <= row.alpha * 1.01
+    assert plan(2**20, 50, 0.01).command is None
 
 
 def test_rows_and_plans_are_values() -> None:
