@@ -22,6 +22,7 @@ NAMES = (
     "series_flights",
     "rings_flights",
     "rings_renewal",
+    "rings_baselines",
     "compare_mechanisms",
     "erm_logistic",
     "erm_flights",

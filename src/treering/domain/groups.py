@@ -117,13 +117,30 @@ class Groups:
             )
         return groups
 
+    @classmethod
+    def pair(cls, query: Query) -> Groups:
+        """Two groups: the rows that a counting query matches, and all others. The query's spread is then ½, as small as
+        it can be.
+
+        >>> from treering.domain.attribute import categories, integers
+        >>> schema = Schema({"origin": categories("EWR", "JFK"), "month": integers(1, 12)})
+        >>> groups = Groups.pair(Query.where(schema, origin="JFK", month=[12, 1, 2]))
+        >>> groups.number, groups.shape, groups.whole
+        (2, (2, 2), True)
+        """
+        labels = tuple(_classes([query], position) for position in query.attributes)
+        return cls(query.attributes, labels, np.where(_matched(query, query.attributes, labels), 0, 1))
+
     def classes(self, schema: Schema) -> Schema:
-        """The joint classes as a schema of their own."""
+        """The joint classes as a schema of their own; with a table, the groups are the values of one attribute."""
+        if self.table is not None:
+            return Schema({"group": integers(0, self.number - 1)})
         names = [schema.names[position] for position in self.attributes]
         return Schema({name: integers(0, size - 1) for name, size in zip(names, self.shape, strict=True)})
 
     def reduced(self, query: Query, classes: Schema) -> Query | None:
-        """A query about the schema as one about the joint classes; None if it is no union of them."""
+        """A query about the schema as one about the `classes`, for groups that are `whole`; None if it is no union of
+        groups."""
         if not set(query.attributes) <= set(self.attributes):
             return None
         axes = tuple(self.attributes.index(position) for position in query.attributes)
@@ -133,11 +150,23 @@ class Groups:
             chosen = [mask[first] for mask, first in zip(query.masks, firsts, strict=True)]
             if any((each[label] != mask).any() for each, label, mask in zip(chosen, labels, query.masks, strict=True)):
                 return None
-            return Query.conjunction(classes, dict(zip(axes, chosen, strict=True)))
+            if self.table is None:
+                return Query.conjunction(classes, dict(zip(axes, chosen, strict=True)))
+            return self._by_group(_product(chosen), axes, query.scale, classes)
         table = query.weights()[np.ix_(*firsts)]
         if (table[np.ix_(*labels)] != query.weights()).any():
             return None
-        return Query.of_table(classes, axes, table, query.scale)
+        if self.table is None:
+            return Query.of_table(classes, axes, table, query.scale)
+        return self._by_group(table, axes, query.scale, classes)
+
+    def _by_group(self, weights: Ints, axes: tuple[int, ...], scale: int, classes: Schema) -> Query | None:
+        """Weights of the classes of some attributes as weights of the table's groups; None if a group has several."""
+        assert self.table is not None
+        others = tuple(axis for axis in range(self.table.ndim) if axis not in axes)
+        spread = np.broadcast_to(np.expand_dims(weights, others), self.shape)
+        values = spread.reshape(-1)[np.unique(self.table, return_index=True)[1]]
+        return Query.of_table(classes, (0,), values, scale) if (values[self.table] == spread).all() else None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -169,7 +198,7 @@ class Groups:
         return place
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=2**12)
 def _firsts(groups: Groups) -> tuple[Ints, ...]:
     """The first value of each class, for each attribute."""
     return tuple(np.unique(each, return_index=True)[1] for each in groups.labels)
@@ -211,9 +240,15 @@ def _matched(query: Query, attributes: tuple[int, ...], labels: tuple[Ints, ...]
     if query.masks is None:
         weights = query.weights()[np.ix_(*first)] if axes else query.weights()
     else:
-        weights = np.ones((), dtype=np.int64)
-        for mask, values in zip(query.masks, first, strict=True):
-            weights = weights[..., np.newaxis] * mask[values]
+        weights = _product([mask[values] for mask, values in zip(query.masks, first, strict=True)])
     others = tuple(axis for axis in range(len(attributes)) if axis not in axes)
     shape = tuple(int(each.max()) + 1 for each in labels)
     return np.asarray(np.broadcast_to(np.expand_dims(weights, others), shape) > 0)
+
+
+def _product(masks: Sequence[Flags]) -> Ints:
+    """1 for each joint value that is in all of the sets, one set for each axis."""
+    weights = np.ones((), dtype=np.int64)
+    for mask in masks:
+        weights = weights[..., np.newaxis] * mask
+    return weights

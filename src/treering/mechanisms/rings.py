@@ -24,12 +24,11 @@ from treering.budget.promise import Budget, Promise
 from treering.domain.attribute import OTHER, Attribute, Value
 from treering.domain.groups import Groups
 from treering.domain.language.parse import Question, understand, understand_all
-from treering.domain.query import Query
-from treering.domain.schema import Schema
+from treering.domain.query import MAX_TABLE, Query
 from treering.errors import BudgetExceeded, GuaranteeError, ParameterError, QueryError
 from treering.gate import Advanced, Database, Event, Noted, SegmentBegun, SegmentCondensed, SegmentEnded
 from treering.mechanisms.base import Answering, wished
-from treering.mechanisms.series.ring import Opened, Ring, SeriesState, combined, reduced_to, sharp
+from treering.mechanisms.series.ring import UNFIT, Opened, Ring, SeriesState, combined, reduced_to, sharp
 from treering.mechanisms.series.root import RootSeries
 from treering.mechanisms.series.tree import TreeSeries
 from treering.mechanisms.series.view import Reading, answer, constant, share
@@ -38,6 +37,9 @@ from treering.theory import rings as theory
 
 MOST_ROWS_OF_A_TABLE: Final = 2**16
 """The most groups that `Rings.table` lists."""
+
+MANY: Final = 100
+"""The pace from which on questions are taken to share nothing."""
 
 
 class Rings(Answering):
@@ -307,8 +309,8 @@ class Rings(Answering):
         if wanted is not None or since or len(self._rings) >= self._pace or self._least_left <= 0:
             return able
         usual = self._usual(self._least_left, len(self._rings))
-        own = _spreads(tuple(asked), self._gate.schema)
-        most = {ring: ring.most_spread(usual) for ring in rings}
+        own = _spreads(tuple(asked), self._pace)
+        most = {ring: ring.most_spread(usual) for each in able.values() for ring in each}
         return {
             query: [ring for ring in each if ring.spread(query) <= most[ring] * own[query]]
             for query, each in able.items()
@@ -318,8 +320,7 @@ class Rings(Answering):
         """The series that must be opened for some queries, and their prices."""
         left = self._least_left
         opened: list[Opened] = []
-        for batch in batches(missing):
-            groups = Groups.atoms(batch)
+        for batch, groups in portions(missing, self._pace):
             number = len(self._rings) + len(opened)
             usual = self._usual(left, number)
             price = usual if wanted is None else self._price(batch, groups, wanted)
@@ -447,14 +448,46 @@ def batches(queries: Sequence[Query]) -> list[list[Query]]:
     return list(found.values())
 
 
+def portions(queries: Sequence[Query], pace: int) -> list[tuple[list[Query], Groups]]:
+    """The queries that are answered by one series each, with its groups: the batches, and what they tell apart.
+
+    With a pace of `MANY` or more a series is a small part of the budget, and questions are taken to share nothing. One
+    that would have to sum many groups is then a series by itself, of two groups: the question and all other rows, which
+    is the smallest margin that a price can buy.
+    """
+    found: list[tuple[list[Query], Groups]] = []
+    for batch in batches(queries):
+        alone = _alone(batch) if pace >= MANY else []
+        rest = [query for query in batch if query not in alone]
+        found += [(rest, Groups.atoms(rest))] if rest else []
+        found += [([query], Groups.pair(query)) for query in alone]
+    return found
+
+
+def _alone(batch: Sequence[Query]) -> list[Query]:
+    """The queries of a batch that two groups would save three quarters of the variance; one by itself, if it saves any.
+
+    (Where joint values are too many for a table of them, none.)
+    """
+    groups = Groups.atoms(batch)
+    if groups.number > MAX_TABLE:
+        return []
+    own, most = _spreads_in(batch, groups), UNFIT / 2 if len(batch) > 1 else 0.0
+    return [query for query in batch if query.counting and own[query] > most]
+
+
+def _spreads_in(batch: Sequence[Query], groups: Groups) -> dict[Query, float]:
+    """The spread of each query in a series over these groups."""
+    classes = groups.classes(batch[0].schema)
+    return {query: theory.spread(theory.spectrum(reduced_to(groups, query, classes))) for query in batch}
+
+
 @lru_cache(maxsize=256)
-def _spreads(asked: tuple[Query, ...], schema: Schema) -> dict[Query, float]:
+def _spreads(asked: tuple[Query, ...], pace: int) -> dict[Query, float]:
     """The spread that each query would have in a series opened for this batch."""
     spreads: dict[Query, float] = {}
-    for batch in batches(asked):
-        groups = Groups.atoms(batch)
-        classes = groups.classes(schema)
-        spreads |= {query: theory.spread(theory.spectrum(reduced_to(groups, query, classes))) for query in batch}
+    for batch, groups in portions(asked, pace):
+        spreads |= _spreads_in(batch, groups)
     return spreads
 
 

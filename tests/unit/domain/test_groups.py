@@ -100,6 +100,36 @@ def test_classes_are_as_few_as_the_queries_need() -> None:
     assert (both.shape, both.number, both.whole) == ((2,), 2, True)
 
 
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_a_pair_is_a_query_and_the_rest(data: st.DataObject) -> None:
+    schema = data.draw(SMALL)
+    query = data.draw(conjunctions(schema) | queries(schema))
+    assume(not query.constant)
+    groups = Groups.pair(query)
+    assert places(schema, groups) == [int(not weight) for weight in cell_weights(query)]
+    assert (groups.number, groups.whole, groups.attributes) == (2, True, query.attributes)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_what_is_a_union_of_groups_of_a_table_is_reduced_to_them(data: st.DataObject) -> None:
+    """By brute force over all cells: a query is one about the groups if and only if each group has one weight."""
+    schema = data.draw(SMALL)
+    parted = data.draw(conjunctions(schema) | queries(schema))
+    assume(not parted.constant)
+    parts = data.draw(st.sampled_from([[parted, ~parted], [~parted, parted]]))
+    groups = data.draw(st.sampled_from([Groups.pair(parted), Groups.of(parts)]))
+    query = data.draw(st.sampled_from([parted, ~parted, Query.all(schema)]) | conjunctions(schema) | queries(schema))
+    classes, place, weights = groups.classes(schema), np.array(places(schema, groups)), cell_weights(query)
+    values = [set(weights[place == group].tolist()) for group in range(groups.number)]
+    reduced = groups.reduced(query, classes)
+    assert classes.shape == (groups.number,)
+    assert (reduced is not None) == all(len(each) == 1 for each in values)
+    if reduced is not None:
+        assert cell_weights(reduced).tolist() == [each.pop() for each in values]
+
+
 def test_all_rows_are_a_group() -> None:
     every = Groups.of([Query.all(SCHEMA)])
     assert (every.attributes, every.shape, every.number, every.whole) == ((), (), 1, True)

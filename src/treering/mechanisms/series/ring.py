@@ -65,6 +65,7 @@ class Ring:
         self.series: Series = make(opened.groups, price, 0, opened.series)
         self.views: dict[int, View] = {}
         self._beta = beta
+        self._attributes = frozenset(opened.groups.attributes)
         self._classes = opened.groups.classes(schema)
         named = [reduced_to(opened.groups, query, self._classes) for query in opened.registered]
         # A question and its complement have the same error.
@@ -81,6 +82,8 @@ class Ring:
 
     def _about(self, query: Query) -> Query | None:
         """A query as one about the joint classes; None if it is no union of groups."""
+        if not self._attributes.issuperset(query.attributes):
+            return None
         if query not in self._reduced:
             if len(self._reduced) >= _REMEMBERED:
                 self._reduced.clear()
