@@ -23,7 +23,7 @@ from treering.domain.problem import FEATURE_UNIT, MOST_DIMENSIONS, CellFeatures,
 from treering.domain.schema import Schema
 from treering.errors import DataError, ParameterError
 from treering.params import whole
-from treering.trusted.counts import Counts
+from treering.trusted.counts import Counts, project
 from treering.trusted.sealed import Sealed
 
 HALF: Final = math.sqrt(0.5)
@@ -283,8 +283,10 @@ class Entries(Sealed):
             source = self._source
             self._moments = Moments(source.dimension if isinstance(source, CellFeatures) else source.shape[1])
             for grid, labels, weights in self.blocks():
-                assert weights is not None
-                self._moments.add_weighted(grid, labels, weights)
+                if weights is None:
+                    self._moments.add(grid, labels)
+                else:
+                    self._moments.add_weighted(grid, labels, weights)
         return self._moments
 
     @property
@@ -304,12 +306,18 @@ class Entries(Sealed):
         return self._source[part]
 
 
-def entries_of_cells(counts: Counts, features: CellFeatures) -> Entries:
-    """PRIVATE: the entries of a table: each joint value of the attributes in ``features``, weighted by its count."""
-    weights = np.array(counts.marginal(features.joint)).reshape(-1)
+def entries_of_cells(counts: Counts, features: CellFeatures, rows: tuple[int, int] | None = None) -> Entries:
+    """PRIVATE: the entries of a table: each joint value of the attributes in ``features``, weighted by its count, among
+    all rows or among those of an interval."""
     held = features.entries * features.dimension <= HELD
     source = features.grid.astype(np.float64) if held else features
-    return Entries(source, features.labels, weights, counts.size, None)
+    if rows is None:
+        weights = np.array(counts.marginal(features.joint)).reshape(-1)
+        return Entries(source, features.labels, weights, counts.size, None)
+    weights = np.zeros(features.entries, dtype=np.int64)
+    for cells, number in counts.between(*rows):
+        np.add.at(weights, project(counts.schema, cells, features.joint), number)
+    return Entries(source, features.labels, weights, rows[1] - rows[0], None)
 
 
 # -- the store of points -----------------------------------------------------------------------------------------------
@@ -375,12 +383,15 @@ class Points(Counts):
                 self._labels[begin:end] = marks
                 self._moments.add(grid, marks)
                 self._store.add(np.zeros(len(grid), dtype=np.int64))
+                self._stretches.add(np.zeros(len(grid), dtype=np.int64), None)
                 self._marginals.clear()
                 self._size = end
 
-    def entries(self) -> Entries:
-        """PRIVATE: all points so far."""
-        return Entries(self._grid[: self.size], self._labels[: self.size], None, self.size, self._moments)
+    def entries(self, rows: tuple[int, int] | None = None) -> Entries:
+        """PRIVATE: all points so far, or those of an interval: after position ``rows[0]``, up to ``rows[1]``."""
+        start, end = (0, self.size) if rows is None else rows
+        moments = self._moments if rows is None else None
+        return Entries(self._grid[start:end], self._labels[start:end], None, end - start, moments)
 
     def _marks(self, rows: Rows) -> Floats:
         """Labels rounded to their grid; zeros if there are none."""
