@@ -26,24 +26,26 @@ from treering.params import whole
 from treering.trusted.counts import Counts, project
 from treering.trusted.sealed import Sealed
 
-HALF: Final = math.sqrt(0.5)
-"""The factor on features and intercept that gives both together norm at most 1."""
-
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """Bounds declared before any row is seen: public.
 
     ``norm``       the L2 norm that no row of features should exceed
-    ``intercept``  whether each entry gets one more coordinate, the same in all entries
+    ``intercept``  the weight c of one more coordinate, the same in all entries; 0: there is none
     ``classes``    the two values that a label can have; None if labels are numbers, or there are none
     ``label``      the largest absolute value of a label that is a number; None if there are no such labels
     """
 
     norm: float = 1.0
-    intercept: bool = False
+    intercept: float = 0.0
     classes: tuple[Any, Any] | None = None
     label: float | None = None
+
+    @property
+    def factor(self) -> float:
+        """The factor on features and intercept that gives both together norm at most 1: 1/√(1+c²)."""
+        return 1 / math.sqrt(1 + self.intercept**2)
 
     @property
     def label_kind(self) -> Labels:
@@ -57,14 +59,14 @@ class Rows(Sealed):
     """Rows that passed all checks, as entries: features in the unit ball, and labels as a loss takes them.
 
     Formal guarantee: there are as many entries as rows, and each is a function of its row and of the public bounds
-    alone, so a row replaced is an entry replaced. A row x of norm at most B becomes x/B, or (x/B, 1)/√2 with an
-    intercept; a longer row is first scaled down to norm B. Labels become −1 for the first class and 1 for the second,
-    or are divided by their bound; if the bounds declare none, ``labels`` is ignored.
+    alone, so a row replaced is an entry replaced. A row x of norm at most B becomes x/B, or (x/B, c)/√(1+c²) with an
+    intercept of weight c; a longer row is first scaled down to norm B. Labels become −1 for the first class and 1 for
+    the second, or are divided by their bound; if the bounds declare none, ``labels`` is ignored.
 
     Public: the number of rows, the dimension of an entry, the kind of labels and whether they came as a column. Fewer
     than ``least`` rows are refused.
 
-    >>> bounds = Bounds(norm=10.0, intercept=True, classes=("late", "on time"))
+    >>> bounds = Bounds(norm=10.0, intercept=1.0, classes=("late", "on time"))
     >>> rows = Rows([[3.0, 4.0]], ["late"], bounds)
     >>> rows, rows.size, rows.dimension, rows.label_kind
     (<Rows>, 1, 3, 'signs')
@@ -125,7 +127,7 @@ def _in_ball(features: Floats, bounds: Bounds) -> Floats:
     scaled = unit * np.minimum(share, 1 / np.maximum(np.linalg.norm(unit, axis=1, keepdims=True), 1.0))
     if not bounds.intercept:
         return np.asarray(scaled)
-    return np.hstack([scaled, np.ones((len(scaled), 1))]) * HALF
+    return np.hstack([scaled, np.full((len(scaled), 1), bounds.intercept)]) * bounds.factor
 
 
 # -- checked labels ----------------------------------------------------------------------------------------------------

@@ -42,8 +42,8 @@ REACH: Final = 0.5
 NEAR: Final = 4 / 3
 """The fewest steps are taken whose expected excess risk is within this factor of the infimum."""
 
-PULL: Final = 1.0
-"""The ridge of noisy moments, in units of σ√d: about the most by which their noise moves an eigenvalue."""
+PULL: Final = 2.0
+"""The ridge of noisy moments, in units of σ√d: about as far as their noise moves eigenvalues, up and down."""
 
 
 def plan_ring(problem: Problem, size: int, budget: Budget, beta: float, *, start: Start = None) -> Planned:
