@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import threading
 from contextlib import suppress
 from fractions import Fraction
-from typing import Final
+from typing import Any, Final
 
 from treering.answer import Guarantee
 from treering.boxes.base import Progress, silent
@@ -184,6 +185,11 @@ class ERMRings(Learner):
             f"alpha is that of the latest model, for the rows {rows[0] + 1:,} to {rows[1]:,}. Each row pays for one "
             "model",
         )
+
+    def describe(self) -> dict[str, Any]:
+        """See `Mechanism.describe`; with the latest model, if there is one."""
+        epochs = [dataclasses.asdict(epoch) for epoch in self.epochs]
+        return {**super().describe(), "epochs": epochs, "next_epoch": self.next_epoch}
 
     def price(self, query: Question) -> Fraction:
         """What a model would cost the rows of its ring if it is due now, else 0."""

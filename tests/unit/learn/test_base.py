@@ -80,7 +80,7 @@ def test_models_of_all_rows_share_one_promise(estimator: PrivateEstimator) -> No
     spent = [each.spent_ for each in seen]
     assert spent == sorted(spent)
     assert 0 < spent[-1] <= float(Promise(1.0, 1e-6).budget.total)
-    assert sum(epoch.rho for epoch in seen[-1].epochs_) == pytest.approx(spent[-1])
+    assert sum(epoch.rho or 0.0 for epoch in seen[-1].epochs_) == pytest.approx(spent[-1])
 
 
 @every
