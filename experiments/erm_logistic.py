@@ -39,7 +39,7 @@ from treering.boxes.base import Box
 from treering.boxes.erm import ERM, Model
 from treering.budget.promise import Budget, Promise
 from treering.domain.loss import Logistic
-from treering.domain.problem import Descent, Net, Perturbation, Problem
+from treering.domain.problem import Descent, Net, NoisyMoments, Perturbation, Problem
 from treering.schedulers.ermg import ERMG
 from treering.schedulers.improver import PAPER_C
 from treering.theory import erm, schedule
@@ -151,8 +151,8 @@ def passes_of(model: Model) -> int:
     match model.method:
         case Descent(steps=passes) | Perturbation(iterations=passes):
             return passes
-        case Net():
-            raise AssertionError("a net is for few dimensions")
+        case Net() | NoisyMoments():
+            raise AssertionError("a net is for few dimensions, and moments are for squared loss")
 
 
 def learn(points: GrowingPoints, box: Box, budget: Budget, alpha: float, beta: float) -> Floats:

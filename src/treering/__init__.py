@@ -10,8 +10,9 @@ Everything public is here; a name is imported from its module when it is first u
                NSG: sparse vector; ContinualHistogram: few cells; Answer, Guarantee
     boxes      Box; AnswersBox, HistogramBox, MarginalsBox, MWEM, SmallDB, from_opendp: static private algorithms
     schedulers BBScheduler, BBImprover, SmallDBG: a box, rerun as the data grow
-    learning   ERM, ERMG, Model: private empirical risk minimisation, of Logistic, HuberHinge, Squared or Distance loss,
-               over points or over cells with CellFeatures; treering.learn: scikit-learn estimators
+    learning   ERMRings: a model of the newest rows; ERMG: of all rows; ERM, once; Model. They minimise a Logistic,
+               HuberHinge, Squared, Distance or HuberDistance loss, over points or over cells with CellFeatures;
+               treering.learn: scikit-learn estimators
     planning   plan, Plan: which of them, for your parameters
     promises   Promise
     errors     TreeringError and everything below it
@@ -44,6 +45,7 @@ __all__ = [
     "DataError",
     "Distance",
     "DroppedRows",
+    "ERMRings",
     "EngineError",
     "GrowingDatabase",
     "GrowingPoints",
@@ -51,6 +53,7 @@ __all__ = [
     "GuaranteeError",
     "Halted",
     "HistogramBox",
+    "HuberDistance",
     "HuberHinge",
     "Logistic",
     "MarginalsBox",
@@ -100,7 +103,7 @@ if TYPE_CHECKING:
     from treering.budget.promise import Promise
     from treering.domain.attribute import OTHER, bins, categories, integers
     from treering.domain.language.parse import parse
-    from treering.domain.loss import Distance, HuberHinge, Logistic, Squared
+    from treering.domain.loss import Distance, HuberDistance, HuberHinge, Logistic, Squared
     from treering.domain.problem import CellFeatures
     from treering.domain.query import Query
     from treering.domain.schema import Schema
@@ -125,6 +128,7 @@ if TYPE_CHECKING:
     from treering.mechanisms.rings import Rings as Rings
     from treering.mechanisms.sparse import ATG, NATG, NSG
     from treering.schedulers.ermg import ERMG
+    from treering.schedulers.ermrings import ERMRings
     from treering.schedulers.improver import BBImprover
     from treering.schedulers.scheduler import BBScheduler, SmallDBG
     from treering.theory.plan import Plan, plan
@@ -148,7 +152,7 @@ else:
         "budget.promise": ("Promise",),
         "domain.attribute": ("OTHER", "bins", "categories", "integers"),
         "domain.language.parse": ("parse",),
-        "domain.loss": ("Distance", "HuberHinge", "Logistic", "Squared"),
+        "domain.loss": ("Distance", "HuberDistance", "HuberHinge", "Logistic", "Squared"),
         "domain.problem": ("CellFeatures",),
         "domain.query": ("Query",),
         "domain.schema": ("Schema",),
@@ -173,6 +177,7 @@ else:
         "mechanisms.rings": ("Rings",),
         "mechanisms.sparse": ("ATG", "NATG", "NSG"),
         "schedulers.ermg": ("ERMG",),
+        "schedulers.ermrings": ("ERMRings",),
         "schedulers.improver": ("BBImprover",),
         "schedulers.scheduler": ("BBScheduler", "SmallDBG"),
         "theory.plan": ("Plan", "plan"),

@@ -300,13 +300,23 @@ class TreeCondensed:
 
 @dataclass(frozen=True, slots=True)
 class Minimised:
-    """A model ``theta`` in the ball whose empirical risk is near the minimum: `treering.theory.erm` bounds how near."""
+    """A model ``theta`` in the ball whose empirical risk is near the minimum: `treering.theory.erm` bounds how near.
+
+    ``rows`` are the rows that it was made from, and that were charged: those after position ``rows[0]``, up to
+    ``rows[1]``. None: all rows that there were.
+    """
 
     size: int
     cost: Cost
     problem: Problem
     method: Method
     theta: tuple[float, ...]
+    rows: tuple[int, int] | None = None
+
+    @property
+    def entries(self) -> int:
+        """How many rows the model was made from."""
+        return self.size if self.rows is None else self.rows[1] - self.rows[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -501,8 +511,12 @@ class Gate(Protocol):
     def left(self, position: int) -> Fraction:
         """What the row at this position may still be charged, in the budget's unit."""
 
-    def minimise(self, request: Minimise) -> Minimised:
-        """A private minimiser of an empirical risk, over points or over the counts of cells."""
+    def minimise(self, request: Minimise, rows: tuple[int, int] | None = None) -> Minimised:
+        """A private minimiser of an empirical risk, over points or over the counts of cells.
+
+        With ``rows`` = (a, b) it is the risk on the rows after position a, up to b, sizes at which rows can be told
+        apart (see `mark`): no other row is read, and no other pays anything. None: all rows there are.
+        """
 
     def reserve(self, part: Budget) -> AbstractContextManager[Reserved]:
         """Set a part of the budget aside, charged at once, for the operations of the block: they cannot cost more.

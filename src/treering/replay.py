@@ -187,9 +187,11 @@ class RecordedGate:
         """Refused: a record holds no prices."""
         raise TreeringError("a record has no prices: a box derives its noise from its budget")
 
-    def minimise(self, request: Minimise) -> Minimised:
+    def minimise(self, request: Minimise, rows: tuple[int, int] | None = None) -> Minimised:
         """The recorded model."""
-        return self._next(Minimised)
+        event = self._next(Minimised)
+        _same(event.rows, rows)
+        return event
 
     def condense(self, note: Any) -> Condensed:
         """Refused: a box runs within a reservation."""

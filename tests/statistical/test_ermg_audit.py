@@ -123,6 +123,7 @@ class PerturbationInAnEstimator(Case):
             norm_bound=1.0,
             classes=(-1, 1),
             start=1,
+            rows="all",
             radius=1.0,
             regularisation=2.0,
             fit_intercept=False,
@@ -136,6 +137,7 @@ class PerturbationInAnEstimator(Case):
             models.append(float(estimator.coef_[0, 0]))
         assert estimator._held is not None
         learner = estimator._held.learner
+        assert isinstance(learner, tr.ERMG)
         first = self._first(learner)
         return learner, (models[0] >= 0.5 / (2.0 + first.ridge) - 2 * first.pitch, models[1] >= 0.1)
 

@@ -12,8 +12,8 @@ from treering.budget.cost import Cost, laplace
 from treering.budget.promise import Budget
 from treering.budget.rows import Charge, Steps
 from treering.domain.groups import Groups
-from treering.domain.loss import HuberHinge
-from treering.domain.problem import Net, Problem
+from treering.domain.loss import HuberDistance, HuberHinge, Squared
+from treering.domain.problem import Net, NoisyMoments, Problem
 from treering.domain.query import Query
 from treering.mechanisms.histogram.step import Step
 from treering.mechanisms.series.root import Finished, Tail
@@ -95,6 +95,18 @@ LINES: list[tuple[gate.Event, str]] = [
         '{"v":1,"event":"Minimised","size":9,"cost":{"epsilon":"1/10","rho":"1/200"},"problem":{"loss":{"HuberHinge":'
         '{"width":0.5}},"dimension":2,"radius":1.0,"regularisation":0.0},"method":{"Net":{"pitch":0.5,"scale":2.0,'
         '"resolution":1048576,"most_dimensions":3}},"theta":[0.25,-0.5]}',
+    ),
+    (
+        gate.Minimised(9, TENTH, Problem(Squared(), 2), NoisyMoments(2.0, 0.5, (0.25, 0.0)), (0.25, -0.5), (4, 9)),
+        '{"v":3,"event":"Minimised","size":9,"cost":{"epsilon":"1/10","rho":"1/200"},"problem":{"loss":{"Squared":{}},'
+        '"dimension":2,"radius":1.0,"regularisation":0.0},"method":{"NoisyMoments":{"scale":2.0,"ridge":0.5,"start":'
+        '[0.25,0.0]}},"theta":[0.25,-0.5],"rows":[4,9]}',
+    ),
+    (
+        gate.Minimised(9, TENTH, Problem(HuberDistance(0.25), 2), Net(0.5, 2.0), (0.25, -0.5)),
+        '{"v":3,"event":"Minimised","size":9,"cost":{"epsilon":"1/10","rho":"1/200"},"problem":{"loss":{'
+        '"HuberDistance":{"width":0.25}},"dimension":2,"radius":1.0,"regularisation":0.0},"method":{"Net":{"pitch":0.5,'
+        '"scale":2.0,"resolution":1048576,"most_dimensions":3}},"theta":[0.25,-0.5],"rows":null}',
     ),
     (
         gate.Reserved(9, TENTH, Budget("pure", Fraction(1, 10))),

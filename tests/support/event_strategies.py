@@ -16,8 +16,8 @@ from treering.budget.cost import Cost
 from treering.budget.promise import Budget
 from treering.budget.rows import Charge, Steps
 from treering.domain.groups import Groups
-from treering.domain.loss import Distance, HuberHinge, Logistic, Squared
-from treering.domain.problem import Descent, Net, Perturbation, Problem
+from treering.domain.loss import Distance, HuberDistance, HuberHinge, Logistic, Squared
+from treering.domain.problem import Descent, Net, NoisyMoments, Perturbation, Problem
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.mechanisms.histogram.hypothesis import KeptHistogram
@@ -57,7 +57,7 @@ budgets = st.builds(Budget, st.sampled_from(["pure", "zcdp"]), st.fractions(Frac
 models = st.lists(floats, max_size=5).map(tuple)
 starts = st.none() | models
 powers = st.integers(0, 30).map(lambda power: 2**power)
-losses = st.sampled_from([Logistic(), HuberHinge(), HuberHinge(0.1), Squared(), Distance()])
+losses = st.sampled_from([Logistic(), HuberHinge(), HuberHinge(0.1), Squared(), Distance(), HuberDistance(0.25)])
 problems = st.builds(Problem, losses, st.integers(1, 4096), st.floats(0.01, 256), st.just(0.0) | st.floats(1e-9, 9))
 steps = st.integers(1, 2**20)
 methods = (
@@ -72,6 +72,7 @@ methods = (
     )
     | st.builds(Descent, st.sampled_from(["averaged", "accelerated", "strong"]), steps, scales, scales, starts, powers)
     | st.builds(Net, scales, scales, powers, st.integers(1, 5))
+    | st.builds(NoisyMoments, scales, st.just(0.0) | scales, starts)
 )
 
 
@@ -202,7 +203,9 @@ def events(schema: Schema) -> dict[type[Any], st.SearchStrategy[Any]]:
         gate.LeafCut: st.builds(gate.LeafCut, sizes, sizes, sizes),
         gate.NodeReleased: st.builds(gate.NodeReleased, sizes, sizes, sizes, sizes, noises, counts),
         gate.TreeCondensed: st.builds(gate.TreeCondensed, sizes, sizes, sizes, values, notes(schema)),
-        gate.Minimised: st.builds(gate.Minimised, sizes, costs, problems, methods, models),
+        gate.Minimised: st.builds(
+            gate.Minimised, sizes, costs, problems, methods, models, st.none() | st.tuples(sizes, sizes)
+        ),
         gate.Reserved: st.builds(gate.Reserved, sizes, costs, budgets),
         gate.ReservationEnded: st.builds(gate.ReservationEnded, sizes),
         gate.Condensed: st.builds(

@@ -85,7 +85,7 @@ class ERM(SchemaBox):
         super().__init__()
         if features is not None and not isinstance(features, CellFeatures):
             raise ParameterError("features", f"must be CellFeatures, not {type(features).__name__}")
-        self.problem = Problem(loss, _dimension(dimension, features), radius, regularisation)
+        self.problem = Problem(loss, dimension_of(dimension, features), radius, regularisation)
         """What is minimised."""
         if features is not None:
             check_labels(features.label_kind, loss)
@@ -154,7 +154,8 @@ class ERM(SchemaBox):
 _PURE: Final = "output perturbation (smooth losses) and the net (at most 3 dimensions) are the pure ones"
 
 
-def _dimension(dimension: int | None, features: CellFeatures | None) -> int:
+def dimension_of(dimension: int | None, features: CellFeatures | None) -> int:
+    """The dimension that was given, or that of the features."""
     if features is None:
         if dimension is None:
             raise ParameterError("dimension", "must be given without features: how many numbers a point has")
@@ -199,7 +200,7 @@ NO_ANSWERS: Final = "a model answers no queries: use its theta, or ask a mechani
 
 
 class Model(Release):
-    """A released model θ in the ball, whose empirical risk on the database of one size is near the least.
+    """A released model θ in the ball, whose empirical risk on the rows that it was learnt from is near the least.
 
     Formal guarantee: with probability at least 1 − beta (that of its run) its excess risk is at most `excess_risk`,
     which is never above `worst_risk`.
@@ -207,14 +208,18 @@ class Model(Release):
 
     def __init__(self, schema: Schema, event: Minimised, beta: float) -> None:
         super().__init__(schema, event.size)
+        self.rows: tuple[int, int] = event.rows or (0, event.size)
+        """The rows that it was learnt from: those after the first of these positions, up to the second."""
         self.problem: Problem = event.problem
         """What was minimised."""
         self.method: Method = event.method
         """The method of minimisation, with its noise."""
         self.theta: tuple[float, ...] = event.theta
         """The coefficients θ."""
-        self.excess_risk: float = min(bound(event.problem, event.method, event.size, beta), worst_risk(event.problem))
-        """The bound on how much its risk exceeds the least in the ball, on the rows that it was trained on."""
+        self.excess_risk: float = min(
+            bound(event.problem, event.method, event.entries, beta), worst_risk(event.problem)
+        )
+        """The bound on how much its risk exceeds the least in the ball, on the rows that it was learnt from."""
 
     def shares(self, queries: Sequence[Query]) -> tuple[Floats, Floats]:
         """Refused: a model answers no queries."""

@@ -13,7 +13,8 @@ from typing import Final
 import numpy as np
 
 from treering.budget.cost import Cost, exponential, gaussian, laplace
-from treering.domain.problem import MOST_CANDIDATES, Descent, Method, Net, Perturbation, Problem
+from treering.domain.loss import Squared
+from treering.domain.problem import MOST_CANDIDATES, Descent, Method, Net, NoisyMoments, Perturbation, Problem
 from treering.errors import GuaranteeError, ParameterError
 from treering.params import exact_scale
 
@@ -34,6 +35,8 @@ def minimising(problem: Problem, method: Method, size: int) -> Cost:
             return _descending(problem, method)
         case Net():
             return _choosing(problem, method)
+        case NoisyMoments():
+            return _summing(problem, method)
 
 
 # -- output perturbation -----------------------------------------------------------------------------------------------
@@ -141,6 +144,32 @@ def largest_gradient(problem: Problem, method: Descent) -> int:
 def gradient_sensitivity(problem: Problem, method: Descent) -> Fraction:
     """How far the sum of gradients moves in L2 when one entry is replaced: twice the largest gradient."""
     return Fraction(2 * largest_gradient(problem, method), method.resolution)
+
+
+# -- noisy moments -----------------------------------------------------------------------------------------------------
+
+
+BESIDE: Final = Fraction(17, 24)
+"""The scale of the noise on moments of two different features, as a part of the scale: a little more than 1/√2."""
+
+MOMENTS: Final = Fraction(9, 2)
+"""The square of the sensitivity of the moments, in the norm in which their noise is round."""
+
+
+def _summing(problem: Problem, method: NoisyMoments) -> Cost:
+    """The cost of noise on the moments: Σxxᵀ, of which each pair of features is released once, and Σyx.
+
+    Noise of scale σ is added to the diagonal and to Σyx, and of scale σ·`BESIDE` ≥ σ/√2 to a moment of two different
+    features, so that a replaced entry costs at most (‖ΔΣxxᵀ‖_F² + ‖ΔΣyx‖²)/(2σ²): each moment off the diagonal counts
+    twice in the Frobenius norm. With u = ⟨x, x′⟩ that is
+
+        ‖xxᵀ − x′x′ᵀ‖² + ‖yx − y′x′‖² ≤ ‖x‖⁴ + ‖x′‖⁴ − 2u² + ‖x‖² + ‖x′‖² + 2|u| ≤ 4 − 2u² + 2|u| ≤ 9/2,
+
+    as |y| ≤ 1 and ‖x‖ ≤ 1; it is reached by unit vectors with u = ½ and labels 1 and −1.
+    """
+    if type(problem.loss) is not Squared:
+        raise ParameterError("loss", f"{type(problem.loss).__name__} has no moments that tell all: use descent")
+    return gaussian(MOMENTS, exact_scale(method.scale, "scale"))
 
 
 # -- the exponential mechanism over a net ------------------------------------------------------------------------------

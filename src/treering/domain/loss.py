@@ -215,6 +215,46 @@ class Distance(Loss):
         return np.asarray(apart / np.where(lengths > 0, lengths, 1.0))
 
 
+@dataclass(frozen=True, slots=True)
+class HuberDistance(Loss):
+    """The distance ‖θ − x‖ with its kink rounded within ``width`` w of the point (Huber 1964): a smooth `Distance`.
+
+    r²/(2w) for a distance r ≤ w, r − w/2 beyond: at most w/2 below the distance, and never above it. The gradient is
+    (θ − x)/max(r, w), so L = 1. It is (θ − x)/w projected onto the unit ball, which moves it no further: M = 1/w.
+
+    For ‖θ‖ = t, ℓ(θ) − ℓ(0) is at most t and at least −t, as L = 1; and at least t − 2 − w/2, as r ≥ t − ‖x‖ ≥ t − 1,
+    ℓ(θ) ≥ r − w/2 and ℓ(0) ≤ ‖x‖ ≤ 1.
+    """
+
+    width: float = 2.0**-6
+    labels: ClassVar[Labels] = "none"
+    linear: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if exact(self.width, "width") > 1 or self.width < 2**-10:
+            raise ParameterError("width", f"must lie within [2^-10, 1], not {self.width}")
+
+    def lipschitz(self, radius: float) -> float:
+        return 1.0
+
+    def smoothness(self, radius: float) -> float:
+        return _UP / self.width
+
+    def flatness(self, radius: float) -> float:
+        return 0.0
+
+    def range(self, norms: Floats) -> tuple[Floats, Floats]:
+        return np.maximum(-norms, norms - 2 - self.width / 2), norms
+
+    def values(self, theta: Floats, features: Floats, labels: Floats) -> Floats:
+        lengths = Distance().values(theta, features, labels)
+        return np.where(lengths <= self.width, np.square(lengths) / (2 * self.width), lengths - self.width / 2)
+
+    def gradients(self, theta: Floats, features: Floats, labels: Floats) -> Floats:
+        apart = theta - features
+        return np.asarray(apart / np.maximum(np.linalg.norm(apart, axis=1, keepdims=True), self.width))
+
+
 def _beside(labels: Floats, theta: Floats) -> Floats:
     """The labels, broadcastable against the predictions of one model or of several."""
     return labels if theta.ndim == 1 else labels[:, None]

@@ -50,7 +50,9 @@ class Problem:
 
     def __post_init__(self) -> None:
         if not isinstance(self.loss, Loss):
-            raise ParameterError("loss", "must be a Loss: Logistic(), HuberHinge(), Squared() or Distance()")
+            raise ParameterError(
+                "loss", "must be a Loss: Logistic(), HuberHinge(), Squared(), Distance() or HuberDistance()"
+            )
         if whole(self.dimension, "dimension") > MOST_DIMENSIONS:
             raise ParameterError("dimension", f"must be at most {MOST_DIMENSIONS:,}, not {self.dimension:,}")
         if not 2**-10 <= exact(self.radius, "radius") <= LARGEST_RADIUS:
@@ -506,7 +508,26 @@ class Net:
         whole(self.most_dimensions, "most_dimensions")
 
 
-Method: TypeAlias = Perturbation | Descent | Net
+@dataclass(frozen=True, slots=True)
+class NoisyMoments:
+    """Squared loss only: the second moments of the entries plus discrete Gaussian noise, and the model that fits them.
+
+    The moments are the means A of xxᵀ and b of yx. ``scale`` is that of the noise on their sums, in units of one
+    entry. The model minimises ½θᵀÂθ − ⟨b̂, θ⟩ + λ/2·‖θ‖² + ``ridge``/2·‖θ − start‖² over the ball, Â being the noisy
+    A with negative eigenvalues set to 0: a function of what was released.
+    """
+
+    scale: float
+    ridge: float = 0.0
+    start: Start = None
+
+    def __post_init__(self) -> None:
+        exact_scale(self.scale, "scale")
+        if self.ridge != 0:
+            exact_scale(self.ridge, "ridge")
+
+
+Method: TypeAlias = Perturbation | Descent | Net | NoisyMoments
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -521,8 +542,8 @@ class Minimise:
     features: CellFeatures | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.method, Perturbation | Descent | Net):
-            raise ParameterError("method", "must be a Perturbation, a Descent or a Net")
+        if not isinstance(self.method, Perturbation | Descent | Net | NoisyMoments):
+            raise ParameterError("method", "must be a Perturbation, a Descent, a Net or NoisyMoments")
         if self.features is not None and self.features.dimension != self.problem.dimension:
             raise ParameterError("features", f"must have {self.problem.dimension} numbers each")
         start = None if isinstance(self.method, Net) else self.method.start

@@ -1,4 +1,4 @@
-"""Base classes of the scikit-learn estimators: sealed rows, models released by a schedule, and pickles without rows.
+"""Base classes of the scikit-learn estimators: sealed rows, models released as they arrive, and pickles without rows.
 
 The bounds that an estimator needs (norms, labels, classes) are public: they are declared before any row is seen, and
 never taken from the data. `LinearEstimator` adds linear predictions with an intercept.
@@ -23,13 +23,21 @@ from sklearn.utils.validation import validate_data
 
 from treering.arrays import Array, Floats
 from treering.boxes.erm import Model
-from treering.domain.loss import Loss
+from treering.domain.loss import Distance, HuberHinge, Logistic, Loss, Squared
 from treering.errors import GuaranteeError, Halted, ParameterError
 from treering.params import Number, exact, whole
 from treering.schedulers.epochs import Epoch
 from treering.schedulers.ermg import ERMG
+from treering.schedulers.ermrings import RADIUS, ERMRings
 from treering.trusted.database import GrowingPoints
-from treering.trusted.points import HALF, Bounds, Rows, features_of
+from treering.trusted.points import Bounds, Rows, features_of
+
+OF_ALL: Final[dict[type[Loss], float]] = {Logistic: 4.0, HuberHinge: 4.0, Squared: 2.0, Distance: 1.0}
+"""The default radius for ``rows="all"``: what is proven of all rows, for ever, gets worse with a larger one."""
+
+NEWEST_INTERCEPT: Final = 0.5
+"""The weight of the intercept's coordinate for ``rows="newest"``: it leaves the features four fifths of a row's square,
+where a weight of 1 leaves half, and less noise to what is learnt of them."""
 
 
 @dataclass(slots=True, repr=False)
@@ -37,7 +45,7 @@ class _Held:
     """The rows, which stay in this process, and their learner."""
 
     points: GrowingPoints
-    learner: ERMG
+    learner: ERMG | ERMRings
     parameters: dict[str, Any]
     """The estimator's parameters at its first rows: the promise was made for these."""
     waiting: str = ""
@@ -50,12 +58,14 @@ class PrivateEstimator(BaseEstimator, ABC):
     Formal guarantee. *Privacy*: everything that the estimator makes public from one `fit` to the next — all models of
     all `partial_fit` — is together (epsilon, delta)-DP, for rows that differ in one of them, features and label
     replaced. Proof: rows are opened in ``trusted/points.py`` alone, which makes each of them an entry, by declared
-    constants; entries live in `GrowingPoints`, which only ERMG's gate reads, under one budget; attributes are computed
-    from what it released.
+    constants; entries live in `GrowingPoints`, which only the learner's gate reads, under one budget; attributes are
+    computed from what it released.
     The number of rows, and when a model is released, are public. Each `fit` makes a promise of its own: rows that are
-    fitted twice, as a search over parameters does, are protected by the sum.
-    *Accuracy*: with probability at least 1 − beta, at all times, the mean loss of the released model over all rows so
-    far is within ``excess_risk_bound_`` of the least that any model in the ball has.
+    fitted twice, as a search over parameters does, are protected by the sum: a grid of k settings with f folds makes
+    k·(f−1) promises about each row, and one more for the last fit.
+    *Accuracy*: with probability at least 1 − beta, at all times, the mean loss of the released model is within
+    ``excess_risk_bound_`` of the least that any model in the ball has: over the rows that the model was learnt from for
+    ``rows="newest"``, over all rows so far for ``rows="all"``.
 
     Bounds are public and must be declared. If a row is refused, the error names its position, and no row of the call is
     taken in.
@@ -66,9 +76,15 @@ class PrivateEstimator(BaseEstimator, ABC):
     - ``beta``: the probability that ``excess_risk_bound_`` is ever wrong
     - ``norm_bound``: the L2 norm that no row of features is meant to exceed; longer rows are scaled down to it
     - ``start``: the number of rows at which `partial_fit` releases the first model
-    - ``radius``: the models are those with ‖θ‖ ≤ radius, for features scaled to norm at most 1
+    - ``rows="newest"``: a model is learnt from the rows that came since the one before, from which it starts, with the
+      whole budget, and costs those rows only (`treering.ERMRings`). It minimises the risk on the newest rows and
+      follows a drift. ``rows="all"``: a model is about all rows that ever came, and all models share one budget
+      (`treering.ERMG`, the paper's)
+    - ``every``: for ``rows="newest"``, the growth of the number of rows from one model to the next
+    - ``radius``: the models are those with ‖θ‖ ≤ radius, for features scaled to norm at most 1; None: one that suits
+      the loss
     - ``regularisation``: the weight λ of λ/2·‖θ‖² in the objective
-    - ``profile``, ``method``, ``c``: as for `treering.ERMG`
+    - ``profile``, ``method``, ``c``: for ``rows="all"``, as for `treering.ERMG`
 
     Attributes after a release: ``excess_risk_bound_``, ``epochs_`` (one for each run, failed ones included), ``spent_``
     (in rho, or in epsilon for delta = 0), ``n_samples_seen_``, ``next_release_`` (the number of rows at which the next
@@ -83,8 +99,9 @@ class PrivateEstimator(BaseEstimator, ABC):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Begin anew with these rows, and release a model at once, even if there are fewer than ``start``.
 
-        With few rows the model is mostly noise: ``excess_risk_bound_`` says what is proven. Only the schedule's first
-        part of the budget is spent; the rest is for the rows to come. A fit that raises changes nothing.
+        With few rows the model is mostly noise: ``excess_risk_bound_`` says what is proven. With ``rows="all"`` only
+        the schedule's first part of the budget is spent; the rest is for the rows to come. A fit that raises changes
+        nothing.
 
         ``X`` has one row of features for each sample, ``y`` its label.
         """
@@ -122,6 +139,10 @@ class PrivateEstimator(BaseEstimator, ABC):
         """A loss of 1, in the units of the caller's data."""
         return 1.0
 
+    def _blur(self) -> float:
+        """How much the excess risk may be above that of the loss which is minimised."""
+        return 0.0
+
     # -- inside -------------------------------------------------------------------------------------------------------
 
     def _take(self, held: _Held | None, X: Any, y: Any) -> _Held:
@@ -147,20 +168,33 @@ class PrivateEstimator(BaseEstimator, ABC):
     def _begin(self, dimension: int) -> _Held:
         loss = self._loss()
         points = GrowingPoints(dimension, loss.labels)
-        learner = ERMG(
-            points,
-            loss,
-            self.epsilon,
-            self.delta,
-            self.beta,
-            self.profile,
-            c=self.c,
-            dimension=dimension,
+        learn = self._by_rings if self._newest() else self._of_all
+        return _Held(points, learn(points, loss), self.get_params())
+
+    def _newest(self) -> bool:
+        """Whether models are learnt from the newest rows."""
+        if self.rows not in ("newest", "all"):
+            raise ParameterError("rows", f'must be "newest" or "all", not {self.rows!r}')
+        return bool(self.rows == "newest")
+
+    def _by_rings(self, points: GrowingPoints, loss: Loss) -> ERMRings:
+        if (self.profile, self.method, self.c) != ("tight", "auto", None):
+            raise ParameterError("rows", "must be \"all\" for a profile, a method or c of one's own: they are ERMG's")
+        return ERMRings(
+            *(points, loss, self.epsilon, self.delta, self.beta),
+            every=self.every,
             radius=self.radius,
+            regularisation=self.regularisation,
+        )
+
+    def _of_all(self, points: GrowingPoints, loss: Loss) -> ERMG:
+        return ERMG(
+            *(points, loss, self.epsilon, self.delta, self.beta, self.profile),
+            c=self.c,
+            radius=OF_ALL.get(type(loss), RADIUS) if self.radius is None else self.radius,
             regularisation=self.regularisation,
             method=self.method,
         )
-        return _Held(points, learner, self.get_params())
 
     def _due_model(self, held: _Held) -> Model | None:
         """The latest model, trained first if one is due; None if there is none yet.
@@ -186,7 +220,7 @@ class PrivateEstimator(BaseEstimator, ABC):
         self.next_release_ = learner.next_epoch or max(self.start, held.points.size)
         if model is not None:
             held.waiting = ""
-            self.excess_risk_bound_ = learner.excess_risk_bound * self._unit()
+            self.excess_risk_bound_ = (learner.excess_risk_bound + self._blur()) * self._unit()
             self._present(np.array(model.theta))
 
     @contextmanager
@@ -287,18 +321,22 @@ def declared_classes(classes: npt.ArrayLike | None) -> Array:
 class LinearEstimator(PrivateEstimator):
     """An estimator with predictions ⟨coef, x⟩ + intercept.
 
-    A row x of norm at most B = ``norm_bound`` becomes the entry (x/B, 1)/√2, of norm at most 1 (x/B without an
-    intercept), and a model θ = (w, b) of norm at most ``radius`` predicts ⟨w, x⟩/(√2·B) + b/√2. So
-    ‖(B·coef, intercept)‖ ≤ radius/√2. In training, longer rows are scaled down to norm B; predictions are linear in all
-    rows. ``fit_intercept=False`` fixes the intercept at 0.
+    A row x of norm at most B = ``norm_bound`` becomes the entry (x/B, c)/√(1+c²), of norm at most 1, with c = ½ for
+    ``rows="newest"`` and 1 for ``rows="all"`` (x/B without an intercept), and a model θ = (w, b) of norm at most
+    ``radius`` predicts (⟨w, x⟩/B + c·b)/√(1+c²). In training, longer rows are scaled down to norm B; predictions are
+    linear in all rows. ``fit_intercept=False`` fixes the intercept at 0.
     """
+
+    def _intercept(self) -> float:
+        """The weight of the intercept's coordinate."""
+        return 0.0 if not self.fit_intercept else NEWEST_INTERCEPT if self._newest() else 1.0
 
     def _split(self, theta: Floats) -> tuple[Floats, float]:
         """Coefficients and intercept, in the units of the features."""
-        bound = self._norm()
+        bounds = Bounds(self._norm(), self._intercept())
         if not self.fit_intercept:
-            return theta / bound, 0.0
-        return theta[:-1] * (HALF / bound), float(theta[-1]) * HALF
+            return theta / bounds.norm, 0.0
+        return theta[:-1] * (bounds.factor / bounds.norm), float(theta[-1]) * bounds.intercept * bounds.factor
 
     def _linear(self, X: Any) -> Floats:
         features = self._rows_to_predict(X)

@@ -10,7 +10,7 @@ from scipy.special import expit
 from sklearn.base import ClassifierMixin, RegressorMixin
 
 from treering.arrays import Array, Floats
-from treering.domain.loss import Distance, HuberHinge, Logistic, Loss, Squared
+from treering.domain.loss import Distance, HuberDistance, HuberHinge, Logistic, Loss, Squared
 from treering.errors import ParameterError
 from treering.learn.base import LinearEstimator, PrivateEstimator, declared, declared_classes
 from treering.params import Number
@@ -60,7 +60,7 @@ class _Classifier(ClassifierMixin, LinearEstimator):
 
     def _bounds(self) -> Bounds:
         first, second = self.classes_.tolist()
-        return Bounds(self._norm(), self.fit_intercept, classes=(first, second))
+        return Bounds(self._norm(), self._intercept(), classes=(first, second))
 
     def _present(self, theta: Floats) -> None:
         coefficients, intercept = self._split(theta)
@@ -101,7 +101,9 @@ class PrivateLogisticRegression(_Classifier):
         norm_bound: Number | None = None,
         classes: npt.ArrayLike | None = None,
         start: int = 1000,
-        radius: float = 4.0,
+        rows: str = "newest",
+        every: Number = 2.0,
+        radius: float | None = None,
         regularisation: float = 0.0,
         fit_intercept: bool = True,
         profile: str = "tight",
@@ -114,6 +116,8 @@ class PrivateLogisticRegression(_Classifier):
         self.norm_bound = norm_bound
         self.classes = classes
         self.start = start
+        self.rows = rows
+        self.every = every
         self.radius = radius
         self.regularisation = regularisation
         self.fit_intercept = fit_intercept
@@ -149,7 +153,9 @@ class PrivateSVC(_Classifier):
         norm_bound: Number | None = None,
         classes: npt.ArrayLike | None = None,
         start: int = 1000,
-        radius: float = 4.0,
+        rows: str = "newest",
+        every: Number = 2.0,
+        radius: float | None = None,
         regularisation: float = 0.0,
         width: float = 0.5,
         fit_intercept: bool = True,
@@ -163,6 +169,8 @@ class PrivateSVC(_Classifier):
         self.norm_bound = norm_bound
         self.classes = classes
         self.start = start
+        self.rows = rows
+        self.every = every
         self.radius = radius
         self.regularisation = regularisation
         self.width = width
@@ -206,7 +214,9 @@ class PrivateRidge(RegressorMixin, LinearEstimator):
         norm_bound: Number | None = None,
         label_bound: Number | None = None,
         start: int = 1000,
-        radius: float = 2.0,
+        rows: str = "newest",
+        every: Number = 2.0,
+        radius: float | None = None,
         regularisation: float = 0.0,
         fit_intercept: bool = True,
         profile: str = "tight",
@@ -219,6 +229,8 @@ class PrivateRidge(RegressorMixin, LinearEstimator):
         self.norm_bound = norm_bound
         self.label_bound = label_bound
         self.start = start
+        self.rows = rows
+        self.every = every
         self.radius = radius
         self.regularisation = regularisation
         self.fit_intercept = fit_intercept
@@ -234,7 +246,7 @@ class PrivateRidge(RegressorMixin, LinearEstimator):
         return Squared()
 
     def _bounds(self) -> Bounds:
-        return Bounds(self._norm(), self.fit_intercept, label=declared(self.label_bound, "label_bound"))
+        return Bounds(self._norm(), self._intercept(), label=declared(self.label_bound, "label_bound"))
 
     def _unit(self) -> float:
         return declared(self.label_bound, "label_bound") ** 2
@@ -275,7 +287,9 @@ class PrivateMedian(PrivateEstimator):
         beta: Number = 0.05,
         norm_bound: Number | None = None,
         start: int = 1000,
-        radius: float = 1.0,
+        rows: str = "newest",
+        every: Number = 2.0,
+        radius: float | None = None,
         regularisation: float = 0.0,
         profile: str = "tight",
         method: str = "auto",
@@ -286,6 +300,8 @@ class PrivateMedian(PrivateEstimator):
         self.beta = beta
         self.norm_bound = norm_bound
         self.start = start
+        self.rows = rows
+        self.every = every
         self.radius = radius
         self.regularisation = regularisation
         self.profile = profile
@@ -302,7 +318,11 @@ class PrivateMedian(PrivateEstimator):
         return -float(self.distances(X).mean())
 
     def _loss(self) -> Loss:
-        return Distance()
+        return HuberDistance() if self._newest() else Distance()
+
+    def _blur(self) -> float:
+        """A rounded distance is at most half of its width below the distance, and never above it."""
+        return HuberDistance().width / 2 if self._newest() else 0.0
 
     def _bounds(self) -> Bounds:
         """The declared norm bound. Labels that a scikit-learn pipeline may pass are ignored."""

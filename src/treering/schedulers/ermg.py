@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Literal, NoReturn, TypeAlias
+from typing import Literal, TypeAlias
 
-import numpy as np
-
-from treering.answer import Answer
 from treering.boxes.base import Box, Progress, Rate
-from treering.boxes.erm import ERM, NO_ANSWERS, PASSES, How, Model
+from treering.boxes.erm import ERM, PASSES, How, Model
 from treering.budget.promise import Promise
-from treering.domain.language.parse import Question
 from treering.domain.loss import Loss
-from treering.domain.problem import CellFeatures, Problem, check_labels
-from treering.domain.query import Query
-from treering.errors import GuaranteeError, ParameterError, QueryError, TreeringError
+from treering.domain.problem import CellFeatures, Problem
+from treering.errors import GuaranteeError, ParameterError
 from treering.gate import Database
-from treering.mechanisms.base import NO_ROWS
 from treering.params import Number, Profile
 from treering.schedulers.base import check_covered
 from treering.schedulers.epochs import Present
 from treering.schedulers.improver import BBImprover, Improving
+from treering.schedulers.learning import Learner, check_fits, needed_features, own_dimension
 from treering.theory.erm.paper import rate
 from treering.theory.schedule import ImprovingSchedule
 
 Vacuous: TypeAlias = Literal["allow", "refuse"]
 
 
-class ERMG(BBImprover):
+class ERMG(Learner, BBImprover):
     """`BBImprover` over `ERM`: a model, released again and again, whose excess risk falls as the database grows.
 
     Formal guarantee. *Privacy*: all models ever released together are (epsilon, delta)-DP, neighbours replacing one
@@ -96,24 +90,21 @@ class ERMG(BBImprover):
                 raise ParameterError("loss", "is an ERM, which has its own dimension, radius, features and method")
             box = loss
         else:
-            own = getattr(db, "dimension", None) if dimension is None and features is None else dimension
             box = ERM(
                 loss,
-                own,
+                own_dimension(db, dimension, features),
                 radius=radius,
                 regularisation=regularisation,
-                features=_needed(db, features),
+                features=needed_features(db, features),
                 method=method,
                 passes=passes,
                 rerun=profile == "tight",
             )
-        _check(db, box)
+        check_fits(db, box.problem, box.features)
         self.problem: Problem = box.problem
         """What is minimised."""
         self._worst = box.worst
         super().__init__(db, box, epsilon, delta, beta, profile, c=c, progress=progress)
-
-    answers = False
 
     # -- models -------------------------------------------------------------------------------------------------------
 
@@ -133,40 +124,10 @@ class ERMG(BBImprover):
         assert isinstance(release, Model)
         return release
 
-    def learnt(self, *, update: bool) -> Model:
-        """`update` with ``update``, otherwise `model`."""
-        return self.update() if update else self.model
-
     @property
     def excess_risk_bound(self) -> float:
         """The proven bound on the latest model's excess risk on all present rows, also those that came after it."""
         return self.model.aged(self._gate.size)
-
-    def ask(self, query: Question) -> NoReturn:
-        """Refused: a model answers no queries."""
-        raise QueryError(NO_ANSWERS)
-
-    def ask_many(self, queries: Iterable[Question]) -> list[Answer]:
-        """Refused: a model answers no queries."""
-        raise QueryError(NO_ANSWERS)
-
-    def answer(self, queries: Sequence[Query]) -> list[Answer]:
-        """Refused: a model answers no queries."""
-        raise QueryError(NO_ANSWERS)
-
-    def describe(self) -> dict[str, Any]:
-        """See `Mechanism.describe`; with the latest model, if there is one."""
-        found = super().describe()
-        try:
-            model = self.model
-        except TreeringError:
-            return {**found, "model": None}
-        bound = self.excess_risk_bound
-        return {**found, "model": {"size": model.size, "theta": list(model.theta), "excess_risk_bound": bound}}
-
-    def sample(self, rows: int, generator: np.random.Generator | None = None) -> NoReturn:
-        """Refused: a model draws no rows."""
-        raise QueryError(NO_ROWS)
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
@@ -195,20 +156,3 @@ class ERMG(BBImprover):
 
     def _worthwhile(self, plan: Improving, box: Box) -> Improving:
         return plan if self._vacuous == "allow" else super()._worthwhile(plan, box)
-
-
-def _needed(db: Database, features: CellFeatures | None) -> CellFeatures | None:
-    if features is None and db.schema.cells > 1:
-        raise ParameterError("features", "must say how the database's cells become vectors: use CellFeatures")
-    return features
-
-
-def _check(db: Database, box: ERM) -> None:
-    """Raise now what the kernel would raise in every epoch, after the epoch's budget is reserved."""
-    if box.features is None:
-        points = getattr(db, "dimension", box.problem.dimension)
-        if points != box.problem.dimension:
-            raise ParameterError("dimension", f"must be that of the points, {points}, not {box.problem.dimension}")
-        check_labels(getattr(db, "label_kind", box.problem.loss.labels), box.problem.loss)
-    elif hasattr(db, "dimension"):
-        raise ParameterError("features", "are a map from cells: points have features of their own")

@@ -52,7 +52,7 @@ from treering.noise import Noise
 from treering.trusted import pricing
 from treering.trusted.journal import ends_run
 
-_EVERYONE: Final = Measured | HistogramReleased | Selected | RowsDrawn | ForeignReleased | Minimised
+_EVERYONE: Final = Measured | HistogramReleased | Selected | RowsDrawn | ForeignReleased
 """Events of operations about all rows there are, once."""
 
 _PART: Final = -1
@@ -147,6 +147,10 @@ class Charges:
         else:
             self._part.charge(cost)
 
+    def charge_rows(self, cost: Cost, start: int, end: int) -> None:
+        """Charge the rows after position ``start``, up to ``end``; or raise `BudgetExceeded` and change nothing."""
+        self.ledger.charge_rows([Charge(start, end, priced(self.budget.amount(cost), self.budget))])
+
     def begin_run(self, run: int, cost: Cost) -> None:
         """Charge all rows there are and, while the run lasts, all rows to come."""
         if self._part is None:
@@ -197,6 +201,11 @@ class Charges:
             self._behind = True
         elif isinstance(event, _EVERYONE):
             self.charge(event.cost, event.size)
+        elif isinstance(event, Minimised):
+            if event.rows is None:
+                self.charge(event.cost, event.size)
+            else:
+                self.charge_rows(event.cost, *event.rows)
         elif isinstance(event, RunStarted):
             self.begin_run(event.run, event.cost)
         elif isinstance(event, Compared | RunEnded):

@@ -22,8 +22,8 @@ cells those are (docs/privacy.md).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any, Final, TypeVar
@@ -177,6 +177,25 @@ class Combining(Sealed, ABC):
             nearest = ", ".join(f"{each:,}" for each in sorted(known, key=lambda each: abs(each - size))[:3])
             raise ParameterError(name, f"must be a size at which rows are told apart; the nearest are {nearest}")
 
+    def _check_interval(self, rows: tuple[int, int]) -> None:
+        """Refuse an interval of rows that is empty, or that begins or ends where rows are not told apart."""
+        if type(rows) is not tuple or len(rows) != 2:
+            raise ParameterError("rows", "must be a pair of sizes: the rows after the first of them, up to the second")
+        for edge in rows:
+            self._check_edge(edge, "rows")
+        if rows[0] >= rows[1]:
+            raise ParameterError("rows", "must hold at least one row")
+
+    @contextmanager
+    def _marked_now(self) -> Iterator[None]:
+        """Rows up to the present size are told apart from later ones in the block, and afterwards only where a record
+        says so."""
+        self._counts.mark(self._journal)
+        try:
+            yield
+        finally:
+            self._counts.keep_marks(self._journal, self._charges.sizes)
+
     def _check_spans(self, spans: Sequence[Span]) -> None:
         """Refuse spans that overlap, or that begin or end where rows are not told apart, and sums beyond 64 bits."""
         if not spans:
@@ -196,14 +215,11 @@ class Combining(Sealed, ABC):
 
     def _noisy_spans(self, groups: Groups, spans: Sequence[Span], noise: Noise) -> Ints:
         """The weighted counts of groups over spans, plus noise."""
-        self._counts.mark(self._journal)
-        try:
+        with self._marked_now():
             values = draw(noise, 1, groups.number)
             for span in spans:
                 place, counts = tally(groups, self._counts.schema, self._counts.between(span.start, span.end))
                 np.add.at(values, place, span.weight * counts)
-        finally:
-            self._counts.keep_marks(self._journal, self._charges.sizes)
         values.setflags(write=False)
         return values
 

@@ -244,16 +244,23 @@ class Kernel(Combining):
                 raise opendp.failure(self.schema.cells)
             return event
 
-    def minimise(self, request: Minimise) -> Minimised:
-        """A private minimiser of an empirical risk (see ``minimisers``).
+    def minimise(self, request: Minimise, rows: tuple[int, int] | None = None) -> Minimised:
+        """A private minimiser of an empirical risk (see ``minimisers``), on all rows or on those of an interval.
 
-        Cost: derived from the problem's constants, the method's noise and the size, by ``budget/minimising.py``.
+        Cost: derived from the problem's constants, the method's noise and the number of rows, by
+        ``budget/minimising.py``. The rows of the interval pay it, and no other row is read.
         """
         with self._working():
-            cost = minimisers.price(request, self._counts)
-            self._charge(cost)
-            theta = minimisers.minimum(request, self._counts)
-            return self._release(Minimised(self.size, cost, request.problem, request.method, theta))
+            if rows is not None:
+                self._check_unreserved()
+                self._check_interval(rows)
+            cost = minimisers.price(request, self._counts, rows)
+            if rows is None:
+                self._charge(cost)
+            else:
+                self._charges.charge_rows(cost, *rows)
+            theta = self._minimum(request, rows)
+            return self._release(Minimised(self.size, cost, request.problem, request.method, theta, rows))
 
     @contextmanager
     def reserve(self, part: Budget) -> Iterator[Reserved]:
@@ -324,6 +331,13 @@ class Kernel(Combining):
 
     def _charge(self, cost: Cost) -> None:
         self._charges.charge(cost, self.size)
+
+    def _minimum(self, request: Minimise, rows: tuple[int, int] | None) -> tuple[float, ...]:
+        """The noisy minimiser. For rows up to the present size, that size is marked while they are read."""
+        if rows is None:
+            return minimisers.minimum(request, self._counts)
+        with self._marked_now():
+            return minimisers.minimum(request, self._counts, rows)
 
     def _end_run(self, run: int, refund: Fraction) -> None:
         self._journal.ending(run)

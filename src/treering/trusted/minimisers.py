@@ -1,8 +1,8 @@
-"""PRIVATE: empirical risk minimisers: output perturbation, noisy gradient descent, and a choice among candidates.
+"""PRIVATE: empirical risk minimisers: output perturbation, noisy descent, a choice among candidates, noisy moments.
 
-First `price`, on public values alone; then, once that is charged, `minimum`. ``budget/minimising.py`` has the three
-costs. No outcome depends on data except through the noise: numbers of passes, steps and candidates are public, and
-nothing can fail to converge. Neighbours replace one entry.
+First `price`, on public values alone; then, once that is charged, `minimum`, of all rows or of those of an interval:
+others are not read. ``budget/minimising.py`` has the costs. No outcome depends on data except through the noise:
+numbers of passes, steps and candidates are public, and nothing can fail to converge. Neighbours replace one entry.
 
 *Formal guarantee of descent* (`descend`): noisy projected gradient descent, in which each step sees an integer sum of
 gradients plus discrete Gaussian noise. An entry's integer gradient has norm at most B = `largest_gradient` by
@@ -15,6 +15,9 @@ and larger sums are made of 64-bit integers.
 is minus the sum of integer losses, each clipped to a public range of width w
 (`treering.budget.minimising.loss_width`), so a replaced entry moves it by at most w; `select.exponential` draws
 exactly, and is (2w/scale)-DP.
+
+*Formal guarantee of noisy moments* (`fit`): the exact integer sums of xxᵀ, each pair of features once, and of yx, plus
+discrete Gaussian noise: (9/2)/(2σ²)-zCDP (`treering.budget.minimising`); the model is computed from that alone.
 
 *The solver behind output perturbation* (`solve`) makes a public number of passes, and ends within a known distance of
 the minimiser on every data set. It is projected gradient descent in the norm of P = (m+M)/2·S + λI, where S is the mean
@@ -38,8 +41,8 @@ import numpy.typing as npt
 
 from treering.arrays import Floats, Ints
 from treering.budget.cost import Cost
-from treering.budget.minimising import largest_gradient, loss_width, minimising, solver_convexity
-from treering.domain.loss import Distance, HuberHinge, Labels, Logistic, Squared
+from treering.budget.minimising import BESIDE, largest_gradient, loss_width, minimising, solver_convexity
+from treering.domain.loss import Distance, HuberDistance, HuberHinge, Labels, Logistic, Squared
 from treering.domain.problem import (
     FEATURE_UNIT,
     MOST_CANDIDATES,
@@ -47,42 +50,47 @@ from treering.domain.problem import (
     Descent,
     Minimise,
     Net,
+    NoisyMoments,
     Perturbation,
     Problem,
     check_labels,
 )
 from treering.errors import ParameterError, QueryError
 from treering.noise import Gaussian, Laplace
-from treering.params import exact_scale
+from treering.params import at_least, exact_scale
 from treering.trusted.counts import MAX_COUNT, Counts, check_query
 from treering.trusted.noise import check_scale, draw
 from treering.trusted.points import Entries, Points, entries_of_cells
 from treering.trusted.select import exponential
 
-LOSSES: Final = (Logistic, HuberHinge, Squared, Distance)
+LOSSES: Final = (Logistic, HuberHinge, Squared, Distance, HuberDistance)
 """The losses whose constants are proven."""
 
 MOST_ENTRIES: Final = 2**29
 """Exact moments of more entries could overflow 64 bits."""
 
 
-def price(request: Minimise, counts: Counts) -> Cost:
-    """The cost of a minimisation. Refuses on public values, before anything is charged or read."""
+def price(request: Minimise, counts: Counts, rows: tuple[int, int] | None = None) -> Cost:
+    """The cost of a minimisation; ``rows`` is as in `minimum`. Refuses on public values, before anything is charged or
+    read."""
     check_types(request)
     problem, method = request.problem, request.method
+    size = counts.size if rows is None else rows[1] - rows[0]
     check_labels(_label_kind(request, counts), problem.loss)
-    if counts.size > MOST_ENTRIES:
+    if size > MOST_ENTRIES:
         raise ParameterError("size", f"must be at most {MOST_ENTRIES:,} entries to learn from")
-    cost = minimising(problem, method, counts.size)
+    cost = minimising(problem, method, size)
     match method:
         case Perturbation():
             check_scale(method.scale, 1)
         case Descent():
-            _check_room(counts.size * problem.lipschitz * method.resolution * FEATURE_UNIT, "resolution")
+            _check_room(size * problem.lipschitz * method.resolution * FEATURE_UNIT, "resolution")
             check_scale(method.scale, method.resolution * (FEATURE_UNIT if problem.loss.linear else 1))
         case Net():
-            _check_room(counts.size * (problem.lipschitz * problem.radius + 1) * method.resolution, "resolution")
+            _check_room(size * (problem.lipschitz * problem.radius + 1) * method.resolution, "resolution")
             candidates(problem, method)
+        case NoisyMoments():
+            check_scale(method.scale, FEATURE_UNIT**2)
     return cost
 
 
@@ -93,7 +101,7 @@ def check_types(request: Minimise) -> None:
         raise ParameterError("request", f"must be a Minimise, not a {type(request).__name__}")
     given = (
         ("problem", request.problem, (Problem,)),
-        ("method", request.method, (Perturbation, Descent, Net)),
+        ("method", request.method, (Perturbation, Descent, Net, NoisyMoments)),
         ("loss", request.problem.loss, LOSSES),
         ("features", request.features, (type(None), CellFeatures)),
     )
@@ -103,10 +111,13 @@ def check_types(request: Minimise) -> None:
             raise ParameterError(name, f"must be a {names}, and no subclass, not a {type(value).__name__}")
 
 
-def minimum(request: Minimise, counts: Counts) -> tuple[float, ...]:
-    """The noisy minimiser, a model in the ball. To be called once its `price` is charged."""
+def minimum(request: Minimise, counts: Counts, rows: tuple[int, int] | None = None) -> tuple[float, ...]:
+    """The noisy minimiser, a model in the ball. To be called once its `price` is charged.
+
+    ``rows`` are sizes that are marked: the rows after the first of them, up to the second; None: all rows.
+    """
     problem, method = request.problem, request.method
-    entries = _read(request, counts)
+    entries = _read(request, counts, rows)
     match method:
         case Perturbation():
             theta = _perturbed(problem, method, solve(problem, method, entries))
@@ -114,6 +125,8 @@ def minimum(request: Minimise, counts: Counts) -> tuple[float, ...]:
             theta = descend(problem, method, entries)
         case Net():
             theta = choose(problem, method, entries)
+        case NoisyMoments():
+            theta = fit(problem, method, *_noisy_moments(problem, method, entries))
     return tuple(problem.project(theta).tolist())
 
 
@@ -123,11 +136,11 @@ def _perturbed(problem: Problem, method: Perturbation, theta: Floats) -> Floats:
     return np.asarray((np.rint(theta / method.pitch).astype(np.int64) + noise) * method.pitch)
 
 
-def _read(request: Minimise, counts: Counts) -> Entries:
+def _read(request: Minimise, counts: Counts, rows: tuple[int, int] | None) -> Entries:
     if isinstance(counts, Points):
-        return counts.entries()
+        return counts.entries(rows)
     assert request.features is not None
-    return entries_of_cells(counts, request.features)
+    return entries_of_cells(counts, request.features, rows)
 
 
 def _label_kind(request: Minimise, counts: Counts) -> Labels:
@@ -344,6 +357,30 @@ def _sums(
         whole = np.clip(np.rint(losses * method.resolution), lowest, highest)
         totals += whole.sum(axis=0).astype(np.int64) if weights is None else weights @ whole.astype(np.int64)
     return [int(total) for total in totals]
+
+
+# -- noisy moments -----------------------------------------------------------------------------------------------------
+
+
+def _noisy_moments(problem: Problem, method: NoisyMoments, entries: Entries) -> tuple[Floats, Floats]:
+    """The means of xxᵀ and of yx, plus noise."""
+    unit, dimension = FEATURE_UNIT**2, problem.dimension
+    above = np.triu_indices(dimension, 1)
+    beside = Gaussian(at_least(exact_scale(method.scale, "scale") * BESIDE))
+    noise = np.diag(draw(Gaussian(method.scale), unit, dimension))
+    noise[above] = draw(beside, unit, len(above[0]))
+    cross = entries.moments.cross + draw(Gaussian(method.scale), unit, dimension)
+    square = np.triu(entries.moments.square) + noise
+    whole = unit * float(entries.size)
+    return (square + np.triu(square, 1).T) / whole, cross / whole
+
+
+def fit(problem: Problem, method: NoisyMoments, square: Floats, cross: Floats) -> Floats:
+    """The model that fits released moments: a function of public values alone."""
+    start = problem.project(np.zeros(problem.dimension) if method.start is None else np.array(method.start))
+    scales, basis = np.linalg.eigh(square)
+    scales = np.maximum(scales, 0.0) + problem.regularisation + max(method.ridge, 2.0**-40)
+    return np.asarray(basis @ _within(basis.T @ (cross + method.ridge * start), scales, problem.radius))
 
 
 # -- the solver behind output perturbation -----------------------------------------------------------------------------

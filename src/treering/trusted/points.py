@@ -23,11 +23,8 @@ from treering.domain.problem import FEATURE_UNIT, MOST_DIMENSIONS, CellFeatures,
 from treering.domain.schema import Schema
 from treering.errors import DataError, ParameterError
 from treering.params import whole
-from treering.trusted.counts import Counts
+from treering.trusted.counts import Counts, project
 from treering.trusted.sealed import Sealed
-
-HALF: Final = math.sqrt(0.5)
-"""The factor on features and intercept that gives both together norm at most 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +32,20 @@ class Bounds:
     """Bounds declared before any row is seen: public.
 
     ``norm``       the L2 norm that no row of features should exceed
-    ``intercept``  whether each entry gets one more coordinate, the same in all entries
+    ``intercept``  the weight c of one more coordinate, the same in all entries; 0: there is none
     ``classes``    the two values that a label can have; None if labels are numbers, or there are none
     ``label``      the largest absolute value of a label that is a number; None if there are no such labels
     """
 
     norm: float = 1.0
-    intercept: bool = False
+    intercept: float = 0.0
     classes: tuple[Any, Any] | None = None
     label: float | None = None
+
+    @property
+    def factor(self) -> float:
+        """The factor on features and intercept that gives both together norm at most 1: 1/√(1+c²)."""
+        return 1 / math.sqrt(1 + self.intercept**2)
 
     @property
     def label_kind(self) -> Labels:
@@ -57,14 +59,14 @@ class Rows(Sealed):
     """Rows that passed all checks, as entries: features in the unit ball, and labels as a loss takes them.
 
     Formal guarantee: there are as many entries as rows, and each is a function of its row and of the public bounds
-    alone, so a row replaced is an entry replaced. A row x of norm at most B becomes x/B, or (x/B, 1)/√2 with an
-    intercept; a longer row is first scaled down to norm B. Labels become −1 for the first class and 1 for the second,
-    or are divided by their bound; if the bounds declare none, ``labels`` is ignored.
+    alone, so a row replaced is an entry replaced. A row x of norm at most B becomes x/B, or (x/B, c)/√(1+c²) with an
+    intercept of weight c; a longer row is first scaled down to norm B. Labels become −1 for the first class and 1 for
+    the second, or are divided by their bound; if the bounds declare none, ``labels`` is ignored.
 
     Public: the number of rows, the dimension of an entry, the kind of labels and whether they came as a column. Fewer
     than ``least`` rows are refused.
 
-    >>> bounds = Bounds(norm=10.0, intercept=True, classes=("late", "on time"))
+    >>> bounds = Bounds(norm=10.0, intercept=1.0, classes=("late", "on time"))
     >>> rows = Rows([[3.0, 4.0]], ["late"], bounds)
     >>> rows, rows.size, rows.dimension, rows.label_kind
     (<Rows>, 1, 3, 'signs')
@@ -125,7 +127,7 @@ def _in_ball(features: Floats, bounds: Bounds) -> Floats:
     scaled = unit * np.minimum(share, 1 / np.maximum(np.linalg.norm(unit, axis=1, keepdims=True), 1.0))
     if not bounds.intercept:
         return np.asarray(scaled)
-    return np.hstack([scaled, np.ones((len(scaled), 1))]) * HALF
+    return np.hstack([scaled, np.full((len(scaled), 1), bounds.intercept)]) * bounds.factor
 
 
 # -- checked labels ----------------------------------------------------------------------------------------------------
@@ -283,8 +285,10 @@ class Entries(Sealed):
             source = self._source
             self._moments = Moments(source.dimension if isinstance(source, CellFeatures) else source.shape[1])
             for grid, labels, weights in self.blocks():
-                assert weights is not None
-                self._moments.add_weighted(grid, labels, weights)
+                if weights is None:
+                    self._moments.add(grid, labels)
+                else:
+                    self._moments.add_weighted(grid, labels, weights)
         return self._moments
 
     @property
@@ -304,12 +308,18 @@ class Entries(Sealed):
         return self._source[part]
 
 
-def entries_of_cells(counts: Counts, features: CellFeatures) -> Entries:
-    """PRIVATE: the entries of a table: each joint value of the attributes in ``features``, weighted by its count."""
-    weights = np.array(counts.marginal(features.joint)).reshape(-1)
+def entries_of_cells(counts: Counts, features: CellFeatures, rows: tuple[int, int] | None = None) -> Entries:
+    """PRIVATE: the entries of a table: each joint value of the attributes in ``features``, weighted by its count, among
+    all rows or among those of an interval."""
     held = features.entries * features.dimension <= HELD
     source = features.grid.astype(np.float64) if held else features
-    return Entries(source, features.labels, weights, counts.size, None)
+    if rows is None:
+        weights = np.array(counts.marginal(features.joint)).reshape(-1)
+        return Entries(source, features.labels, weights, counts.size, None)
+    weights = np.zeros(features.entries, dtype=np.int64)
+    for cells, number in counts.between(*rows):
+        np.add.at(weights, project(counts.schema, cells, features.joint), number)
+    return Entries(source, features.labels, weights, rows[1] - rows[0], None)
 
 
 # -- the store of points -----------------------------------------------------------------------------------------------
@@ -375,12 +385,15 @@ class Points(Counts):
                 self._labels[begin:end] = marks
                 self._moments.add(grid, marks)
                 self._store.add(np.zeros(len(grid), dtype=np.int64))
+                self._stretches.add(np.zeros(len(grid), dtype=np.int64), None)
                 self._marginals.clear()
                 self._size = end
 
-    def entries(self) -> Entries:
-        """PRIVATE: all points so far."""
-        return Entries(self._grid[: self.size], self._labels[: self.size], None, self.size, self._moments)
+    def entries(self, rows: tuple[int, int] | None = None) -> Entries:
+        """PRIVATE: all points so far, or those of an interval: after position ``rows[0]``, up to ``rows[1]``."""
+        start, end = (0, self.size) if rows is None else rows
+        moments = self._moments if rows is None else None
+        return Entries(self._grid[start:end], self._labels[start:end], None, end - start, moments)
 
     def _marks(self, rows: Rows) -> Floats:
         """Labels rounded to their grid; zeros if there are none."""

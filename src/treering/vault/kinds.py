@@ -27,6 +27,7 @@ from treering.mechanisms.pmwg import PMWG
 from treering.mechanisms.rings import Rings
 from treering.params import Number, share_of
 from treering.schedulers.ermg import ERMG
+from treering.schedulers.ermrings import ERMRings
 from treering.schedulers.improver import BBImprover
 from treering.schedulers.scheduler import BBScheduler
 from treering.theory.plan import plan
@@ -132,22 +133,34 @@ def _improver(db: Database, promise: Promise, options: Options) -> BBImprover:
 
 
 def _ermg(db: Database, promise: Promise, options: Options) -> ERMG:
+    loss, features = _learning(db, options)
+    return ERMG(
+        *(db, loss, promise, promise.delta, options.get("beta", 0.05)),
+        radius=options.get("radius", 4.0),
+        regularisation=options.get("regularisation", 0.0),
+        features=features,
+    )
+
+
+def _ermrings(db: Database, promise: Promise, options: Options) -> ERMRings:
+    loss, features = _learning(db, options)
+    return ERMRings(
+        *(db, loss, promise, promise.delta, options.get("beta", 0.05)),
+        every=options.get("every", 2.0),
+        radius=options.get("radius"),
+        regularisation=options.get("regularisation", 0.0),
+        features=features,
+    )
+
+
+def _learning(db: Database, options: Options) -> tuple[Loss, CellFeatures]:
+    """The loss and the features of a learner."""
     if "target" not in options or "features" not in options:
         raise ParameterError("target", "and features must be given: a predicate to learn, and attributes to learn from")
     name = options.get("loss", "logistic")
     if not isinstance(name, str) or name not in _LOSSES:
         raise ParameterError("loss", f"must be one of {', '.join(_LOSSES)}, not {name!r}")
-    features = CellFeatures.one_hot(db.schema, options["features"], options["target"])
-    return ERMG(
-        db,
-        _LOSSES[name](),
-        promise,
-        promise.delta,
-        beta=options.get("beta", 0.05),
-        radius=options.get("radius", 4.0),
-        regularisation=options.get("regularisation", 0.0),
-        features=features,
-    )
+    return _LOSSES[name](), CellFeatures.one_hot(db.schema, options["features"], options["target"])
 
 
 def _box(options: Options) -> Box:
@@ -169,18 +182,20 @@ _BOXES: Final[dict[str, tuple[Callable[[Options], Box], str]]] = {
 }
 _LOSSES: Final[dict[str, Callable[[], Loss]]] = {"logistic": Logistic, "hinge": HuberHinge, "squared": Squared}
 _BOXED: Final = ("box", "queries", "ways", "beta")
+_LEARNT: Final = ("target", "features", "loss", "radius", "regularisation", "beta")
 _BUILDERS: Final[dict[str, tuple[Callable[[Database, Promise, Options], Answering], tuple[str, ...]]]] = {
     "rings": (_rings, ("beta", "pace")),
     "pmwg": (_pmwg, ("alpha", "beta", "measure_first")),
     "continual": (_continual, ("beta",)),
     "scheduler": (_scheduler, _BOXED),
     "improver": (_improver, _BOXED),
-    "ermg": (_ermg, ("target", "features", "loss", "radius", "regularisation", "beta")),
+    "ermg": (_ermg, _LEARNT),
+    "ermrings": (_ermrings, (*_LEARNT, "every")),
 }
 KINDS: Final = tuple(_BUILDERS)
 """The kinds of mechanisms that can be added."""
 
-_MECHANISMS: Final = (Rings, PMWG, ContinualHistogram, BBScheduler, BBImprover, ERMG)
+_MECHANISMS: Final = (Rings, PMWG, ContinualHistogram, BBScheduler, BBImprover, ERMG, ERMRings)
 NOTES: Final = tuple(dict.fromkeys(note for mechanism in _MECHANISMS for note in mechanism.notes))
 """The classes of the mechanisms' notes, and of what notes hold: the only ones that a line may name beside the gate's
 events and their parts."""

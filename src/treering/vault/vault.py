@@ -410,7 +410,8 @@ class Vault(Sealed):
             return chosen(self._members, mechanism)[1].mechanism.sample(rows, generator)
 
     def model(self, mechanism: str | None = None, *, update: bool = True) -> Model:
-        """The latest model of an "ermg" mechanism, the named one or the first; the first call pays for the first model.
+        """The latest model of a learner ("ermrings" or "ermg"), the named one or the first; the first call trains the
+        first model.
 
         With ``update=False``, the latest model there is: free, even if a new one is due.
         """
@@ -419,7 +420,7 @@ class Vault(Sealed):
             named = mechanism or next((each.spec.name for each in self._members if not each.mechanism.answers), "ermg")
             learner = chosen(self._members, named)[1].mechanism
             if learner.answers:
-                raise ParameterError("mechanism", f"{named!r} learns no model: add one of kind 'ermg'")
+                raise ParameterError("mechanism", f"{named!r} learns no model: add one of kind 'ermrings' or 'ermg'")
             with self._ledger.transaction():
                 model: Model = learner.learnt(update=update)
                 return model
@@ -436,6 +437,7 @@ class Vault(Sealed):
             "continual"               beta
             "scheduler", "improver"   box, queries, ways, beta
             "ermg"                    target, features, loss, radius, regularisation, beta
+            "ermrings"                the same, and every
 
         The option ``name`` gives it another name than its kind. Refused if the shares would sum to more than 1; but
         what rings have not used of theirs is given up for it (`status` shows all shares). Its share is set aside for

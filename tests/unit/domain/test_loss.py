@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 import treering as tr
 from treering.arrays import Floats
-from treering.domain.loss import Distance, HuberHinge, Logistic, Loss, Squared
+from treering.domain.loss import Distance, HuberDistance, HuberHinge, Logistic, Loss, Squared
 from treering.domain.problem import Problem
 
-LOSSES: list[Loss] = [Logistic(), HuberHinge(), HuberHinge(0.1), Squared(), Distance()]
-SMOOTH = [loss for loss in LOSSES if math.isfinite(loss.smoothness(1.0))]
+LOSSES: list[Loss] = [Logistic(), HuberHinge(), HuberHinge(0.1), Squared(), Distance(), HuberDistance(0.25)]
+SMOOTH = [loss for loss in LOSSES if loss.linear]
 RADII = [0.5, 1.0, 3.0]
 
 
@@ -102,6 +102,19 @@ def test_the_constants_are_attained() -> None:
         assert loss.values(ones, one, ones)[0] - zero == pytest.approx(low[0])
         assert loss.values(-ones, one, ones)[0] - zero == pytest.approx(high[0])
     assert Distance().gradients(ones, -one, ones)[0, 0] == 1
+
+
+def test_a_rounded_distance_is_a_little_below_the_distance_and_exactly_so_far_away() -> None:
+    generator = np.random.default_rng(3)
+    features, labels = entries(Distance(), generator, 500, 2)
+    features[:100] *= 0.1
+    here = np.array([0.05, 0.0])
+    plain, rounded = (loss.values(here, features, labels) for loss in (Distance(), HuberDistance(0.25)))
+    assert ((plain - rounded >= -1e-12) & (plain - rounded <= 0.125 + 1e-12)).all()
+    far = plain > 0.25
+    assert 100 < far.sum() < 500
+    assert np.allclose(plain[far] - rounded[far], 0.125)
+    assert (plain - rounded)[~far].min() < 0.1
 
 
 def test_regularisation_adds_to_all_three_constants() -> None:

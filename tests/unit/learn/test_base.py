@@ -22,7 +22,7 @@ from treering.domain.problem import FEATURE_UNIT, on_grid
 from treering.errors import DataError, GuaranteeError, Halted, ParameterError
 from treering.learn import PrivateLogisticRegression, PrivateMedian, PrivateRidge
 from treering.learn.base import PrivateEstimator
-from treering.schedulers.ermg import ERMG
+from treering.schedulers.ermrings import ERMRings
 
 every = pytest.mark.parametrize("estimator", estimators(), ids=lambda each: type(each).__name__)
 PUBLIC = ("excess_risk_bound_", "epochs_", "spent_", "n_samples_seen_", "next_release_", "n_features_in_")
@@ -62,19 +62,45 @@ def test_the_first_model_comes_at_start_and_later_ones_by_the_schedule(estimator
     assert model.n_samples_seen_ == 4000 < model.next_release_
 
 
-@every
-def test_the_promise_is_kept_however_often_rows_come(estimator: PrivateEstimator) -> None:
+def lives(estimator: PrivateEstimator, **given: Any) -> list[PrivateEstimator]:
+    """The estimator, with copies of its public part, after each of a hundred calls with thirty rows."""
     X, numbers = easy(3000)
     y = labels_for(estimator, numbers)
-    model = clone(estimator).set_params(epsilon=1.0, delta=1e-6)
-    total, spent = float(Promise(1.0, 1e-6).budget.total), [0.0]
+    model = clone(estimator).set_params(epsilon=1.0, delta=1e-6, **given)
+    shown = []
     for begin in range(0, 3000, 30):
         rows = slice(begin, begin + 30)
-        model.partial_fit(X[rows], None if y is None else y[rows])
-        spent.append(model.spent_)
+        shown.append(copy.copy(model.partial_fit(X[rows], None if y is None else y[rows])))
+    return [*shown, model]
+
+
+@every
+def test_models_of_all_rows_share_one_promise(estimator: PrivateEstimator) -> None:
+    seen = lives(estimator, rows="all")
+    spent = [each.spent_ for each in seen]
     assert spent == sorted(spent)
-    assert 0 < spent[-1] <= total
-    assert sum(epoch.rho for epoch in model.epochs_) == pytest.approx(spent[-1])
+    assert 0 < spent[-1] <= float(Promise(1.0, 1e-6).budget.total)
+    assert sum(epoch.rho or 0.0 for epoch in seen[-1].epochs_) == pytest.approx(spent[-1])
+
+
+@every
+def test_each_row_pays_for_one_model_of_the_newest_rows(estimator: PrivateEstimator) -> None:
+    total = float(Promise(1.0, 1e-6).budget.total)
+    model = lives(estimator)[-1]
+    assert model.spent_ == pytest.approx(total, rel=1e-9)
+    assert model.spent_ <= total
+    assert [epoch.size for epoch in model.epochs_] == [120, 240, 480, 960, 1920]
+    assert [epoch.rho for epoch in model.epochs_] == [pytest.approx(total)] * 5
+    assert model.next_release_ == 3840
+    assert model._held is not None
+    left = model._held.learner.left
+    assert max(left(1), left(1920)) < 1e-9 * total < left(1921) == left(10**9) == total
+
+
+@every
+def test_models_may_come_more_often(estimator: PrivateEstimator) -> None:
+    model = lives(estimator, every=1.5)[-1]
+    assert [epoch.size for epoch in model.epochs_] == [120, 180, 270, 420, 630, 960, 1440, 2160]
 
 
 @every
@@ -186,7 +212,7 @@ def test_the_bound_on_features_must_be_declared(estimator: PrivateEstimator) -> 
     ("name", "value"),
     [
         *[("norm_bound", 0.0), ("norm_bound", np.nan), ("start", 0), ("radius", -1.0), ("beta", 2.0)],
-        *[("epsilon", 0.0), ("profile", "loose"), ("method", "guess"), ("c", 0.1)],
+        *[("epsilon", 0.0), ("rows", "old"), ("rows", None), ("every", 1.0), ("every", 0.5), ("every", "2")],
     ],
 )
 def test_a_parameter_that_cannot_be_is_refused_when_rows_come(
@@ -198,6 +224,18 @@ def test_a_parameter_that_cannot_be_is_refused_when_rows_come(
         model.partial_fit(X, labels_for(estimator, numbers))
     assert refusal.value.parameter == name
     assert not hasattr(model, "n_features_in_")
+
+
+@every
+@pytest.mark.parametrize(("name", "value"), [("profile", "loose"), ("method", "guess"), ("c", 0.1)])
+def test_what_belongs_to_models_of_all_rows_is_refused_for_the_newest(
+    estimator: PrivateEstimator, name: str, value: object
+) -> None:
+    X, numbers = easy(50)
+    for rows, parameter in (("newest", "rows"), ("all", name)):
+        with pytest.raises(ParameterError) as refusal:
+            clone(estimator).set_params(rows=rows, **{name: value}).partial_fit(X, labels_for(estimator, numbers))
+        assert refusal.value.parameter == parameter
 
 
 @every
@@ -216,13 +254,14 @@ def test_rows_of_another_width_are_refused(estimator: PrivateEstimator) -> None:
 def test_what_is_kept_is_what_the_declared_bounds_make_of_rows(estimator: PrivateEstimator) -> None:
     X, numbers = easy(200)
     y = labels_for(estimator, numbers)
-    model = clone(estimator).set_params(norm_bound=5.0).fit(X, y)
-    assert model._held is not None
-    kept = model._held.points._points.entries().grid
-    scaled = X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 5.0)
-    if not isinstance(estimator, PrivateMedian):
-        scaled = np.column_stack([scaled, np.ones(200)]) / np.sqrt(2)
-    assert np.allclose(kept / FEATURE_UNIT, scaled, atol=2 / FEATURE_UNIT)
+    for rows, intercept in (("newest", 0.5), ("all", 1.0)):
+        model = clone(estimator).set_params(norm_bound=5.0, rows=rows).fit(X, y)
+        assert model._held is not None
+        kept = model._held.points._points.entries().grid
+        scaled = X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 5.0)
+        if not isinstance(estimator, PrivateMedian):
+            scaled = np.column_stack([scaled, np.full(200, intercept)]) / np.sqrt(1 + intercept**2)
+        assert np.allclose(kept / FEATURE_UNIT, scaled, atol=2 / FEATURE_UNIT)
 
 
 @every
@@ -267,11 +306,11 @@ def test_a_release_that_cannot_be_is_waited_for(estimator: PrivateEstimator, mon
     waiting, fitted = clone(estimator), clone(estimator).fit(X, y)
     before = (model_of(fitted), fitted.spent_)
 
-    def refuse(_: ERMG) -> None:
+    def refuse(_: ERMRings) -> None:
         raise GuaranteeError("nothing can be promised")
 
     with monkeypatch.context() as patched:
-        patched.setattr(ERMG, "update", refuse)
+        patched.setattr(ERMRings, "update", refuse)
         assert waiting.partial_fit(X, y).n_samples_seen_ == 200
         with pytest.raises(NotFittedError, match="nothing can be promised"):
             ask(waiting, X)

@@ -40,22 +40,24 @@ def test_a_support_vector_machine_has_no_chances() -> None:
     assert not hasattr(PrivateSVC(), "predict_proba")
 
 
-def test_the_model_is_in_the_ball_and_its_excess_risk_below_the_bound() -> None:
+@pytest.mark.parametrize(("rows", "weight"), [("newest", 0.5), ("all", 1.0)])
+def test_the_model_is_in_the_ball_and_its_excess_risk_below_the_bound(rows: str, weight: float) -> None:
     """Against a grid of the whole ball; with beta = 1e-9 this never fails by chance."""
     X, numbers = easy(5000)
-    model = PrivateLogisticRegression(1.0, 1e-6, beta=1e-9, norm_bound=10.0, classes=("over", "under"), radius=2.0)
+    declared: dict[str, Any] = {"norm_bound": 10.0, "classes": ("over", "under"), "radius": 2.0, "rows": rows}
+    model = PrivateLogisticRegression(1.0, 1e-6, beta=1e-9, **declared)
     model.fit(X, sides(numbers))
-    theta = np.append(model.coef_[0] * 10, model.intercept_) * np.sqrt(2)
+    theta = np.append(model.coef_[0] * 10, model.intercept_ / weight) * np.sqrt(1 + weight**2)
     assert np.linalg.norm(theta) <= 2 + 1e-9
     axis = np.linspace(-2, 2, 21)
     grid = np.stack([each.ravel() for each in np.meshgrid(axis, axis, axis)])
     grid = grid[:, np.linalg.norm(grid, axis=0) <= 2]
-    entries = np.hstack([X / 10, np.ones((5000, 1))]) / np.sqrt(2)
+    entries = np.hstack([X / 10, np.full((5000, 1), weight)]) / np.sqrt(1 + weight**2)
     signs = np.where(sides(numbers) == "under", 1.0, -1.0)
     risks = Logistic().values(np.column_stack([theta, grid]), entries, signs).mean(axis=0)
     assert risks[0] - risks[1:].min() <= model.excess_risk_bound_ < 2
     # The bound is not one that everything keeps to: most of the ball is worse than a learnt model.
-    rich = PrivateLogisticRegression(**RICH, norm_bound=10.0, classes=("over", "under"), radius=2.0)
+    rich = PrivateLogisticRegression(**RICH, **declared)
     assert rich.fit(X, sides(numbers)).excess_risk_bound_ < np.median(risks[1:]) - risks[1:].min()
 
 

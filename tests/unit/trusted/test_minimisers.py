@@ -356,11 +356,12 @@ class Asking(Minimise):
         ),
         (
             Minimise(RIDGED, Sharper(0.5, 3.0), FEATURES),
-            "method must be a Perturbation or Descent or Net, and no subclass, not a Sharper",
+            "method must be a Perturbation or Descent or Net or NoisyMoments, and no subclass, not a Sharper",
         ),
         (
             Minimise(Problem(Gentle(), 2), METHODS["net"], FEATURES),
-            "loss must be a Logistic or HuberHinge or Squared or Distance, and no subclass, not a Gentle",
+            "loss must be a Logistic or HuberHinge or Squared or Distance or HuberDistance, and no subclass, "
+            "not a Gentle",
         ),
         (
             Minimise(RIDGED, METHODS["net"], Shorter(SCHEMA, ["origin", "month"], VECTORS, LATE)),

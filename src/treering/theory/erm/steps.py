@@ -36,7 +36,7 @@ import numpy as np
 
 from treering.arrays import Floats
 from treering.budget.minimising import lattice_size, solver_distance
-from treering.domain.problem import Descent, Method, Net, Perturbation, Problem, Start
+from treering.domain.problem import Descent, Method, Net, NoisyMoments, Perturbation, Problem, Start
 from treering.params import probability
 
 RISES: Final = (0.0, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
@@ -128,7 +128,7 @@ class Steps:
         beta: float,
     ) -> Steps:
         """Descent on ``problem``; slopes are rounded by at most 1/resolution, vectors by (√d + 2)/resolution."""
-        rounding = (1.01 if problem.loss.linear else math.sqrt(problem.dimension) + 2) / resolution
+        rounding = gradient_rounding(problem, resolution)
         return cls(
             courses,
             np.asarray(sigma, dtype=np.float64),
@@ -262,6 +262,11 @@ class Steps:
         return np.asarray(bound + 0 * self.courses.rise)
 
 
+def gradient_rounding(problem: Problem, resolution: int) -> float:
+    """b: the most that rounding to multiples of 1/``resolution`` moves a mean gradient."""
+    return (1.01 if problem.loss.linear else math.sqrt(problem.dimension) + 2) / resolution
+
+
 def _not_zero(rise: Floats) -> Floats:
     """The rise as a divisor: 1 where the rise is 0, and the quotient is not used."""
     return np.where(rise > 0, rise, 1.0)
@@ -310,6 +315,34 @@ def noise_norm(noise: str, scale: float, dimension: int, beta: float) -> float:
         return scale * math.sqrt(dimension + 2 * math.sqrt(dimension * x) + 2 * x)
     summed = dimension + scale * (dimension + math.sqrt(2 * dimension * x) + x)
     return min(summed, math.sqrt(dimension) * (1 + scale * (math.log(dimension) + x)))
+
+
+# -- noisy moments -----------------------------------------------------------------------------------------------------
+
+
+def moments_bound(problem: Problem, method: NoisyMoments, size: int, beta: float) -> float:
+    """The excess risk of the model that fits noisy moments, on ``size`` entries.
+
+    Let E = Â − A and e = b̂ − b be the errors of the moments that are fitted, and θ* a minimiser of F. The released θ
+    minimises F plus ½θᵀEθ − ⟨e, θ⟩ + ridge/2·‖θ − start‖² over the ball, so
+
+        excess ≤ ½⟨E, θ*θ*ᵀ − θθᵀ⟩ + ⟨e, θ − θ*⟩ + ridge/2·‖θ* − start‖².
+
+    By Cauchy and Schwarz the first two are at most ‖(E, e)‖·√(¼‖θ*θ*ᵀ − θθᵀ‖² + ‖θ − θ*‖²), Frobenius norms, and with
+    u = ⟨θ, θ*⟩ the root is at most √(½(R⁴ − u²) + 2R² − 2u) ≤ (R² + 2)/√2. A is positive semidefinite, and setting
+    negative eigenvalues to 0 is the projection onto such matrices: it moves the noisy A no further from A. So
+    ‖(E, e)‖² is at most a sum of m = d(d+1)/2 + d squares of independent noise, those off the diagonal counted twice at
+    about half the variance: by (norms) at most 1.004·σ²(m + 2√(mx) + 2x), x = log(1/β), σ = scale/n.
+
+        excess ≤ (R² + 2)/√2·σ·√(1.004(m + 2√(mx) + 2x)) + ridge/2·D².
+    """
+    x, d = math.log(1 / float(probability(beta, "beta"))), problem.dimension
+    number = d * (d + 1) / 2 + d
+    noise = method.scale / size * math.sqrt(1.004 * (number + 2 * math.sqrt(number * x) + 2 * x))
+    far = problem.radius + (0.0 if method.start is None else math.hypot(*method.start))
+    # The solver adds a ridge of at least 2^-40, and rounds floats: far less than the room that is left here.
+    pulled = (method.ridge + 2.0**-30) / 2 * far**2
+    return ((problem.radius**2 + 2) / math.sqrt(2) * noise + pulled) * (1 + 2.0**-30)
 
 
 # -- noisy descent -----------------------------------------------------------------------------------------------------
@@ -362,3 +395,5 @@ def bound(problem: Problem, method: Method, size: int, beta: float) -> float:
             return descent_bound(problem, method, size, beta)
         case Net():
             return net_bound(problem, method, size, beta)
+        case NoisyMoments():
+            return moments_bound(problem, method, size, beta)

@@ -29,8 +29,8 @@ from treering.budget.cost import Cost
 from treering.budget.promise import Budget
 from treering.budget.rows import Charge, Steps
 from treering.domain.groups import Groups
-from treering.domain.loss import Distance, HuberHinge, Logistic, Squared
-from treering.domain.problem import Descent, Net, Perturbation, Problem
+from treering.domain.loss import Distance, HuberDistance, HuberHinge, Logistic, Squared
+from treering.domain.problem import Descent, Net, NoisyMoments, Perturbation, Problem
 from treering.domain.schema import Schema
 from treering.errors import DamagedVault, NewerVault, VaultError
 from treering.gate import (
@@ -69,8 +69,9 @@ from treering.noise import Gaussian, Laplace
 from treering.vault.codec.fields import Codec, Fields
 from treering.vault.codec.queries import Queries
 
-FORMAT: Final = 2
-"""The latest version of the lines, which has charges by row. A line that version 1 could have is of version 1 still."""
+FORMAT: Final = 3
+"""The latest version of the lines. Version 2 has charges by row; version 3 has models of some rows, and what they are
+made by. A line that an earlier version could have is still of that version."""
 
 SECOND: Final[tuple[type[Any], ...]] = (
     Condensed,
@@ -96,19 +97,21 @@ FIRST: Final[tuple[type[Any], ...]] = (
     LeafCut,
     NodeReleased,
     TreeCondensed,
-    Minimised,
     Reserved,
     ReservationEnded,
     Noted,
 )
-"""The events of version 1, without `Condensed`."""
+"""The events of version 1 that have not changed since."""
 
-EVENTS: Final = FIRST + SECOND
+THIRD: Final[tuple[type[Any], ...]] = (Minimised,)
+"""The events of version 3. (`Minimised` is older, and has one more field now.)"""
+
+EVENTS: Final = (*FIRST, *SECOND, *THIRD)
 """The events that a line can hold. The name and fields of a class that was ever written are fixed: a change needs a new
 version of the format."""
 
-GROWN: Final[dict[type[Any], int]] = {Condensed: 5}
-"""The events of version 2 that version 1 had, too, and with how many of their fields. The rest have their defaults."""
+GROWN: Final[dict[type[Any], int]] = {Condensed: 5, Minimised: 5}
+"""The later events that version 1 had, too, and with how many of their fields. The rest have their defaults."""
 
 PARTS: Final[tuple[type[Any], ...]] = (
     Cost,
@@ -122,9 +125,11 @@ PARTS: Final[tuple[type[Any], ...]] = (
     HuberHinge,
     Squared,
     Distance,
+    HuberDistance,
     Perturbation,
     Descent,
     Net,
+    NoisyMoments,
     Groups,
     Span,
     Ones,
@@ -157,7 +162,7 @@ class EventCodec:
         name = type(event).__name__
         if type(event) not in EVENTS:
             raise VaultError(f"{name} is no event that a vault can keep")
-        version = FORMAT if type(event) in SECOND else 1
+        version = version_of(event)
         try:
             return _dumps({"v": version, "event": name, **self._codecs[version, name].write(event)})
         except RecursionError:
@@ -186,7 +191,17 @@ class EventCodec:
         if type(name) is not str or (version, name) not in self._codecs:
             raise DamagedVault("it names no event of its version")
         event: Event = self._codecs[version, name].read(raw, self._queries)
+        if type(event) is Minimised and version_of(event) != version:
+            raise DamagedVault("it is of another version than what it holds")
         return event
+
+
+def version_of(event: Event) -> int:
+    """The version of an event's line: the earliest that could have it."""
+    if isinstance(event, Minimised):
+        new = type(event.method) is NoisyMoments or type(event.problem.loss) is HuberDistance
+        return 3 if new or event.rows is not None else 1
+    return 2 if type(event) in SECOND else 1
 
 
 @lru_cache(maxsize=4)
@@ -196,7 +211,8 @@ def _codecs(notes: tuple[type[Any], ...]) -> dict[tuple[int, str], Codec]:
     return (
         {(1, kind.__name__): fields.of(kind) for kind in FIRST}
         | {(1, kind.__name__): fields.once(kind, number) for kind, number in GROWN.items()}
-        | {(FORMAT, kind.__name__): fields.of(kind) for kind in SECOND}
+        | {(2, kind.__name__): fields.of(kind) for kind in SECOND}
+        | {(3, kind.__name__): fields.of(kind) for kind in THIRD}
     )
 
 

@@ -84,6 +84,7 @@ MARKED = '{"v":2,"event":"Marked","size":9}'
 RECORD = next(line for event, line in LINES if type(event) is gate.Condensed)
 EARLIER_RECORD = EARLIER[0][1]
 ADVANCED = next(line for event, line in LINES if type(event) is gate.Advanced)
+OF_ROWS = next(line for event, line in LINES if type(event) is gate.Minimised and event.rows is not None)
 
 
 @pytest.mark.parametrize(
@@ -101,6 +102,12 @@ ADVANCED = next(line for event, line in LINES if type(event) is gate.Advanced)
         (MARKED, '"v":2', '"v":1', "names no event of its version"),
         (RECORD, '"v":2', '"v":1', "Condensed has the fields size, spent, next_run, runs, note, in this order"),
         (EARLIER_RECORD, '"v":1', '"v":2', "Condensed has the fields size, .*, marks, in this order"),
+        (MINIMISED, '"v":1', '"v":2', "names no event of its version"),
+        (MINIMISED, '"v":1', '"v":3', "Minimised has the fields size, .*, rows, in this order"),
+        (MINIMISED, '{"HuberHinge":{"width":0.5}}', '{"HuberDistance":{"width":0.5}}', "of another version than what"),
+        (OF_ROWS, '"v":3', '"v":1', "Minimised has the fields size, cost, problem, method, theta, in this order"),
+        (OF_ROWS, '"rows":[4,9]', '"rows":[4,9,9]', "Minimised.rows is not a list of 2"),
+        (OF_ROWS, '"rows":[4,9]', '"rows":[4,"9"]', "Minimised.rows is not an integer"),
         (RECORD, '"marks":[4]', '"marks":[4.0]', "Condensed.marks is not an integer"),
         (RECORD, '[4,"1/4"]', '[4,"1/4",0]', "Steps.everyone is not a list of 2"),
         (ADVANCED, "Ones", "Twos", "Advanced.patterns is not one of Ones, Root"),
@@ -167,7 +174,7 @@ ADVANCED = next(line for event, line in LINES if type(event) is gate.Advanced)
         (CONDENSED, '[[0,1],{"start"', '[[0,1,2],{"start"', "not a list of 2"),
         (MINIMISED, "HuberHinge", "Hinge", "Problem.loss is not one of"),
         (MINIMISED, '"dimension":2', '"dimension":0', "Problem cannot have such fields"),
-        (LINES[14][1], '"pure"', '"zCDP"', "Budget.kind is not one of pure, zcdp"),
+        (LINES[16][1], '"pure"', '"zCDP"', "Budget.kind is not one of pure, zcdp"),
     ],
 )
 def test_a_damaged_line_is_refused(line: str, old: str, new: str, match: str) -> None:
@@ -208,8 +215,8 @@ def test_a_value_that_was_read_before_opens_no_door_for_one_of_another_type() ->
 
 
 def test_a_newer_line_is_told_from_a_damaged_one() -> None:
-    with pytest.raises(NewerVault, match="format 3, and this treering reads up to 2"):
-        decode(CUT.replace('"v":1', '"v":3').replace("LeafCut", "Unheard"), SCHEMA)
+    with pytest.raises(NewerVault, match="format 4, and this treering reads up to 3"):
+        decode(CUT.replace('"v":1', '"v":4').replace("LeafCut", "Unheard"), SCHEMA)
 
 
 def test_a_packed_array_is_not_unpacked_beyond_its_length() -> None:

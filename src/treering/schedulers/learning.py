@@ -1,0 +1,93 @@
+"""What learners have in common: mechanisms that release models, and answer no queries."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from treering.answer import Answer
+from treering.boxes.erm import NO_ANSWERS, Model
+from treering.domain.language.parse import Question
+from treering.domain.problem import CellFeatures, Problem, check_labels
+from treering.domain.query import Query
+from treering.errors import ParameterError, QueryError, TreeringError
+from treering.gate import Database
+from treering.mechanisms.base import NO_ROWS, Answering
+
+
+class Learner(Answering):
+    """A mechanism that releases models."""
+
+    answers = False
+
+    @abstractmethod
+    def update(self) -> Model:
+        """The latest model; a new one is trained first if one is due. The first call trains the first one."""
+
+    @property
+    @abstractmethod
+    def model(self) -> Model:
+        """The latest model that was released: free."""
+
+    @property
+    @abstractmethod
+    def excess_risk_bound(self) -> float:
+        """The proven bound on the latest model's excess risk."""
+
+    def learnt(self, *, update: bool) -> Model:
+        """`update` with ``update``, otherwise `model`."""
+        return self.update() if update else self.model
+
+    def describe(self) -> dict[str, Any]:
+        """See `Mechanism.describe`; with the latest model, if there is one."""
+        found = super().describe()
+        try:
+            model = self.model
+        except TreeringError:
+            return {**found, "model": None}
+        shown = {"size": model.size, "theta": list(model.theta), "excess_risk_bound": self.excess_risk_bound}
+        return {**found, "model": {**shown, "rows": list(model.rows)}}
+
+    # -- refused ------------------------------------------------------------------------------------------------------
+
+    def ask(self, query: Question) -> NoReturn:
+        """Refused: a model answers no queries."""
+        raise QueryError(NO_ANSWERS)
+
+    def ask_many(self, queries: Iterable[Question]) -> list[Answer]:
+        """Refused: a model answers no queries."""
+        raise QueryError(NO_ANSWERS)
+
+    def answer(self, queries: Sequence[Query]) -> list[Answer]:
+        """Refused: a model answers no queries."""
+        raise QueryError(NO_ANSWERS)
+
+    def sample(self, rows: int, generator: np.random.Generator | None = None) -> NoReturn:
+        """Refused: a model draws no rows."""
+        raise QueryError(NO_ROWS)
+
+
+def needed_features(db: Database, features: CellFeatures | None) -> CellFeatures | None:
+    """The features, which must be given for a database of more than one cell."""
+    if features is None and db.schema.cells > 1:
+        raise ParameterError("features", "must say how the database's cells become vectors: use CellFeatures")
+    return features
+
+
+def own_dimension(db: Database, dimension: int | None, features: CellFeatures | None) -> int | None:
+    """The dimension that was given; or else that of the points, if the database has any."""
+    return getattr(db, "dimension", None) if dimension is None and features is None else dimension
+
+
+def check_fits(db: Database, problem: Problem, features: CellFeatures | None) -> None:
+    """Raise now what the kernel would raise in every run."""
+    if features is None:
+        points = getattr(db, "dimension", problem.dimension)
+        if points != problem.dimension:
+            raise ParameterError("dimension", f"must be that of the points, {points}, not {problem.dimension}")
+        check_labels(getattr(db, "label_kind", problem.loss.labels), problem.loss)
+    elif hasattr(db, "dimension"):
+        raise ParameterError("features", "are a map from cells: points have features of their own")
