@@ -12,14 +12,16 @@ import bisect
 import hashlib
 import math
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from treering.answer import Answer, Guarantee
+from treering.arrays import Floats
 from treering.budget.promise import Budget, Promise
 from treering.domain.attribute import OTHER, Attribute, Value
 from treering.domain.groups import Groups
@@ -29,7 +31,7 @@ from treering.domain.schema import Schema
 from treering.errors import BudgetExceeded, GuaranteeError, ParameterError, QueryError
 from treering.gate import Advanced, Database, Event, Noted, SegmentBegun, SegmentCondensed, SegmentEnded
 from treering.mechanisms.base import Answering
-from treering.mechanisms.series.ring import Opened, Ring, SeriesState, combined, reduced_to, sharp
+from treering.mechanisms.series.ring import Opened, Ring, SeriesState, combined, reduced_to, sharp, weights_of
 from treering.mechanisms.series.root import RootSeries
 from treering.mechanisms.series.tree import TreeSeries
 from treering.mechanisms.series.view import Reading, answer, constant, share
@@ -179,6 +181,22 @@ class Rings(Answering):
         """See `Answering.known`."""
         with self._lock:
             return self.answer(queries) if self.price_many(queries) == 0 else None
+
+    def noise(self, queries: Sequence[Query], draws: int) -> Floats:
+        """See `Answering.noise`."""
+        with self._lock:
+            asked = [query for query in dict.fromkeys(queries) if not query.constant]
+            drawn = {query: np.zeros(draws) for query in queries}
+            told: dict[Query, list[tuple[Floats, float]]] = {query: [] for query in asked}
+            for ring, able in self._current(asked, None):
+                view = ring.view(0)
+                noise = ring.noise(able, view, draws)
+                for place, query in enumerate(able):
+                    told[query].append((noise[:, place], view.law.deviation**2 * ring.spread(query)))
+            for query, each in told.items():
+                weights = weights_of([variance for _, variance in each], self._gate.budget.kind)
+                drawn[query] = sum(weight * noise for weight, (noise, _) in zip(weights, each, strict=True))
+            return np.stack([drawn[query] for query in queries], axis=1)
 
     # -- the public state ---------------------------------------------------------------------------------------------
 
@@ -400,18 +418,22 @@ class Rings(Answering):
         elif isinstance(event, Advanced | SegmentCondensed):
             self._segments[event.segment].series.follow(event)
 
+    def _current(self, asked: Sequence[Query], since: int | None) -> Iterator[tuple[Ring, list[Query]]]:
+        """The series that are up to date, each with the queries that it answers."""
+        for ring in self._rings:
+            if ring.series.size == self._gate.size and ring.reaches(since, self._gate.size):
+                able = [query for query in asked if ring.covers(query)]
+                if able:
+                    yield ring, able
+
     def _read(self, asked: Sequence[Query], since: int | None) -> dict[Query, Reading]:
         """What all current series say about each query, combined."""
         said: dict[Query, list[tuple[Reading, float]]] = {query: [] for query in asked}
-        for ring in self._rings:
-            if ring.series.size != self._gate.size or not ring.reaches(since, self._gate.size):
-                continue
-            able = [query for query in asked if ring.covers(query)]
-            if able:
-                view = ring.view(since or 0)
-                variance = view.law.deviation**2
-                for query, told in zip(able, ring.readings(able, view), strict=True):
-                    said[query].append((told, variance * ring.spread(query)))
+        for ring, able in self._current(asked, since):
+            view = ring.view(since or 0)
+            variance = view.law.deviation**2
+            for query, told in zip(able, ring.readings(able, view), strict=True):
+                said[query].append((told, variance * ring.spread(query)))
         return {query: combined(told, self._gate.budget.kind) for query, told in said.items()}
 
 

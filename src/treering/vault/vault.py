@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import pyarrow as pa
 
 from treering.answer import Answer
+from treering.arrays import Floats
 from treering.boxes.erm import Model
 from treering.budget.promise import Promise
 from treering.domain.language.parse import Question, understand, understand_all
@@ -395,6 +396,32 @@ class Vault(Sealed):
             # Rows that are new to a series pay for it with a budget of their own: that may be more than is left of all.
             most = price if member.spec.kind == "rings" else min(price, left)
             return Price(member.spec.name, most, left, self.unit)
+
+    def sql(self, text: str, within: float | None = None) -> pa.Table:
+        """The result of an SQL statement, as an Arrow table: a column ``…_margin`` follows each number with noise.
+
+        What must be released (groups and their counts, sums, averages) is asked as one batch, for one price; ORDER BY,
+        LIMIT, HAVING, arithmetic, shares, window functions and SELECTs over SELECTs are worked out from it for nothing.
+        ``within`` is as in `ask`, for each released number. A statement that begins with EXPLAIN releases nothing: its
+        result says what would be, and what that costs.
+        """
+        from treering.sql.answer import answer, draws_for, explained, split
+
+        statement = split(text, self.schema)
+        if statement.text.explain:
+            price = self.price_many(statement.queries, within=within)
+            return explained(statement, price.mechanism, price.most, price.remaining, price.unit)
+        draws = draws_for(statement)
+        answers, noise = self._access.together(lambda: self._with_noise(statement.queries, within, draws))
+        reached(Stage.ANSWERED)
+        return answer(statement, answers, noise)
+
+    def _with_noise(
+        self, asked: Sequence[Query], within: float | None, draws: int
+    ) -> tuple[list[Answer], Floats | None]:
+        member = fitting(self._members, None, asked, within)[1]
+        answers = self._answers(asked, member.spec.name, None, within)
+        return answers, member.mechanism.noise(asked, draws)
 
     def synthesize(self, rows: int, mechanism: str | None = None, generator: Any = None) -> pa.Table:
         """Synthetic rows, ``rows`` of them, from what the mechanism has released so far: free.

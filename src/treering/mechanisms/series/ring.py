@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
+import numpy as np
+
+from treering.arrays import Floats
 from treering.budget.promise import Budget, BudgetKind
 from treering.domain.groups import Groups
 from treering.domain.query import MAX_TABLE, Query
@@ -18,6 +21,7 @@ from treering.mechanisms.series.tree import TreeSeries
 from treering.mechanisms.series.view import Reading, View
 from treering.theory import rings as theory
 from treering.theory.continual import Law, bound, by_roots, starts, window_law
+from treering.theory.draws import group_noise
 
 UNFIT: Final = 4
 """A question gets a series of its own if that, at the usual price, would have less than a quarter of the variance: a
@@ -159,6 +163,23 @@ class Ring:
             for query, each in zip(reduced, told, strict=True)
         ]
 
+    def noise(self, queries: Sequence[Query], view: View, draws: int) -> Floats:
+        """The noise of `readings`, in shares, drawn anew from its law: a row for each draw, a column for each query."""
+        shape = self._classes.shape
+        drawn = group_noise(view.law, draws, self.series.groups.number, f"series {self.number}")
+        drawn -= drawn.mean(axis=1, keepdims=True)  # As the estimate is centred: the total is public.
+        table = drawn.reshape(draws, *shape)
+        sums: dict[tuple[int, ...], Floats] = {}
+        found = np.empty((draws, len(queries)))
+        for place, query in enumerate(self.reduced(each) for each in queries):
+            if query.attributes not in sums:
+                others = tuple(axis + 1 for axis in range(len(shape)) if axis not in query.attributes)
+                sums[query.attributes] = table.sum(axis=others).reshape(draws, -1)
+            weights = query.weights().ravel()
+            chosen = np.flatnonzero(weights)
+            found[:, place] = sums[query.attributes][:, chosen] @ weights[chosen] / (query.scale * view.size)
+        return found
+
     def _sharpened(self, query: Query, told: Reading, view: View) -> Reading:
         radius = theory.registered_radius(view.law, theory.spectrum(query), self._questions, self._part / 2)
         return told._replace(error=min(told.error, view.share(radius)))
@@ -188,12 +209,21 @@ def sharp(query: Query, rings: Sequence[Ring], size: int, wanted: float | None, 
     return min(margins) <= wanted * (1 + 1e-6)
 
 
+def weights_of(variances: Sequence[float], kind: str) -> list[float]:
+    """How much each of several independent readings counts: by inverse variance if the noise is normal, otherwise the
+    best one alone."""
+    if kind == "pure":
+        best = min(range(len(variances)), key=variances.__getitem__)
+        return [float(place == best) for place in range(len(variances))]
+    total = math.fsum(1 / variance for variance in variances)
+    return [1 / (variance * total) for variance in variances]
+
+
 def combined(told: Sequence[tuple[Reading, float]], kind: str) -> Reading:
     """Readings of independent noise: combined by inverse variance if the noise is normal, otherwise the best one."""
     if len(told) == 1 or kind == "pure":
         return min(told, key=lambda each: each[1])[0]
-    total = math.fsum(1 / variance for _, variance in told)
-    weights = [1 / (variance * total) for _, variance in told]
+    weights = weights_of([variance for _, variance in told], kind)
     value = math.fsum(weight * each.value for weight, (each, _) in zip(weights, told, strict=True))
     error = math.fsum(weight * each.error for weight, (each, _) in zip(weights, told, strict=True))
     margin = math.sqrt(math.fsum((weight * each.margin) ** 2 for weight, (each, _) in zip(weights, told, strict=True)))

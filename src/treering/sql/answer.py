@@ -1,0 +1,71 @@
+"""An SQL text answered by a mechanism: the one way from text to table.
+
+statement = split(text, schema)
+table = answer(statement, *asked)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+from sqlglot import exp
+
+from treering.answer import Answer
+from treering.arrays import Floats
+from treering.domain.schema import Schema
+from treering.errors import QueryError
+from treering.sql.duck import run
+from treering.sql.finish import Released, draws_for, finish
+from treering.sql.read import TABLE
+from treering.sql.split import Statement, split
+from treering.sql.values import arrow_type
+from treering.theory.draws import normals
+from treering.theory.rings import NORMAL
+
+__all__ = ["answer", "draws_for", "explained", "split"]
+
+
+def answer(statement: Statement, answers: Sequence[Answer], noise: Floats | None) -> pa.Table:
+    """The table that answers a statement, from the answers to its queries.
+
+    ``noise`` are draws of the noise of these answers, as many as `draws_for` says. Where their law is not known, each
+    answer's noise is taken for an independent normal one with the answer's margin.
+    """
+    if noise is None:
+        deviations = [each.margin / NORMAL for each in answers]
+        noise = normals("independent answers", draws_for(statement), len(answers)) * deviations
+    return finish(statement, Released(statement.queries, answers, noise), column_names(statement))
+
+
+def column_names(statement: Statement) -> list[str]:
+    """What the columns are called: as DuckDB would call them."""
+    original, schema = statement.text.original, statement.schema
+    try:
+        found = run(original.sql(dialect="duckdb"), {TABLE: _empty(schema)})
+    except QueryError:  # What is told of cells may be of another type than a row's value: a bin's label, say.
+        select = original if isinstance(original, exp.Select) else original.find(exp.Select)
+        return [node.alias_or_name or node.sql() for node in select.expressions] if select else []
+    return list(found.schema.names)
+
+
+def _empty(schema: Schema) -> pa.Table:
+    """A table of no rows with the schema's columns."""
+    columns = {name: pa.array([], type=arrow_type(schema.attributes[name])) for name in schema.names}
+    return pa.table(columns)
+
+
+def explained(statement: Statement, mechanism: str, price: float, remaining: float, unit: str) -> pa.Table:
+    """What a statement would release, what is then made of it, and the price: a table with one row."""
+    released = "; ".join(f"{len(core.groups):,} groups, {len(core.measures)} numbers each" for core in statement.cores)
+    return pa.table(
+        {
+            "released": [released],
+            "questions": [len(statement.queries)],
+            "mechanism": [mechanism],
+            "price": [price],
+            "remaining": [remaining],
+            "unit": [unit],
+            "then": [statement.outer.sql(dialect="duckdb")],
+        }
+    )
