@@ -195,7 +195,7 @@ class Rings(Answering):
                     told[query].append((noise[:, place], view.law.deviation**2 * ring.spread(query)))
             for query, each in told.items():
                 weights = weights_of([variance for _, variance in each], self._gate.budget.kind)
-                drawn[query] = sum(weight * noise for weight, (noise, _) in zip(weights, each, strict=True))
+                drawn[query] = np.array(weights) @ np.stack([noise for noise, _ in each])
             return np.stack([drawn[query] for query in queries], axis=1)
 
     # -- the public state ---------------------------------------------------------------------------------------------

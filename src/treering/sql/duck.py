@@ -17,7 +17,7 @@ from treering.errors import QueryError
 SECONDS: Final = 30.0
 """How long a statement may take."""
 
-_CONFIG: Final = {
+_CONFIG: Final[dict[str, str | bool | int | float | list[str]]] = {
     "enable_external_access": "false",
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",

@@ -156,7 +156,7 @@ class Aggregates:
         return _added([*least, _times(_number(span), self.column(Measure(chosen & valued, weights)))])
 
     def _numbers(self, node: exp.Expr) -> tuple[Query, list[Fraction | None], tuple[int, ...]]:
-        """The rows for which an expression is a known number, and that number for each joint value of its attributes."""
+        """The rows for which an expression is a known number, and the number for each joint value of its attributes."""
         self._check_numbers(node)
         positions, values, known = computed(exp.cast(node.copy(), "DOUBLE"), self.schema)
         numbers = [

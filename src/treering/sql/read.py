@@ -86,12 +86,13 @@ def _check_nodes(tree: exp.Expr) -> None:
         if isinstance(node, exp.Table) and not isinstance(node.this, exp.Identifier):
             raise QueryError("FROM names the table, or a SELECT in parentheses; table functions are not answered")
         if type(node) not in ALLOWED:
-            name = node.name if isinstance(node, exp.Anonymous) else node.sql_name() if _is_function(node) else node.key
-            raise QueryError(f"{name.upper()} cannot be answered here: counts, sums, averages and quantiles are")
+            raise QueryError(f"{_called(node)} cannot be answered here: counts, sums, averages and quantiles are")
 
 
-def _is_function(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Func) and not isinstance(node, exp.Anonymous)
+def _called(node: exp.Expr) -> str:
+    if isinstance(node, exp.Anonymous):
+        return node.name.upper()
+    return node.sql_name() if isinstance(node, exp.Func) else node.key.upper()
 
 
 # -- one table, and no CTEs --------------------------------------------------------------------------------------------

@@ -70,7 +70,7 @@ class _Finder:
             if isinstance(source, Scope):
                 flags = self.columns(source)
                 found |= {
-                    (name, each) for each, flag in zip(source.expression.named_selects, flags, strict=True) if flag
+                    (name, each) for each, flag in zip(_names(source), flags, strict=True) if flag
                 }
         for inner in scope.subquery_scopes:
             if any(self.columns(inner)):
@@ -85,6 +85,12 @@ class _Finder:
             or (column.table, column.name) in noisy
             for column in node.find_all(exp.Column)
         )
+
+
+def _names(scope: Scope) -> list[str]:
+    query = scope.expression
+    assert isinstance(query, exp.Query)
+    return query.named_selects
 
 
 def _bare(node: exp.Expr) -> Iterator[exp.Column]:
