@@ -52,12 +52,13 @@ def column_names(statement: Statement) -> list[str]:
 def _empty(schema: Schema) -> pa.Table:
     """A table of no rows with the schema's columns."""
     columns = {name: pa.array([], type=arrow_type(schema.attributes[name])) for name in schema.names}
-    return pa.table(columns)
+    sources = {name: pa.array([], type=pa.timestamp("us")) for name in schema.columns if name not in columns}
+    return pa.table({**columns, **sources})
 
 
 def explained(statement: Statement, mechanism: str, price: float, remaining: float, unit: str) -> pa.Table:
     """What a statement would release, what is then made of it, and the price: a table with one row."""
-    released = "; ".join(f"{len(core.groups):,} groups, {len(core.measures)} numbers each" for core in statement.cores)
+    released = "; ".join(f"{len(core.rows):,} groups, {len(core.measures)} numbers each" for core in statement.cores)
     return pa.table(
         {
             "released": [released],

@@ -24,9 +24,8 @@ from treering.answer import Answer
 from treering.arrays import Floats
 from treering.domain.query import Query
 from treering.sql.duck import run
-from treering.sql.split import Core, Statement, queries_of
+from treering.sql.split import Core, Row, Statement, queries_of
 from treering.sql.taint import Taint, taint
-from treering.sql.values import text_type
 
 DRAWS: Final = 1000
 """How often noise is drawn; fewer times where the released tables are long."""
@@ -50,7 +49,7 @@ def draws_for(statement: Statement) -> int:
     """How often noise is to be drawn; 0 if every number of the result is one that was released."""
     if _direct(statement.outer, taint(statement.outer)) is not None:
         return 0
-    rows = max(1, sum(len(core.groups) for core in statement.cores))
+    rows = max(1, sum(len(core.rows) for core in statement.cores))
     return max(100, min(DRAWS, MOST_DRAWN // rows))
 
 
@@ -58,9 +57,9 @@ def finish(statement: Statement, released: Released, names: Sequence[str]) -> pa
     """The result, its columns called ``names``, each noisy number followed by its margin."""
     found = taint(statement.outer)
     place = {query: number for number, query in enumerate(released.queries)}
-    listed = [_Listed.of(core, place) for core in statement.cores]
+    listed = [_Listed.of(core, place, released.answers) for core in statement.cores]
     tables = {core.name: each.table(released) for core, each in zip(statement.cores, listed, strict=True)}
-    factor = _joint(statement) if found.selects else 1.0
+    factor = joint(sum(len(core.rows) for core in statement.cores)) if found.selects else 1.0
     margins = _direct(statement.outer, found)
     if margins is None:
         result = run(statement.outer.sql(dialect="duckdb"), tables)
@@ -84,13 +83,23 @@ class _Listed:
     """A core with the places of its queries among those that were released."""
 
     core: Core
+    rows: list[Row]
+    """The rows that are shown: special ones only where rows were seen, beyond the noise."""
     places: np.ndarray[tuple[int, int], np.dtype[np.int64]]
     """A row for each group, a column for each measure."""
 
     @classmethod
-    def of(cls, core: Core, place: dict[Query, int]) -> _Listed:
-        listed = [[place[query] for query in row] for row in queries_of(core)]
-        return cls(core, np.array(listed, dtype=np.int64).reshape(len(core.groups), len(core.measures)))
+    def of(cls, core: Core, place: dict[Query, int], answers: Sequence[Answer]) -> _Listed:
+        """A core whose queries have these places among the answers."""
+        wide = joint(len(core.rows))
+        shown: list[Row] = []
+        listed: list[list[int]] = []
+        for row, queries in zip(core.rows, queries_of(core), strict=True):
+            places = [place[query] for query in queries]
+            if not row.special or core.counted is None or _seen(answers[places[core.counted]], wide):
+                shown.append(row)
+                listed.append(places)
+        return cls(core, shown, np.array(listed, dtype=np.int64).reshape(len(shown), len(core.measures)))
 
     def table(self, released: Released) -> pa.Table:
         """The keys, each measure's numbers (m0, …) and their margins (e0, …)."""
@@ -105,7 +114,7 @@ class _Listed:
                 margins = [answer.margin * answer.size for answer in answers]
             columns[f"m{number}"] = pa.array(values)
             columns[f"e{number}"] = pa.array(margins)
-        return _table(columns, len(self.core.groups))
+        return _table(columns, len(self.rows))
 
     def stacked(self, released: Released) -> pa.Table:
         """The keys and numbers with noise drawn anew, for each draw."""
@@ -116,14 +125,27 @@ class _Listed:
             values = np.array([released.answers[place].value * released.answers[place].size for place in places])
             sizes = np.array([released.answers[place].size for place in places])
             columns[f"m{number}"] = pa.array((values + released.noise[:, places] * sizes).ravel())
-        columns["draw"] = pa.array(np.repeat(np.arange(draws), len(self.core.groups)))
+        columns["draw"] = pa.array(np.repeat(np.arange(draws), len(self.rows)))
         return pa.table(columns)
 
     def _keys(self) -> dict[str, Any]:
         return {
-            f"k{number}": text_type([labels[number] for labels, _ in self.core.groups])
+            f"k{number}": _label_column([row.labels[number] for row in self.rows])
             for number in range(len(self.core.keys))
         }
+
+
+def _seen(counted: Answer, factor: float) -> bool:
+    """Whether a count is above its noise, as one of all groups."""
+    return counted.value > counted.margin * factor
+
+
+def _label_column(labels: Sequence[Any]) -> pa.Array:
+    """Labels as a column; as texts if they are of several types."""
+    kinds_of = {type(label) for label in labels if label is not None}
+    if len(kinds_of) > 1 and not kinds_of <= {int, float}:
+        return pa.array([None if label is None else str(label) for label in labels])
+    return pa.array(labels)
 
 
 def _table(columns: dict[str, Any], rows: int) -> pa.Table:
@@ -134,9 +156,12 @@ def _table(columns: dict[str, Any], rows: int) -> pa.Table:
 # -- margins -----------------------------------------------------------------------------------------------------------
 
 
-def _joint(statement: Statement) -> float:
-    """By how much margins for all groups together are wider than for one."""
-    groups = sum(len(core.groups) for core in statement.cores)
+def joint(groups: int) -> float:
+    """By how much margins for so many groups together are wider than for one.
+
+    >>> [round(1.96 * joint(groups), 2) for groups in (1, 12, 192, 1728)]
+    [1.96, 2.87, 3.65, 4.18]
+    """
     normal = NormalDist()
     return normal.inv_cdf(1 - (1 - _CONFIDENCE) / (2 * max(1, groups))) / normal.inv_cdf((1 + _CONFIDENCE) / 2)
 

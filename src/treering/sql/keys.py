@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,43 +10,56 @@ import numpy as np
 from sqlglot import exp
 
 from treering.arrays import Flags
-from treering.domain.attribute import Attribute, Bins
-from treering.domain.language.sql import label
+from treering.domain.attribute import Bins
+from treering.domain.calendar import Dates
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.domain.text import identifier
 from treering.errors import QueryError
 from treering.sql.conditions import condition, is_predicate
 from treering.sql.measures import branches
-from treering.sql.values import computed, position_of, positions_of
+from treering.sql.values import attribute_of, computed, label, position_of, positions_of, special
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
-    """The groups of rows that an expression tells apart."""
+class Group:
+    """Rows that an expression does not tell apart."""
 
-    labels: tuple[Any, ...]
-    groups: tuple[Query, ...]
+    label: Any
+    rows: Query
+    special: bool
+    """Whether they are out of range, not listed or missing: most tables have none of these."""
+
+
+Key = tuple[Group, ...]
 
 
 def key(node: exp.Expr, schema: Schema) -> Key:
     """The groups of an expression of attributes, in the order of their first codes."""
     node = node.unnest()
     if isinstance(node, exp.Column):
-        return _column(position_of(node, schema), schema)
+        return _column(node, schema)
     if isinstance(node, exp.Case) and node.this is None and _constant_results(node):
-        return _cases(node, schema)
+        return _merged(Group(then.to_py(), rows, special=False) for rows, then in branches(node, schema))
     if is_predicate(node):
         true, false = condition(node, schema), condition(node, schema, negated=True)
-        return _kept([(True, true), (False, false), (None, ~(true | false))])
+        return _merged([Group(True, true, False), Group(False, false, False), Group(None, ~(true | false), True)])
     return _values(node, schema)
 
 
-def _column(position: int, schema: Schema) -> Key:
-    attribute = schema.attributes[schema.names[position]]
+def _column(node: exp.Column, schema: Schema) -> Key:
+    attribute, position = attribute_of(node, schema), position_of(node, schema)
     codes = np.arange(attribute.size)
-    groups = (Query.conjunction(schema, {position: codes == code}) for code in codes)
-    return Key(tuple(label(attribute, int(code)) for code in codes), tuple(groups))
+    listed = [code for code in range(attribute.size) if not _outside_dates(attribute, code)]
+    return tuple(
+        Group(label(attribute, code), Query.conjunction(schema, {position: codes == code}), code >= attribute.regular)
+        for code in listed
+    )
+
+
+def _outside_dates(attribute: object, code: int) -> bool:
+    """Whether a code stands for dates before or after the declared ones: they have no one date to be listed by."""
+    return isinstance(attribute, Dates) and attribute.regular <= code < attribute.size - 1
 
 
 def _constant_results(node: exp.Case) -> bool:
@@ -53,59 +67,41 @@ def _constant_results(node: exp.Case) -> bool:
     return all(isinstance(result, exp.Literal | exp.Null | exp.Boolean | exp.Neg) for result in results)
 
 
-def _cases(node: exp.Case, schema: Schema) -> Key:
-    """CASE WHEN … THEN 'label' …: a row is in the group of the first condition that is true."""
-    return _kept([(then.to_py(), rows) for rows, then in branches(node, schema)])
-
-
 def _values(node: exp.Expr, schema: Schema) -> Key:
     """Any other expression: worked out for the attributes' values."""
     positions = positions_of(node, schema)
-    for position in positions:
-        name = schema.names[position]
-        if isinstance(schema.attributes[name], Bins):
-            raise QueryError(
-                f"{identifier(name)} is known by its bins only: group by {identifier(name)}, or by CASE WHEN"
-            )
-    found = computed(node, schema)
-    if not found.known.all() and len(positions) != 1:
-        raise QueryError(f"{node.sql()} cannot be told of the values that are not listed")
+    attributes = [schema.attributes[schema.names[position]] for position in positions]
+    for position, attribute in zip(positions, attributes, strict=True):
+        if isinstance(attribute, Bins):
+            name = identifier(schema.names[position])
+            raise QueryError(f"{name} is known by its bins only: group by {name}, or by CASE WHEN {name} >= …")
+    _, values, known = computed(node, schema)
+    if not known.all() and len(positions) != 1:
+        raise QueryError(f"{node.sql()} cannot be told of values that are out of range, or not listed")
     shape = [schema.shape[position] for position in positions]
-    labels = list(found.values)
-    if not found.known.all():
-        attribute = schema.attributes[schema.names[positions[0]]]
-        labels = _with_others(labels, found.known, attribute)
-    return _kept(
-        [
-            (
-                each,
-                Query.of_table(
-                    schema,
-                    positions,
-                    np.array([_same(other, each) for other in labels], dtype=np.int64).reshape(shape),
-                    1,
-                ),
-            )
-            for each in dict.fromkeys(labels)
-        ]
+    odd = special(attributes[0]) if len(positions) == 1 else np.zeros(len(values), dtype=np.bool_)
+    groups: dict[tuple[type, Any], Flags] = {}
+    for code, value in enumerate(values):
+        if not known[code] and _outside_dates(attributes[0], code):
+            continue
+        shown = value if known[code] else label(attributes[0], code)
+        flags = groups.setdefault((type(shown), shown), np.zeros(len(values), dtype=np.bool_))
+        flags[code] = True
+    return tuple(
+        Group(
+            shown, Query.of_table(schema, positions, flags.astype(np.int64).reshape(shape), 1), bool(odd[flags].all())
+        )
+        for (_, shown), flags in groups.items()
     )
 
 
-def _with_others(labels: list[Any], known: Flags, attribute: Attribute) -> list[Any]:
-    return [found if known[code] else label(attribute, code) for code, found in enumerate(labels)]
-
-
-def _same(left: Any, right: Any) -> bool:
-    return type(left) is type(right) and left == right
-
-
-def _kept(found: list[tuple[Any, Query]]) -> Key:
+def _merged(found: Iterable[Group]) -> Key:
     """Groups with the same label as one; groups that no row can be in are left out."""
-    merged: dict[Any, Query] = {}
-    for each, group in found:
-        merged[each] = merged[each] | group if each in merged else group
-    kept = {each: group for each, group in merged.items() if not empty(group)}
-    return Key(tuple(kept), tuple(kept.values()))
+    merged: dict[Any, Group] = {}
+    for each in found:
+        known = merged.get(each.label)
+        merged[each.label] = each if known is None else Group(each.label, known.rows | each.rows, known.special)
+    return tuple(group for group in merged.values() if not empty(group.rows))
 
 
 def empty(query: Query) -> bool:

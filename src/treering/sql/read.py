@@ -21,6 +21,7 @@ from sqlglot.optimizer.qualify import qualify
 from treering.domain.schema import Schema
 from treering.domain.text import MAX_LENGTH
 from treering.errors import QueryError
+from treering.sql import sources
 from treering.sql.nodes import ALLOWED
 
 TABLE: Final = "table_of_rows"
@@ -153,21 +154,21 @@ def _one_table(tree: exp.Expr) -> exp.Expr:
 
 def _qualified(tree: exp.Expr, schema: Schema) -> exp.Expr:
     """The tree with stars, ordinals and aliases expanded, and views merged into what uses them."""
-    columns = {name.lower(): "VARCHAR" for name in schema.names}
+    columns = {name.lower(): "VARCHAR" for name in sources.columns(schema)}
     try:
         qualified = qualify(tree, schema={TABLE: columns}, dialect="duckdb", quote_identifiers=True)
     except OptimizeError as error:
         raise _unknown(str(error), tree, schema) from None
-    return merge_subqueries(qualified, leave_tables_isolated=False)
+    return sources.resolved(merge_subqueries(qualified, leave_tables_isolated=False), schema)
 
 
 def _unknown(problem: str, tree: exp.Expr, schema: Schema) -> QueryError:
     """The refusal of a column that is not there, with the name that was probably meant."""
-    names = {name.lower(): name for name in schema.names}
+    names = {name.lower(): name for name in sources.columns(schema)}
     for word in _names(tree):
         if word.lower() not in names and f"'{word.lower()}'" in problem.lower().replace('"', "'"):
             near = difflib.get_close_matches(word.lower(), list(names), n=1)
-            hint = f"did you mean {names[near[0]]}?" if near else f"there are: {', '.join(schema.names)}"
+            hint = f"did you mean {names[near[0]]}?" if near else f"there are: {', '.join(names.values())}"
             return QueryError(f"there is no attribute {word!r}; {hint}")
     return QueryError(f"the statement cannot be understood: {problem}")
 

@@ -31,6 +31,15 @@ _PARTS: Final = ("expressions", "having", "order", "qualify", "distinct")
 """The clauses of a core in which keys and aggregates stand."""
 
 
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of a released table: the labels of a group, its rows, and whether one of the labels is special."""
+
+    labels: tuple[Any, ...]
+    rows: Query
+    special: bool
+
+
 @dataclass(eq=False, slots=True)
 class Core:
     """What is released for one SELECT over the table: measures of the groups that its keys make."""
@@ -38,8 +47,9 @@ class Core:
     name: str
     keys: list[Key]
     measures: list[Measure] = field(default_factory=list)
-    groups: list[tuple[tuple[Any, ...], Query]] = field(default_factory=list)
-    """The labels of each group, and its rows."""
+    rows: list[Row] = field(default_factory=list)
+    counted: int | None = None
+    """The measure that says how many rows a group has: there is one if some group is special."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -70,8 +80,8 @@ def split(text: str, schema: Schema) -> Statement:
 
 def queries_of(core: Core) -> Iterator[list[Query]]:
     """For each group, the query of each measure."""
-    for _, group in core.groups:
-        yield [measure.of(group) for measure in core.measures]
+    for row in core.rows:
+        yield [measure.of(row.rows) for measure in core.measures]
 
 
 def _about_rows(scope: Scope) -> bool:
@@ -159,12 +169,16 @@ class _Splitting:
                     child.replace(changed)
 
     def _measured(self, measure: Measure) -> exp.Expr:
-        """The column of a measure, which is there once."""
+        """The column of a measure."""
+        return _column(self._core.name, f"m{self._place(measure)}")
+
+    def _place(self, measure: Measure) -> int:
+        """The place of a measure among the core's: each is there once."""
         known = (measure.condition, id(measure.weights) if measure.weights is not None else 0)
         if known not in self._columns:
             self._columns[known] = len(self._core.measures)
             self._core.measures.append(measure)
-        return _column(self._core.name, f"m{self._columns[known]}")
+        return self._columns[known]
 
     def _check_columns(self) -> None:
         """Refuse attributes that are neither grouped by nor aggregated."""
@@ -176,18 +190,21 @@ class _Splitting:
 
     def _list_groups(self, where: Query) -> None:
         """The groups that some row can be in."""
-        number = math.prod(len(each.labels) for each in self._core.keys)
+        number = math.prod(len(each) for each in self._core.keys)
         if number > MAX_GROUPS:
             raise QueryError(
                 f"the statement has {number:,} groups; at most {MAX_GROUPS:,} are answered at once: group by fewer "
                 "attributes, or by fewer values"
             )
-        for parts in itertools.product(*(zip(each.labels, each.groups, strict=True) for each in self._core.keys)):
-            group = where
-            for _, rows in parts:
-                group = group & rows
-            if not empty(group) or not parts:
-                self._core.groups.append((tuple(label for label, _ in parts), group))
+        for parts in itertools.product(*self._core.keys):
+            rows = where
+            for part in parts:
+                rows = rows & part.rows
+            if not empty(rows) or not parts:
+                row = Row(tuple(part.label for part in parts), rows, any(part.special for part in parts))
+                self._core.rows.append(row)
+        if self._core.measures and any(row.special for row in self._core.rows):
+            self._core.counted = self._place(Measure(Query.all(self._schema)))
 
 
 def _is_aggregate(node: exp.Expr) -> bool:

@@ -69,9 +69,7 @@ class _Finder:
         for name, source in scope.sources.items():
             if isinstance(source, Scope):
                 flags = self.columns(source)
-                found |= {
-                    (name, each) for each, flag in zip(_names(source), flags, strict=True) if flag
-                }
+                found |= {(name, each) for each, flag in zip(_names(source), flags, strict=True) if flag}
         for inner in scope.subquery_scopes:
             if any(self.columns(inner)):
                 found.add(("", ""))
