@@ -26,6 +26,8 @@ def is_predicate(node: exp.Expr) -> bool:
 def condition(node: exp.Expr, schema: Schema, *, negated: bool = False) -> Query:
     """The rows for which a condition is true (``negated``: false)."""
     node = node.unnest()
+    if node.find(exp.Query):
+        raise QueryError("a condition on rows cannot ask about other rows: ask the inner SELECT first")
     if isinstance(node, exp.Column):
         node = exp.EQ(this=node.copy(), expression=exp.true())
     if isinstance(node, exp.Is) and isinstance(node.expression, exp.Boolean) and is_predicate(node.this):
@@ -40,8 +42,6 @@ def condition(node: exp.Expr, schema: Schema, *, negated: bool = False) -> Query
     if isinstance(node, exp.Connector):
         left, right = (condition(part, schema, negated=negated) for part in (node.left, node.right))
         return left & right if isinstance(node, exp.And) != negated else left | right
-    if node.find(exp.Query):
-        raise QueryError("a condition on rows cannot ask about other rows: ask the inner SELECT first") from None
     try:
         return _worked_out(node, schema, negated)
     except QueryError:

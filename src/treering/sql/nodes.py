@@ -8,7 +8,8 @@ from sqlglot import exp
 
 _CLAUSES = "Select From Where Group Having Order Ordered Limit Offset Fetch Distinct Qualify With CTE Subquery Union "
 _CLAUSES += "Intersect Except Table TableAlias Join Alias Star Column Identifier Tuple Window WindowSpec Filter "
-_CLAUSES += "WithinGroup Paren Literal Null Boolean DataType DataTypeParam Interval Var Values"
+_CLAUSES += "WithinGroup Paren Literal Null Boolean DataType DataTypeParam Interval Var Values Rollup Cube "
+_CLAUSES += "GroupingSets"
 
 _OPERATORS = (
     "And Or Not Is In Between EQ NEQ LT LTE GT GTE NullSafeEQ NullSafeNEQ Like ILike Add Sub Mul Div IntDiv Mod "

@@ -59,7 +59,10 @@ class Computed(NamedTuple):
 
 def position_of(column: exp.Column, schema: Schema) -> int:
     """The attribute that a column names, whatever the case of its letters."""
-    return _places(schema)[column.name.lower()]
+    found = _places(schema).get(column.name.lower())
+    if found is None:
+        raise QueryError(f"there is no attribute {column.name!r}; there are: {', '.join(schema.names)}")
+    return found
 
 
 def _places(schema: Schema) -> dict[str, int]:
