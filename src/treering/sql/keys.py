@@ -85,6 +85,8 @@ def _values(node: exp.Expr, schema: Schema) -> Key:
         if not known[code] and _outside_dates(attributes[0], code):
             continue
         shown = value if known[code] else label(attributes[0], code)
+        if isinstance(shown, list | dict):
+            raise QueryError(f"{node.sql()} has several values: group by each of them")
         flags = groups.setdefault((type(shown), shown), np.zeros(len(values), dtype=np.bool_))
         flags[code] = True
     return tuple(

@@ -118,6 +118,8 @@ class _Splitting:
             for node in _listed(select.args.get(part)):
                 node.replace(self._released(node)) if node.parent is not None else None
         self._check_columns()
+        if any(not isinstance(star.parent, exp.Count) for star in select.find_all(exp.Star)):
+            raise QueryError("* stands in COUNT(*) only")
         self._list_groups(where)
         if having := select.args.get("having"):
             select.set("where", exp.Where(this=having.this))

@@ -174,7 +174,7 @@ class Ring:
         for place, query in enumerate(self.reduced(each) for each in queries):
             if query.attributes not in sums:
                 others = tuple(axis + 1 for axis in range(len(shape)) if axis not in query.attributes)
-                sums[query.attributes] = table.sum(axis=others).reshape(draws, -1)
+                sums[query.attributes] = table.sum(axis=others).reshape(draws, query.joint)
             weights = query.weights().ravel()
             chosen = np.flatnonzero(weights)
             found[:, place] = sums[query.attributes][:, chosen] @ weights[chosen] / (query.scale * view.size)
