@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from html import escape
 from typing import Literal, TypeAlias
 
 Kind: TypeAlias = Literal["easy", "hard", "measured", "cached", "synthetic"]
@@ -37,6 +38,19 @@ class Answer:
         if not self.margin <= self.error:
             object.__setattr__(self, "margin", self.error)
 
+    def _repr_html_(self) -> str:
+        """The answer in a notebook, with its interval on a line from no rows to all."""
+        low, high = (240 * min(1.0, max(0.0, self.value + side * self.margin)) for side in (-1, 1))
+        return (
+            f"<div><b>{self.count:,} ± {self.count_margin:,}</b> of {self.size:,} rows "
+            f"({self.value:.2%} ± {self.margin:.2%}, 95%)<br>"
+            f'<svg width="240" height="14" role="img" aria-label="{self.value:.1%} of the rows">'
+            '<line x1="0" y1="7" x2="240" y2="7" stroke="#9ca3af"/>'
+            f'<line x1="{low:.1f}" y1="7" x2="{high:.1f}" y2="7" stroke="#2563eb" stroke-width="6"/>'
+            f'<circle cx="{240 * self.value:.1f}" cy="7" r="4" fill="#1e3a8a"/></svg><br>'
+            f"<small>± {self.count_error:,} for all answers together; {self.kind}</small></div>"
+        )
+
     @property
     def count(self) -> int:
         """The number of matching rows: ``value`` times ``size``, rounded."""
@@ -68,3 +82,10 @@ class Guarantee:
     beta: float
     size: int
     statement: str
+
+    def _repr_html_(self) -> str:
+        """The guarantee in a notebook, in words."""
+        return (
+            f"<div><b>epsilon {self.epsilon:g}, delta {self.delta:g}</b>, for ever; alpha {self.alpha:.4g} at "
+            f"{self.size:,} rows, but with probability {self.beta:g}<br><small>{escape(self.statement)}</small></div>"
+        )

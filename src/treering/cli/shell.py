@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from treering.cli import results
 from treering.cli.output import Output, VaultPath, amount, message_of, number, unit, writing
 from treering.errors import ParameterError, QueryError, TreeringError
 
@@ -77,6 +76,14 @@ def shell(
             raise typer.Exit(2)
 
 
+def show_table(out: Output, table: pa.Table) -> None:
+    """Show a released table, each number together with its margin."""
+    from treering.shown import written
+
+    heads, rows, right = written(table)
+    out.table(heads, rows, right=right)
+
+
 class Shell:
     """One conversation with an open vault."""
 
@@ -127,19 +134,22 @@ class Shell:
         self._say_price(price.most, price.unit)
         answer = self._vault.ask(text, within=self._within)
         self._out.line(
-            f"{answer.count:,} rows ± {answer.count_margin:,} of {answer.size:,}  ({answer.value:.2%} ± {answer.margin:.2%})",
+            f"{answer.count:,} rows ± {answer.count_margin:,} of {answer.size:,}  "
+            f"({answer.value:.2%} ± {answer.margin:.2%})",
             "bold",
         )
         self._say_left()
 
     def _statement(self, text: str) -> None:
+        from treering.shown import chart
+
         if not re.match(r"\s*EXPLAIN\b", text, re.IGNORECASE):
             plan = self._vault.sql(f"EXPLAIN {text}", within=self._within).to_pylist()[0]
             self._say_price(plan["price"], plan["unit"])
         table = self._vault.sql(text, within=self._within)
         self._last = table
-        results.show(self._out, table)
-        for bar in results.chart(table):
+        show_table(self._out, table)
+        for bar in chart(table):
             self._out.line(bar)
         self._say_left()
 

@@ -15,6 +15,7 @@ from treering.answer import Answer
 from treering.arrays import Floats
 from treering.domain.schema import Schema
 from treering.errors import QueryError
+from treering.shown import MARK, show_tables
 from treering.sql.duck import run
 from treering.sql.finish import Released, draws_for, finish
 from treering.sql.read import TABLE
@@ -35,7 +36,9 @@ def answer(statement: Statement, answers: Sequence[Answer], noise: Floats | None
     if noise is None:
         deviations = [each.margin / NORMAL for each in answers]
         noise = normals("independent answers", draws_for(statement), len(answers)) * deviations
-    return finish(statement, Released(statement.queries, answers, noise), column_names(statement))
+    show_tables()
+    found = finish(statement, Released(statement.queries, answers, noise), column_names(statement))
+    return found.replace_schema_metadata({MARK: str(answers[0].size if answers else 0).encode()})
 
 
 def column_names(statement: Statement) -> list[str]:

@@ -516,6 +516,12 @@ class Vault(Sealed):
     def __repr__(self) -> str:
         return f"Vault({self.size:,} rows; {self.schema.cells:,} cells; {len(self._members)} mechanisms)"
 
+    def _repr_html_(self) -> str:
+        """The vault in a notebook: its rows, its budget, its mechanisms."""
+        from treering.shown import status_html
+
+        return status_html(self.status(), self.spent, self.total, self.unit)
+
 
 # -- creating a vault --------------------------------------------------------------------------------------------------
 
