@@ -112,6 +112,18 @@ class Attribute(ABC):
         return {name: True for name, on in flags.items() if on}
 
 
+class Ordered(Attribute):
+    """Temporary."""
+
+    @property
+    def line(self) -> tuple[int, ...]:
+        return tuple(range(self.regular))
+
+    @property
+    def below_code(self) -> int | None:
+        return None
+
+
 @dataclass(frozen=True)
 class Categories(Attribute):
     """A finite list of strings, of integers or of booleans."""
@@ -160,7 +172,7 @@ class Categories(Attribute):
 
 
 @dataclass(frozen=True)
-class Integers(Attribute):
+class Integers(Ordered):
     """The integers from ``low`` to ``high``, both included."""
 
     low: int = 0
@@ -200,7 +212,7 @@ class Integers(Attribute):
 
 
 @dataclass(frozen=True)
-class Bins(Attribute):
+class Bins(Ordered):
     """Numbers cut at ``edges``: [a, b), [b, c), …, the last bin closed."""
 
     edges: tuple[float, ...] = ()
@@ -289,12 +301,19 @@ def plain_number(value: float) -> str:
     return str(int(value)) if value == math.floor(value) else repr(float(value))
 
 
+def _numbers(p, f):
+    from treering.domain.numeric import numbers
+
+    return numbers(p["low"], p["high"], step=p["step"], edges=p["edges"], **f)
+
+
 def attribute_from_dict(name: str, plain: Mapping[str, Any]) -> Attribute:
     """Read what `Attribute.to_dict` wrote; anything else is a `SchemaError` that names the attribute."""
     makers: dict[str, tuple[tuple[str, ...], Callable[[Mapping[str, Any], dict[str, bool]], Attribute]]] = {
         "categories": (("values",), lambda p, f: categories(*p["values"], **f)),
         "integers": (("low", "high"), lambda p, f: integers(p["low"], p["high"], **f)),
         "bins": (("edges",), lambda p, f: bins(p["edges"], **f)),
+        "numbers": (("low", "high", "step", "edges"), _numbers),
     }
     kind = plain.get("kind")
     if not isinstance(kind, str) or kind not in makers:

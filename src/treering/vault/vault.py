@@ -294,7 +294,7 @@ class Vault(Sealed):
             if self._source is None:
                 raise VaultError("this vault has no table of its own to refresh from: append rows")
             increment = self._source.increment(self._parts.watermark, on_invalid)
-            batch = Batch(increment.cells, increment.counts)
+            batch = Batch(increment.cells, increment.counts, *increment.sums)
             return self._take(batch, increment.dropped, "", increment.watermark.to_dict())
 
     def _take(self, batch: Batch, dropped: int, key: str, watermark: dict[str, Any] | None = None) -> int:
