@@ -2,7 +2,7 @@
 
 Everything public is here; a name is imported from its module when it is first used, so ``import treering`` is cheap.
 
-    schema     Schema, categories, integers, bins, OTHER
+    schema     Schema, categories, integers, bins, numbers, dates, ABOVE, BELOW, OTHER
     questions  Query, parse
     data       GrowingDatabase, DroppedRows; GrowingPoints: rows of real-valued features, for learning
     durable    Vault, VaultReader: a growing database in a folder, with its promise
@@ -23,7 +23,9 @@ TYPE_CHECKING = False  # as typing has it, whose import would take longer than a
 __version__ = "0.1.0"
 
 __all__ = [
+    "ABOVE",
     "ATG",
+    "BELOW",
     "ERM",
     "ERMG",
     "MWEM",
@@ -77,10 +79,12 @@ __all__ = [
     "bins",
     "budget",
     "categories",
+    "dates",
     "domain",
     "from_opendp",
     "integers",
     "learn",
+    "numbers",
     "parse",
     "plan",
     "theory",
@@ -98,9 +102,11 @@ if TYPE_CHECKING:
     from treering.boxes.opendp import from_opendp
     from treering.boxes.smalldb import SmallDB
     from treering.budget.promise import Promise
-    from treering.domain.attribute import OTHER, bins, categories, integers
+    from treering.domain.attribute import ABOVE, BELOW, OTHER, bins, categories, integers
+    from treering.domain.calendar import dates
     from treering.domain.language.parse import parse
     from treering.domain.loss import Distance, HuberHinge, Logistic, Squared
+    from treering.domain.numeric import numbers
     from treering.domain.problem import CellFeatures
     from treering.domain.query import Query
     from treering.domain.schema import Schema
@@ -146,9 +152,11 @@ else:
         "boxes.base": ("Box",),
         "boxes.smalldb": ("SmallDB",),
         "budget.promise": ("Promise",),
-        "domain.attribute": ("OTHER", "bins", "categories", "integers"),
+        "domain.attribute": ("ABOVE", "BELOW", "OTHER", "bins", "categories", "integers"),
+        "domain.calendar": ("dates",),
         "domain.language.parse": ("parse",),
         "domain.loss": ("Distance", "HuberHinge", "Logistic", "Squared"),
+        "domain.numeric": ("numbers",),
         "domain.problem": ("CellFeatures",),
         "domain.query": ("Query",),
         "domain.schema": ("Schema",),

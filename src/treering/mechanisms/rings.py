@@ -13,6 +13,7 @@ import hashlib
 import math
 import threading
 from collections.abc import Iterable, Sequence
+from datetime import date
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final
@@ -21,7 +22,7 @@ import pyarrow as pa
 
 from treering.answer import Answer, Guarantee
 from treering.budget.promise import Budget, Promise
-from treering.domain.attribute import OTHER, Attribute, Value
+from treering.domain.attribute import OTHER, Attribute, Outside, Value
 from treering.domain.groups import Groups
 from treering.domain.language.parse import Question, understand, understand_all
 from treering.domain.query import Query
@@ -455,4 +456,6 @@ def _spreads(asked: tuple[Query, ...], schema: Schema) -> dict[Query, float]:
 def _shown(value: Value, attribute: Attribute) -> Any:
     if value is None or not attribute.other:
         return value
-    return "other" if value is OTHER else str(value)
+    if isinstance(value, date | Outside):
+        return "other" if value is OTHER else attribute.label(attribute.code(value))
+    return str(value)

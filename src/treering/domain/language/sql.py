@@ -36,7 +36,7 @@ import numpy as np
 
 from treering.answer import Answer
 from treering.arrays import Flags, Floats
-from treering.domain.attribute import OTHER, Attribute, Bins, Integers, plain_number
+from treering.domain.attribute import Attribute, Bins, Integers, Label
 from treering.domain.language.clauses import SUPPORTED, Chosen, Count, Key, Mean, Select, select
 from treering.domain.query import MAX_TABLE, RESOLUTION, Query, too_large
 from treering.domain.schema import Schema
@@ -217,7 +217,7 @@ class Statement:
         row: list[Field] = []
         for item, where in zip(self.clauses.selected, places, strict=True):
             if isinstance(item, Key):
-                row.append(label(self._attribute(item.position), group[item.position]))
+                row.append(self._attribute(item.position).label(group[item.position]))
             elif isinstance(item, Count):
                 row.append(_counted(answers[where[0]]))
             else:
@@ -376,13 +376,6 @@ def ceiling_float(value: Fraction) -> float:
 # -- the table of results ----------------------------------------------------------------------------------------------
 
 
-Label: TypeAlias = str | int | bool | None
-"""The label of a group: a category, an integer, a bin as text, None for the missing cell."""
-
-OTHER_LABEL = "(other)"
-"""The label of the cell of values not listed."""
-
-
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """A number with its error, and the interval that the truth lies in.
@@ -426,20 +419,3 @@ class ResultTable:
             "size": self.size,
             "notes": list(self.notes),
         }
-
-
-def label(attribute: Attribute, code: int) -> Label:
-    """The label of the group with this code of an attribute.
-
-    >>> from treering.domain.attribute import bins
-    >>> [label(bins([0, 15, 60], missing=True), code) for code in range(3)]
-    ['[0, 15)', '[15, 60]', None]
-    """
-    if isinstance(attribute, Bins) and code < attribute.regular:
-        low, high = (plain_number(edge) for edge in attribute.edges[code : code + 2])
-        return f"[{low}, {high}{']' if code + 1 == attribute.regular else ')'}"
-    value = attribute.value(code)
-    if value is OTHER:
-        return OTHER_LABEL
-    assert value is None or isinstance(value, str | int | bool)
-    return value

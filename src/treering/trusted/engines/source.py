@@ -145,7 +145,7 @@ class Source:
 
 def _columns(table: Table, schema: Schema, order: str) -> Columns:
     types = table.schema()
-    return tuple((name, str(types[name].copy(nullable=True))) for name in dict.fromkeys((order, *schema.names)))
+    return tuple((name, str(types[name].copy(nullable=True))) for name in dict.fromkeys((order, *schema.columns)))
 
 
 def _fetch(table: Table, wanted: Table) -> pa.Table:
