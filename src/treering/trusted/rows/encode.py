@@ -14,7 +14,6 @@ bytes. Attributes with a longer category, and small batches, go through Arrow's 
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,11 +25,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from treering.arrays import Array, Flags, Floats, Ints
+from treering.arrays import Array, Flags, Ints
 from treering.domain.attribute import Attribute, Bins, Categories, Integers
 from treering.domain.schema import Schema
-from treering.domain.sums import Grid, stored
 from treering.errors import DataError
+from treering.trusted.rows.units import half_steps
 from treering.trusted.sealed import Sealed
 
 Faults: TypeAlias = Iterator[tuple[int, str]]
@@ -79,7 +78,7 @@ def encode_all(frame: Any, schema: Schema, *, drop: bool) -> Rows:
             row=row,
             column=column,
         )
-    return Rows(cells, tuple(half_steps(given, schema, position) for position in stored(schema)))
+    return Rows(cells, half_steps(given, schema))
 
 
 def comes_as_dicts(frame: Any) -> bool:
@@ -364,50 +363,6 @@ def _without_views(column: pa.Array) -> pa.Array:
 
 def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
-
-
-# -- values as half steps ----------------------------------------------------------------------------------------------
-
-
-def half_steps(frame: Any, schema: Schema, position: int) -> Ints:
-    """u of the attribute at a position in each row of a frame that was encoded; 0 where there is no value, and in rows
-    that do not fit."""
-    name = schema.names[position]
-    grid = Grid.of(schema.attributes[name])
-    assert grid is not None
-    values = _doubles([row[name] for row in frame]) if comes_as_dicts(frame) else _column_doubles(frame.column(name))
-    absent = np.isnan(values)
-    if not absent.any():
-        return grid.half_steps(values)
-    units = grid.half_steps(np.where(absent, grid.low, values))
-    units[absent] = 0
-    return units
-
-
-def _column_doubles(column: pa.ChunkedArray) -> Floats:
-    """A column of numbers as doubles, NaN where there is none."""
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    if pa.types.is_null(kind):
-        return np.full(len(column), np.nan)
-    plain = column.cast(kind) if pa.types.is_dictionary(column.type) else column
-    missing = np.asarray(plain.is_null())
-    doubles = np.asarray(plain.fill_null(0)).astype(np.float64)
-    doubles[missing] = np.nan
-    return doubles
-
-
-def _doubles(values: Sequence[Any]) -> Floats:
-    """Single values as doubles, NaN for what is no number."""
-    return np.array([_double(value.item() if isinstance(value, np.generic) else value) for value in values])
-
-
-def _double(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return math.nan
-    try:
-        return float(value)
-    except OverflowError:  # An integer beyond all doubles is beyond all bounds.
-        return math.inf if value > 0 else -math.inf
 
 
 # -- short texts: a compiled look-up -----------------------------------------------------------------------------------
