@@ -466,9 +466,7 @@ class Gate(Protocol):
     def foreign(self, measurement: Any) -> ForeignReleased:
         """The output of an OpenDP ``measurement`` of the counts of all cells; its own privacy map gives the cost."""
 
-    def combine(
-        self, groups: Groups, spans: Sequence[Span], noise: Noise, sums: Sums | None = None
-    ) -> Combined:
+    def combine(self, groups: Groups, spans: Sequence[Span], noise: Noise, sums: Sums | None = None) -> Combined:
         """For each group, the sum over ``spans`` of weight × the group's rows in the span, plus ``noise``.
 
         Spans do not overlap, and begin and end at sizes at which rows can be told apart (see `mark`). ``noise`` is in

@@ -41,8 +41,8 @@ class Numbers(Bins):
             raise SchemaError(f"numbers(): high − low must be a whole number of steps of {plain_number(self.step)}")
         if self.steps > MAX_STEPS:
             raise SchemaError(
-                f"numbers() takes at most 2^20 steps between low and high, not {self.steps:,}: use a larger step; noise "
-                "is at least as wide as the range"
+                f"numbers() takes at most 2^20 steps between low and high, not {self.steps:,}: use a larger step; the "
+                "noise of a sum is at least as wide as the range"
             )
         super().__post_init__()
         if not self.low <= self.edges[0] < self.edges[-1] <= self.high:

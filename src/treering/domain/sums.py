@@ -120,7 +120,8 @@ def of_codes(attribute: Attribute) -> Ints:
     """u for each code of an attribute that has sums: of an integer, of the middle of a cell of `numbers`; clipped where
     a cell lies outside the range, and 0 where there is no value."""
     grid = Grid.of(attribute)
-    assert grid is not None and isinstance(attribute, Ordered)
+    assert grid is not None
+    assert isinstance(attribute, Ordered)
     units = np.zeros(attribute.size, dtype=np.int64)
     for code in attribute.line:
         if code < attribute.regular:

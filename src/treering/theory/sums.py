@@ -64,7 +64,7 @@ def fieller(total: float, rows: float, wide: float, narrow: float, reach: float)
 
     >>> low, high = fieller(500.0, 100.0, 20.0, 3.0, 10.0)
     >>> round(low, 2), round(high, 2)
-    (4.75, 5.26)
+    (4.75, 5.25)
     >>> fieller(500.0, 2.0, 20.0, 3.0, 10.0)
     (-10.0, 10.0)
     """

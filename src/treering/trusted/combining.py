@@ -99,9 +99,7 @@ class Combining(Sealed, ABC):
             self._counts.mark(self._journal)
             return self._followed(Marked(self._counts.size))
 
-    def combine(
-        self, groups: Groups, spans: Sequence[Span], noise: Noise, sums: Sums | None = None
-    ) -> Combined:
+    def combine(self, groups: Groups, spans: Sequence[Span], noise: Noise, sums: Sums | None = None) -> Combined:
         """Weighted counts, or sums, of groups plus noise. Cost for the rows of a span: 2|w|/s pure, w²/σ² zCDP; half of
         it for one group; of sums 2R|w|/s (with counts 4R|w|/s) pure, 2R²w²/σ² zCDP."""
         with self._working():

@@ -266,9 +266,7 @@ class Parts:
         if persons is not None:
             persons.check()
 
-    def _read(
-        self, part: Part, secrets: Mapping[str, SecretValue], schema: Schema
-    ) -> tuple[Batch, dict[bytes, int]]:
+    def _read(self, part: Part, secrets: Mapping[str, SecretValue], schema: Schema) -> tuple[Batch, dict[bytes, int]]:
         contents = self._contents(part, secrets)
         batch = read_batch(contents[0], part.cells, len(stored(schema)))
         if batch.rows != part.rows:

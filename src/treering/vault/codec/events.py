@@ -113,7 +113,7 @@ GROWN: Final[dict[type[Any], int]] = {Condensed: 5}
 """The events of version 2 that version 1 had, too, and with how many of their fields. The rest have their defaults."""
 
 LATER: Final = {"Combined": 6, "SegmentBegun": 7, "Opened": 4}
-"""The classes that have sums since version 3, and how many fields they had before: see `treering.vault.codec.fields`."""
+"""The classes that have sums since version 3, and how many fields they had before (see `fields.grown`)."""
 
 PARTS: Final[tuple[type[Any], ...]] = (
     Cost,
