@@ -176,10 +176,14 @@ class Request:
         return self.where & Query.conjunction(self.schema, sets)
 
     def valued(self, codes: Codes, column: str) -> Query:
-        """The query for the rows of a group that have a value in a column."""
+        """The query for the rows of a group whose values in a column are summed."""
         attribute = self.attribute(column)
-        has: Flags = np.arange(attribute.size) != attribute.missing_code
-        return self._among(codes, column, valued(attribute) if isinstance(attribute, Integers | Bins) else has)
+        return self._among(codes, column, valued(attribute))
+
+    def present(self, codes: Codes, column: str) -> Query:
+        """The query for the rows of a group whose value in a column is not missing."""
+        attribute = self.attribute(column)
+        return self._among(codes, column, np.arange(attribute.size) != attribute.missing_code)
 
     def cells(self, codes: Codes, column: str) -> list[Query]:
         """The queries for the rows of a group in each cell of a column, in the order of its values."""
@@ -216,14 +220,13 @@ def _notes(measure: Measure, request: Request) -> Iterator[str]:
             yield f"{name} is known as far as the bins tell: its interval is made of whole bins."
     elif grid is None:
         yield f"{name} is known as far as the bins tell: its interval holds the average wherever values lie in them."
-    if isinstance(attribute, Numbers) or (grid is not None and attribute.other):
-        assert grid is not None
+    if grid is not None and (isinstance(attribute, Numbers) or (attribute.other and isinstance(measure, Quantile))):
         yield f"{name} clips values to {grid.low:g} … {grid.high:g}."
     if isinstance(attribute, Numbers) and not isinstance(measure, Quantile):
         yield f"{name} rounds values to steps of {attribute.step:g}."
     if attribute.missing:
         yield f"{name} leaves out rows without a value, as SQL does."
-    if grid is None and attribute.other:
+    if attribute.other and not isinstance(attribute, Numbers) and not isinstance(measure, Quantile):
         yield f"{name} leaves out rows with a value that is not among {attribute.describe()}."
 
 

@@ -109,21 +109,28 @@ def stored(schema: Schema) -> tuple[int, ...]:
 
 
 def valued(attribute: Attribute) -> Flags:
-    """Which codes of an attribute that has sums stand for values: all but missing, and a cell that both sides share."""
-    flags = np.zeros(attribute.size, dtype=np.bool_)
-    flags[list(attribute.line if isinstance(attribute, Ordered) else ())] = True
+    """Which codes of an attribute stand for values that are summed: those of `numbers` that are not missing, as values
+    outside the bounds are clipped to them; of other attributes, the regular ones.
+
+    >>> from treering.domain.attribute import integers
+    >>> valued(integers(1, 2, other=True, missing=True)).tolist()
+    [True, True, False, False, False]
+    """
+    flags = np.arange(attribute.size) < attribute.regular
+    if isinstance(attribute, Numbers):
+        flags[list(attribute.line)] = True
     return flags
 
 
 @lru_cache(maxsize=256)
 def of_codes(attribute: Attribute) -> Ints:
-    """u for each code of an attribute that has sums: of an integer, of the middle of a cell of `numbers`; clipped where
-    a cell lies outside the range, and 0 where there is no value."""
+    """u for each code of an attribute that has sums: of an integer, of the middle of a cell of `numbers`, of the bound
+    where such a cell lies outside; and 0 where there is no value."""
     grid = Grid.of(attribute)
     assert grid is not None
     assert isinstance(attribute, Ordered)
     units = np.zeros(attribute.size, dtype=np.int64)
-    for code in attribute.line:
+    for code in np.flatnonzero(valued(attribute)).tolist():
         if code < attribute.regular:
             value = attribute.regular_value(code)
             assert isinstance(value, int | float)

@@ -122,6 +122,8 @@ class Measuring(Planning):
         if isinstance(measure, Count) and measure.column is None:
             return [request.matching(codes)]
         column = measure.column or ""
+        if isinstance(measure, Count):
+            return [request.present(codes, column)]
         if needs_cells(measure, request.attribute(column)):
             return request.cells(codes, column)
         return [request.valued(codes, column)]

@@ -12,7 +12,7 @@ import bisect
 import hashlib
 import math
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from fractions import Fraction
 from typing import Any, Final
@@ -23,6 +23,7 @@ from treering.answer import Answer, Guarantee
 from treering.budget.promise import Budget, Promise
 from treering.domain.attribute import OTHER, Attribute, Outside, Value
 from treering.domain.language.parse import Question, understand, understand_all
+from treering.domain.measures import Measure, Request
 from treering.domain.query import Query
 from treering.errors import ParameterError, QueryError
 from treering.gate import Advanced, Database, Event, Noted, SegmentBegun, SegmentCondensed, SegmentEnded
@@ -130,12 +131,20 @@ class Rings(Measuring):
         """See `Answering.price_within`."""
         return self.price_many(queries, within)
 
-    def table(self, attributes: Sequence[str], where: Question | None = None, within: float | None = None) -> pa.Table:
+    def table(
+        self,
+        attributes: Sequence[str],
+        where: Question | None = None,
+        within: float | None = None,
+        measures: Mapping[str, Measure] | None = None,
+    ) -> pa.Table:
         """The counts of all groups that some attributes make, as an Arrow table: a column for each attribute, then
         ``count`` and ``margin`` in rows.
 
         ``where`` counts only rows that match it; ``within`` is as in `ask`. Values that are not listed are shown as the
-        text "other", and all values of such an attribute as text, then.
+        text "other", and all values of such an attribute as text, then. With ``measures`` (a `Count`, `Sum`, `Mean` or
+        `Quantile` for each name) there are four columns for each instead: its name, and the name with ``_margin``,
+        ``_low`` and ``_high``.
         """
         schema = self._gate.schema
         names = [attributes] if isinstance(attributes, str) else list(dict.fromkeys(attributes))
@@ -148,14 +157,29 @@ class Rings(Measuring):
         for name in names:
             attribute = schema.attributes[name]
             rows = [(*row, attribute.value(code)) for row in rows for code in range(attribute.size)]
-        queries = [Query.where(schema, **dict(zip(names, row, strict=True))) & condition for row in rows]
-        answers = self.answer(queries, within)
-        columns = [
-            [_shown(value, schema.attributes[name]) for value in column]
+        found: dict[str, list[Any]] = {
+            name: [_shown(value, schema.attributes[name]) for value in column]
             for name, column in zip(names, zip(*rows, strict=True), strict=True)
-        ]
-        columns += [[each.count for each in answers], [each.count_margin for each in answers]]
-        return pa.Table.from_arrays([pa.array(column) for column in columns], names=[*names, "count", "margin"])
+        }
+        if measures is None:
+            queries = [Query.where(schema, **dict(zip(names, row, strict=True))) & condition for row in rows]
+            answers = self.answer(queries, within)
+            found |= {"count": [each.count for each in answers], "margin": [each.count_margin for each in answers]}
+        else:
+            found |= self._measured_columns(Request.of(schema, measures.values(), names, condition), measures, within)
+        return pa.table({name: pa.array(column) for name, column in found.items()})
+
+    def _measured_columns(
+        self, request: Request, names: Iterable[str], within: float | None
+    ) -> dict[str, list[float | None]]:
+        """Four columns for each measure of a request."""
+        columns: dict[str, list[float | None]] = {}
+        for name, estimates in zip(names, zip(*self.release(request, within).rows, strict=True), strict=True):
+            columns[name] = [each.value for each in estimates]
+            columns[f"{name}_margin"] = [each.margin for each in estimates]
+            columns[f"{name}_low"] = [each.low for each in estimates]
+            columns[f"{name}_high"] = [each.high for each in estimates]
+        return columns
 
     def price(self, query: Question, within: float | None = None) -> Fraction:
         """What asking this query next costs those rows that pay most, in the budget's unit, but for rounding: free to
