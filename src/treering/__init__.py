@@ -7,7 +7,7 @@ Everything public is here; a name is imported from its module when it is first u
     data       GrowingDatabase, DroppedRows; GrowingPoints: rows of real-valued features, for learning
     durable    Vault, VaultReader: a growing database in a folder, with its promise
     answers    Rings: sharp answers, paid for once and kept current; PMW, PMWG: adaptive queries without end; ATG, NATG,
-               NSG: sparse vector; ContinualHistogram: few cells; Answer, Guarantee
+               NSG: sparse vector; ContinualHistogram: few cells; Answer, Estimate, Guarantee
     boxes      Box; AnswersBox, HistogramBox, MarginalsBox, MWEM, SmallDB, from_opendp: static private algorithms
     schedulers BBScheduler, BBImprover, SmallDBG: a box, rerun as the data grow
     learning   ERM, ERMG, Model: private empirical risk minimisation, of Logistic, HuberHinge, Squared or Distance loss,
@@ -47,6 +47,7 @@ __all__ = [
     "Distance",
     "DroppedRows",
     "EngineError",
+    "Estimate",
     "GrowingDatabase",
     "GrowingPoints",
     "Guarantee",
@@ -92,7 +93,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from treering import audit, budget, domain, learn, theory
-    from treering.answer import Answer, Guarantee
+    from treering.answer import Answer, Estimate, Guarantee
     from treering.boxes.answers import AnswersBox
     from treering.boxes.base import Box
     from treering.boxes.erm import ERM, Model
@@ -142,7 +143,7 @@ else:
     from treering.lazy import attach
 
     _HOMES = {
-        "answer": ("Answer", "Guarantee"),
+        "answer": ("Answer", "Estimate", "Guarantee"),
         "boxes.answers": ("AnswersBox",),
         "boxes.erm": ("ERM", "Model"),
         "boxes.opendp": ("from_opendp",),

@@ -68,6 +68,35 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class Estimate:
+    """A number with the interval that it lies in with 95%, by itself: everything in it is public.
+
+    >>> Estimate(25.5, 24.0, 28.0).margin
+    2.5
+    """
+
+    value: float | None
+    """The estimate; None where too little is known to name one."""
+    low: float
+    high: float
+    """The interval. It holds the truth with 95%, for this number alone, if the question was chosen without looking at
+    the noise that it uses."""
+    error: float | None = None
+    """A bound on |value − truth|. With probability at least 1 − beta, all of a mechanism's answers keep theirs. None
+    where none is stated."""
+
+    @property
+    def margin(self) -> float | None:
+        """The half-width that holds the interval: what a person means by ±."""
+        return None if self.value is None else max(self.value - self.low, self.high - self.value)
+
+    def to_dict(self) -> dict[str, float | None]:
+        """A plain form for JSON: None for what is unknown, or unbounded."""
+        plain = {"value": self.value, "margin": self.margin, "error": self.error, "low": self.low, "high": self.high}
+        return {name: None if value is None or math.isinf(value) else value for name, value in plain.items()}
+
+
+@dataclass(frozen=True, slots=True)
 class Guarantee:
     """A mechanism's guarantee when the database has ``size`` rows.
 

@@ -13,6 +13,7 @@ from treering.domain.groups import Groups
 from treering.domain.problem import Minimise
 from treering.domain.query import Query
 from treering.domain.schema import Schema
+from treering.domain.sums import Sums
 from treering.errors import ParameterError, TreeringError
 from treering.gate import (
     Advanced,
@@ -134,13 +135,15 @@ class RecordedGate:
         """The recorded output of the measurement."""
         return self._next(ForeignReleased)
 
-    def combine(self, groups: Groups, spans: Sequence[Span], noise: Noise) -> Combined:
-        """The recorded counts of groups."""
+    def combine(self, groups: Groups, spans: Sequence[Span], noise: Noise, sums: Sums | None = None) -> Combined:
+        """The recorded counts, or sums, of groups."""
         event = self._next(Combined)
-        _same((event.noise, event.spans), (noise, tuple(spans)))
+        _same((event.noise, event.spans, event.sums), (noise, tuple(spans), sums))
         return event
 
-    def begin_segment(self, groups: Groups, noise: Noise, room: int, start: int = 0, series: int = 0) -> SegmentBegun:
+    def begin_segment(
+        self, groups: Groups, noise: Noise, room: int, start: int = 0, series: int = 0, sums: Sums | None = None
+    ) -> SegmentBegun:
         """The recorded start of a segment."""
         return self._next(SegmentBegun)
 

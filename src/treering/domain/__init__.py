@@ -4,6 +4,7 @@ attributes  Attribute, Bins, Categories, DatePart, Dates, Integers, Numbers; bin
             make them; ABOVE, BELOW, OTHER
 schema      Schema
 questions   Query, parse; read_sql: a statement as one batch of queries
+measures    Request: Count, Sum, Mean and Quantile of groups; Release: the estimates that answer one
 workloads   marginals, ranges, prefixes, random_conjunctions: families of queries
 learning    Loss, Distance, HuberHinge, Logistic, Squared; CellFeatures, Problem
 """
@@ -33,6 +34,12 @@ if TYPE_CHECKING:
     from treering.domain.loss import Logistic as Logistic
     from treering.domain.loss import Loss as Loss
     from treering.domain.loss import Squared as Squared
+    from treering.domain.measures import Count as Count
+    from treering.domain.measures import Mean as Mean
+    from treering.domain.measures import Quantile as Quantile
+    from treering.domain.measures import Release as Release
+    from treering.domain.measures import Request as Request
+    from treering.domain.measures import Sum as Sum
     from treering.domain.numeric import Numbers as Numbers
     from treering.domain.numeric import numbers as numbers
     from treering.domain.problem import CellFeatures as CellFeatures
@@ -53,6 +60,7 @@ else:
         "language.parse": ("parse",),
         "language.sql": ("read_sql",),
         "loss": ("Distance", "HuberHinge", "Logistic", "Loss", "Squared"),
+        "measures": ("Count", "Mean", "Quantile", "Release", "Request", "Sum"),
         "numeric": ("Numbers", "numbers"),
         "problem": ("CellFeatures", "Problem"),
         "query": ("Query",),

@@ -11,8 +11,9 @@ from typing import Any, Final
 from treering.domain.attribute import Bins, plain_number
 from treering.errors import SchemaError
 
-MAX_STEPS: Final = 2**40
-"""The most steps between the bounds."""
+MAX_STEPS: Final = 2**20
+"""The most steps between the bounds. The noise of a sum is at least as wide as the range, so that finer steps could not
+be seen in it."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,10 @@ class Numbers(Bins):
         if not (0 < self.step <= self.high - self.low) or (_exact(self.high) - _exact(self.low)) % _exact(self.step):
             raise SchemaError(f"numbers(): high − low must be a whole number of steps of {plain_number(self.step)}")
         if self.steps > MAX_STEPS:
-            raise SchemaError(f"numbers() takes at most 2^40 steps between low and high, not {self.steps:,}")
+            raise SchemaError(
+                f"numbers() takes at most 2^20 steps between low and high, not {self.steps:,}: use a larger step; the "
+                "noise of a sum is at least as wide as the range"
+            )
         super().__post_init__()
         if not self.low <= self.edges[0] < self.edges[-1] <= self.high:
             raise SchemaError("numbers() takes edges within low and high")

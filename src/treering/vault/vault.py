@@ -21,6 +21,7 @@ from treering.arrays import Floats
 from treering.boxes.erm import Model
 from treering.budget.promise import Promise
 from treering.domain.language.parse import Question, understand, understand_all
+from treering.domain.measures import Release, Request
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import ParameterError, SchemaError, VaultError
@@ -36,7 +37,7 @@ from treering.vault.files import Folder, Stage, WriterLock, reached, sync_folder
 from treering.vault.kinds import EXPECTED_ROWS, Spec, choose, codec, spec
 from treering.vault.ledger import Ledger
 from treering.vault.lines import MECHANISM, Line, body, seal
-from treering.vault.members import Assembly, Member, chosen, fitting
+from treering.vault.members import Assembly, Member, chosen, fitting, measuring
 from treering.vault.parts import Parts
 from treering.vault.reader import VaultReader, status, verify
 from treering.vault.record import (
@@ -50,6 +51,9 @@ from treering.vault.record import (
     question,
     recorded_answers,
     recorded_part,
+    recorded_release,
+    release_line,
+    requested,
 )
 from treering.vault.sources import Attached, claim, source_of
 from treering.vault.together import Access
@@ -295,7 +299,7 @@ class Vault(Sealed):
             if self._source is None:
                 raise VaultError("this vault has no table of its own to refresh from: append rows")
             increment = self._source.increment(self._parts.watermark, on_invalid)
-            batch = Batch(increment.cells, increment.counts)
+            batch = Batch(increment.cells, increment.counts, *increment.sums)
             return self._take(batch, increment.dropped, "", increment.watermark.to_dict())
 
     def _take(self, batch: Batch, dropped: int, key: str, watermark: dict[str, Any] | None = None) -> int:
@@ -375,6 +379,39 @@ class Vault(Sealed):
         number = self._record.keys[key or ""].mechanism
         then = self._members[number].spec.name if 0 <= number < len(self._members) else ""
         return question(asked, mechanism or then)
+
+    def release(
+        self, request: Request, mechanism: str | None = None, key: str | None = None, within: float | None = None
+    ) -> Release:
+        """Counts, sums, averages and quantiles of groups, in one commit and for one price: see `Rings.release`.
+
+        ``mechanism`` is the name of one of kind "rings"; by default, the first. ``key`` and ``within`` are as in `ask`.
+        """
+        check_key(key)
+        request.check()
+        released = self._access.together(lambda: self._released(request, mechanism, key, within))
+        reached(Stage.ANSWERED)
+        return released
+
+    def _released(self, request: Request, mechanism: str | None, key: str | None, within: float | None) -> Release:
+        number, member, rings = measuring(self._members, mechanism)
+        asked = requested(request, member.spec.name)
+        if key in self._record.keys:
+            return recorded_release(self._record.keys[key], asked, request)
+        release = rings.release(request, within)
+        if key is not None:
+            line = release_line(key, asked, number, release)
+            self._ledger.write(line)
+            self._record.keys[key] = line
+        self._condense(member)
+        return release
+
+    def quote(self, request: Request, mechanism: str | None = None, within: float | None = None) -> Price:
+        """What `release` would cost those rows that pay most, but for rounding. Free: nothing private is read."""
+        with self._access.alone():
+            self._access.check()
+            _, member, rings = measuring(self._members, mechanism)
+            return Price(member.spec.name, float(rings.quote(request, within)), rings.remaining, self.unit)
 
     def price(self, query: Question, mechanism: str | None = None, within: float | None = None) -> float:
         """The most that asking ``query`` next could cost a row, in the promise's unit. Free: nothing private is

@@ -27,6 +27,7 @@ import ibis.expr.datatypes as dt
 
 from treering.domain.attribute import Attribute, Bins, Categories, Integers, Ordered
 from treering.domain.schema import Schema
+from treering.domain.sums import Grid, stored
 from treering.errors import DataError, SchemaError
 from treering.trusted.rows.encode import NO_HEADER
 
@@ -105,19 +106,20 @@ def _check_type(name: str, attribute: Attribute, given: dt.DataType) -> None:
 
 
 def statement(table: Table, schema: Schema, order: str, after: int | None) -> Table:
-    """The query of one refresh: a table of ``key``, ``part`` (a `Counted`) and ``rows``."""
-    place = table[order]
+    """The query of one refresh: a table of ``key``, ``part`` (a `Counted`), ``rows`` and, for each attribute whose sums
+    are stored, the sum of u over the rows (0 in lines that are no cell's)."""
+    place, sums = table[order], len(stored(schema))
     if after is None:
-        unplaced = _line(Counted.UNPLACED, table, place.min(), table.count() - place.count())
-        return ibis.union(_cells(table, schema), _line(Counted.PAST, table, place.max()), unplaced)
+        unplaced = _line(Counted.UNPLACED, table, place.min(), sums, table.count() - place.count())
+        return ibis.union(_cells(table, schema), _line(Counted.PAST, table, place.max(), sums), unplaced)
     # The same rows by two expressions: a subquery that a statement uses twice would be materialised by engines.
     new, counted = table.filter(place > _whole(after)), table.filter(~(place <= _whole(after)))
     below = table.filter(place <= _whole(after))
     return ibis.union(
         _cells(new, schema),
-        _line(Counted.PAST, counted, counted[order].max()),
-        _line(Counted.BELOW, below, below[order].max()),
-        _line(Counted.UNPLACED, table.filter(place.isnull()), _whole(0)),
+        _line(Counted.PAST, counted, counted[order].max(), sums),
+        _line(Counted.BELOW, below, below[order].max(), sums),
+        _line(Counted.UNPLACED, table.filter(place.isnull()), _whole(0), sums),
     )
 
 
@@ -128,29 +130,52 @@ def distinct_places(table: Table, order: str, after: int | None, last: int) -> V
     return table.filter(within)[order].nunique()
 
 
-def _line(part: Counted, table: Table, key: Value, rows: Value | None = None) -> Table:
+def _line(part: Counted, table: Table, key: Value, sums: int, rows: Value | None = None) -> Table:
     """One line of the result. Its key is 0 if there are no rows: a null would turn the column into floats."""
     rows = table.count() if rows is None else rows
-    return table.aggregate(key=key.fill_null(_whole(0)).cast("int64"), part=_whole(part), rows=rows)
+    zeros = {f"s{column}": ibis.literal(0, type="int64") for column in range(sums)}
+    return table.aggregate(key=key.fill_null(_whole(0)).cast("int64"), part=_whole(part), rows=rows, **zeros)
 
 
 def _cells(table: Table, schema: Schema) -> Table:
-    """The counts of the cells; and of the rows that do not fit, by their first bad column."""
+    """The counts of the cells, with the sums of u; and of the rows that do not fit, by their first bad column."""
     engine, spans = table.get_backend().name, grouped_by_value(table, schema)
     columns = {
         f"k{place}": (_plain(table[source]), attribute, spans.get(name))
         for place, (source, (name, attribute)) in enumerate(zip(schema.sources, schema.attributes.items(), strict=True))
     }
     keys = {key: _group_key(engine, *column) for key, column in columns.items()}
-    groups = table.group_by(**keys).aggregate(rows=table.count())
+    summed = [columns[f"k{position}"][:2] for position in stored(schema)]
+    sums = {f"s{place}": _half_steps(*column).sum().cast("int64") for place, column in enumerate(summed)}
+    groups = table.group_by(**keys).aggregate(rows=table.count(), **sums)
     found = {key: _code(engine, groups[key], *column) for key, column in columns.items()}
-    coded = groups.select(**{key: code.cast("int64") for key, code in found.items()}, rows=groups.rows)
+    kept = {name: groups[name] for name in ("rows", *sums)}
+    coded = groups.select(**{key: code.cast("int64") for key, code in found.items()}, **kept)
     codes = [coded[key] for key in keys]
     digits = zip(codes[1:], schema.shape[1:], strict=True)
     cell = reduce(lambda above, digit: above * _whole(digit[1]) + digit[0], digits, codes[0])
     unfit = [(code == _whole(INVALID), _whole(-1 - place)) for place, code in enumerate(codes)]
     numbered = coded.group_by(key=ibis.cases(*unfit, else_=cell))
-    return numbered.aggregate(part=_whole(Counted.CELL), rows=coded.rows.sum())
+    totals = {name: coded[name].sum().cast("int64") for name in sums}
+    return numbered.aggregate(part=_whole(Counted.CELL), rows=coded.rows.sum(), **totals)
+
+
+def _half_steps(column: Value, attribute: Attribute) -> Value:
+    """u of a value, 0 where there is none: the operations of `treering.domain.sums.Grid.half_steps`, in doubles."""
+    grid = Grid.of(attribute)
+    assert grid is not None
+    if column.type().is_null():
+        return _whole(0)
+    real, steps = column.cast("float64"), _whole(grid.steps)
+    absent = [(column.isnan(), _whole(0))] if column.type().is_floating() else []
+    within = ((real - _real(grid.low)) / _real(grid.step) + _real(0.5)).floor().cast("int64")
+    return ibis.cases(
+        *absent,
+        (real.isnull(), _whole(0)),
+        (real <= _real(grid.low), -steps),
+        (real >= _real(grid.high), steps),
+        else_=_whole(2) * within - steps,
+    )
 
 
 def grouped_by_value(table: Table, schema: Schema) -> dict[str, Span]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
@@ -28,6 +29,8 @@ from treering.arrays import Array, Flags, Ints
 from treering.domain.attribute import Attribute, Bins, Categories, Integers
 from treering.domain.schema import Schema
 from treering.errors import DataError
+from treering.trusted.rows.units import half_steps
+from treering.trusted.sealed import Sealed
 
 Faults: TypeAlias = Iterator[tuple[int, str]]
 
@@ -38,18 +41,35 @@ INVALID: Final = -1
 """The cell of a row, or the code of a value, that does not fit."""
 
 
+@dataclass(frozen=True, repr=False, eq=False)
+class Rows(Sealed):
+    """PRIVATE: rows, each with its cell and, for each attribute whose sums are stored, its u (``domain/sums.py``)."""
+
+    cells: Ints
+    sums: tuple[Ints, ...]
+
+    def chosen(self, which: Ints | Flags) -> Rows:
+        """Some of the rows."""
+        return Rows(self.cells[which], tuple(column[which] for column in self.sums))
+
+
 def encode(frame: Any, schema: Schema, *, drop: bool) -> tuple[Ints, int]:
     """The cell of every row that fits, and how many rows were left out because they do not (only with ``drop``)."""
-    cells = encode_all(frame, schema, drop=drop)
-    fits = cells != INVALID
-    return (cells, 0) if fits.all() else (cells[fits], int((~fits).sum()))
+    rows, dropped = encode_rows(frame, schema, drop=drop)
+    return rows.cells, dropped
 
 
-def encode_all(frame: Any, schema: Schema, *, drop: bool) -> Ints:
-    """The cell of every row; `INVALID` for a row that does not fit (only with ``drop``: else it is an error)."""
-    cells, bad, faults = (
-        _encode_dicts(frame, schema) if comes_as_dicts(frame) else _encode_table(as_table(frame), schema)
-    )
+def encode_rows(frame: Any, schema: Schema, *, drop: bool) -> tuple[Rows, int]:
+    """The rows that fit, and how many were left out because they do not (only with ``drop``)."""
+    rows = encode_all(frame, schema, drop=drop)
+    fits = rows.cells != INVALID
+    return (rows, 0) if fits.all() else (rows.chosen(fits), int((~fits).sum()))
+
+
+def encode_all(frame: Any, schema: Schema, *, drop: bool) -> Rows:
+    """Every row; its cell is `INVALID` if it does not fit (only with ``drop``: else it is an error)."""
+    given = frame if comes_as_dicts(frame) else as_table(frame)
+    cells, bad, faults = _encode_dicts(given, schema) if comes_as_dicts(given) else _encode_table(given, schema)
     if bad and not drop:
         row, column = next(faults)
         raise DataError(
@@ -58,7 +78,7 @@ def encode_all(frame: Any, schema: Schema, *, drop: bool) -> Ints:
             row=row,
             column=column,
         )
-    return cells
+    return Rows(cells, half_steps(given, schema))
 
 
 def comes_as_dicts(frame: Any) -> bool:

@@ -32,6 +32,7 @@ from treering.domain.groups import Groups
 from treering.domain.loss import Distance, HuberHinge, Logistic, Squared
 from treering.domain.problem import Descent, Net, Perturbation, Problem
 from treering.domain.schema import Schema
+from treering.domain.sums import Sums
 from treering.errors import DamagedVault, NewerVault, VaultError
 from treering.gate import (
     Advanced,
@@ -69,8 +70,9 @@ from treering.noise import Gaussian, Laplace
 from treering.vault.codec.fields import Codec, Fields
 from treering.vault.codec.queries import Queries
 
-FORMAT: Final = 2
-"""The latest version of the lines, which has charges by row. A line that version 1 could have is of version 1 still."""
+FORMAT: Final = 3
+"""The latest version of the lines. Version 2 has charges by row, version 3 has sums. A line that an earlier version
+could have is of that version still."""
 
 SECOND: Final[tuple[type[Any], ...]] = (
     Condensed,
@@ -110,6 +112,9 @@ version of the format."""
 GROWN: Final[dict[type[Any], int]] = {Condensed: 5}
 """The events of version 2 that version 1 had, too, and with how many of their fields. The rest have their defaults."""
 
+LATER: Final = {"Combined": 6, "SegmentBegun": 7, "Opened": 4}
+"""The classes that have sums since version 3, and how many fields they had before (see `fields.grown`)."""
+
 PARTS: Final[tuple[type[Any], ...]] = (
     Cost,
     Budget,
@@ -132,6 +137,7 @@ PARTS: Final[tuple[type[Any], ...]] = (
     Charge,
     Steps,
     OpenSegment,
+    Sums,
 )
 """The classes that fields of events can hold. Those that notes can hold are declared by the mechanisms."""
 
@@ -157,7 +163,7 @@ class EventCodec:
         name = type(event).__name__
         if type(event) not in EVENTS:
             raise VaultError(f"{name} is no event that a vault can keep")
-        version = FORMAT if type(event) in SECOND else 1
+        version = FORMAT if _has_sums(event) else 2 if type(event) in SECOND else 1
         try:
             return _dumps({"v": version, "event": name, **self._codecs[version, name].write(event)})
         except RecursionError:
@@ -186,18 +192,29 @@ class EventCodec:
         if type(name) is not str or (version, name) not in self._codecs:
             raise DamagedVault("it names no event of its version")
         event: Event = self._codecs[version, name].read(raw, self._queries)
+        if _has_sums(event) != (version == FORMAT):
+            raise DamagedVault("it has sums if and only if it is of version 3")
         return event
 
 
 @lru_cache(maxsize=4)
 def _codecs(notes: tuple[type[Any], ...]) -> dict[tuple[int, str], Codec]:
     """A codec for each event, by version and name."""
-    fields = Fields(EVENTS, (*notes, *PARTS), SHARED)
+    fields = Fields(EVENTS, (*notes, *PARTS), SHARED, LATER)
     return (
         {(1, kind.__name__): fields.of(kind) for kind in FIRST}
         | {(1, kind.__name__): fields.once(kind, number) for kind, number in GROWN.items()}
-        | {(FORMAT, kind.__name__): fields.of(kind) for kind in SECOND}
+        | {(version, kind.__name__): fields.of(kind) for version in (2, FORMAT) for kind in SECOND}
+        | {(FORMAT, Noted.__name__): fields.of(Noted)}
     )
+
+
+def _has_sums(event: Event) -> bool:
+    """Whether an event is about sums, which versions before 3 did not have."""
+    if isinstance(event, Condensed):
+        return any(each.begun.sums is not None for each in event.segments)
+    about = event.note if isinstance(event, Noted) else event
+    return getattr(about, "sums", None) is not None
 
 
 def _other_version(version: object) -> VaultError:

@@ -208,8 +208,8 @@ def test_a_value_that_was_read_before_opens_no_door_for_one_of_another_type() ->
 
 
 def test_a_newer_line_is_told_from_a_damaged_one() -> None:
-    with pytest.raises(NewerVault, match="format 3, and this treering reads up to 2"):
-        decode(CUT.replace('"v":1', '"v":3').replace("LeafCut", "Unheard"), SCHEMA)
+    with pytest.raises(NewerVault, match="format 4, and this treering reads up to 3"):
+        decode(CUT.replace('"v":1', '"v":4').replace("LeafCut", "Unheard"), SCHEMA)
 
 
 def test_a_packed_array_is_not_unpacked_beyond_its_length() -> None:
