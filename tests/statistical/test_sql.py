@@ -39,9 +39,9 @@ def told(text: str, *, correlated: bool = True) -> pa.Table:
     """The result of a statement, with noise of its own."""
     statement = split(text, SCHEMA)
     rings = tr.Rings(database(), epsilon=1.0, delta=1e-6)
-    answers = rings.ask_many(statement.queries)
-    noise: Floats | None = rings.noise(statement.queries, draws_for(statement)) if correlated else None
-    return answer(statement, answers, noise)
+    known = rings.tell(statement.items)
+    noise: Floats | None = rings.draw(statement.items, known, draws_for(statement)) if correlated else None
+    return answer(statement, known, noise, database().size)
 
 
 def kept(text: str, *, correlated: bool = True) -> float:

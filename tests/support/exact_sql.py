@@ -9,9 +9,11 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from treering.answer import Answer
+from treering.answer import Estimate
+from treering.domain.items import Item
 from treering.domain.query import Query
 from treering.domain.schema import Schema
+from treering.domain.sums import Grid
 from treering.sql.answer import answer, draws_for, split
 
 
@@ -33,16 +35,40 @@ class Rows:
         places = np.ravel_multi_index(codes, query.shape)
         return float(query.weights().ravel()[places].sum()) / query.scale
 
-    def ask(self, queries: Sequence[Query]) -> list[Answer]:
-        """Exact answers."""
-        size = self.table.num_rows
-        return [Answer(self.count(query) / size, 0.0, size, "measured", 0.0) for query in queries]
+    def tell(self, item: Item) -> Estimate:
+        """What an item is, exactly."""
+        value: float | None = self.count(item.query)
+        if item.kind == "sum":
+            value = self._total(item)
+        elif item.kind != "count":
+            value = None
+        assert value is not None
+        return Estimate(round(value) if item.kind == "count" and item.query.counting else value, value, value, 0.0)
+
+    def _total(self, item: Item) -> float:
+        """The sum of a column's values over the rows of an item, from −1 for its lower end to 1 for its upper one."""
+        grid = Grid.of(self.schema.attributes[self.schema.names[item.position]])
+        assert grid is not None
+        values = self.table[self.schema.sources[item.position]].to_pylist()
+        half = (grid.high - grid.low) / 2
+        clipped = [min(max(value or 0.0, grid.low), grid.high) for value in values]
+        return sum(
+            (each - float(grid.middle)) / half
+            for each, kept in zip(clipped, self._matching(item.query), strict=True)
+            if kept
+        )
+
+    def _matching(self, query: Query) -> list[bool]:
+        if query.constant:
+            return [bool(query.weights())] * self.table.num_rows
+        codes = [self._codes[position] for position in query.attributes]
+        return [bool(each) for each in query.weights().ravel()[np.ravel_multi_index(codes, query.shape)]]
 
     def sql(self, text: str) -> pa.Table:
-        """The result of a statement from exact answers."""
+        """The result of a statement from exact numbers."""
         statement = split(text, self.schema)
-        noise = np.zeros((draws_for(statement), len(statement.queries)))
-        return answer(statement, self.ask(statement.queries), noise)
+        noise = np.zeros((draws_for(statement), len(statement.items)))
+        return answer(statement, [self.tell(item) for item in statement.items], noise, self.table.num_rows)
 
     def duckdb(self, text: str, name: str = "flights") -> pa.Table:
         """DuckDB's own result on the rows."""

@@ -16,6 +16,7 @@ import numpy as np
 from treering.answer import Estimate
 from treering.arrays import Floats
 from treering.domain.attribute import Attribute, Bins, Integers
+from treering.domain.items import Item
 from treering.domain.language.parse import Question
 from treering.domain.measures import Codes, Count, Mean, Measure, Quantile, Release, Request, Sum, needs_cells
 from treering.domain.numeric import Numbers
@@ -25,8 +26,9 @@ from treering.errors import QueryError
 from treering.mechanisms.series.policy import Asked, Planned, Planning, wished
 from treering.mechanisms.series.view import Reading
 from treering.theory.continual import Law
+from treering.theory.draws import normals
 from treering.theory.quantiles import cells_between, level_margins, point, ratio_end
-from treering.theory.rings import chosen_groups
+from treering.theory.rings import NORMAL, chosen_groups
 from treering.theory.sums import fieller, quotient
 
 _EXACT = Reading(0.0, 0.0, 0.0, 0.0)
@@ -74,6 +76,66 @@ class Measuring(Planning):
         """What `release` costs those rows that pay most, in the budget's unit, but for rounding: free to ask."""
         request.check()
         return self._planned(self._asked(request), wished(within, self._rows_to_share())).price
+
+    def tell(self, items: Sequence[Item], within: float | None = None) -> list[Estimate]:
+        """Single numbers about some rows, paid for together. ``within`` is as in `release`."""
+        asked = self._asked_items(items)
+        known = self._measured(asked, wished(within, self._rows_to_share()))
+        return [self._told(item, known) for item in items]
+
+    def quote_items(self, items: Sequence[Item], within: float | None = None) -> Fraction:
+        """What `tell` costs those rows that pay most, in the budget's unit, but for rounding: free to ask."""
+        return self._planned(self._asked_items(items), wished(within, self._rows_to_share())).price
+
+    def draw(self, items: Sequence[Item], told: Sequence[Estimate], draws: int) -> Floats:
+        """The noise of what `tell` has told, drawn anew from its law by public random numbers: a row for each draw, a
+        column for each item. Of quantiles it is taken for normal, with their margins."""
+        found = np.zeros((draws, len(items)))
+        for position in dict.fromkeys((item.position if item.kind == "sum" else -1) for item in items):
+            kind = "count" if position < 0 else "sum"
+            places = [place for place, item in enumerate(items) if item.kind == kind and item.position == position]
+            queries = [items[place].query for place in places]
+            if not places:
+                continue
+            if position < 0:
+                found[:, places] = self.noise(queries, draws) * self._gate.size
+            else:
+                found[:, places] = self.sum_noise(position, queries, draws)
+        others = [place for place, item in enumerate(items) if item.kind in ("quantile", "mean")]
+        margins = [told[place].margin or 0.0 for place in others]
+        found[:, others] = normals("quantiles", draws, len(others)) * (np.array(margins) / NORMAL)
+        return found
+
+    @abstractmethod
+    def noise(self, queries: Sequence[Query], draws: int) -> Floats:
+        """See `Answering.noise`."""
+
+    @abstractmethod
+    def sum_noise(self, position: int, queries: Sequence[Query], draws: int) -> Floats:
+        """`noise` for the sums of an attribute over the rows of queries, in rows at the bound."""
+
+    def _asked_items(self, items: Sequence[Item]) -> Asked:
+        counts = [item.query for item in items if item.kind == "count" and not item.query.constant]
+        sums: dict[int, dict[Query, None]] = {}
+        cells: dict[Query, None] = {}
+        for item in items:
+            if item.kind == "sum" and not _nothing(item.query):
+                sums.setdefault(item.position, {})[item.query] = None
+            elif item.kind in ("quantile", "mean"):
+                cells |= dict.fromkeys(query for query in item.cells() if not query.constant)
+        listed = {position: list(queries) for position, queries in sums.items()}
+        known = set(counts)
+        return Asked(list(dict.fromkeys(counts)), listed, [query for query in cells if query not in known])
+
+    def _told(self, item: Item, known: Known) -> Estimate:
+        if item.kind == "count":
+            rows = known.rows(item.query)
+            return count(rows, known.size) if item.query.counting else _plain(rows)
+        if item.kind == "sum":
+            return _plain(known.total(item.position, item.query))
+        attribute = self._gate.schema.attributes[self._gate.schema.names[item.position]]
+        cells = self._cells(item.cells(), known)
+        return quantile(attribute, item.level, cells) if item.kind == "quantile" else average(attribute, cells)
 
     def sum(self, column: str, where: Question | None = None, within: float | None = None) -> Estimate:
         """The sum of a column of `integers` or `numbers`, over the rows that match ``where``."""
@@ -169,6 +231,12 @@ class Cells(NamedTuple):
     groups: int
     """How many groups the estimate has."""
     law: Law
+
+
+def _plain(reading: Reading) -> Estimate:
+    """A number as it was read."""
+    value, margin = reading.value, reading.margin
+    return Estimate(value, value - margin, value + margin, max(reading.error, margin))
 
 
 def count(rows: Reading, size: int) -> Estimate:

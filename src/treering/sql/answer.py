@@ -1,17 +1,18 @@
 """An SQL text answered by a mechanism: the one way from text to table.
 
-statement = split(text, schema)
-table = answer(statement, *asked)
+The first stage is `split`, and asking a mechanism for the statement's items; `answer` is the second.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from treering.answer import Answer
+from treering.answer import Answer, Estimate
 from treering.arrays import Floats
 from treering.domain.schema import Schema
 from treering.errors import QueryError
@@ -24,21 +25,38 @@ from treering.sql.values import arrow_type
 from treering.theory.draws import normals
 from treering.theory.rings import NORMAL
 
-__all__ = ["answer", "draws_for", "explained", "split"]
+__all__ = ["Statement", "answer", "draws_for", "explained", "split", "told_by"]
 
 
-def answer(statement: Statement, answers: Sequence[Answer], noise: Floats | None) -> pa.Table:
-    """The table that answers a statement, from the answers to its queries.
+def answer(statement: Statement, told: Sequence[Estimate], noise: Floats | None, size: int) -> pa.Table:
+    """The table that answers a statement, from what is known of its items at a ``size``.
 
-    ``noise`` are draws of the noise of these answers, as many as `draws_for` says. Where their law is not known, each
-    answer's noise is taken for an independent normal one with the answer's margin.
+    ``noise`` are draws of the noise of that, as many as `draws_for` says. Where its law is not known, each item's noise
+    is taken for an independent normal one with the item's margin.
     """
     if noise is None:
-        deviations = [each.margin / NORMAL for each in answers]
-        noise = normals("independent answers", draws_for(statement), len(answers)) * deviations
+        deviations = np.array([(each.margin or 0.0) / NORMAL for each in told])
+        noise = normals("independent answers", draws_for(statement), len(told)) * deviations
     show_tables()
-    found = finish(statement, Released(statement.queries, answers, noise), column_names(statement))
-    return found.replace_schema_metadata({MARK: str(answers[0].size if answers else 0).encode()})
+    found = finish(statement, Released(statement.items, told, noise), column_names(statement))
+    return found.replace_schema_metadata({MARK: str(size).encode()})
+
+
+def told_by(answers: Sequence[Answer]) -> list[Estimate]:
+    """Answers to counting queries as counts of rows."""
+    return [
+        Estimate(
+            each.count,
+            max(0, each.count - _rounded(each.margin, each.size)),
+            min(each.size, each.count + _rounded(each.margin, each.size)),
+            _rounded(each.error, each.size),
+        )
+        for each in answers
+    ]
+
+
+def _rounded(share: float, size: int) -> int:
+    return math.ceil(share * size + 0.5) if share else 0
 
 
 def column_names(statement: Statement) -> list[str]:
@@ -61,11 +79,11 @@ def _empty(schema: Schema) -> pa.Table:
 
 def explained(statement: Statement, mechanism: str, price: float, remaining: float, unit: str) -> pa.Table:
     """What a statement would release, what is then made of it, and the price: a table with one row."""
-    released = "; ".join(f"{len(core.rows):,} groups, {len(core.measures)} numbers each" for core in statement.cores)
+    released = "; ".join(f"{len(core.rows):,} groups, {len(core.figures)} numbers each" for core in statement.cores)
     return pa.table(
         {
             "released": [released],
-            "questions": [len(statement.queries)],
+            "numbers": [len(statement.items)],
             "mechanism": [mechanism],
             "price": [price],
             "remaining": [remaining],

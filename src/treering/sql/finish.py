@@ -20,11 +20,11 @@ import pyarrow as pa
 import pyarrow.types as kinds
 from sqlglot import exp
 
-from treering.answer import Answer
+from treering.answer import Estimate
 from treering.arrays import Floats
-from treering.domain.query import Query
+from treering.domain.items import Item
 from treering.sql.duck import run
-from treering.sql.split import Core, Row, Statement, queries_of
+from treering.sql.split import Core, Row, Statement, items_of
 from treering.sql.taint import Taint, taint
 
 DRAWS: Final = 1000
@@ -37,12 +37,12 @@ _CONFIDENCE: Final = 0.95
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Released:
-    """The answers to the queries of a statement, and draws of their noise."""
+    """What is known of the items of a statement, and draws of its noise."""
 
-    queries: tuple[Query, ...]
-    answers: Sequence[Answer]
+    items: tuple[Item, ...]
+    told: Sequence[Estimate]
     noise: Floats
-    """A row for each draw, a column for each query: in shares of the rows."""
+    """A row for each draw, a column for each item."""
 
 
 def draws_for(statement: Statement) -> int:
@@ -56,8 +56,8 @@ def draws_for(statement: Statement) -> int:
 def finish(statement: Statement, released: Released, names: Sequence[str]) -> pa.Table:
     """The result, its columns called ``names``, each noisy number followed by its margin."""
     found = taint(statement.outer)
-    place = {query: number for number, query in enumerate(released.queries)}
-    listed = [_Listed.of(core, place, released.answers) for core in statement.cores]
+    place = {item: number for number, item in enumerate(released.items)}
+    listed = [_Listed.of(core, place, released.told) for core in statement.cores]
     tables = {core.name: each.table(released) for core, each in zip(statement.cores, listed, strict=True)}
     factor = joint(sum(len(core.rows) for core in statement.cores)) if found.selects else 1.0
     margins = _direct(statement.outer, found)
@@ -80,51 +80,45 @@ def finish(statement: Statement, released: Released, names: Sequence[str]) -> pa
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """A core with the places of its queries among those that were released."""
+    """A core with the places of its items among those that were released."""
 
     core: Core
     rows: list[Row]
     """The rows that are shown: special ones only where rows were seen, beyond the noise."""
     places: np.ndarray[tuple[int, int], np.dtype[np.int64]]
-    """A row for each group, a column for each measure."""
+    """A row for each group, a column for each figure."""
 
     @classmethod
-    def of(cls, core: Core, place: dict[Query, int], answers: Sequence[Answer]) -> _Listed:
-        """A core whose queries have these places among the answers."""
+    def of(cls, core: Core, place: dict[Item, int], told: Sequence[Estimate]) -> _Listed:
+        """A core whose items have these places."""
         wide = joint(len(core.rows))
         shown: list[Row] = []
         listed: list[list[int]] = []
-        for row, queries in zip(core.rows, queries_of(core), strict=True):
-            places = [place[query] for query in queries]
-            if not row.special or core.counted is None or _seen(answers[places[core.counted]], wide):
+        for row, items in zip(core.rows, items_of(core), strict=True):
+            places = [place[item] for item in items]
+            if not row.special or core.counted is None or _seen(told[places[core.counted]], wide):
                 shown.append(row)
                 listed.append(places)
-        return cls(core, shown, np.array(listed, dtype=np.int64).reshape(len(shown), len(core.measures)))
+        return cls(core, shown, np.array(listed, dtype=np.int64).reshape(len(shown), len(core.figures)))
 
     def table(self, released: Released) -> pa.Table:
-        """The keys, each measure's numbers (m0, …) and their margins (e0, …)."""
+        """The keys, each figure's numbers (m0, …) and their margins (e0, …)."""
         columns = self._keys()
-        for number, measure in enumerate(self.core.measures):
-            answers = [released.answers[place] for place in self.places[:, number]]
-            if measure.weights is None:
-                values: list[float] = [answer.count for answer in answers]
-                margins: list[float] = [answer.count_margin if answer.margin else 0 for answer in answers]
-            else:
-                values = [answer.value * answer.size for answer in answers]
-                margins = [answer.margin * answer.size for answer in answers]
-            columns[f"m{number}"] = pa.array(values)
-            columns[f"e{number}"] = pa.array(margins)
+        for number in range(len(self.core.figures)):
+            told = [released.told[place] for place in self.places[:, number]]
+            columns[f"m{number}"] = pa.array([each.value for each in told])
+            columns[f"e{number}"] = pa.array([each.margin for each in told], type=pa.float64())
         return _table(columns, len(self.rows))
 
     def stacked(self, released: Released) -> pa.Table:
         """The keys and numbers with noise drawn anew, for each draw."""
         draws = len(released.noise)
         columns = {name: pa.chunked_array([column] * draws) for name, column in self._keys().items()}
-        for number in range(len(self.core.measures)):
+        for number in range(len(self.core.figures)):
             places = self.places[:, number]
-            values = np.array([released.answers[place].value * released.answers[place].size for place in places])
-            sizes = np.array([released.answers[place].size for place in places])
-            columns[f"m{number}"] = pa.array((values + released.noise[:, places] * sizes).ravel())
+            values = [released.told[place].value for place in places]
+            known = np.array([math.nan if value is None else float(value) for value in values])
+            columns[f"m{number}"] = pa.array((known + released.noise[:, places]).ravel(), from_pandas=True)
         columns["draw"] = pa.array(np.repeat(np.arange(draws), len(self.rows)))
         return pa.table(columns)
 
@@ -135,9 +129,9 @@ class _Listed:
         }
 
 
-def _seen(counted: Answer, factor: float) -> bool:
+def _seen(counted: Estimate, factor: float) -> bool:
     """Whether a count is above its noise, as one of all groups."""
-    return counted.value > counted.margin * factor
+    return (counted.value or 0.0) > (counted.margin or 0.0) * factor
 
 
 def _label_column(labels: Sequence[Any]) -> pa.Array:

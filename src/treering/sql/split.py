@@ -1,7 +1,7 @@
 """A statement in two stages: what must be released of the rows, and what is made of it.
 
 Every SELECT over the table itself (a *core*) is replaced by a SELECT over a released table, which has a column for
-each key and for each measure. What remains, the *outer* statement, names released tables only.
+each key and for each figure. What remains, the *outer* statement, names released tables only.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from typing import Any, Final
 from sqlglot import exp
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
+from treering.domain.items import Item
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import QueryError
 from treering.sql.conditions import condition
 from treering.sql.keys import Key, empty, key
-from treering.sql.measures import Aggregates, Measure
+from treering.sql.measures import Aggregates, Figure
 from treering.sql.nodes import AGGREGATES
 from treering.sql.read import Text, read
 
@@ -42,14 +43,14 @@ class Row:
 
 @dataclass(eq=False, slots=True)
 class Core:
-    """What is released for one SELECT over the table: measures of the groups that its keys make."""
+    """What is released for one SELECT over the table: figures of the groups that its keys make."""
 
     name: str
     keys: list[Key]
-    measures: list[Measure] = field(default_factory=list)
+    figures: list[Figure] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
     counted: int | None = None
-    """The measure that says how many rows a group has: there is one if some group is special."""
+    """The figure that says how many rows a group has: there is one if some group is special."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -62,9 +63,14 @@ class Statement:
     outer: exp.Expr
 
     @property
-    def queries(self) -> tuple[Query, ...]:
-        """All queries to be released, as one batch: each once."""
-        return tuple(dict.fromkeys(query for core in self.cores for row in queries_of(core) for query in row))
+    def items(self) -> tuple[Item, ...]:
+        """All that is to be released, as one batch: each item once."""
+        return tuple(dict.fromkeys(item for core in self.cores for row in items_of(core) for item in row))
+
+    @property
+    def queries(self) -> tuple[Query, ...] | None:
+        """The items as queries, if all are counts: any mechanism can answer them."""
+        return tuple(item.query for item in self.items) if all(item.kind == "count" for item in self.items) else None
 
 
 def split(text: str, schema: Schema) -> Statement:
@@ -78,10 +84,10 @@ def split(text: str, schema: Schema) -> Statement:
     return Statement(given, schema, tuple(cores), outer)
 
 
-def queries_of(core: Core) -> Iterator[list[Query]]:
-    """For each group, the query of each measure."""
+def items_of(core: Core) -> Iterator[list[Item]]:
+    """For each group, the item of each figure."""
     for row in core.rows:
-        yield [measure.of(row.rows) for measure in core.measures]
+        yield [figure.of(row.rows) for figure in core.figures]
 
 
 def _about_rows(scope: Scope) -> bool:
@@ -104,7 +110,7 @@ class _Splitting:
         self._schema = schema
         self._core = Core(name, [])
         self._keys: list[exp.Expr] = []
-        self._columns: dict[tuple[Query, int], int] = {}
+        self._columns: dict[tuple[object, ...], int] = {}
         self._aggregates = Aggregates(schema, self._measured)
 
     def core(self) -> Core:
@@ -170,17 +176,16 @@ class _Splitting:
                 if changed is not child:
                     child.replace(changed)
 
-    def _measured(self, measure: Measure) -> exp.Expr:
-        """The column of a measure."""
-        return _column(self._core.name, f"m{self._place(measure)}")
+    def _measured(self, figure: Figure) -> exp.Expr:
+        """The column of a figure."""
+        return _column(self._core.name, f"m{self._place(figure)}")
 
-    def _place(self, measure: Measure) -> int:
-        """The place of a measure among the core's: each is there once."""
-        known = (measure.condition, id(measure.weights) if measure.weights is not None else 0)
-        if known not in self._columns:
-            self._columns[known] = len(self._core.measures)
-            self._core.measures.append(measure)
-        return self._columns[known]
+    def _place(self, figure: Figure) -> int:
+        """The place of a figure among the core's: each is there once."""
+        if figure.key not in self._columns:
+            self._columns[figure.key] = len(self._core.figures)
+            self._core.figures.append(figure)
+        return self._columns[figure.key]
 
     def _check_columns(self) -> None:
         """Refuse attributes that are neither grouped by nor aggregated."""
@@ -205,8 +210,8 @@ class _Splitting:
             if not empty(rows) or not parts:
                 row = Row(tuple(part.label for part in parts), rows, any(part.special for part in parts))
                 self._core.rows.append(row)
-        if self._core.measures and any(row.special for row in self._core.rows):
-            self._core.counted = self._place(Measure(Query.all(self._schema)))
+        if self._core.figures and any(row.special for row in self._core.rows):
+            self._core.counted = self._place(Figure(Query.all(self._schema)))
 
 
 def _is_aggregate(node: exp.Expr) -> bool:

@@ -104,6 +104,16 @@ def measuring(members: Sequence[Member], name: str | None) -> tuple[int, Member,
     raise ParameterError("mechanism", "must be of kind 'rings', which keeps sums; add one: vault.add('rings', share)")
 
 
+def telling(
+    members: Sequence[Member], queries: Sequence[Query] | None, within: float | None
+) -> tuple[int, Member, Rings] | None:
+    """The rings that tell the numbers of a statement. None if another mechanism answers them, which are ``queries``
+    then: see `fitting`."""
+    if queries is not None and not isinstance(fitting(members, None, queries, within)[1].mechanism, Rings):
+        return None
+    return measuring(members, None)
+
+
 def _rank(member: Member, asked: Sequence[Query]) -> tuple[int, float]:
     """How well a mechanism suits a batch: smaller is better."""
     others = int(member.spec.kind != "rings")

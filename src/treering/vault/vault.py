@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from treering.answer import Answer
+from treering.answer import Answer, Estimate
 from treering.arrays import Floats
 from treering.boxes.erm import Model
 from treering.budget.promise import Promise
@@ -26,6 +26,7 @@ from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import ParameterError, SchemaError, VaultError
 from treering.params import Number, probability, whole
+from treering.sql.answer import Statement, answer, draws_for, explained, split, told_by
 from treering.trusted.counts import Counts
 from treering.trusted.database import DroppedRows, GrowingDatabase, OnInvalid, Watchers
 from treering.trusted.rows.batches import Batch, take_in
@@ -37,7 +38,7 @@ from treering.vault.files import Folder, Stage, WriterLock, reached, sync_folder
 from treering.vault.kinds import EXPECTED_ROWS, Spec, choose, codec, spec
 from treering.vault.ledger import Ledger
 from treering.vault.lines import MECHANISM, Line, body, seal
-from treering.vault.members import Assembly, Member, chosen, fitting, measuring
+from treering.vault.members import Assembly, Member, chosen, fitting, measuring, telling
 from treering.vault.parts import Parts
 from treering.vault.reader import VaultReader, status, verify
 from treering.vault.record import (
@@ -442,23 +443,34 @@ class Vault(Sealed):
         ``within`` is as in `ask`, for each released number. A statement that begins with EXPLAIN releases nothing: its
         result says what would be, and what that costs.
         """
-        from treering.sql.answer import answer, draws_for, explained, split
-
         statement = split(text, self.schema)
         if statement.text.explain:
-            price = self.price_many(statement.queries, within=within)
-            return explained(statement, price.mechanism, price.most, price.remaining, price.unit)
+            return explained(statement, *self._quoted(statement, within))
         draws = draws_for(statement)
-        answers, noise = self._access.together(lambda: self._with_noise(statement.queries, within, draws))
+        told, noise, size = self._access.together(lambda: self._told(statement, within, draws))
         reached(Stage.ANSWERED)
-        return answer(statement, answers, noise)
+        return answer(statement, told, noise, size)
 
-    def _with_noise(
-        self, asked: Sequence[Query], within: float | None, draws: int
-    ) -> tuple[list[Answer], Floats | None]:
-        member = fitting(self._members, None, asked, within)[1]
-        answers = self._answers(asked, member.spec.name, None, within)
-        return answers, member.mechanism.noise(asked, draws)
+    def _quoted(self, statement: Statement, within: float | None) -> Price:
+        """The most that a statement could cost, and which mechanism would answer it."""
+        with self._access.alone():
+            self._access.check()
+            rings = telling(self._members, statement.queries, within)
+            if rings is not None:
+                price = float(rings[2].quote_items(statement.items, within))
+                return Price(rings[1].spec.name, price, rings[2].remaining, self.unit)
+        return self._priced(statement.queries or (), None, within)
+
+    def _told(
+        self, statement: Statement, within: float | None, draws: int
+    ) -> tuple[Sequence[Estimate], Floats | None, int]:
+        """What is known of a statement's items, draws of its noise, and the size."""
+        rings = telling(self._members, statement.queries, within)
+        if rings is None:
+            return told_by(self._answers(statement.queries or (), None, None, within)), None, self.size
+        told = rings[2].tell(statement.items, within)
+        self._condense(rings[1])
+        return told, rings[2].draw(statement.items, told, draws), self.size
 
     def synthesize(self, rows: int, mechanism: str | None = None, generator: Any = None) -> pa.Table:
         """Synthetic rows, ``rows`` of them, from what the mechanism has released so far: free.
