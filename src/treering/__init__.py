@@ -2,12 +2,12 @@
 
 Everything public is here; a name is imported from its module when it is first used, so ``import treering`` is cheap.
 
-    schema     Schema, categories, integers, bins, OTHER
+    schema     Schema, categories, integers, bins, numbers, dates, ABOVE, BELOW, OTHER
     questions  Query, parse
     data       GrowingDatabase, DroppedRows; GrowingPoints: rows of real-valued features, for learning
     durable    Vault, VaultReader: a growing database in a folder, with its promise
     answers    Rings: sharp answers, paid for once and kept current; PMW, PMWG: adaptive queries without end; ATG, NATG,
-               NSG: sparse vector; ContinualHistogram: few cells; Answer, Guarantee
+               NSG: sparse vector; ContinualHistogram: few cells; Answer, Estimate, Guarantee
     boxes      Box; AnswersBox, HistogramBox, MarginalsBox, MWEM, SmallDB, from_opendp: static private algorithms
     schedulers BBScheduler, BBImprover, SmallDBG: a box, rerun as the data grow
     learning   ERMRings: a model of the newest rows; ERMG: of all rows; ERM, once; Model. They minimise a Logistic,
@@ -24,7 +24,9 @@ TYPE_CHECKING = False  # as typing has it, whose import would take longer than a
 __version__ = "0.1.0"
 
 __all__ = [
+    "ABOVE",
     "ATG",
+    "BELOW",
     "ERM",
     "ERMG",
     "MWEM",
@@ -47,6 +49,7 @@ __all__ = [
     "DroppedRows",
     "ERMRings",
     "EngineError",
+    "Estimate",
     "GrowingDatabase",
     "GrowingPoints",
     "Guarantee",
@@ -80,10 +83,12 @@ __all__ = [
     "bins",
     "budget",
     "categories",
+    "dates",
     "domain",
     "from_opendp",
     "integers",
     "learn",
+    "numbers",
     "parse",
     "plan",
     "theory",
@@ -91,7 +96,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from treering import audit, budget, domain, learn, theory
-    from treering.answer import Answer, Guarantee
+    from treering.answer import Answer, Estimate, Guarantee
     from treering.boxes.answers import AnswersBox
     from treering.boxes.base import Box
     from treering.boxes.erm import ERM, Model
@@ -101,9 +106,11 @@ if TYPE_CHECKING:
     from treering.boxes.opendp import from_opendp
     from treering.boxes.smalldb import SmallDB
     from treering.budget.promise import Promise
-    from treering.domain.attribute import OTHER, bins, categories, integers
+    from treering.domain.attribute import ABOVE, BELOW, OTHER, bins, categories, integers
+    from treering.domain.calendar import dates
     from treering.domain.language.parse import parse
     from treering.domain.loss import Distance, HuberDistance, HuberHinge, Logistic, Squared
+    from treering.domain.numeric import numbers
     from treering.domain.problem import CellFeatures
     from treering.domain.query import Query
     from treering.domain.schema import Schema
@@ -140,7 +147,7 @@ else:
     from treering.lazy import attach
 
     _HOMES = {
-        "answer": ("Answer", "Guarantee"),
+        "answer": ("Answer", "Estimate", "Guarantee"),
         "boxes.answers": ("AnswersBox",),
         "boxes.erm": ("ERM", "Model"),
         "boxes.opendp": ("from_opendp",),
@@ -150,9 +157,11 @@ else:
         "boxes.base": ("Box",),
         "boxes.smalldb": ("SmallDB",),
         "budget.promise": ("Promise",),
-        "domain.attribute": ("OTHER", "bins", "categories", "integers"),
+        "domain.attribute": ("ABOVE", "BELOW", "OTHER", "bins", "categories", "integers"),
+        "domain.calendar": ("dates",),
         "domain.language.parse": ("parse",),
         "domain.loss": ("Distance", "HuberDistance", "HuberHinge", "Logistic", "Squared"),
+        "domain.numeric": ("numbers",),
         "domain.problem": ("CellFeatures",),
         "domain.query": ("Query",),
         "domain.schema": ("Schema",),

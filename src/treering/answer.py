@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from html import escape
 from typing import Literal, TypeAlias
 
 Kind: TypeAlias = Literal["easy", "hard", "measured", "cached", "synthetic"]
@@ -37,6 +38,19 @@ class Answer:
         if not self.margin <= self.error:
             object.__setattr__(self, "margin", self.error)
 
+    def _repr_html_(self) -> str:
+        """The answer in a notebook, with its interval on a line from no rows to all."""
+        low, high = (240 * min(1.0, max(0.0, self.value + side * self.margin)) for side in (-1, 1))
+        return (
+            f"<div><b>{self.count:,} ± {self.count_margin:,}</b> of {self.size:,} rows "
+            f"({self.value:.2%} ± {self.margin:.2%}, 95%)<br>"
+            f'<svg width="240" height="14" role="img" aria-label="{self.value:.1%} of the rows">'
+            '<line x1="0" y1="7" x2="240" y2="7" stroke="#9ca3af"/>'
+            f'<line x1="{low:.1f}" y1="7" x2="{high:.1f}" y2="7" stroke="#2563eb" stroke-width="6"/>'
+            f'<circle cx="{240 * self.value:.1f}" cy="7" r="4" fill="#1e3a8a"/></svg><br>'
+            f"<small>± {self.count_error:,} for all answers together; {self.kind}</small></div>"
+        )
+
     @property
     def count(self) -> int:
         """The number of matching rows: ``value`` times ``size``, rounded."""
@@ -54,6 +68,35 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class Estimate:
+    """A number with the interval that it lies in with 95%, by itself: everything in it is public.
+
+    >>> Estimate(25.5, 24.0, 28.0).margin
+    2.5
+    """
+
+    value: float | None
+    """The estimate; None where too little is known to name one."""
+    low: float
+    high: float
+    """The interval. It holds the truth with 95%, for this number alone, if the question was chosen without looking at
+    the noise that it uses."""
+    error: float | None = None
+    """A bound on |value − truth|. With probability at least 1 − beta, all of a mechanism's answers keep theirs. None
+    where none is stated."""
+
+    @property
+    def margin(self) -> float | None:
+        """The half-width that holds the interval: what a person means by ±."""
+        return None if self.value is None else max(self.value - self.low, self.high - self.value)
+
+    def to_dict(self) -> dict[str, float | None]:
+        """A plain form for JSON: None for what is unknown, or unbounded."""
+        plain = {"value": self.value, "margin": self.margin, "error": self.error, "low": self.low, "high": self.high}
+        return {name: None if value is None or math.isinf(value) else value for name, value in plain.items()}
+
+
+@dataclass(frozen=True, slots=True)
 class Guarantee:
     """A mechanism's guarantee when the database has ``size`` rows.
 
@@ -68,3 +111,10 @@ class Guarantee:
     beta: float
     size: int
     statement: str
+
+    def _repr_html_(self) -> str:
+        """The guarantee in a notebook, in words."""
+        return (
+            f"<div><b>epsilon {self.epsilon:g}, delta {self.delta:g}</b>, for ever; alpha {self.alpha:.4g} at "
+            f"{self.size:,} rows, but with probability {self.beta:g}<br><small>{escape(self.statement)}</small></div>"
+        )

@@ -26,6 +26,7 @@ from treering.domain.groups import Groups
 from treering.domain.problem import Method, Minimise, Problem
 from treering.domain.query import Query
 from treering.domain.schema import Schema
+from treering.domain.sums import Sums
 from treering.noise import Noise
 from treering.params import positive
 
@@ -190,6 +191,8 @@ class Combined:
     spans: tuple[Span, ...]
     noise: Noise
     values: Ints
+    sums: Sums | None = None
+    """If there are any, the values are those that `Sums` says; otherwise counts of rows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -206,6 +209,8 @@ class SegmentBegun:
     groups: Groups
     noise: Noise
     room: int
+    sums: Sums | None = None
+    """If there are any, a release has the numbers that `Sums` says; otherwise counts of rows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -483,17 +488,20 @@ class Gate(Protocol):
     def foreign(self, measurement: Any) -> ForeignReleased:
         """The output of an OpenDP ``measurement`` of the counts of all cells; its own privacy map gives the cost."""
 
-    def combine(self, groups: Groups, spans: Sequence[Span], noise: Noise) -> Combined:
+    def combine(self, groups: Groups, spans: Sequence[Span], noise: Noise, sums: Sums | None = None) -> Combined:
         """For each group, the sum over ``spans`` of weight × the group's rows in the span, plus ``noise``.
 
         Spans do not overlap, and begin and end at sizes at which rows can be told apart (see `mark`). ``noise`` is in
         units of weight 1. A span of weight w costs its rows 2|w|/s pure, w²/σ² zCDP, and half of it for one group; no
-        other row pays anything.
+        other row pays anything. With ``sums``, those take the place of rows, or come with them; a span of weight w then
+        costs 2R|w|/s pure (4R|w|/s with counts) and 2R²w²/σ² zCDP (with counts or without), also for one group.
         """
 
-    def begin_segment(self, groups: Groups, noise: Noise, room: int, start: int = 0, series: int = 0) -> SegmentBegun:
+    def begin_segment(
+        self, groups: Groups, noise: Noise, room: int, start: int = 0, series: int = 0, sums: Sums | None = None
+    ) -> SegmentBegun:
         """Begin a segment of the rows after position ``start``. Costs nothing before its first leaf. ``series`` is any
-        number by which the caller will know it again."""
+        number by which the caller will know it again. ``sums`` is as in `combine`."""
 
     def advance(self, segment: int, patterns: Sequence[Pattern]) -> Advanced:
         """Make the rows since the last leaf the segment's next leaf, and release a combination of leaves for each

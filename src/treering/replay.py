@@ -14,6 +14,7 @@ from treering.domain.groups import Groups
 from treering.domain.problem import Minimise
 from treering.domain.query import Query
 from treering.domain.schema import Schema
+from treering.domain.sums import Sums
 from treering.errors import ParameterError, TreeringError
 from treering.gate import (
     Advanced,
@@ -159,11 +160,13 @@ class RecordedGate:
         """The recorded output of the measurement."""
         return self._next(ForeignReleased)
 
-    def combine(self, groups: Groups, spans: Sequence[Span], noise: Noise) -> Combined:
+    def combine(self, groups: Groups, spans: Sequence[Span], noise: Noise, sums: Sums | None = None) -> Combined:
         """Refused: a box runs within a reservation."""
         raise ParameterError("part", _BY_ROW)
 
-    def begin_segment(self, groups: Groups, noise: Noise, room: int, start: int = 0, series: int = 0) -> SegmentBegun:
+    def begin_segment(
+        self, groups: Groups, noise: Noise, room: int, start: int = 0, series: int = 0, sums: Sums | None = None
+    ) -> SegmentBegun:
         """Refused: a box runs within a reservation."""
         raise ParameterError("part", _BY_ROW)
 

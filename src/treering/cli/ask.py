@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -9,7 +10,7 @@ import typer
 from treering.cli.output import JsonFlag, MechanismName, Output, VaultPath, amount, number, unit, writing
 
 if TYPE_CHECKING:
-    from treering.domain.language.sql import Field, Statement
+    from treering.domain.language.sql import Field, ResultTable, Statement
     from treering.domain.query import Query
     from treering.vault.vault import Vault
 
@@ -20,7 +21,7 @@ _EXAMPLES = """Examples:
   treering ask flights.treering "delay IS NULL" --dry-run        the most it could cost, for free
   treering ask flights.treering "delay >= 60" --within 200       pay for no more than ± 200 rows needs
   treering ask flights.treering --sql "SELECT month, COUNT(*) FROM flights WHERE delay >= 60 GROUP BY month"
-  treering ask flights.treering --sql "SELECT AVG(delay) FROM flights WHERE origin = 'JFK'"
+  treering ask flights.treering --sql "SELECT carrier, AVG(delay), SUM(distance) FROM flights GROUP BY carrier"
 """
 
 
@@ -45,7 +46,8 @@ def ask(
         str | None, typer.Argument(metavar="QUESTION", help="A predicate: which rows to count.", show_default=False)
     ] = None,
     sql: Annotated[
-        str | None, typer.Option(metavar="SELECT", help="COUNT(*) and AVG, with WHERE and GROUP BY.")
+        str | None,
+        typer.Option(metavar="SELECT", help="Counts, sums, averages and quantiles, with WHERE and GROUP BY."),
     ] = None,
     within: Annotated[
         float | None,
@@ -64,18 +66,18 @@ def ask(
     out = Output(as_json)
     with writing(vault) as opened:
         statement = _statement(sql, opened) if sql is not None else None
-        queries = _queries(question, statement, opened)
         if dry_run:
-            plain = _price(opened, queries, mechanism, within)
+            plain = _price(opened, question, statement, mechanism, within)
             out.result(plain, lambda shown: _show_price(shown, plain))
             return
         newest = max(1, opened.size)  # It pays for what earlier rows have paid for before.
         before = opened.left(newest)
+        queries = [] if statement is not None else _queries(question, opened)
         answers = opened.ask_many(queries, mechanism, key, within)
+        table = None if statement is None else _table(statement, opened, mechanism, key, within)
         cost, left = before - opened.left(newest), opened.total - opened.spent
         costs = {"cost": max(0.0, cost), "remaining": max(0.0, left), "unit": opened.unit}
-    if statement is not None:
-        table = statement.table(answers)
+    if table is not None:
         out.result({**table.to_dict(), **costs}, lambda shown: _show_table(shown, table.to_dict(), table.rows, costs))
         return
     (answer,) = answers
@@ -100,19 +102,37 @@ def _statement(sql: str, vault: Vault) -> Statement:
     return read_sql(sql, vault.schema)
 
 
-def _queries(question: str | None, statement: Statement | None, vault: Vault) -> list[Query]:
-    if statement is not None:
-        return list(statement.queries)
+def _queries(question: str | None, vault: Vault) -> list[Query]:
     from treering.domain.language.parse import parse
 
     return [parse(question or "", vault.schema)]
 
 
+def _by_rings(statement: Statement, vault: Vault, mechanism: str | None) -> bool:
+    """Whether a statement is answered by rings, or as a batch of queries by whichever mechanism."""
+    kinds = {each["name"]: each["kind"] for each in vault.status()["mechanisms"]}
+    return not statement.plain or ("rings" in kinds.values() if mechanism is None else kinds.get(mechanism) == "rings")
+
+
+def _table(
+    statement: Statement, vault: Vault, mechanism: str | None, key: str | None, within: float | None
+) -> ResultTable:
+    if _by_rings(statement, vault, mechanism):
+        return statement.released(vault.release(statement.request, mechanism, key, within))
+    return statement.table(vault.ask_many(statement.queries, mechanism, key, within))
+
+
 # -- what it would cost ------------------------------------------------------------------------------------------------
 
 
-def _price(vault: Vault, queries: list[Query], mechanism: str | None, within: float | None) -> dict[str, Any]:
-    """The most that asking these queries could cost."""
+def _price(
+    vault: Vault, question: str | None, statement: Statement | None, mechanism: str | None, within: float | None
+) -> dict[str, Any]:
+    """The most that asking could cost."""
+    if statement is not None and _by_rings(statement, vault, mechanism):
+        measures = len(statement.request.measures) * len(list(statement.request.groups()))
+        return {"queries": measures, **vault.quote(statement.request, mechanism, within)._asdict()}
+    queries = list(statement.queries) if statement is not None else _queries(question, vault)
     return {"queries": len(queries), **vault.price_many(queries, mechanism, within)._asdict()}
 
 
@@ -156,15 +176,30 @@ def _show_table(out: Output, plain: dict[str, Any], rows: tuple[tuple[Field, ...
 
 
 def _written(entry: Field) -> str:
-    from treering.domain.language.sql import Estimate
+    from treering.answer import Estimate
 
     if not isinstance(entry, Estimate):
         return "NULL" if entry is None else str(entry)
-    if entry.value is None or entry.error is None:
+    if entry.value is None or entry.margin is None:
         return f"unknown ({entry.low:,.4g} to {entry.high:,.4g})"
     if isinstance(entry.value, int):
-        return f"{entry.value:,} ± {entry.error if entry.margin is None else entry.margin:,}"
-    return f"{entry.value:,.4g} ± {entry.error:,.2g}"
+        return f"{entry.value:,} ± {entry.margin:,}"
+    value, low, high = (written(each, entry.margin) for each in (entry.value, entry.low, entry.high))
+    if entry.margin > 1.25 * min(entry.value - entry.low, entry.high - entry.value):
+        return f"{value} ({low} to {high})"
+    return f"{value} ± {entry.margin:,.2g}"
+
+
+def written(number: float, margin: float) -> str:
+    """A number with as many digits as its margin lets it have: one more than the margin's first.
+
+    >>> written(25.4837, 0.31), written(1234567.8, 4321.0)
+    ('25.48', '1,234,600')
+    """
+    if not math.isfinite(number) or not 0 < margin < math.inf:
+        return f"{number:,.6g}"
+    digits = 1 - math.floor(math.log10(margin))
+    return f"{round(number, digits):,.{max(0, digits)}f}"
 
 
 def _show_costs(out: Output, costs: dict[str, Any]) -> None:

@@ -192,7 +192,9 @@ def _draft(vault: Path, schema: Path | None, sample: Path, out: Output) -> None:
     def show(shown: Output) -> None:
         shown.line(f"A draft with {draft.schema.cells:,} cells is in {target}. Read it, and edit it.", "bold")
         for name, reason in draft.left_out.items():
-            shown.line(f"Left out: {name}, as {reason}.")
+            shown.line(f"Left out: {name!r}, as {reason}.")
+        if draft.schema.cells > _FOR_ALPHA:
+            shown.line("That is for rings: with --alpha at most 2^26 can be had. Delete attributes, or join bins.")
         shown.line(f"Then: treering create {vault} --schema {target} --epsilon 1")
 
     out.result(plain, show)
@@ -205,6 +207,9 @@ WARNING: Final = (
     "A schema is public. Draw it up from general knowledge or from a sample that anyone may see, never from the "
     "private rows: the values that it lists, and the ends of its ranges, would tell on them. No epsilon covers that."
 )
+
+_FOR_ALPHA: Final = 2**26
+"""The most cells of a mechanism that keeps one error for all answers: it has a number for each of them."""
 
 _MOST_CATEGORIES: Final = 50
 _MOST_INTEGERS: Final = 64
@@ -224,27 +229,50 @@ def infer(table: Any) -> Draft:
     """A draft of a schema: categories for short lists of texts, small ranges of integers, and bins for other numbers.
 
     Every attribute but a boolean one has a cell for values that the sample does not show. It has one for missing values
-    if some are missing.
+    if some are missing. A column that makes no attribute is left out, and so are the widest ones while there are more
+    cells than a vault can have: every draft can be created.
     """
-    from treering.domain.schema import Schema
+    from treering.domain.schema import MAX_CELLS, Schema
     from treering.errors import SchemaError
 
     attributes: dict[str, Attribute] = {}
     left_out: dict[str, str] = {}
-    for name in table.column_names:
-        found = _attribute(table.column(name))
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        found = _suggested(name, column, table.column_names)
         if isinstance(found, str):
             left_out[name] = found
         else:
             attributes[name] = found
+    while math.prod(each.size for each in attributes.values()) > MAX_CELLS:
+        widest = max(reversed(attributes), key=lambda name: attributes[name].size)
+        left_out[widest] = "with it there would be more than 2^62 cells"
+        del attributes[widest]
     if not attributes:
-        raise SchemaError("no column of the sample makes an attribute: write the schema by hand")
+        raise SchemaError("no column of the sample makes an attribute: is its first line a header?")
     return Draft(Schema(attributes), left_out)
+
+
+def _suggested(name: str, column: Any, names: list[str]) -> Attribute | str:
+    """The attribute that a column suggests, or why it suggests none: its name and its values both have a say."""
+    from treering.errors import SchemaError
+
+    if not name or '"' in name or not name.isprintable():
+        return "an attribute's name is a printable text without quotes"
+    if names.count(name) > 1:
+        return "more than one column has that name"
+    alike = next(each for each in names if each.lower() == name.lower())
+    if alike != name:
+        return f"{alike!r} differs from it in upper and lower case only"
+    try:
+        return _attribute(column)
+    except SchemaError as error:
+        return str(error)
 
 
 def _attribute(column: Any) -> Attribute | str:
     """The attribute that a column suggests, or why it suggests none."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     from treering.domain.attribute import categories
 
@@ -253,7 +281,7 @@ def _attribute(column: Any) -> Attribute | str:
     if pa.types.is_boolean(kind):
         return categories(False, True, missing=missing)
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        return _number(column, missing)
+        return _number(column, missing or bool(pc.any(pc.is_nan(column)).as_py()))
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_dictionary(kind):
         values = sorted({value for value in column.to_pylist() if value is not None})
         if not values:

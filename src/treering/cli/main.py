@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from treering.cli import ask, audit, bench, create, demo, look, plan, rows, synth
+from treering.cli import ask, audit, bench, create, demo, look, plan, rows, shell, synth
 from treering.cli.output import INTERRUPTED, VaultPath, fail
 
 
@@ -57,7 +57,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for group in (demo, plan, create, rows, ask, look, synth, audit, bench):
+for group in (demo, plan, create, rows, ask, shell, look, synth, audit, bench):
     group.register(app)
 
 

@@ -201,8 +201,9 @@ def _csv(path: Path, schema: Schema | None, person: str | None) -> Any:
 def _parquet(path: Path, schema: Schema | None, person: str | None) -> Any:
     from pyarrow import parquet
 
-    wanted = _wanted(path, parquet.read_schema(path).names, schema, person)
-    return parquet.read_table(path, columns=None if schema is None else wanted)
+    if schema is None:
+        return parquet.ParquetFile(path).read()  # also where a name is there twice
+    return parquet.read_table(path, columns=_wanted(path, parquet.read_schema(path).names, schema, person))
 
 
 def _arrow(path: Path, schema: Schema | None, person: str | None) -> Any:
@@ -218,18 +219,11 @@ def _json(path: Path, schema: Schema | None, person: str | None) -> Any:
 
 
 def _kept(path: Path, table: Any, schema: Schema | None, person: str | None) -> Any:
-    return table.select(_wanted(path, table.column_names, schema, person))
+    return table if schema is None else table.select(_wanted(path, table.column_names, schema, person))
 
 
-def _wanted(path: Path, names: list[str], schema: Schema | None, person: str | None) -> list[str]:
-    """The columns to keep, each of which the file may have only once. The vault reports those that are missing.
-
-    Without a schema no column is named in an error: if the file has no header, the names are values of a row.
-    """
-    if schema is None:
-        if len(set(names)) < len(names):
-            raise DataError(f"{path} has a column more than once: is its first line a header?")
-        return names
+def _wanted(path: Path, names: list[str], schema: Schema, person: str | None) -> list[str]:
+    """The columns to keep, each of which the file may have only once. The vault reports those that are missing."""
     wanted = (*schema.names, *([] if person is None else [person]))
     for name in wanted:
         if names.count(name) > 1:

@@ -1,7 +1,10 @@
 """One attribute (column) of the universe: finitely many values, each with a code.
 
-Codes run over the regular values first, then the cell for values not listed (``other``), then the cell for null and
-NaN (``missing``). A growing table brings new categories; ``other`` is the cell that counts them.
+Codes run over the regular values first, then the cells for values that are not among them (``other``), then the cell
+for null and NaN (``missing``). A growing table brings new categories: ``other`` is the cell that counts them. Numbers
+and dates have an order, so what lies outside has two sides, and ``other`` is two cells: `BELOW` and `ABOVE`.
+
+Several attributes may come from one column of the rows: ``column`` names it.
 """
 
 from __future__ import annotations
@@ -9,8 +12,9 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import date
 from enum import Enum
 from functools import cached_property
 from typing import Any, Final, TypeAlias
@@ -19,35 +23,57 @@ import numpy as np
 
 from treering.errors import SchemaError
 
+TOGETHER: Final = "together"
+"""What ``other`` is, in the plain form, where the values below and above share one cell."""
+
+QUOTE: Final = "'"
+
 MAX_VALUES: Final = 2**20
 """The most values one attribute may have, the optional cells included: a query keeps one flag per value."""
 
 
-class Other(Enum):
-    """The type of `OTHER`, the value of the cell for values not listed."""
+class Outside(Enum):
+    """The values of cells that stand for values not listed, or out of range."""
 
     OTHER = "OTHER"
+    """Values not listed."""
+    BELOW = "BELOW"
+    """Values below the range."""
+    ABOVE = "ABOVE"
+    """Values above the range."""
 
     def __repr__(self) -> str:
-        return "OTHER"
+        return self.value
 
 
-OTHER: Final = Other.OTHER
+OTHER: Final = Outside.OTHER
+BELOW: Final = Outside.BELOW
+ABOVE: Final = Outside.ABOVE
 
-Value: TypeAlias = str | int | float | bool | Other | None
-"""The value of an attribute in a cell: a regular value, None where missing, `OTHER` where not listed."""
+Value: TypeAlias = str | int | float | bool | date | Outside | None
+"""The value of an attribute in a cell: a regular value, None where missing, `OTHER`, `BELOW` or `ABOVE` outside."""
+
+Label: TypeAlias = str | int | bool | None
+"""A value for people and for JSON: a category, an integer, a bin or a date as text, None where missing."""
+
+OTHER_LABEL: Final = "(other)"
+"""The label of the cell of values not listed."""
 
 
 @dataclass(frozen=True)
 class Attribute(ABC):
-    """What the three kinds of attribute share: the optional cells ``other`` and ``missing`` after the regular ones."""
+    """What all kinds of attribute share: the cells ``other`` and ``missing`` after the regular ones, and the column."""
 
     other: bool = False
     missing: bool = False
+    column: str | None = None
+    """The column of the rows that the values come from; None: the one with the attribute's own name."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.other, bool) or not isinstance(self.missing, bool):
             raise SchemaError("other and missing are True or False")
+        if self.column is not None and (not isinstance(self.column, str) or not self.column):
+            raise SchemaError("column is the name of a column")
         if self.size > MAX_VALUES:
             raise SchemaError(f"an attribute has at most {MAX_VALUES:,} values, not {self.size:,}: use wider bins()")
 
@@ -57,23 +83,37 @@ class Attribute(ABC):
         """The number of regular values."""
 
     @property
+    def outside(self) -> tuple[Outside, ...]:
+        """The values of the cells between the regular ones and the missing one."""
+        return (OTHER,) if self.other else ()
+
+    @property
     def size(self) -> int:
         """The number of values, the optional cells included."""
-        return self.regular + self.other + self.missing
+        return self.regular + len(self.outside) + self.missing
 
     @property
     def other_code(self) -> int | None:
-        """The code of the cell for values not listed."""
-        return self.regular if self.other else None
+        """The code of the one cell for values not listed."""
+        return self.regular if self.outside == (OTHER,) else None
 
     @property
     def missing_code(self) -> int | None:
         """The code of the cell for null and NaN."""
-        return self.regular + self.other if self.missing else None
+        return self.size - 1 if self.missing else None
+
+    @property
+    def unfit_code(self) -> int | None:
+        """The code of what is neither a regular value nor on one side of them, such as a corrupt text."""
+        return self.other_code
 
     @abstractmethod
     def regular_code(self, value: Value) -> int | None:
         """The code of a value, None if it is not a regular one."""
+
+    def outside_code(self, value: Value) -> int | None:
+        """The code of a value, neither missing nor regular; None if there is no cell for it."""
+        return self.unfit_code
 
     @abstractmethod
     def regular_value(self, code: int) -> Value:
@@ -85,11 +125,11 @@ class Attribute(ABC):
             value = value.item()
         if value is None or (isinstance(value, float) and math.isnan(value)):
             code = self.missing_code
-        elif value is OTHER:
-            code = self.other_code
+        elif isinstance(value, Outside):
+            code = self.regular + self.outside.index(value) if value in self.outside else None
         else:
             code = self.regular_code(value)
-            code = self.other_code if code is None else code
+            code = self.outside_code(value) if code is None else code
         if code is None:
             raise SchemaError(f"{value!r} is not among {self.describe()}")
         return code
@@ -100,16 +140,111 @@ class Attribute(ABC):
             raise SchemaError(f"code {code} is outside 0..{self.size - 1}")
         if code == self.missing_code:
             return None
-        return OTHER if code == self.other_code else self.regular_value(code)
+        return self.regular_value(code) if code < self.regular else self.outside[code - self.regular]
+
+    def label(self, code: int) -> Label:
+        """The value behind a code, for people.
+
+        >>> [bins([0, 15, 60], other=True, missing=True).label(code) for code in range(5)]
+        ['[0, 15)', '[15, 60)', '< 0', '>= 60', None]
+        """
+        value = self.value(code)
+        if value is OTHER:
+            return OTHER_LABEL
+        assert value is None or isinstance(value, str | int | bool)
+        return value
 
     @abstractmethod
     def describe(self) -> str:
         """The values in words, for messages."""
 
+    @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """A plain form for TOML; `attribute_from_dict` reads it back."""
+        """A plain form for TOML; `treering.domain.kinds.attribute_from_dict` reads it back."""
+
+    def _flags(self) -> dict[str, Any]:
+        """What the plain forms of all kinds end with."""
         flags = {"other": self.other, "missing": self.missing}
-        return {name: True for name, on in flags.items() if on}
+        source = {} if self.column is None else {"column": self.column}
+        return {**{name: True for name, on in flags.items() if on}, **source}
+
+
+@dataclass(frozen=True)
+class Ordered(Attribute):
+    """An attribute whose values have an order. Its n regular cells are intervals, cut at n + 1 bounds.
+
+    With ``other``, the values below the first bound have a cell, and so do those from the last one on.
+    """
+
+    together: bool = False
+    """Whether the values below and above share one cell. Schemas of format 1 have it so; no new one should."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.together, bool) or (self.together and not self.other):
+            raise SchemaError("together is True or False, and only about an attribute with other=True")
+        super().__post_init__()
+
+    @property
+    def outside(self) -> tuple[Outside, ...]:
+        """`BELOW` and `ABOVE`, if there are cells for them; `OTHER` if they share one."""
+        return ((OTHER,) if self.together else (BELOW, ABOVE)) if self.other else ()
+
+    @property
+    def two_sided(self) -> bool:
+        """Whether the values below have a cell, and those above another."""
+        return self.other and not self.together
+
+    @property
+    def below_code(self) -> int | None:
+        """The code of the values below."""
+        return self.regular if self.other else None
+
+    @property
+    def above_code(self) -> int | None:
+        """The code of the values above."""
+        return None if not self.other else self.regular if self.together else self.regular + 1
+
+    @property
+    def unfit_code(self) -> int | None:
+        """What is on neither side counts as missing, if the attribute is to take in all there is."""
+        return self.other_code if self.together else self.missing_code if self.other else None
+
+    @property
+    def line(self) -> tuple[int, ...]:
+        """The codes in the order of their values: those below, the regular ones, those above; the missing cell has no
+        place, nor has a cell that both sides share."""
+        regular = tuple(range(self.regular))
+        return (self.regular, *regular, self.regular + 1) if self.two_sided else regular
+
+    def outside_code(self, value: Value) -> int | None:
+        """The cell below or above, or the one for what is on neither side."""
+        side = self.side(value)
+        return self.unfit_code if side is None else self.below_code if side is BELOW else self.above_code
+
+    @abstractmethod
+    def side(self, value: Value) -> Outside | None:
+        """On which side of the regular values a value lies; None if it lies on neither."""
+
+    @abstractmethod
+    def bound(self, place: int) -> str:
+        """The bound before the regular cell ``place`` (the last one: after all of them), as predicates write it."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether the last bound belongs to the last regular cell: so it is where nothing lies above."""
+        return False
+
+    def label(self, code: int) -> Label:
+        """The value behind a code, for people."""
+        if self.two_sided and code == self.below_code:
+            return f"< {self.bound(0).strip(QUOTE)}"
+        if self.two_sided and code == self.above_code:
+            return f">= {self.bound(self.regular).strip(QUOTE)}"
+        return super().label(code)
+
+    def _flags(self) -> dict[str, Any]:
+        plain = super()._flags()
+        return {**plain, "other": TOGETHER} if self.together else plain
 
 
 @dataclass(frozen=True)
@@ -156,11 +291,11 @@ class Categories(Attribute):
 
     def to_dict(self) -> dict[str, Any]:
         """A plain form for TOML."""
-        return {"kind": "categories", "values": list(self.values), **super().to_dict()}
+        return {"kind": "categories", "values": list(self.values), **self._flags()}
 
 
 @dataclass(frozen=True)
-class Integers(Attribute):
+class Integers(Ordered):
     """The integers from ``low`` to ``high``, both included."""
 
     low: int = 0
@@ -186,6 +321,14 @@ class Integers(Attribute):
             return None
         return int(value) - self.low if value == math.floor(value) else None
 
+    def side(self, value: Value) -> Outside | None:
+        """Below ``low`` or above ``high``; a number between them that is not whole is on neither side."""
+        return _side(value, self.low, self.high)
+
+    def bound(self, place: int) -> str:
+        """The least integer of the cell."""
+        return str(self.low + place)
+
     def regular_value(self, code: int) -> Value:
         """The integer."""
         return self.low + code
@@ -196,12 +339,12 @@ class Integers(Attribute):
 
     def to_dict(self) -> dict[str, Any]:
         """A plain form for TOML."""
-        return {"kind": "integers", "low": self.low, "high": self.high, **super().to_dict()}
+        return {"kind": "integers", "low": self.low, "high": self.high, **self._flags()}
 
 
 @dataclass(frozen=True)
-class Bins(Attribute):
-    """Numbers cut at ``edges``: [a, b), [b, c), …, the last bin closed."""
+class Bins(Ordered):
+    """Numbers cut at ``edges``: [a, b), [b, c), …, the last bin closed unless a cell holds the numbers above."""
 
     edges: tuple[float, ...] = ()
 
@@ -227,9 +370,22 @@ class Bins(Attribute):
         """The bin that a number falls into."""
         if isinstance(value, bool) or not isinstance(value, int | float):
             return None
-        if not self.edges[0] <= value <= self.edges[-1]:
+        if not self.edges[0] <= value <= self.edges[-1] or (value == self.edges[-1] and not self.closed):
             return None
         return min(bisect_right(self.edges, value), self.regular) - 1
+
+    def side(self, value: Value) -> Outside | None:
+        """Below the first edge, or from the last one on."""
+        return ABOVE if value == self.edges[-1] and self.two_sided else _side(value, self.edges[0], self.edges[-1])
+
+    def bound(self, place: int) -> str:
+        """An edge."""
+        return plain_number(self.edges[place])
+
+    @property
+    def closed(self) -> bool:
+        """The last edge belongs to the last bin, unless there is a cell for what lies above."""
+        return not self.two_sided
 
     def regular_value(self, code: int) -> Value:
         """The middle of the bin (its lower edge where rounding would leave the bin)."""
@@ -237,47 +393,59 @@ class Bins(Attribute):
         middle = low + (high - low) / 2
         return middle if low <= middle < high else low
 
+    def label(self, code: int) -> Label:
+        """The bin as an interval."""
+        if code >= self.regular:
+            return super().label(code)
+        low, high = self.bound(code), self.bound(code + 1)
+        return f"[{low}, {high}{']' if self.closed and code + 1 == self.regular else ')'}"
+
     def describe(self) -> str:
         """The range, in words."""
         return f"the numbers {plain_number(self.edges[0])} to {plain_number(self.edges[-1])}"
 
     def to_dict(self) -> dict[str, Any]:
         """A plain form for TOML."""
-        return {"kind": "bins", "edges": list(self.edges), **super().to_dict()}
+        return {"kind": "bins", "edges": list(self.edges), **self._flags()}
 
 
-def categories(*values: str | int | bool, other: bool = False, missing: bool = False) -> Categories:
+def categories(
+    *values: str | int | bool, other: bool = False, missing: bool = False, column: str | None = None
+) -> Categories:
     """An attribute with the values listed: all strings, all integers or all booleans.
 
-    ``other`` adds a cell for values not listed, ``missing`` one for null and NaN.
+    ``other`` adds a cell for values not listed, ``missing`` one for null and NaN. ``column`` names the column of the
+    rows, if it is not called like the attribute.
 
     >>> categories("EWR", "JFK", "LGA", other=True).size
     4
     """
-    return Categories(values=values, other=other, missing=missing)
+    return Categories(values=values, other=other, missing=missing, column=column)
 
 
-def integers(low: int, high: int, *, other: bool = False, missing: bool = False) -> Integers:
+def integers(low: int, high: int, *, other: bool = False, missing: bool = False, column: str | None = None) -> Integers:
     """An attribute with the integers from ``low`` to ``high``, both included.
 
-    ``other`` adds a cell for values outside that range, ``missing`` one for null and NaN.
+    ``other`` adds a cell for values below ``low`` and one for values above ``high``, ``missing`` one for null and NaN
+    (with ``other`` also for numbers that are not whole). ``column`` is as for `categories`.
 
-    >>> integers(1, 12).size
-    12
+    >>> integers(1, 12).size, integers(1, 12, other=True).size
+    (12, 14)
     """
-    return Integers(low=low, high=high, other=other, missing=missing)
+    return Integers(low=low, high=high, other=other, missing=missing, column=column)
 
 
-def bins(edges: Iterable[float], *, other: bool = False, missing: bool = False) -> Bins:
-    """An attribute of numbers, told apart only by the bin that they fall into: [a, b), [b, c), …, the last one closed.
+def bins(edges: Iterable[float], *, other: bool = False, missing: bool = False, column: str | None = None) -> Bins:
+    """An attribute of numbers, told apart only by the bin that they fall into: [a, b), [b, c), …
 
-    ``edges`` are the bounds a, b, c, … in increasing order. ``other`` adds a cell for numbers outside them, ``missing``
-    one for null and NaN.
+    ``edges`` are the bounds a, b, c, … in increasing order. The last bin is closed. With ``other`` there is a cell for
+    numbers below the first edge and one for numbers from the last edge on, to which then that edge belongs. ``missing``
+    adds a cell for null and NaN. ``column`` is as for `categories`.
 
     >>> bins([-1440, 0, 15, 60, 1440], missing=True).size
     5
     """
-    return Bins(edges=tuple(edges), other=other, missing=missing)
+    return Bins(edges=tuple(edges), other=other, missing=missing, column=column)
 
 
 def plain_number(value: float) -> str:
@@ -289,33 +457,11 @@ def plain_number(value: float) -> str:
     return str(int(value)) if value == math.floor(value) else repr(float(value))
 
 
-def attribute_from_dict(name: str, plain: Mapping[str, Any]) -> Attribute:
-    """Read what `Attribute.to_dict` wrote; anything else is a `SchemaError` that names the attribute."""
-    makers: dict[str, tuple[tuple[str, ...], Callable[[Mapping[str, Any], dict[str, bool]], Attribute]]] = {
-        "categories": (("values",), lambda p, f: categories(*p["values"], **f)),
-        "integers": (("low", "high"), lambda p, f: integers(p["low"], p["high"], **f)),
-        "bins": (("edges",), lambda p, f: bins(p["edges"], **f)),
-    }
-    kind = plain.get("kind")
-    if not isinstance(kind, str) or kind not in makers:
-        raise SchemaError(f"attribute {name!r}: kind must be one of {', '.join(makers)}")
-    needed, make = makers[kind]
-    absent = [key for key in needed if key not in plain]
-    unknown = sorted(set(plain) - {"kind", "other", "missing", *needed})
-    if absent or unknown:
-        raise SchemaError(
-            f"attribute {name!r}: {kind} takes {', '.join(needed)} (and other, missing); "
-            + (f"absent: {', '.join(absent)}" if absent else f"unknown: {', '.join(unknown)}")
-        )
-    flags = {key: plain[key] for key in ("other", "missing") if key in plain}
-    if not all(isinstance(flag, bool) for flag in flags.values()):
-        raise SchemaError(f"attribute {name!r}: other and missing are true or false")
-    if any(key in plain and not isinstance(plain[key], list) for key in ("values", "edges")):
-        raise SchemaError(f"attribute {name!r}: {needed[0]} is a list")
-    try:
-        return make(plain, flags)
-    except (SchemaError, TypeError) as error:
-        raise SchemaError(f"attribute {name!r}: {error}") from None
+def _side(value: Value, low: float, high: float) -> Outside | None:
+    """On which side of a range of numbers a value lies."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return BELOW if value < low else ABOVE if value > high else None
 
 
 def _storable(value: str | int | bool) -> bool:

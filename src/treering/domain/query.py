@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treering.arrays import Array, Flags, Ints
-from treering.domain.attribute import OTHER, Attribute, Value
+from treering.domain.attribute import Attribute, Outside, Value
 from treering.domain.schema import Schema
 from treering.domain.text import text
 from treering.errors import QueryError, SchemaError
@@ -100,7 +100,8 @@ class Query:
         """The conjunction of "attribute is this value" or "is one of these values".
 
         Each keyword is an attribute's name, with a value or several. ``None`` stands for the missing cell,
-        `treering.OTHER` for the cell of values not listed, and any number in a bin for the bin.
+        `treering.OTHER` for the cell of values not listed, `treering.BELOW` and `treering.ABOVE` for those out of
+        range, and any number in a bin for the bin.
         """
         masks: dict[int, Flags] = {}
         for name, wanted in sets.items():
@@ -337,8 +338,9 @@ def _support(table: Ints, axis: int) -> Flags:
 def _asked_code(attribute: Attribute, value: Value) -> int:
     """The code of a value in a query. A value not listed is refused: its cell holds other values, too."""
     code = attribute.code(value)
-    if code == attribute.other_code and value is not OTHER:
-        raise SchemaError(f"{value!r} is not among {attribute.describe()}; all values not listed are one cell, OTHER")
+    if attribute.regular <= code and value is not None and not isinstance(value, Outside) and value == value:
+        cells = " and ".join(map(repr, attribute.outside)) or "None"
+        raise SchemaError(f"{value!r} is not among {attribute.describe()}; the cells of other values are {cells}")
     return code
 
 

@@ -16,14 +16,15 @@ from typing import Any, Final, SupportsIndex
 
 import tomli_w
 
-from treering.domain.attribute import Attribute, Value, attribute_from_dict
+from treering.domain.attribute import Attribute, Value
+from treering.domain.kinds import FORMATS, attribute_from_dict
 from treering.errors import SchemaError
 
 MAX_CELLS: Final = 2**62
 """The most cells a universe may have: cell numbers are 64-bit integers."""
 
-FORMAT: Final = 1
-"""The version of the TOML form."""
+FORMAT: Final = FORMATS[-1]
+"""The version of the TOML form that is written."""
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -53,7 +54,9 @@ class Schema:
             if not isinstance(name, str) or not name or '"' in name or not name.isprintable():
                 raise SchemaError(f"an attribute's name is a printable text without quotes, not {name!r}")
             if not isinstance(attribute, Attribute):
-                raise SchemaError(f"attribute {name!r} must be made by categories(), integers() or bins()")
+                raise SchemaError(
+                    f"attribute {name!r} must be made by categories(), integers(), bins(), numbers() or dates()"
+                )
         if len({name.lower() for name in attributes}) != len(attributes):
             raise SchemaError("attribute names must differ in more than upper and lower case")
         object.__setattr__(self, "attributes", MappingProxyType(dict(attributes)))
@@ -68,6 +71,16 @@ class Schema:
     def names(self) -> tuple[str, ...]:
         """The attributes' names, in order."""
         return tuple(self.attributes)
+
+    @cached_property
+    def sources(self) -> tuple[str, ...]:
+        """For each attribute, the column of the rows that its values come from."""
+        return tuple(attribute.column or name for name, attribute in self.attributes.items())
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that rows must have, each once."""
+        return tuple(dict.fromkeys(self.sources))
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
@@ -144,7 +157,8 @@ class Schema:
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Schema:
         """The schema that `to_dict` wrote; anything else is a `SchemaError`."""
-        if plain.get("treering_schema") != FORMAT:
+        version = plain.get("treering_schema")
+        if version not in FORMATS or isinstance(version, bool):
             raise SchemaError(f"not a schema of format {FORMAT}: the first line must be 'treering_schema = {FORMAT}'")
         attributes = plain.get("attributes")
         if not isinstance(attributes, Mapping) or not all(isinstance(a, Mapping) for a in attributes.values()):
@@ -152,7 +166,7 @@ class Schema:
         unknown = sorted(set(plain) - {"treering_schema", "attributes"})
         if unknown:
             raise SchemaError(f"a schema file has only attributes; unknown: {', '.join(unknown)}")
-        return cls({name: attribute_from_dict(name, each) for name, each in attributes.items()})
+        return cls({name: attribute_from_dict(name, each, version) for name, each in attributes.items()})
 
     def save(self, path: str | Path) -> None:
         """Write the schema to a TOML file at ``path``."""

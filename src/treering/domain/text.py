@@ -2,7 +2,9 @@
 
 Every counting query is written so that ``parse(text(query), schema) == query``, unless that would take more than
 `MAX_LENGTH` characters. Comparisons never match a missing value, so the missing cell is always named by IS NULL, and
-the cell of values not listed is what NOT IN or NOT BETWEEN leave when all regular values that do not match are named.
+the cell of values not listed is what NOT IN leaves when all regular values that do not match are named. The cells below
+and above a range are at the ends of runs: ``x < 0 OR x >= 60``. (Where they share a cell, that is what NOT BETWEEN
+leaves.)
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from typing import Final, Protocol, Self, TypeAlias
 import numpy as np
 
 from treering.arrays import Flags, Ints
-from treering.domain.attribute import Attribute, Bins, Categories, Integers, plain_number
+from treering.domain.attribute import Attribute, Bins, Categories, Ordered
+from treering.domain.calendar import Dates
 from treering.domain.schema import Schema
 
 MAX_LENGTH: Final = 65_536
@@ -28,6 +31,10 @@ _LONGEST_LIST: Final = 8
 
 Stretch: TypeAlias = tuple[int, int]
 """Consecutive codes, from the first number up to, but without, the second."""
+
+Span: TypeAlias = tuple[int | None, int | None]
+"""The regular codes from the first number up to, but without, the second. None: no bound on this side, so that the cell
+below, or above, is included, if there is one."""
 
 _RESERVED: Final = re.compile(
     "all|analyse|analyze|and|any|array|as|asc|asymmetric|between|both|by|case|cast|check|collate|column|"
@@ -204,22 +211,25 @@ def _groups(table: Flags, axis: int) -> list[list[int]]:
 
 
 def _condition(column: str, attribute: Attribute, mask: Flags) -> _Part:
-    regular = mask[: attribute.regular]
-    other = bool(attribute.other and mask[attribute.regular])
+    known = mask[:-1] if attribute.missing else mask
     parts: list[_Part] = []
-    if regular.all() and other == attribute.other:
+    if known.all():
         parts.append(_Part(f"{column} IS NOT NULL"))
-    elif regular.any() or other:
-        parts.append(_known(column, attribute, regular, other))
+    elif known.any():
+        parts.append(_known(column, attribute, known))
     if attribute.missing and mask[-1]:
         parts.append(_Part(f"{column} IS NULL"))
     return _join("OR", parts)
 
 
-def _known(column: str, attribute: Attribute, regular: Flags, other: bool) -> _Part:
+def _known(column: str, attribute: Attribute, known: Flags) -> _Part:
     """The condition for some, not all, of the values that are not missing: it names those that match, or the others."""
-    plain = [] if other else _named(column, attribute, regular, negated=False)
-    negated = _named(column, attribute, ~regular, negated=True) if other or not attribute.other else []
+    if isinstance(attribute, Ordered) and not attribute.together:
+        plain, negated = (_spelled(column, attribute, flags, no) for flags, no in ((known, False), (~known, True)))
+    else:
+        regular, other = known[: attribute.regular], bool(attribute.other and known[-1])
+        plain = [] if other else _named(column, attribute, regular, negated=False)
+        negated = _named(column, attribute, ~regular, negated=True) if other or not attribute.other else []
     if not plain and not negated:
         raise _TooLongError
     # A condition that is not negated, or is one comparison, is preferred if only a little longer.
@@ -230,16 +240,50 @@ def _known(column: str, attribute: Attribute, regular: Flags, other: bool) -> _P
 
 def _named(column: str, attribute: Attribute, regular: Flags, *, negated: bool) -> list[_Part]:
     """The ways to write that a value is (not) among these regular ones; none if all would be too long."""
-    runs = _runs(regular)
-    if 3 * (int(regular.sum()) if isinstance(attribute, Categories) else len(runs)) > MAX_LENGTH:
-        return []
     if isinstance(attribute, Categories):
+        if 3 * int(regular.sum()) > MAX_LENGTH:
+            return []
         return [_listed(column, [literal(attribute.values[code]) for code in np.flatnonzero(regular)], negated)]
-    if isinstance(attribute, Integers):
-        return _whole_numbers(column, attribute, runs, negated)
-    assert isinstance(attribute, Bins)
+    assert isinstance(attribute, Ordered)
+    return _ranges(column, attribute, [(low, high) for low, high in _runs(regular)], negated)
+
+
+def _spelled(column: str, attribute: Ordered, known: Flags, negated: bool) -> list[_Part]:
+    """The ways to write that a value is (not) in one of these cells, which are all but the missing one; none if all
+    would be too long."""
+    places = known[list(attribute.line)]
+    shift = int(attribute.two_sided)
+    spans = [
+        (None if low == 0 else low - shift, None if high == len(places) else high - shift)
+        for low, high in _runs(places)
+    ]
+    return _ranges(column, attribute, spans, negated)
+
+
+def _ranges(column: str, attribute: Ordered, spans: Sequence[Span], negated: bool) -> list[_Part]:
+    """The ways to write that a value is (not) in one of these spans; none if all would be too long."""
+    if 3 * len(spans) > MAX_LENGTH:
+        return []
     word = "AND" if negated else "OR"
-    return [_join(word, [_bin_run(column, attribute, low, high, negated) for low, high in runs])]
+    if isinstance(attribute, Bins):
+        return [_join(word, [_run(column, attribute, low, high, negated) for low, high in spans])]
+
+    def mixed(shortest: int) -> _Part:
+        """Runs of at least ``shortest`` values as ranges, the rest in one list."""
+        listed, parts = list[str](), list[_Part]()
+        for low, high in spans:
+            if low is None or high is None or high - low >= shortest:
+                parts.append(_run(column, attribute, low, high, negated))
+            else:
+                listed += [_single(attribute, code) for code in range(low, high)]
+        return _join(word, parts + ([_listed(column, listed, negated)] if listed else []))
+
+    return [mixed(shortest) for shortest in ((2, 3) if len(spans) == 1 else (2, 3, _LONGEST_LIST))]
+
+
+def _single(attribute: Ordered, code: int) -> str:
+    """An integer or a period as a literal."""
+    return literal(attribute.label(code))
 
 
 def _listed(column: str, values: Sequence[str], negated: bool) -> _Part:
@@ -248,41 +292,20 @@ def _listed(column: str, values: Sequence[str], negated: bool) -> _Part:
     return _Part(f"{column} {'NOT IN' if negated else 'IN'} ({', '.join(values)})")
 
 
-def _whole_numbers(column: str, attribute: Integers, runs: Sequence[Stretch], negated: bool) -> list[_Part]:
-    word = "AND" if negated else "OR"
-
-    def mixed(shortest: int) -> _Part:
-        """Runs of at least ``shortest`` integers as ranges, the rest in one list."""
-        parts = [_whole_run(column, attribute, low, high, negated) for low, high in runs if high - low >= shortest]
-        rest = [attribute.low + code for low, high in runs if high - low < shortest for code in range(low, high)]
-        return _join(word, parts + ([_listed(column, [str(value) for value in rest], negated)] if rest else []))
-
-    return [mixed(shortest) for shortest in ((2, 3) if len(runs) == 1 else (2, 3, _LONGEST_LIST))]
-
-
-def _whole_run(column: str, attribute: Integers, low: int, high: int, negated: bool) -> _Part:
-    """The condition for the codes from ``low`` up to, but without, ``high``."""
-    first, last = attribute.low + low, attribute.low + high - 1
-    # With a cell for values outside the range, a comparison with one side would cut that cell in two.
-    if low == 0 and not attribute.other:
-        return _Part(f"{column} {'>' if negated else '<='} {last}")
-    if high == attribute.regular and not attribute.other:
-        return _Part(f"{column} {'<' if negated else '>='} {first}")
-    return _Part(f"{column} {'NOT BETWEEN' if negated else 'BETWEEN'} {first} AND {last}")
-
-
-def _bin_run(column: str, attribute: Bins, low: int, high: int, negated: bool) -> _Part:
-    """The condition for the bins from ``low`` up to, but without, ``high``: only their outer edges appear."""
-    first, last = plain_number(attribute.edges[low]), plain_number(attribute.edges[high])
-    at_least = _Part(f"{column} {'<' if negated else '>='} {first}")
-    below = _Part(f"{column} {'>=' if negated else '<'} {last}")
-    if attribute.other:
-        if high == attribute.regular:
-            return _Part(f"{column} {'NOT BETWEEN' if negated else 'BETWEEN'} {first} AND {last}")
-        return _join("OR" if negated else "AND", [at_least, below])
-    if low == 0:
-        return below
-    return at_least if high == attribute.regular else _join("OR" if negated else "AND", [at_least, below])
+def _run(column: str, attribute: Ordered, low: int | None, high: int | None, negated: bool) -> _Part:
+    """The condition for the values of a span: only its bounds appear."""
+    between = "NOT BETWEEN" if negated else "BETWEEN"
+    whole = not isinstance(attribute, Bins | Dates)
+    last = None if high is None else attribute.bound(high) if not whole else str(int(attribute.bound(high)) - 1)
+    if low is not None and last is not None:
+        first = attribute.bound(low)
+        if whole or (high == attribute.regular and attribute.closed):
+            return _Part(f"{column} {between} {first} AND {last}")
+        ends = [f"{column} {'<' if negated else '>='} {first}", f"{column} {'>=' if negated else '<'} {last}"]
+        return _join("OR" if negated else "AND", [_Part(each) for each in ends])
+    if low is not None:
+        return _Part(f"{column} {'<' if negated else '>='} {attribute.bound(low)}")
+    return _Part(f"{column} {('>' if negated else '<=') if whole else ('>=' if negated else '<')} {last}")
 
 
 def _runs(flags: Flags) -> list[Stretch]:

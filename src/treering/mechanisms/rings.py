@@ -12,37 +12,40 @@ import bisect
 import hashlib
 import math
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from treering.answer import Answer, Guarantee
+from treering.arrays import Floats
 from treering.budget.promise import Budget, Promise
-from treering.domain.attribute import OTHER, Attribute, Value
-from treering.domain.groups import Groups
+from treering.domain.attribute import OTHER, Attribute, Outside, Value
 from treering.domain.language.parse import Question, understand, understand_all
-from treering.domain.query import MAX_TABLE, Query
-from treering.errors import BudgetExceeded, GuaranteeError, ParameterError, QueryError
+from treering.domain.measures import Measure, Request
+from treering.domain.query import Query
+from treering.errors import ParameterError, QueryError
 from treering.gate import Advanced, Database, Event, Noted, SegmentBegun, SegmentCondensed, SegmentEnded
-from treering.mechanisms.base import Answering, wished
-from treering.mechanisms.series.ring import UNFIT, Opened, Ring, SeriesState, combined, reduced_to, sharp
+from treering.mechanisms.base import wished
+from treering.mechanisms.measuring import Known, Measuring
+from treering.mechanisms.series.policy import Asked, Planned, batches
+from treering.mechanisms.series.ring import Opened, Ring, SeriesState, combined, weights_of
 from treering.mechanisms.series.root import RootSeries
 from treering.mechanisms.series.tree import TreeSeries
 from treering.mechanisms.series.view import Reading, answer, constant, share
 from treering.params import Number, probability, whole
 from treering.theory import rings as theory
 
+__all__ = ["MOST_ROWS_OF_A_TABLE", "Rings", "batches", "wished"]
+
 MOST_ROWS_OF_A_TABLE: Final = 2**16
 """The most groups that `Rings.table` lists."""
 
-MANY: Final = 100
-"""The pace from which on questions are taken to share nothing."""
 
-
-class Rings(Answering):
+class Rings(Measuring):
     """Counts with small margins, paid for once and kept current, for ever.
 
     The first question about some groups of rows opens a series: every row pays its price, once. Later questions about
@@ -123,12 +126,7 @@ class Rings(Answering):
             rows = size - (since or 0)
             wanted = None if within is None else wished(within, rows)
             asked = [query for query in dict.fromkeys(queries) if not query.constant]
-            stale, fresh = self._plan(asked, wanted, since)
-            with self._gate.transaction():
-                for ring in stale:
-                    self._advance(ring)
-                for opened in fresh:
-                    self._open(opened)
+            self._carry_out(self._plan(Asked(asked), wanted, since))
             told = self._read(asked, since)
             return [constant(query, rows) if query.constant else answer(told[query], rows) for query in queries]
 
@@ -140,12 +138,20 @@ class Rings(Answering):
         """See `Answering.price_within`."""
         return self.price_many(queries, within)
 
-    def table(self, attributes: Sequence[str], where: Question | None = None, within: float | None = None) -> pa.Table:
+    def table(
+        self,
+        attributes: Sequence[str],
+        where: Question | None = None,
+        within: float | None = None,
+        measures: Mapping[str, Measure] | None = None,
+    ) -> pa.Table:
         """The counts of all groups that some attributes make, as an Arrow table: a column for each attribute, then
         ``count`` and ``margin`` in rows.
 
         ``where`` counts only rows that match it; ``within`` is as in `ask`. Values that are not listed are shown as the
-        text "other", and all values of such an attribute as text, then.
+        text "other", and all values of such an attribute as text, then. With ``measures`` (a `Count`, `Sum`, `Mean` or
+        `Quantile` for each name) there are four columns for each instead: its name, and the name with ``_margin``,
+        ``_low`` and ``_high``.
         """
         schema = self._gate.schema
         names = [attributes] if isinstance(attributes, str) else list(dict.fromkeys(attributes))
@@ -158,14 +164,29 @@ class Rings(Answering):
         for name in names:
             attribute = schema.attributes[name]
             rows = [(*row, attribute.value(code)) for row in rows for code in range(attribute.size)]
-        queries = [Query.where(schema, **dict(zip(names, row, strict=True))) & condition for row in rows]
-        answers = self.answer(queries, within)
-        columns = [
-            [_shown(value, schema.attributes[name]) for value in column]
+        found: dict[str, list[Any]] = {
+            name: [_shown(value, schema.attributes[name]) for value in column]
             for name, column in zip(names, zip(*rows, strict=True), strict=True)
-        ]
-        columns += [[each.count for each in answers], [each.count_margin for each in answers]]
-        return pa.Table.from_arrays([pa.array(column) for column in columns], names=[*names, "count", "margin"])
+        }
+        if measures is None:
+            queries = [Query.where(schema, **dict(zip(names, row, strict=True))) & condition for row in rows]
+            answers = self.answer(queries, within)
+            found |= {"count": [each.count for each in answers], "margin": [each.count_margin for each in answers]}
+        else:
+            found |= self._measured_columns(Request.of(schema, measures.values(), names, condition), measures, within)
+        return pa.table({name: pa.array(column) for name, column in found.items()})
+
+    def _measured_columns(
+        self, request: Request, names: Iterable[str], within: float | None
+    ) -> dict[str, list[float | None]]:
+        """Four columns for each measure of a request."""
+        columns: dict[str, list[float | None]] = {}
+        for name, estimates in zip(names, zip(*self.release(request, within).rows, strict=True), strict=True):
+            columns[name] = [each.value for each in estimates]
+            columns[f"{name}_margin"] = [each.margin for each in estimates]
+            columns[f"{name}_low"] = [each.low for each in estimates]
+            columns[f"{name}_high"] = [each.high for each in estimates]
+        return columns
 
     def price(self, query: Question, within: float | None = None) -> Fraction:
         """What asking this query next costs those rows that pay most, in the budget's unit, but for rounding: free to
@@ -177,10 +198,7 @@ class Rings(Answering):
         rows do."""
         asked = [query for query in dict.fromkeys(understand_all(queries, self._gate.schema)) if not query.constant]
         with self._lock:
-            size = self._rows_to_share()
-            stale, fresh = self._plan(asked, None if within is None else wished(within, size), None)
-            opening = sum((each.price for each in fresh), Fraction(0))
-            return opening + sum((ring.series.next_price for ring in stale), Fraction(0))
+            return self._plan(Asked(asked), self._wished(within), None).price
 
     def known(self, queries: Sequence[Query]) -> list[Answer] | None:
         """See `Answering.known`."""
@@ -190,6 +208,36 @@ class Rings(Answering):
         """See `Answering.known_within`."""
         with self._lock:
             return self.answer(queries, within) if self.price_many(queries, within) == 0 else None
+
+    def noise(self, queries: Sequence[Query], draws: int) -> Floats:
+        """See `Answering.noise`."""
+        with self._lock:
+            asked = [query for query in dict.fromkeys(queries) if not query.constant]
+            told: dict[Query, list[tuple[Floats, float]]] = {query: [] for query in asked}
+            for ring, able in self._current(asked, None):
+                view = ring.view(0)
+                for query, noise in zip(able, ring.noise(able, view, draws).T, strict=True):
+                    told[query].append((noise, view.law.deviation**2 * ring.spread(query)))
+            return self._drawn(queries, told, draws)
+
+    def sum_noise(self, position: int, queries: Sequence[Query], draws: int) -> Floats:
+        """`noise` for the sums of an attribute over the rows of queries, in rows at the bound."""
+        with self._lock:
+            asked = [query for query in dict.fromkeys(queries) if not query.constant]
+            told: dict[Query, list[tuple[Floats, float]]] = {query: [] for query in asked}
+            for ring, able in self._summing(position, asked):
+                for query, noise in zip(able, ring.sum_noise(able, draws).T, strict=True):
+                    told[query].append((noise, ring.next_sum_variance(query, self._gate.size)))
+            return self._drawn(queries, told, draws)
+
+    def _drawn(self, queries: Sequence[Query], told: Mapping[Query, list[tuple[Floats, float]]], draws: int) -> Floats:
+        """Noise of several series, combined as their readings are."""
+        found = np.zeros((draws, len(queries)))
+        for place, query in enumerate(queries):
+            if each := told.get(query):
+                weights = weights_of([variance for _, variance in each], self._gate.budget.kind)
+                found[:, place] = np.array(weights) @ np.stack([noise for noise, _ in each])
+        return found
 
     # -- the public state ---------------------------------------------------------------------------------------------
 
@@ -256,129 +304,12 @@ class Rings(Answering):
                     "answers": each.answers,
                     "size": each.size,
                     "margin": each.margin,
+                    "sums": each.sums,
                 }
                 for each in listed
             ],
             "left": {"oldest": self.left(1), "newest": self.left(max(1, size)), "next": self.left(size + 1)},
         }
-
-    # -- the policy ---------------------------------------------------------------------------------------------------
-
-    @property
-    def _least_left(self) -> Fraction:
-        return self._gate.budget.total - self._gate.spent
-
-    def _usual(self, left: Fraction, opened: int) -> Fraction:
-        return theory.usual_price(self._gate.budget.total, left, opened, self._pace)
-
-    def _plan(self, asked: Sequence[Query], wanted: float | None, since: int | None) -> tuple[list[Ring], list[Opened]]:
-        """Which series to bring up to date, and which to open, so that each query can be answered: from public values.
-
-        Nothing is charged here; a plan that the budget does not cover raises.
-        """
-        size = self._gate.size
-        stale: list[Ring] = []
-        missing: list[Query] = []
-        able_of = self._able(asked, wanted, since)
-        # Those with the fewest series come first: what they need is then there for the others.
-        for query in sorted(asked, key=lambda each: len(able_of[each])):
-            able = able_of[query]
-            if len(able) > 1:
-                able.sort(key=lambda ring: (ring.next_variance(query, size, since), ring.number))
-            current = [ring for ring in able if ring.series.size == size or ring in stale]
-            for ring in able:
-                if sharp(query, current, size, wanted, since):
-                    break
-                if ring not in current:
-                    stale.append(ring)
-                    current.append(ring)
-            if not sharp(query, current, size, wanted, since):
-                missing.append(query)
-        if missing and since:
-            raise self._too_wide(missing, wanted)
-        return stale, self._openings(missing, wanted)
-
-    def _able(self, asked: Sequence[Query], wanted: float | None, since: int | None) -> dict[Query, list[Ring]]:
-        """The series that can answer each query.
-
-        Without a wish, and before there are ``pace`` series, those that a query would have to sum very many groups of
-        do not count: it gets a series of its own.
-        """
-        rings = [ring for ring in self._rings if ring.reaches(since, self._gate.size)]
-        able = {query: [ring for ring in rings if ring.covers(query)] for query in asked}
-        if wanted is not None or since or len(self._rings) >= self._pace or self._least_left <= 0:
-            return able
-        usual = self._usual(self._least_left, len(self._rings))
-        own = _spreads(tuple(asked), self._pace)
-        most = {ring: ring.most_spread(usual) for each in able.values() for ring in each}
-        return {
-            query: [ring for ring in each if ring.spread(query) <= most[ring] * own[query]]
-            for query, each in able.items()
-        }
-
-    def _openings(self, missing: Sequence[Query], wanted: float | None) -> list[Opened]:
-        """The series that must be opened for some queries, and their prices."""
-        left = self._least_left
-        opened: list[Opened] = []
-        for batch, groups in portions(missing, self._pace):
-            number = len(self._rings) + len(opened)
-            usual = self._usual(left, number)
-            price = usual if wanted is None else self._price(batch, groups, wanted)
-            if price <= 0 or price > left:
-                raise self._unaffordable(batch, groups, wanted, price, left)
-            self._check_worth(batch, groups, price)
-            opened.append(Opened(number, groups, price, tuple(batch)))
-            left -= price
-        return opened
-
-    def _price(self, batch: Sequence[Query], groups: Groups, wanted: float) -> Fraction:
-        """What it takes for every query of a batch to be within what is wanted, given what is known already.
-
-        At least as much as the dearest series that knows one of them: otherwise a question asked again and again with
-        the same wish would open ever smaller ones.
-        """
-        kind, classes = self._gate.budget.kind, groups.classes(self._gate.schema)
-        prices = [Fraction(0)]
-        for query in batch:
-            reduced = reduced_to(groups, query, classes)
-            known = [ring for ring in self._rings if ring.covers(query)]
-            dearest = max((ring.series.price.total for ring in known), default=Fraction(0))
-            rest = theory.missing(wanted, [ring.next_variance(query, self._gate.size) for ring in known], kind)
-            prices.append(max(theory.price_of(rest, theory.spectrum(reduced), groups.number, kind), dearest))
-        return max(prices)
-
-    def _check_worth(self, batch: Sequence[Query], groups: Groups, price: Fraction) -> None:
-        """Refuse to pay for an answer whose margin is all rows there are."""
-        size, classes = self._gate.size, groups.classes(self._gate.schema)
-        law = theory.first_law(Budget(self._gate.budget.kind, price), groups.number)
-        least = min(theory.margin(law, theory.spectrum(reduced_to(groups, query, classes))) for query in batch)
-        if least >= size:
-            raise GuaranteeError(
-                f"with what is left of epsilon a count is known within {least:,.0f} rows, and there are {size:,}; it "
-                f"takes at least {math.floor(least) + 1:,} rows, or a larger epsilon"
-            )
-
-    def _unaffordable(
-        self, batch: Sequence[Query], groups: Groups, wanted: float | None, price: Fraction, left: Fraction
-    ) -> BudgetExceeded:
-        budget = self._gate.budget
-        error = BudgetExceeded(budget.unit, spent=budget.total - left, requested=price, total=budget.total)
-        if wanted is not None and left > 0:
-            classes = groups.classes(self._gate.schema)
-            law = theory.first_law(Budget(budget.kind, left), groups.number)
-            best = max(theory.margin(law, theory.spectrum(reduced_to(groups, query, classes))) for query in batch)
-            at = math.ceil(self._gate.size * best / wanted)
-            error.args = (
-                f"{error}; a margin of {wanted:,.0f} rows cannot be had: {best:,.0f} rows is the best for all that is "
-                f"left. As a share of the rows, the wish can be met from {at:,} rows on",
-            )
-        return error
-
-    def _too_wide(self, missing: Sequence[Query], wanted: float | None) -> ParameterError:
-        return ParameterError(
-            "within" if wanted is not None else "since",
-            f"cannot be had for {len(missing)} of the queries: the rows of a period that is over are counted once",
-        )
 
     def _check_since(self, queries: Sequence[Query], since: int) -> None:
         """Refuse a size since which some query cannot be answered."""
@@ -400,9 +331,31 @@ class Rings(Answering):
 
     # -- doing it -----------------------------------------------------------------------------------------------------
 
+    def _carry_out(self, planned: Planned) -> None:
+        """Bring series up to date, and open new ones, in one step."""
+        with self._gate.transaction():
+            for ring in planned.stale:
+                self._advance(ring)
+            for opened in planned.fresh:
+                self._open(opened)
+
+    def _planned(self, asked: Asked, wanted: float | None) -> Planned:
+        with self._lock:
+            return self._plan(asked, wanted, None)
+
+    def _measured(self, asked: Asked, wanted: float | None) -> Known:
+        with self._lock, self._taking_up():
+            self._carry_out(self._plan(asked, wanted, None))
+            sums = {
+                (position, query): told
+                for position, queries in asked.sums.items()
+                for query, told in self._read_sums(position, queries).items()
+            }
+            return Known(self._gate.size, self._read([*asked.counts, *asked.cells], None), sums)
+
     def _advance(self, ring: Ring) -> None:
         ring.series.advance(self._gate)
-        ring.views.clear()
+        ring.clear()
 
     def _open(self, opened: Opened) -> None:
         self._follow(self._gate.note(opened))
@@ -411,7 +364,7 @@ class Rings(Answering):
     def _follow(self, event: Event) -> None:
         """Take up an event of the gate."""
         if isinstance(event, Noted) and isinstance(event.note, Opened):
-            self._rings.append(Ring(event.note, self._gate.budget.kind, self._gate.schema, self._beta))
+            self._rings.append(self._ring(event.note))
         elif isinstance(event, SegmentBegun | SegmentEnded):
             ring = self._rings[event.series]
             self._segments[event.segment] = ring
@@ -419,79 +372,43 @@ class Rings(Answering):
         elif isinstance(event, Advanced | SegmentCondensed):
             self._segments[event.segment].series.follow(event)
 
+    def _current(self, asked: Sequence[Query], since: int | None) -> Iterator[tuple[Ring, list[Query]]]:
+        """The series that are up to date, each with the queries that it answers."""
+        for ring in self._rings:
+            if ring.series.size == self._gate.size and ring.reaches(since, self._gate.size):
+                able = [query for query in asked if ring.covers(query)]
+                if able:
+                    yield ring, able
+
     def _read(self, asked: Sequence[Query], since: int | None) -> dict[Query, Reading]:
         """What all current series say about each query, combined."""
         said: dict[Query, list[tuple[Reading, float]]] = {query: [] for query in asked}
-        for ring in self._rings:
-            if ring.series.size != self._gate.size or not ring.reaches(since, self._gate.size):
-                continue
-            able = [query for query in asked if ring.covers(query)]
-            if able:
-                view = ring.view(since or 0)
-                variance = view.law.deviation**2
-                for query, told in zip(able, ring.readings(able, view), strict=True):
-                    said[query].append((told, variance * ring.spread(query)))
+        for ring, able in self._current(asked, since):
+            view = ring.view(since or 0)
+            variance = view.law.deviation**2
+            for query, told in zip(able, ring.readings(able, view), strict=True):
+                said[query].append((told, variance * ring.spread(query)))
         return {query: combined(told, self._gate.budget.kind) for query, told in said.items()}
 
+    def _summing(self, position: int, asked: Sequence[Query]) -> Iterator[tuple[Ring, list[Query]]]:
+        """The series that are up to date and sum an attribute, each with the queries that it answers."""
+        for ring in self._rings:
+            able = [query for query in asked if ring.sums_up(position, query)]
+            if ring.series.size == self._gate.size and able:
+                yield ring, able
 
-def batches(queries: Sequence[Query]) -> list[list[Query]]:
-    """Queries that are answered by one series: for each set of attributes that lies in no other, all within it."""
-    sets = sorted({frozenset(query.attributes) for query in queries}, key=lambda each: (-len(each), sorted(each)))
-    widest: list[frozenset[int]] = []
-    for each in sets:
-        if not any(each < other for other in widest):
-            widest.append(each)
-    found: dict[frozenset[int], list[Query]] = {each: [] for each in widest}
-    for query in queries:
-        home = next(each for each in widest if set(query.attributes) <= each)
-        found[home].append(query)
-    return list(found.values())
-
-
-def portions(queries: Sequence[Query], pace: int) -> list[tuple[list[Query], Groups]]:
-    """The queries that are answered by one series each, with its groups: the batches, and what they tell apart.
-
-    With a pace of `MANY` or more a series is a small part of the budget, and questions are taken to share nothing. One
-    that would have to sum many groups is then a series by itself, of two groups: the question and all other rows, which
-    is the smallest margin that a price can buy.
-    """
-    found: list[tuple[list[Query], Groups]] = []
-    for batch in batches(queries):
-        alone = _alone(batch) if pace >= MANY else []
-        rest = [query for query in batch if query not in alone]
-        found += [(rest, Groups.atoms(rest))] if rest else []
-        found += [([query], Groups.pair(query)) for query in alone]
-    return found
-
-
-def _alone(batch: Sequence[Query]) -> list[Query]:
-    """The queries of a batch that two groups would save three quarters of the variance; one by itself, if it saves any.
-
-    (Where joint values are too many for a table of them, none.)
-    """
-    groups = Groups.atoms(batch)
-    if groups.number > MAX_TABLE:
-        return []
-    own, most = _spreads_in(batch, groups), UNFIT / 2 if len(batch) > 1 else 0.0
-    return [query for query in batch if query.counting and own[query] > most]
-
-
-def _spreads_in(batch: Sequence[Query], groups: Groups) -> dict[Query, float]:
-    """The spread of each query in a series over these groups."""
-    classes = groups.classes(batch[0].schema)
-    return {query: theory.spread(theory.spectrum(reduced_to(groups, query, classes))) for query in batch}
-
-
-@lru_cache(maxsize=256)
-def _spreads(asked: tuple[Query, ...], pace: int) -> dict[Query, float]:
-    """The spread that each query would have in a series opened for this batch."""
-    spreads: dict[Query, float] = {}
-    for batch, groups in portions(asked, pace):
-        spreads |= _spreads_in(batch, groups)
-    return spreads
+    def _read_sums(self, position: int, asked: Sequence[Query]) -> dict[Query, Reading]:
+        """What all current series say about the sum of an attribute over each query's rows, combined."""
+        said: dict[Query, list[tuple[Reading, float]]] = {query: [] for query in asked}
+        for ring, able in self._summing(position, asked):
+            for query, told in zip(able, ring.sum_readings(able, 0), strict=True):
+                said[query].append((told, ring.next_sum_variance(query, self._gate.size)))
+        return {query: combined(told, self._gate.budget.kind) for query, told in said.items()}
 
 
 def _shown(value: Value, attribute: Attribute) -> Any:
     if value is None or not attribute.other:
         return value
-    return "other" if value is OTHER else str(value)
+    if isinstance(value, date | Outside):
+        return "other" if value is OTHER else attribute.label(attribute.code(value))
+    return str(value)

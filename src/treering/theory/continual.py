@@ -229,6 +229,12 @@ class Law:
     def __add__(self, other: Law) -> Law:
         return Law(self.variance + other.variance, self.parts + other.parts)
 
+    def scaled(self, factor: float) -> Law:
+        """The law of ``factor`` times this noise."""
+        return Law(
+            self.variance * factor**2, tuple((weight * factor, scale, number) for weight, scale, number in self.parts)
+        )
+
     @property
     def deviation(self) -> float:
         """The standard deviation, or an upper bound on it."""

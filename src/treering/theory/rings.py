@@ -54,6 +54,9 @@ CONFIDENCE: Final = 0.95
 NORMAL: Final = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 """1.96."""
 
+WIDE: Final = (1 + CONFIDENCE) / 2
+"""The probability of a margin of which two hold together with 95%."""
+
 EARLY_SHARE: Final = Fraction(4, 5)
 """The part of the budget that the first ``pace`` series share."""
 
@@ -81,6 +84,25 @@ def spectrum(query: Query) -> Spectrum:
     others = groups // query.joint
     listed = zip(np.abs(weights - mean).tolist(), (numbers * others).tolist(), strict=True)
     return tuple((weight, number) for weight, number in listed)
+
+
+def plain_spectrum(query: Query) -> Spectrum:
+    """The weights of a question over the groups, not centred: those of a sum, whose total is private.
+
+    >>> from treering.domain.schema import Schema
+    >>> from treering.domain.attribute import integers
+    >>> plain_spectrum(Query.where(Schema({"month": integers(1, 12)}), month=[1, 2, 3]))
+    ((1.0, 3),)
+    """
+    return ((1.0, chosen_groups(query)),)
+
+
+def chosen_groups(query: Query) -> int:
+    """How many groups a counting question is the union of."""
+    others = query.schema.cells // query.joint
+    if query.masks is None:
+        return others * int(query.weights().sum())
+    return others * math.prod(int(mask.sum()) for mask in query.masks)
 
 
 def spread(centred: Spectrum) -> float:

@@ -151,8 +151,8 @@ def recent(position: int) -> tuple[int, ...]:
 
 # -- noise -------------------------------------------------------------------------------------------------------------
 
-LEAST_PRICE: Final = Fraction(1, 2**57)
-"""The least price: noise then has a scale of up to 2^42, which is 2^30 rows. It does not depend on the segment, so that
+LEAST_PRICE: Final = Fraction(1, 2**69)
+"""The least price: noise then has a scale of up to 2^48, which is 2^36 rows. It does not depend on the segment, so that
 a series which has begun is never refused its next segment."""
 
 

@@ -18,6 +18,7 @@ from treering.budget.cost import Cost
 from treering.budget.promise import Budget, Filter
 from treering.budget.rows import Charge, RowLedger, Steps, priced
 from treering.budget.weights import root_weights
+from treering.domain.sums import Sums
 from treering.errors import ParameterError
 from treering.gate import (
     Advanced,
@@ -165,9 +166,9 @@ class Charges:
         elif self._part is not None:
             self._part.refund(refund)
 
-    def combine(self, groups: int, spans: Sequence[Span], noise: Noise) -> None:
+    def combine(self, groups: int, spans: Sequence[Span], noise: Noise, sums: Sums | None = None) -> None:
         """Charge the rows of each span for its weight."""
-        costs = [self.budget.amount(pricing.combining(groups, span.weight, noise)) for span in spans]
+        costs = [self.budget.amount(pricing.combining(groups, span.weight, noise, sums)) for span in spans]
         self.ledger.charge_rows(
             [Charge(span.start, span.end, priced(cost, self.budget)) for span, cost in zip(spans, costs, strict=True)]
         )
@@ -217,7 +218,7 @@ class Charges:
         elif isinstance(event, ReservationEnded):
             self.close(event.size)
         elif isinstance(event, Combined):
-            self.combine(event.groups.number, event.spans, event.noise)
+            self.combine(event.groups.number, event.spans, event.noise, event.sums)
         elif isinstance(event, TreeStarted | LeafCut | NodeReleased | TreeCondensed):
             self._follow_tree(event)
         elif isinstance(event, Condensed):
@@ -292,7 +293,7 @@ class Segment:
     def __init__(self, begun: SegmentBegun, budget: Budget) -> None:
         self.begun = begun
         self._budget = budget
-        self._unit_price = budget.amount(pricing.combining(begun.groups.number, 1, begun.noise))
+        self._unit_price = budget.amount(pricing.combining(begun.groups.number, 1, begun.noise, begun.sums))
         self.edges: list[int] = [begun.start]
         """The sizes at which leaves begin; the last is where the next leaf begins."""
         self.paid_until = begun.start

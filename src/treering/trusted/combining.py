@@ -6,6 +6,15 @@ plus noise, with integer weights on disjoint intervals. A replaced row of interv
 scale s, and wᵢ²/σ²-zCDP for Gaussian noise of scale σ, for a row of interval i (half of it for m = 1), and rows outside
 all intervals are not read. Each interval's rows are charged for their own weight (``budget/rows.py``).
 
+*Sums.* For an attribute whose values are integers u with |u| ≤ R (``domain/sums.py``) the numbers of a group may be
+Σᵢ wᵢ·(Σu over its rows in interval i), alone or together with R·Σᵢ wᵢ·(its rows in interval i). Let a row of interval i
+be replaced, its u becoming u'. If it stays in its group, that group's sum moves by |wᵢ|·|u' − u| ≤ 2R|wᵢ| and no count
+moves. If it leaves one group for another, their sums move by at most R|wᵢ| each and, where they come too, R times their
+counts by R|wᵢ| each; if it leaves all groups, or enters one, half of that. So the squared L2 distance is at most
+4R²wᵢ², with counts or without: max(4, 1 + 1, 1 + 1 + 1 + 1)·R²wᵢ². The L1 distance is at most 2R|wᵢ| without counts and
+4R|wᵢ| with them. Hence 2R²wᵢ²/σ²-zCDP, and 2R|wᵢ|/s-DP or 4R|wᵢ|/s-DP. *A single group has no discount*: its sum moves
+by 2R|wᵢ| as well.
+
 A *segment* is a sequence of such releases about the same groups, over leaves: the rows between two releases. When a
 leaf comes its rows are charged, once, for a *room*: the most that their weights, squared (for a pure budget: in
 absolute value), may sum to over all releases. Releases then draw on the room, and none is made that would exceed it, so
@@ -33,6 +42,7 @@ import numpy as np
 from treering.arrays import Ints
 from treering.domain.groups import MOST_GROUPS, Groups
 from treering.domain.schema import Schema
+from treering.domain.sums import Grid, Sums, of_codes, stored
 from treering.errors import ParameterError, QueryError
 from treering.gate import (
     Advanced,
@@ -89,24 +99,28 @@ class Combining(Sealed, ABC):
             self._counts.mark(self._journal)
             return self._followed(Marked(self._counts.size))
 
-    def combine(self, groups: Groups, spans: Sequence[Span], noise: Noise) -> Combined:
-        """Weighted counts of groups plus noise. Cost for the rows of a span: 2|w|/s pure, w²/σ² zCDP; half of it for
-        one group."""
+    def combine(self, groups: Groups, spans: Sequence[Span], noise: Noise, sums: Sums | None = None) -> Combined:
+        """Weighted counts, or sums, of groups plus noise. Cost for the rows of a span: 2|w|/s pure, w²/σ² zCDP; half of
+        it for one group; of sums 2R|w|/s (with counts 4R|w|/s) pure, 2R²w²/σ² zCDP."""
         with self._working():
             self._check_unreserved()
             sets, asked = checked_groups(groups, self._counts.schema), tuple(spans)
+            summed = checked_sums(sums, self._counts.schema)
             check_noise(noise, 1)
-            self._check_spans(asked)
-            self._charges.combine(sets.number, asked, noise)
-            values = self._noisy_spans(sets, asked, noise)
-            cost = pricing.combining(sets.number, max(abs(span.weight) for span in asked), noise)
-            return self._release(Combined(self._counts.size, cost, sets, asked, noise, values))
+            self._check_spans(asked, reach(summed))
+            self._charges.combine(sets.number, asked, noise, summed)
+            values = self._noisy_spans(sets, asked, noise, summed)
+            cost = pricing.combining(sets.number, max(abs(span.weight) for span in asked), noise, summed)
+            return self._release(Combined(self._counts.size, cost, sets, asked, noise, values, summed))
 
-    def begin_segment(self, groups: Groups, noise: Noise, room: int, start: int = 0, series: int = 0) -> SegmentBegun:
+    def begin_segment(
+        self, groups: Groups, noise: Noise, room: int, start: int = 0, series: int = 0, sums: Sums | None = None
+    ) -> SegmentBegun:
         """Begin a segment of the rows after ``start``. Costs nothing before its first leaf."""
         with self._working():
             self._check_unreserved()
             sets = checked_groups(groups, self._counts.schema)
+            summed = checked_sums(sums, self._counts.schema)
             check_noise(noise, 1)
             if type(room) is not int:  # No subclass: it could compare as it likes.
                 raise ParameterError("room", f"must be an integer, not {type(room).__name__}")
@@ -114,11 +128,12 @@ class Combining(Sealed, ABC):
                 raise ParameterError("room", f"must be at most 2^60, not {room:,}")
             size = nonempty(self._counts.size, "a segment begins with rows that are there")
             self._check_edge(start, "start")
-            self._charges.budget.amount(pricing.combining(sets.number, 1, noise))  # Refuses noise of the wrong kind.
+            self._charges.budget.amount(pricing.combining(sets.number, 1, noise, summed))  # Refuses the wrong noise.
             if start == size:
                 self._counts.mark(self._journal)
             number = self._charges.next_segment
-            return self._followed(SegmentBegun(size, number, whole(series, "series", 0), start, sets, noise, room))
+            known = whole(series, "series", 0)
+            return self._followed(SegmentBegun(size, number, known, start, sets, noise, room, summed))
 
     def advance(self, segment: int, patterns: Sequence[Pattern]) -> Advanced:
         """The next leaf of a segment, and a weighted count of leaves for each pattern. The new rows pay for the whole
@@ -131,7 +146,7 @@ class Combining(Sealed, ABC):
             self._counts.mark(self._journal)
             values = self._noisy_leaves(live, asked, size)
             begun = live.begun
-            cost = pricing.leaf(begun.groups.number, begun.room, begun.noise, self._charges.budget)
+            cost = pricing.leaf(begun.groups.number, begun.room, begun.noise, self._charges.budget, begun.sums)
             return self._followed(Advanced(size, cost, segment, live.leaves + 1, asked, values))
 
     def condense_segment(self, segment: int, note: Any) -> SegmentCondensed:
@@ -196,8 +211,9 @@ class Combining(Sealed, ABC):
         finally:
             self._counts.keep_marks(self._journal, self._charges.sizes)
 
-    def _check_spans(self, spans: Sequence[Span]) -> None:
-        """Refuse spans that overlap, or that begin or end where rows are not told apart, and sums beyond 64 bits."""
+    def _check_spans(self, spans: Sequence[Span], unit: int) -> None:
+        """Refuse spans that overlap, or that begin or end where rows are not told apart, and sums beyond 64 bits, where
+        a row counts for up to ``unit``."""
         if not spans:
             raise ParameterError("spans", "must name at least one interval of rows")
         for span in spans:
@@ -210,25 +226,25 @@ class Combining(Sealed, ABC):
         ordered = sorted(spans, key=lambda span: span.start)
         if any(left.end > right.start for left, right in pairwise(ordered)):
             raise ParameterError("spans", "overlap: a row would be counted twice")
-        if sum(abs(span.weight) * (span.end - span.start) for span in spans) >= MAX_COUNT:
-            raise ParameterError("spans", "have weights so large that weight times rows reaches 2^61")
+        if unit * sum(abs(span.weight) * (span.end - span.start) for span in spans) >= MAX_COUNT:
+            raise ParameterError("spans", "have weights so large that weight times rows (times steps) reaches 2^61")
 
-    def _noisy_spans(self, groups: Groups, spans: Sequence[Span], noise: Noise) -> Ints:
-        """The weighted counts of groups over spans, plus noise."""
+    def _noisy_spans(self, groups: Groups, spans: Sequence[Span], noise: Noise, sums: Sums | None) -> Ints:
+        """The weighted counts, or sums, of groups over spans, plus noise."""
         with self._marked_now():
-            values = draw(noise, 1, groups.number)
+            values = draw(noise, 1, released(groups, sums))
             for span in spans:
-                place, counts = tally(groups, self._counts.schema, self._counts.between(span.start, span.end))
-                np.add.at(values, place, span.weight * counts)
+                place, numbers = measured(groups, sums, self._counts, span.start, span.end)
+                np.add.at(values, place, span.weight * numbers)
         values.setflags(write=False)
         return values
 
     def _noisy_leaves(self, segment: Segment, patterns: Sequence[Pattern], size: int) -> tuple[Ints, ...]:
-        """The weighted counts of a segment's groups for each pattern, plus noise."""
-        groups, noise = segment.begun.groups, segment.begun.noise
-        tallies = self._tallies.setdefault(segment.begun.segment, Tallies(groups))
+        """The weighted counts, or sums, of a segment's groups for each pattern, plus noise."""
+        groups, noise, sums = segment.begun.groups, segment.begun.noise, segment.begun.sums
+        tallies = self._tallies.setdefault(segment.begun.segment, Tallies(groups, sums))
         tallies.catch_up(self._counts, (*segment.edges, size))
-        return tuple(tallies.weighted(newest_last(each), draw(noise, 1, groups.number)) for each in patterns)
+        return tuple(tallies.weighted(newest_last(each), draw(noise, 1, released(groups, sums))) for each in patterns)
 
 
 def _check_patterns(segment: Segment, patterns: Sequence[Pattern], size: int) -> None:
@@ -240,28 +256,28 @@ def _check_patterns(segment: Segment, patterns: Sequence[Pattern], size: int) ->
             raise ParameterError("patterns", "are Ones or Root, each with a number of leaves")
     segment.check(patterns)
     largest = max((int(newest_last(pattern).max()) for pattern in patterns), default=1)
-    if largest * (size - segment.edges[0]) >= MAX_COUNT:
-        raise ParameterError("patterns", "have weights so large that weight times rows reaches 2^61")
+    if reach(segment.begun.sums) * largest * (size - segment.edges[0]) >= MAX_COUNT:
+        raise ParameterError("patterns", "have weights so large that weight times rows (times steps) reaches 2^61")
 
 
 class Tallies(Sealed):
-    """PRIVATE: the counts of a segment's groups in each of its leaves, made when they are first needed."""
+    """PRIVATE: the counts, or sums, of a segment's groups in each of its leaves, made when they are first needed."""
 
-    __slots__ = ("_counted", "_groups")
+    __slots__ = ("_counted", "_groups", "_sums")
 
-    def __init__(self, groups: Groups) -> None:
-        self._groups = groups
+    def __init__(self, groups: Groups, sums: Sums | None = None) -> None:
+        self._groups, self._sums = groups, sums
         self._counted = _NOTHING
-        """Where the leaves end; how many groups the rows of each lie in; and these groups and their counts, leaf after
-        leaf. It is one value: an interrupt leaves all of it or none."""
+        """Where the leaves end; how many places of a release the rows of each are in; and these places and their
+        numbers, leaf after leaf. It is one value: an interrupt leaves all of it or none."""
 
     def catch_up(self, counts: Counts, edges: tuple[int, ...]) -> None:
         """Count the leaves, which begin and end at these sizes, that are not counted yet."""
         ends, lengths, places, numbers = self._counted
         if ends != edges[1 : 1 + len(ends)]:  # A leaf was counted but not released, and is longer now.
             ends, lengths, places, numbers = _NOTHING
-        fresh = (counts.between(start, end) for start, end in pairwise(edges[len(ends) :]))
-        found = [tally(self._groups, counts.schema, rows) for rows in fresh]
+        fresh = pairwise(edges[len(ends) :])
+        found = [measured(self._groups, self._sums, counts, start, end) for start, end in fresh]
         self._counted = (
             edges[1:],
             (*lengths, *(len(places) for places, _ in found)),
@@ -285,8 +301,40 @@ _NOTHING: Final[tuple[tuple[int, ...], tuple[int, ...], Ints, Ints]] = (
 )
 
 
+def reach(sums: Sums | None) -> int:
+    """The most that a row of weight 1 counts for in a number."""
+    return 1 if sums is None else sums.reach
+
+
+def released(groups: Groups, sums: Sums | None) -> int:
+    """How many numbers a release has."""
+    return groups.number if sums is None else sums.numbers(groups.number)
+
+
+def measured(groups: Groups, sums: Sums | None, counts: Counts, start: int, end: int) -> tuple[Ints, Ints]:
+    """PRIVATE: what the rows from size ``start`` to size ``end`` add to a release: places in it, and numbers."""
+    if sums is None:
+        return tally(groups, counts.schema, counts.between(start, end))
+    place, numbers = tally(groups, counts.schema, summed(sums.attribute, counts, start, end))
+    if not sums.counts:
+        return place, numbers
+    groups_found, rows = tally(groups, counts.schema, counts.between(start, end))
+    return np.concatenate([groups_found, groups.number + place]), np.concatenate([sums.reach * rows, numbers])
+
+
+def summed(position: int, counts: Counts, start: int, end: int) -> Iterable[tuple[Ints, Ints]]:
+    """PRIVATE: cells of rows between two sizes, in parts, and Σu of the attribute at ``position`` in each: as stored,
+    or by the code that a cell has."""
+    schema = counts.schema
+    if position in stored(schema):
+        return counts.between(start, end, stored(schema).index(position))
+    units = of_codes(schema.attributes[schema.names[position]])
+    rows = counts.between(start, end)
+    return ((cells, number * units[project(schema, cells, (position,))]) for cells, number in rows)
+
+
 def tally(groups: Groups, schema: Schema, rows: Iterable[tuple[Ints, Ints]]) -> tuple[Ints, Ints]:
-    """PRIVATE: the groups that rows lie in, increasing, and how many rows are in each."""
+    """PRIVATE: the groups that rows lie in, increasing, and how many rows (or the sum of what) is in each."""
     places, counts = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
     for cells, number in rows:
         codes = [project(schema, cells, (position,)) for position in groups.attributes]
@@ -322,6 +370,22 @@ def checked_groups(groups: Groups, schema: Schema) -> Groups:
     if not 1 <= sets.number <= MOST_GROUPS:
         raise QueryError(f"there must be 1 to {MOST_GROUPS:,} groups, not {sets.number:,}")
     return sets
+
+
+def checked_sums(sums: Sums | None, schema: Schema) -> Sums | None:
+    """Sums of an attribute of the schema that has some, with the reach that it has; refuses any other."""
+    if sums is None:
+        return None
+    if type(sums) is not Sums or type(sums.attribute) is not int or type(sums.counts) is not bool:
+        raise QueryError("sums are Sums, and no subclass, of the attribute at a position, with counts or without")
+    if not 0 <= sums.attribute < len(schema.names):
+        raise QueryError(f"the attribute of sums is a position within 0..{len(schema.names) - 1}")
+    grid = Grid.of(schema.attributes[schema.names[sums.attribute]])
+    if grid is None:
+        raise QueryError(f"{schema.names[sums.attribute]!r} has no sums: they are kept of integers() and numbers()")
+    if type(sums.reach) is not int or sums.reach != grid.steps:
+        raise QueryError(f"the reach of these sums is {grid.steps:,}, the number of steps of the attribute")
+    return sums
 
 
 def _copied(given: Any, shape: tuple[int, ...]) -> Ints:

@@ -1,8 +1,13 @@
-"""Exact counts of the rows in each cell, sealed; marginals kept current as rows arrive; and rows told apart by arrival.
+"""Exact counts of the rows in each cell, sealed; sums beside them; marginals kept current as rows arrive; and rows told
+apart by arrival.
 
 Up to `DENSE_CELLS` cells the counts are one dense array; above, only occupied cells are stored. Either way a query
 reads the marginal over the attributes it names, which is computed once and then maintained: an append touches the new
 rows only.
+
+Beside its count a cell has, for each attribute of `numbers`, the sum of u over its rows (``domain/sums.py``): a column
+of sums for each of ``stored(schema)``, in this order. Where rows are given by their cells alone, each has the u of its
+cell's middle.
 
 `Stretches` are the rows between sizes at which somebody tells rows apart, kept for as long as they are needed.
 """
@@ -14,7 +19,6 @@ from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from functools import reduce
 from typing import Final, Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -23,6 +27,7 @@ import numpy as np
 from treering.arrays import Ints
 from treering.domain.query import MAX_TABLE, Attributes, Query, evaluate, evaluate_many, widest
 from treering.domain.schema import Schema
+from treering.domain.sums import Grid, of_codes, stored
 from treering.errors import DataError, QueryError, TreeringError, VaultError
 from treering.trusted.sealed import Sealed
 
@@ -107,16 +112,23 @@ def _checked_range(table: Ints, shape: list[int], scale: int) -> int:
 # -- the counts --------------------------------------------------------------------------------------------------------
 
 
+Sums: TypeAlias = tuple[Ints, ...]
+"""A column of sums for each attribute whose sums are stored."""
+
+Counted: TypeAlias = tuple[Ints, Ints, *tuple[Ints, ...]]
+"""Cells, how many rows are in each, and the columns of sums."""
+
+
 class _Store(Protocol):
-    """Storage for the counts of all cells: dense or sparse."""
+    """Storage for the counts and sums of all cells: dense or sparse."""
 
-    def add(self, cells: Ints) -> None: ...
+    def add(self, cells: Ints, sums: Sums) -> None: ...
 
-    def add_counted(self, cells: Ints, counts: Ints) -> None: ...
+    def add_counted(self, cells: Ints, counts: Ints, sums: Sums) -> None: ...
 
     def marginal(self, attributes: Attributes) -> Ints: ...
 
-    def occupied(self) -> tuple[Ints, Ints]: ...
+    def occupied(self) -> Counted: ...
 
     def count(self, query: Query) -> int: ...
 
@@ -146,29 +158,33 @@ class Counts(Sealed):
         """The number of rows: public."""
         return self._size
 
-    def add(self, cells: Ints, then: Callable[[], None] | None = None) -> None:
+    def add(self, cells: Ints, then: Callable[[], None] | None = None, sums: Sums | None = None) -> None:
         """Take in rows that are already encoded, all of them or none.
 
-        ``then`` is called as part of it: what it records must change if and only if the rows are taken in.
+        ``then`` is called as part of it: what it records must change if and only if the rows are taken in. ``sums`` are
+        the u of each row; without them, those of the cells' middles.
         """
         if len(cells) and (int(cells.min()) < 0 or int(cells.max()) >= self._schema.cells):
             raise DataError(f"cell numbers must lie within 0..{self._schema.cells - 1}")
+        units = self._checked(cells, None, sums)
         with self.whole():
             places = self._places(cells)
             with self.taking_in():
                 if len(cells):
-                    self._store.add(cells)
-                    self._stretches.add(cells, None)
+                    self._store.add(cells, units)
+                    self._stretches.add(cells, None, units)
                     for marginal, index in places:
                         _tally(marginal, index)
                     self._size += len(cells)
                 if then is not None:
                     then()
 
-    def add_counted(self, cells: Ints, counts: Ints, then: Callable[[], None] | None = None) -> None:
+    def add_counted(
+        self, cells: Ints, counts: Ints, then: Callable[[], None] | None = None, sums: Sums | None = None
+    ) -> None:
         """Take in rows that are already encoded and counted, all of them or none: so many for each of these cells.
 
-        ``then`` is as in `add`.
+        ``then`` is as in `add`. ``sums`` are those of each cell; without them, each row has the u of its cell's middle.
         """
         if cells.ndim != 1 or cells.shape != counts.shape:
             raise DataError("cells and counts come as two arrays of one length")
@@ -176,17 +192,38 @@ class Counts(Sealed):
             raise DataError(f"cell numbers must lie within 0..{self._schema.cells - 1}")
         if len(cells) and (int(counts.min()) < 1 or self._size + counts.sum(dtype=np.float64) >= MAX_COUNT):
             raise DataError("counts must be positive, and below 2^61 together with the rows before")
+        units = self._checked(cells, counts, sums)
         with self.whole():
             places = self._places(cells)
             with self.taking_in():
                 if len(cells):
-                    self._store.add_counted(cells, counts)
-                    self._stretches.add(cells, counts)
+                    self._store.add_counted(cells, counts, units)
+                    self._stretches.add(cells, counts, units)
                     for marginal, index in places:
                         np.add.at(marginal, index, counts)
                     self._size += int(counts.sum())
                 if then is not None:
                     then()
+
+    def _checked(self, cells: Ints, counts: Ints | None, sums: Sums | None) -> Sums:
+        """PRIVATE: the columns of sums, none of which can be larger than its rows allow: sensitivity rests on that."""
+        positions = stored(self._schema)
+        if not positions:
+            return ()
+        attributes = [self._schema.attributes[self._schema.names[position]] for position in positions]
+        rows = np.ones(len(cells), dtype=np.int64) if counts is None else counts
+        size = self._size + int(rows.sum())
+        if sums is None:
+            codes = [project(self._schema, cells, (position,)) for position in positions]
+            sums = tuple(rows * of_codes(each)[code] for each, code in zip(attributes, codes, strict=True))
+        for attribute, column in zip(attributes, sums, strict=True):
+            grid = Grid.of(attribute)
+            assert grid is not None
+            if size * grid.steps >= MAX_COUNT:
+                raise DataError(f"rows times steps must stay below 2^61: {grid.steps:,} steps are too many for so many")
+            if column.shape != cells.shape or (np.abs(column) > grid.steps * rows).any():
+                raise DataError("sums come as an array for each attribute of numbers, within what its rows can sum to")
+        return sums
 
     @contextmanager
     def whole(self) -> Iterator[None]:
@@ -257,20 +294,20 @@ class Counts(Sealed):
         """Raise `VaultError` if a journal has not marked this size."""
         self._stretches.check(journal, size)
 
-    def between(self, start: int, end: int) -> Iterator[tuple[Ints, Ints]]:
-        """PRIVATE: the rows ``start`` + 1 to ``end``, both marked sizes: cells, in parts, and how many rows in each. A
-        cell may come several times."""
-        return self._stretches.between(start, end)
+    def between(self, start: int, end: int, column: int | None = None) -> Iterator[tuple[Ints, Ints]]:
+        """PRIVATE: the rows ``start`` + 1 to ``end``, both marked sizes: cells, in parts, and how many rows in each, or
+        their sums in one of the columns. A cell may come several times."""
+        return self._stretches.between(start, end, column)
 
     @property
     def marked(self) -> tuple[int, ...]:
         """The earlier sizes that are marked for any journal, increasing: public."""
         return tuple(size for size in self._stretches.marked if size < self._size)
 
-    def stretches(self) -> dict[int, tuple[Ints, Ints]]:
+    def stretches(self) -> dict[int, Counted]:
         """PRIVATE: the rows in stretches, by order of arrival: up to the first `marked` size, from there to the next,
         and so on to the current size. Keys are the sizes at which stretches end; values are a stretch's occupied cells,
-        increasing, and how many of its rows lie in each."""
+        increasing, how many of its rows lie in each, and the columns of sums."""
         with self.lock:
             if not self.marked:
                 return {self._size: self._store.occupied()}
@@ -283,22 +320,29 @@ class _Dense:
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
         self._counts = np.zeros(schema.shape, dtype=np.int64)
+        self._sums = [np.zeros(schema.cells, dtype=np.int64) for _ in stored(schema)]
 
-    def add(self, cells: Ints) -> None:
+    def add(self, cells: Ints, sums: Sums) -> None:
         _tally(self._counts.reshape(-1), cells)
+        self._add_sums(cells, sums)
 
-    def add_counted(self, cells: Ints, counts: Ints) -> None:
+    def add_counted(self, cells: Ints, counts: Ints, sums: Sums) -> None:
         np.add.at(self._counts.reshape(-1), cells, counts)
+        self._add_sums(cells, sums)
+
+    def _add_sums(self, cells: Ints, sums: Sums) -> None:
+        for total, column in zip(self._sums, sums, strict=True):
+            np.add.at(total, cells, column)
 
     def marginal(self, attributes: Attributes) -> Ints:
         others = tuple(axis for axis in range(self._counts.ndim) if axis not in attributes)
         # Always a new array, because the cache updates it in place.
         return np.array(self._counts.sum(axis=others, dtype=np.int64) if others else self._counts)
 
-    def occupied(self) -> tuple[Ints, Ints]:
+    def occupied(self) -> Counted:
         counts = self._counts.reshape(-1)
         cells = np.flatnonzero(counts)
-        return cells, counts[cells]
+        return cells, counts[cells], *(total[cells] for total in self._sums)
 
     def count(self, query: Query) -> int:
         return int(evaluate(query, self.marginal(query.attributes)))
@@ -313,38 +357,36 @@ class _Sparse:
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
-        self._runs: list[tuple[Ints, Ints]] = []
+        self._runs: list[Counted] = []
 
-    def add(self, cells: Ints) -> None:
-        unique, counts = np.unique(cells, return_counts=True)
-        self._push((unique, counts.astype(np.int64)))
+    def add(self, cells: Ints, sums: Sums) -> None:
+        self.add_counted(cells, np.ones(len(cells), dtype=np.int64), sums)
 
-    def add_counted(self, cells: Ints, counts: Ints) -> None:
-        # Merging with nothing sorts, and brings equal cells together.
-        self._push(_merge((cells[:0], counts[:0]), (cells, counts)))
+    def add_counted(self, cells: Ints, counts: Ints, sums: Sums) -> None:
+        # Merging sorts, and brings equal cells together.
+        self._push(_merge([(cells, counts, *sums)]))
 
-    def _push(self, run: tuple[Ints, Ints]) -> None:
+    def _push(self, run: Counted) -> None:
         while self._runs and len(self._runs[-1][0]) < 2 * len(run[0]):
-            run = _merge(self._runs.pop(), run)
+            run = _merge([self._runs.pop(), run])
         self._runs.append(run)
 
     def marginal(self, attributes: Attributes) -> Ints:
         shape = tuple(self._schema.shape[position] for position in attributes)
         marginal = np.zeros(shape, dtype=np.int64)
-        for cells, counts in self._runs:
+        for cells, counts, *_ in self._runs:
             np.add.at(marginal.reshape(-1), project(self._schema, cells, attributes), counts)
         return marginal
 
-    def occupied(self) -> tuple[Ints, Ints]:
-        nothing = np.empty(0, dtype=np.int64)
-        return reduce(_merge, reversed(self._runs), (nothing, nothing))
+    def occupied(self) -> Counted:
+        return _merge(self._runs or [_nothing(len(stored(self._schema)))])
 
     def count(self, query: Query) -> int:
         """By a scan of the occupied cells, one attribute at a time: for conjunctions over a joint domain too large to
         tabulate."""
         assert query.masks is not None  # a table never has more joint values than a cached marginal
         total = 0
-        for cells, counts in self._runs:
+        for cells, counts, *_ in self._runs:
             match = np.ones(len(cells), dtype=np.bool_)
             for position, mask in zip(query.attributes, query.masks, strict=True):
                 match &= mask[project(self._schema, cells, (position,))]
@@ -377,11 +419,22 @@ def _tally(counts: Ints, index: Ints) -> None:
         counts += np.bincount(index, minlength=len(counts))
 
 
-def _merge(left: tuple[Ints, Ints], right: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
-    cells, inverse = np.unique(np.concatenate([left[0], right[0]]), return_inverse=True)
-    counts = np.zeros(len(cells), dtype=np.int64)
-    np.add.at(counts, inverse, np.concatenate([left[1], right[1]]))
-    return cells, counts
+def _nothing(columns: int) -> Counted:
+    """No cells, with so many columns of sums."""
+    empty = np.empty(0, dtype=np.int64)
+    return empty, empty, *(empty for _ in range(columns))
+
+
+def _merge(runs: Sequence[Counted]) -> Counted:
+    """The cells of some runs, increasing, each once."""
+    cells, inverse = np.unique(np.concatenate([run[0] for run in runs]), return_inverse=True)
+
+    def total(column: int) -> Ints:
+        sums = np.zeros(len(cells), dtype=np.int64)
+        np.add.at(sums, inverse, np.concatenate([run[column] for run in runs]))
+        return sums
+
+    return cells, total(1), *(total(column) for column in range(2, len(runs[0])))
 
 
 # -- rows told apart by arrival ----------------------------------------------------------------------------------------
@@ -390,8 +443,8 @@ def _merge(left: tuple[Ints, Ints], right: tuple[Ints, Ints]) -> tuple[Ints, Int
 _MANY: Final = 2**20
 """Rows since the last mark are counted by cell when there are this many, so that they need little memory."""
 
-_Run: TypeAlias = tuple[Ints, Ints | None]
-"""Cells and how many rows in each; None: one in each."""
+_Run: TypeAlias = tuple[Ints, Ints | None, *tuple[Ints, ...]]
+"""Cells; how many rows are in each (None: one in each); and the columns of sums."""
 
 
 class Stretches(Sealed):
@@ -423,19 +476,19 @@ class Stretches(Sealed):
         """The sizes that any journal has marked, increasing."""
         return tuple(sorted(set().union(*self._owned.values())))
 
-    def add(self, cells: Ints, counts: Ints | None) -> None:
+    def add(self, cells: Ints, counts: Ints | None, sums: Sums = ()) -> None:
         """Rows were appended."""
         if not any(self._owned.values()):
             self._ends, self._runs, self._waiting = [], [], 0
             return
-        self._runs.append((cells, counts))
+        self._runs.append((cells, counts, *sums))
         self._waiting += len(cells)
         if self._waiting > _MANY and len(self._runs) > self._ends[-1][1] + 1:
             recent = _together(self._runs[self._ends[-1][1] :])
             self._runs[self._ends[-1][1] :] = [recent]
             self._waiting = len(recent[0])
 
-    def mark(self, owner: object, size: int, occupied: Callable[[], tuple[Ints, Ints]]) -> None:
+    def mark(self, owner: object, size: int, occupied: Callable[[], Counted]) -> None:
         """Tell rows up to ``size``, the current one, and later ones apart. ``occupied`` gives all rows by cell."""
         if size == 0:
             return
@@ -446,13 +499,14 @@ class Stretches(Sealed):
         self._waiting = 0
         self._owned.setdefault(owner, set()).add(size)
 
-    def between(self, start: int, end: int) -> Iterator[tuple[Ints, Ints]]:
-        """PRIVATE: the rows between two marks, or from the first row on."""
+    def between(self, start: int, end: int, column: int | None = None) -> Iterator[tuple[Ints, Ints]]:
+        """PRIVATE: the rows between two marks, or from the first row on, or their sums in one of the columns."""
         first = 0 if start == 0 else self._runs_before(start)
-        for cells, counts in self._runs[first : self._runs_before(end)]:
-            yield cells, np.ones(len(cells), dtype=np.int64) if counts is None else counts
+        for run in self._runs[first : self._runs_before(end)]:
+            cells, counts, *sums = _counted(run)
+            yield cells, counts if column is None else sums[column]
 
-    def all(self, size: int) -> dict[int, tuple[Ints, Ints]]:
+    def all(self, size: int) -> dict[int, Counted]:
         """PRIVATE: all stretches by where they end, the last at the current ``size``."""
         wanted = {*self.marked, size}
         ends = [*(each for each in self._ends if each[0] in wanted and each[0] < size), (size, len(self._runs))]
@@ -478,7 +532,7 @@ class Stretches(Sealed):
         if not self._ends:
             self._runs = []
         recent = self._runs[self._ends[-1][1] :] if self._ends else []
-        self._waiting = sum(len(cells) for cells, _ in recent)
+        self._waiting = sum(len(run[0]) for run in recent)
 
     def _runs_before(self, size: int) -> int:
         place = bisect_left(self._ends, (size, 0))
@@ -487,19 +541,24 @@ class Stretches(Sealed):
         return self._ends[place][1]
 
 
-def _together(runs: Sequence[_Run]) -> tuple[Ints, Ints]:
-    """Occupied cells, increasing, and how many rows in each."""
-    nothing = np.empty(0, dtype=np.int64)
-    last = max((int(cells.max()) for cells, _ in runs if len(cells)), default=0)
-    if 4 * sum(len(cells) for cells, _ in runs) < last:
-        cells = np.concatenate([nothing, *(cells for cells, _ in runs)])
-        each = (np.ones(len(cells), dtype=np.int64) if counts is None else counts for cells, counts in runs)
-        return _merge((nothing, nothing), (cells, np.concatenate([nothing, *each])))
+def _counted(run: _Run) -> Counted:
+    cells, counts, *sums = run
+    return cells, np.ones(len(cells), dtype=np.int64) if counts is None else counts, *sums
+
+
+def _together(runs: Sequence[_Run]) -> Counted:
+    """Occupied cells, increasing, how many rows in each, and the columns of sums."""
+    last = max((int(run[0].max()) for run in runs if len(run[0])), default=0)
+    if not runs or 4 * sum(len(run[0]) for run in runs) < last:
+        return _merge([_counted(run) for run in runs] or [_nothing(0)])
     tally = np.zeros(last + 1, dtype=np.int64)  # A pass over all cells is faster than sorting.
-    for cells, counts in runs:
+    sums = [np.zeros(last + 1, dtype=np.int64) for _ in runs[0][2:]]
+    for cells, counts, *columns in runs:
         if counts is None:
             _tally(tally, cells)
         else:
             np.add.at(tally, cells, counts)
+        for total, column in zip(sums, columns, strict=True):
+            np.add.at(total, cells, column)
     occupied = np.flatnonzero(tally)
-    return occupied, tally[occupied]
+    return occupied, tally[occupied], *(total[occupied] for total in sums)

@@ -24,7 +24,7 @@ from treering.trusted.counts import Counts
 from treering.trusted.journal import MemoryJournal
 from treering.trusted.kernel import Kernel
 from treering.trusted.points import POINTS, Points, Rows
-from treering.trusted.rows.encode import encode
+from treering.trusted.rows.encode import encode_rows
 from treering.trusted.sealed import Sealed
 
 if TYPE_CHECKING:
@@ -110,13 +110,16 @@ class GrowingDatabase(Sealed):
         self._check_embedded()
         if on_invalid not in ("refuse", "drop"):
             raise ParameterError("on_invalid", 'must be "refuse" or "drop"')
-        cells, dropped = encode(frame, self.schema, drop=on_invalid == "drop")
-        self._warn(len(cells), dropped)
-        self._counts.add(cells, then=partial(self._drop, dropped))
+        rows, dropped = encode_rows(frame, self.schema, drop=on_invalid == "drop")
+        self._warn(len(rows.cells), dropped)
+        self._counts.add(rows.cells, then=partial(self._drop, dropped), sums=rows.sums)
         return self._grown()
 
     def append_cells(self, cells: npt.ArrayLike) -> int:
-        """Take in rows given as cell numbers of the schema, one for each row, and return the new size."""
+        """Take in rows given as cell numbers of the schema, one for each row, and return the new size.
+
+        Each row has its cell's value; of `numbers`, the middle of the cell.
+        """
         self._check_embedded()
         given = np.asarray(cells)
         if given.ndim != 1 or (given.dtype.kind not in "iu" and len(given)):
@@ -136,7 +139,9 @@ class GrowingDatabase(Sealed):
         with self._refreshing:
             increment = self._source.increments(self._watermark, on_invalid)
             self._warn(increment.rows, increment.dropped)
-            self._counts.add_counted(increment.cells, increment.counts, then=partial(self._mark, increment))
+            self._counts.add_counted(
+                increment.cells, increment.counts, then=partial(self._mark, increment), sums=increment.sums
+            )
         return self._grown()
 
     def open_gate(self, budget: Budget) -> Kernel:

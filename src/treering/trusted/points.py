@@ -384,7 +384,7 @@ class Points(Counts):
                 self._grid[begin:end] = grid
                 self._labels[begin:end] = marks
                 self._moments.add(grid, marks)
-                self._store.add(np.zeros(len(grid), dtype=np.int64))
+                self._store.add(np.zeros(len(grid), dtype=np.int64), ())
                 self._stretches.add(np.zeros(len(grid), dtype=np.int64), None)
                 self._marginals.clear()
                 self._size = end

@@ -17,6 +17,7 @@ from typing import Final
 from treering.budget.cost import FREE, Cost, exponential, gaussian, laplace, pure, silent_run, sparse_run
 from treering.budget.promise import Budget
 from treering.domain.query import Query
+from treering.domain.sums import Sums
 from treering.gate import RunRequest
 from treering.noise import Gaussian, Laplace, Noise
 from treering.params import exact_scale, positive
@@ -40,20 +41,34 @@ def histogram(noise: Noise) -> Cost:
     return _noisy(_ONE, noise) + _noisy(_ONE, noise)
 
 
-def combining(groups: int, weight: int, noise: Noise) -> Cost:
+def combining(groups: int, weight: int, noise: Noise, sums: Sums | None = None) -> Cost:
     """Groups whose rows are counted ``weight`` times: a replaced row moves that from one group to another.
 
     So two numbers move by |w| each: 2|w|/s pure, w²/s² zCDP for Laplace noise; w²/σ² zCDP for Gaussian. If there is a
-    single group, one number moves: half of it.
+    single group, one number moves: half of it. With ``sums`` see `summing`.
     """
+    if sums is not None:
+        return summing(sums, weight, noise)
     one = _noisy(Fraction(abs(weight)), noise)
     return one if groups == 1 else one + one
 
 
-def leaf(groups: int, room: int, noise: Noise, budget: Budget) -> Cost:
+def summing(sums: Sums, weight: int, noise: Noise) -> Cost:
+    """Sums of u, |u| ≤ R, and R times the rows if the counts come too, each ``weight`` times.
+
+    A row replaced within its group moves that group's sum by at most 2R. One that leaves a group for another moves the
+    sums of both by at most R each, and R times their rows by R each: L1 distance at most 2R without the counts and 4R
+    with them, squared L2 distance at most 4R² in every case, and never less for a single group. So it is 2R|w|/s or
+    4R|w|/s pure, and 4R²w²/(2σ²) = 2R²w²/σ² zCDP for Gaussian noise.
+    """
+    moved = Fraction(2 * sums.reach * abs(weight))
+    return _noisy(2 * moved if sums.counts and isinstance(noise, Laplace) else moved, noise)
+
+
+def leaf(groups: int, room: int, noise: Noise, budget: Budget, sums: Sums | None = None) -> Cost:
     """What each row of a leaf may cost over all releases of its segment, whatever their weights w, with the ``room``
     that they have: Σ|w| in a pure budget, Σw² in a zCDP one. Either cost is proportional to that sum."""
-    amount = room * budget.amount(combining(groups, 1, noise))
+    amount = room * budget.amount(combining(groups, 1, noise, sums))
     return pure(amount) if budget.kind == "pure" else Cost(None, amount)
 
 

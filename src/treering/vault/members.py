@@ -17,6 +17,7 @@ from treering.domain.schema import Schema
 from treering.errors import ParameterError, TreeringError
 from treering.gate import Event, Gate
 from treering.mechanisms.base import Answering
+from treering.mechanisms.rings import Rings
 from treering.replay import RecordedGate
 from treering.trusted.charges import Charges, sizes_to_mark
 from treering.trusted.counts import Counts
@@ -90,6 +91,27 @@ def fitting(
     if name is not None or len(able) < 2:
         return chosen(members, name)
     return min(able, key=lambda each: _rank(each[1], asked, within))
+
+
+def measuring(members: Sequence[Member], name: str | None) -> tuple[int, Member, Rings]:
+    """The mechanism that answers a request for sums and the like, and its number: the one of this name, or the first
+    that can."""
+    for number, member in enumerate(members):
+        if isinstance(member.mechanism, Rings) and name in (None, member.spec.name):
+            return number, member, member.mechanism
+    if name is not None:
+        chosen(members, name)  # Says which mechanisms there are.
+    raise ParameterError("mechanism", "must be of kind 'rings', which keeps sums; add one: vault.add('rings', share)")
+
+
+def telling(
+    members: Sequence[Member], queries: Sequence[Query] | None, within: float | None
+) -> tuple[int, Member, Rings] | None:
+    """The rings that tell the numbers of a statement. None if another mechanism answers them, which are ``queries``
+    then: see `fitting`."""
+    if queries is not None and not isinstance(fitting(members, None, queries, within)[1].mechanism, Rings):
+        return None
+    return measuring(members, None)
 
 
 def _rank(member: Member, asked: Sequence[Query], within: float | None) -> tuple[int, float, bool]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from treering.domain.schema import Schema
+from treering.domain.sums import stored
 from treering.errors import DamagedVault, VaultError
 from treering.trusted.counts import Counts
 from treering.trusted.rows.batches import Base, Batch, Recount, read_batch, read_persons
@@ -196,7 +197,7 @@ class Parts:
         that is not, bit for bit, what the ledger's commitment binds."""
         self._weighed = self._load_base(secrets, counts, marks, persons)
         for part in self._parts.after(self._weighed):
-            batch, people = self._read(part, secrets)
+            batch, people = self._read(part, secrets, counts.schema)
             batch.add_to(counts)
             if persons is not None:
                 persons.take_up(people)
@@ -252,7 +253,7 @@ class Parts:
         for part in self._parts:
             concerned = [recount for named, recount in recounts.items() if part.number <= named.parts]
             if concerned or persons is not None:
-                batch, people = self._read(part, secrets)
+                batch, people = self._read(part, secrets, schema)
                 for recount in concerned:
                     recount.add(batch, people)
                 if persons is not None:
@@ -265,9 +266,9 @@ class Parts:
         if persons is not None:
             persons.check()
 
-    def _read(self, part: Part, secrets: Mapping[str, SecretValue]) -> tuple[Batch, dict[bytes, int]]:
+    def _read(self, part: Part, secrets: Mapping[str, SecretValue], schema: Schema) -> tuple[Batch, dict[bytes, int]]:
         contents = self._contents(part, secrets)
-        batch = read_batch(contents[0], part.cells)
+        batch = read_batch(contents[0], part.cells, len(stored(schema)))
         if batch.rows != part.rows:
             raise DamagedVault(f"part {part.cells} has another number of rows than the ledger says")
         return batch, read_persons(contents[1], part.names[1]) if part.persons else {}

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final
 
-from treering.answer import Answer
+from treering.answer import Answer, Estimate
 from treering.budget.promise import Promise
+from treering.domain.measures import Release, Request
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import DamagedVault, NotAVault, ParameterError
@@ -169,6 +171,36 @@ def recorded_answers(line: Line | Entry, asked: str) -> list[Answer]:
     if line.kind != ANSWERS or plain["asked"] != asked:
         raise ParameterError("key", f"{line.key!r} was used for something else: use a new key for a new question")
     return [Answer(*each) for each in plain["answers"]]
+
+
+def requested(request: Request, mechanism: str) -> str:
+    """A digest of a request and the mechanism: an idempotency key is for one request."""
+    plain = [mechanism, [repr(each) for each in request.measures], list(request.by), write_query(request.where)]
+    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
+
+
+def release_line(key: str, asked: str, mechanism: int, release: Release) -> Line:
+    """The line that records the estimates given under a key; an end without a bound is null."""
+    rows = [[_written(each) for each in row] for row in release.rows]
+    return Line(ANSWERS, body(asked=asked, size=release.size, estimates=rows), mechanism, key)
+
+
+def _written(estimate: Estimate) -> list[float | None]:
+    ends = [None if math.isinf(end) else end for end in (estimate.low, estimate.high)]
+    return [estimate.value, *ends, estimate.error]
+
+
+def recorded_release(line: Line | Entry, asked: str, request: Request) -> Release:
+    """The estimates recorded under a key; refused if the key was used for something else."""
+    plain = json.loads(line.body)
+    if line.kind != ANSWERS or plain["asked"] != asked:
+        raise ParameterError("key", f"{line.key!r} was used for something else: use a new key for a new question")
+    rows = tuple(tuple(_estimate(*each) for each in row) for row in plain["estimates"])
+    return Release(request, plain["size"], rows)
+
+
+def _estimate(value: float | None, low: float | None, high: float | None, error: float | None) -> Estimate:
+    return Estimate(value, -math.inf if low is None else low, math.inf if high is None else high, error)
 
 
 def recorded_part(line: Line | Entry) -> Part:

@@ -17,14 +17,17 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from treering.answer import Answer
+from treering.answer import Answer, Estimate
+from treering.arrays import Floats
 from treering.boxes.erm import Model
 from treering.budget.promise import Promise
 from treering.domain.language.parse import Question, understand, understand_all
+from treering.domain.measures import Release, Request
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import ParameterError, SchemaError, VaultError
 from treering.params import Number, probability, share_of, whole
+from treering.sql.answer import Statement, answer, draws_for, explained, split, told_by
 from treering.trusted.counts import Counts
 from treering.trusted.database import DroppedRows, GrowingDatabase, OnInvalid, Watchers
 from treering.trusted.rows.batches import Batch, take_in
@@ -36,7 +39,7 @@ from treering.vault.files import Folder, Stage, WriterLock, reached, sync_folder
 from treering.vault.kinds import EXPECTED_ROWS, Spec, choose, codec, spec
 from treering.vault.ledger import Ledger
 from treering.vault.lines import MECHANISM, Line, body, seal
-from treering.vault.members import Assembly, Member, chosen, fitting
+from treering.vault.members import Assembly, Member, chosen, fitting, measuring, telling
 from treering.vault.parts import Parts
 from treering.vault.reader import VaultReader, status, verify
 from treering.vault.record import (
@@ -50,6 +53,9 @@ from treering.vault.record import (
     question,
     recorded_answers,
     recorded_part,
+    recorded_release,
+    release_line,
+    requested,
 )
 from treering.vault.shares import lowered, with_shares
 from treering.vault.sources import Attached, claim, source_of
@@ -297,7 +303,7 @@ class Vault(Sealed):
             if self._source is None:
                 raise VaultError("this vault has no table of its own to refresh from: append rows")
             increment = self._source.increment(self._parts.watermark, on_invalid)
-            batch = Batch(increment.cells, increment.counts)
+            batch = Batch(increment.cells, increment.counts, *increment.sums)
             return self._take(batch, increment.dropped, "", increment.watermark.to_dict())
 
     def _take(self, batch: Batch, dropped: int, key: str, watermark: dict[str, Any] | None = None) -> int:
@@ -378,6 +384,39 @@ class Vault(Sealed):
         then = self._members[number].spec.name if 0 <= number < len(self._members) else ""
         return question(asked, mechanism or then)
 
+    def release(
+        self, request: Request, mechanism: str | None = None, key: str | None = None, within: float | None = None
+    ) -> Release:
+        """Counts, sums, averages and quantiles of groups, in one commit and for one price: see `Rings.release`.
+
+        ``mechanism`` is the name of one of kind "rings"; by default, the first. ``key`` and ``within`` are as in `ask`.
+        """
+        check_key(key)
+        request.check()
+        released = self._access.together(lambda: self._released(request, mechanism, key, within))
+        reached(Stage.ANSWERED)
+        return released
+
+    def _released(self, request: Request, mechanism: str | None, key: str | None, within: float | None) -> Release:
+        number, member, rings = measuring(self._members, mechanism)
+        asked = requested(request, member.spec.name)
+        if key in self._record.keys:
+            return recorded_release(self._record.keys[key], asked, request)
+        release = rings.release(request, within)
+        if key is not None:
+            line = release_line(key, asked, number, release)
+            self._ledger.write(line)
+            self._record.keys[key] = line
+        self._condense(member)
+        return release
+
+    def quote(self, request: Request, mechanism: str | None = None, within: float | None = None) -> Price:
+        """What `release` would cost those rows that pay most, but for rounding. Free: nothing private is read."""
+        with self._access.alone():
+            self._access.check()
+            _, member, rings = measuring(self._members, mechanism)
+            return Price(member.spec.name, float(rings.quote(request, within)), rings.remaining, self.unit)
+
     def price(self, query: Question, mechanism: str | None = None, within: float | None = None) -> float:
         """The most that asking ``query`` next could cost a row, in the promise's unit. Free: nothing private is
         read."""
@@ -398,6 +437,43 @@ class Vault(Sealed):
             # Rows that are new to a series pay for it with a budget of their own: that may be more than is left of all.
             most = price if member.spec.kind == "rings" else min(price, left)
             return Price(member.spec.name, most, left, self.unit)
+
+    def sql(self, text: str, within: float | None = None) -> pa.Table:
+        """The result of an SQL statement, as an Arrow table: a column ``…_margin`` follows each number with noise.
+
+        What must be released (groups and their counts, sums, averages) is asked as one batch, for one price; ORDER BY,
+        LIMIT, HAVING, arithmetic, shares, window functions and SELECTs over SELECTs are worked out from it for nothing.
+        ``within`` is as in `ask`, for each released number. A statement that begins with EXPLAIN releases nothing: its
+        result says what would be, and what that costs.
+        """
+        statement = split(text, self.schema)
+        if statement.text.explain:
+            return explained(statement, *self._quoted(statement, within))
+        draws = draws_for(statement)
+        told, noise, size = self._access.together(lambda: self._told(statement, within, draws))
+        reached(Stage.ANSWERED)
+        return answer(statement, told, noise, size)
+
+    def _quoted(self, statement: Statement, within: float | None) -> Price:
+        """The most that a statement could cost, and which mechanism would answer it."""
+        with self._access.alone():
+            self._access.check()
+            rings = telling(self._members, statement.queries, within)
+            if rings is not None:
+                price = float(rings[2].quote_items(statement.items, within))
+                return Price(rings[1].spec.name, price, rings[2].remaining, self.unit)
+        return self._priced(statement.queries or (), None, within)
+
+    def _told(
+        self, statement: Statement, within: float | None, draws: int
+    ) -> tuple[Sequence[Estimate], Floats | None, int]:
+        """What is known of a statement's items, draws of its noise, and the size."""
+        rings = telling(self._members, statement.queries, within)
+        if rings is None:
+            return told_by(self._answers(statement.queries or (), None, None, within)), None, self.size
+        told = rings[2].tell(statement.items, within)
+        self._condense(rings[1])
+        return told, rings[2].draw(statement.items, told, draws), self.size
 
     def synthesize(self, rows: int, mechanism: str | None = None, generator: Any = None) -> pa.Table:
         """Synthetic rows, ``rows`` of them, from what the mechanism has released so far: free.
@@ -501,6 +577,12 @@ class Vault(Sealed):
 
     def __repr__(self) -> str:
         return f"Vault({self.size:,} rows; {self.schema.cells:,} cells; {len(self._members)} mechanisms)"
+
+    def _repr_html_(self) -> str:
+        """The vault in a notebook: its rows, its budget, its mechanisms."""
+        from treering.shown import status_html
+
+        return status_html(self.status(), self.spent, self.total, self.unit)
 
 
 # -- creating a vault --------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from pyarrow import csv, feather, parquet
 from treering.cli.create import infer
 from treering.cli.rows import check_output, read_table, write_table
 from treering.domain.attribute import bins, categories, integers
-from treering.domain.schema import Schema
+from treering.domain.schema import MAX_CELLS, Schema
 from treering.errors import DataError, SchemaError
 from treering.trusted.database import GrowingDatabase
 
@@ -51,9 +51,6 @@ def test_a_file_that_is_something_else_is_refused_without_its_content(tmp_path: 
 
 def test_a_file_without_a_header_shows_nothing_of_its_first_row(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("secret,secret\n007,1\n")
-    with pytest.raises(DataError) as caught:
-        read_table(tmp_path / "rows.csv")
-    assert "secret" not in f"{caught.value} {caught.value.column}"
     rows = read_table(tmp_path / "rows.csv", SCHEMA)
     with pytest.raises(DataError, match="missing: 'code', 'size' .if a file has no header") as caught:
         GrowingDatabase(SCHEMA).append(rows)
@@ -78,14 +75,13 @@ def test_what_is_written_can_be_read(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["rows.csv", "rows.parquet", "rows.arrow"])
-@pytest.mark.parametrize("schema", [SCHEMA, None])
-def test_a_column_that_is_there_twice_is_refused(tmp_path: Path, name: str, schema: Schema | None) -> None:
+def test_a_column_that_is_there_twice_is_refused(tmp_path: Path, name: str) -> None:
     twice = pa.Table.from_arrays([pa.array(["x"]), pa.array(["y"])], names=["code", "code"])
     writers = {"rows.csv": csv.write_csv, "rows.parquet": parquet.write_table, "rows.arrow": feather.write_feather}
     writers[name](twice, tmp_path / name)
-    says = "a column more than once: is its first line a header?" if schema is None else "the column 'code' more than"
-    with pytest.raises(DataError, match=re.escape(f"{name} has {says}")):
-        read_table(tmp_path / name, schema)
+    with pytest.raises(DataError, match=re.escape(f"{name} has the column 'code' more than")):
+        read_table(tmp_path / name, SCHEMA)
+    assert infer(read_table(tmp_path / name).append_column("size", pa.array([1]))).schema.names == ("size",)
 
 
 def test_a_column_that_nobody_asks_for_may_be_there_twice(tmp_path: Path) -> None:
@@ -121,7 +117,7 @@ def test_a_draft_has_a_cell_for_what_the_sample_does_not_show() -> None:
     assert found["origin"] == categories("EWR", "JFK", other=True, missing=True)
     assert found["month"] == integers(1, 12, other=True)
     assert found["distance"] == bins(range(0, 3001, 500), other=True)
-    assert found["delay"] == bins(range(-20, 101, 20), other=True)
+    assert found["delay"] == bins(range(-20, 101, 20), other=True, missing=True)
     assert found["flag"] == categories(False, True)
     assert set(draft.left_out) == {"tail", "day"}
 
@@ -129,3 +125,23 @@ def test_a_draft_has_a_cell_for_what_the_sample_does_not_show() -> None:
 def test_many_texts_make_no_attribute() -> None:
     with pytest.raises(SchemaError, match="no column of the sample"):
         infer(pa.table({"name": [f"person {number}" for number in range(100)]}))
+
+
+def test_an_odd_column_is_left_out_of_a_draft_and_the_others_stay() -> None:
+    """The index that pandas writes has no name; spreadsheets bring quotes, line ends and names twice."""
+    names = ["", 'a "quoted" one', "two\nlines", "Month", "MONTH", "twice", "twice", "month of birth", "tiny"]
+    columns = [[1.0, 2.0]] * 8 + [[1.0, 1.0 + 1e-14]]
+    draft = infer(pa.table([pa.array(each) for each in columns], names=names))
+    assert draft.schema.names == ("Month", "month of birth")
+    assert set(draft.left_out) == set(names) - set(draft.schema.names)
+    assert draft.left_out["MONTH"] == "'Month' differs from it in upper and lower case only"
+    assert draft.left_out["twice"] == "more than one column has that name"
+
+
+def test_a_draft_has_no_more_cells_than_can_be_created() -> None:
+    wide = {f"wide{number}": list(range(60)) for number in range(10)}
+    narrow = {f"narrow{number}": [0, 1] * 30 for number in range(10)}
+    draft = infer(pa.table({**wide, **narrow}))
+    assert draft.schema.cells <= MAX_CELLS < draft.schema.cells * 61  # 60 numbers, and other ones
+    assert draft.schema.names == (*list(wide)[:7], *narrow)
+    assert draft.left_out == dict.fromkeys(["wide9", "wide8", "wide7"], "with it there would be more than 2^62 cells")

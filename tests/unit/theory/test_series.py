@@ -140,7 +140,7 @@ def test_noise_by_unrounded_weights_would_overspend(length: int) -> None:
 
 @given(st.sampled_from([*EARLY, LONGEST]), st.sampled_from([1, 2, 12]))
 def test_a_price_that_is_high_enough_once_is_high_enough_for_ever(length: int, groups: int) -> None:
-    assert root_noise(LEAST_PRICE, length, groups).scale <= 2.0**42
+    assert root_noise(LEAST_PRICE, length, groups).scale <= 2.0**48
     with pytest.raises(tr.ParameterError, match="price is too small: the noise would be wider than any database"):
         root_noise(LEAST_PRICE * Fraction(999, 1000), length, groups)
 

@@ -1,4 +1,4 @@
-"""The clauses of an SQL statement: one SELECT with COUNT(*), AVG and grouped attributes, and nothing else.
+"""The clauses of an SQL statement: one SELECT with measures and grouped attributes, and nothing else.
 
 The words are sqlglot's tokens, read by a grammar without recursion; the predicate after WHERE is left to
 `treering.domain.language.parse`, which has its own limits of length and depth.
@@ -13,17 +13,20 @@ from typing import Final, TypeAlias, TypeVar
 
 from sqlglot import Token, TokenType
 
-from treering.domain.attribute import Categories
+from treering.domain.attribute import Bins, Integers
 from treering.domain.language.condition import brief
 from treering.domain.language.parse import parse
 from treering.domain.language.words import column, complaint, tokens
+from treering.domain.measures import Count, Mean, Measure, Quantile, Sum
 from treering.domain.query import Query
 from treering.domain.schema import Schema
+from treering.domain.sums import Grid
 from treering.domain.text import MAX_LENGTH, identifier, reserved
 from treering.errors import QueryError
 
 SUPPORTED: Final = (
-    "Supported is SELECT COUNT(*), AVG(attribute) or grouped attributes, each with AS name if you like, FROM any name "
+    "Supported is SELECT COUNT(*), COUNT, SUM, AVG, MEDIAN, MIN or MAX(attribute), PERCENTILE_CONT or PERCENTILE_DISC"
+    "(share) WITHIN GROUP (ORDER BY attribute), or grouped attributes, each with AS name if you like, FROM any name "
     "[WHERE predicate] [GROUP BY attributes]: "
     "SELECT month, COUNT(*) FROM flights WHERE delay >= 60 GROUP BY month."
 )
@@ -41,18 +44,11 @@ Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
-    """A selected COUNT(*), with the name of its column."""
+class Measured:
+    """A selected measure, such as COUNT(*) or AVG of an attribute, with the name of its column."""
 
     name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Mean:
-    """A selected AVG of the attribute at a position, with the name of its column."""
-
-    name: str
-    position: int
+    measure: Measure
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +59,17 @@ class Key:
     position: int
 
 
-Chosen: TypeAlias = Count | Mean | Key
+Chosen: TypeAlias = Measured | Key
+
+_MEASURES: Final[dict[str, Callable[[str], Measure]]] = {
+    "COUNT": Count,
+    "SUM": Sum,
+    "AVG": Mean,
+    "MEDIAN": lambda column: Quantile(column, 0.5),
+    "MIN": Quantile.least,
+    "MAX": Quantile.greatest,
+}
+_PERCENTILES: Final = ("PERCENTILE_CONT", "PERCENTILE_DISC")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +125,7 @@ class _Reader:
 
     def _item(self) -> Chosen:
         """One selected item."""
-        token = self._next("COUNT(*), AVG(attribute) or an attribute")
+        token = self._next("COUNT(*), AVG(attribute), another measure or an attribute")
         if token.token_type in _NAMES and self._sees(TokenType.L_PAREN):
             return self._aggregate(token)
         if token.token_type is TokenType.STAR:
@@ -130,27 +136,55 @@ class _Reader:
     def _aggregate(self, function: Token) -> Chosen:
         self._place += 1
         word = function.text.upper() if function.token_type is TokenType.VAR else ""
-        if word not in ("COUNT", "AVG"):
+        if word in _PERCENTILES:
+            return self._percentile(word)
+        if word not in _MEASURES:
             raise self._refused(function, f"functions such as {brief(function.text)} are not supported")
-        token = self._next("*" if word == "COUNT" else "an attribute")
-        if word == "COUNT" and token.token_type is not TokenType.STAR:
-            raise self._refused(token, "only rows are counted: COUNT(*)")
-        position = -1 if word == "COUNT" else self._averaged(token)
-        closing = self._next(")")
-        if closing.token_type is not TokenType.R_PAREN:
-            raise self._refused(closing, "a closing parenthesis is expected here")
-        if word == "COUNT":
-            return Count(self._alias("COUNT(*)"))
-        return Mean(self._alias(f"AVG({identifier(self._schema.names[position])})"), position)
+        token = self._next("an attribute")
+        if word == "COUNT" and token.token_type is TokenType.STAR:
+            measure: Measure = Count()
+        else:
+            measure = _MEASURES[word](self._measured(token, word))
+        self._close()
+        return Measured(self._alias(str(measure)), measure)
 
-    def _averaged(self, token: Token) -> int:
-        position = self._column(token)
-        name = self._schema.names[position]
-        if isinstance(self._schema.attributes[name], Categories):
+    def _percentile(self, word: str) -> Chosen:
+        """PERCENTILE_CONT(share) WITHIN GROUP (ORDER BY attribute), after its first parenthesis."""
+        share = self._next("a share between 0 and 1")
+        self._close()
+        self._expect("WITHIN")
+        self._expect("GROUP")
+        self._open()
+        self._expect("ORDER")
+        self._expect("BY")
+        name = self._measured(self._next("an attribute"), word)
+        self._close()
+        if share.token_type is not TokenType.NUMBER or not 0 < float(share.text) < 1:
+            raise self._refused(share, "a share between 0 and 1 is expected here")
+        written = f"{word}({share.text}) WITHIN GROUP (ORDER BY {identifier(name)})"
+        return Measured(self._alias(written), Quantile(name, float(share.text)))
+
+    def _measured(self, token: Token, word: str) -> str:
+        """The attribute that a measure is about, which must have what it takes."""
+        name = self._schema.names[self._column(token)]
+        attribute = self._schema.attributes[name]
+        if word != "COUNT" and not isinstance(attribute, Integers | Bins):
             raise self._refused(
-                token, f"the categories of {identifier(name)} have no average: it takes integers or bins"
+                token, f"{word} takes numbers, and {identifier(name)} has none: it takes integers, bins or numbers"
             )
-        return position
+        if word == "SUM" and Grid.of(attribute) is None:
+            raise self._refused(token, f"bins have no sum: declare {identifier(name)} by numbers(low, high, step=…)")
+        return name
+
+    def _open(self) -> None:
+        token = self._next("(")
+        if token.token_type is not TokenType.L_PAREN:
+            raise self._refused(token, "an opening parenthesis is expected here")
+
+    def _close(self) -> None:
+        token = self._next(")")
+        if token.token_type is not TokenType.R_PAREN:
+            raise self._refused(token, "a closing parenthesis is expected here")
 
     def _alias(self, name: str) -> str:
         if not self._take("AS"):
@@ -182,7 +216,7 @@ class _Reader:
                 raise QueryError(f"{name} is selected but not grouped by: add GROUP BY {name}. {SUPPORTED}")
         if all(isinstance(item, Key) for item in selected):
             raise QueryError(
-                f"a statement selects COUNT(*) or AVG(attribute), as groups alone tell nothing. {SUPPORTED}"
+                f"a statement selects COUNT(*) or another measure, as groups alone tell nothing. {SUPPORTED}"
             )
         names = [item.name for item in selected]
         twice = next((name for name in names if names.count(name) > 1), None)

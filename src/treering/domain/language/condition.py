@@ -1,9 +1,13 @@
 """Conditions on one attribute: which of its codes match a comparison with values.
 
-A set of codes is a vector of flags, one per code. For numbers with an ``other`` cell the set is *fine*: it has one flag
-more. The values outside the range share that cell, but ``x >= 0`` alone matches the upper ones and ``x < 15`` alone the
+A set of codes is a vector of flags, one per code. Where the values below and above a range share a cell (in schemas of
+format 1) the set is *fine*: it has one flag more. For ``x >= 0`` alone matches the upper ones and ``x < 15`` alone the
 lower ones; so the flag at ``other_code`` stands for the values below the range and an extra flag, the last, for those
 above, until `coarse` finds that the two agree.
+
+*Dates* are compared with periods: a day '2013-03-01', a month '2013-03', '2013-Q1', '2013-W09' or a year '2013'. A date
+equals a period that it lies in, is less if it lies before, and greater if it lies after. A timestamp, such as
+'2013-03-01 00:00:00', is a period too, which lasts no time.
 """
 
 from __future__ import annotations
@@ -11,7 +15,8 @@ from __future__ import annotations
 import difflib
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from heapq import nsmallest
 from typing import Final, TypeAlias
@@ -19,7 +24,8 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from treering.arrays import Flags
-from treering.domain.attribute import Attribute, Bins, Categories, Integers, Value, plain_number
+from treering.domain.attribute import Attribute, Bins, Categories, Ordered, Value
+from treering.domain.calendar import LAST_YEAR, Dates, following, read_moment, read_period
 from treering.domain.text import identifier, literal, set_text
 from treering.errors import QueryError
 
@@ -45,49 +51,53 @@ def unless(attribute: Attribute, flags: Flags) -> Flags:
     return ~flags & ~missing(attribute)
 
 
-def code_of(name: str, attribute: Attribute, value: Literal) -> int:
-    """The code for which x = value holds."""
+def codes_of(name: str, attribute: Attribute, value: Literal) -> range:
+    """The codes for which x = value holds: one, or for dates as many as there are periods within a longer one."""
     _check_kind(name, attribute, value)
+    if isinstance(attribute, Dates):
+        return range(*(_dates_below(name, attribute, str(value), inclusive) for inclusive in (False, True)))
     if isinstance(attribute, Bins):
-        raise QueryError(_single_number(identifier(name), attribute, value))
+        raise QueryError(_single_number(name, attribute, value))
     code = attribute.regular_code(_plain(value))
     if code is None:
-        raise QueryError(_not_listed(identifier(name), attribute, value))
-    return code
+        raise QueryError(_not_listed(name, attribute, value))
+    return range(code, code + 1)
 
 
-def among(attribute: Attribute, codes: Sequence[int]) -> Flags:
+def among(attribute: Attribute, codes: Iterable[range]) -> Flags:
     """The set of these codes."""
     flags = _nothing(attribute)
-    flags[list(codes)] = True
+    for each in codes:
+        flags[each.start : each.stop] = True
     return flags
 
 
 def below(name: str, attribute: Attribute, bound: Literal, *, inclusive: bool) -> Flags:
-    """The set x < bound, or x <= bound."""
+    """The set x < bound, or x <= bound, for an attribute that has an order."""
     _check_kind(name, attribute, bound)
-    assert isinstance(bound, Decimal)
-    if isinstance(attribute, Integers):
-        count = _integers_below(name, attribute, bound, inclusive)
+    assert isinstance(attribute, Ordered)
+    if isinstance(attribute, Dates):
+        count = _dates_below(name, attribute, str(bound), inclusive)
+    elif isinstance(attribute, Bins):
+        count = _bins_below(name, attribute, Decimal(bound), inclusive)
     else:
-        assert isinstance(attribute, Bins)
-        count = _bins_below(name, attribute, bound, inclusive)
+        count = _integers_below(name, attribute, Decimal(bound), inclusive)
     flags = _nothing(attribute)
     flags[:count] = True
-    if attribute.other_code is not None:
-        flags[attribute.other_code] = True
+    if attribute.below_code is not None:
+        flags[attribute.below_code] = True
     return flags
 
 
 def coarse(name: str, attribute: Attribute, flags: Flags) -> Flags:
     """A set with one flag per code; a set with only the values below the range, or only those above it, is refused."""
-    if not _fine(attribute):
+    if not isinstance(attribute, Ordered) or not _fine(attribute):
         return flags
     if cuts(attribute, flags):
         inside = flags[:-1].copy()
         inside[attribute.other_code] = False
         advice = f"write {set_text(name, attribute, inside)}; " if inside.any() else ""
-        raise QueryError(_outside(identifier(name), attribute, advice))
+        raise QueryError(_shared(identifier(name), attribute, advice))
     return flags[:-1]
 
 
@@ -98,7 +108,7 @@ def cuts(attribute: Attribute, flags: Flags) -> bool:
 
 
 def _fine(attribute: Attribute) -> bool:
-    return attribute.other and not isinstance(attribute, Categories)
+    return isinstance(attribute, Ordered) and attribute.together
 
 
 def _nothing(attribute: Attribute) -> Flags:
@@ -113,24 +123,18 @@ def _plain(value: Literal) -> Value:
     return int(value) if -(2**63) <= value < 2**63 and int(value) == value else None
 
 
-def _range(attribute: Attribute) -> tuple[str, str]:
-    if isinstance(attribute, Integers):
-        return str(attribute.low), str(attribute.high)
-    assert isinstance(attribute, Bins)
-    return plain_number(attribute.edges[0]), plain_number(attribute.edges[-1])
-
-
-def _integers_below(name: str, attribute: Integers, bound: Decimal, inclusive: bool) -> int:
+def _integers_below(name: str, attribute: Ordered, bound: Decimal, inclusive: bool) -> int:
     """The number of an attribute's integers below a bound."""
-    if bound < attribute.low - 1:
-        first = attribute.low - 1
-    elif bound > attribute.high + 1:
-        first = attribute.high + 2
+    low, high = int(attribute.bound(0)), int(attribute.bound(attribute.regular))
+    if bound < low - 1:
+        first = low - 1
+    elif bound > high:
+        first = high + 1
     else:
         first = math.floor(bound) + 1 if inclusive else math.ceil(bound)
-    if attribute.other and not attribute.low <= first <= attribute.high + 1:
-        raise QueryError(_outside(identifier(name), attribute, f"write {_within(name, attribute)}; "))
-    return min(max(first - attribute.low, 0), attribute.regular)
+    if not low <= first <= high and attribute.other:
+        raise QueryError(_outside(name, attribute, under=first < low))
+    return min(max(first - low, 0), attribute.regular)
 
 
 def _bins_below(name: str, attribute: Bins, bound: Decimal, inclusive: bool) -> int:
@@ -139,14 +143,47 @@ def _bins_below(name: str, attribute: Bins, bound: Decimal, inclusive: bool) -> 
     under, upto = bisect_left(edges, bound, key=_exact), bisect_right(edges, bound, key=_exact)
     if upto == 0 or under == len(edges):
         if attribute.other:
-            raise QueryError(_outside(identifier(name), attribute, f"write {_within(name, attribute)}; "))
+            raise QueryError(_outside(name, attribute, under=upto == 0))
         return min(under, attribute.regular)
-    # An edge belongs to the bin above it, except that the last one belongs to the last bin.
-    if inclusive and upto == len(edges):
+    # An edge belongs to the bin above it; the last one, if nothing lies above, to the last bin.
+    if inclusive and attribute.closed and upto == len(edges):
         return attribute.regular
-    if not inclusive and under < upto < len(edges):
+    if not inclusive and under < upto and (upto < len(edges) or not attribute.closed):
         return under
-    raise QueryError(_cut(identifier(name), attribute, min(upto, attribute.regular) - 1))
+    if upto == len(edges) and not attribute.closed:
+        raise QueryError(_outside(name, attribute, under=False))
+    raise QueryError(_cut(name, attribute, min(upto, attribute.regular) - 1))
+
+
+def _dates_below(name: str, attribute: Dates, bound: str, inclusive: bool) -> int:
+    """The number of periods before a date literal, or up to its end; a bound inside a period is refused."""
+    cut = _span(name, bound)[inclusive]
+    edges = attribute.edges
+    place = bisect_right(edges, cut, key=_midnight)
+    if place == 0 or cut > _midnight(edges[-1]):
+        raise QueryError(_outside(name, attribute, under=place == 0))
+    if _midnight(edges[place - 1]) != cut:
+        raise QueryError(_cut(name, attribute, place - 1))
+    return place - 1
+
+
+def _span(name: str, text: str) -> tuple[datetime, datetime]:
+    """When the period of a date literal begins, and when it is over."""
+    period = read_period(text)
+    if period is not None and period[1].year <= LAST_YEAR:
+        unit, start = period
+        return _midnight(start), _midnight(following(unit, start))
+    moment = read_moment(text)
+    if isinstance(moment, datetime) and moment.tzinfo is None and moment.year <= LAST_YEAR:
+        return moment, moment + timedelta(microseconds=1)
+    raise QueryError(
+        f"{identifier(name)} cannot be compared with {brief(literal(text))}: a date is written '2013-03-01', a month "
+        "'2013-03', and so '2013-Q1', '2013-W09' and '2013'"
+    )
+
+
+def _midnight(day: date) -> datetime:
+    return datetime(day.year, day.month, day.day)
 
 
 def _exact(edge: float) -> Decimal:
@@ -163,28 +200,35 @@ def _check_kind(name: str, attribute: Attribute, value: Literal) -> None:
         bool: (bool, "TRUE and FALSE"),
         int: (Decimal, "whole numbers"),
         float: (Decimal, "numbers"),
+        date: (str, "dates, in single quotes, such as '2013-03-01'"),
     }
-    sample = attribute.values[0] if isinstance(attribute, Categories) else 0.0
+    sample: object = 0.0
+    if isinstance(attribute, Categories | Dates):
+        sample = attribute.regular_value(0)
     wanted, words = kinds[type(sample)]
     if type(value) is not wanted:
         raise QueryError(f"the values of {identifier(name)} are {words}")
 
 
-def _single_number(column: str, attribute: Bins, value: Literal) -> str:
+def _single_number(name: str, attribute: Bins, value: Literal) -> str:
     code = attribute.regular_code(float(value)) or 0
-    low, high = plain_number(attribute.edges[code]), plain_number(attribute.edges[code + 1])
-    above = f"{column} <= {high}" if code + 1 == attribute.regular else f"{column} < {high}"
     return (
-        f"only the bins of {column} are known, so it cannot be compared with a single number: "
-        f"write {column} >= {low} AND {above}, for example"
+        f"only the bins of {identifier(name)} are known, so it cannot be compared with a single number: "
+        f"write {_cell(name, attribute, code)}, for example"
     )
 
 
-def _not_listed(column: str, attribute: Attribute, value: Literal) -> str:
-    if not isinstance(attribute, Categories):
-        low, high = _range(attribute)
-        cell = f"; the cell of other values is {column} NOT BETWEEN {low} AND {high}" if attribute.other else ""
-        return f"{column} has only the whole numbers {low} to {high}{cell}"
+def _not_listed(name: str, attribute: Attribute, value: Literal) -> str:
+    column = identifier(name)
+    if isinstance(attribute, Ordered):
+        low, high = attribute.bound(0), int(attribute.bound(attribute.regular)) - 1
+        cells = ""
+        if attribute.two_sided:
+            cells = f"; the cells of other values are {column} < {low} and {column} > {high}"
+        elif attribute.other:
+            cells = f"; the cell of other values is {column} NOT BETWEEN {low} AND {high}"
+        return f"{column} has only the whole numbers {low} to {high}{cells}"
+    assert isinstance(attribute, Categories)
     close = _close(value, attribute)
     hint = f"did you mean {' or '.join(close)}?" if close else f"it has {attribute.describe()}."
     cell = f" The cell of values not listed is {column} NOT IN (all categories)." if attribute.other else ""
@@ -215,23 +259,45 @@ def close_matches(word: str, among: Iterable[str]) -> list[str]:
     return [folded[match] for match in difflib.get_close_matches(word.casefold(), folded)]
 
 
-def _within(name: str, attribute: Attribute) -> str:
-    return f"{identifier(name)} BETWEEN {' AND '.join(_range(attribute))}"
+def _cell(name: str, attribute: Ordered, *codes: int) -> str:
+    """The condition that a value is in one of these cells: it can always be asked."""
+    mask = np.zeros(attribute.size, dtype=np.bool_)
+    mask[list(codes)] = True
+    return set_text(name, attribute, mask)
 
 
-def _outside(column: str, attribute: Attribute, advice: str) -> str:
-    low, high = _range(attribute)
+def _outside(name: str, attribute: Ordered, *, under: bool) -> str:
+    """Why a bound below (``under``) or above the range is refused."""
+    column = identifier(name)
+    if attribute.together:
+        return _shared(column, attribute, f"write {_cell(name, attribute, *range(attribute.regular))}; ")
+    code = attribute.below_code if under else attribute.above_code
+    assert code is not None
+    side = f"below {attribute.bound(0)}" if under else f"from {attribute.bound(attribute.regular)} on"
+    return (
+        f"the values of {column} {side} share one cell, which this would cut in two: "
+        f"that cell is {_cell(name, attribute, code)}"
+    )
+
+
+def _shared(column: str, attribute: Ordered, advice: str) -> str:
+    low = attribute.bound(0)
+    high = attribute.bound(attribute.regular) if attribute.closed else int(attribute.bound(attribute.regular)) - 1
     return (
         f"the values of {column} outside {low} to {high} share one cell, which this would cut in two: "
         f"{advice}that cell itself is {column} NOT BETWEEN {low} AND {high}"
     )
 
 
-def _cut(column: str, attribute: Bins, code: int) -> str:
-    low, high = plain_number(attribute.edges[code]), plain_number(attribute.edges[code + 1])
-    last = code + 1 == attribute.regular
+def _cut(name: str, attribute: Bins | Dates, code: int) -> str:
+    column, kind = identifier(name), "bin" if isinstance(attribute, Bins) else attribute.by
+    low, high = attribute.bound(code), attribute.bound(code + 1)
+    problem = f"this would cut the {kind} from {low} to {high} of {column} in two; "
+    if attribute.together:
+        return f"{problem}the whole {kind} is {_cell(name, attribute, code)}"
+    last = code + 1 == attribute.regular and attribute.closed
     return (
-        f"this would cut the bin from {low} to {high} of {column} in two; the nearest bin edges are {low} and {high}, "
+        f"{problem}the nearest {'bin edges' if kind == 'bin' else 'bounds'} are {low} and {high}, "
         f"where {column} < {low}, {column} >= {low}"
         + (f" and {column} <= {high} do not" if last else f", {column} < {high} and {column} >= {high} do not")
     )

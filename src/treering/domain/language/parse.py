@@ -25,7 +25,7 @@ from sqlglot.parser import Parser
 
 from treering.arrays import Flags
 from treering.domain.attribute import Attribute, Categories
-from treering.domain.language.condition import Literal, among, below, coarse, code_of, cuts, missing, unless
+from treering.domain.language.condition import Literal, among, below, coarse, codes_of, cuts, missing, unless
 from treering.domain.language.words import MAX_DEPTH, Column, Operand, Word, complaint, read
 from treering.domain.query import MAX_TABLE, Query, too_large
 from treering.domain.schema import Schema
@@ -171,7 +171,7 @@ class _Reader:
             left, right, kind = right, left, _MIRRORED.get(kind, kind)
         position, attribute = self._column(left)
         if kind in (exp.EQ, exp.NEQ):
-            flags = among(attribute, [self._look_up(code_of, position, right)])
+            flags = among(attribute, [self._look_up(codes_of, position, right)])
             return Leaf(position, attribute, flags if kind is exp.EQ else unless(attribute, flags), right)
         self._check_ordered(left, attribute)
         flags = self._look_up(partial(below, inclusive=kind in (exp.LTE, exp.GT)), position, right)
@@ -184,7 +184,7 @@ class _Reader:
         if isinstance(node, exp.Is):
             return Leaf(position, attribute, missing(attribute), column)
         if isinstance(node, exp.In):
-            codes = [self._look_up(code_of, position, self._operand(each)) for each in node.expressions]
+            codes = [self._look_up(codes_of, position, self._operand(each)) for each in node.expressions]
             return Leaf(position, attribute, among(attribute, codes), column)
         self._check_ordered(column, attribute)
         low, high = self._operand(node.args["low"]), self._operand(node.args["high"])

@@ -1,14 +1,18 @@
-"""SQL statements over a growing database: counts and averages, in groups, answered as one batch of queries.
+"""SQL statements over a growing database: counts, sums, averages and quantiles, in groups, answered as one batch.
 
     statement = read_sql("SELECT month, COUNT(*) FROM flights WHERE delay >= 60 GROUP BY month", schema)
-    result = statement.table(mechanism.ask_many(statement.queries))
+    result = statement.released(rings.release(statement.request))
 
-The result is a table: rows of labels, and of numbers with their errors. It is arithmetic on released answers: nothing
+The result is a table: rows of labels, and of numbers with their margins. It is arithmetic on released answers: nothing
 private is needed to make it.
 
-**AVG** is one weighted query, or a ratio of two, with an interval that is proven. The values that a matching row can
-have are scaled to weights in [0, 1]: the least is 0, the greatest 1. With N the sum of the weights of the matching rows
-as a share of all rows, and D the share of the rows that match, the average of the matching rows is
+Mechanisms other than `Rings` answer queries only: counts, and averages of integers and bins.
+
+    result = statement.table(mechanism.ask_many(statement.queries))
+
+**AVG** is then one weighted query, or a ratio of two, with an interval that is proven. The values that a matching row
+can have are scaled to weights in [0, 1]: the least is 0, the greatest 1. With N the sum of the weights of the matching
+rows as a share of all rows, and D the share of the rows that match, the average of the matching rows is
 
     low + (high − low)·N/D.
 
@@ -20,6 +24,9 @@ the right side only where d − f > 0. Otherwise D may be 0, nothing can be said
 Weights that are not multiples of 1/W for a W up to 2^20 are rounded to multiples of 2^-16: each row's weight moves by
 at most 2^-17, so N/D, a mean of weights, does too, and the interval is widened by that. All of this is computed in
 exact rationals; only its ends are rounded to floats, outwards.
+
+*Bins.* A value may lie anywhere in its bin: one weighted query takes each bin's lower edge for its values, another the
+upper edge, and the interval reaches from the lower end of the first average to the upper end of the second.
 """
 
 from __future__ import annotations
@@ -34,13 +41,14 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from treering.answer import Answer
+from treering.answer import Answer, Estimate
 from treering.arrays import Flags, Floats
-from treering.domain.attribute import OTHER, Attribute, Bins, Integers, plain_number
-from treering.domain.language.clauses import SUPPORTED, Chosen, Count, Key, Mean, Select, select
+from treering.domain.attribute import Attribute, Bins, Integers, Label
+from treering.domain.language.clauses import SUPPORTED, Chosen, Key, Measured, Select, select
+from treering.domain.measures import Count, Mean, Release, Request
+from treering.domain.numeric import Numbers
 from treering.domain.query import MAX_TABLE, RESOLUTION, Query, too_large
 from treering.domain.schema import Schema
-from treering.domain.text import identifier
 from treering.errors import QueryError
 
 __all__ = ["MAX_ENTRIES", "MAX_GROUPS", "SUPPORTED", "ResultTable", "Statement", "read_sql"]
@@ -72,12 +80,12 @@ def read_sql(text: str, schema: Schema) -> Statement:
 
 @dataclass(frozen=True)
 class Statement:
-    """A SELECT of counts and averages.
+    """A SELECT of counts, sums, averages and quantiles.
 
-    Formal guarantee: if every answer is within its error, every `Estimate` of the table holds the true number, which is
-    SQL's on the cells' values: a bin's number is its representative; AVG leaves out rows whose value is missing, as SQL
-    leaves out nulls, or outside the attribute's range. Unlike in SQL every group of the schema has a row, an empty one
-    as well: which groups are empty is private.
+    Formal guarantee: each `Estimate` of the table holds the true number with 95%, as SQL has it, except that AVG and
+    SUM leave out rows whose value is outside the range of integers or bins, and clip those of numbers to their bounds;
+    rows without a value are left out, as SQL leaves out nulls. Unlike in SQL every group of the schema has a row, an
+    empty one as well: which groups are empty is private.
     """
 
     text: str
@@ -89,9 +97,40 @@ class Statement:
         """The names of the columns of the table."""
         return tuple(item.name for item in self.clauses.selected)
 
+    @cached_property
+    def request(self) -> Request:
+        """What `Rings.release` answers: the measures that are selected, each once."""
+        measures = dict.fromkeys(item.measure for item in self.clauses.selected if isinstance(item, Measured))
+        return Request(self.schema, tuple(measures), self.clauses.groups, self.clauses.where)
+
+    def released(self, release: Release) -> ResultTable:
+        """The table, from the release that answers `request`."""
+        places = {measure: place for place, measure in enumerate(release.request.measures)}
+        rows = tuple(
+            tuple(
+                self._label(codes, item) if isinstance(item, Key) else estimates[places[item.measure]]
+                for item in self.clauses.selected
+            )
+            for codes, estimates in zip(release.request.groups(), release.rows, strict=True)
+        )
+        return ResultTable(self.columns, rows, release.size, release.request.notes)
+
+    @property
+    def plain(self) -> bool:
+        """Whether mechanisms that answer queries only can answer it: counts, and averages of integers and bins."""
+        return all(
+            isinstance(measure, Count)
+            or (isinstance(measure, Mean) and not isinstance(self.request.attribute(measure.column), Numbers))
+            for measure in self.request.measures
+        )
+
     @property
     def queries(self) -> tuple[Query, ...]:
-        """The queries to ask, as one batch: each query once."""
+        """The queries to ask, as one batch: each query once. Only a `plain` statement has them."""
+        if not self.plain:
+            raise QueryError(
+                "sums, quantiles and averages of numbers() are answered by a mechanism of kind 'rings' only"
+            )
         return self._batch[0]
 
     def table(self, answers: Iterable[Answer]) -> ResultTable:
@@ -109,10 +148,7 @@ class Statement:
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """Notes that a reader of the table needs, in plain words."""
-        found = [note for item in self._means() for note in _average_notes(self.schema, item.position)]
-        if self.clauses.groups:
-            found.append("Every group of the schema has a row: which groups are empty is private.")
-        return tuple(dict.fromkeys(found))
+        return self.request.notes
 
     # -- queries ------------------------------------------------------------------------------------------------------
 
@@ -131,14 +167,24 @@ class Statement:
 
     def _asked(self, codes: Codes, item: Chosen) -> Iterator[Query]:
         """The queries of one selected item: none for a label, the matching rows for COUNT; for AVG the weighted rows,
-        and the rows that have a value, unless all have."""
-        if isinstance(item, Count):
-            yield self._matching(codes)
-        elif isinstance(item, Mean):
-            yield self._weighed(codes, item.position)
-            denominator = self._valued(codes, item.position)
+        of bins by their lower and by their upper edges, and the rows that have a value, unless all have."""
+        if isinstance(item, Key):
+            return
+        measure = item.measure
+        if isinstance(measure, Count):
+            column = measure.column
+            yield self._matching(codes) if column is None else self.request.present(codes, column)
+        elif isinstance(measure, Mean):
+            position = self.schema.index(measure.column)
+            for upper in self._ends(position):
+                yield self._weighed(codes, position, upper)
+            denominator = self._valued(codes, position)
             if not _everything(denominator):
                 yield denominator
+
+    def _ends(self, position: int) -> tuple[bool, ...]:
+        """The ends of its cells that an average takes: both of bins, and one of integers, which have no others."""
+        return (False, True) if isinstance(self._attribute(position), Bins) else (False,)
 
     def _groups(self) -> Iterator[Codes]:
         sizes = (self.schema.shape[position] for position in self.clauses.groups)
@@ -159,14 +205,14 @@ class Statement:
         """The query for the rows of a group that have a value to average."""
         return self._matching(codes) & Query.conjunction(self.schema, {position: self._regular(position)})
 
-    def _weighed(self, codes: Codes, position: int) -> Query:
+    def _weighed(self, codes: Codes, position: int, upper: bool) -> Query:
         """The query for these rows, each weighted by its scaled value."""
         where, sets = self.clauses.where, self._sets(codes)
         named = self._named(position)
         table = where.weights().astype(np.float64).reshape(self._axes(named, where.attributes))
         for each, mask in sets.items():
             table = table * mask.reshape(self._axes(named, (each,)))
-        scaled = self._scale(codes, position)
+        scaled = self._scale(codes, position, upper)
         table = table * scaled.weights.reshape(self._axes(named, (position,)))
         full = np.broadcast_to(table, tuple(self.schema.shape[each] for each in named))
         names = [self.schema.names[each] for each in named]
@@ -186,10 +232,12 @@ class Statement:
     def _attribute(self, position: int) -> Attribute:
         return self.schema.attributes[self.schema.names[position]]
 
-    def _means(self) -> list[Mean]:
-        return [item for item in self.clauses.selected if isinstance(item, Mean)]
+    def _means(self) -> list[int]:
+        """The positions of the attributes that are averaged."""
+        measures = [measure for measure in self.request.measures if isinstance(measure, Mean)]
+        return [self.schema.index(measure.column) for measure in measures]
 
-    def _scale(self, codes: Codes, position: int) -> Scale:
+    def _scale(self, codes: Codes, position: int, upper: bool) -> Scale:
         """The scale of the values that a row of this group can have."""
         valued = self._valued(codes, position)
         possible = self._regular(position)
@@ -197,32 +245,39 @@ class Statement:
             axis = valued.attributes.index(position)
             others = tuple(each for each in range(len(valued.attributes)) if each != axis)
             possible = np.asarray(valued.weights().any(axis=others)) if valued.masks is None else valued.masks[axis]
-        return self._scaled(position, possible.tobytes())
+        return self._scaled(position, possible.tobytes(), upper)
 
-    def _scaled(self, position: int, possible: bytes) -> Scale:
+    def _scaled(self, position: int, possible: bytes, upper: bool) -> Scale:
         """The scale for a set of possible values, cached: groups with the same set share it."""
-        known = self._scales
-        if (position, possible) not in known:
-            known[position, possible] = scale(self._attribute(position), np.frombuffer(possible, dtype=np.bool_))
-        return known[position, possible]
+        known, key = self._scales, (position, possible, upper)
+        if key not in known:
+            known[key] = scale(self._attribute(position), np.frombuffer(possible, dtype=np.bool_), upper=upper)
+        return known[key]
 
     @cached_property
-    def _scales(self) -> dict[tuple[int, bytes], Scale]:
+    def _scales(self) -> dict[tuple[int, bytes, bool], Scale]:
         return {}
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
     def _row(self, codes: Codes, answers: Sequence[Answer], places: Places) -> tuple[Field, ...]:
-        group = dict(zip(self.clauses.groups, codes, strict=True))
         row: list[Field] = []
         for item, where in zip(self.clauses.selected, places, strict=True):
             if isinstance(item, Key):
-                row.append(label(self._attribute(item.position), group[item.position]))
-            elif isinstance(item, Count):
-                row.append(_counted(answers[where[0]]))
+                row.append(self._label(codes, item))
+            elif isinstance(item.measure, Mean):
+                row.append(self._average(codes, item.measure.column, [answers[place] for place in where]))
             else:
-                row.append(average(self._scale(codes, item.position), *(answers[place] for place in where)))
+                row.append(_counted(answers[where[0]]))
         return tuple(row)
+
+    def _label(self, codes: Codes, item: Key) -> Label:
+        return self._attribute(item.position).label(codes[self.clauses.groups.index(item.position)])
+
+    def _average(self, codes: Codes, column: str, answers: Sequence[Answer]) -> Estimate:
+        position = self.schema.index(column)
+        scales = [self._scale(codes, position, upper) for upper in self._ends(position)]
+        return average(scales, answers[: len(scales)], *answers[len(scales) :])
 
     # -- limits -------------------------------------------------------------------------------------------------------
 
@@ -238,8 +293,11 @@ class Statement:
             )
         where = self.clauses.where
         entries = sum(sizes) + (sum(where.shape) if where.table is None else where.joint * math.prod(sizes))
-        for item in self._means():
-            named = self._named(item.position)
+        if not self.plain:
+            self.request.check()
+            return
+        for position in self._means():
+            named = self._named(position)
             joint = math.prod(self.schema.shape[position] for position in named)
             if joint > MAX_TABLE:
                 raise too_large(self.schema, named)
@@ -257,19 +315,8 @@ def _everything(query: Query) -> bool:
 
 
 def _counted(answer: Answer) -> Estimate:
-    count, error = answer.count, answer.count_error
-    return Estimate(count, error, max(0, count - error), min(answer.size, count + error), answer.count_margin)
-
-
-def _average_notes(schema: Schema, position: int) -> Iterator[str]:
-    name = schema.names[position]
-    attribute = schema.attributes[name]
-    if isinstance(attribute, Bins):
-        yield f"AVG({identifier(name)}) takes each bin's middle for its values; the error is about that average."
-    if attribute.missing:
-        yield f"AVG({identifier(name)}) leaves out rows without a value, as SQL does."
-    if attribute.other:
-        yield f"AVG({identifier(name)}) leaves out rows with a value that is not among {attribute.describe()}."
+    count, margin = answer.count, answer.count_margin
+    return Estimate(count, max(0, count - margin), min(answer.size, count + margin), answer.count_error)
 
 
 # -- averages from answers ---------------------------------------------------------------------------------------------
@@ -297,8 +344,9 @@ class Scale:
         return self.high - self.low
 
 
-def scale(attribute: Attribute, possible: Flags) -> Scale:
-    """The scale of an integer or binned attribute of which only these codes are possible.
+def scale(attribute: Attribute, possible: Flags, *, upper: bool = False) -> Scale:
+    """The scale of an integer or binned attribute of which only these codes are possible; of bins, their lower edges or
+    their ``upper`` ones.
 
     The fewer values are possible, the smaller the span, and with it the error of an average.
     """
@@ -311,17 +359,11 @@ def scale(attribute: Attribute, possible: Flags) -> Scale:
         weights[codes] = (np.array(codes) - low) / resolution
         least, most = (Fraction(attribute.low + code) for code in (codes[0], codes[-1]))
         return Scale(least, most, weights, resolution, Fraction(0))
-    values = [representative(attribute, code) for code in codes]
+    assert isinstance(attribute, Bins)
+    values = [Fraction(attribute.edges[code + upper]) for code in codes]
     steps, resolution, rounding = _steps(values)
     weights[codes] = np.array(steps) / resolution
     return Scale(min(values), max(values), weights, resolution, rounding)
-
-
-def representative(attribute: Attribute, code: int) -> Fraction:
-    """The number that a regular code stands for in an average."""
-    value = attribute.regular_value(code)
-    assert isinstance(value, int | float)
-    return Fraction(value)
 
 
 def _steps(values: list[Fraction]) -> tuple[list[int], int, Fraction]:
@@ -339,26 +381,33 @@ def _steps(values: list[Fraction]) -> tuple[list[int], int, Fraction]:
     return rounded, RESOLUTION, Fraction(1, 2 * RESOLUTION)
 
 
-def average(scale: Scale, numerator: Answer, denominator: Answer | None = None) -> Estimate:
+def average(scales: Sequence[Scale], numerators: Sequence[Answer], denominator: Answer | None = None) -> Estimate:
     """The average of the rows that match; without a denominator, of all rows.
 
-    ``numerator`` answers N, ``denominator`` D (see the module's docstring).
+    ``numerators`` answer N, one for each scale: of values known exactly, or of their lower and of their upper bounds;
+    ``denominator`` answers D (see the module's docstring).
 
-    Formal guarantee: if both answers are within their errors, the average (by representatives) lies within the
-    estimate's ``low`` and ``high``, or no row matches; then the interval is the whole range and there is no value.
+    Formal guarantee: if all answers are within their errors, the average lies within the estimate's ``low`` and
+    ``high``, or no row matches; then the interval is the whole range and there is no value.
     """
-    n, e = Fraction(numerator.value), Fraction(numerator.error)
     d, f = (Fraction(denominator.value), Fraction(denominator.error)) if denominator else (Fraction(1), Fraction(0))
     if d - f <= 0:
-        return Estimate(None, None, floor_float(scale.low), ceiling_float(scale.high))
+        return Estimate(None, floor_float(scales[0].low), ceiling_float(scales[-1].high))
+    found = [_ratio(scale, numerator, d, f) for scale, numerator in zip(scales, numerators, strict=True)]
+    low, high = floor_float(found[0][0]), ceiling_float(found[-1][2])
+    value = float(sum(middle for _, middle, _ in found) / len(found))
+    error = max(Fraction(value) - Fraction(low), Fraction(high) - Fraction(value))
+    return Estimate(value, low, high, ceiling_float(error))
+
+
+def _ratio(scale: Scale, numerator: Answer, d: Fraction, f: Fraction) -> tuple[Fraction, Fraction, Fraction]:
+    """The least that an average can be, its estimate, and the most."""
+    n, e = Fraction(numerator.value), Fraction(numerator.error)
     lowest = min(Fraction(1), max(Fraction(0), n - e) / min(Fraction(1), d + f))
     highest = min(Fraction(1), (n + e) / (d - f))
     point = min(max(n / d, lowest), highest)
-    low = floor_float(scale.low + scale.span * max(Fraction(0), lowest - scale.rounding))
-    high = ceiling_float(scale.low + scale.span * min(Fraction(1), highest + scale.rounding))
-    value = float(scale.low + scale.span * point)
-    error = max(Fraction(value) - Fraction(low), Fraction(high) - Fraction(value))
-    return Estimate(value, ceiling_float(error), low, high)
+    least, most = max(Fraction(0), lowest - scale.rounding), min(Fraction(1), highest + scale.rounding)
+    return scale.low + scale.span * least, scale.low + scale.span * point, scale.low + scale.span * most
 
 
 def floor_float(value: Fraction) -> float:
@@ -374,34 +423,6 @@ def ceiling_float(value: Fraction) -> float:
 
 
 # -- the table of results ----------------------------------------------------------------------------------------------
-
-
-Label: TypeAlias = str | int | bool | None
-"""The label of a group: a category, an integer, a bin as text, None for the missing cell."""
-
-OTHER_LABEL = "(other)"
-"""The label of the cell of values not listed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A number with its error, and the interval that the truth lies in.
-
-    Formal guarantee: but with the mechanism's beta, for all of its answers together, the truth lies between ``low`` and
-    ``high``, which are within ``error`` of the value. Without a value only the interval is known. For a count,
-    ``margin`` holds for it alone with 95% (see `treering.Answer`).
-    """
-
-    value: float | None
-    error: float | None
-    low: float
-    high: float
-    margin: float | None = None
-
-    def to_dict(self) -> dict[str, float | None]:
-        """A plain form for JSON."""
-        margin = self.error if self.margin is None else self.margin
-        return {"value": self.value, "margin": margin, "error": self.error, "low": self.low, "high": self.high}
 
 
 Field: TypeAlias = Label | Estimate
@@ -426,20 +447,3 @@ class ResultTable:
             "size": self.size,
             "notes": list(self.notes),
         }
-
-
-def label(attribute: Attribute, code: int) -> Label:
-    """The label of the group with this code of an attribute.
-
-    >>> from treering.domain.attribute import bins
-    >>> [label(bins([0, 15, 60], missing=True), code) for code in range(3)]
-    ['[0, 15)', '[15, 60]', None]
-    """
-    if isinstance(attribute, Bins) and code < attribute.regular:
-        low, high = (plain_number(edge) for edge in attribute.edges[code : code + 2])
-        return f"[{low}, {high}{']' if code + 1 == attribute.regular else ')'}"
-    value = attribute.value(code)
-    if value is OTHER:
-        return OTHER_LABEL
-    assert value is None or isinstance(value, str | int | bool)
-    return value

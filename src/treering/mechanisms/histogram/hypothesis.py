@@ -14,6 +14,7 @@ import hashlib
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import date, timedelta
 from itertools import count
 from typing import Final
 
@@ -22,7 +23,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from treering.arrays import Floats, Ints
-from treering.domain.attribute import Attribute, Bins, Categories, Integers, Value
+from treering.domain.attribute import BELOW, Attribute, Bins, Categories, Integers, Outside, Value
+from treering.domain.calendar import Dates
 from treering.domain.language.parse import Question, understand, understand_all
 from treering.domain.query import Query, evaluate, evaluate_many, widest
 from treering.domain.schema import Schema
@@ -319,7 +321,7 @@ class Hypothesis:
 _SLICE: Final = 2**20
 """How many cells are searched at a time."""
 
-_TYPES: Final = {str: pa.string(), int: pa.int64(), bool: pa.bool_(), float: pa.float64()}
+_TYPES: Final = {str: pa.string(), int: pa.int64(), bool: pa.bool_(), float: pa.float64(), date: pa.date32()}
 
 
 def cells_at(places: Floats, cells: int, vector: Floats | None, slope: float, level: float) -> Ints:
@@ -352,17 +354,20 @@ def rows_of(schema: Schema, cells: Ints) -> pa.Table:
     return pa.table({name: columns[name] for name in schema.names})
 
 
-def stand_in(attribute: Attribute) -> Value:
-    """A value that the attribute does not list, for its cell of unlisted values.
+def stand_in(attribute: Attribute, cell: Outside) -> Value:
+    """A value that the attribute does not list, for one of its cells of such values.
 
-    For texts it is OTHER (followed by as many underscores as it takes to be unlisted), for a range of integers the
-    next one, for integer categories the first from 0 that is unlisted, for bins the last edge plus one. Where both
-    booleans are listed no row can be in that cell, and the value is null.
+    For texts it is OTHER (followed by as many underscores as it takes to be unlisted), for integer categories the first
+    from 0 that is unlisted, for ranges the next integer below or above, the first edge minus one, the last edge plus
+    one, the day before the first period or the one after the last. Where both booleans are listed no row can be in that
+    cell, and the value is null.
     """
     if isinstance(attribute, Integers):
-        return attribute.high + 1
+        return attribute.low - 1 if cell is BELOW else attribute.high + 1
     if isinstance(attribute, Bins):
-        return attribute.edges[-1] + 1
+        return attribute.edges[0] - 1 if cell is BELOW else attribute.edges[-1] + 1
+    if isinstance(attribute, Dates):
+        return attribute.edges[0] - timedelta(days=1) if cell is BELOW else attribute.edges[-1]
     assert isinstance(attribute, Categories)
     listed = set(attribute.values)
     if isinstance(attribute.values[0], bool):
@@ -375,6 +380,6 @@ def stand_in(attribute: Attribute) -> Value:
 def _values(attribute: Attribute) -> pa.Array:
     """The value of each code."""
     values = [attribute.value(code) for code in range(attribute.size)]
-    if attribute.other:
-        values[attribute.regular] = stand_in(attribute)
+    for place, cell in enumerate(attribute.outside, start=attribute.regular):
+        values[place] = stand_in(attribute, cell)
     return pa.array(values, _TYPES[type(attribute.regular_value(0))])

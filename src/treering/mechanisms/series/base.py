@@ -14,13 +14,16 @@ from fractions import Fraction
 from treering.arrays import Floats
 from treering.budget.promise import Budget
 from treering.domain.groups import Groups
+from treering.domain.sums import Sums
 from treering.gate import Event, Gate, SegmentBegun, SegmentEnded
 from treering.theory.continual import Law
+from treering.theory.sums import noise_price
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Window:
-    """An estimate of the rows from size ``start`` to size ``end`` in each group, and the law of its noise."""
+    """An estimate of the rows from size ``start`` to size ``end`` in each group (or of the numbers that `Sums` says),
+    and the law of its noise."""
 
     start: int
     end: int
@@ -40,10 +43,17 @@ class Series(ABC):
     - ``price``: what each row pays, once, as a budget of the gate's kind
     - ``start``: rows after this position are counted
     - ``number``: tells the series of one gate apart
+    - ``sums``: what is kept instead of, or beside, the rows of each group
     """
 
-    def __init__(self, groups: Groups, price: Budget, start: int = 0, number: int = 0) -> None:
-        self.groups, self.price, self.start, self.number = groups, price, start, number
+    def __init__(
+        self, groups: Groups, price: Budget, start: int = 0, number: int = 0, sums: Sums | None = None
+    ) -> None:
+        self.groups, self.price, self.start, self.number, self.sums = groups, price, start, number, sums
+        self.numbers = groups.number if sums is None else max(2, sums.numbers(groups.number))
+        """How many numbers a release has; at least two, if there are sums: one sum costs as much as many."""
+        self.noise_price = price if sums is None else noise_price(price, sums.reach)
+        """The price at which counts would have the noise that these numbers have."""
         self._segment: SegmentBegun | None = None
         """The current segment of the gate; None before the first, and after the last."""
         self._next: SegmentBegun | None = None

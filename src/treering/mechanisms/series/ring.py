@@ -8,16 +8,22 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
+import numpy as np
+
+from treering.arrays import Floats
 from treering.budget.promise import Budget, BudgetKind
 from treering.domain.groups import Groups
 from treering.domain.query import MAX_TABLE, Query
 from treering.domain.schema import Schema
-from treering.mechanisms.series.base import Series
+from treering.domain.sums import Sums
+from treering.mechanisms.series.base import Series, Window
 from treering.mechanisms.series.root import RootSeries
 from treering.mechanisms.series.tree import TreeSeries
-from treering.mechanisms.series.view import Reading, View
+from treering.mechanisms.series.view import Reading, Totals, View
 from treering.theory import rings as theory
 from treering.theory.continual import Law, bound, by_roots, starts, window_law
+from treering.theory.draws import group_noise
+from treering.theory.sums import union_radius
 
 UNFIT: Final = 4
 """A question gets a series of its own if that, at the usual price, would have less than a quarter of the variance: a
@@ -36,6 +42,8 @@ class Opened:
     groups: Groups
     price: Fraction
     registered: tuple[Query, ...]
+    sums: Sums | None = None
+    """What is kept of each group instead of its rows, or beside them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +60,32 @@ class SeriesState:
     size: int
     """The size up to which it is current."""
     margin: float
-    """The margin, in rows, of the count of one of its groups now, or when it is next asked."""
+    """The margin, in rows, of the count of one of its groups now, or when it is next asked. If it has no counts, that
+    of a sum, in rows of which each adds half of the range."""
+    sums: str | None = None
+    """The attribute whose sums it keeps, if any."""
 
 
 class Ring:
-    """A series with what is known about questions to it."""
+    """A series with what is known about questions to it.
+
+    Sums are told in rows: a row at either bound of the range adds ±1 (``theory/sums.py``). Counts that come with sums
+    are those of a series at half the price.
+    """
 
     def __init__(self, opened: Opened, kind: BudgetKind, schema: Schema, beta: float) -> None:
-        price = Budget(kind, opened.price)
-        make = RootSeries if by_roots(price, opened.groups.number) else TreeSeries
+        price, sums = Budget(kind, opened.price), opened.sums
+        numbers = opened.groups.number if sums is None else sums.numbers(opened.groups.number)
+        make = RootSeries if by_roots(price, numbers) else TreeSeries
         self.number = opened.series
-        self.series: Series = make(opened.groups, price, 0, opened.series)
+        self.series: Series = make(opened.groups, price, 0, opened.series, sums)
+        self.counted = sums is None or sums.counts
+        """Whether rows are counted."""
+        self.count_price = price.total if sums is None or not sums.counts else price.total / 2
+        """The price at which a series of counts alone would know them as well."""
+        self._unit = 1 if sums is None else sums.reach
         self.views: dict[int, View] = {}
+        self.totals: dict[int, Totals] = {}
         self._beta = beta
         self._attributes = frozenset(opened.groups.attributes)
         self._classes = opened.groups.classes(schema)
@@ -77,8 +99,18 @@ class Ring:
         self._laws: dict[tuple[int, int], Law] = {}
 
     def covers(self, query: Query) -> bool:
-        """Whether a query is a union of groups."""
-        return self._about(query) is not None
+        """Whether a query's rows are counted: it is a union of groups."""
+        return self.counted and self._about(query) is not None
+
+    def sums_up(self, position: int, query: Query) -> bool:
+        """Whether the sums of the attribute at a position are known for a query: it is a union of groups."""
+        sums = self.series.sums
+        return sums is not None and sums.attribute == position and self._about(query) is not None
+
+    def clear(self) -> None:
+        """The series has grown: make all estimates anew."""
+        self.views.clear()
+        self.totals.clear()
 
     def _about(self, query: Query) -> Query | None:
         """A query as one about the joint classes; None if it is no union of groups."""
@@ -112,16 +144,16 @@ class Ring:
         """How many times its spread in a series of its own, at the usual price, a query may have here before that one
         would be far better. (Under zCDP variances are spread over price; under a pure promise, over price squared.)"""
         power = 1 if self.series.price.kind == "zcdp" else 2
-        return UNFIT * float(self.series.price.total / usual) ** power
+        return UNFIT * float(self.count_price / usual) ** power
 
     def starts(self, size: int) -> dict[int, int]:
         """The sizes since which rows can be asked about, once the series is current, each with the leaf that begins
         there: the next leaf begins where the last one ended, and for it some older start is forgotten."""
-        series, groups = self.series, self.series.groups.number
-        known = dict(zip(series.boundaries, starts(series.price, groups, max(1, series.leaf)), strict=True))
+        series, numbers = self.series, self.series.numbers
+        known = dict(zip(series.boundaries, starts(series.price, numbers, max(1, series.leaf)), strict=True))
         if size > series.size:
             known[series.size] = series.leaf + 1
-            kept = set(starts(series.price, groups, series.leaf + 1))
+            kept = set(starts(series.price, numbers, series.leaf + 1))
             known = {since: leaf for since, leaf in known.items() if leaf in kept}
         return known
 
@@ -133,25 +165,55 @@ class Ring:
         """The variance of an answer about all rows since a size, once the series is current."""
         return self.next_law(size, since).deviation ** 2 * self.spread(query)
 
+    def next_sum_variance(self, query: Query, size: int, since: int | None = None) -> float:
+        """The same for a sum, in rows²."""
+        return self.next_law(size, since).deviation ** 2 * theory.chosen_groups(self.reduced(query))
+
     def next_law(self, size: int, since: int | None = None) -> Law:
-        """The law of a group's noise about all rows since a size, once the series is current."""
-        leaf = max(1, self.series.leaf + (size > self.series.size))
+        """The law of the noise of a group's rows, or sum, about all rows since a size, once the series is current."""
+        series = self.series
+        leaf = max(1, series.leaf + (size > series.size))
         first = self.starts(size)[since] if since else 1
         if (first, leaf) not in self._laws:
-            self._laws = {(first, leaf): window_law(self.series.price, self.series.groups.number, first, leaf)}
+            law = window_law(series.noise_price, series.numbers, first, leaf)
+            self._laws = {(first, leaf): law if self._unit == 1 else law.scaled(1 / self._unit)}
         return self._laws[first, leaf]
 
     def view(self, since: int) -> View:
         """The estimate of the rows since a size."""
         if since not in self.views:
-            window = self.series.window(since)
-            self.views[since] = View(self._classes, window, bound(window.law, self._classes.shape, self._part / 2))
+            window = self._window(since)
+            counts = Window(window.start, window.end, window.counts[: self.series.groups.number], window.law)
+            self.views[since] = View(self._classes, counts, bound(window.law, self._classes.shape, self._part / 2))
         return self.views[since]
+
+    def _window(self, since: int) -> Window:
+        """The numbers since a size, in rows."""
+        found = self.series.window(since)
+        if self._unit == 1:
+            return found
+        return Window(found.start, found.end, found.counts / self._unit, found.law.scaled(1 / self._unit))
+
+    def sum_readings(self, queries: Sequence[Query], since: int) -> list[Reading]:
+        """What is known of the sums of queries since a size, in rows."""
+        groups = self.series.groups.number
+        if since not in self.totals:
+            window = self._window(since)
+            self.totals[since] = Totals(self._classes, window.counts[-groups:], window.law)
+        view, reduced, part = self.totals[since], [self.reduced(query) for query in queries], self._part / 2
+        errors = [union_radius(view.law.cell, groups, theory.chosen_groups(query), part) for query in reduced]
+        for place, query in enumerate(reduced):
+            if query in self._registered:
+                sharp = theory.registered_radius(view.law, theory.plain_spectrum(query), self._questions, part)
+                errors[place] = min(errors[place], sharp)
+        return view.readings(reduced, errors)
 
     @property
     def _part(self) -> float:
+        """The share of beta of the counts of one estimate, or of its sums; if there are both, half for each."""
         series = self.series
-        return theory.estimate_share(self._beta, self.number + 1, series.leaf, len(series.boundaries))
+        share = theory.estimate_share(self._beta, self.number + 1, series.leaf, len(series.boundaries))
+        return share / 2 if series.sums is not None and self.counted else share
 
     def readings(self, queries: Sequence[Query], view: View) -> list[Reading]:
         """What the view says about queries; those that are registered have a smaller error."""
@@ -162,14 +224,42 @@ class Ring:
             for query, each in zip(reduced, told, strict=True)
         ]
 
+    def noise(self, queries: Sequence[Query], view: View, draws: int) -> Floats:
+        """The noise of `readings`, in shares, drawn anew from its law: a row for each draw, a column for each query."""
+        drawn = group_noise(view.law, draws, self.series.groups.number, f"counts of series {self.number}")
+        drawn -= drawn.mean(axis=1, keepdims=True)  # As the estimate is centred: the total is public.
+        return self._of_queries(drawn, queries) / view.size
+
+    def sum_noise(self, queries: Sequence[Query], draws: int) -> Floats:
+        """The noise of `sum_readings`, drawn likewise. (It is independent of that of the counts.)"""
+        law = self._window(0).law
+        return self._of_queries(
+            group_noise(law, draws, self.series.groups.number, f"sums of series {self.number}"), queries
+        )
+
+    def _of_queries(self, drawn: Floats, queries: Sequence[Query]) -> Floats:
+        """Numbers of groups, in each draw, added up for queries."""
+        shape, draws = self._classes.shape, len(drawn)
+        table = drawn.reshape(draws, *shape)
+        sums: dict[tuple[int, ...], Floats] = {}
+        found = np.empty((draws, len(queries)))
+        for place, query in enumerate(self.reduced(each) for each in queries):
+            if query.attributes not in sums:
+                others = tuple(axis + 1 for axis in range(len(shape)) if axis not in query.attributes)
+                sums[query.attributes] = table.sum(axis=others).reshape(draws, query.joint)
+            weights = query.weights().ravel()
+            chosen = np.flatnonzero(weights)
+            found[:, place] = sums[query.attributes][:, chosen] @ weights[chosen] / query.scale
+        return found
+
     def _sharpened(self, query: Query, told: Reading, view: View) -> Reading:
         radius = theory.registered_radius(view.law, theory.spectrum(query), self._questions, self._part / 2)
         return told._replace(error=min(told.error, view.share(radius)))
 
     def described(self, names: Sequence[str], size: int) -> SeriesState:
         """The series, for people."""
-        groups = self.series.groups
-        one = ((1 - 1 / groups.number, 1), (1 / groups.number, groups.number - 1))
+        groups, sums = self.series.groups, self.series.sums
+        one = ((1 - 1 / groups.number, 1), (1 / groups.number, groups.number - 1)) if self.counted else ((1.0, 1),)
         return SeriesState(
             tuple(names[position] for position in groups.attributes),
             groups.number,
@@ -177,7 +267,19 @@ class Ring:
             self.series.leaf,
             self.series.size,
             theory.margin(self.next_law(size), one),
+            None if sums is None else names[sums.attribute],
         )
+
+
+def sharp_sum(query: Query, rings: Sequence[Ring], size: int, wanted: float | None, since: int | None) -> bool:
+    """Whether some series together are as sharp about a sum, in rows, as is wanted."""
+    if not rings or wanted is None:
+        return bool(rings)
+    if rings[0].series.price.kind == "zcdp":
+        precision = math.fsum(1 / ring.next_sum_variance(query, size, since) for ring in rings)
+        return theory.NORMAL / math.sqrt(precision) <= wanted * (1 + 1e-6)
+    reduced = [(ring, theory.plain_spectrum(ring.reduced(query))) for ring in rings]
+    return min(theory.margin(ring.next_law(size, since), plain) for ring, plain in reduced) <= wanted * (1 + 1e-6)
 
 
 def sharp(query: Query, rings: Sequence[Ring], size: int, wanted: float | None, since: int | None) -> bool:
@@ -191,16 +293,28 @@ def sharp(query: Query, rings: Sequence[Ring], size: int, wanted: float | None, 
     return min(margins) <= wanted * (1 + 1e-6)
 
 
+def weights_of(variances: Sequence[float], kind: str) -> list[float]:
+    """How much each of several independent readings counts: by inverse variance if the noise is normal, otherwise the
+    best one alone."""
+    if kind == "pure":
+        best = min(range(len(variances)), key=variances.__getitem__)
+        return [float(place == best) for place in range(len(variances))]
+    total = math.fsum(1 / variance for variance in variances)
+    return [1 / (variance * total) for variance in variances]
+
+
 def combined(told: Sequence[tuple[Reading, float]], kind: str) -> Reading:
     """Readings of independent noise: combined by inverse variance if the noise is normal, otherwise the best one."""
     if len(told) == 1 or kind == "pure":
         return min(told, key=lambda each: each[1])[0]
-    total = math.fsum(1 / variance for _, variance in told)
-    weights = [1 / (variance * total) for _, variance in told]
-    value = math.fsum(weight * each.value for weight, (each, _) in zip(weights, told, strict=True))
-    error = math.fsum(weight * each.error for weight, (each, _) in zip(weights, told, strict=True))
-    margin = math.sqrt(math.fsum((weight * each.margin) ** 2 for weight, (each, _) in zip(weights, told, strict=True)))
-    return Reading(value, margin, error)
+    weights = weights_of([variance for _, variance in told], kind)
+    parts = [each.times(weight) for weight, (each, _) in zip(weights, told, strict=True)]
+    return Reading(
+        math.fsum(each.value for each in parts),
+        math.sqrt(math.fsum(each.margin**2 for each in parts)),
+        math.fsum(each.error for each in parts),
+        math.sqrt(math.fsum(each.wide**2 for each in parts)),
+    )
 
 
 def reduced_to(groups: Groups, query: Query, classes: Schema) -> Query:

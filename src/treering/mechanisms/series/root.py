@@ -18,6 +18,7 @@ from treering.arrays import Floats, Ints
 from treering.budget.promise import Budget
 from treering.budget.weights import squares
 from treering.domain.groups import Groups
+from treering.domain.sums import Sums
 from treering.gate import Advanced, Event, Gate, Root, SegmentBegun, SegmentEnded
 from treering.mechanisms.series.base import Series, Window
 from treering.theory import series as theory
@@ -53,9 +54,10 @@ class RootSeries(Series):
 
     notes = (Finished, Tail)
 
-    def __init__(self, groups: Groups, price: Budget, start: int = 0, number: int = 0) -> None:
-        super().__init__(groups, price, start, number)
-        self._number = groups.number
+    def __init__(
+        self, groups: Groups, price: Budget, start: int = 0, number: int = 0, sums: Sums | None = None
+    ) -> None:
+        super().__init__(groups, price, start, number, sums)
         self._finished: list[Finished] = []
         self._edges: list[int] = [start]
         """The sizes at which the leaves of the current segment begin; the last is the end of the last leaf."""
@@ -84,7 +86,7 @@ class RootSeries(Series):
         """What the rows of the next leaf will have paid once it is there: the last of a segment gets back what is set
         aside for releases that will not come."""
         whole = self._complete  # An interrupt has left a segment that is complete: the next leaf begins another.
-        length = theory.segment_length(len(self._finished) + whole, self._number)
+        length = theory.segment_length(len(self._finished) + whole, self.numbers)
         last = length == (1 if whole else len(self._releases) + 1)
         return self.price.total * squares(1) / squares(length) if last else self.price.total
 
@@ -103,13 +105,13 @@ class RootSeries(Series):
 
     @property
     def _complete(self) -> bool:
-        return len(self._releases) == theory.segment_length(len(self._finished), self._number)
+        return len(self._releases) == theory.segment_length(len(self._finished), self.numbers)
 
     def _begin(self, gate: Gate) -> None:
         """Begin a segment after the last leaf."""
-        length = theory.segment_length(len(self._finished) + bool(self._releases), self._number)
-        noise = theory.root_noise(self.price.total, length, self._number)
-        self.follow(gate.begin_segment(self.groups, noise, squares(length), self.size, self.number))
+        length = theory.segment_length(len(self._finished) + bool(self._releases), self.numbers)
+        noise = theory.root_noise(self.noise_price.total, length, self.numbers)
+        self.follow(gate.begin_segment(self.groups, noise, squares(length), self.size, self.number, self.sums))
 
     def _end(self, gate: Gate) -> None:
         assert self._segment is not None
@@ -169,7 +171,8 @@ class RootSeries(Series):
         """The rows of the current segment from position ``first`` on, by group, and the variance of the estimates."""
         last, segment = len(self._releases), len(self._finished)
         coefficients = theory.window_coefficients(first, last)
-        scale = theory.root_noise(self.price.total, theory.segment_length(segment, self._number), self._number).scale
+        length = theory.segment_length(segment, self.numbers)
+        scale = theory.root_noise(self.noise_price.total, length, self.numbers).scale
         variance = scale**2 * float(np.sum(coefficients**2))
         return _combined(coefficients, self._releases), variance
 

@@ -18,6 +18,7 @@ from treering.arrays import Floats, Ints
 from treering.budget.cost import Node, completed_by, last_leaf, segment_of
 from treering.budget.promise import Budget
 from treering.domain.groups import Groups
+from treering.domain.sums import Sums
 from treering.errors import ParameterError
 from treering.gate import (
     Advanced,
@@ -71,9 +72,12 @@ class TreeSeries(Series):
 
     notes = (Estimates, Piece)
 
-    def __init__(self, groups: Groups, price: Budget, start: int = 0, number: int = 0) -> None:
-        super().__init__(groups, price, start, number)
-        self._noise = start_noise(price) if groups.number > 1 else start_noise(Budget(price.kind, 2 * price.total))
+    def __init__(
+        self, groups: Groups, price: Budget, start: int = 0, number: int = 0, sums: Sums | None = None
+    ) -> None:
+        super().__init__(groups, price, start, number, sums)
+        alone = self.numbers == 1  # One count moves by one, where two would move by one each.
+        self._noise = start_noise(Budget(price.kind, 2 * price.total) if alone else self.noise_price)
         self._estimate = TreeEstimate(self._noise, start)
 
     @property
@@ -116,7 +120,8 @@ class TreeSeries(Series):
     def _begin(self, gate: Gate) -> None:
         """Begin a segment after the last leaf."""
         levels = segment_of(self.leaf + 1) + 1
-        self.follow(gate.begin_segment(self.groups, self._noise.shared(levels), levels, self.size, self.number))
+        noise = self._noise.shared(levels)
+        self.follow(gate.begin_segment(self.groups, noise, levels, self.size, self.number, self.sums))
 
     def follow(self, event: Event) -> None:
         """Take up an event of the gate."""

@@ -13,8 +13,8 @@ from treering.domain.query import Attributes, Marginal, Query, evaluate_many
 from treering.domain.schema import Schema
 from treering.mechanisms.histogram.blocks import Tabulated
 from treering.mechanisms.series.base import Window
-from treering.theory.continual import StructuredBound
-from treering.theory.rings import margin, spectrum
+from treering.theory.continual import Law, StructuredBound
+from treering.theory.rings import WIDE, Spectrum, margin, plain_spectrum, spectrum
 
 ROUNDING: Final = 1 + 2.0**-20
 _SHARE_ROUNDING: Final = 2.0**-30
@@ -24,14 +24,59 @@ adds far less."""
 
 
 class Reading(NamedTuple):
-    """What an estimate says about one query: shares of the rows, of which ``value`` is not clipped."""
+    """What an estimate says about one query: shares of the rows, of which ``value`` is not clipped. (Of sums: numbers
+    of rows at the bound.)"""
 
     value: float
     margin: float
     error: float
+    wide: float
+    """A margin of which two hold together with 95%: each fails with 2.5%."""
+
+    def times(self, factor: float) -> Reading:
+        """The reading of so many times the number."""
+        return Reading(*(each * factor for each in self))
 
 
-class View:
+class _Cells:
+    """A number for each cell of a schema, and the sums that queries ask for."""
+
+    def __init__(self, schema: Schema, numbers: Floats) -> None:
+        self._schema = schema
+        # Axes are the attributes with more than one value.
+        positions = [position for position, values in enumerate(schema.shape) if values > 1]
+        self._axes = {position: axis for axis, position in enumerate(positions)}
+        self._table = Tabulated(numbers, tuple(schema.shape[position] for position in positions))
+
+    def sums(self, queries: Sequence[Query]) -> list[float]:
+        """The weighted sum of the numbers, for each query."""
+        found = evaluate_many(queries, self._marginal, np.float64).tolist()
+        return [each / query.scale for each, query in zip(found, queries, strict=True)]
+
+    def _marginal(self, attributes: Attributes) -> Marginal[np.float64]:
+        sums = self._table.sums(tuple(self._axes[position] for position in attributes))
+        return sums.reshape([self._schema.shape[position] for position in attributes])
+
+
+class Totals(_Cells):
+    """The estimate of the sums of one period, for each joint class. They are not centred: their total is private."""
+
+    def __init__(self, schema: Schema, sums: Floats, law: Law) -> None:
+        super().__init__(schema, sums)
+        self.law = law
+
+    def readings(self, queries: Sequence[Query], errors: Sequence[float]) -> list[Reading]:
+        """What the estimate says about each query, a union of classes, with the error that it has."""
+        spectra = [plain_spectrum(query) for query in queries]
+        return [
+            Reading(
+                value, *(each * ROUNDING for each in (margin(self.law, plain), error, wide_margin(self.law, plain)))
+            )
+            for value, plain, error in zip(self.sums(queries), spectra, errors, strict=True)
+        ]
+
+
+class View(_Cells):
     """The estimate of the rows of one period, over all cells of a schema (of joint classes, say).
 
     ``errors`` are the bounds that all queries to this estimate keep together.
@@ -41,23 +86,20 @@ class View:
         self.size = window.end - window.start
         """The number of rows of the period."""
         self.law = window.law
-        self._schema = schema
         self._errors = errors
-        # Axes are the attributes with more than one value.
-        positions = [position for position, values in enumerate(schema.shape) if values > 1]
-        self._axes = {position: axis for axis, position in enumerate(positions)}
-        shape = tuple(schema.shape[position] for position in positions)
-        self._table = Tabulated(_centred(window.counts, self.size), shape)
+        super().__init__(schema, _centred(window.counts, self.size))
 
     def readings(self, queries: Sequence[Query]) -> list[Reading]:
         """What the estimate says about each query."""
-        counts = evaluate_many(queries, self._marginal, np.float64)
         radii = self._errors.radius(queries)
         return [
             Reading(
-                count / (query.scale * self.size), self.share(margin(self.law, spectrum(query))), self.share(radius)
+                count / self.size,
+                self.share(margin(self.law, spectrum(query))),
+                self.share(radius),
+                self.share(wide_margin(self.law, spectrum(query))),
             )
-            for query, count, radius in zip(queries, counts.tolist(), radii.tolist(), strict=True)
+            for query, count, radius in zip(queries, self.sums(queries), radii.tolist(), strict=True)
         ]
 
     def answers(self, queries: Sequence[Query]) -> list[Answer]:
@@ -74,10 +116,6 @@ class View:
         """A number of rows as a share, rounded up."""
         return share(rows, self.size)
 
-    def _marginal(self, attributes: Attributes) -> Marginal[np.float64]:
-        sums = self._table.sums(tuple(self._axes[position] for position in attributes))
-        return sums.reshape([self._schema.shape[position] for position in attributes])
-
 
 def answer(reading: Reading, size: int) -> Answer:
     """An answer about a period of ``size`` rows."""
@@ -88,6 +126,11 @@ def answer(reading: Reading, size: int) -> Answer:
 def constant(query: Query, size: int) -> Answer:
     """The answer to a query that every row weighs the same: public."""
     return Answer(int(query.weights()) / query.scale, 0.0, size, "measured")
+
+
+def wide_margin(law: Law, weights: Spectrum) -> float:
+    """A margin that fails with 2.5%."""
+    return margin(law, weights, WIDE)
 
 
 def share(rows: float, size: int) -> float:

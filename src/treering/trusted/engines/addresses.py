@@ -12,8 +12,8 @@ the reading (`_Spilling`): by default it would write values of rows, for all to 
 current folder.
 
 A CSV file has no types of its own, so the schema says how its columns are read (`read_columns`). Every field is read as
-text. An empty field is null, a quoted empty field is the empty text. Where the schema wants numbers or booleans, a text
-that is neither counts as a value not listed: it goes to the ``other`` cell, or does not fit.
+text. An empty field is null, a quoted empty field is the empty text. Where the schema wants booleans, a text that is
+none counts as a value not listed; where it wants numbers, a text that is none counts as `Ordered.unfit_code` says.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
@@ -38,7 +38,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from ibis.common.exceptions import TableNotFound
 
-from treering.domain.attribute import Attribute, Bins, Categories, Integers, categories
+from treering.domain.attribute import Attribute, Bins, Categories, Integers
 from treering.domain.schema import Schema
 from treering.errors import EngineError, ParameterError, TreeringError
 from treering.lazy import missing
@@ -268,27 +268,35 @@ BEYOND: Final = 2**62
 def read_columns(table: Table, schema: Schema) -> tuple[Table, Schema]:
     """The table with numbers where the schema wants some, and the schema with booleans as the integers 0 and 1.
 
-    Columns that the schema does not name, the order column among them, are read as integers, null where they are none.
+    A column that several attributes come from is read once for each. Columns that the schema does not name, the order
+    column among them, are read as integers, null where they are none.
     """
-    typed = {
-        name: _read(attribute, table[name]) for name, attribute in schema.attributes.items() if name in table.columns
-    }
-    others = {name: _integer(table[name]) for name in table.columns if name not in schema.attributes}
-    return table.select(**typed, **others), Schema({name: _as_read(each) for name, each in schema.attributes.items()})
+    typed: dict[str, Value] = {}
+    attributes: dict[str, Attribute] = {}
+    for source, (name, attribute) in zip(schema.sources, schema.attributes.items(), strict=True):
+        shared = schema.sources.count(source) > 1
+        column = f"{source}#{name}" if shared else source
+        attributes[name] = _as_read(replace(attribute, column=column))
+        if source in table.columns:
+            typed[column] = _read(attribute, table[source])
+            typed[source] = table[source] if shared else typed[column]
+    others = {name: _integer(table[name]) for name in table.columns if name not in schema.columns}
+    return table.select(**typed, **others), Schema(attributes)
 
 
 def _as_read(attribute: Attribute) -> Attribute:
     """Booleans as the integers 0 and 1: an integer can also be neither, a boolean cannot."""
     if isinstance(attribute, Categories) and isinstance(attribute.values[0], bool):
-        return categories(*map(int, attribute.values), other=attribute.other, missing=attribute.missing)
+        return replace(attribute, values=tuple(map(int, attribute.values)))
     return attribute
 
 
 def _read(attribute: Attribute, text: Value) -> Value:
     if isinstance(attribute, Bins):
-        return ibis.cases((text.isnull(), ibis.null("float64")), else_=text.try_cast("float64").fill_null(float("inf")))
+        unfit = float("nan") if attribute.two_sided else float("inf")
+        return ibis.cases((text.isnull(), ibis.null("float64")), else_=text.try_cast("float64").fill_null(unfit))
     if isinstance(attribute, Integers):
-        return _whole_number(text)
+        return _whole_number(text, attribute)
     assert isinstance(attribute, Categories)
     kind = type(attribute.values[0])
     if kind is str:
@@ -313,16 +321,19 @@ def _integer(text: Value) -> Value:
     return ibis.cases((text.re_search(WHOLE), text.try_cast("int64")), else_=ibis.null("int64"))
 
 
-def _whole_number(text: Value) -> Value:
-    """A text as an integer, also if it is written 3.0 or 3e0; `BEYOND` if it is not whole, null if it is missing."""
+def _whole_number(text: Value, attribute: Integers) -> Value:
+    """A text as an integer, also if it is written 3.0 or 3e0; `BEYOND`, or its negative, if it is far out of range;
+    null if it is missing. What is not whole is `BEYOND` too, or null where the attribute has two sides."""
     real = text.try_cast("float64")
-    beyond = ibis.literal(BEYOND, type="int64")
+    above, below = (ibis.literal(sign * BEYOND, type="int64") for sign in (1, -1))
+    far = ibis.cases((real < 0.0, below), else_=above)
+    broken = ibis.null("int64") if attribute.two_sided else above
     return ibis.cases(
         (text.isnull(), ibis.null("int64")),
-        (text.re_search(WHOLE), text.try_cast("int64").fill_null(beyond)),
-        (real.isnull(), beyond),
+        (text.re_search(WHOLE), text.try_cast("int64").fill_null(far)),
+        (real.isnull(), broken),
         (real.isnan(), ibis.null("int64")),
-        (real.abs() > 2.0**53, beyond),
-        (real != real.floor().cast("float64"), beyond),
+        (real.abs() > 2.0**53, far),
+        (real != real.floor().cast("float64"), broken),
         else_=real.cast("int64"),
     )

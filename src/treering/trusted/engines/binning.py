@@ -25,8 +25,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import ibis
 import ibis.expr.datatypes as dt
 
-from treering.domain.attribute import Attribute, Bins, Categories, Integers
+from treering.domain.attribute import Attribute, Bins, Categories, Integers, Ordered
 from treering.domain.schema import Schema
+from treering.domain.sums import Grid, stored
 from treering.errors import DataError, SchemaError
 from treering.trusted.rows.encode import NO_HEADER
 
@@ -69,14 +70,14 @@ class Counted(IntEnum):
 def check_table(table: Table, schema: Schema, order: str) -> None:
     """Refuse a table whose columns cannot hold the schema's values, or cannot be ordered."""
     types = table.schema()
-    absent = [name for name in (*schema.names, order) if name not in types]
+    absent = [name for name in (*schema.columns, order) if name not in types]
     if absent:
         raise DataError(
             f"the table has no column {', '.join(map(repr, absent))} among its {len(types):,} ({NO_HEADER})",
             column=absent[0],
         )
-    for name, attribute in schema.attributes.items():
-        _check_type(name, attribute, types[name])
+    for source, attribute in zip(schema.sources, schema.attributes.values(), strict=True):
+        _check_type(source, attribute, types[source])
     if not types[order].is_integer() or types[order].is_uint64():
         raise DataError(
             f"the order column {order!r} has type {types[order]}: rows are told apart by a unique integer that only "
@@ -99,25 +100,26 @@ def _check_type(name: str, attribute: Attribute, given: dt.DataType) -> None:
         fits = {"str": given.is_string(), "int": given.is_integer(), "bool": given.is_boolean()}[wanted]
     else:
         wanted = "int or float"
-        fits = given.is_integer() or given.is_floating()
+        fits = given.is_integer() or given.is_floating() or given.is_decimal()
     if not fits:
         raise DataError(f"column {name!r} has type {given}, the schema wants {wanted}", column=name)
 
 
 def statement(table: Table, schema: Schema, order: str, after: int | None) -> Table:
-    """The query of one refresh: a table of ``key``, ``part`` (a `Counted`) and ``rows``."""
-    place = table[order]
+    """The query of one refresh: a table of ``key``, ``part`` (a `Counted`), ``rows`` and, for each attribute whose sums
+    are stored, the sum of u over the rows (0 in lines that are no cell's)."""
+    place, sums = table[order], len(stored(schema))
     if after is None:
-        unplaced = _line(Counted.UNPLACED, table, place.min(), table.count() - place.count())
-        return ibis.union(_cells(table, schema), _line(Counted.PAST, table, place.max()), unplaced)
+        unplaced = _line(Counted.UNPLACED, table, place.min(), sums, table.count() - place.count())
+        return ibis.union(_cells(table, schema), _line(Counted.PAST, table, place.max(), sums), unplaced)
     # The same rows by two expressions: a subquery that a statement uses twice would be materialised by engines.
     new, counted = table.filter(place > _whole(after)), table.filter(~(place <= _whole(after)))
     below = table.filter(place <= _whole(after))
     return ibis.union(
         _cells(new, schema),
-        _line(Counted.PAST, counted, counted[order].max()),
-        _line(Counted.BELOW, below, below[order].max()),
-        _line(Counted.UNPLACED, table.filter(place.isnull()), _whole(0)),
+        _line(Counted.PAST, counted, counted[order].max(), sums),
+        _line(Counted.BELOW, below, below[order].max(), sums),
+        _line(Counted.UNPLACED, table.filter(place.isnull()), _whole(0), sums),
     )
 
 
@@ -128,29 +130,52 @@ def distinct_places(table: Table, order: str, after: int | None, last: int) -> V
     return table.filter(within)[order].nunique()
 
 
-def _line(part: Counted, table: Table, key: Value, rows: Value | None = None) -> Table:
+def _line(part: Counted, table: Table, key: Value, sums: int, rows: Value | None = None) -> Table:
     """One line of the result. Its key is 0 if there are no rows: a null would turn the column into floats."""
     rows = table.count() if rows is None else rows
-    return table.aggregate(key=key.fill_null(_whole(0)).cast("int64"), part=_whole(part), rows=rows)
+    zeros = {f"s{column}": ibis.literal(0, type="int64") for column in range(sums)}
+    return table.aggregate(key=key.fill_null(_whole(0)).cast("int64"), part=_whole(part), rows=rows, **zeros)
 
 
 def _cells(table: Table, schema: Schema) -> Table:
-    """The counts of the cells; and of the rows that do not fit, by their first bad column."""
+    """The counts of the cells, with the sums of u; and of the rows that do not fit, by their first bad column."""
     engine, spans = table.get_backend().name, grouped_by_value(table, schema)
     columns = {
-        f"k{place}": (table[name], attribute, spans.get(name))
-        for place, (name, attribute) in enumerate(schema.attributes.items())
+        f"k{place}": (_plain(table[source]), attribute, spans.get(name))
+        for place, (source, (name, attribute)) in enumerate(zip(schema.sources, schema.attributes.items(), strict=True))
     }
     keys = {key: _group_key(engine, *column) for key, column in columns.items()}
-    groups = table.group_by(**keys).aggregate(rows=table.count())
+    summed = [columns[f"k{position}"][:2] for position in stored(schema)]
+    sums = {f"s{place}": _half_steps(*column).sum().cast("int64") for place, column in enumerate(summed)}
+    groups = table.group_by(**keys).aggregate(rows=table.count(), **sums)
     found = {key: _code(engine, groups[key], *column) for key, column in columns.items()}
-    coded = groups.select(**{key: code.cast("int64") for key, code in found.items()}, rows=groups.rows)
+    kept = {name: groups[name] for name in ("rows", *sums)}
+    coded = groups.select(**{key: code.cast("int64") for key, code in found.items()}, **kept)
     codes = [coded[key] for key in keys]
     digits = zip(codes[1:], schema.shape[1:], strict=True)
     cell = reduce(lambda above, digit: above * _whole(digit[1]) + digit[0], digits, codes[0])
     unfit = [(code == _whole(INVALID), _whole(-1 - place)) for place, code in enumerate(codes)]
     numbered = coded.group_by(key=ibis.cases(*unfit, else_=cell))
-    return numbered.aggregate(part=_whole(Counted.CELL), rows=coded.rows.sum())
+    totals = {name: coded[name].sum().cast("int64") for name in sums}
+    return numbered.aggregate(part=_whole(Counted.CELL), rows=coded.rows.sum(), **totals)
+
+
+def _half_steps(column: Value, attribute: Attribute) -> Value:
+    """u of a value, 0 where there is none: the operations of `treering.domain.sums.Grid.half_steps`, in doubles."""
+    grid = Grid.of(attribute)
+    assert grid is not None
+    if column.type().is_null():
+        return _whole(0)
+    real, steps = column.cast("float64"), _whole(grid.steps)
+    absent = [(column.isnan(), _whole(0))] if column.type().is_floating() else []
+    within = ((real - _real(grid.low)) / _real(grid.step) + _real(0.5)).floor().cast("int64")
+    return ibis.cases(
+        *absent,
+        (real.isnull(), _whole(0)),
+        (real <= _real(grid.low), -steps),
+        (real >= _real(grid.high), steps),
+        else_=_whole(2) * within - steps,
+    )
 
 
 def grouped_by_value(table: Table, schema: Schema) -> dict[str, Span]:
@@ -162,8 +187,9 @@ def grouped_by_value(table: Table, schema: Schema) -> dict[str, Span]:
     for name, attribute in schema.attributes.items():
         if isinstance(attribute, Integers):
             spans[name] = attribute.low, attribute.high
-        elif isinstance(attribute, Bins) and table[name].type().is_integer():
-            low, high = math.ceil(attribute.edges[0]), math.floor(attribute.edges[-1])
+        elif isinstance(attribute, Bins) and table[attribute.column or name].type().is_integer():
+            last = attribute.edges[-1]
+            low, high = math.ceil(attribute.edges[0]), math.floor(last) if attribute.closed else math.ceil(last) - 1
             wider = groups // attribute.size * (high - low + 3)
             # Bins compare doubles, and their edges lie within ±2^53: there, doubles compare as their integers do.
             if wider <= FEW_GROUPS:
@@ -171,34 +197,48 @@ def grouped_by_value(table: Table, schema: Schema) -> dict[str, Span]:
     return spans
 
 
+def _plain(column: Value) -> Value:
+    """A column of decimals as doubles, others as they are."""
+    return column.cast("float64") if column.type().is_decimal() else column
+
+
 def _group_key(engine: str, column: Value, attribute: Attribute, span: Span | None) -> Value:
-    """The key that rows are grouped by. For numbers, null is missing, and one below the lowest value is other."""
+    """The key that rows are grouped by. For numbers, null is missing, and one below the lowest value (or one above the
+    highest) is outside."""
     kind = column.type()
     if kind.is_null():
         return _whole(_missing(attribute))
     if isinstance(attribute, Categories):
         return as_bytes(engine, column) if kind.is_string() else column
+    assert isinstance(attribute, Ordered)
     # NaN goes first: every engine orders it differently, and turning it into an integer is an error.
-    absent = [(column.isnan(), ibis.null("int32"))] if kind.is_floating() else []
+    absent = [(column.isnan(), ibis.null("int64"))] if kind.is_floating() else []
     if span is not None:
         # A null is not outside, so it stays null: the CASE has one arm less, and its conditions seldom hold.
-        outside = [(flag, _whole(span[0] - 1)) for flag in _outside(span, column)]
-        return ibis.cases(*absent, *outside, else_=column.cast("int64"))
+        return ibis.cases(*absent, *_outside(attribute, span, column), else_=column.cast("int64"))
     assert isinstance(attribute, Bins)
     column = column.cast("float64")
-    beyond = (column < _real(attribute.edges[0])) | (column > _real(attribute.edges[-1]))
+    last = _real(attribute.edges[-1])
+    beyond = column > last if attribute.closed else column >= last
+    outside = [(column < _real(attribute.edges[0]), _whole(-1)), (beyond, _whole(_above(attribute, -1)))]
     code = _bin(attribute.edges, column, 0, attribute.regular)
-    return ibis.cases(*absent, (column.isnull(), ibis.null("int32")), (beyond, _whole(-1)), else_=code)
+    return ibis.cases(*absent, (column.isnull(), ibis.null("int64")), *outside, else_=code)
 
 
-def _outside(span: Span, column: Value) -> list[Flag]:
-    """Conditions: out of range, then not whole. A CASE stops at the first that holds, so infinity is never made an
+def _outside(attribute: Ordered, span: Span, column: Value) -> list[tuple[Flag, Value]]:
+    """Arms of a CASE: below, above, not whole. It stops at the first that holds, so infinity is never made an
     integer."""
     low, high = span
+    under, over = _whole(low - 1), _whole(high + 1 if attribute.two_sided else low - 1)
     if not column.type().is_floating():
-        return [(column < _long(low)) | (column > _long(high))]
+        return [(column < _long(low), under), (column > _long(high), over)]
     column = column.cast("float64")
-    return [(column < _real(float(low))) | (column > _real(float(high))), column != column.floor().cast("float64")]
+    broken = ibis.null("int64") if attribute.two_sided else under
+    return [
+        (column < _real(float(low)), under),
+        (column > _real(float(high)), over),
+        (column != column.floor().cast("float64"), broken),
+    ]
 
 
 def _bin(edges: tuple[float, ...], column: Value, low: int, high: int) -> Value:
@@ -213,20 +253,28 @@ def _code(engine: str, key: Value, column: Value, attribute: Attribute, span: Sp
     """The code of a group's key."""
     if column.type().is_null():
         return key
-    other = _whole(_other(attribute))
     if isinstance(attribute, Categories):
+        other = _whole(_or_invalid(attribute.other_code))
         literals = [(_listed(engine, value, key.type()), _whole(code)) for code, value in enumerate(attribute.values)]
         listed = [(literal, code) for literal, code in literals if literal is not None]
         found = key.cases(*listed, else_=other) if listed else other
-    elif isinstance(attribute, Integers):
-        low = _whole(attribute.low)
-        found = ibis.cases((key < low, other), else_=key - low)
+    else:
+        assert isinstance(attribute, Ordered)
+        found = _ordered_code(key, attribute, span)
+    return ibis.cases((key.isnull(), _whole(_missing(attribute))), else_=found)
+
+
+def _ordered_code(key: Value, attribute: Ordered, span: Span | None) -> Value:
+    """The code of a key that is not null: the key is a value within a span, or a code, and lies outside if outside."""
+    low, high = (0, attribute.regular - 1) if span is None else span
+    if isinstance(attribute, Integers):
+        code = key - _whole(low)
     else:
         assert isinstance(attribute, Bins)
-        low = _whole(0 if span is None else span[0])
         code = key if span is None else _bin(attribute.edges, key.cast("float64"), 0, attribute.regular)
-        found = ibis.cases((key < low, other), else_=code)
-    return ibis.cases((key.isnull(), _whole(_missing(attribute))), else_=found)
+    below = (key < _whole(low), _whole(_or_invalid(attribute.below_code)))
+    above = (key > _whole(high), _whole(_or_invalid(attribute.above_code)))
+    return ibis.cases(below, *([above] if attribute.two_sided else []), else_=code)
 
 
 def _listed(engine: str, value: str | int | bool, kind: dt.DataType) -> Value | None:
@@ -239,11 +287,16 @@ def _listed(engine: str, value: str | int | bool, kind: dt.DataType) -> Value | 
 
 
 def _missing(attribute: Attribute) -> int:
-    return INVALID if attribute.missing_code is None else attribute.missing_code
+    return _or_invalid(attribute.missing_code)
 
 
-def _other(attribute: Attribute) -> int:
-    return INVALID if attribute.other_code is None else attribute.other_code
+def _above(attribute: Ordered, shared: int) -> int:
+    """The key of values above the range; ``shared`` is that of values below, if they share a cell or have none."""
+    return attribute.regular if attribute.two_sided else shared
+
+
+def _or_invalid(code: int | None) -> int:
+    return INVALID if code is None else code
 
 
 def _whole(number: int) -> Value:

@@ -145,7 +145,7 @@ class Source:
 
 def _columns(table: Table, schema: Schema, order: str) -> Columns:
     types = table.schema()
-    return tuple((name, str(types[name].copy(nullable=True))) for name in dict.fromkeys((order, *schema.names)))
+    return tuple((name, str(types[name].copy(nullable=True))) for name in dict.fromkeys((order, *schema.columns)))
 
 
 def _fetch(table: Table, wanted: Table) -> pa.Table:
@@ -157,8 +157,12 @@ def _fetch(table: Table, wanted: Table) -> pa.Table:
     return backend.to_pyarrow(wanted)
 
 
+_LINES: Final = ("part", "key", "rows")
+"""The columns of a statement's result that come before the sums."""
+
+
 def _reading(lines: pa.Table, after: int | None) -> Reading:
-    part, key, rows = (np.asarray(lines[name]).astype(np.int64) for name in ("part", "key", "rows"))
+    part, key, rows = (np.asarray(lines[name]).astype(np.int64) for name in _LINES)
 
     def line(wanted: Counted) -> tuple[int, int]:
         (place,) = np.flatnonzero(part == wanted)
@@ -174,6 +178,7 @@ def _reading(lines: pa.Table, after: int | None) -> Reading:
         last=last,
         past=past,
         unplaced=unplaced,
+        sums=tuple(np.asarray(each).astype(np.int64)[part == Counted.CELL] for each in lines.columns[len(_LINES) :]),
     )
 
 
@@ -315,13 +320,17 @@ class Watermark:
 class Increment(Sealed):
     """PRIVATE: the rows past a watermark as counts of cells; ``rows``, ``dropped`` and ``watermark`` are public."""
 
-    __slots__ = ("cells", "counts", "dropped", "rows", "watermark")
+    __slots__ = ("cells", "counts", "dropped", "rows", "sums", "watermark")
 
-    def __init__(self, cells: Ints, counts: Ints, watermark: Watermark, dropped: int) -> None:
+    def __init__(
+        self, cells: Ints, counts: Ints, watermark: Watermark, dropped: int, sums: tuple[Ints, ...] = ()
+    ) -> None:
         self.cells = cells
         """The occupied cells, in order."""
         self.counts = counts
         """How many rows came to each of them."""
+        self.sums = sums
+        """The columns of sums (``domain/sums.py``)."""
         self.rows = int(counts.sum())
         """How many rows came."""
         self.dropped = dropped
@@ -347,6 +356,8 @@ class Reading(Sealed):
     """The number of rows past the watermark."""
     unplaced: int
     """The number of rows whose order value is null."""
+    sums: tuple[Ints, ...] = ()
+    """The columns of sums, for the cells."""
 
 
 def check_place(reading: Reading, after: Watermark | None, order: str) -> None:
@@ -389,6 +400,7 @@ def make_increment(
     return Increment(
         cells=reading.cells[~unfit][order],
         counts=reading.counts[~unfit][order],
+        sums=tuple(each[~unfit][order] for each in reading.sums),
         dropped=dropped,
         watermark=Watermark(
             value=reading.last if reading.past else before.value,

@@ -1,6 +1,7 @@
 """Rows as the files that a durable store keeps: a batch, and a base, which merges many batches.
 
-A *batch* is a Parquet file with a line for each occupied cell: its number, and how many of the rows lie in it. Of a row
+A *batch* is a Parquet file with a line for each occupied cell: its number, how many of the rows lie in it, and for each
+attribute of `numbers` the sum of their u (``domain/sums.py``), in a column called "sum 0", "sum 1" and so on. Of a row
 nothing else is kept, neither its values within a bin nor its neighbours in the batch. Where persons have a limit of
 rows there is a second file, with a line for each person: a keyed digest, and how many of the rows are theirs. Nothing
 links the two.
@@ -29,9 +30,10 @@ import pyarrow.parquet as pq
 
 from treering.arrays import Ints
 from treering.domain.schema import Schema
+from treering.domain.sums import stored
 from treering.errors import DamagedVault
 from treering.trusted.counts import Counts
-from treering.trusted.rows.encode import INVALID, encode_all
+from treering.trusted.rows.encode import INVALID, encode_all, encode_rows
 from treering.trusted.rows.persons import Persons, excess
 from treering.trusted.sealed import Sealed
 
@@ -42,21 +44,23 @@ DIGEST_BYTES: Final = 16
 class Batch(Sealed):
     """PRIVATE: rows that fit the schema, counted by cell and, where persons have a limit, by person."""
 
-    __slots__ = ("cells", "counts", "persons")
+    __slots__ = ("cells", "counts", "persons", "sums")
 
-    def __init__(self, cells: Ints, counts: Ints, persons: Mapping[bytes, int] | None = None) -> None:
-        self.cells, self.counts = cells, counts
+    def __init__(self, cells: Ints, counts: Ints, *sums: Ints, persons: Mapping[bytes, int] | None = None) -> None:
+        self.cells, self.counts, self.sums = cells, counts, sums
         self.persons = dict(persons or {})
 
     @classmethod
-    def of(cls, cells: Ints, persons: Mapping[bytes, int] | None = None) -> Batch:
-        """A batch of rows, given by the cell of each."""
+    def of(cls, cells: Ints, persons: Mapping[bytes, int] | None = None, sums: Sequence[Ints] = ()) -> Batch:
+        """A batch of rows, given by the cell of each, and by its u of each attribute whose sums are stored."""
         if len(cells) and 4 * len(cells) > int(cells.max()):  # A pass over all cells is faster than sorting.
             tally = np.bincount(cells)
             unique = np.flatnonzero(tally)
-            return cls(unique, tally[unique], persons)
-        unique, counts = np.unique(cells, return_counts=True)
-        return cls(unique, counts.astype(np.int64), persons)
+            place = np.zeros(len(tally), dtype=np.int64)
+            place[unique] = np.arange(len(unique))
+            return cls(unique, tally[unique], *_added(place[cells], sums, len(unique)), persons=persons)
+        unique, inverse, counts = np.unique(cells, return_inverse=True, return_counts=True)
+        return cls(unique, counts.astype(np.int64), *_added(inverse, sums, len(unique)), persons=persons)
 
     @property
     def rows(self) -> int:
@@ -65,16 +69,35 @@ class Batch(Sealed):
 
     def add_to(self, counts: Counts) -> None:
         """Add the rows to ``counts``."""
-        counts.add_counted(self.cells, self.counts)
+        counts.add_counted(self.cells, self.counts, sums=self.sums)
 
     def packed(self) -> bytes:
         """The file of the cells."""
         # The cells are sorted: their differences are small, and compress fast.
-        return parquet(pa.table({"cell": column(self.cells), "rows": column(self.counts)}), "DELTA_BINARY_PACKED")
+        return parquet(packed_cells([self]), "DELTA_BINARY_PACKED")
 
     def packed_persons(self) -> bytes | None:
         """The file of the persons, if there are any."""
         return packed_persons(self.persons)
+
+
+def _added(places: Ints, sums: Sequence[Ints], length: int) -> list[Ints]:
+    """Each column of sums, added up by place."""
+    totals = [np.zeros(length, dtype=np.int64) for _ in sums]
+    for total, each in zip(totals, sums, strict=True):
+        np.add.at(total, places, each)
+    return totals
+
+
+def packed_cells(batches: Sequence[Batch]) -> pa.Table:
+    """The cells of some batches, one after another, as a table."""
+    columns = zip(*((batch.cells, batch.counts, *batch.sums) for batch in batches), strict=True)
+    arrays = [column(np.concatenate(each)) for each in columns]
+    return pa.table(dict(zip(_names(len(arrays) - 2), arrays, strict=True)))
+
+
+def _names(sums: int) -> list[str]:
+    return ["cell", "rows", *(f"sum {place}" for place in range(sums))]
 
 
 def packed_persons(persons: Mapping[bytes, int]) -> bytes | None:
@@ -89,13 +112,18 @@ def packed_persons(persons: Mapping[bytes, int]) -> bytes | None:
     return parquet(pa.table({"person": listed, "rows": column(rows[order])}))
 
 
-def read_batch(content: bytes, name: str) -> Batch:
-    """The batch in the content of a file; ``name`` is for the error."""
-    table = read_table(content, name, {"cell": pa.int64(), "rows": pa.int64()})
-    cells, counts = (numbers(table.column(each)) for each in ("cell", "rows"))
-    if len(counts) and int(counts.min()) < 1:
+def read_batch(content: bytes, name: str, sums: int = 0) -> Batch:
+    """The batch in the content of a file, with so many columns of sums; ``name`` is for the error."""
+    batch = Batch(*read_columns(read_table(content, name, dict.fromkeys(_names(sums), pa.int64()))))
+    if len(batch.counts) and int(batch.counts.min()) < 1:
         raise damaged(name)
-    return Batch(cells, counts)
+    return batch
+
+
+def read_columns(table: pa.Table) -> tuple[Ints, Ints, *tuple[Ints, ...]]:
+    """The cells of a table, how many rows are in each, and the columns of sums."""
+    cells, counts, *sums = (numbers(each) for each in table.columns)
+    return cells, counts, *sums
 
 
 def read_persons(content: bytes, name: str) -> dict[bytes, int]:
@@ -181,12 +209,8 @@ class Base(Sealed):
     def packed(self) -> list[bytes]:
         """The contents of its files: the cells; and the persons, if there are any."""
         batches = list(self.stretches.values())
-        table = pa.table(
-            {
-                "cell": column(np.concatenate([batch.cells for batch in batches])),
-                "rows": column(np.concatenate([batch.counts for batch in batches])),
-            }
-        ).replace_schema_metadata({_LENGTHS: json.dumps([len(batch.cells) for batch in batches])})
+        lengths = json.dumps([len(batch.cells) for batch in batches])
+        table = packed_cells(batches).replace_schema_metadata({_LENGTHS: lengths})
         people = packed_persons(self.persons)
         return [parquet(table, "DELTA_BINARY_PACKED"), *([] if people is None else [people])]
 
@@ -203,10 +227,12 @@ class Base(Sealed):
 
 def read_base(contents: Sequence[bytes], name: str, sizes: Sequence[int], schema: Schema) -> Base:
     """The base in the contents of its files, with stretches that end at these sizes, or `DamagedVault`."""
-    table = read_table(contents[0], name, {"cell": pa.int64(), "rows": pa.int64()})
-    cells, rows = (numbers(table.column(each)) for each in ("cell", "rows"))
+    table = read_table(contents[0], name, dict.fromkeys(_names(len(stored(schema))), pa.int64()))
+    cells, rows, *sums = read_columns(table)
     ends = [0, *accumulate(_lengths(table, name))]
-    batches = [Batch(cells[start:end], rows[start:end]) for start, end in pairwise(ends)]
+    batches = [
+        Batch(cells[start:end], rows[start:end], *(each[start:end] for each in sums)) for start, end in pairwise(ends)
+    ]
     sound = not len(cells) or (0 <= int(cells.min()) <= int(cells.max()) < schema.cells and int(rows.min()) > 0)
     if not sound or ends[-1] != len(cells) or [batch.rows for batch in batches] != list(_steps(sizes)):
         raise damaged(name)
@@ -249,7 +275,7 @@ class Recount(Sealed):
         expected = self._left.pop(self._size, None)
         if expected is not None:
             (found,) = self._since.stretches().values()
-            said = expected.cells, expected.counts
+            said = expected.cells, expected.counts, *expected.sums
             self._agrees &= all(np.array_equal(one, other) for one, other in zip(found, said, strict=True))
             self._since = Counts(self._schema)
 
@@ -267,14 +293,14 @@ def take_in(frame: Any, schema: Schema, persons: Persons | None, *, drop: bool) 
     """The rows of ``frame`` as a batch, and how many were left out: those that do not fit the schema, or exceed the
     limit of their person. Without ``drop``, one such row refuses the whole batch; the error names its position."""
     if persons is None:
-        cells = encode_all(frame, schema, drop=drop)
-        kept = cells[cells != INVALID]
-        return Batch.of(kept), len(cells) - len(kept)
+        rows, dropped = encode_rows(frame, schema, drop=drop)
+        return Batch.of(rows.cells, sums=rows.sums), dropped
     rest, digests = persons.split(frame)
-    cells = encode_all(rest, schema, drop=drop)
-    fitting = np.flatnonzero(cells != INVALID)
+    rows = encode_all(rest, schema, drop=drop)
+    fitting = np.flatnonzero(rows.cells != INVALID)
     within = persons.within([digests[row] for row in fitting])
     if not drop and not within.all():
         raise excess(int(fitting[within.argmin()]), persons)
     taken = fitting[within]
-    return Batch.of(cells[taken], Counter(digests[row] for row in taken)), len(cells) - len(taken)
+    kept = rows.chosen(taken)
+    return Batch.of(kept.cells, Counter(digests[row] for row in taken), kept.sums), len(rows.cells) - len(taken)

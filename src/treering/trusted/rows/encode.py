@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
@@ -28,6 +29,8 @@ from treering.arrays import Array, Flags, Ints
 from treering.domain.attribute import Attribute, Bins, Categories, Integers
 from treering.domain.schema import Schema
 from treering.errors import DataError
+from treering.trusted.rows.units import half_steps
+from treering.trusted.sealed import Sealed
 
 Faults: TypeAlias = Iterator[tuple[int, str]]
 
@@ -38,18 +41,35 @@ INVALID: Final = -1
 """The cell of a row, or the code of a value, that does not fit."""
 
 
+@dataclass(frozen=True, repr=False, eq=False)
+class Rows(Sealed):
+    """PRIVATE: rows, each with its cell and, for each attribute whose sums are stored, its u (``domain/sums.py``)."""
+
+    cells: Ints
+    sums: tuple[Ints, ...]
+
+    def chosen(self, which: Ints | Flags) -> Rows:
+        """Some of the rows."""
+        return Rows(self.cells[which], tuple(column[which] for column in self.sums))
+
+
 def encode(frame: Any, schema: Schema, *, drop: bool) -> tuple[Ints, int]:
     """The cell of every row that fits, and how many rows were left out because they do not (only with ``drop``)."""
-    cells = encode_all(frame, schema, drop=drop)
-    fits = cells != INVALID
-    return (cells, 0) if fits.all() else (cells[fits], int((~fits).sum()))
+    rows, dropped = encode_rows(frame, schema, drop=drop)
+    return rows.cells, dropped
 
 
-def encode_all(frame: Any, schema: Schema, *, drop: bool) -> Ints:
-    """The cell of every row; `INVALID` for a row that does not fit (only with ``drop``: else it is an error)."""
-    cells, bad, faults = (
-        _encode_dicts(frame, schema) if comes_as_dicts(frame) else _encode_table(as_table(frame), schema)
-    )
+def encode_rows(frame: Any, schema: Schema, *, drop: bool) -> tuple[Rows, int]:
+    """The rows that fit, and how many were left out because they do not (only with ``drop``)."""
+    rows = encode_all(frame, schema, drop=drop)
+    fits = rows.cells != INVALID
+    return (rows, 0) if fits.all() else (rows.chosen(fits), int((~fits).sum()))
+
+
+def encode_all(frame: Any, schema: Schema, *, drop: bool) -> Rows:
+    """Every row; its cell is `INVALID` if it does not fit (only with ``drop``: else it is an error)."""
+    given = frame if comes_as_dicts(frame) else as_table(frame)
+    cells, bad, faults = _encode_dicts(given, schema) if comes_as_dicts(given) else _encode_table(given, schema)
     if bad and not drop:
         row, column = next(faults)
         raise DataError(
@@ -58,7 +78,7 @@ def encode_all(frame: Any, schema: Schema, *, drop: bool) -> Ints:
             row=row,
             column=column,
         )
-    return cells
+    return Rows(cells, half_steps(given, schema))
 
 
 def comes_as_dicts(frame: Any) -> bool:
@@ -78,22 +98,22 @@ NO_HEADER: Final = "if a file has no header, its first row was taken for the nam
 
 def shown(names: Collection[str], schema: Schema) -> str:
     """Names of columns for a message: those of the schema, which are public, as they are; of others, how many."""
-    known = [repr(name) for name in names if name in schema.attributes]
+    known = [repr(name) for name in names if name in schema.columns]
     unknown = len(names) - len(known)
     number = f"{unknown:,} column{'s' if unknown > 1 else ''} that the schema does not name"
     return ", ".join([*known, number] if unknown else known)
 
 
 def _check_columns(given: Collection[str], schema: Schema, row: int | None = None) -> None:
-    absent = [name for name in schema.names if name not in given]
-    extra = [name for name in given if name not in schema.attributes]
+    absent = [name for name in schema.columns if name not in given]
+    extra = [name for name in given if name not in schema.columns]
     twice = len(set(given)) < len(given)
     if absent or extra or twice:
         problems = [
             f"{label}: {shown(names, schema)}" for label, names in (("missing", absent), ("extra", extra)) if names
         ]
         raise DataError(
-            f"{'' if row is None else f'row {row}: '}the columns must be {', '.join(schema.names)}; "
+            f"{'' if row is None else f'row {row}: '}the columns must be {', '.join(schema.columns)}; "
             f"{'; '.join(problems) or 'one is there twice'}{f' ({NO_HEADER})' if absent and row is None else ''}",
             row=row,
             column=next(iter(absent), None),
@@ -125,9 +145,9 @@ def as_table(frame: Any) -> pa.Table:
 def _encode_table(table: pa.Table, schema: Schema) -> tuple[Ints, int, Faults]:
     """The cells (`INVALID` for a row that does not fit), the number of such rows, and lazily their bad columns."""
     _check_columns(table.column_names, schema)
-    table = table.select(list(schema.names))
-    for name, attribute in schema.attributes.items():
-        check_type(name, attribute, table.schema.field(name).type)
+    table = table.select(list(schema.columns))
+    for source, attribute in zip(schema.sources, schema.attributes.values(), strict=True):
+        check_type(source, attribute, table.schema.field(source).type)
     cells = np.empty(table.num_rows, dtype=np.int64)
     batches = table.to_batches(max_chunksize=BLOCK_ROWS)
     ends = np.cumsum([batch.num_rows for batch in batches], dtype=np.int64)
@@ -144,8 +164,8 @@ def _encode_table(table: pa.Table, schema: Schema) -> tuple[Ints, int, Faults]:
 def _encode_block(batch: pa.RecordBatch, schema: Schema, cells: Ints) -> int:
     """Write one block's cells into ``cells``; return the number of rows that do not fit."""
     invalid: Flags | None = None
-    for position, (column, attribute) in enumerate(zip(batch.columns, schema.attributes.values(), strict=True)):
-        codes, bad = encode_column(attribute, column)
+    for position, (source, attribute) in enumerate(zip(schema.sources, schema.attributes.values(), strict=True)):
+        codes, bad = encode_column(attribute, batch.column(source))
         if position == 0:
             cells[:] = codes
         else:
@@ -161,8 +181,8 @@ def _encode_block(batch: pa.RecordBatch, schema: Schema, cells: Ints) -> int:
 
 def _table_faults(table: pa.Table, schema: Schema, cells: Ints) -> Faults:
     for row in np.flatnonzero(cells == INVALID).tolist():
-        for name, attribute in schema.attributes.items():
-            _, bad = encode_column(attribute, table.column(name).slice(row, 1).combine_chunks())
+        for source, (name, attribute) in zip(schema.sources, schema.attributes.items(), strict=True):
+            _, bad = encode_column(attribute, table.column(source).slice(row, 1).combine_chunks())
             if bad is not None and bad[0]:
                 yield row, name
 
@@ -176,10 +196,10 @@ def _encode_dicts(rows: Sequence[Any], schema: Schema) -> tuple[Ints, int, Fault
     for position, row in enumerate(rows):
         if not isinstance(row, Mapping):
             raise DataError(f"row {position} is a {type(row).__name__}; each row is a dict", row=position)
-        if row.keys() != schema.attributes.keys():
+        if row.keys() != set(schema.columns):
             _check_columns([str(name) for name in row], schema, position)
-    for name, attribute in schema.attributes.items():
-        codes = np.array([_code(attribute, row[name]) for row in rows], dtype=np.int64)
+    for source, (name, attribute) in zip(schema.sources, schema.attributes.items(), strict=True):
+        codes = np.array([_code(attribute, row[source]) for row in rows], dtype=np.int64)
         bad = codes == INVALID
         faults += [(row, name) for row in np.flatnonzero(bad).tolist()]
         cells = np.where(bad | (cells == INVALID), INVALID, cells * attribute.size + codes)
@@ -194,7 +214,7 @@ def _code(attribute: Attribute, value: Any) -> int:
         code = attribute.missing_code
     else:
         code = attribute.regular_code(plain)
-        code = attribute.other_code if code is None else code
+        code = attribute.outside_code(plain) if code is None else code
     return INVALID if code is None else code
 
 
@@ -202,6 +222,10 @@ def _code(attribute: Attribute, value: Any) -> int:
 
 
 Encoded: TypeAlias = tuple[Array, Flags | None]
+"""The codes of values, and which of the values do not fit (None: all fit)."""
+
+Move: TypeAlias = tuple[Flags | None, int | None]
+"""Some values (None: none), and their code outside the regular ones (None: they do not fit)."""
 
 
 def accepts(attribute: Attribute, value: Any) -> bool:
@@ -223,7 +247,7 @@ def check_type(name: str, attribute: Attribute, given: pa.DataType) -> None:
         fits = {"str": _is_text, "int": pa.types.is_integer, "bool": pa.types.is_boolean}[wanted](kind)
     else:
         wanted = "int or float"
-        fits = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+        fits = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     if not fits:
         raise DataError(f"column {name!r} has Arrow type {given}, the schema wants {wanted}", column=name)
 
@@ -234,10 +258,12 @@ def encode_column(attribute: Attribute, column: pa.Array) -> Encoded:
         return _encode_dictionary(attribute, column)
     missing = np.asarray(column.is_null()) if column.null_count else None
     if pa.types.is_null(column.type):
-        return _place_missing(attribute, np.zeros(len(column), dtype=np.int64), missing, None)
+        return _placed(np.zeros(len(column), dtype=np.int64), (missing, attribute.missing_code))
     if isinstance(attribute, Categories):
-        codes, outside = _category_codes(attribute, _without_views(column))
-        return _place_missing(attribute, codes, missing, outside)
+        codes, unlisted = _category_codes(attribute, _without_views(column))
+        return _placed(codes, (unlisted, attribute.other_code), (missing, attribute.missing_code))
+    if pa.types.is_decimal(column.type):
+        column = column.cast(pa.float64())
     values = np.asarray(column.fill_null(0) if missing is not None else column)
     if values.dtype.kind == "f":
         # Half and single precision are widened: otherwise the schema's numbers would be rounded to compare.
@@ -246,11 +272,12 @@ def encode_column(attribute: Attribute, column: pa.Array) -> Encoded:
         if nan.any():
             missing = nan if missing is None else missing | nan
     if isinstance(attribute, Integers):
-        codes, outside = _integer_codes(attribute, values)
+        codes, moves = _integer_codes(attribute, values)
     else:
         assert isinstance(attribute, Bins)
-        codes, outside = _bin_codes(attribute, values)
-    return _place_missing(attribute, codes, missing, outside)
+        codes, moves = _bin_codes(attribute, values)
+    # Missing values come last: their placeholders may look like a regular value or like one outside.
+    return _placed(codes, *moves, (missing, attribute.missing_code))
 
 
 def _encode_dictionary(attribute: Attribute, column: pa.DictionaryArray) -> Encoded:
@@ -266,11 +293,10 @@ def _encode_dictionary(attribute: Attribute, column: pa.DictionaryArray) -> Enco
     return codes.take(index), None if bad is None else bad.take(index)
 
 
-def _place_missing(attribute: Attribute, codes: Array, missing: Flags | None, outside: Flags | None) -> Encoded:
-    """Give missing values and values outside their codes, or mark them as not fitting."""
+def _placed(codes: Array, *moves: Move) -> Encoded:
+    """Give values their codes outside, or mark them as not fitting; a later move wins."""
     bad: Flags | None = None
-    # Missing values come last: their placeholders may look like a regular value or like one outside.
-    for flags, code in ((outside, attribute.other_code), (missing, attribute.missing_code)):
+    for flags, code in moves:
         if flags is None or not flags.any():
             continue
         if code is None:
@@ -290,25 +316,31 @@ def _category_codes(attribute: Categories, column: pa.Array) -> Encoded:
     return np.asarray(found.fill_null(0)), np.asarray(found.is_null()) if found.null_count else None
 
 
-def _integer_codes(attribute: Integers, values: Array) -> Encoded:
-    """The offset of each value in the range; outside: out of range, or not whole. (NaN too; it is then missing.)"""
-    outside = (values < attribute.low) | (values > attribute.high)
+def _integer_codes(attribute: Integers, values: Array) -> tuple[Array, list[Move]]:
+    """The offset of each value in the range, and those below, above, or not whole. (NaN is neither; it is missing.)"""
+    low, high = values < attribute.low, values > attribute.high
+    moves: list[Move] = [(low, attribute.below_code), (high, attribute.above_code)]
+    outside = low | high
     if values.dtype.kind == "f":
-        outside |= values != np.floor(values)
+        broken = (values != np.floor(values)) & ~outside
+        moves.append((broken, attribute.unfit_code))
+        outside |= broken
     inside = np.where(outside, attribute.low, values) if outside.any() else values
-    return inside.astype(np.int64, copy=False) - attribute.low, outside
+    return inside.astype(np.int64, copy=False) - attribute.low, moves
 
 
-def _bin_codes(attribute: Bins, values: Array) -> Encoded:
+def _bin_codes(attribute: Bins, values: Array) -> tuple[Array, list[Move]]:
     """The number of inner edges at or below each value: for few edges, comparisons are faster than binary search."""
-    outside = ~((values >= attribute.edges[0]) & (values <= attribute.edges[-1]))
+    first, last = attribute.edges[0], attribute.edges[-1]
+    beyond = values > last if attribute.closed else values >= last
+    moves: list[Move] = [(values < first, attribute.below_code), (beyond, attribute.above_code)]
     inner = attribute.edges[1:-1]
     if len(inner) > 32:
-        return np.searchsorted(np.array(inner), values, side="right"), outside
+        return np.searchsorted(np.array(inner), values, side="right"), moves
     codes = np.zeros(len(values), dtype=np.int8)
     for edge in inner:
         codes += values >= edge
-    return codes, outside
+    return codes, moves
 
 
 @lru_cache(maxsize=256)

@@ -32,6 +32,7 @@ from treering.domain.groups import Groups
 from treering.domain.loss import Distance, HuberDistance, HuberHinge, Logistic, Squared
 from treering.domain.problem import Descent, Net, NoisyMoments, Perturbation, Problem
 from treering.domain.schema import Schema
+from treering.domain.sums import Sums
 from treering.errors import DamagedVault, NewerVault, VaultError
 from treering.gate import (
     Advanced,
@@ -70,8 +71,8 @@ from treering.vault.codec.fields import Codec, Fields
 from treering.vault.codec.queries import Queries
 
 FORMAT: Final = 3
-"""The latest version of the lines. Version 2 has charges by row; version 3 has models of some rows, and what they are
-made by. A line that an earlier version could have is still of that version."""
+"""The latest version of the lines. Version 2 has charges by row; version 3 has sums, models of some rows, and what they
+are made by. A line that an earlier version could have is still of that version."""
 
 SECOND: Final[tuple[type[Any], ...]] = (
     Condensed,
@@ -113,6 +114,9 @@ version of the format."""
 GROWN: Final[dict[type[Any], int]] = {Condensed: 5, Minimised: 5}
 """The later events that version 1 had, too, and with how many of their fields. The rest have their defaults."""
 
+LATER: Final = {"Combined": 6, "SegmentBegun": 7, "Opened": 4}
+"""The classes that have sums since version 3, and how many fields they had before (see `fields.grown`)."""
+
 PARTS: Final[tuple[type[Any], ...]] = (
     Cost,
     Budget,
@@ -137,6 +141,7 @@ PARTS: Final[tuple[type[Any], ...]] = (
     Charge,
     Steps,
     OpenSegment,
+    Sums,
 )
 """The classes that fields of events can hold. Those that notes can hold are declared by the mechanisms."""
 
@@ -191,7 +196,7 @@ class EventCodec:
         if type(name) is not str or (version, name) not in self._codecs:
             raise DamagedVault("it names no event of its version")
         event: Event = self._codecs[version, name].read(raw, self._queries)
-        if type(event) is Minimised and version_of(event) != version:
+        if (version == FORMAT) != (version_of(event) == FORMAT):
             raise DamagedVault("it is of another version than what it holds")
         return event
 
@@ -200,20 +205,31 @@ def version_of(event: Event) -> int:
     """The version of an event's line: the earliest that could have it."""
     if isinstance(event, Minimised):
         new = type(event.method) is NoisyMoments or type(event.problem.loss) is HuberDistance
-        return 3 if new or event.rows is not None else 1
+        return FORMAT if new or event.rows is not None else 1
+    if _has_sums(event):
+        return FORMAT
     return 2 if type(event) in SECOND else 1
 
 
 @lru_cache(maxsize=4)
 def _codecs(notes: tuple[type[Any], ...]) -> dict[tuple[int, str], Codec]:
     """A codec for each event, by version and name."""
-    fields = Fields(EVENTS, (*notes, *PARTS), SHARED)
+    fields = Fields(EVENTS, (*notes, *PARTS), SHARED, LATER)
     return (
         {(1, kind.__name__): fields.of(kind) for kind in FIRST}
         | {(1, kind.__name__): fields.once(kind, number) for kind, number in GROWN.items()}
-        | {(2, kind.__name__): fields.of(kind) for kind in SECOND}
-        | {(3, kind.__name__): fields.of(kind) for kind in THIRD}
+        | {(version, kind.__name__): fields.of(kind) for version in (2, FORMAT) for kind in SECOND}
+        | {(FORMAT, kind.__name__): fields.of(kind) for kind in THIRD}
+        | {(FORMAT, Noted.__name__): fields.of(Noted)}
     )
+
+
+def _has_sums(event: Event) -> bool:
+    """Whether an event is about sums, which versions before 3 did not have."""
+    if isinstance(event, Condensed):
+        return any(each.begun.sums is not None for each in event.segments)
+    about = event.note if isinstance(event, Noted) else event
+    return getattr(about, "sums", None) is not None
 
 
 def _other_version(version: object) -> VaultError:

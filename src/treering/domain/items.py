@@ -1,0 +1,38 @@
+"""Single numbers about some rows: what a statement of SQL is made of, and what `treering.Rings.tell` answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from treering.domain.attribute import Bins, Integers
+from treering.domain.query import Query
+
+ItemKind: TypeAlias = Literal["count", "sum", "quantile", "mean"]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A number about the rows that match ``query``: how many they are (the sum of their weights), or something about
+    the values of the attribute at ``position``.
+
+    "count"     how many rows
+    "sum"       the sum of the values, of which the middle of the range counts 0 and its upper end 1
+    "quantile"  the value below which a share ``level`` of the rows lies
+    "mean"      the average of an attribute of bins, as far as they tell
+    """
+
+    kind: ItemKind
+    query: Query
+    position: int = -1
+    level: float = 0.5
+
+    def cells(self) -> list[Query]:
+        """The rows in each cell of the attribute, in the order of its values."""
+        schema = self.query.schema
+        attribute = schema.attributes[schema.names[self.position]]
+        assert isinstance(attribute, Integers | Bins)
+        codes = np.arange(attribute.size)
+        return [self.query & Query.conjunction(schema, {self.position: codes == code}) for code in attribute.line]

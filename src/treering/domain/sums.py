@@ -1,0 +1,148 @@
+"""Sums of a numeric attribute, in integers.
+
+A value v of an attribute with the bounds low … high and a step is kept as a whole number of steps above ``low``,
+
+    k = ⌊(v − low)/step + ½⌋, clipped to 0 … R,        R = (high − low)/step,
+
+computed in doubles, operation by operation as written: every engine then has the same k, bit for bit. What is summed is
+u = 2k − R, in *half steps* from the middle of the range, so |u| ≤ R whatever the value. A row whose value is missing,
+or is not a number of the attribute's order, has u = 0 and is not among the rows that an average divides by.
+
+With c rows that have a value, and U the sum of their u,
+
+    SUM = (high + low)/2·c + step/2·U,        AVG = (high + low)/2 + step/2·U/c.
+
+`Sums` is what a release of the kernel says about an attribute; ``trusted/combining.py`` has the privacy proof.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+
+from treering.arrays import Flags, Ints
+from treering.domain.attribute import Attribute, Integers, Ordered
+from treering.domain.numeric import Numbers
+from treering.domain.schema import Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """What a release says about each group: the sum of u over its rows and, with ``counts``, R times its rows first.
+
+    With counts there are twice as many numbers as groups: first R × the rows of each group, then the sums.
+    """
+
+    attribute: int
+    """The position of the attribute in the schema."""
+    reach: int
+    """R, the most that |u| can be: the attribute's own."""
+    counts: bool
+
+    def numbers(self, groups: int) -> int:
+        """How many numbers a release about so many groups has."""
+        return 2 * groups if self.counts else groups
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The values of a numeric attribute as whole steps.
+
+    >>> from treering.domain.attribute import integers
+    >>> grid = Grid.of(integers(1, 12))
+    >>> grid.steps, grid.middle, grid.half_steps(np.array([1.0, 6.6, 99.0])).tolist()
+    (11, Fraction(13, 2), [-11, 1, 11])
+    """
+
+    low: float
+    high: float
+    step: float
+    steps: int
+    """R, how many steps there are from ``low`` to ``high``."""
+
+    @classmethod
+    def of(cls, attribute: Attribute) -> Grid | None:
+        """The grid of an attribute; None for one that has no sums."""
+        if isinstance(attribute, Numbers):
+            return cls(attribute.low, attribute.high, attribute.step, attribute.steps)
+        if isinstance(attribute, Integers):
+            return cls(float(attribute.low), float(attribute.high), 1.0, max(1, attribute.high - attribute.low))
+        return None
+
+    @property
+    def middle(self) -> Fraction:
+        """(low + high)/2."""
+        return (Fraction(self.low) + Fraction(self.high)) / 2
+
+    @property
+    def half(self) -> Fraction:
+        """Half a step, the unit of u."""
+        return (Fraction(self.high) - Fraction(self.low)) / (2 * self.steps)
+
+    def half_steps(self, values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> Ints:
+        """u of each value, none of which is NaN."""
+        clipped = np.clip(values, self.low, self.high)
+        steps = np.floor((clipped - self.low) / self.step + 0.5).astype(np.int64)
+        return 2 * np.clip(steps, 0, self.steps) - self.steps
+
+
+def summable(schema: Schema) -> tuple[int, ...]:
+    """The positions of the attributes that have sums.
+
+    >>> from treering.domain.attribute import categories, integers
+    >>> summable(Schema({"origin": categories("EWR", "JFK"), "month": integers(1, 12)}))
+    (1,)
+    """
+    attributes = enumerate(schema.attributes.values())
+    return tuple(position for position, attribute in attributes if Grid.of(attribute) is not None)
+
+
+@lru_cache(maxsize=64)
+def stored(schema: Schema) -> tuple[int, ...]:
+    """The positions of the attributes whose sums are stored beside the counts: of `numbers`. (The cell of a row tells
+    which integer it has.)"""
+    attributes = enumerate(schema.attributes.values())
+    return tuple(position for position, attribute in attributes if isinstance(attribute, Numbers))
+
+
+def valued(attribute: Attribute) -> Flags:
+    """Which codes of an attribute stand for values that are summed: those of `numbers` that are not missing, as values
+    outside the bounds are clipped to them; of other attributes, the regular ones.
+
+    >>> from treering.domain.attribute import integers
+    >>> valued(integers(1, 2, other=True, missing=True)).tolist()
+    [True, True, False, False, False]
+    """
+    flags = np.arange(attribute.size) < attribute.regular
+    if isinstance(attribute, Numbers):
+        flags[list(attribute.line)] = True
+    return flags
+
+
+@lru_cache(maxsize=256)
+def of_codes(attribute: Attribute) -> Ints:
+    """u for each code of an attribute that has sums: of an integer, of the middle of a cell of `numbers`, of the bound
+    where such a cell lies outside; and 0 where there is no value."""
+    grid = Grid.of(attribute)
+    assert grid is not None
+    assert isinstance(attribute, Ordered)
+    units = np.zeros(attribute.size, dtype=np.int64)
+    for code in np.flatnonzero(valued(attribute)).tolist():
+        if code < attribute.regular:
+            value = attribute.regular_value(code)
+            assert isinstance(value, int | float)
+            units[code] = grid.half_steps(np.array([float(value)]))[0]
+        else:
+            units[code] = -grid.steps if code == attribute.below_code else grid.steps
+    units.setflags(write=False)
+    return units
+
+
+def sums_of(schema: Schema, position: int, *, counts: bool) -> Sums:
+    """The sums of the attribute at a position, which has some."""
+    grid = Grid.of(schema.attributes[schema.names[position]])
+    assert grid is not None
+    return Sums(position, grid.steps, counts)

@@ -1,0 +1,335 @@
+"""Sums, averages and quantiles of groups, from series: the part of `Rings` that answers a `Request`.
+
+``theory/sums.py`` and ``theory/quantiles.py`` have the intervals and their proofs.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from treering.answer import Estimate
+from treering.arrays import Floats
+from treering.domain.attribute import Attribute, Bins, Integers
+from treering.domain.items import Item
+from treering.domain.language.parse import Question
+from treering.domain.measures import Codes, Count, Mean, Measure, Quantile, Release, Request, Sum, needs_cells
+from treering.domain.numeric import Numbers
+from treering.domain.query import Query
+from treering.domain.sums import Grid
+from treering.errors import QueryError
+from treering.mechanisms.series.policy import Asked, Planned, Planning
+from treering.mechanisms.series.view import Reading
+from treering.theory.continual import Law
+from treering.theory.draws import normals
+from treering.theory.quantiles import cells_between, level_margins, point, ratio_end
+from treering.theory.rings import NORMAL, chosen_groups
+from treering.theory.sums import fieller, quotient
+
+_EXACT = Reading(0.0, 0.0, 0.0, 0.0)
+
+
+class Known(NamedTuple):
+    """What is known of a batch: counts as shares of the rows, sums in rows at the bound."""
+
+    size: int
+    counts: dict[Query, Reading]
+    sums: dict[tuple[int, Query], Reading]
+
+    def rows(self, query: Query) -> Reading:
+        """How many rows match a query."""
+        if query.constant:
+            return _EXACT._replace(value=self.size * int(query.weights()) / query.scale)
+        return self.counts[query].times(self.size)
+
+    def total(self, position: int, query: Query) -> Reading:
+        """The sum of an attribute over the rows that match a query, in rows at the bound."""
+        return _EXACT if _nothing(query) else self.sums[position, query]
+
+
+class Measuring(Planning):
+    """The part of `Rings` that answers requests."""
+
+    def release(self, request: Request, within: float | None = None) -> Release:
+        """The measures of a request for each of its groups, paid for together.
+
+        ``within`` is as in `Rings.ask`; of a sum, it is the number of rows of which each adds half of the range.
+        """
+        if request.schema != self._gate.schema:
+            raise QueryError("the request is about another schema than this database")
+        request.check()
+        asked = self._asked(request)
+        size = self._rows_to_share()
+        known = self._measured(asked, self._wished(within))
+        rows = tuple(
+            tuple(self._estimate(request, codes, measure, known) for measure in request.measures)
+            for codes in request.groups()
+        )
+        return Release(request, size, rows)
+
+    def quote(self, request: Request, within: float | None = None) -> Fraction:
+        """What `release` costs those rows that pay most, in the budget's unit, but for rounding: free to ask."""
+        request.check()
+        return self._planned(self._asked(request), self._wished(within)).price
+
+    def tell(self, items: Sequence[Item], within: float | None = None) -> list[Estimate]:
+        """Single numbers about some rows, paid for together. ``within`` is as in `release`."""
+        asked = self._asked_items(items)
+        known = self._measured(asked, self._wished(within))
+        return [self._told(item, known) for item in items]
+
+    def quote_items(self, items: Sequence[Item], within: float | None = None) -> Fraction:
+        """What `tell` costs those rows that pay most, in the budget's unit, but for rounding: free to ask."""
+        return self._planned(self._asked_items(items), self._wished(within)).price
+
+    def draw(self, items: Sequence[Item], told: Sequence[Estimate], draws: int) -> Floats:
+        """The noise of what `tell` has told, drawn anew from its law by public random numbers: a row for each draw, a
+        column for each item. Of quantiles it is taken for normal, with their margins."""
+        found = np.zeros((draws, len(items)))
+        for position in dict.fromkeys((item.position if item.kind == "sum" else -1) for item in items):
+            kind = "count" if position < 0 else "sum"
+            places = [place for place, item in enumerate(items) if item.kind == kind and item.position == position]
+            queries = [items[place].query for place in places]
+            if not places:
+                continue
+            if position < 0:
+                found[:, places] = self.noise(queries, draws) * self._gate.size
+            else:
+                found[:, places] = self.sum_noise(position, queries, draws)
+        others = [place for place, item in enumerate(items) if item.kind in ("quantile", "mean")]
+        margins = [told[place].margin or 0.0 for place in others]
+        found[:, others] = normals("quantiles", draws, len(others)) * (np.array(margins) / NORMAL)
+        return found
+
+    @abstractmethod
+    def noise(self, queries: Sequence[Query], draws: int) -> Floats:
+        """See `Answering.noise`."""
+
+    @abstractmethod
+    def sum_noise(self, position: int, queries: Sequence[Query], draws: int) -> Floats:
+        """`noise` for the sums of an attribute over the rows of queries, in rows at the bound."""
+
+    def _asked_items(self, items: Sequence[Item]) -> Asked:
+        counts = [item.query for item in items if item.kind == "count" and not item.query.constant]
+        sums: dict[int, dict[Query, None]] = {}
+        cells: dict[Query, None] = {}
+        for item in items:
+            if item.kind == "sum" and not _nothing(item.query):
+                sums.setdefault(item.position, {})[item.query] = None
+            elif item.kind in ("quantile", "mean"):
+                cells |= dict.fromkeys(query for query in item.cells() if not query.constant)
+        listed = {position: list(queries) for position, queries in sums.items()}
+        known = set(counts)
+        return Asked(list(dict.fromkeys(counts)), listed, [query for query in cells if query not in known])
+
+    def _told(self, item: Item, known: Known) -> Estimate:
+        if item.kind == "count":
+            rows = known.rows(item.query)
+            return count(rows, known.size) if item.query.counting else _plain(rows)
+        if item.kind == "sum":
+            return _plain(known.total(item.position, item.query))
+        attribute = self._gate.schema.attributes[self._gate.schema.names[item.position]]
+        cells = self._cells(item.cells(), known)
+        return quantile(attribute, item.level, cells) if item.kind == "quantile" else average(attribute, cells)
+
+    def sum(self, column: str, where: Question | None = None, within: float | None = None) -> Estimate:
+        """The sum of a column of `integers` or `numbers`, over the rows that match ``where``."""
+        return self._one(Sum(column), where, within)
+
+    def mean(self, column: str, where: Question | None = None, within: float | None = None) -> Estimate:
+        """The average of a column, over the rows that match ``where`` and have a value."""
+        return self._one(Mean(column), where, within)
+
+    def quantile(
+        self, column: str, level: float = 0.5, where: Question | None = None, within: float | None = None
+    ) -> Estimate:
+        """The value of a column below which a share ``level`` of the rows lies, of those that match ``where``."""
+        return self._one(Quantile(column, level), where, within)
+
+    def _one(self, measure: Measure, where: Question | None, within: float | None) -> Estimate:
+        return self.release(Request.of(self._gate.schema, [measure], (), where), within).rows[0][0]
+
+    @abstractmethod
+    def _measured(self, asked: Asked, wanted: float | None) -> Known:
+        """Measure what is missing, and tell what is known."""
+
+    @abstractmethod
+    def _planned(self, asked: Asked, wanted: float | None) -> Planned:
+        """What would be measured."""
+
+    # -- what to ask --------------------------------------------------------------------------------------------------
+
+    def _asked(self, request: Request) -> Asked:
+        counts, cells = dict[Query, None](), dict[Query, None]()
+        sums: dict[int, dict[Query, None]] = {}
+        for codes in request.groups():
+            for measure in request.measures:
+                found = self._counted(request, codes, measure)
+                (counts if len(found) == 1 else cells).update(
+                    dict.fromkeys(each for each in found if not each.constant)
+                )
+                if isinstance(measure, Sum | Mean) and not needs_cells(measure, request.attribute(measure.column)):
+                    summed = sums.setdefault(self._gate.schema.index(measure.column), {})
+                    summed |= dict.fromkeys(query for query in found if not _nothing(query))
+        listed = {position: list(queries) for position, queries in sums.items()}
+        return Asked(list(counts), listed, [query for query in cells if query not in counts])
+
+    def _counted(self, request: Request, codes: Codes, measure: Measure) -> list[Query]:
+        """The queries whose rows a measure needs to know."""
+        if isinstance(measure, Count) and measure.column is None:
+            return [request.matching(codes)]
+        column = measure.column or ""
+        if isinstance(measure, Count):
+            return [request.present(codes, column)]
+        if needs_cells(measure, request.attribute(column)):
+            return request.cells(codes, column)
+        return [request.valued(codes, column)]
+
+    # -- estimates ----------------------------------------------------------------------------------------------------
+
+    def _estimate(self, request: Request, codes: Codes, measure: Measure, known: Known) -> Estimate:
+        queries = self._counted(request, codes, measure)
+        if isinstance(measure, Count):
+            return count(known.rows(queries[0]), known.size)
+        attribute = request.attribute(measure.column)
+        if needs_cells(measure, attribute):
+            assert isinstance(attribute, Integers | Bins)
+            cells = self._cells(queries, known)
+            if isinstance(measure, Quantile):
+                return quantile(attribute, measure.level, cells)
+            return average(attribute, cells)
+        grid = Grid.of(attribute)
+        assert grid is not None
+        total, rows = known.total(self._gate.schema.index(measure.column), queries[0]), known.rows(queries[0])
+        normal = not self._pure
+        return summed(grid, total, rows, normal) if isinstance(measure, Sum) else mean(grid, total, rows, normal)
+
+    def _cells(self, queries: Sequence[Query], known: Known) -> Cells:
+        """What the sharpest series that knows them all says about the cells of a group."""
+        real = [query for query in queries if not query.constant]
+        able = [ring for ring in self._rings if ring.series.size == known.size and all(map(ring.covers, real))]
+        if not able:  # No row can match, or all lie in one cell: everything is public.
+            counts = [known.rows(query).value for query in queries]
+            return Cells(np.array(counts), [0] * len(queries), 1, Law(0.0))
+        ring = min(able, key=lambda each: each.next_variance(real[0], known.size))
+        view, reduced = ring.view(0), [ring.reduced(query) for query in queries]
+        numbers = [chosen_groups(query) for query in reduced]
+        return Cells(np.array(view.sums(reduced)), numbers, ring.series.groups.number, view.law)
+
+
+class Cells(NamedTuple):
+    """The rows of a group in each cell of a column, in the order of its values, as one estimate tells them."""
+
+    counts: Floats
+    numbers: Sequence[int]
+    """How many groups of the estimate make up each cell."""
+    groups: int
+    """How many groups the estimate has."""
+    law: Law
+
+
+def _plain(reading: Reading) -> Estimate:
+    """A number as it was read."""
+    value, margin = reading.value, reading.margin
+    return Estimate(value, value - margin, value + margin, max(reading.error, margin))
+
+
+def count(rows: Reading, size: int) -> Estimate:
+    """A number of rows."""
+    value, margin = min(size, max(0, round(rows.value))), math.ceil(rows.margin + 0.5) if rows.margin else 0
+    error = math.ceil(rows.error + 0.5) if rows.error else 0
+    return Estimate(value, max(0, value - margin), min(size, value + margin), error)
+
+
+def summed(grid: Grid, total: Reading, rows: Reading, normal: bool) -> Estimate:
+    """The sum of values: `treering.theory.sums`."""
+    middle, half = float(grid.middle), (grid.high - grid.low) / 2
+    value = half * total.value + middle * rows.value
+    if normal:
+        margin = math.hypot(half * total.margin, middle * rows.margin)
+    else:
+        margin = half * total.wide + abs(middle) * rows.wide
+    error = half * total.error + abs(middle) * rows.error
+    return Estimate(value, value - margin, value + margin, max(error, margin))
+
+
+def mean(grid: Grid, total: Reading, rows: Reading, normal: bool) -> Estimate:
+    """The average of values: `treering.theory.sums`."""
+    middle, half = float(grid.middle), (grid.high - grid.low) / 2
+    if normal:
+        low, high = fieller(total.value, rows.value, total.margin, rows.margin, 1.0)
+    else:
+        low, high = quotient(total.value, rows.value, total.wide, rows.wide, 1.0)
+    ends = middle + half * low, middle + half * high
+    narrow = rows.margin if normal else rows.wide
+    if rows.value <= narrow or rows.value <= 0:
+        return Estimate(None, *ends)
+    value = middle + half * min(high, max(low, total.value / rows.value))
+    worst = quotient(total.value, rows.value, total.error, rows.error, 1.0)
+    outer = min(ends[0], middle + half * worst[0]), max(ends[1], middle + half * worst[1])
+    return Estimate(value, *ends, max(value - outer[0], outer[1] - value))
+
+
+def bounds(attribute: Attribute) -> list[tuple[float, float]]:
+    """The least and the greatest value of each cell of a column, in the order of its values."""
+    assert isinstance(attribute, Integers | Bins)
+    found = []
+    for code in attribute.line:
+        if code >= attribute.regular:
+            found.append(_outside(attribute, below=code == attribute.below_code))
+        elif isinstance(attribute, Integers):
+            found.append((float(attribute.low + code),) * 2)
+        else:
+            found.append((attribute.edges[code], attribute.edges[code + 1]))
+    return found
+
+
+def _outside(attribute: Integers | Bins, *, below: bool) -> tuple[float, float]:
+    """The values of a cell outside: those of integers and numbers are clipped to their bounds."""
+    if isinstance(attribute, Integers):
+        return (float(attribute.low if below else attribute.high),) * 2
+    first, last = attribute.edges[0], attribute.edges[-1]
+    if isinstance(attribute, Numbers):
+        return (attribute.low, first) if below else (last, attribute.high)
+    return (-math.inf, first) if below else (last, math.inf)
+
+
+def quantile(attribute: Attribute, level: float, cells: Cells) -> Estimate:
+    """A quantile: `treering.theory.quantiles`."""
+    limits = bounds(attribute)
+    levels = np.cumsum(cells.counts) - level * cells.counts.sum()
+    margins = level_margins(cells.law, cells.numbers, cells.groups, level)
+    first, last = cells_between(levels.tolist(), margins)
+    low, high = limits[first][0], limits[last][1]
+    if cells.counts.sum() <= 0:
+        return Estimate(None, low, high)
+    cell, part = point(levels.tolist())
+    start, end = limits[cell]
+    value = start + part * (end - start) if math.isfinite(end - start) else end if math.isinf(start) else start
+    return Estimate(min(high, max(low, value)), low, high)
+
+
+def average(attribute: Attribute, cells: Cells) -> Estimate:
+    """The average of a column of bins, as far as they tell: `treering.theory.quantiles`. Rows outside are left out."""
+    listed = [(place, each) for place, each in enumerate(bounds(attribute)) if all(map(math.isfinite, each))]
+    chosen = [place for place, _ in listed]
+    ends = np.array([each for _, each in listed])
+    counts, numbers = cells.counts[chosen], [cells.numbers[place] for place in chosen]
+    least, most = float(ends.min()), float(ends.max())
+    low = max(least, ratio_end(ends[:, 0], counts, numbers, cells.groups, cells.law, upper=False))
+    high = min(most, ratio_end(ends[:, 1], counts, numbers, cells.groups, cells.law, upper=True))
+    rows = float(counts.sum())
+    if rows <= 0 or low >= high:
+        return Estimate(None, least, most)
+    value = float(ends.mean(axis=1) @ counts) / rows
+    return Estimate(min(high, max(low, value)), low, high)
+
+
+def _nothing(query: Query) -> bool:
+    """Whether no row can match."""
+    return query.constant and int(query.weights()) == 0

@@ -1,0 +1,339 @@
+"""What to measure when a question is new: the public policy of `Rings`.
+
+What is known is used if it is sharp enough. Series that could answer and are not current are brought up to date, the
+sharpest first. For what is still missing a series is opened over the groups that the batch tells apart, at the price
+that the wish needs or, without one, at the usual one. All of it is computed from public values, and costs nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from treering.budget.promise import Budget
+from treering.domain.groups import Groups
+from treering.domain.query import MAX_TABLE, Query
+from treering.domain.schema import Schema
+from treering.domain.sums import Sums, sums_of
+from treering.errors import BudgetExceeded, GuaranteeError, ParameterError
+from treering.mechanisms.base import Answering, wished
+from treering.mechanisms.series.ring import UNFIT, Opened, Ring, reduced_to, sharp, sharp_sum
+from treering.theory import rings as theory
+from treering.theory.continual import Law
+from treering.theory.sums import noise_price
+
+MANY: Final = 100
+"""The pace from which on questions are taken to share nothing."""
+
+
+class Asked(NamedTuple):
+    """What a batch needs to know: how many rows match each of the ``counts``; for attributes, by their positions, the
+    sums over the rows that match; and how many rows are in ``cells``, which are many, and seldom asked for alone."""
+
+    counts: Sequence[Query]
+    sums: Mapping[int, Sequence[Query]] = MappingProxyType({})
+    cells: Sequence[Query] = ()
+
+
+class Planned(NamedTuple):
+    """The series to bring up to date, and those to open."""
+
+    stale: list[Ring]
+    fresh: list[Opened]
+
+    @property
+    def price(self) -> Fraction:
+        """What it costs those rows that pay most, but for rounding."""
+        opening = sum((each.price for each in self.fresh), Fraction(0))
+        return opening + sum((ring.series.next_price for ring in self.stale), Fraction(0))
+
+
+class Planning(Answering):
+    """The part of `Rings` that decides what to measure."""
+
+    _rings: list[Ring]
+    _pace: int
+    _beta: float
+
+    @property
+    def _least_left(self) -> Fraction:
+        return self._gate.budget.total - self._gate.spent
+
+    def _usual(self, left: Fraction, opened: int) -> Fraction:
+        return theory.usual_price(self._gate.budget.total, left, opened, self._pace)
+
+    def _wished(self, within: float | None) -> float | None:
+        """The margin that is wanted, in rows."""
+        return None if within is None else wished(within, self._rows_to_share())
+
+    @property
+    def _pure(self) -> bool:
+        return self._gate.budget.kind == "pure"
+
+    def _ring(self, opened: Opened) -> Ring:
+        return Ring(opened, self._gate.budget.kind, self._gate.schema, self._beta)
+
+    def _plan(self, asked: Asked, wanted: float | None, since: int | None) -> Planned:
+        """Which series to bring up to date, and which to open, so that each query can be answered: from public values.
+
+        Sums come first: the counts that they bring are then there for the rest. Counts have their own series, and are
+        not summed from cells of the same batch. Nothing is charged here; a plan that the budget does not cover raises.
+        """
+        planned = Planned([], [])
+        for position, queries in asked.sums.items():
+            self._plan_sums(position, queries, wanted, since, planned)
+        for queries in (asked.counts, asked.cells):
+            self._plan_counts(queries, wanted, since, planned)
+        return planned
+
+    def _plan_counts(self, asked: Sequence[Query], wanted: float | None, since: int | None, planned: Planned) -> None:
+        """Add to a plan what the counts of queries need."""
+        size, missing = self._gate.size, list[Query]()
+        rings = [*self._rings, *map(self._ring, planned.fresh)]
+        current = {ring.number for ring in self._rings if ring.series.size == size or ring in planned.stale}
+        current |= {each.series for each in planned.fresh}
+        able_of = self._able(asked, wanted, since, rings)
+        # Those with the fewest series come first: what they need is then there for the others.
+        for query in sorted(asked, key=lambda each: len(able_of[each])):
+            able = able_of[query]
+            if len(able) > 1:
+                able.sort(key=lambda ring: (ring.next_variance(query, size, since), ring.number))
+            known = [ring for ring in able if ring.number in current]
+            for ring in able:
+                if sharp(query, known, size, wanted, since):
+                    break
+                if ring.number not in current:
+                    planned.stale.append(ring)
+                    current.add(ring.number)
+                    known.append(ring)
+            if not sharp(query, known, size, wanted, since):
+                missing.append(query)
+        if missing and since:
+            raise self._too_wide(missing, wanted)
+        self._add_openings(missing, wanted, planned)
+
+    def _able(
+        self, asked: Sequence[Query], wanted: float | None, since: int | None, rings: Sequence[Ring]
+    ) -> dict[Query, list[Ring]]:
+        """The series that can answer each query.
+
+        Without a wish, and before there are ``pace`` series, those that a query would have to sum very many groups of
+        do not count: it gets a series of its own.
+        """
+        reaching = [ring for ring in rings if ring.reaches(since, self._gate.size)]
+        able = {query: [ring for ring in reaching if ring.covers(query)] for query in asked}
+        if wanted is not None or since or len(rings) >= self._pace or self._least_left <= 0:
+            return able
+        usual = self._usual(self._least_left, len(rings))
+        own = _spreads(tuple(asked), self._pace)
+        most = {ring: ring.most_spread(usual) for each in able.values() for ring in each}
+        return {
+            query: [ring for ring in each if ring.spread(query) <= most[ring] * own[query]]
+            for query, each in able.items()
+        }
+
+    def _add_openings(self, missing: Sequence[Query], wanted: float | None, planned: Planned) -> None:
+        """Add the series that must be opened for the counts of some queries, and their prices."""
+        for batch, groups in portions(missing, self._pace):
+            self._add_opening(batch, groups, wanted, planned, None)
+
+    def _add_opening(
+        self, batch: Sequence[Query], groups: Groups, wanted: float | None, planned: Planned, sums: Sums | None
+    ) -> None:
+        """Add a series over some groups, for a batch of queries, at the price that it takes."""
+        left = self._least_left - sum((each.price for each in planned.fresh), Fraction(0))
+        number = len(self._rings) + len(planned.fresh)
+        if wanted is None:
+            price = self._usual(left, number)
+        elif sums is None:
+            price = self._price(batch, groups, wanted)
+        else:
+            price = self._sum_price(batch, groups, wanted, sums.attribute)
+        if price <= 0 or price > left:
+            raise self._unaffordable(batch, groups, wanted, price, left, sums)
+        self._check_worth(batch, groups, price, sums)
+        planned.fresh.append(Opened(number, groups, price, tuple(batch), sums))
+
+    def _price(self, batch: Sequence[Query], groups: Groups, wanted: float) -> Fraction:
+        """What it takes for every query of a batch to be within what is wanted, given what is known already.
+
+        At least as much as the dearest series that knows one of them: otherwise a question asked again and again with
+        the same wish would open ever smaller ones.
+        """
+        kind, classes = self._gate.budget.kind, groups.classes(self._gate.schema)
+        prices = [Fraction(0)]
+        for query in batch:
+            reduced = reduced_to(groups, query, classes)
+            known = [ring for ring in self._rings if ring.covers(query)]
+            dearest = max((ring.count_price for ring in known), default=Fraction(0))
+            rest = theory.missing(wanted, [ring.next_variance(query, self._gate.size) for ring in known], kind)
+            prices.append(max(theory.price_of(rest, theory.spectrum(reduced), groups.number, kind), dearest))
+        return max(prices)
+
+    # -- sums ---------------------------------------------------------------------------------------------------------
+
+    def _plan_sums(
+        self, position: int, asked: Sequence[Query], wanted: float | None, since: int | None, planned: Planned
+    ) -> None:
+        """Add to a plan what the sums of an attribute over the rows of queries need."""
+        size, missing = self._gate.size, list[Query]()
+        rings = [ring for ring in self._rings if ring.reaches(since, size)]
+        for query in asked:
+            able = [ring for ring in rings if ring.sums_up(position, query) and self._fits(ring, query, wanted, since)]
+            able.sort(key=lambda ring: (ring.next_sum_variance(query, size, since), ring.number))
+            known = [ring for ring in able if ring.series.size == size or ring in planned.stale]
+            for ring in able:
+                if sharp_sum(query, known, size, wanted, since):
+                    break
+                if ring not in known:
+                    planned.stale.append(ring)
+                    known.append(ring)
+            if not sharp_sum(query, known, size, wanted, since):
+                missing.append(query)
+        if missing and since:
+            raise self._too_wide(missing, wanted)
+        sums = sums_of(self._gate.schema, position, counts=not self._pure)
+        for batch in batches(missing):
+            self._add_opening(batch, sum_groups(batch, position, self._gate.schema), wanted, planned, sums)
+
+    def _fits(self, ring: Ring, query: Query, wanted: float | None, since: int | None) -> bool:
+        """Whether a series is no far worse for a sum than one of its own would be: see `_able`."""
+        if wanted is not None or since or len(self._rings) >= self._pace or self._least_left <= 0:
+            return True
+        usual = self._usual(self._least_left, len(self._rings))
+        return theory.chosen_groups(ring.reduced(query)) <= ring.most_spread(usual if self._pure else usual / 2)
+
+    def _sum_price(self, batch: Sequence[Query], groups: Groups, wanted: float, position: int) -> Fraction:
+        """`_price` for sums: a row at a bound of the range adds as much as ``wanted`` counts."""
+        kind, size = self._gate.budget.kind, self._gate.size
+        prices = [Fraction(0)]
+        for query in batch:
+            known = [ring for ring in self._rings if ring.sums_up(position, query)]
+            dearest = max((ring.series.price.total for ring in known), default=Fraction(0))
+            rest = theory.missing(wanted, [ring.next_sum_variance(query, size) for ring in known], kind)
+            plain = theory.plain_spectrum(reduced_to(groups, query, groups.classes(self._gate.schema)))
+            alone = theory.price_of(rest, plain, max(2, groups.number), kind)
+            prices.append(max(2 * alone if kind == "zcdp" else alone, dearest))
+        return max(prices)
+
+    # -- refusals -----------------------------------------------------------------------------------------------------
+
+    def _margins(self, batch: Sequence[Query], groups: Groups, price: Fraction, sums: Sums | None) -> list[float]:
+        """The margin, in rows, that each query of a batch has in the first answer of a series."""
+        classes, budget = groups.classes(self._gate.schema), Budget(self._gate.budget.kind, price)
+        reduced = [reduced_to(groups, query, classes) for query in batch]
+        if sums is None:
+            law = theory.first_law(budget, groups.number)
+            return [theory.margin(law, theory.spectrum(query)) for query in reduced]
+        law = _sum_law(budget, sums, groups.number)
+        return [theory.margin(law, theory.plain_spectrum(query)) for query in reduced]
+
+    def _check_worth(self, batch: Sequence[Query], groups: Groups, price: Fraction, sums: Sums | None) -> None:
+        """Refuse to pay for an answer whose margin is all rows there are."""
+        size, least = self._gate.size, min(self._margins(batch, groups, price, sums))
+        if least >= size:
+            raise GuaranteeError(
+                f"with what is left of epsilon a {'count' if sums is None else 'sum'} is known within {least:,.0f} "
+                f"rows, and there are {size:,}; it takes at least {math.floor(least) + 1:,} rows, or a larger epsilon"
+            )
+
+    def _unaffordable(
+        self,
+        batch: Sequence[Query],
+        groups: Groups,
+        wanted: float | None,
+        price: Fraction,
+        left: Fraction,
+        sums: Sums | None,
+    ) -> BudgetExceeded:
+        budget = self._gate.budget
+        error = BudgetExceeded(budget.unit, spent=budget.total - left, requested=price, total=budget.total)
+        if wanted is not None and left > 0:
+            best = max(self._margins(batch, groups, left, sums))
+            at = math.ceil(self._gate.size * best / wanted)
+            error.args = (
+                f"{error}; a margin of {wanted:,.0f} rows cannot be had: {best:,.0f} rows is the best for all that is "
+                f"left. As a share of the rows, the wish can be met from {at:,} rows on",
+            )
+        return error
+
+    def _too_wide(self, missing: Sequence[Query], wanted: float | None) -> ParameterError:
+        return ParameterError(
+            "within" if wanted is not None else "since",
+            f"cannot be had for {len(missing)} of the queries: the rows of a period that is over are counted once",
+        )
+
+
+def sum_groups(batch: Sequence[Query], position: int, schema: Schema) -> Groups:
+    """The groups of a series of sums for some queries; one group if they tell no rows apart."""
+    if any(query.attributes for query in batch):
+        return Groups.atoms(batch)
+    return Groups((position,), (np.zeros(schema.shape[position], dtype=np.int64),), None)
+
+
+def _sum_law(price: Budget, sums: Sums, groups: int) -> Law:
+    """The law of the noise of a group's sum, in rows, in the first answer of a series at this price."""
+    return theory.first_law(noise_price(price, sums.reach), max(2, sums.numbers(groups))).scaled(1 / sums.reach)
+
+
+def batches(queries: Sequence[Query]) -> list[list[Query]]:
+    """Queries that are answered by one series: for each set of attributes that lies in no other, all within it."""
+    sets = sorted({frozenset(query.attributes) for query in queries}, key=lambda each: (-len(each), sorted(each)))
+    widest: list[frozenset[int]] = []
+    for each in sets:
+        if not any(each < other for other in widest):
+            widest.append(each)
+    found: dict[frozenset[int], list[Query]] = {each: [] for each in widest}
+    for query in queries:
+        home = next(each for each in widest if set(query.attributes) <= each)
+        found[home].append(query)
+    return list(found.values())
+
+
+def portions(queries: Sequence[Query], pace: int) -> list[tuple[list[Query], Groups]]:
+    """The queries that are answered by one series each, with its groups: the batches, and what they tell apart.
+
+    With a pace of `MANY` or more a series is a small part of the budget, and questions are taken to share nothing. One
+    that would have to sum many groups is then a series by itself, of two groups: the question and all other rows, which
+    is the smallest margin that a price can buy.
+    """
+    found: list[tuple[list[Query], Groups]] = []
+    for batch in batches(queries):
+        alone = _alone(batch) if pace >= MANY else []
+        rest = [query for query in batch if query not in alone]
+        found += [(rest, Groups.atoms(rest))] if rest else []
+        found += [([query], Groups.pair(query)) for query in alone]
+    return found
+
+
+def _alone(batch: Sequence[Query]) -> list[Query]:
+    """The queries of a batch that two groups would save three quarters of the variance; one by itself, if it saves any.
+
+    (Where joint values are too many for a table of them, none.)
+    """
+    groups = Groups.atoms(batch)
+    if groups.number > MAX_TABLE:
+        return []
+    own, most = _spreads_in(batch, groups), UNFIT / 2 if len(batch) > 1 else 0.0
+    return [query for query in batch if query.counting and own[query] > most]
+
+
+def _spreads_in(batch: Sequence[Query], groups: Groups) -> dict[Query, float]:
+    """The spread of each query in a series over these groups."""
+    classes = groups.classes(batch[0].schema)
+    return {query: theory.spread(theory.spectrum(reduced_to(groups, query, classes))) for query in batch}
+
+
+@lru_cache(maxsize=256)
+def _spreads(asked: tuple[Query, ...], pace: int) -> dict[Query, float]:
+    """The spread that each query would have in a series opened for this batch."""
+    spreads: dict[Query, float] = {}
+    for batch, groups in portions(asked, pace):
+        spreads |= _spreads_in(batch, groups)
+    return spreads

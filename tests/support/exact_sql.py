@@ -1,0 +1,103 @@
+"""SQL answered without noise, beside DuckDB on the same rows: what a statement means, exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from treering.answer import Estimate
+from treering.domain.items import Item
+from treering.domain.query import Query
+from treering.domain.schema import Schema
+from treering.domain.sums import Grid
+from treering.sql.answer import answer, draws_for, split
+
+
+class Rows:
+    """Public rows, as cells of a schema and as a table of DuckDB."""
+
+    def __init__(self, schema: Schema, table: pa.Table) -> None:
+        self.schema, self.table = schema, table
+        self._codes = [
+            np.array([schema.attributes[name].code(value) for value in table[source].to_pylist()])
+            for name, source in zip(schema.names, schema.sources, strict=True)
+        ]
+
+    def count(self, query: Query) -> float:
+        """The weights of all rows together."""
+        if query.constant:
+            return float(query.weights()) / query.scale * self.table.num_rows
+        codes = [self._codes[position] for position in query.attributes]
+        places = np.ravel_multi_index(codes, query.shape)
+        return float(query.weights().ravel()[places].sum()) / query.scale
+
+    def tell(self, item: Item) -> Estimate:
+        """What an item is, exactly."""
+        value: float | None = self.count(item.query)
+        if item.kind == "sum":
+            value = self._total(item)
+        elif item.kind != "count":
+            value = None
+        assert value is not None
+        return Estimate(round(value) if item.kind == "count" and item.query.counting else value, value, value, 0.0)
+
+    def _total(self, item: Item) -> float:
+        """The sum of a column's values over the rows of an item, from −1 for its lower end to 1 for its upper one."""
+        grid = Grid.of(self.schema.attributes[self.schema.names[item.position]])
+        assert grid is not None
+        values = self.table[self.schema.sources[item.position]].to_pylist()
+        half = (grid.high - grid.low) / 2
+        clipped = [min(max(value or 0.0, grid.low), grid.high) for value in values]
+        return sum(
+            (each - float(grid.middle)) / half
+            for each, kept in zip(clipped, self._matching(item.query), strict=True)
+            if kept
+        )
+
+    def _matching(self, query: Query) -> list[bool]:
+        if query.constant:
+            return [bool(query.weights())] * self.table.num_rows
+        codes = [self._codes[position] for position in query.attributes]
+        return [bool(each) for each in query.weights().ravel()[np.ravel_multi_index(codes, query.shape)]]
+
+    def sql(self, text: str) -> pa.Table:
+        """The result of a statement from exact numbers."""
+        statement = split(text, self.schema)
+        noise = np.zeros((draws_for(statement), len(statement.items)))
+        return answer(statement, [self.tell(item) for item in statement.items], noise, self.table.num_rows)
+
+    def duckdb(self, text: str, name: str = "flights") -> pa.Table:
+        """DuckDB's own result on the rows."""
+        with duckdb.connect(":memory:") as connection:
+            connection.register(name, self.table)
+            return connection.sql(text).to_arrow_table()
+
+
+def numbers_of(table: pa.Table) -> pa.Table:
+    """A result without its margins."""
+    names = table.column_names
+    kept = [place for place, name in enumerate(names) if not (place and name == f"{names[place - 1]}_margin")]
+    return table.select(kept)
+
+
+def rows_of(table: pa.Table, *, ordered: bool) -> list[tuple[Any, ...]]:
+    """The rows of a result, floats rounded, in the order given or sorted."""
+    listed = [tuple(map(_rounded, row)) for row in zip(*(column.to_pylist() for column in table.columns), strict=True)]
+    return listed if ordered else sorted(listed, key=lambda row: [(value is None, str(value)) for value in row])
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, bool) or value is None or isinstance(value, str):
+        return value
+    if hasattr(value, "date") and callable(value.date):
+        return value.date()
+    return value if hasattr(value, "year") else float(f"{float(value):.9g}")
+
+
+def as_table(columns: Mapping[str, Sequence[Any]]) -> pa.Table:
+    """Columns as an Arrow table."""
+    return pa.table({name: pa.array(list(values)) for name, values in columns.items()})
