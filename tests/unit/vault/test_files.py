@@ -39,15 +39,6 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_no_file_is_left_open(tmp_path: Path) -> None:
-    """A vault that lives for years writes many."""
-    before = len(list(Path("/dev/fd").iterdir()))
-    for number in range(5):
-        write_file(tmp_path / f"{number}", b"rows", STEPS)
-        sync_folder(tmp_path)
-    assert len(list(Path("/dev/fd").iterdir())) == before
-
-
 # -- who may look ------------------------------------------------------------------------------------------------------
 
 
