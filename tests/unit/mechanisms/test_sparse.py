@@ -54,6 +54,14 @@ def test_with_an_estimate_it_is_two_sided(estimate: float, above: bool) -> None:
     assert tr.ATG(database(), threshold=0.1, epsilon=SHARP).ask("late = 'yes'", estimate=estimate) is above
 
 
+@pytest.mark.parametrize("threshold", [0, 0.0, 1, 1.0])
+def test_thresholds_and_estimates_may_be_nothing_and_everything(threshold: float) -> None:
+    alarm = tr.ATG(database(), threshold=threshold, epsilon=SHARP)
+    assert alarm.ask("late = 'yes'", estimate=1) is (threshold == 0)
+    with pytest.raises(tr.ParameterError):
+        tr.ATG(database(), threshold=threshold + 1.5, epsilon=SHARP)
+
+
 def test_growth_during_a_run_moves_the_threshold() -> None:
     """300 of 1,000 rows are above 0.25; 300 of 1,600 are not; 700 of 2,000 are again. One run sees it all."""
     db = database()

@@ -19,6 +19,7 @@ from treering.domain.groups import Groups
 from treering.domain.query import Query
 from treering.gate import Advanced, Ones, SegmentBegun, SegmentEnded
 from treering.mechanisms.series.tree import TreeSeries
+from treering.noise import Laplace
 from treering.theory.continual import first_leaves, start_noise, stretch, tree_law
 from treering.trusted.kernel import Kernel
 
@@ -89,6 +90,24 @@ def test_replaying_the_record_gives_the_same_state_at_every_leaf(kind: BudgetKin
     assert other.series.fingerprint() == life.series.fingerprint()
     assert account(other.gate) == account(life.gate)
     assert len(life.gate.history) < 30
+
+
+@KINDS
+@pytest.mark.parametrize("leaves", [1, 5, 7])
+def test_events_of_others_change_nothing(kind: BudgetKind, leaves: int) -> None:
+    life = grown(kind)
+    life.leaves([2] * leaves)
+    before, gate, own = life.series.fingerprint(), life.gate, len(life.record)
+    gate.mark()
+    other = gate.begin_segment(ONE, Laplace(100.0), 3, start=2 * leaves, series=1).segment
+    life.append([0])
+    gate.advance(other, [Ones(1)])
+    gate.condense_segment(other, "theirs")
+    gate.end_segment(other, "theirs")
+    for event in life.record[own:]:
+        life.series.follow(event)
+    assert life.series.fingerprint() == before
+    assert life.again().fingerprint() == before
 
 
 @KINDS

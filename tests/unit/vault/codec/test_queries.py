@@ -29,6 +29,13 @@ def test_a_table_names_each_attribute_once_and_in_order(over: list[str]) -> None
         Queries(SCHEMA).read(raw)
 
 
+@pytest.mark.parametrize("scale", [0, -1, 2**63, 2**64])
+def test_a_scale_is_a_positive_integer_of_64_bits(scale: int) -> None:
+    raw = {"over": ["a"], "scale": scale, "weights": write_array(np.array([0, 1]))}
+    with pytest.raises(Unfit, match="outside of 0 to its scale"):
+        Queries(SCHEMA).read(raw)
+
+
 def test_queries_that_were_read_share_their_sets() -> None:
     """A ledger has millions of queries, and few sets: one array of flags for each."""
     queries = Queries(SCHEMA)
