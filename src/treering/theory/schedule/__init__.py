@@ -12,12 +12,13 @@ from treering.params import Number, Profile, check_profile
 from treering.theory.ageing import Staleness
 from treering.theory.schedule.epochs import MOST_ROWS, AlphaOf, FixedSchedule, ImprovingSchedule, PlannedEpoch, Schedule
 from treering.theory.schedule.improver import improving_for, improving_within
-from treering.theory.schedule.overtaking import overtaking, overtaking_exponent
 from treering.theory.schedule.paper import (
     PaperFixed,
     PaperImproving,
     check_c,
     covers,
+    overtaking,
+    overtaking_exponent,
     paper_growth,
     paper_start,
     rate_of,
