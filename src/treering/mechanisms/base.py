@@ -259,12 +259,13 @@ class EngineState(Protocol):
 
 
 class Outlook(NamedTuple):
-    """What an engine promises from now on: the last four fields of a `PMWGGuarantee`, explained there."""
+    """What an engine promises from now on: the last five fields of a `PMWGGuarantee`, explained there."""
 
     statement: str
     forever: bool
     hard_left: int
     hard_possible: float
+    queries_left: float
 
 
 class Engine(Protocol):

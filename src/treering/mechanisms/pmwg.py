@@ -21,11 +21,12 @@ from treering.errors import GuaranteeError, Halted, ParameterError
 from treering.gate import Database
 from treering.mechanisms.base import Adaptive, Engine
 from treering.mechanisms.histogram.hypothesis import Hypothesis
-from treering.mechanisms.paper import Paper, PaperParameters
+from treering.mechanisms.paper import Paper, PaperParameters, StaticPaper
 from treering.mechanisms.tight import Tight, measuring_noise
 from treering.noise import Laplace
 from treering.params import Number, Profile, check_profile, probability, whole
-from treering.theory.pmwg import ForeverPlan, at_most, forever, query_tail, run_tail, static, static_size
+from treering.theory.pmwg import ForeverPlan, at_most, forever, query_tail, run_tail, static, static_hard, static_size
+from treering.theory.pmwg.paper import check_kappa
 from treering.theory.pmwg.tight import MOST_QUERIES, RENEWALS
 
 WARM_UNIFORM: Final = 0.1
@@ -44,6 +45,9 @@ class PMWGGuarantee(Guarantee):
     hard_possible: float
     """The most further hard queries that there can be on the present data, whatever is asked, but with probability
     beta. By the potential; with ``measure_first``, whose steps may raise that, by the ceiling that it stays under."""
+    queries_left: float
+    """How many more queries the accuracy is promised for at the present size; growth adds to it. Infinite for the tight
+    profile, whose accuracy has no limit on queries."""
 
 
 class PMWG(Adaptive):
@@ -64,6 +68,8 @@ class PMWG(Adaptive):
     - ``measure_first``: (tight) answer single queries with noise until a sparse-vector run is worth its cost;
       False: only use sparse-vector runs
     - ``p``: (paper) the exponent of its noise, in (0, 1)
+    - ``kappa``: (paper) κ, the factor of its query budget, at least 1 (the default); a larger one needs a larger alpha.
+      Answers beyond that budget have the error 1; `PMWGGuarantee.queries_left` says how many are within
     - ``warm_start``: (tight) a public distribution to start from, a non-negative number for each cell
 
     >>> import treering as tr
@@ -91,8 +97,11 @@ class PMWG(Adaptive):
         measure_first: bool = True,
         p: float = 0.5,
         warm_start: npt.ArrayLike | None = None,
+        kappa: Number | None = None,
     ) -> None:
         check_profile(profile)
+        if profile == "tight" and kappa is not None:
+            raise ParameterError("kappa", "belongs to the paper's profile: the tight one has no limit on queries")
         if profile == "paper" and warm_start is not None:
             raise ParameterError("warm_start", "belongs to the tight profile: the paper starts from uniform")
         super().__init__(db, epsilon, delta, alpha, beta)
@@ -103,7 +112,8 @@ class PMWG(Adaptive):
             if not promise.plain:
                 raise ParameterError("profile", 'must be "tight" under a promise that is shared, or for several rows')
             privacy = float(promise.epsilon), float(promise.delta)
-            self._paper = PaperParameters(*privacy, self._alpha, self._beta, float(probability(p, "p")))
+            factor = check_kappa(1 if kappa is None else kappa)
+            self._paper = PaperParameters(*privacy, self._alpha, self._beta, float(probability(p, "p")), factor)
         histogram, self._start_potential = _start(db, warm_start)
         self._started = histogram.keep()
         self._engine = self._new_engine()
@@ -182,14 +192,16 @@ class PMW(Adaptive):
 
     Formal guarantees. *Privacy*: (epsilon, delta)-DP for the whole transcript of at most ``queries`` adaptively
     chosen queries, for databases that differ in one row, replaced. *Accuracy*: with probability at least 1 − beta
-    every answer is within its error, at most alpha (theorem "static" of ``theory.pmwg.lifetime``; our constants).
-    Parameters that the theorem does not cover raise `GuaranteeError`, which names the size that would do. A database
-    that has grown since the first query raises it, too: use `PMWG`.
+    every answer is within its error, at most alpha (theorem "static" of ``theory.pmwg.lifetime``; our constants. With
+    ``profile="paper"`` the paper's: its proofs without growth, `treering.theory.pmwg.static_alpha`). Parameters that
+    the theorem does not cover raise `GuaranteeError`, which names the size that would do. A database that has grown
+    since the first query raises it, too: use `PMWG`.
 
     - ``epsilon``, ``delta``: the privacy promise
     - ``alpha``: the largest error of an answer, as a share of the rows
     - ``beta``: the probability that any answer is outside its error
     - ``queries``: the largest number of queries; those whose answer is already known do not count
+    - ``profile``: "tight" (our calibration) or "paper" (its constants; an answer that is known is asked again)
 
     >>> import treering as tr
     >>> db = tr.GrowingDatabase(tr.Schema({"late": tr.categories("no", "yes"), "month": tr.integers(1, 12)}))
@@ -200,17 +212,32 @@ class PMW(Adaptive):
     True
     """
 
-    notes = Tight.notes
-    _engine: Tight
+    notes = (*Tight.notes, *Paper.notes)
+    _engine: Tight | StaticPaper
 
-    def __init__(self, db: Database, epsilon: Number, delta: Number, alpha: Number, beta: Number, queries: int) -> None:
+    def __init__(
+        self,
+        db: Database,
+        epsilon: Number,
+        delta: Number,
+        alpha: Number,
+        beta: Number,
+        queries: int,
+        profile: Profile = "tight",
+    ) -> None:
+        check_profile(profile)
         super().__init__(db, epsilon, delta, alpha, beta)
         self._queries = whole(queries, "queries")
+        self._profile = profile
         self._engine = self._new_engine()
 
-    def _new_engine(self) -> Tight:
+    def _new_engine(self) -> Tight | StaticPaper:
         """See `Adaptive._new_engine`."""
         schema = self._gate.schema
+        if self._profile == "paper":
+            privacy = float(self._promise.epsilon), float(self._promise.delta)
+            given = PaperParameters(*privacy, self._alpha, self._beta, 0.5)
+            return StaticPaper(self._gate, given, Hypothesis(schema), self._queries)
         return Tight(
             self._gate,
             self._alpha,
@@ -224,19 +251,31 @@ class PMW(Adaptive):
 
     @property
     def halted(self) -> bool:
-        """Whether ``queries`` queries have been asked."""
-        return self._engine.state.asked >= self._queries
+        """Whether ``queries`` queries have been asked, or the paper's profile has found too many of them hard."""
+        engine = self._engine
+        asked = engine.state.questions if isinstance(engine, StaticPaper) else engine.state.asked
+        return asked >= self._queries or engine.over
 
     @property
     def guarantee(self) -> Guarantee:
         """What is promised at the size of the first query; before that, at the present size."""
-        plan = self._engine.plan or self._plan(self._rows())
+        size, hard = self._promised()
         statement = (
             f"every answer is within its error, at most alpha, for {self._queries:,} queries; "
-            f"at most {plan.hard(plan.start):,} of them are hard"
+            f"at most {hard:,} of them are hard"
         )
         promise = self._promise
-        return Guarantee(float(promise.epsilon), float(promise.delta), self._alpha, self._beta, plan.start, statement)
+        return Guarantee(float(promise.epsilon), float(promise.delta), self._alpha, self._beta, size, statement)
+
+    def _promised(self) -> tuple[int, int]:
+        """The size that the promise is about, and the most hard queries."""
+        engine = self._engine
+        if isinstance(engine, StaticPaper):
+            size = engine.state.size or self._rows()
+            engine.check_start(size)
+            return size, math.floor(static_hard(self._gate.schema.cells, self._alpha))
+        plan = engine.plan or self._plan(self._rows())
+        return plan.start, plan.hard(plan.start)
 
     def _check_alive(self) -> None:
         size = self._engine.state.size

@@ -370,7 +370,7 @@ class Tight:
             "and for more as the database grows"
         )
         statement = f"every answer is within its error, at most alpha; {lasts}"
-        return Outlook(statement, plan.fits, left.affordable, left.possible)
+        return Outlook(statement, plan.fits, left.affordable, left.possible, math.inf)
 
     # -- the fold -----------------------------------------------------------------------------------------------------
 

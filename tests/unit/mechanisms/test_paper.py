@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -195,3 +196,81 @@ def test_constants_and_wide_queries() -> None:
     wide_pmwg = make(TestDatabase(wide, list(range(1000))))
     with pytest.raises(tr.QueryError, match="at most 1,048,576"):
         wide_pmwg.ask(tr.Query.where(wide, **dict.fromkeys(wide.names, 0)))
+
+
+# -- the query budget --------------------------------------------------------------------------------------------------
+
+ROWS = 2_000_000
+
+
+def covered(rows: int = ROWS, **options: Any) -> tuple[TestDatabase, tr.PMWG]:
+    db = TestDatabase(SCHEMA, skewed(rows))
+    return db, make(db, **{"alpha": 0.9, **options})
+
+
+@pytest.mark.parametrize("kappa", [1, 100])
+def test_the_queries_that_are_left_are_the_theorems(kappa: int) -> None:
+    db, pmwg = covered(kappa=kappa)
+    given = SCHEMA.cells, 1.0, 1e-6, 0.9, kappa
+    before = pmwg.guarantee
+    assert before.queries_left == math.floor(theory.query_budget(ROWS, ROWS, *given))
+    assert f"(kappa = {kappa})" in before.statement
+    pmwg.ask_many(["a = 1", "TRUE", "b = 2", "a = 1"])  # a constant is not asked; a question asked twice is two
+    assert pmwg.guarantee.queries_left == before.queries_left - 3
+    db.append_cells(skewed(ROWS))
+    assert pmwg.guarantee.queries_left == math.floor(theory.query_budget(ROWS, 2 * ROWS, *given)) - 3
+
+
+def test_a_larger_kappa_needs_more_rows() -> None:
+    rows = theory.alpha_start(0.9, SCHEMA.cells, 1.0, 1e-6, 0.005, 10**6)
+    assert covered(rows, kappa=10**6)[1].guarantee.forever
+    few = covered(rows - 1, kappa=10**6)[1]
+    assert not few.guarantee.forever
+    assert few.guarantee.queries_left == 0
+    assert f"would cover it from {rows:,} rows" in few.guarantee.statement
+    assert covered(rows - 1)[1].guarantee.forever  # κ = 1
+
+
+def test_hard_queries_count_as_one_each() -> None:
+    """Rows lie in one cell of 32: with alpha 0.3 its share is hard until the histogram has learnt it."""
+    pmwg = make(TestDatabase(SCHEMA, [HEAVY] * ROWS), alpha=0.3)
+    asked = ["a = 1", "a = 0 AND b = 2 AND c = 'y'"] * 2
+    answers = pmwg.ask_many(asked)
+    assert [answer.kind for answer in answers][1] == "hard"
+    state = engine(pmwg).state
+    assert state.questions == 4
+    assert state.hard <= state.asked < 8  # of the hard one only one side was compared
+
+
+def test_beyond_the_query_budget_nothing_is_promised_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even when growth would allow for as many: the theorem is about streams that never exceed it."""
+
+    def allowed(start: int, size: int, *_: object) -> float:
+        return 5.5 + (size - start) / ROWS * 100
+
+    monkeypatch.setattr(paper_module, "_query_budget", allowed)
+    db, pmwg = covered()
+    first = pmwg.ask_many(["a = 1"] * 4)
+    assert [answer.error for answer in first] == [0.9] * 4
+    assert pmwg.guarantee.queries_left == 1
+    more = pmwg.ask_many(["a = 1"] * 3)
+    assert [answer.error for answer in more] == [0.9, 1.0, 1.0]
+    promise = pmwg.guarantee
+    assert (promise.forever, promise.queries_left) == (False, 0)
+    assert "more queries were asked" in promise.statement
+    db.append_cells(skewed(ROWS))
+    assert pmwg.ask("a = 1").error == 1.0
+    again = make(db, alpha=0.9)
+    assert (again.state, again.guarantee) == (pmwg.state, pmwg.guarantee)
+
+
+@pytest.mark.parametrize("kappa", [0, 0.5, -1, float("nan"), "2", True])
+def test_kappa_is_at_least_one(kappa: Any) -> None:
+    with pytest.raises(tr.ParameterError, match="kappa"):
+        covered(1000, kappa=kappa)
+
+
+def test_kappa_is_the_papers() -> None:
+    with pytest.raises(tr.ParameterError, match="kappa belongs to the paper's profile"):
+        covered(1000, kappa=2, profile="tight")
+    assert covered(1000, profile="tight")[1].guarantee.queries_left == math.inf

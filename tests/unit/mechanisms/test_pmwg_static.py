@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from support.databases import TestDatabase
 from treering.domain.workload import random_conjunctions
 from treering.gate import RunStarted
 from treering.mechanisms.tight import Tight
+from treering.theory import pmwg as theory
 
 SCHEMA = tr.Schema({"a": tr.integers(0, 3), "b": tr.integers(0, 3)})
 
@@ -106,3 +109,66 @@ def test_the_guarantee() -> None:
     guarantee = make(TestDatabase(SCHEMA, skewed(400_000))).guarantee
     assert (guarantee.epsilon, guarantee.delta, guarantee.alpha, guarantee.size) == (1.0, 1e-6, 0.2, 400_000)
     assert "for 60 queries" in guarantee.statement
+
+
+# -- the paper's profile -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{}, {"delta": 0.0, "alpha": 0.5}])
+def test_the_paper_s_noise_pays_for_all_its_runs(options: dict[str, Any]) -> None:
+    """h + 1 runs with their answers cost the budget, or a little less; answers are within alpha."""
+    alpha, delta = options.get("alpha", 0.2), options.get("delta", 1e-6)
+    rows = theory.static_start(alpha, SCHEMA.cells, 1.0, delta, 1e-9, 60)
+    db = TestDatabase(SCHEMA, skewed(rows))
+    pmw = make(db, **options, beta=1e-9, profile="paper")
+    queries = random_conjunctions(SCHEMA, 60, np.random.default_rng(5), ways=(1, 2))
+    for query, answer in zip(queries, pmw.ask_many(queries), strict=True):
+        assert abs(answer.value - db.counts.count(query) / db.size) <= answer.error == alpha
+    most = math.floor(36 * math.log(SCHEMA.cells) / alpha**2)
+    assert f"at most {most:,} of them are hard" in pmw.guarantee.statement
+    started = [event for event in db.journal.events() if isinstance(event, RunStarted)]
+    budget = pmw._promise.budget
+    whole_life = budget.amount(started[0].cost) * (most + 1)
+    assert whole_life <= budget.total
+    assert whole_life > budget.total * (Fraction(99, 100) if budget.kind == "pure" else Fraction(1, 2))
+    with pytest.raises(tr.Halted, match="made for 60 queries"):
+        pmw.ask("a = 1")
+    assert pmw.halted
+
+
+def test_the_paper_s_profile_stops_within_a_batch_and_counts_what_it_asks() -> None:
+    db = TestDatabase(SCHEMA, skewed(10**7))
+    pmw = make(db, queries=3, profile="paper")
+    with pytest.raises(tr.Halted, match="made for 3 queries") as caught:
+        pmw.ask_many(["a = 1", "TRUE", "a = 1", "b = 2", "FALSE", "b = 3", "a = 2"])
+    assert len(caught.value.answers) == 5
+    again = make(db, queries=3, profile="paper")
+    assert again.halted
+    assert again.state == pmw.state
+
+
+def test_the_paper_s_profile_names_the_rows_that_would_do() -> None:
+    needed = theory.static_start(0.2, SCHEMA.cells, 1.0, 1e-6, 0.05, 60)
+    assert theory.static_alpha(needed, SCHEMA.cells, 1.0, 1e-6, 0.05, 60) == pytest.approx(0.2, rel=1e-4)
+    db = TestDatabase(SCHEMA, skewed(needed - 1))
+    pmw = make(db, profile="paper")
+    for call in (lambda: pmw.ask("a = 1"), lambda: pmw.guarantee):
+        with pytest.raises(tr.GuaranteeError, match=f"from {needed:,} rows on"):
+            call()
+    assert (pmw.spent, db.touched) == (0, 0)
+    db.append_cells(skewed(1))
+    assert pmw.ask("a = 1").error == 0.2
+    db.append_cells(skewed(1))
+    with pytest.raises(tr.GuaranteeError, match="use PMWG"):
+        pmw.ask("a = 1")
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-9])
+def test_tight_never_promises_less_than_the_paper(delta: float) -> None:
+    budget = tr.Promise(1.0, delta).budget
+    for size, cells, queries in ((10**6, 16, 100), (10**7, 10**4, 10**6), (10**8, 10**6, 10**9)):
+        paper = theory.static_alpha(size, cells, 1.0, delta, 0.05, queries)
+        assert theory.static(size, cells, budget, paper, 0.05, queries).fits
+        if delta == 0 and paper < 0.1:
+            bound = 972 * math.log(cells) * math.log((3 * queries + 1) / 0.05) / size
+            assert paper == pytest.approx(bound ** (1 / 3), rel=1e-3)

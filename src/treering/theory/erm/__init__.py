@@ -28,6 +28,7 @@ from treering.theory.erm.paper import (
     rate,
     table,
 )
+from treering.theory.erm.population import excess_risk, population_bound
 from treering.theory.erm.steps import bound, descent_bound, net_bound, noise_norm, perturbation_bound
 from treering.theory.schedule.improver import doubling_share
 
@@ -37,6 +38,7 @@ __all__ = [
     "Planned",
     "bound",
     "descent_bound",
+    "excess_risk",
     "format_table",
     "grow",
     "growing_bound",
@@ -51,6 +53,7 @@ __all__ = [
     "plan_descent",
     "plan_net",
     "plan_perturbation",
+    "population_bound",
     "rate",
     "static_bound",
     "table",

@@ -24,6 +24,10 @@ from treering.theory.pmwg.paper import (
     privacy_loss,
     query_budget,
     query_rate,
+    static_alpha,
+    static_hard,
+    static_noise,
+    static_start,
 )
 from treering.theory.pmwg.tight import (
     DEFAULT_SHARE,
@@ -71,7 +75,11 @@ __all__ = [
     "run_scales",
     "run_tail",
     "static",
+    "static_alpha",
+    "static_hard",
+    "static_noise",
     "static_size",
+    "static_start",
     "tight_alpha",
     "until_spent",
 ]

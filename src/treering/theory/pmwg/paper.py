@@ -23,7 +23,7 @@ from typing import Final
 from treering.budget.convert import paper_epsilon_of
 from treering.errors import GuaranteeError, ParameterError
 from treering.params import Number, chance, positive, whole
-from treering.theory.search import first_whole
+from treering.theory.search import first_whole, least_positive
 
 LARGEST_BETA: Final = 2.0**-7.5
 """β must be below this wherever the proof goes through the incomplete gamma function: all but δ = 0, p = ½."""
@@ -116,7 +116,7 @@ def alpha(start: int, cells: int, epsilon: Number, delta: Number, beta: Number, 
     """
     spread, left = _log_spread(start, cells), 1 - chance(p, "p")
     rows = start * positive(epsilon, "epsilon")
-    odds = math.log(_kappa(kappa)) + math.log(start) - math.log(chance(beta, "beta"))
+    odds = math.log(check_kappa(kappa)) + math.log(start) - math.log(chance(beta, "beta"))
     if not _is_zero(delta):
         spread = math.sqrt(spread * math.log(1 / _delta(delta)))
         return math.sqrt(1224 * spread * (math.log(144) + odds) / (left * rows))
@@ -125,7 +125,8 @@ def alpha(start: int, cells: int, epsilon: Number, delta: Number, beta: Number, 
     return math.cbrt(6426 * spread * (math.log(144) + odds) / (left**2 * rows))
 
 
-def _kappa(kappa: Number) -> float:
+def check_kappa(kappa: Number) -> float:
+    """κ as a float; refuses one below 1."""
     factor = positive(kappa, "kappa")
     if factor < 1:
         raise ParameterError("kappa", f"must be at least 1, not {kappa}")
@@ -189,7 +190,7 @@ def log_query_budget(
         lower = rate * math.pow(end - width, p)
         total += math.exp(upper - top) * _chord_sum(upper - lower, width)
         end, upper = end - width, lower
-    log_total = math.log(_kappa(kappa)) + top + math.log(total)
+    log_total = math.log(check_kappa(kappa)) + top + math.log(total)
     return log_total - _MARGIN * (1 + abs(log_total))
 
 
@@ -275,3 +276,55 @@ def _lifetime(start: int, cells: int, decay: float, per_potential: float, first:
 def _injected(size: int, log_cells: float) -> float:
     """b_t: the most that one more row can add to the potential, by the paper's lemma."""
     return (log_cells + math.log(size - 1)) / size - math.log1p(-1 / size)
+
+
+# -- a database that does not grow -------------------------------------------------------------------------------------
+
+
+def static_noise(size: int, cells: int, epsilon: Number, delta: Number, alpha: Number) -> float:
+    """ξ of PMW on ``size`` rows that stay as they are, by the paper's proofs without their sums over growth.
+
+    At most h = ⌊36·log N/α²⌋ queries are hard, so at most h + 1 runs begin, each with its answer: theorem "Privacy of
+    NATG" at one size. δ = 0: (h+1)·(9/8)·ξ/n = ε. δ > 0: (h+1)·(65/64)·(ξ/n)² = 2ρ with ρ + 2√(ρ·log(1/δ)) = ε
+    (theorem "CDP composition").
+
+    >>> round(static_noise(10**6, 1000, 1.0, 0.0, 0.5), 1)
+    893.4
+    """
+    runs = math.floor(static_hard(cells, alpha)) + 1
+    loss = positive(epsilon, "epsilon")
+    if _is_zero(delta):
+        each = loss / (9 / 8 * runs)
+    else:
+        spread = -math.log(_delta(delta))
+        each = (math.sqrt(spread + loss) - math.sqrt(spread)) * math.sqrt(2 * 64 / 65 / runs)
+    return whole(size, "size") * each * (1 - _MARGIN)
+
+
+def static_hard(cells: int, alpha: Number) -> float:
+    """36·log N/α²: at most this many queries are hard while nothing grows."""
+    return 36 / positive(alpha, "alpha") ** 2 * math.log(whole(cells, "cells", 2))
+
+
+def static_alpha(size: int, cells: int, epsilon: Number, delta: Number, beta: Number, queries: int) -> float:
+    """The least α for which PMW with `static_noise` is proven (α, β)-accurate for ``queries`` queries; 1 if none is.
+
+    Theorem "PMWG accuracy" for k queries at one size: β = (3k + 1)·e^{−αξ/24}; ξ grows with α. For δ = 0 that is about
+    (972·log N·log((3k+1)/β)/(εn))^{1/3}: the theorem on static PMW, with its constant.
+
+    >>> round(static_alpha(10**8, 1000, 1.0, 0.0, 0.05, 1000), 3)
+    0.09
+    """
+    rows = whole(size, "size")
+
+    def covered(error: float) -> bool:
+        return static_start(error, cells, epsilon, delta, beta, queries) <= rows
+
+    return least_positive(covered, 0.5, 1.0, 1e-9) if covered(1.0) else 1.0
+
+
+def static_start(wanted: Number, cells: int, epsilon: Number, delta: Number, beta: Number, queries: int) -> int:
+    """The fewest rows for which `static_alpha` is at most ``wanted``: ξ is proportional to the size."""
+    needed = 24 * (math.log(3 * whole(queries, "queries") + 1) - math.log(chance(beta, "beta")))
+    unit = static_noise(1, cells, epsilon, delta, wanted) * positive(wanted, "wanted")
+    return math.ceil(needed / unit)

@@ -15,6 +15,10 @@ for ε ≤ 1. Every ε_i is rounded down to a rational. *Accuracy.* Σβ_i = β;
 
 **BBImprover.** A run at every size t: ε_t = √c·ε/(3√L·t^{½+c}), β_t = β/(2t²), α_t by the box's rate. *Privacy.*
 Σ_{t≥n} t^{−1−2c} ≤ n^{−1−2c}(1 + n/(2c)) ≤ n^{−2c}/c where c ≤ n/2, so ½Σε_t² ≤ ε²/(18L). *Accuracy.* Σβ_t ≤ β·π²/12.
+
+**Which of the two.** The paper: "For any p > 0, the guarantees of BBImprover are stronger when t ≫ n²". By its
+exponents, n^{−p/(1.5p+1)} for ever against t^{−p(½−c)} up to logarithms, that is where t exceeds about n^e with e =
+1/((1.5p+1)·(½−c)): below 2 for small c, nearing it as p nears 0; its constants decide how far above (`overtaking`).
 """
 
 from __future__ import annotations
@@ -36,7 +40,7 @@ from treering.theory.schedule.epochs import (
     bounded_exp,
     rational_exp,
 )
-from treering.theory.search import chance_of
+from treering.theory.search import chance_of, first_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,3 +187,41 @@ class PaperImproving(ImprovingSchedule):
         alpha = self._rate.alpha(size, log_epsilon, log_beta) * SHRINK**-self._rate.p
         budget = Budget("pure", rational_exp(log_epsilon))
         return PlannedEpoch(index, size, budget, chance_of(log_beta), log_beta, alpha)
+
+
+# -- which of the two --------------------------------------------------------------------------------------------------
+
+
+def overtaking_exponent(p: Number, c: Number) -> float:
+    """e: BBImprover overtakes at about n^e rows, by the paper's exponents for δ > 0; infinite for c ≥ ½.
+
+    >>> overtaking_exponent(1, 0.1), overtaking_exponent(1 / 3, 0.01) < 2
+    (1.0, True)
+    """
+    left = 0.5 - positive(c, "c")
+    return 1 / ((1.5 * positive(p, "p") + 1) * left) if left > 0 else math.inf
+
+
+def overtaking(start: int, epsilon: Number, delta: Number, beta: Number, p: Number, g: Number, c: Number) -> int:
+    """The size from which on the paper's BBImprover guarantees less error than its BBScheduler, for a (p, g)-black box.
+
+    Both start at ``start`` rows with the same promise; such a box is a (p, p, 0, g)-black box. The error of BBImprover
+    is t^{−p(½−c)}·log^p(2t²/β) up to a factor. Its logarithm grows, in log t, by −p(½−c) + 2p/log(2t²/β), which falls:
+    so it rises, if at all, only at first. The size returned is the first at which it falls and is below the fixed one.
+
+    >>> size = overtaking(10**6, 1.0, 1e-9, 0.05, 1.0, 1.0, 0.05)
+    >>> 10**6 < size < 10**12
+    True
+    """
+    free = positive(c, "c")
+    if free >= 0.5:
+        raise GuaranteeError(f"with c={free:g} BBImprover's error does not fall: c must be below 1/2")
+    fixed = PaperFixed(start, epsilon, delta, beta, p, g, centred=False).alpha
+    improving = PaperImproving(whole(start, "start"), epsilon, delta, beta, rate_of(p, p, 0, g), free)
+    log_beta = math.log(chance(beta, "beta"))
+
+    def ahead(size: int) -> bool:
+        falls = 2 / (math.log(2) + 2 * math.log(size) - log_beta) <= 0.5 - free
+        return falls and improving.alpha_at(size) <= fixed
+
+    return first_whole(ahead, start - 1, start)

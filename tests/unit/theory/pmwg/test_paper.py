@@ -206,6 +206,21 @@ def test_without_erratum_14_the_promise_would_break() -> None:
         pmwg.check_paper(17, 3, 50.0, 0.3, 0.001, 0.9)
 
 
+@pytest.mark.parametrize("delta", [0.0, 1e-9])
+def test_what_a_larger_p_buys_and_costs(delta: float) -> None:
+    """The remark on general noise: α grows as (1−p)^{−2/3} (δ > 0: −1/2), and at the theorem's α the number of queries
+    at size τ is κ·(144κn/β)^{17/16·(τ/n)^p}."""
+    start, cells, beta, kappa = 10**6, 1000, 0.005, 3
+    least = pmwg.alpha(start, cells, 1, delta, beta, kappa, 0.3)
+    for p in (0.3, 0.6, 0.9):
+        alpha = pmwg.alpha(start, cells, 1, delta, beta, kappa, p)
+        assert alpha / least == pytest.approx(((1 - 0.3) / (1 - p)) ** (1 / 2 if delta else 2 / 3), rel=1e-9)
+        rate = pmwg.query_rate(start, cells, 1, delta, alpha, p)
+        for grown in (1, 4):
+            log_number = 17 / 16 * grown**p * math.log(144 * kappa * start / beta)
+            assert rate * (grown * start) ** p == pytest.approx(log_number, rel=1e-9)
+
+
 def test_the_delta_lemma_s_step_needs_four_rows() -> None:
     """Erratum E21: (n−1)^{−2q} ≤ 2n^{−2q} for all q ≤ 1 from n = 4 on; the lemma's bound holds at n = 3, too."""
     assert (2 / 3) ** -2 > 2 > (3 / 4) ** -2
