@@ -64,8 +64,8 @@ class HistogramBox(SchemaBox):
         if schema.cells > MOST_CELLS:
             raise GuaranteeError(
                 f"HistogramBox releases every cell, at most {MOST_CELLS:,} (2^24) of them; this schema has "
-                f"{schema.cells:,}: use coarser bins() or fewer attributes, or AnswersBox(queries), whose noise does "
-                "not depend on the cells"
+                f"{schema.cells:,}: use coarser bins(), fewer attributes, AnswersBox(queries), whose noise does not "
+                "depend on the cells, or Rings, which count only what is asked"
             )
         if self._declared is not None:
             self._class = QueryClass(schema, self._declared)

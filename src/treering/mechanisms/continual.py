@@ -93,7 +93,8 @@ class ContinualHistogram(Answering):
             raise ParameterError(
                 "db",
                 f"has {db.schema.cells:,} cells, and all of them are kept, with noise drawn for each: at most "
-                f"{MAX_CELLS:,} (2^22) can be; use coarser bins(), fewer attributes, or PMWG",
+                f"{MAX_CELLS:,} (2^22) can be; use coarser bins(), fewer attributes, or Rings, which count only what "
+                "is asked",
             )
         super().__init__(db, promise)
         self._lock = threading.RLock()

@@ -86,7 +86,7 @@ def spec(kind: str, share: Number, options: Options, taken: Sequence[Spec]) -> S
         raise ParameterError(
             "share",
             f"must be at most {math.floor(left * 10**6) / 10**6:.6g}, what the other mechanisms leave of the promise, "
-            f"not {float(part):.6g}",
+            f"not {float(part):.6g}{'' if left else ' (give the first of them a smaller share when a vault is made)'}",
         )
     return Spec(name, kind, part, {key: value for key, value in options.items() if key != "name" and value is not None})
 

@@ -246,7 +246,7 @@ def test_a_start_that_promises_nothing_is_refused_with_the_size_that_would_do() 
 
 def test_a_universe_too_large_is_refused_with_advice() -> None:
     wide = tr.Schema({"a": tr.integers(0, 4), "b": tr.integers(1, MAX_CELLS // 4)})
-    with pytest.raises(tr.ParameterError, match="5,242,880 cells.*PMWG") as caught:
+    with pytest.raises(tr.ParameterError, match="5,242,880 cells.*Rings") as caught:
         ContinualHistogram(TestDatabase(wide, [0]), 1.0)
     assert caught.value.parameter == "db"
     assert MAX_CELLS == MOST_GROUPS

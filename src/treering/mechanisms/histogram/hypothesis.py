@@ -86,7 +86,8 @@ class Hypothesis:
         if schema.cells > MAX_CELLS:
             raise GuaranteeError(
                 f"the public histogram has a number for each cell, and room for {MAX_CELLS:,} (2^26) of them; this "
-                f"schema has {schema.cells:,} cells: use coarser bins() or fewer attributes"
+                f"schema has {schema.cells:,} cells: use coarser bins(), fewer attributes, or Rings, which count only "
+                "what is asked"
             )
         self.schema: Final = schema
         # Axes are the attributes with more than one value.
