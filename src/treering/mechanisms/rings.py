@@ -61,7 +61,8 @@ class Rings(Measuring):
     - ``epsilon``, ``delta``: the privacy promise; a `Promise` may take the place of ``epsilon``
     - ``beta``: the probability that any answer, ever, is outside its error
     - ``pace``: about how many different groups of questions there will be. The first so many series get equal parts of
-      four fifths of the budget; later ones get ever smaller parts of the rest, so questions never end
+      four fifths of the budget; later ones get ever smaller parts of the rest, so questions never end. From 100 on,
+      questions are taken to share nothing: one that is asked by itself is a series of two groups, it and the rest
 
     >>> import treering as tr
     >>> db = tr.GrowingDatabase(tr.Schema({"late": tr.categories("no", "yes"), "month": tr.integers(1, 12)}))

@@ -28,6 +28,11 @@ of weight × error, and under zCDP the variance is 1/Σ(1/variance).
 **Prices.** The first answer of a series of price c has v = 1/c under zCDP (for two groups or more), so a margin of M
 rows costs c = 1.96²·S/M². Without a wish, the first ``pace`` series get equal parts of four fifths of the budget, and
 the j-th one after them 1/(pace + j) of the least that any row has left: a sequence that never reaches 0.
+
+A question by itself can be one of two groups, it and all other rows. That gives the smallest spread that a count can
+have: k of m groups, 1 ≤ k < m, have k(1 − k/m) ≥ 1 − 1/m ≥ ½ (it is concave in k, so least at k = 1 or m − 1), with
+equality for m = 2. It is a variance of 1/(2c), that of a single count with Gaussian noise for c: no series can do
+better for one question alone.
 """
 
 from __future__ import annotations

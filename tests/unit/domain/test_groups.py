@@ -100,7 +100,7 @@ def test_classes_are_as_few_as_the_queries_need() -> None:
     assert (both.shape, both.number, both.whole) == ((2,), 2, True)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_a_pair_is_a_query_and_the_rest(data: st.DataObject) -> None:
     schema = data.draw(SMALL)
@@ -111,7 +111,7 @@ def test_a_pair_is_a_query_and_the_rest(data: st.DataObject) -> None:
     assert (groups.number, groups.whole, groups.attributes) == (2, True, query.attributes)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_what_is_a_union_of_groups_of_a_table_is_reduced_to_them(data: st.DataObject) -> None:
     """By brute force over all cells: a query is one about the groups if and only if each group has one weight."""
