@@ -187,9 +187,12 @@ class ERMRings(Learner):
         )
 
     def describe(self) -> dict[str, Any]:
-        """See `Mechanism.describe`; with the latest model, if there is one."""
+        """See `Mechanism.describe`; with the latest model and the rows of its ring, if there is one."""
+        found = super().describe()
+        if self._models:
+            found["model"]["rows"] = list(self.model.rows)
         epochs = [dataclasses.asdict(epoch) for epoch in self.epochs]
-        return {**super().describe(), "epochs": epochs, "next_epoch": self.next_epoch}
+        return {**found, "epochs": epochs, "next_epoch": self.next_epoch}
 
     def price(self, query: Question) -> Fraction:
         """What a model would cost the rows of its ring if it is due now, else 0."""

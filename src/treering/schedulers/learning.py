@@ -48,8 +48,8 @@ class Learner(Answering):
             model = self.model
         except TreeringError:
             return {**found, "model": None}
-        shown = {"size": model.size, "theta": list(model.theta), "excess_risk_bound": self.excess_risk_bound}
-        return {**found, "model": {**shown, "rows": list(model.rows)}}
+        bound = self.excess_risk_bound
+        return {**found, "model": {"size": model.size, "theta": list(model.theta), "excess_risk_bound": bound}}
 
     # -- refused ------------------------------------------------------------------------------------------------------
 
