@@ -26,8 +26,10 @@ import pyarrow.compute as pc
 
 from treering.arrays import Array, Flags, Ints
 from treering.domain.attribute import Attribute, Bins, Categories, Integers
+from treering.domain.calendar import Dated
 from treering.domain.schema import Schema
 from treering.errors import DataError
+from treering.trusted.rows.moments import dated_code, dated_codes, is_dated
 
 Faults: TypeAlias = Iterator[tuple[int, str]]
 
@@ -36,6 +38,12 @@ BLOCK_ROWS: Final = 2**18
 
 INVALID: Final = -1
 """The cell of a row, or the code of a value, that does not fit."""
+
+NEEDS_ZONE: Final = (
+    ": the schema has to say in which time zone they are dated, by tz='America/New_York' or tz='UTC', for example, in "
+    "dates()"
+)
+"""The end of a message about instants that have no date, because the schema names no time zone."""
 
 
 def encode(frame: Any, schema: Schema, *, drop: bool) -> tuple[Ints, int]:
@@ -187,6 +195,8 @@ def _encode_dicts(rows: Sequence[Any], schema: Schema) -> tuple[Ints, int, Fault
 
 
 def _code(attribute: Attribute, value: Any) -> int:
+    if isinstance(attribute, Dated):
+        return dated_code(attribute, value)
     plain = value.item() if isinstance(value, np.generic) else value
     if not accepts(attribute, plain):
         return INVALID
@@ -222,7 +232,12 @@ def check_type(name: str, attribute: Attribute, given: pa.DataType) -> None:
     kind = given.value_type if pa.types.is_dictionary(given) else given
     if pa.types.is_null(kind):
         return
-    if isinstance(attribute, Categories):
+    if isinstance(attribute, Dated):
+        wanted = "dates, timestamps or texts"
+        fits = is_dated(kind)
+        if pa.types.is_timestamp(kind) and kind.tz is not None and attribute.tz is None:
+            raise DataError(f"column {name!r} has timestamps with a time zone{NEEDS_ZONE}", column=name)
+    elif isinstance(attribute, Categories):
         wanted = type(attribute.values[0]).__name__
         fits = {"str": _is_text, "int": pa.types.is_integer, "bool": pa.types.is_boolean}[wanted](kind)
     else:
@@ -239,6 +254,8 @@ def encode_column(attribute: Attribute, column: pa.Array) -> Encoded:
     missing = np.asarray(column.is_null()) if column.null_count else None
     if pa.types.is_null(column.type):
         return _placed(np.zeros(len(column), dtype=np.int64), (missing, attribute.missing_code))
+    if isinstance(attribute, Dated):
+        return dated_codes(attribute, column), None
     if isinstance(attribute, Categories):
         codes, unlisted = _category_codes(attribute, _without_views(column))
         return _placed(codes, (unlisted, attribute.other_code), (missing, attribute.missing_code))
