@@ -66,10 +66,19 @@ def _text_code(engine: str, attribute: Dated, text: Value) -> Value:
     if attribute.tz is None:
         arms.append((instant, _missing(attribute)))
     else:
-        moment = plain.cast(dt.Timestamp(timezone="UTC"))
+        moment = _with_minutes(plain).cast(dt.Timestamp(timezone="UTC"))
         arms.append((instant, _instant_code(engine, attribute, ibis.cases((instant, moment)))))
     local = _SPARK_LOCAL(plain) if engine == "pyspark" else plain.cast("timestamp")
     return ibis.cases(*arms, else_=_local_code(attribute, ibis.cases((~instant, local))))
+
+
+def _with_minutes(text: Value) -> Value:
+    """A timestamp with an offset of hours and minutes, with a colon between them, as every engine reads it."""
+    return ibis.cases(
+        (text.re_search("[+-][0-9]{2}$"), text.concat(":00")),
+        (text.re_search("[+-][0-9]{4}$"), text.left(text.length() - 2).concat(":", text.right(2))),
+        else_=text,
+    )
 
 
 def _local_code(attribute: Dated, column: Value) -> Value:

@@ -30,8 +30,10 @@ from treering.domain.calendar import Dated
 from treering.domain.schema import Schema
 from treering.errors import DataError
 from treering.trusted.rows.moments import dated_code, dated_codes, is_dated
+from treering.trusted.rows.texts import typed
 
 Faults: TypeAlias = Iterator[tuple[int, str]]
+Where: TypeAlias = Callable[[int], str]
 
 BLOCK_ROWS: Final = 2**18
 """The rows of a block: small enough for a core's cache, large enough that the cost of calls does not matter."""
@@ -53,15 +55,19 @@ def encode(frame: Any, schema: Schema, *, drop: bool) -> tuple[Ints, int]:
     return (cells, 0) if fits.all() else (cells[fits], int((~fits).sum()))
 
 
-def encode_all(frame: Any, schema: Schema, *, drop: bool) -> Ints:
-    """The cell of every row; `INVALID` for a row that does not fit (only with ``drop``: else it is an error)."""
+def encode_all(frame: Any, schema: Schema, *, drop: bool, where: Where = "row {}".format, texts: bool = False) -> Ints:
+    """The cell of every row; `INVALID` for a row that does not fit (only with ``drop``: else it is an error).
+
+    ``where`` names a row, given by its number in the frame, in that error. ``texts``: all columns are texts of a file,
+    which stand for the values that the schema wants (`treering.trusted.rows.texts`).
+    """
     cells, bad, faults = (
-        _encode_dicts(frame, schema) if comes_as_dicts(frame) else _encode_table(as_table(frame), schema)
+        _encode_dicts(frame, schema) if comes_as_dicts(frame) else _encode_table(as_table(frame), schema, texts)
     )
     if bad and not drop:
         row, column = next(faults)
         raise DataError(
-            f"row {row}, column {column!r}: the value is not among {schema.attributes[column].describe()}"
+            f"{where(row)}, column {column!r}: the value is not among {schema.attributes[column].describe()}"
             f"{hint(schema.attributes[column])}; nothing of the batch was taken",
             row=row,
             column=column,
@@ -130,30 +136,32 @@ def as_table(frame: Any) -> pa.Table:
     raise DataError(problem)
 
 
-def _encode_table(table: pa.Table, schema: Schema) -> tuple[Ints, int, Faults]:
+def _encode_table(table: pa.Table, schema: Schema, texts: bool) -> tuple[Ints, int, Faults]:
     """The cells (`INVALID` for a row that does not fit), the number of such rows, and lazily their bad columns."""
     _check_columns(table.column_names, schema)
     table = table.select(list(schema.columns))
     for source, attribute in zip(schema.sources, schema.attributes.values(), strict=True):
-        check_type(source, attribute, table.schema.field(source).type)
+        if not texts:
+            check_type(source, attribute, table.schema.field(source).type)
     cells = np.empty(table.num_rows, dtype=np.int64)
     batches = table.to_batches(max_chunksize=BLOCK_ROWS)
     ends = np.cumsum([batch.num_rows for batch in batches], dtype=np.int64)
 
     def work(index: int) -> int:
         batch = batches[index]
-        return _encode_block(batch, schema, cells[ends[index] - batch.num_rows : ends[index]])
+        return _encode_block(batch, schema, cells[ends[index] - batch.num_rows : ends[index]], texts)
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         bad = sum(pool.map(work, range(len(batches))) if len(batches) > 1 else map(work, range(len(batches))))
-    return cells, bad, _table_faults(table, schema, cells)
+    return cells, bad, _table_faults(table, schema, cells, texts)
 
 
-def _encode_block(batch: pa.RecordBatch, schema: Schema, cells: Ints) -> int:
+def _encode_block(batch: pa.RecordBatch, schema: Schema, cells: Ints, texts: bool) -> int:
     """Write one block's cells into ``cells``; return the number of rows that do not fit."""
     invalid: Flags | None = None
     for position, (source, attribute) in enumerate(zip(schema.sources, schema.attributes.values(), strict=True)):
-        codes, bad = encode_column(attribute, batch.column(source))
+        column = batch.column(source)
+        codes, bad = encode_column(attribute, typed(attribute, column) if texts else column)
         if position == 0:
             cells[:] = codes
         else:
@@ -167,10 +175,11 @@ def _encode_block(batch: pa.RecordBatch, schema: Schema, cells: Ints) -> int:
     return int(invalid.sum())
 
 
-def _table_faults(table: pa.Table, schema: Schema, cells: Ints) -> Faults:
+def _table_faults(table: pa.Table, schema: Schema, cells: Ints, texts: bool) -> Faults:
     for row in np.flatnonzero(cells == INVALID).tolist():
         for source, (name, attribute) in zip(schema.sources, schema.attributes.items(), strict=True):
-            _, bad = encode_column(attribute, table.column(source).slice(row, 1).combine_chunks())
+            value = table.column(source).slice(row, 1).combine_chunks()
+            _, bad = encode_column(attribute, typed(attribute, value) if texts else value)
             if bad is not None and bad[0]:
                 yield row, name
 
