@@ -49,7 +49,7 @@ def expected(schema: Schema, rows: list[dict[str, Any]]) -> list[int]:
     def listed(attribute: Attribute, value: Any) -> Any:
         if value is None or value != value:
             return None
-        return OTHER if attribute.regular_code(value) is None else value
+        return OTHER if isinstance(value, str) and attribute.regular_code(value) is None else value
 
     return [
         schema.cell({name: listed(attribute, row[name]) for name, attribute in schema.attributes.items()})
