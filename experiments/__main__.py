@@ -22,6 +22,7 @@ NAMES = (
     "series_flights",
     "rings_flights",
     "rings_renewal",
+    "sums_flights",
     "compare_mechanisms",
     "erm_logistic",
     "erm_flights",
