@@ -129,8 +129,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     ratios = [each.estimate.margin / each.theory for each in known if each.estimate.margin is not None]
     averages = [each.known for each in found if each.average]
-    print(f"{len(known):,} sums and averages; {np.mean(averages):.0%} of the averages are of groups large enough; margins over theory:")
-    print(f"  {np.quantile(ratios, 0.5):.3f} (median), {np.quantile(ratios, 0.95):.3f} (95%), {max(ratios):.3f} (largest)")
+    print(
+        f"{len(known):,} sums and averages; {np.mean(averages):.0%} of the averages are of groups large enough; margins over theory:"
+    )
+    print(
+        f"  {np.quantile(ratios, 0.5):.3f} (median), {np.quantile(ratios, 0.95):.3f} (95%), {max(ratios):.3f} (largest)"
+    )
     claims = Claims()
     least, most = (0.90, 0.99) if given.quick else (0.94, 0.965)
     claims.at_most("part of the numbers outside their margins", 1 - inside, 1 - least)

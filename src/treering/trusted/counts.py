@@ -214,7 +214,9 @@ class Counts(Sealed):
         rows = np.ones(len(cells), dtype=np.int64) if counts is None else counts
         steps = [grid.steps for grid in map(Grid.of, attributes) if grid is not None]
         if (self._size + int(rows.sum())) * max(steps) >= MAX_COUNT:
-            raise DataError(f"rows times steps must stay below 2^61: {max(steps):,} steps are too many for so many rows")
+            raise DataError(
+                f"rows times steps must stay below 2^61: {max(steps):,} steps are too many for so many rows"
+            )
         if sums is None:
             codes = [project(self._schema, cells, (position,)) for position in positions]
             return tuple(rows * of_codes(each)[code] for each, code in zip(attributes, codes, strict=True))

@@ -55,7 +55,9 @@ def test_sums_by_cell_and_by_arrival(schema: Schema, batches: list[list[Row]], d
         else:  # As an engine gives them: counted by cell.
             unique = np.unique(cells)
             numbers = np.array([int((cells == cell).sum()) for cell in unique], dtype=np.int64)
-            totals = tuple(np.array([int(each[cells == cell].sum()) for cell in unique], dtype=np.int64) for each in sums)
+            totals = tuple(
+                np.array([int(each[cells == cell].sum()) for cell in unique], dtype=np.int64) for each in sums
+            )
             counts.add_counted(unique, numbers, sums=totals)
         arrived += batch
         if data.draw(st.booleans()):
@@ -75,7 +77,9 @@ def test_sums_by_cell_and_by_arrival(schema: Schema, batches: list[list[Row]], d
         counts.stretches().values(), zip(marks, marks[1:], strict=False), strict=False
     ):
         for column, numbers in zip((None, 0, 1), (rows, *sums), strict=True):
-            assert dict(zip(cells.tolist(), numbers.tolist(), strict=True)) == dict(expected(arrived[start:end], column))
+            assert dict(zip(cells.tolist(), numbers.tolist(), strict=True)) == dict(
+                expected(arrived[start:end], column)
+            )
 
 
 def test_rows_given_by_their_cells_have_the_middles_of_them() -> None:
