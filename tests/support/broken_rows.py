@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -21,11 +22,14 @@ from treering.budget.rows import Steps
 from treering.domain.groups import Groups
 from treering.domain.query import Query
 from treering.domain.schema import Schema
+from treering.domain.sums import Sums
 from treering.gate import Condensed, RunRequest, Span
-from treering.mechanisms.series import root
+from treering.mechanisms.series import root, view
 from treering.noise import Gaussian, Noise
 from treering.params import exact_scale, root_at_least
+from treering.theory import rings
 from treering.theory import series as theory
+from treering.theory.rings import spectrum
 from treering.trusted import charges, combining, pricing
 from treering.trusted.charges import Charges, Segment
 from treering.trusted.counts import Counts
@@ -40,15 +44,45 @@ Twin = Callable[[pytest.MonkeyPatch], None]
 def one_cost_for_one_group_and_for_several(patch: pytest.MonkeyPatch) -> None:
     """DEFECT: a row that moves from one group to another is charged as if one number moved."""
     honest = pricing.combining
-    patch.setattr(pricing, "combining", lambda _, weight, noise: honest(1, weight, noise))
+    patch.setattr(pricing, "combining", lambda _, weight, noise, sums: honest(1, weight, noise, sums))
+
+
+def a_single_group_s_sum_at_half_price(patch: pytest.MonkeyPatch) -> None:
+    """DEFECT: the sum of a single group is charged half, as its count is: as if its row could only leave."""
+    honest = pricing.combining
+
+    def cheap(groups: int, weight: int, noise: Noise, sums: Sums | None) -> Cost:
+        full = honest(groups, weight, noise, sums)
+        if groups > 1:
+            return full
+        return Cost(None if full.epsilon is None else full.epsilon / 2, full.rho / 2)
+
+    patch.setattr(pricing, "combining", cheap)
+
+
+def counts_that_come_free_under_a_pure_promise(patch: pytest.MonkeyPatch) -> None:
+    """DEFECT: with Laplace noise, too, counts cost nothing beside sums."""
+    honest = pricing.summing
+    patch.setattr(pricing, "summing", lambda sums, weight, noise: honest(replace(sums, counts=False), weight, noise))
+
+
+def a_reach_of_the_caller_s_own(patch: pytest.MonkeyPatch) -> None:
+    """DEFECT: whoever asks for sums says how large values can be, and is believed."""
+    patch.setattr(combining, "checked_sums", lambda sums, _: sums)
+
+
+def sums_whose_total_is_taken_for_public(patch: pytest.MonkeyPatch) -> None:
+    """DEFECT: margins of sums are those of centred numbers, k(1 − k/m) for k of m groups."""
+    patch.setattr(view, "plain_spectrum", spectrum)
+    patch.setattr(rings, "plain_spectrum", spectrum)
 
 
 def the_weight_for_its_square(patch: pytest.MonkeyPatch) -> None:
     """DEFECT: in zCDP, too, a weight costs in proportion to itself."""
     honest = pricing.combining
 
-    def cheap(groups: int, weight: int, noise: Noise) -> Cost:
-        one = honest(groups, 1, noise)
+    def cheap(groups: int, weight: int, noise: Noise, sums: Sums | None) -> Cost:
+        one = honest(groups, 1, noise, sums)
         return Cost(None if one.epsilon is None else abs(weight) * one.epsilon, abs(weight) * one.rho)
 
     patch.setattr(pricing, "combining", cheap)
@@ -93,7 +127,7 @@ def noise_for_weights_that_were_not_rounded(patch: pytest.MonkeyPatch) -> None:
 def spans_that_overlap(patch: pytest.MonkeyPatch) -> None:
     """DEFECT: spans may overlap, each charged for itself: a row that is counted twice moves twice as far."""
 
-    def lax(kernel: Kernel, spans: Iterable[Span]) -> None:
+    def lax(kernel: Kernel, spans: Iterable[Span], _: int) -> None:
         for span in spans:
             kernel._check_edge(span.start, "spans")
             kernel._check_edge(span.end, "spans")
@@ -171,7 +205,8 @@ class Shifted(Counts):
         self.raw: list[int | None] = []
         """The rows as they were given; None: one that did not fit."""
 
-    def between(self, start: int, end: int) -> Iterator[tuple[Ints, Ints]]:
+    def between(self, start: int, end: int, column: int | None = None) -> Iterator[tuple[Ints, Ints]]:
+        assert column is None
         cells = np.array([cell for cell in self.raw[start:end] if cell is not None], dtype=np.int64)
         yield cells, np.ones(len(cells), dtype=np.int64)
 

@@ -37,9 +37,11 @@ class WatchedCounts(Counts):
         self.touched += 1
         return super().count_many(queries)
 
-    def between(self, start: int, end: int) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+    def between(
+        self, start: int, end: int, column: int | None = None
+    ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
         self.touched += 1
-        return super().between(start, end)
+        return super().between(start, end, column)
 
 
 class TestDatabase:

@@ -274,6 +274,7 @@ class PostgresStage(Stage):
         "bool": "boolean",
         "double": "double precision",
         "float": "real",
+        "decimal128(9, 3)": "numeric(9, 3)",
     }
 
     def __init__(self, server: Postgres, table: str) -> None:

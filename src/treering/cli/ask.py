@@ -187,7 +187,7 @@ def _written(entry: Field) -> str:
     value, low, high = (written(each, entry.margin) for each in (entry.value, entry.low, entry.high))
     if entry.margin > 1.25 * min(entry.value - entry.low, entry.high - entry.value):
         return f"{value} ({low} to {high})"
-    return f"{value} ± {entry.margin:,.2g}"
+    return f"{value} ± {written(entry.margin, entry.margin)}"
 
 
 def written(number: float, margin: float) -> str:

@@ -211,23 +211,21 @@ def needs_cells(measure: Measure, attribute: Attribute) -> bool:
 def _notes(measure: Measure, request: Request) -> Iterator[str]:
     if isinstance(measure, Count):
         return
-    attribute, name = request.attribute(measure.column), str(measure)
-    grid = Grid.of(attribute)
-    if isinstance(measure, Quantile):
-        if measure.extreme:
-            yield f"{name} is the {measure.level:.0%} quantile: the value of a single row is private."
-        if not isinstance(attribute, Integers):
-            yield f"{name} is known as far as the bins tell: its interval is made of whole bins."
-    elif grid is None:
-        yield f"{name} is known as far as the bins tell: its interval holds the average wherever values lie in them."
-    if grid is not None and (isinstance(attribute, Numbers) or (attribute.other and isinstance(measure, Quantile))):
-        yield f"{name} clips values to {grid.low:g} … {grid.high:g}."
-    if isinstance(attribute, Numbers) and not isinstance(measure, Quantile):
-        yield f"{name} rounds values to steps of {attribute.step:g}."
+    attribute, column = request.attribute(measure.column), identifier(measure.column)
+    if isinstance(measure, Quantile) and measure.extreme:
+        yield f"{measure} is the {measure.level:.0%} quantile: the value of a single row is private."
+    if isinstance(measure, Quantile) and not isinstance(attribute, Integers):
+        yield f"Quantiles of {column} are known as far as its bins tell: intervals are made of whole bins."
+    if isinstance(measure, Mean) and Grid.of(attribute) is None:
+        yield f"{measure} is known as far as its bins tell: the interval holds it wherever values lie in them."
+    if isinstance(attribute, Numbers):
+        yield f"{column}: values are clipped to {attribute.low:g} … {attribute.high:g}."
+        if not isinstance(measure, Quantile):
+            yield f"{column}: values are rounded to steps of {attribute.step:g} in sums and averages."
     if attribute.missing:
-        yield f"{name} leaves out rows without a value, as SQL does."
+        yield f"{column}: rows without a value are left out, as in SQL."
     if attribute.other and not isinstance(attribute, Numbers) and not isinstance(measure, Quantile):
-        yield f"{name} leaves out rows with a value that is not among {attribute.describe()}."
+        yield f"{column}: sums and averages leave out values that are not among {attribute.describe()}."
 
 
 @dataclass(frozen=True, slots=True)

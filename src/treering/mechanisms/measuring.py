@@ -170,12 +170,16 @@ class Measuring(Planning):
         for codes in request.groups():
             for measure in request.measures:
                 found = self._counted(request, codes, measure)
-                (counts if len(found) == 1 else cells).update(
-                    dict.fromkeys(each for each in found if not each.constant)
-                )
-                if isinstance(measure, Sum | Mean) and not needs_cells(measure, request.attribute(measure.column)):
+                asked = dict.fromkeys(each for each in found if not each.constant)
+                if isinstance(measure, Count):
+                    counts |= asked
+                elif needs_cells(measure, request.attribute(measure.column)):
+                    cells |= asked
+                else:
                     summed = sums.setdefault(self._gate.schema.index(measure.column), {})
                     summed |= dict.fromkeys(query for query in found if not _nothing(query))
+                    if self._pure:  # Otherwise the rows that are summed are counted with their sum.
+                        counts |= asked
         listed = {position: list(queries) for position, queries in sums.items()}
         return Asked(list(counts), listed, [query for query in cells if query not in counts])
 
@@ -213,7 +217,7 @@ class Measuring(Planning):
         """What the sharpest series that knows them all says about the cells of a group."""
         real = [query for query in queries if not query.constant]
         able = [ring for ring in self._rings if ring.series.size == known.size and all(map(ring.covers, real))]
-        if not able:  # No row can match, or all lie in one cell: everything is public.
+        if not real:  # No row can match, or all lie in one cell: everything is public.
             counts = [known.rows(query).value for query in queries]
             return Cells(np.array(counts), [0] * len(queries), 1, Law(0.0))
         ring = min(able, key=lambda each: each.next_variance(real[0], known.size))

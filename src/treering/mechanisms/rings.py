@@ -352,7 +352,9 @@ class Rings(Measuring):
                 for position, queries in asked.sums.items()
                 for query, told in self._read_sums(position, queries).items()
             }
-            return Known(self._gate.size, self._read([*asked.counts, *asked.cells], None), sums)
+            summed = [query for queries in asked.sums.values() for query in queries if not query.constant]
+            counted = list(dict.fromkeys([*asked.counts, *asked.cells, *summed]))
+            return Known(self._gate.size, self._read(counted, None), sums)
 
     def _advance(self, ring: Ring) -> None:
         ring.series.advance(self._gate)

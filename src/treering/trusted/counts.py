@@ -212,17 +212,20 @@ class Counts(Sealed):
             return ()
         attributes = [self._schema.attributes[self._schema.names[position]] for position in positions]
         rows = np.ones(len(cells), dtype=np.int64) if counts is None else counts
-        size = self._size + int(rows.sum())
+        steps = [grid.steps for grid in map(Grid.of, attributes) if grid is not None]
+        if (self._size + int(rows.sum())) * max(steps) >= MAX_COUNT:
+            raise DataError(
+                f"rows times steps must stay below 2^61: {max(steps):,} steps are too many for so many rows"
+            )
         if sums is None:
             codes = [project(self._schema, cells, (position,)) for position in positions]
-            sums = tuple(rows * of_codes(each)[code] for each, code in zip(attributes, codes, strict=True))
-        for attribute, column in zip(attributes, sums, strict=True):
-            grid = Grid.of(attribute)
-            assert grid is not None
-            if size * grid.steps >= MAX_COUNT:
-                raise DataError(f"rows times steps must stay below 2^61: {grid.steps:,} steps are too many for so many")
-            if column.shape != cells.shape or (np.abs(column) > grid.steps * rows).any():
-                raise DataError("sums come as an array for each attribute of numbers, within what its rows can sum to")
+            return tuple(rows * of_codes(each)[code] for each, code in zip(attributes, codes, strict=True))
+        fitting = len(sums) == len(steps) and all(column.shape == cells.shape for column in sums)
+        bounds = [most * rows for most in steps]
+        if not fitting or any(
+            ((column > bound) | (column < -bound)).any() for column, bound in zip(sums, bounds, strict=True)
+        ):
+            raise DataError("sums come as an array for each attribute of numbers, within what its rows can sum to")
         return sums
 
     @contextmanager

@@ -22,6 +22,7 @@ from treering.arrays import Floats
 from treering.budget.promise import Budget
 from treering.domain.groups import Groups
 from treering.domain.query import Query
+from treering.domain.sums import Sums
 from treering.errors import ParameterError, QueryError
 from treering.gate import Advanced, Combined, Ones, Root, RunRequest, Span
 from treering.mechanisms.series.root import RootSeries
@@ -103,6 +104,57 @@ def test_one_cost_for_one_group_and_for_several(kind: Kind, noise: Noise) -> Non
 def test_the_weight_for_its_square() -> None:
     program = once(MANY, [Span(0, 2, -1), Span(2, 3, 3)], Gaussian(2.0))
     caught(broken.the_weight_for_its_square, lambda: sound(program, "zcdp"))
+
+
+SUMS = [
+    *(("zcdp", Gaussian(2.0), counts) for counts in (False, True)),
+    *(("pure", Laplace(2.0), counts) for counts in (False, True)),
+    ("zcdp", Laplace(2.0), True),
+]
+
+
+def summed(groups: Groups, noise: Noise, *, counts: bool, reach: int = 2) -> Program:
+    """Sums over two spans: of values 0, 1 and 2, whose u are -2, 0 and 2."""
+
+    def program(db: TestDatabase, gate: Kernel, rest: Cells) -> None:
+        db.append_cells(rest)
+        gate.combine(groups, [Span(0, 2, 1), Span(2, 3, -3)], noise, Sums(0, reach, counts))
+
+    return program
+
+
+@pytest.mark.parametrize("groups", [Groups.of([FIRST]), Groups.of([FIRST | SECOND]), Groups.of([FIRST, SECOND]), MANY])
+@pytest.mark.parametrize(("kind", "noise", "counts"), SUMS)
+def test_sums_cost_what_they_lose_at_most(groups: Groups, kind: Kind, noise: Noise, counts: bool) -> None:
+    sound(summed(groups, noise, counts=counts), kind)
+
+
+@pytest.mark.parametrize(("kind", "noise", "counts"), SUMS)
+def test_a_single_group_s_sum_at_half_price(kind: Kind, noise: Noise, counts: bool) -> None:
+    """One group of all rows: a row that stays in it moves its sum by 2R."""
+    everyone = Groups((0,), (np.zeros(3, dtype=np.int64),), None)
+    program = summed(everyone, noise, counts=counts)
+    if counts and isinstance(noise, Laplace):  # R times a count that never moves was paid for, too.
+        sound(program, kind)
+    else:
+        caught(broken.a_single_group_s_sum_at_half_price, lambda: sound(program, kind))
+
+
+def test_counts_that_come_free_under_a_pure_promise() -> None:
+    caught(
+        broken.counts_that_come_free_under_a_pure_promise,
+        lambda: sound(summed(MANY, Laplace(2.0), counts=True), "pure"),
+    )
+
+
+def test_a_reach_of_the_caller_s_own() -> None:
+    def check() -> None:
+        try:
+            sound(summed(MANY, Gaussian(2.0), counts=False, reach=1), "zcdp")
+        except QueryError as error:
+            assert "the reach of these sums is 2" in str(error)
+
+    caught(broken.a_reach_of_the_caller_s_own, check)
 
 
 def used_up(db: TestDatabase, gate: Kernel, rest: Cells) -> None:

@@ -32,7 +32,7 @@ from treering.domain.schema import Schema
 from treering.errors import DataError
 from treering.trusted.rows.moments import dated_code, dated_codes, is_dated
 from treering.trusted.rows.texts import typed
-from treering.trusted.rows.units import half_steps
+from treering.trusted.rows.units import decimals_as_doubles, half_steps
 from treering.trusted.sealed import Sealed
 
 Faults: TypeAlias = Iterator[tuple[int, str]]
@@ -289,7 +289,7 @@ def encode_column(attribute: Attribute, column: pa.Array) -> Encoded:
         codes, unlisted = _category_codes(attribute, _without_views(column))
         return _placed(codes, (unlisted, attribute.other_code), (missing, attribute.missing_code))
     if pa.types.is_decimal(column.type):
-        column = column.cast(pa.float64())
+        column = decimals_as_doubles(column)
     values = np.asarray(column.fill_null(0) if missing is not None else column)
     if values.dtype.kind == "f":
         # Half and single precision are widened: otherwise the schema's numbers would be rounded to compare.

@@ -41,7 +41,7 @@ def counted(schema: Schema, batches: Sequence[Sequence[int]], marked: set[int], 
 
 
 def everything(counts: Counts) -> list[tuple[list[int], list[int]]]:
-    return [(cells.tolist(), rows.tolist()) for cells, rows in counts.stretches().values()]
+    return [(cells.tolist(), rows.tolist()) for cells, rows, *_ in counts.stretches().values()]
 
 
 def tally(counts: Counts, start: int, end: int) -> Counter[int]:
