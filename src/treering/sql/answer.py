@@ -17,7 +17,7 @@ from treering.arrays import Floats
 from treering.domain.schema import Schema
 from treering.errors import QueryError
 from treering.shown import MARK, show_tables
-from treering.sql.duck import run
+from treering.sql.duck import run, written
 from treering.sql.finish import Released, draws_for, finish
 from treering.sql.read import TABLE
 from treering.sql.split import Statement, split
@@ -63,7 +63,7 @@ def column_names(statement: Statement) -> list[str]:
     """What the columns are called: as DuckDB would call them."""
     original, schema = statement.text.original, statement.schema
     try:
-        found = run(original.sql(dialect="duckdb"), {TABLE: _empty(schema)})
+        found = run(written(original), {TABLE: _empty(schema)})
     except QueryError:  # What is told of cells may be of another type than a row's value: a bin's label, say.
         select = original if isinstance(original, exp.Select) else original.find(exp.Select)
         return [node.alias_or_name or node.sql() for node in select.expressions] if select else []
@@ -88,6 +88,6 @@ def explained(statement: Statement, mechanism: str, price: float, remaining: flo
             "price": [price],
             "remaining": [remaining],
             "unit": [unit],
-            "then": [statement.outer.sql(dialect="duckdb")],
+            "then": [written(statement.outer)],
         }
     )

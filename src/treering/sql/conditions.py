@@ -13,6 +13,7 @@ from treering.domain.language.parse import parse
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import QueryError
+from treering.sql.duck import written
 from treering.sql.values import computed, position_of
 
 _PREDICATES = (exp.Predicate, exp.Connector, exp.Not, exp.Boolean)
@@ -66,5 +67,5 @@ def _written(node: exp.Expr, schema: Schema, negated: bool) -> str:
             return each.this
         return each
 
-    text = node.copy().transform(plain).sql(dialect="duckdb")
+    text = written(node.copy().transform(plain))
     return f"NOT ({text})" if negated else text

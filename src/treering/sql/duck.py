@@ -11,6 +11,7 @@ from typing import Final
 
 import duckdb
 import pyarrow as pa
+from sqlglot import ErrorLevel, UnsupportedError, exp
 
 from treering.errors import QueryError
 
@@ -56,5 +57,13 @@ def run(statement: str, tables: Mapping[str, pa.Table]) -> pa.Table:
             connection.unregister(name)
 
 
-def _first_line(error: duckdb.Error) -> str:
+def written(node: exp.Expr) -> str:
+    """An expression as DuckDB reads it; refused if it has no way to say it."""
+    try:
+        return node.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE)
+    except UnsupportedError as error:
+        raise QueryError(f"the statement cannot be worked out: {_first_line(error)}") from None
+
+
+def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0]

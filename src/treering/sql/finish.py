@@ -23,7 +23,7 @@ from sqlglot import exp
 from treering.answer import Estimate
 from treering.arrays import Floats
 from treering.domain.items import Item
-from treering.sql.duck import run
+from treering.sql.duck import run, written
 from treering.sql.split import Core, Row, Statement, items_of
 from treering.sql.taint import Taint, taint
 
@@ -62,11 +62,11 @@ def finish(statement: Statement, released: Released, names: Sequence[str]) -> pa
     factor = joint(sum(len(core.rows) for core in statement.cores)) if found.selects else 1.0
     margins = _direct(statement.outer, found)
     if margins is None:
-        result = run(statement.outer.sql(dialect="duckdb"), tables)
+        result = run(written(statement.outer), tables)
         stacked = {core.name: each.stacked(released) for core, each in zip(statement.cores, listed, strict=True)}
         columns = _drawn(statement, found, result, stacked, len(released.noise), factor)
     else:
-        both = run(_with_margins(statement.outer, margins).sql(dialect="duckdb"), tables)
+        both = run(written(_with_margins(statement.outer, margins)), tables)
         result = both.select(range(len(names)))
         columns = {
             column: [None if each is None else each * factor for each in both.column(len(names) + number).to_pylist()]
@@ -232,7 +232,7 @@ def _for_each_draw(statement: Statement, columns: Sequence[str], draws: int) -> 
         of_draw = exp.select("*").from_(exp.alias_(exp.Table(this=name), "s", table=True)).where(own)
         table.replace(of_draw.subquery(exp.to_identifier(table.alias or table.name, quoted=True)))
     named = ", ".join(columns)
-    return f'SELECT * FROM range({draws}) AS "draws"("draw"), LATERAL ({inner.sql(dialect="duckdb")}) AS "r"({named})'
+    return f'SELECT * FROM range({draws}) AS "draws"("draw"), LATERAL ({written(inner)}) AS "r"({named})'
 
 
 def _over_released(select: exp.Select) -> bool:

@@ -20,7 +20,7 @@ _FUNCTIONS = "Coalesce Nullif Greatest Least Round Floor Ceil Abs Sign Sqrt Ln L
 _FUNCTIONS += "Length Left Right Concat ConcatWs Replace StartsWith EndsWith Contains RegexpLike RegexpFullMatch "
 _FUNCTIONS += "Date DateTrunc TimestampTrunc Extract Year Quarter Month Week WeekOfYear Day DayOfMonth DayOfWeek "
 _FUNCTIONS += "DayOfWeekIso DayOfYear Hour Minute TimeToStr TsOrDsToDate TsOrDsToTimestamp StrToDate StrToTime DateAdd "
-_FUNCTIONS += "DateSub DateDiff CurrentDate ToChar Monthname Dayname"
+_FUNCTIONS += "DateSub DateDiff CurrentDate Monthname Dayname"
 
 _AGGREGATES = "Count CountIf Sum Avg Min Max Median Quantile ApproxQuantile PercentileCont PercentileDisc Stddev "
 _AGGREGATES += "StddevSamp StddevPop Variance VariancePop RowNumber Rank DenseRank PercentRank CumeDist Ntile Lag Lead "

@@ -21,7 +21,7 @@ from treering.domain.calendar import Dates
 from treering.domain.schema import Schema
 from treering.domain.text import identifier
 from treering.errors import QueryError
-from treering.sql.duck import run
+from treering.sql.duck import run, written
 
 MAX_VALUES: Final = 2**16
 """The most joint values that an expression is computed for."""
@@ -95,8 +95,8 @@ def computed(node: exp.Expr, schema: Schema) -> Computed:
         attribute = schema.attributes[schema.names[position]]
         columns[f"a{position}"] = _single_values(attribute).take(pa.array(chosen))
         known &= single(attribute)[chosen]
-    written = _renamed(node, schema).sql(dialect="duckdb")
-    found = run(f"SELECT {written} AS v FROM codes ORDER BY place", {"codes": pa.table(columns)})
+    text = written(_renamed(node, schema))
+    found = run(f"SELECT {text} AS v FROM codes ORDER BY place", {"codes": pa.table(columns)})
     return Computed(positions, [_plain(value) for value in found["v"].to_pylist()], known)
 
 
