@@ -166,7 +166,7 @@ torture: setup-dev ## the vault under crashes at full length: 900 kills, many wr
 N ?= 50
 mutants: setup-dev ## small random mistakes in the trusted base, budget, vault, mechanisms, schedulers: the share tests catch
 	$(call say,mutants)
-	@PYTHONPATH=tests $(BIN)/python -m mutants -n $(N) $(if $(SEED),--seed $(SEED)) $(if $(LEAST),--least $(LEAST))
+	@PYTHONPATH=tests $(BIN)/python -m mutants -n $(N) $(if $(SEED),--seed $(SEED)) $(if $(LEAST),--least $(LEAST)) $(if $(NEAR),--near)
 
 bench: setup-dev ## run benchmarks/bench_*.py: a table, and benchmarks/results.json
 	$(call say,benchmarks)
