@@ -25,7 +25,7 @@ export PYTHONUNBUFFERED := 1
 say = @printf '\n== %s\n' "$(1)"
 
 .PHONY: help setup setup-dev system demo check format test test-unit newcomer test-durability test-engines
-.PHONY: test-statistical pythons torture mutants bench compare-diffprivlib experiments docs lock clean
+.PHONY: test-statistical pythons torture interrupts mutants bench compare-diffprivlib experiments docs lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -162,11 +162,15 @@ torture: setup-dev ## the vault under crashes at full length: 900 kills, many wr
 	$(call say,torture)
 	@TORTURE_KILLS=$(KILLS) $(PYTEST) -n $(WORKERS) --dist worksteal tests/durability
 
+interrupts: setup-dev ## an interrupt at every single step, where make test tries some of them: takes about an hour
+	$(call say,interrupts)
+	@TORTURE_KILLS=0 $(PYTEST) -n $(WORKERS) --dist worksteal $$(grep -rl TORTURE_KILLS tests/unit --include=*.py)
+
 # LEAST=0.97 makes it fail if a smaller share is caught; without a seed, others are tried each time.
 N ?= 50
 mutants: setup-dev ## small random mistakes in the trusted base, budget, vault, mechanisms, schedulers: the share tests catch
 	$(call say,mutants)
-	@PYTHONPATH=tests $(BIN)/python -m mutants -n $(N) $(if $(SEED),--seed $(SEED)) $(if $(LEAST),--least $(LEAST))
+	@PYTHONPATH=tests $(BIN)/python -m mutants -n $(N) $(if $(SEED),--seed $(SEED)) $(if $(LEAST),--least $(LEAST)) $(if $(NEAR),--near)
 
 bench: setup-dev ## run benchmarks/bench_*.py: a table, and benchmarks/results.json
 	$(call say,benchmarks)

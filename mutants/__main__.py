@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from mutants.changes import Mutant, Place, mutant, places
+from mutants.near import Near
 from mutants.tests import load
 from mutants.trials import PACKAGE, Verdict, check, copies, trials
 from support.repository import ROOT, files
@@ -69,7 +70,7 @@ def main(arguments: Sequence[str]) -> int:
     print(f"{len(chosen)} mutants, seed {options.seed}; {len(spared)} are known to be harmless", flush=True)
     verdicts: list[Verdict] = []
     with copies(ROOT, files(), options.workers) as made:
-        tests = load(ROOT, made[0], options.workers)
+        tests = Near(made[0]) if options.near else load(ROOT, made[0], options.workers)
         for name in tests.left_out:
             print(f"left out, for it does not pass without any mutant either: {name}")
         for copy in made:
@@ -100,6 +101,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--least", type=float, default=0.0, help="exit with 1 if a smaller share is caught")
     parser.add_argument("--budget", type=float, default=60.0, help="seconds of tests in each stage of a trial")
     parser.add_argument("--workers", type=int, default=2, help="how many mutants at a time")
+    parser.add_argument("--near", action="store_true", help="run the nearest tests only, without a map of all of them")
     parser.add_argument("packages", nargs="*", default=list(PACKAGES), help="of src/treering")
     return parser.parse_args(arguments)
 

@@ -132,7 +132,7 @@ def load(checkout: Path, copy: Path, workers: int) -> Map:
     """The map, from its file; tests whose file is new or changed are run in the copy, all if the sources changed."""
     kept = checkout / KEPT
     helpers = _digest(path for folder in HELPERS for path in _files(copy / folder))
-    digests = {path.relative_to(copy).as_posix(): _digest([path]) for path in _test_files(copy)}
+    digests = {path.relative_to(copy).as_posix(): _digest([path]) for path in files_with_tests(copy)}
     found: dict[str, Any] = json.loads(kept.read_text()) if kept.exists() else {}
     if found.get("helpers") != helpers:
         found = {"helpers": helpers, "digests": {}, "tests": {}, "collected": {}}
@@ -209,7 +209,7 @@ def _files(folder: Path) -> Iterator[Path]:
     return (path for path in sorted(folder.rglob("*")) if path.is_file() and "__pycache__" not in path.parts)
 
 
-def _test_files(copy: Path) -> Iterator[Path]:
+def files_with_tests(copy: Path) -> Iterator[Path]:
     """The files with tests: test_*.py, and modules of the package with doctests."""
     for folder in FOLDERS:
         for path in sorted((copy / folder).rglob("*.py")):

@@ -17,6 +17,7 @@ from queue import Queue
 from typing import Final
 
 from mutants.changes import Change, Mutant, applied
+from mutants.near import Near
 from mutants.tests import PYTEST, Map, Stage, environment
 
 PACKAGE: Final = Path("src", "treering")
@@ -48,7 +49,7 @@ def copies(checkout: Path, files: Sequence[Path], number: int) -> Iterator[list[
         yield made
 
 
-def check(copy: Path, tests: Map) -> None:
+def check(copy: Path, tests: Map | Near) -> None:
     """See that tests run in a copy use it, and that one passes there that no mutant has touched."""
     code = "import treering; print(treering.__file__)"
     run = [PYTEST[0], "-c", code]
@@ -60,7 +61,7 @@ def check(copy: Path, tests: Map) -> None:
         raise RuntimeError(f"a test fails in the copy without any mutant: {caught}")
 
 
-def trials(mutants: Sequence[Mutant], copies: Sequence[Path], tests: Map, budget: float) -> Iterator[Verdict]:
+def trials(mutants: Sequence[Mutant], copies: Sequence[Path], tests: Map | Near, budget: float) -> Iterator[Verdict]:
     """Every mutant's verdict as it comes, with one mutant in each copy at a time."""
     free: Queue[Path] = Queue()
     for copy in copies:
@@ -78,7 +79,7 @@ def trials(mutants: Sequence[Mutant], copies: Sequence[Path], tests: Map, budget
             yield verdict.result()
 
 
-def _tried(mutant: Mutant, copy: Path, tests: Map, budget: float) -> str:
+def _tried(mutant: Mutant, copy: Path, tests: Map | Near, budget: float) -> str:
     """What caught it. Tests that are not seen to reach the place count only if they pass without the mutant."""
     stages = tests.stages(mutant.place, budget)
     with _changed(copy / PACKAGE / mutant.place.file, mutant.change):

@@ -21,6 +21,9 @@ from treering.mechanisms.base import Mechanism
 from treering.noise import Laplace
 from treering.trusted.journal import ends_run
 
+# An interrupt that falls while a generator is dropped is handed to sys.unraisablehook.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
 EVERY_STEP = "TORTURE_KILLS" in os.environ
 KERNEL = tuple(f"trusted/{name}.py" for name in ("kernel", "charges", "combining", "counts", "journal", "noise"))
 MECHANISMS = tuple(f"mechanisms/{name}.py" for name in ("base", "sparse", "tight", "paper", "continual", "rings"))

@@ -344,6 +344,20 @@ def test_a_measurement_is_within_its_error_as_often_as_it_says(size: int, asked:
         assert chance / 100 < tail <= chance
 
 
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_it_starts_as_soon_as_half_the_budget_pays_for_one_measurement(delta: float) -> None:
+    total = tr.Promise(1.0, delta).budget.total
+
+    def paid(size: int) -> bool:
+        noise = measuring_noise("zcdp" if delta else "pure", 0.1, 0.05, size, 0)
+        return (1 / (2 * noise.scale**2) if delta else 1 / noise.scale) <= total / 2
+
+    first = next(size for size in range(1, 1000) if paid(size))
+    assert make(TestDatabase(SCHEMA, even(first)), delta=delta).ask("a = 0").kind == "measured"
+    with pytest.raises(tr.GuaranteeError, match=f"{first - 1} rows cannot pay for one answer"):
+        make(TestDatabase(SCHEMA, even(first - 1)), delta=delta).ask("a = 0")
+
+
 def test_a_warm_start_begins_where_it_is_told() -> None:
     db = TestDatabase(SCHEMA, skewed(SIZE))
     counts = np.bincount(skewed(SIZE, seed=9), minlength=SCHEMA.cells)

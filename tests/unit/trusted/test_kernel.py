@@ -122,9 +122,10 @@ def test_the_charge_comes_before_the_touch(size: int, monkeypatch: pytest.Monkey
 
 def test_answers_are_near_the_truth() -> None:
     gate, _ = kernel()
-    measured = gate.measure([JFK, HALF, SPRING], Laplace(0.05))
+    measured = gate.measure([JFK, HALF, SPRING], Laplace(0.005))
     assert isinstance(measured, Measured)
-    # At scale 0.05 a draw other than 0 has probability 4e-9; HALF has weights 2/4 and 1/4, and 120 rows of each.
+    # HALF has weights 2/4 and 1/4, and 120 rows of each. Its noise has four times the scale, 0.02: a draw other than 0
+    # has probability 4e-22.
     assert measured.values == (120, 120 * 2 + 120, 60)
     released = gate.histogram(Laplace(0.02), [0])
     assert released.counts.tolist() == [120, 120]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -75,6 +76,7 @@ def test_a_batch_with_a_key_is_taken_once(tmp_path: Path, stage: Stage) -> None:
         assert vault.verify()["size"] == 1300
 
 
+STRIDE = 1 if "TORTURE_KILLS" in os.environ else 7
 FILES = ("vault/vault.py", "vault/ledger.py", "vault/parts.py", "trusted/counts.py", "trusted/rows/persons.py")
 
 
@@ -98,7 +100,7 @@ def test_an_interrupt_at_any_step_loses_and_doubles_nothing(tmp_path: Path, work
                 work(vault)
             assert vault.verify()["size"] == vault.size == (1300 if work is append else 1000)
             assert len(vault.status()["mechanisms"]) == (1 if work is append else 2)
-        step += 7
+        step += STRIDE
     assert step > 70
 
 
