@@ -134,6 +134,16 @@ def test_examples_in_docstrings_are_code(site: Path) -> None:
     assert "kl(p*‖q)" in text  # no emphasis begins at the star
 
 
+def test_proofs_are_typeset(site: Path) -> None:
+    """As MathML, which a browser shows by itself."""
+    for path in (site / "theory").glob("*.html"):
+        assert path.read_text().count("<math") > 5, path.name
+    fixed = (site / "theory" / "schedules.html").read_text()
+    assert "<math" in fixed.split("Theorem 2")[1].split("Proof")[0]
+    assert "g^(1/(p+1))" not in fixed
+    assert "<math" not in (site / "tutorial.html").read_text()
+
+
 def test_what_is_loaded_from_elsewhere_is_seen() -> None:
     for text in (
         '<script src="https' + '://cdn.example/x.js"></script>',

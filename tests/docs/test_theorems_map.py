@@ -12,8 +12,8 @@ from support.repository import ROOT
 
 PAGE = ROOT / "docs" / "theorems.md"
 PARTS = {"statements": 28, "definitions": 13, "algorithms": 11, "tables and remarks": 18}
-"""Of the paper's 29 theorems, lemmas and corollaries, informal ones aside, one corollary is in its theorem's row. Of the
-eleven algorithms six are in pseudocode."""
+"""Of the paper's 29 theorems, lemmas and corollaries, informal ones aside, one corollary is in its theorem's row. Six
+of the eleven algorithms are in pseudocode."""
 
 
 def rows(text: str) -> list[tuple[str, str, str]]:
