@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from itertools import pairwise
@@ -130,7 +130,9 @@ class Histogram:
         return _clipped(stream.shares(batch) + noise / self._size)
 
     def _marginal(self, attributes: tuple[int, ...]) -> Shares:
-        return self._noise.sum(axis=tuple(axis for axis in range(self._noise.ndim) if axis not in attributes))
+        others = tuple(axis for axis in range(self._noise.ndim) if axis not in attributes)
+        marginal: Shares = self._noise.sum(axis=others)
+        return marginal
 
 
 class AtDoublings:
@@ -179,8 +181,8 @@ class Workload:
         """What is ever asked."""
         return list(dict.fromkeys(query for stage in self.stages for batch in stage for query in batch))
 
-    def errors(self, answerers: dict[str, Sequence[Answerer]]) -> dict[str, float]:
-        """The mean errors, in rows, of those who are asked, each with rows of a stream of their own."""
+    def errors(self, answerers: Mapping[str, Sequence[Answerer]]) -> dict[str, float]:
+        """The mean errors, in rows, of those who are asked."""
         found: dict[str, list[float]] = {name: [] for name in answerers}
         for stage, stream in zip(self.stages, stream_of_flights(step=self.step), strict=False):
             for batch in stage:
