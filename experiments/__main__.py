@@ -27,6 +27,7 @@ NAMES = (
     "compare_mechanisms",
     "erm_logistic",
     "erm_flights",
+    "large_file",
 )
 
 

@@ -169,8 +169,8 @@ def read_sample(path: Path, delimiter: str | None = None, encoding: str | None =
             parse_options=csv.ParseOptions(delimiter=file.delimiter or _delimiter(file)),
             convert_options=csv.ConvertOptions(null_values=nulls, strings_can_be_null=True),
         )
-    except (pa.ArrowException, OSError, UnicodeError) as error:
-        problem = next(iter(str(error).splitlines()), "it is damaged")
+    except (pa.ArrowException, OSError, UnicodeError):  # may quote a value, and who knows whether it is public
+        problem = f"it is no file of {(file.ending or '').lstrip('.')}, or it is damaged"
     raise DataError(f"{path} cannot be read: {problem}")
 
 

@@ -29,6 +29,9 @@ UNITS: Final = ("day", "week", "month", "quarter", "year")
 PARTS: Final[dict[str, tuple[int, int]]] = {"hour": (0, 23), "weekday": (1, 7), "month": (1, 12)}
 """The parts, each with its least and its greatest value. Weekdays are numbered from Monday on, as in ISO 8601."""
 
+EXTRACTED: Final = ("hour", "day", "dow", "isodow", "month", "quarter", "year")
+"""What EXTRACT may ask for. As in SQL, dow is 0 on Sunday and isodow 7."""
+
 FIRST_YEAR: Final = 2
 LAST_YEAR: Final = 9998
 """The first and the last year that a period may lie in: there must be dates before and after it."""
@@ -266,6 +269,22 @@ def following(unit: str, start: date) -> date:
         return start + timedelta(days=1 if unit == "day" else 7)
     months = start.month - 1 + {"month": 1, "quarter": 3, "year": 12}[unit]
     return date(start.year + months // 12, 1 + months % 12, 1)
+
+
+def ceiling(unit: str, moment: datetime) -> datetime:
+    """The first beginning of a period that is not before a moment."""
+    start = floor(unit, moment.date())
+    begin = datetime(start.year, start.month, start.day)
+    if begin == moment:
+        return begin
+    after = following(unit, start)
+    return datetime(after.year, after.month, after.day)
+
+
+def extracted(part: str, day: date) -> int:
+    """What EXTRACT gives for a day."""
+    values = {"day": day.day, "dow": day.isoweekday() % 7, "isodow": day.isoweekday(), "month": day.month}
+    return {**values, "quarter": (day.month + 2) // 3, "year": day.year}[part]
 
 
 def written(unit: str, start: date) -> str:

@@ -73,7 +73,9 @@ def _text_code(engine: str, attribute: Dated, text: Value) -> Value:
 
 
 def _with_minutes(text: Value) -> Value:
-    """A timestamp with an offset of hours and minutes, with a colon between them, as every engine reads it."""
+    """A timestamp with seconds and with an offset of hours and minutes, a colon between them: every engine reads it."""
+    seconds = text.substr(16, 1) == ":"
+    text = ibis.cases((seconds, text), else_=text.left(16).concat(":00", text.right(text.length() - 16)))
     return ibis.cases(
         (text.re_search("[+-][0-9]{2}$"), text.concat(":00")),
         (text.re_search("[+-][0-9]{4}$"), text.left(text.length() - 2).concat(":", text.right(2))),

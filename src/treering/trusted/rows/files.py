@@ -14,6 +14,7 @@ import codecs
 import csv
 import gzip
 import io
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -41,6 +42,9 @@ NULLS: Final = ("", "NA", "N/A", "NULL", "null", "NaN", "nan", "None")
 _MARKS: Final = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 
 
+_BROKEN: Final = (pa.ArrowException, OSError, EOFError, UnicodeError, csv.Error, zlib.error)
+
+
 class Unreadable(Exception):
     """Why a file cannot be read, in words that quote nothing of it."""
 
@@ -64,10 +68,10 @@ def blocks(file: RowFile, schema: Schema, person: str | None) -> Iterator[pa.Tab
         return
     except Unreadable as error:
         problem = str(error)
-    except (pa.ArrowException, OSError, EOFError, UnicodeError, csv.Error):  # may quote a value: replaced below
+    except _BROKEN:  # may quote a value: replaced below
         problem = f"it is no file of {kind.lstrip('.')}, or it is damaged"
         if file.separated:
-            problem = f"it is no separated text in {encoding_of(file)}: another --encoding, or a quote never closed?"
+            problem = f"it is no separated text in {_named(file)}: another --encoding, or a quote never closed?"
     raise DataError(f"{file.path} cannot be read: {problem}")
 
 
@@ -161,6 +165,14 @@ def encoding_of(file: RowFile) -> str:
     except UnicodeDecodeError:
         return "cp1252"
     return "utf-8"
+
+
+def _named(file: RowFile) -> str:
+    """The encoding for a message about a file that may be no text at all."""
+    try:
+        return encoding_of(file)
+    except _BROKEN:
+        return "any encoding"
 
 
 def _split(line: str, delimiter: str) -> list[str]:
