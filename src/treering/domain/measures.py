@@ -187,9 +187,10 @@ class Request:
 
     def cells(self, codes: Codes, column: str) -> list[Query]:
         """The queries for the rows of a group in each cell of a column, in the order of its values."""
-        attribute = self.attribute(column)
+        attribute, matching = self.attribute(column), self.matching(codes)
         assert isinstance(attribute, Integers | Bins)
-        return [self._among(codes, column, np.arange(attribute.size) == code) for code in attribute.line]
+        sets = (np.arange(attribute.size) == code for code in attribute.line)
+        return [matching & Query.conjunction(self.schema, {self.schema.index(column): each}) for each in sets]
 
     def _among(self, codes: Codes, column: str, values: Flags) -> Query:
         return self.matching(codes) & Query.conjunction(self.schema, {self.schema.index(column): values})

@@ -9,7 +9,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -32,6 +32,10 @@ from treering.theory.rings import NORMAL, chosen_groups
 from treering.theory.sums import fieller, quotient
 
 _EXACT = Reading(0.0, 0.0, 0.0, 0.0)
+
+
+Needs: TypeAlias = dict[tuple[Codes, Measure], list[Query]]
+"""For each group and measure, the queries whose rows it needs to know."""
 
 
 class Known(NamedTuple):
@@ -63,11 +67,11 @@ class Measuring(Planning):
         if request.schema != self._gate.schema:
             raise QueryError("the request is about another schema than this database")
         request.check()
-        asked = self._asked(request)
+        needs = self._needs(request)
         size = self._rows_to_share()
-        known = self._measured(asked, self._wished(within))
+        known = self._measured(self._asked(request, needs), self._wished(within))
         rows = tuple(
-            tuple(self._estimate(request, codes, measure, known) for measure in request.measures)
+            tuple(self._estimate(request, measure, needs[codes, measure], known) for measure in request.measures)
             for codes in request.groups()
         )
         return Release(request, size, rows)
@@ -75,7 +79,7 @@ class Measuring(Planning):
     def quote(self, request: Request, within: float | None = None) -> Fraction:
         """What `release` costs those rows that pay most, in the budget's unit, but for rounding: free to ask."""
         request.check()
-        return self._planned(self._asked(request), self._wished(within)).price
+        return self._planned(self._asked(request, self._needs(request)), self._wished(within)).price
 
     def tell(self, items: Sequence[Item], within: float | None = None) -> list[Estimate]:
         """Single numbers about some rows, paid for together. ``within`` is as in `release`."""
@@ -164,40 +168,40 @@ class Measuring(Planning):
 
     # -- what to ask --------------------------------------------------------------------------------------------------
 
-    def _asked(self, request: Request) -> Asked:
+    def _needs(self, request: Request) -> Needs:
+        """The queries whose rows each measure of each group needs to know; measures of one column share them."""
+        found: Needs = {}
+        for codes in request.groups():
+            known: dict[tuple[str | None, int], list[Query]] = {}
+            for measure in request.measures:
+                column = measure.column
+                cells = column is not None and needs_cells(measure, request.attribute(column))
+                kind = column, 0 if isinstance(measure, Count) else 1 + cells
+                if kind not in known:
+                    known[kind] = _queries(request, codes, column, kind[1])
+                found[codes, measure] = known[kind]
+        return found
+
+    def _asked(self, request: Request, needs: Needs) -> Asked:
         counts, cells = dict[Query, None](), dict[Query, None]()
         sums: dict[int, dict[Query, None]] = {}
-        for codes in request.groups():
-            for measure in request.measures:
-                found = self._counted(request, codes, measure)
-                asked = dict.fromkeys(each for each in found if not each.constant)
-                if isinstance(measure, Count):
+        for (_, measure), found in needs.items():
+            asked = dict.fromkeys(each for each in found if not each.constant)
+            if isinstance(measure, Count):
+                counts |= asked
+            elif needs_cells(measure, request.attribute(measure.column)):
+                cells |= asked
+            else:
+                summed = sums.setdefault(self._gate.schema.index(measure.column), {})
+                summed |= dict.fromkeys(query for query in found if not _nothing(query))
+                if self._pure:  # Otherwise the rows that are summed are counted with their sum.
                     counts |= asked
-                elif needs_cells(measure, request.attribute(measure.column)):
-                    cells |= asked
-                else:
-                    summed = sums.setdefault(self._gate.schema.index(measure.column), {})
-                    summed |= dict.fromkeys(query for query in found if not _nothing(query))
-                    if self._pure:  # Otherwise the rows that are summed are counted with their sum.
-                        counts |= asked
         listed = {position: list(queries) for position, queries in sums.items()}
         return Asked(list(counts), listed, [query for query in cells if query not in counts])
 
-    def _counted(self, request: Request, codes: Codes, measure: Measure) -> list[Query]:
-        """The queries whose rows a measure needs to know."""
-        if isinstance(measure, Count) and measure.column is None:
-            return [request.matching(codes)]
-        column = measure.column or ""
-        if isinstance(measure, Count):
-            return [request.present(codes, column)]
-        if needs_cells(measure, request.attribute(column)):
-            return request.cells(codes, column)
-        return [request.valued(codes, column)]
-
     # -- estimates ----------------------------------------------------------------------------------------------------
 
-    def _estimate(self, request: Request, codes: Codes, measure: Measure, known: Known) -> Estimate:
-        queries = self._counted(request, codes, measure)
+    def _estimate(self, request: Request, measure: Measure, queries: list[Query], known: Known) -> Estimate:
         if isinstance(measure, Count):
             return count(known.rows(queries[0]), known.size)
         attribute = request.attribute(measure.column)
@@ -241,6 +245,15 @@ def _plain(reading: Reading) -> Estimate:
     """A number as it was read."""
     value, margin = reading.value, reading.margin
     return Estimate(value, value - margin, value + margin, max(reading.error, margin))
+
+
+def _queries(request: Request, codes: Codes, column: str | None, kind: int) -> list[Query]:
+    """The queries for the rows of a group; for those that have a value, for those that are summed, or for each cell."""
+    if column is None:
+        return [request.matching(codes)]
+    if kind == 2:
+        return request.cells(codes, column)
+    return [request.valued(codes, column) if kind else request.present(codes, column)]
 
 
 def count(rows: Reading, size: int) -> Estimate:
