@@ -27,6 +27,7 @@ TRUSTED_MAY_IMPORT: Final = {
     "noise",
     "params",
     "trusted",
+    "words",
 }
 """What of ours the trusted base may import, itself included."""
 NO_RANDOMNESS_AT_ALL: Final = ("trusted", "budget", "vault")

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from treering.cli.output import JsonFlag, MechanismName, Output, VaultPath, amount, number, unit, writing
+from treering.cli.output import JsonFlag, MechanismName, Output, VaultPath, left, number, unit, writing
+from treering.words import counted, readable
 
 if TYPE_CHECKING:
     from treering.domain.language.sql import Field, Statement
@@ -72,8 +73,11 @@ def ask(
         newest = max(1, opened.size)  # It pays for what earlier rows have paid for before.
         before = opened.left(newest)
         answers = opened.ask_many(queries, mechanism, key, within)
-        cost, left = before - opened.left(newest), opened.total - opened.spent
-        costs = {"cost": max(0.0, cost), "remaining": max(0.0, left), "unit": opened.unit}
+        costs = {
+            "cost": max(0.0, before - opened.left(newest)),
+            "remaining": max(0.0, opened.total - opened.spent),
+            **_promise(opened),
+        }
     if statement is not None:
         table = statement.table(answers)
         out.result({**table.to_dict(), **costs}, lambda shown: _show_table(shown, table.to_dict(), table.rows, costs))
@@ -113,13 +117,22 @@ def _queries(question: str | None, statement: Statement | None, vault: Vault) ->
 
 def _price(vault: Vault, queries: list[Query], mechanism: str | None, within: float | None) -> dict[str, Any]:
     """The most that asking these queries could cost."""
-    return {"queries": len(queries), **vault.price_many(queries, mechanism, within)._asdict()}
+    return {"queries": len(queries), **vault.price_many(queries, mechanism, within)._asdict(), **_promise(vault)}
+
+
+def _promise(vault: Vault) -> dict[str, Any]:
+    """What costs are measured by, and whether there are any more."""
+    epsilon = float(vault.promise.epsilon)
+    return {"unit": vault.unit, "total": vault.total, "epsilon": epsilon, "settled": vault.settled}
 
 
 def _show_price(out: Output, plain: dict[str, Any]) -> None:
-    many = "1 question" if plain["queries"] == 1 else f"{plain['queries']:,} questions"
-    most = "nothing" if plain["most"] == 0 else f"{unit(plain['unit'], plain['most'])} at most"
-    out.line(f"{many} of {plain['mechanism']}: {most}, of {amount(plain['remaining'])} left. Nothing was asked.")
+    most = "nothing" if plain["most"] == 0 else unit(plain["unit"], plain["most"])
+    most += "" if plain["exact"] or plain["most"] == 0 else " at most"
+    out.line(f"{counted(plain['queries'], 'question')} of {plain['mechanism']}: {most}; {left(plain)}.")
+    if not plain["enough"]:
+        out.line("That may not do for all of them: those that it pays for would be answered.")
+    out.line("Nothing was asked.", "dim")
 
 
 # -- answers -----------------------------------------------------------------------------------------------------------
@@ -161,12 +174,12 @@ def _written(entry: Field) -> str:
     if not isinstance(entry, Estimate):
         return "NULL" if entry is None else str(entry)
     if entry.value is None or entry.error is None:
-        return f"unknown ({entry.low:,.4g} to {entry.high:,.4g})"
+        return f"unknown ({readable(entry.low)} to {readable(entry.high)})"
     if isinstance(entry.value, int):
         return f"{entry.value:,} ± {entry.error if entry.margin is None else entry.margin:,}"
-    return f"{entry.value:,.4g} ± {entry.error:,.2g}"
+    return f"{readable(entry.value)} ± {readable(entry.error, 2)}"
 
 
 def _show_costs(out: Output, costs: dict[str, Any]) -> None:
     paid = "Free" if costs["cost"] == 0 else f"Cost {unit(costs['unit'], costs['cost'])}"
-    out.line(f"{paid}; {amount(costs['remaining'])} left.", "dim")
+    out.line(f"{paid}; {left(costs)}.", "dim")

@@ -38,6 +38,7 @@ from treering.errors import (
     SchemaError,
     TreeringError,
 )
+from treering.words import readable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -276,12 +277,20 @@ def amount(value: float) -> str:
     >>> amount(0.12345678), amount(2e-18)
     ('0.1235', '0')
     """
-    return f"{value:.4g}" if value > 1e-15 else "0"
+    return readable(value) if value > 1e-15 else "0"
 
 
 def unit(name: str, value: float) -> str:
     """An amount of budget with its unit, as text."""
     return f"{name} {amount(value)}"
+
+
+def left(costs: Mapping[str, Any]) -> str:
+    """What is left of the promise, in words: a histogram that is paid for answers for ever, though nothing is left."""
+    if costs["settled"] and amount(costs["remaining"]) == "0":
+        return "all further questions are free"
+    words = f"{unit(costs['unit'], costs['remaining'])} left of {amount(costs['total'])}"
+    return words if costs["unit"] == "epsilon" else f"{words} (epsilon {readable(costs['epsilon'])})"
 
 
 # -- failures ----------------------------------------------------------------------------------------------------------

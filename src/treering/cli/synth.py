@@ -12,7 +12,6 @@ from treering.cli.output import (
     MechanismName,
     Output,
     VaultPath,
-    amount,
     count,
     number,
     progress,
@@ -134,4 +133,4 @@ def show_model(out: Output, plain: dict[str, Any]) -> None:
     out.line("A row is predicted to match where the sum, the intercept included, is above 0.", "dim")
     out.line(f"Its risk is within {plain['excess_risk_bound']:.4g} of the best such model's, on the rows so far.")
     paid = "Free" if plain["cost"] == 0 else f"Cost {unit(plain['unit'], plain['cost'])}"
-    out.line(f"{paid}; {amount(plain['remaining'])} of its share left.", "dim")
+    out.line(f"{paid}; {unit(plain['unit'], plain['remaining'])} of its share left.", "dim")

@@ -154,6 +154,11 @@ class ContinualHistogram(Answering):
         return (self._old.leaf if self._old else 0) + self._series.leaf
 
     @property
+    def settled(self) -> bool:
+        """Whether the first question was asked, which has paid for all to come."""
+        return self.batches > 0
+
+    @property
     def halted(self) -> bool:
         """False: all answers to come are paid for."""
         return False

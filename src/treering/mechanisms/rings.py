@@ -28,7 +28,7 @@ from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import BudgetExceeded, GuaranteeError, ParameterError, QueryError
 from treering.gate import Advanced, Database, Event, Noted, SegmentBegun, SegmentCondensed, SegmentEnded
-from treering.mechanisms.base import Answering
+from treering.mechanisms.base import Answering, Quote
 from treering.mechanisms.series.ring import Opened, Ring, SeriesState, combined, reduced_to, sharp
 from treering.mechanisms.series.root import RootSeries
 from treering.mechanisms.series.tree import TreeSeries
@@ -162,18 +162,21 @@ class Rings(Answering):
         return pa.Table.from_arrays([pa.array(column) for column in columns], names=[*names, "count", "margin"])
 
     def price(self, query: Question, within: float | None = None) -> Fraction:
-        """What asking this query next costs those rows that pay most, in the budget's unit, but for rounding: free to
-        ask."""
+        """The most that asking this query next costs a row, in the budget's unit, but for rounding: free to ask."""
         return self.price_many([query], within)
 
     def price_many(self, queries: Iterable[Question], within: float | None = None) -> Fraction:
         """`price` for a batch. Rows that are new since a series was last asked pay its price; to open a series, all
         rows do."""
-        asked = [query for query in dict.fromkeys(understand_all(queries, self._gate.schema)) if not query.constant]
         with self._lock:
-            stale, fresh = self._plan(asked, wished(within, self._rows_to_share()), None)
-            opening = sum((each.price for each in fresh), Fraction(0))
-            return opening + sum((ring.series.price.total for ring in stale), Fraction(0))
+            return _price_of(*self._planned(understand_all(queries, self._gate.schema), within))
+
+    def quote(self, queries: Sequence[Query], within: float | None = None) -> Quote:
+        """See `Answering.quote`. What the budget does not cover has no price: rows that are new to a series pay for it
+        with a budget of their own. Where a segment of the series ends, they get back what was not used of it."""
+        with self._lock:
+            stale, fresh = self._planned(queries, within)
+            return Quote(_price_of(stale, fresh), enough=True, exact=not stale)
 
     def known(self, queries: Sequence[Query]) -> list[Answer] | None:
         """See `Answering.known`."""
@@ -278,6 +281,11 @@ class Rings(Answering):
             raise self._too_wide(missing, wanted)
         return stale, self._openings(missing, wanted)
 
+    def _planned(self, queries: Sequence[Query], within: float | None) -> tuple[list[Ring], list[Opened]]:
+        """The plan for a batch as it would be asked next."""
+        asked = [query for query in dict.fromkeys(queries) if not query.constant]
+        return self._plan(asked, wished(within, self._rows_to_share()), None)
+
     def _able(self, asked: Sequence[Query], wanted: float | None, since: int | None) -> dict[Query, list[Ring]]:
         """The series that can answer each query.
 
@@ -342,18 +350,21 @@ class Rings(Answering):
     def _unaffordable(
         self, batch: Sequence[Query], groups: Groups, wanted: float | None, price: Fraction, left: Fraction
     ) -> BudgetExceeded:
+        """The refusal of a batch that ``left`` does not pay for, with what would do."""
         budget = self._gate.budget
-        error = BudgetExceeded(budget.unit, spent=budget.total - left, requested=price, total=budget.total)
+        remedy = "questions that were answered before stay free"
         if wanted is not None and left > 0:
             classes = groups.classes(self._gate.schema)
             law = theory.first_law(Budget(budget.kind, left), groups.number)
             best = max(theory.margin(law, theory.spectrum(reduced_to(groups, query, classes))) for query in batch)
             at = math.ceil(self._gate.size * best / wanted)
-            error.args = (
-                f"{error}; a margin of {wanted:,.0f} rows cannot be had: {best:,.0f} rows is the best for all that is "
-                f"left. As a share of the rows, the wish can be met from {at:,} rows on",
+            remedy = (
+                f"with all that is left a margin of {best:,.0f} rows can be had instead of {wanted:,.0f}, and the same "
+                f"share of the rows from {at:,} rows on"
             )
-        return error
+        return BudgetExceeded(
+            budget.unit, spent=budget.total - left, requested=price, total=budget.total, remedy=remedy
+        )
 
     def _too_wide(self, missing: Sequence[Query], wanted: float | None) -> ParameterError:
         return ParameterError(
@@ -425,6 +436,12 @@ def wished(within: float | None, size: int) -> float | None:
     if rows > size:
         raise ParameterError("within", f"must be at most {size:,}, the number of rows, not {within:,}")
     return rows
+
+
+def _price_of(stale: Iterable[Ring], fresh: Iterable[Opened]) -> Fraction:
+    """What the newest row pays for bringing some series up to date and opening others."""
+    opening = sum((each.price for each in fresh), Fraction(0))
+    return opening + sum((ring.series.price.total for ring in stale), Fraction(0))
 
 
 def batches(queries: Sequence[Query]) -> list[list[Query]]:

@@ -23,6 +23,7 @@ from treering.vault.lines import EVENT, MECHANISM, Entry, Line, check, opened
 from treering.vault.members import shown
 from treering.vault.parts import Parts
 from treering.vault.record import Record, persons
+from treering.words import readable
 
 
 class VaultReader:
@@ -195,10 +196,12 @@ def stamp(microseconds: int) -> str:
 def _promise(record: Record) -> str:
     promise = record.origin.promise
     rows = promise.rows_per_person
-    whole = f"epsilon {float(promise.epsilon):g}" + (f", delta {float(promise.delta):g}" if promise.delta else "")
+    whole = f"epsilon {readable(float(promise.epsilon), 6)}"
+    each = f"{promise.budget.unit} {readable(float(promise.budget.total))}"
+    if promise.delta:
+        whole += f", delta {float(promise.delta):g}"
     if rows == 1:
-        return f"{whole}, for one row, for ever"
-    each = f"{promise.budget.unit} {float(promise.budget.total):.6g}"
+        return f"{whole}, for one row, for ever" + (f" ({each})" if promise.delta else "")
     return f"{whole}, for a person with up to {rows} rows, for ever: {each} for one row"
 
 

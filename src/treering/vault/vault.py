@@ -73,6 +73,10 @@ class Price(NamedTuple):
     """What the mechanism has left to spend on all rows, in the same unit. (Newer rows may have more left.)"""
     unit: str
     """The promise's unit: "epsilon" or "rho"."""
+    enough: bool
+    """Whether what is left is sure to pay for the whole batch. If not, it may be refused after some answers."""
+    exact: bool
+    """Whether asking costs just this much, but for rounding; otherwise this or less."""
 
 
 class Vault(Sealed):
@@ -252,12 +256,24 @@ class Vault(Sealed):
     @property
     def unit(self) -> str:
         """The unit of costs: "epsilon" if the promise has delta = 0, otherwise "rho"."""
-        return self._record.origin.promise.budget.unit
+        return self.promise.budget.unit
+
+    @property
+    def promise(self) -> Promise:
+        """The promise, for everything that ever leaves the vault."""
+        return self._record.origin.promise
 
     @property
     def total(self) -> float:
         """What all mechanisms together may spend, in the promise's `unit`."""
-        return float(self._record.origin.promise.budget.total)
+        return float(self.promise.budget.total)
+
+    @property
+    def settled(self) -> bool:
+        """Whether some mechanism, paid for already, answers every question to come for free."""
+        with self._access.alone():
+            self._access.check()
+            return any(member.mechanism.settled for member in self._members)
 
     def left(self, position: int) -> float:
         """What all mechanisms together may still charge the row at this ``position``, from 1 on in the order of
@@ -390,11 +406,8 @@ class Vault(Sealed):
         with self._access.alone():
             self._access.check()
             member = fitting(self._members, mechanism, asked, within)[1]
-            left = member.mechanism.remaining
-            price = float(member.mechanism.price_within(asked, within))
-            # Rows that are new to a series pay for it with a budget of their own: that may be more than is left of all.
-            most = price if member.spec.kind == "rings" else min(price, left)
-            return Price(member.spec.name, most, left, self.unit)
+            most, enough, exact = member.mechanism.quote(asked, within)
+            return Price(member.spec.name, float(most), member.mechanism.remaining, self.unit, enough, exact)
 
     def synthesize(self, rows: int, mechanism: str | None = None, generator: Any = None) -> pa.Table:
         """Synthetic rows, ``rows`` of them, from what the mechanism has released so far: free.

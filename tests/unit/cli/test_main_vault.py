@@ -61,7 +61,7 @@ def test_an_answer_and_its_fields(folder: Path) -> None:
     asked = treering("ask", folder / "v", "origin = 'JFK' AND delay >= 60", "--json").json
     assert set(asked) == {
         *("question", "value", "margin", "error", "count", "count_margin", "count_error", "size", "kind"),
-        *("cost", "remaining", "unit"),
+        *("cost", "remaining", "unit", "total", "epsilon", "settled"),
     }
     assert asked["margin"] <= asked["error"]
     assert asked["count_margin"] <= asked["count_error"]

@@ -61,7 +61,7 @@ def not_a_number(_: Gate, release: Release) -> Release:
 BAD: dict[str, tuple[Callable[[Gate, Release], Any], str]] = {
     "raises": (raising(ValueError("no luck")), "ValueError: no luck"),
     "raises ours": (raising(tr.GuaranteeError("no luck")), "GuaranteeError: no luck"),
-    "overspends": (overspending, "BudgetExceeded: .*requested 100"),
+    "overspends": (overspending, "BudgetExceeded: .*needs epsilon 100"),
     "nothing": (returning(None), "the box returned NoneType, not a Release"),
     "a number": (returning(0.5), "the box returned float"),
     "NaN": (not_a_number, "no finite numbers"),

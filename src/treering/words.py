@@ -1,0 +1,31 @@
+"""Numbers in sentences: so many of something, and amounts that are read without decoding an exponent."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+_TINY: Final = 1e-4
+"""Numbers below this have an exponent: 1e-09 is easier to read than its zeros."""
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """So many of something.
+
+    >>> counted(1, "row"), counted(2000, "row"), counted(0, "query", "queries")
+    ('1 row', '2,000 rows', '0 queries')
+    """
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def readable(value: float, digits: int = 4) -> str:
+    """A number with so many significant digits, or with all before the point if those are more.
+
+    >>> readable(412.34, 2), readable(0.123456), readable(1234567.8), readable(0.5), readable(-0.0), readable(2.5e-9)
+    ('412', '0.1235', '1,234,568', '0.5', '0', '2.5e-09')
+    """
+    size = abs(value)
+    if not _TINY <= size < math.inf:
+        return f"{value:.{digits}g}" if value else "0"
+    text = f"{value:,.{max(0, digits - 1 - math.floor(math.log10(size)))}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
