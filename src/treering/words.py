@@ -1,8 +1,10 @@
-"""Numbers in sentences: so many of something, and amounts that are read without decoding an exponent."""
+"""Words for messages: so many of something, amounts without exponents, errors of the system."""
 
 from __future__ import annotations
 
+import errno
 import math
+import os
 from typing import Final
 
 _TINY: Final = 1e-4
@@ -29,3 +31,14 @@ def readable(value: float, digits: int = 4) -> str:
         return f"{value:.{digits}g}" if value else "0"
     text = f"{value:,.{max(0, digits - 1 - math.floor(math.log10(size)))}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def reason(error: OSError) -> str:
+    """Why the system refused something, without what it was given.
+
+    >>> reason(OSError(errno.ENOSPC, "No space left on device")), reason(PermissionError(13, "Permission denied"))
+    ('the disk is full', 'Permission denied')
+    """
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "the disk is full"
+    return os.strerror(error.errno) if error.errno else type(error).__name__

@@ -11,6 +11,7 @@ import typer
 
 from treering.cli.output import JsonFlag, Output, VaultPath, count, number, warn
 from treering.cli.rows import read_table
+from treering.words import readable
 
 if TYPE_CHECKING:
     from treering.domain.attribute import Attribute
@@ -107,10 +108,29 @@ def create(
     given = (epsilon, delta, alpha, beta, mechanism, share, rows_per_person)
     expected = EXPECTED_ROWS if rows is None else rows
     read = Schema.load(schema)
+    _caution(epsilon, delta)
     with Vault.create(
         vault, read, *given, person=person, rows=expected, table=table, order="id" if order is None else order
     ) as made:
         _made(vault, made.status(), table, out)
+
+
+_LARGE_EPSILON: Final = 10.0
+_LARGE_DELTA: Final = 1e-4
+
+
+def _caution(epsilon: float, delta: float) -> None:
+    """Warn of a promise that is next to none. It is for ever, so this is the last moment to say so."""
+    if epsilon > _LARGE_EPSILON:
+        warn(
+            f"Careful: an epsilon of {readable(epsilon)} promises next to nothing. What leaves the vault may be "
+            f"e^{readable(epsilon)} times as likely with a row as with another in its place; usual are 0.1 to 10."
+        )
+    if delta > _LARGE_DELTA:
+        warn(
+            f"Careful: with a delta of {readable(delta)} the promise may fail with a chance of {delta:.3%}. A delta is "
+            "far below one in the number of rows, such as 1e-9."
+        )
 
 
 def _check_table(table: str | None, order: str | None, person: str | None, infer: Path | None) -> None:

@@ -38,7 +38,7 @@ from treering.errors import (
     SchemaError,
     TreeringError,
 )
-from treering.words import readable
+from treering.words import readable, reason
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -300,6 +300,7 @@ BAD_INPUT: Final = 2
 BUDGET: Final = 3
 OTHER: Final = 1
 INTERRUPTED: Final = 130
+BROKEN_PIPE: Final = 141
 
 DEBUG: Final = "TREERING_TRACEBACK"
 """The environment variable that makes a failing command show its traceback."""
@@ -333,18 +334,27 @@ def message_of(error: Exception) -> str:
     if isinstance(error, typer.BadParameter) and error.param is None:
         return _one_line(error.message)  # Raised by a command, not by one flag: the message is complete.
     if isinstance(error, typer.TyperException):
-        return _one_line(error.format_message())
+        return _one_line(error.format_message()) + _where_help_is(error)
     if isinstance(error, TreeringError):
         text = "\n".join([str(error), *getattr(error, "__notes__", ())])
         return text if sys.stderr.isatty() else _one_line(text)
     if isinstance(error, OSError):
         named = f": {error.filename}" if error.filename is not None else ""
-        return f"{error.strerror or type(error).__name__}{named}"
+        return f"{reason(error)}{named}"
     return f"an unexpected {type(error).__name__}; set {DEBUG}=1 to see where"
+
+
+def _where_help_is(error: typer.TyperException) -> str:
+    """Which help to read about a command that was typed in another way than it understands."""
+    context = getattr(error, "ctx", None)
+    return "" if context is None else f" (See `{context.command_path} --help`.)"
 
 
 def fail(error: Exception) -> NoReturn:
     """Write what went wrong to stderr, and exit."""
+    if isinstance(error, BrokenPipeError):  # The reader of the output has seen enough, as with `| head`.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(BROKEN_PIPE)
     if os.environ.get(DEBUG):
         traceback.print_exception(error)
     typer.echo(f"treering: {message_of(error)}", err=True)
@@ -352,6 +362,8 @@ def fail(error: Exception) -> NoReturn:
 
 
 def _one_line(text: str) -> str:
-    """The text in one line, without the lines that point into a query, which are indented."""
+    """The text in one line, without the lines that point into a query, which are indented. Lines that were sentences
+    stay sentences."""
     kept = [line.strip() for line in text.splitlines() if not line.startswith("  ")]
-    return " ".join(line for line in kept if line)
+    *before, last = [line for line in kept if line] or [""]
+    return " ".join([*(line if line[-1] in ".:;,?!" else f"{line}." for line in before), last])

@@ -47,17 +47,30 @@ def synth(
     rows: Annotated[int, typer.Option(parser=count, metavar="NUMBER", help="How many rows to draw.")],
     out: Annotated[Path, typer.Option(metavar="FILE", help="Where to: .parquet or .csv.")],
     mechanism: MechanismName = None,
+    seed: Annotated[
+        int | None, typer.Option(metavar="NUMBER", help="The same seed draws the same rows again.", min=0)
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Draw synthetic rows from what was released: free, and public."""
+    """Draw synthetic rows from what was released: free, and public.
+
+    They are drawn independently, so their order says nothing. A vault of rings has none to draw from: one that was made
+    with --mechanism pmwg or scheduler has.
+    """
     check_output(out)
     if rows < 1:
         raise typer.BadParameter("--rows must be at least 1")
+    from numpy.random import default_rng
+
     with writing(vault) as opened:
-        table = opened.synthesize(rows, mechanism)
+        table = opened.synthesize(rows, mechanism, default_rng(seed))
     write_table(table, out)
     plain = {"rows": table.num_rows, "columns": table.column_names, "out": str(out)}
-    Output(as_json).result(plain, lambda shown: shown.line(f"{table.num_rows:,} synthetic rows are in {out}.", "bold"))
+    Output(as_json).result(plain, lambda shown: shown.line(f"{_in_words(rows)} in {out}.", "bold"))
+
+
+def _in_words(rows: int) -> str:
+    return "1 synthetic row is" if rows == 1 else f"{rows:,} synthetic rows are"
 
 
 def train(

@@ -26,7 +26,7 @@ from treering.gate import Database
 from treering.mechanisms.histogram.hypothesis import Hypothesis
 from treering.params import A_SHARE, Number, nonempty, probability
 
-NO_ROWS: Final = "a continual histogram and a model draw no rows: add a pmwg or a scheduler"
+NO_ROWS: Final = "rings, a continual histogram and a model draw no rows: a mechanism of kind pmwg or scheduler does"
 
 
 class Mechanism(ABC):

@@ -52,6 +52,7 @@ from treering.vault.record import (
 )
 from treering.vault.sources import Attached, claim, source_of
 from treering.vault.together import Access
+from treering.words import reason
 
 Place: TypeAlias = str | PathLike[str]
 
@@ -112,7 +113,7 @@ class Vault(Sealed):
     def __init__(self, folder: Folder, lock: WriterLock, ledger: Ledger, table: Any = None) -> None:
         """Use `create` or `open`."""
         self._folder, self._lock, self._ledger = folder, lock, ledger
-        self._record = record = Record.of(ledger.read())
+        self._record = record = Record.of(ledger.read(), folder)
         secrets = ledger.secrets()
         checkpoints = Checkpoints(folder.checkpoints, codec(record.origin.schema))
         for line in record.checkpoints:
@@ -573,6 +574,6 @@ def found(folder: Folder, origin: Origin, first: Spec | None, wait: float) -> No
         for each in (folder.path, folder.path.resolve().parent):
             sync_folder(each)
     except OSError as error:
-        raise VaultError(f"cannot create a vault at {folder.path}: {error.strerror}") from None
+        raise VaultError(f"cannot create a vault at {folder.path}: {reason(error)}") from None
     finally:
         lock.release()
