@@ -20,6 +20,16 @@ def counted(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
+def left_out(rows: int, of: int | None = None) -> str:
+    """How many rows were dropped, as a sentence.
+
+    >>> left_out(1), left_out(2, of=1000)
+    ('1 row did not fit and was dropped', '2 of 1,000 rows did not fit and were dropped')
+    """
+    many = counted(rows, "row") if of is None else f"{rows:,} of {counted(of, 'row')}"
+    return f"{many} did not fit and {'was' if rows == 1 else 'were'} dropped"
+
+
 def readable(value: float, digits: int = 4) -> str:
     """A number with so many significant digits, or with all before the point if those are more.
 

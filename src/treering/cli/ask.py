@@ -149,7 +149,7 @@ _KINDS = {
 def show(out: Output, plain: dict[str, Any]) -> None:
     """Show one answer."""
     out.line(
-        f"{plain['count']:,} rows ± {plain['count_margin']:,} of {plain['size']:,}  "
+        f"{counted(plain['count'], 'row')} ± {plain['count_margin']:,} of {plain['size']:,}  "
         f"({plain['value']:.2%} ± {plain['margin']:.2%})",
         "bold",
     )
@@ -162,7 +162,7 @@ def show(out: Output, plain: dict[str, Any]) -> None:
 def _show_table(out: Output, plain: dict[str, Any], rows: tuple[tuple[Field, ...], ...], costs: dict[str, Any]) -> None:
     right = [place for place, value in enumerate(plain["rows"][0]) if isinstance(value, dict)]
     out.table(plain["columns"], [[_written(entry) for entry in row] for row in rows], right=right)
-    out.line(f"Of {plain['size']:,} rows.", "dim")
+    out.line(f"Of {counted(plain['size'], 'row')}.", "dim")
     for note in plain["notes"]:
         out.line(note, "dim")
     _show_costs(out, costs)

@@ -11,7 +11,7 @@ import typer
 
 from treering.cli.output import JsonFlag, Output, VaultPath, count, number, warn
 from treering.cli.rows import read_table
-from treering.words import readable
+from treering.words import counted, readable
 
 if TYPE_CHECKING:
     from treering.domain.attribute import Attribute
@@ -128,8 +128,8 @@ def _caution(epsilon: float, delta: float) -> None:
         )
     if delta > _LARGE_DELTA:
         warn(
-            f"Careful: with a delta of {readable(delta)} the promise may fail with a chance of {delta:.3%}. A delta is "
-            "far below one in the number of rows, such as 1e-9."
+            f"Careful: a delta of {readable(delta)} lets the promise fail with a chance of {readable(100 * delta)}%. "
+            "A delta is far below one in the number of rows, such as 1e-9."
         )
 
 
@@ -155,7 +155,8 @@ def _made(vault: Path, status: dict[str, Any], table: str | None, out: Output) -
 
     def show(shown: Output) -> None:
         shown.line(
-            f"{vault} is ready: {status['cells']:,} cells, answered by {', '.join(plain['mechanisms'])}.", "bold"
+            f"{vault} is ready: {counted(status['cells'], 'cell')}, answered by {', '.join(plain['mechanisms'])}.",
+            "bold",
         )
         shown.line(f"Promise: {status['promise']}.")
         if table is not None:
@@ -184,7 +185,7 @@ def _draft(vault: Path, schema: Path | None, sample: Path, out: Output) -> None:
     }
 
     def show(shown: Output) -> None:
-        shown.line(f"A draft with {draft.schema.cells:,} cells is in {target}. Read it, and edit it.", "bold")
+        shown.line(f"A draft with {counted(draft.schema.cells, 'cell')} is in {target}. Read it, and edit it.", "bold")
         for name, reason in draft.left_out.items():
             shown.line(f"Left out: {name!r}, as {reason}.")
         if draft.schema.cells > _FOR_ALPHA:

@@ -37,10 +37,11 @@ class Commands(TyperGroup):
         try:
             code = super().main(given, name, complete_var, False, windows_expand_args, **extra)
         except (KeyboardInterrupt, typer.Abort):
-            typer.echo(f"treering: {STOPPED}", err=True)
-            sys.exit(INTERRUPTED)
+            code = INTERRUPTED
         except Exception as error:
             fail(error)
+        if code == INTERRUPTED:  # typer makes this code of an interrupt within a command
+            typer.echo(f"treering: {STOPPED}", err=True)
         sys.exit(code if isinstance(code, int) else 0)
 
     def _help(self, program: str, name: str) -> None:

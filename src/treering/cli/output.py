@@ -300,7 +300,6 @@ BAD_INPUT: Final = 2
 BUDGET: Final = 3
 OTHER: Final = 1
 INTERRUPTED: Final = 130
-BROKEN_PIPE: Final = 141
 
 DEBUG: Final = "TREERING_TRACEBACK"
 """The environment variable that makes a failing command show its traceback."""
@@ -336,12 +335,45 @@ def message_of(error: Exception) -> str:
     if isinstance(error, typer.TyperException):
         return _one_line(error.format_message()) + _where_help_is(error)
     if isinstance(error, TreeringError):
-        text = "\n".join([str(error), *getattr(error, "__notes__", ())])
+        text = _spoken("\n".join([_named(error), *getattr(error, "__notes__", ())]))
         return text if sys.stderr.isatty() else _one_line(text)
     if isinstance(error, OSError):
         named = f": {error.filename}" if error.filename is not None else ""
         return f"{reason(error)}{named}"
     return f"an unexpected {type(error).__name__}; set {DEBUG}=1 to see where"
+
+
+_OPTIONS: Final = {
+    **{name: name for name in ("epsilon", "delta", "alpha", "beta", "mechanism", "share", "person", "rows", "within")},
+    **{name: name for name in ("key", "head", "order", "target", "features", "loss", "radius", "name")},
+    "rows_per_person": "rows-per-person",
+    "kind": "mechanism",
+}
+"""The options that are parameters of the package, by the parameter's name."""
+
+_SAID: Final = (
+    (r'on_invalid="(\w+)"', r"--on-invalid \1"),
+    (r"\b(other|missing)=True", r"\1 = true"),
+    (r"\bshare=(\d)", r"--share \1"),
+    (r"`Vault\.read`, ", ""),
+    (r"\brows_per_person\b", "--rows-per-person"),
+    (r"\b(bins|integers|categories|append|refresh|status)\(\)", r"\1"),
+)
+"""What the package calls things, and what the command line and the schema's file call them."""
+
+
+def _named(error: TreeringError) -> str:
+    """The error's text; a parameter that is an option goes by the option's name."""
+    if isinstance(error, ParameterError) and error.parameter in _OPTIONS:
+        return str(error).replace(error.parameter, f"--{_OPTIONS[error.parameter]}", 1)
+    return str(error)
+
+
+def _spoken(text: str) -> str:
+    """A message of the package in the words of the command line."""
+    for python, words in _SAID:
+        text = re.sub(python, words, text)
+    return text
 
 
 def _where_help_is(error: typer.TyperException) -> str:
@@ -352,9 +384,6 @@ def _where_help_is(error: typer.TyperException) -> str:
 
 def fail(error: Exception) -> NoReturn:
     """Write what went wrong to stderr, and exit."""
-    if isinstance(error, BrokenPipeError):  # The reader of the output has seen enough, as with `| head`.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        sys.exit(BROKEN_PIPE)
     if os.environ.get(DEBUG):
         traceback.print_exception(error)
     typer.echo(f"treering: {message_of(error)}", err=True)

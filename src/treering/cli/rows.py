@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -27,6 +27,7 @@ from treering.cli.output import (
     writing,
 )
 from treering.errors import DataError, TreeringError
+from treering.words import counted
 
 if TYPE_CHECKING:
     from treering.domain.schema import Schema
@@ -84,7 +85,8 @@ def append(
             table = read_table(path, opened.schema, made["person"])
             advance(opened.size - start, opened.size - start + table.num_rows)
             name = None if key is None else key if len(files) == 1 else f"{key}:{place}"
-            taken.append({"file": str(path), **_came(opened, partial(opened.append, table, invalid, name))})
+            with _located(path):
+                taken.append({"file": str(path), **_came(opened, partial(opened.append, table, invalid, name))})
             advance(opened.size - start, opened.size - start)
         size = opened.size
     Output(as_json).result({"size": size, "files": taken}, lambda out: _show(out, vault, "file", taken, size))
@@ -116,6 +118,20 @@ def _came(vault: Vault, take_in: Callable[[], int]) -> dict[str, Any]:
 
 
 @contextmanager
+def _located(path: Path) -> Iterator[None]:
+    """Name the file, and the line, in an error about its rows."""
+    from treering.vault.intake import located
+
+    try:
+        yield
+    except DataError as error:
+        problem = located(error, path, suffix(path))
+    else:
+        return
+    raise problem
+
+
+@contextmanager
 def _telling(taken: Sequence[dict[str, Any]]) -> Iterator[None]:
     """Add to an error about one file which files are in already: appending those again would count them twice."""
     try:
@@ -129,7 +145,7 @@ def _telling(taken: Sequence[dict[str, Any]]) -> Iterator[None]:
 def _show(out: Output, vault: Path, what: str, taken: Sequence[dict[str, Any]], size: int) -> None:
     rows = [[each[what], f"{each['rows']:,}", f"{each['dropped']:,}", f"{each['size']:,}"] for each in taken]
     out.table([what, "rows", "dropped", "size"], rows, right=(1, 2, 3))
-    out.line(f"{vault} has {size:,} rows.", "bold")
+    out.line(f"{vault} has {counted(size, 'row')}.", "bold")
 
 
 # -- reading and writing files -----------------------------------------------------------------------------------------
@@ -145,7 +161,7 @@ def suffix(path: Path) -> str:
     """The suffix of a file's name, which says how the file is read."""
     kind = next((each for each in SUFFIXES if path.name.lower().endswith(each)), None)
     if kind is None:
-        raise typer.BadParameter(f"{path.name} must end in one of {', '.join(SUFFIXES)}")
+        raise typer.BadParameter(f"{path} must end in one of {', '.join(SUFFIXES)}")
     return kind
 
 
@@ -156,11 +172,11 @@ def read_table(path: Path, schema: Schema | None = None, person: str | None = No
         raise typer.BadParameter(f"there is no file {path}")
     import pyarrow as pa
 
-    try:
+    from treering.vault.intake import unreadable
+
+    with suppress(pa.ArrowException, OSError):  # may quote a value: replaced, outside this block
         return _READERS[kind](path, schema, person)
-    except (pa.ArrowException, OSError):  # may quote a value: replaced, outside this block
-        problem = f"{path} cannot be read as {kind.lstrip('.')}"
-    raise DataError(problem)
+    raise unreadable(path, kind)
 
 
 def write_table(table: Any, path: Path) -> None:

@@ -19,6 +19,7 @@ from treering.cli.output import (
     writing,
 )
 from treering.cli.rows import check_output, write_table
+from treering.words import counted
 
 if TYPE_CHECKING:
     from treering.vault.vault import Vault
@@ -137,7 +138,7 @@ def _weights(vault: Vault, spec: dict[str, Any], model: Any) -> dict[str, float]
 
 def show_model(out: Output, plain: dict[str, Any]) -> None:
     """Show the model: what each value adds, its error, and its cost."""
-    out.line(f"{plain['name']}: when is {plain['target']}? Trained on {plain['size']:,} rows.", "bold")
+    out.line(f"{plain['name']}: when is {plain['target']}? Trained on {counted(plain['size'], 'row')}.", "bold")
     ordered = sorted(plain["weights"].items(), key=lambda item: -abs(item[1]))
     rows = [[words, f"{weight:+.3f}"] for words, weight in ordered[:20]]
     out.table(["if", "adds"], rows, right=(1,))

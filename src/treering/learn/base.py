@@ -31,6 +31,7 @@ from treering.schedulers.epochs import Epoch
 from treering.schedulers.ermg import ERMG
 from treering.trusted.database import GrowingPoints
 from treering.trusted.points import HALF, Bounds, Rows, features_of
+from treering.words import counted
 
 
 @dataclass(slots=True, repr=False)
@@ -213,7 +214,7 @@ class PrivateEstimator(BaseEstimator, ABC):
         else:
             advice = (
                 self._held.waiting
-                or f"{self.n_samples_seen_:,} rows are in, and the first model waits for {self.start:,}"
+                or f"{counted(self.n_samples_seen_, 'row')} of the {self.start:,} that the first model waits for are in"
             )
         raise NotFittedError(f"this {type(self).__name__} instance is not fitted yet: {advice}")
 

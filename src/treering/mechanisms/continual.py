@@ -28,6 +28,7 @@ from treering.mechanisms.series.tree import RecordedTree, TreeSeries
 from treering.mechanisms.series.view import ROUNDING, View, share
 from treering.params import Number, probability, whole
 from treering.theory.continual import StructuredBound, bound, by_roots, leaf_beta, prefix_law, start_noise, windows
+from treering.words import counted
 
 MAX_CELLS: Final = 2**22
 """The most cells: for each of them many numbers are kept, and one or two are drawn for each batch."""
@@ -212,7 +213,8 @@ class ContinualHistogram(Answering):
         rows = float(self._prospect(1).every.radius(1)) * ROUNDING
         if rows >= size:
             raise GuaranteeError(
-                f"with this epsilon not even the count of a single cell is known within {size:,} rows, all there are; "
+                "with this epsilon not even the count of a single cell is known within "
+                f"{counted(size, 'row')}, all there are; "
                 f"it takes at least {math.floor(rows) + 1:,} rows, or a larger epsilon"
             )
 

@@ -35,6 +35,7 @@ from treering.mechanisms.series.tree import TreeSeries
 from treering.mechanisms.series.view import Reading, answer, constant, share
 from treering.params import Number, probability, whole
 from treering.theory import rings as theory
+from treering.words import counted
 
 MOST_ROWS_OF_A_TABLE: Final = 2**16
 """The most groups that `Rings.table` lists."""
@@ -344,7 +345,7 @@ class Rings(Answering):
         if least >= size:
             raise GuaranteeError(
                 f"with what is left of epsilon a count is known within {least:,.0f} rows, and there are {size:,}; it "
-                f"takes at least {math.floor(least) + 1:,} rows, or a larger epsilon"
+                f"takes at least {counted(math.floor(least) + 1, 'row')}, or a larger epsilon"
             )
 
     def _unaffordable(

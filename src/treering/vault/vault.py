@@ -52,7 +52,7 @@ from treering.vault.record import (
 )
 from treering.vault.sources import Attached, claim, source_of
 from treering.vault.together import Access
-from treering.words import reason
+from treering.words import counted, left_out, reason
 
 Place: TypeAlias = str | PathLike[str]
 
@@ -318,8 +318,7 @@ class Vault(Sealed):
         if batch.rows == 0 and dropped == 0 and watermark == self._parts.watermark and not key:
             return self.size
         if dropped:  # Before anything is written: where warnings are errors, nothing has happened.
-            message = f"{dropped:,} of {dropped + batch.rows:,} rows did not fit and were dropped"
-            warnings.warn(message, DroppedRows, stacklevel=3)
+            warnings.warn(left_out(dropped, of=dropped + batch.rows), DroppedRows, stacklevel=3)
         part, salt = self._parts.write(batch, dropped, watermark)
         with self._ledger.remembered("it was interrupted while new rows, which are on record, were counted"):
             with self._ledger.transaction():
@@ -501,7 +500,8 @@ class Vault(Sealed):
             member.condense(closing=closing)
 
     def __repr__(self) -> str:
-        return f"Vault({self.size:,} rows; {self.schema.cells:,} cells; {len(self._members)} mechanisms)"
+        mechanisms = counted(len(self._members), "mechanism")
+        return f"Vault({counted(self.size, 'row')}; {counted(self.schema.cells, 'cell')}; {mechanisms})"
 
 
 # -- creating a vault --------------------------------------------------------------------------------------------------

@@ -66,7 +66,7 @@ BAD: dict[str, tuple[Callable[[Gate, Release], Any], str]] = {
     "a number": (returning(0.5), "the box returned float"),
     "NaN": (not_a_number, "no finite numbers"),
     "negative errors": (giving(([0.5], [-0.1])), "errors that are no finite numbers of at least 0"),
-    "shape": (giving((np.zeros(3), np.zeros(3))), r"shares of shape \(3,\) for 1 queries"),
+    "shape": (giving((np.zeros(3), np.zeros(3))), r"shares of shape \(3,\) for 1 query"),
     "one array": (giving(np.zeros(1)), "could not answer"),
 }
 
