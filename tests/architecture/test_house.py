@@ -14,8 +14,9 @@ FUNCTIONS = [length for path in FILES.values() for length in function_lengths(pa
 
 
 def test_a_person_can_know_all_files() -> None:
-    """150 were enough until there was a ledger by row, with groups and series over it: some ten files more."""
-    assert 100 < len(FILES) <= 165
+    """150 were enough until there was a ledger by row, with groups and series over it: some ten files more. Words of
+    messages, and what is wrong with a file, are three more."""
+    assert 100 < len(FILES) <= 168
 
 
 def test_a_folder_can_be_seen_at_once() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import treering as tr
 from support.markdown import anchors, blocks, links, prose
 from support.repository import ROOT, make_targets, pages
 
@@ -46,7 +47,7 @@ def unknown_names(text: str) -> list[str]:
 
 
 def _exists(name: str) -> bool:
-    return name.startswith(".venv/bin/") or (ROOT / name).exists()
+    return name.startswith(".venv/bin/") or (ROOT / name).exists() or name.removeprefix("tr.") in dir(tr)
 
 
 def test_the_tutorial_names_only_what_exists() -> None:
