@@ -7,7 +7,7 @@ import math
 import os
 from typing import Final
 
-_TINY: Final = 1e-4
+_TINY: Final = 1e-6
 """Numbers below this have an exponent: 1e-09 is easier to read than its zeros."""
 
 

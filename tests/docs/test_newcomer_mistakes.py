@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -205,13 +206,13 @@ def test_a_draft_is_created_and_takes_in_its_sample(folder: Path) -> None:
     columns = [f"c{number}" for number in range(14)]
     rows = [",".join(map(str, [row, *generator.integers(0, 60, 14), "x"])) for row in range(3000)]
     sample.write_text("\n".join([",".join(["", *columns, '"a ""quoted"" name"']), *rows]) + "\n")
-    drafted = treering("create", folder / "wide", "--infer", sample)
+    drafted = treering("create", folder / "a wide one", "--infer", sample)
     assert drafted.code == 0
     assert "Left out: ''" in drafted.out
-    (suggested,) = re.findall(r"^Then: treering (create .*)$", drafted.out, re.M)
-    assert treering(*suggested.split()).code == 0
-    assert treering("append", folder / "wide", sample).code == 0
-    assert treering("ask", folder / "wide", "c1 BETWEEN 0 AND 29").code == 0
+    (suggested,) = re.findall(r"^Then: (treering create .*)$", drafted.out, re.M)
+    assert treering(*shlex.split(suggested)[1:]).code == 0
+    assert treering("append", folder / "a wide one", sample).code == 0
+    assert treering("ask", folder / "a wide one", "c1 BETWEEN 0 AND 29").code == 0
 
 
 def test_synthetic_rows_come_in_random_order(folder: Path) -> None:

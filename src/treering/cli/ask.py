@@ -129,7 +129,8 @@ def _promise(vault: Vault) -> dict[str, Any]:
 def _show_price(out: Output, plain: dict[str, Any]) -> None:
     most = "nothing" if plain["most"] == 0 else unit(plain["unit"], plain["most"])
     most += "" if plain["exact"] or plain["most"] == 0 else " at most"
-    out.line(f"{counted(plain['queries'], 'question')} of {plain['mechanism']}: {most}; {left(plain)}.")
+    asked = f"{counted(plain['queries'], 'question')} of {plain['mechanism']}"
+    out.line(f"{asked} would cost {most}; {left(plain)}.")
     if not plain["enough"]:
         out.line("That may not do for all of them: those that it pays for would be answered.")
     out.line("Nothing was asked.", "dim")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -161,7 +162,11 @@ def _made(vault: Path, status: dict[str, Any], table: str | None, out: Output) -
         shown.line(f"Promise: {status['promise']}.")
         if table is not None:
             shown.line(f"Rows stay in {table}.")
-        shown.line(f"Next: treering append {vault} ROWS.csv" if table is None else f"Next: treering refresh {vault}")
+        shown.line(
+            f"Next: treering append {quote(str(vault))} ROWS.csv"
+            if table is None
+            else f"Next: treering refresh {quote(str(vault))}"
+        )
 
     out.result(plain, show)
 
@@ -190,7 +195,7 @@ def _draft(vault: Path, schema: Path | None, sample: Path, out: Output) -> None:
             shown.line(f"Left out: {name!r}, as {reason}.")
         if draft.schema.cells > _FOR_ALPHA:
             shown.line("That is for rings: with --alpha at most 2^26 can be had. Delete attributes, or join bins.")
-        shown.line(f"Then: treering create {vault} --schema {target} --epsilon 1")
+        shown.line(f"Then: treering create {quote(str(vault))} --schema {quote(str(target))} --epsilon 1")
 
     out.result(plain, show)
 
