@@ -22,6 +22,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from treering.words import readable
+
 
 class TreeringError(Exception):
     """The base class: ``except TreeringError`` catches every error of this module."""
@@ -58,13 +60,18 @@ class DataError(TreeringError, ValueError):
 class BudgetExceeded(TreeringError):
     """A charge that exceeds what is left of the budget. Nothing was charged, and no private data were read.
 
-    ``spent``, ``requested`` and ``total`` are amounts of ``unit``: "epsilon" or "rho".
+    ``spent``, ``requested`` and ``total`` are amounts of ``unit``: "epsilon" or "rho". ``remedy`` says what would do.
+
+    >>> print(BudgetExceeded("rho", spent=Fraction(1, 2), requested=Fraction(2), total=Fraction(1)))
+    the privacy budget does not cover this: it needs rho 2, and 0.5 is left of 1
     """
 
-    def __init__(self, unit: str, *, spent: Fraction, requested: Fraction, total: Fraction) -> None:
+    def __init__(self, unit: str, *, spent: Fraction, requested: Fraction, total: Fraction, remedy: str = "") -> None:
+        wanted, left = float(requested), float(total - spent)
+        digits = next((each for each in (4, 8) if readable(wanted, each) != readable(left, each)), 17)
         super().__init__(
-            f"the privacy budget does not cover this: spent {unit}={float(spent):.6g}, "
-            f"requested {float(requested):.6g}, total {float(total):.6g}"
+            f"the privacy budget does not cover this: it needs {unit} {readable(wanted, digits)}, and "
+            f"{readable(left, digits)} is left of {readable(float(total))}{remedy and '; '}{remedy}"
         )
         self.unit = unit
         self.spent = spent

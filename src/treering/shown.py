@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping, Sequence
+from datetime import date
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
@@ -51,6 +52,13 @@ def written(table: pa.Table) -> tuple[list[str], list[list[str]], list[int]]:
         heads.append(name)
         columns.append([number(value, margin) for value, margin in zip(values, margins, strict=True)])
     return heads, [list(row) for row in zip(*columns, strict=True)], right
+
+
+def plain_value(value: Any) -> Any:
+    """A value for JSON: a date as its text, a number that is infinite or no number as None."""
+    if value is None or isinstance(value, str | int | bool):
+        return value
+    return value.isoformat() if isinstance(value, date) else float(value) if math.isfinite(value) else None
 
 
 def number(value: Any, margin: float | None = None) -> str:

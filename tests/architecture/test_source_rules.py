@@ -69,6 +69,7 @@ LONG = "x = 1\n" * (MOST_LINES + 1)
     ("rule", "path", "text"),
     [
         (insecure_randomness, MECHANISM, "import random"),
+        (insecure_randomness, "src/treering/cli/x.py", "from numpy.random import normal"),
         (insecure_randomness, MECHANISM, "from random import gauss"),
         (insecure_randomness, MECHANISM, "def f():\n    import random as chance"),
         (insecure_randomness, MECHANISM, "import numpy.random"),
@@ -122,6 +123,7 @@ def test_a_breach_is_seen(rule: Rule, path: str, text: str) -> None:
     [
         (insecure_randomness, MECHANISM, "import numpy as np\ndef f(g: np.random.Generator) -> None: g.integers(3)"),
         (insecure_randomness, MECHANISM, "from numpy.random import Generator\ndef f(g: Generator) -> None: ..."),
+        (insecure_randomness, "src/treering/cli/x.py", "from numpy.random import default_rng\ndefault_rng(1)"),
         (insecure_randomness, TRUSTED, "import numpy as np\nrandom = np.zeros(3)"),
         (secret_randomness, TRUSTED, "import secrets\nsecrets.randbelow(3)"),
         (secret_randomness, "src/treering/service/auth.py", "import secrets"),

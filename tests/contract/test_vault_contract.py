@@ -24,6 +24,7 @@ from treering.trusted.charges import sizes_to_mark
 from treering.trusted.kernel import Kernel
 from treering.vault import ledger as ledgers
 from treering.vault.checkpoints import Checkpoints
+from treering.vault.files import Folder
 from treering.vault.journal import LedgerJournal, recover
 from treering.vault.kinds import codec
 from treering.vault.lines import check
@@ -172,4 +173,4 @@ def test_a_ledger_is_made_once(tmp_path: Path) -> None:
     with pytest.raises(tr.VaultError, match="cannot write .*: File exists"):
         ledgers.create(tmp_path / "ledger.sqlite")
     with pytest.raises(NotAVault, match="never finished"):
-        Record.of([])
+        Record.of([], Folder(tmp_path))

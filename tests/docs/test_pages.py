@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from support.markdown import anchors, blocks, links
+import treering as tr
+from support.markdown import anchors, blocks, links, prose
 from support.repository import ROOT, make_targets, pages
 
 
@@ -36,6 +37,23 @@ def test_links_lead_somewhere(page: Path) -> None:
 @pytest.mark.parametrize("page", pages(), ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_documented_targets_exist(page: Path) -> None:
     assert named_targets(page.read_text()) <= make_targets()
+
+
+def unknown_names(text: str) -> list[str]:
+    """The names in backticks that no code block of the page has, and that are no command, file or folder."""
+    code = " ".join(block.code for block in blocks(text))
+    names = [name for name in re.findall(r"`([^`\n]+)`", prose(text)) if not name.startswith("make ")]
+    return [name for name in names if not re.search(rf"\b{re.escape(name)}\b", code) and not _exists(name)]
+
+
+def _exists(name: str) -> bool:
+    return name.startswith(".venv/bin/") or (ROOT / name).exists() or name.removeprefix("tr.") in dir(tr)
+
+
+def test_the_tutorial_names_only_what_exists() -> None:
+    page = (ROOT / "docs" / "tutorial.md").read_text()
+    assert unknown_names(page) == []
+    assert unknown_names(page + "\nstart where `examples` is found") == ["examples"]
 
 
 def test_every_target_is_documented_for_contributors() -> None:

@@ -139,7 +139,7 @@ def test_order_values_that_repeat_are_refused(stage: Stage, orders: tuple[int, .
 
 def test_rows_without_an_order_value_are_refused(stage: Stage) -> None:
     stage.create(some_rows(1, None, None))
-    with pytest.raises(EngineError, match="2 rows have no value in the order column 'id'"):
+    with pytest.raises(EngineError, match="2 rows without a value in the order column 'id'"):
         Source.of(stage.source, SCHEMA).increments(None)
 
 
@@ -161,7 +161,7 @@ def test_a_table_that_cannot_hold_the_schema_is_refused(stage: Stage) -> None:
 
 def test_no_error_carries_a_value(stage: Stage) -> None:
     stage.create(some_rows(1, origin=SECRET))
-    with pytest.raises(DataError, match="column 'origin': 1 rows") as caught:
+    with pytest.raises(DataError, match="column 'origin': 1 row with") as caught:
         Source.of(stage.source, SCHEMA).increments(None)
     assert SECRET not in "".join(traceback.format_exception(caught.value))
     assert caught.value.__context__ is None

@@ -30,7 +30,7 @@ from support.vaults import BETA, DELTA, SCHEMA, frame, journal, mechanism, quest
 from treering.boxes import histogram
 from treering.theory.static import histogram_radius
 from treering.vault import bases, members
-from treering.vault.files import Stage, observe
+from treering.vault.files import Folder, Stage, observe
 from treering.vault.journal import recover
 from treering.vault.kinds import codec
 from treering.vault.ledger import reading, rows_of
@@ -339,7 +339,7 @@ class Witness:
         found = vault.verify(self.facts.get("head"))
         assert found["spent"] == vault.spent
         assert found["size"] == vault.size
-        record = Record.of(read_entries(self.place))
+        record = Record.of(read_entries(self.place), Folder(self.place))
         whole = shown(record, [recover(entries, codec(vault.schema), None) for entries in record.lines])
         assert [each.state for each in whole] == [each.mechanism.state for each in vault._members]
         names = [each.spec.name for each in vault._members]

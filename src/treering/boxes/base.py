@@ -27,6 +27,7 @@ from treering.domain.schema import Schema
 from treering.errors import GuaranteeError, ParameterError, QueryError, SchemaError
 from treering.gate import Database, Gate
 from treering.params import A_SHARE, Number, nonempty, probability
+from treering.words import counted
 
 Progress: TypeAlias = Callable[[float, str], None]
 """A callback for long runs, called with the fraction that is done, in [0, 1], and a text that names the present step.
@@ -149,7 +150,7 @@ class Box(ABC):
         if not alpha < box.worst:
             raise GuaranteeError(
                 f"{type(self).__name__} guarantees nothing here: its error could be {alpha:.3g}, and no error is "
-                f"above {box.worst:.3g} anyway; it needs more than {db.size:,} rows, or a larger epsilon"
+                f"above {box.worst:.3g} anyway; it needs more than {counted(db.size, 'row')}, or a larger epsilon"
             )
         return box.run(db.open_gate(budget), budget, alpha, chance)
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from treering.cli.output import JsonFlag, Output, VaultPath, count, number, warn
 from treering.cli.rows import read_sample
+from treering.words import counted, readable
 
 if TYPE_CHECKING:
     from treering.domain.attribute import Attribute
@@ -121,6 +123,7 @@ def create(
     given = (epsilon, delta, alpha, beta, mechanism, share, rows_per_person)
     expected = EXPECTED_ROWS if rows is None else rows
     read = Schema.load(schema)
+    _caution(epsilon, delta)
     options = _options(pace, guard_only, box, questions)
     column = "id" if order is None else order
     with Vault.create(vault, read, *given, person=person, rows=expected, table=table, order=column, **options) as made:
@@ -137,6 +140,24 @@ def _options(pace: int | None, guard_only: bool, box: str | None, questions: Pat
             raise typer.BadParameter(f"{questions} cannot be read as text: {error}") from None
         options["queries"] = [line.strip() for line in lines if line.strip()]
     return {name: value for name, value in options.items() if value is not None}
+
+
+_LARGE_EPSILON: Final = 10.0
+_LARGE_DELTA: Final = 1e-4
+
+
+def _caution(epsilon: float, delta: float) -> None:
+    """Warn of a promise that is next to none. It is for ever, so this is the last moment to say so."""
+    if epsilon > _LARGE_EPSILON:
+        warn(
+            f"Careful: an epsilon of {readable(epsilon)} promises next to nothing. What leaves the vault may be "
+            f"e^{readable(epsilon)} times as likely with a row as with another in its place; usual are 0.1 to 10."
+        )
+    if delta > _LARGE_DELTA:
+        warn(
+            f"Careful: a delta of {readable(delta)} lets the promise fail with a chance of {readable(100 * delta)}%. "
+            "A delta is far below one in the number of rows, such as 1e-9."
+        )
 
 
 def _check_table(table: str | None, order: str | None, person: str | None, infer: Path | None) -> None:
@@ -161,12 +182,17 @@ def _made(vault: Path, status: dict[str, Any], table: str | None, out: Output) -
 
     def show(shown: Output) -> None:
         shown.line(
-            f"{vault} is ready: {status['cells']:,} cells, answered by {', '.join(plain['mechanisms'])}.", "bold"
+            f"{vault} is ready: {counted(status['cells'], 'cell')}, answered by {', '.join(plain['mechanisms'])}.",
+            "bold",
         )
         shown.line(f"Promise: {status['promise']}.")
         if table is not None:
             shown.line(f"Rows stay in {table}.")
-        shown.line(f"Next: treering append {vault} ROWS.csv" if table is None else f"Next: treering refresh {vault}")
+        shown.line(
+            f"Next: treering append {quote(str(vault))} ROWS.csv"
+            if table is None
+            else f"Next: treering refresh {quote(str(vault))}"
+        )
 
     out.result(plain, show)
 
@@ -190,12 +216,12 @@ def _draft(vault: Path, schema: Path | None, sample: Path, out: Output) -> None:
     }
 
     def show(shown: Output) -> None:
-        shown.line(f"A draft with {draft.schema.cells:,} cells is in {target}. Read it, and edit it.", "bold")
+        shown.line(f"A draft with {counted(draft.schema.cells, 'cell')} is in {target}. Read it, and edit it.", "bold")
         for name, reason in draft.left_out.items():
             shown.line(f"Left out: {name!r}, as {reason}.")
         if draft.schema.cells > _FOR_ALPHA:
             shown.line("That is for rings: with --alpha at most 2^26 can be had. Delete attributes, or join bins.")
-        shown.line(f"Then: treering create {vault} --schema {target} --epsilon 1")
+        shown.line(f"Then: treering create {quote(str(vault))} --schema {quote(str(target))} --epsilon 1")
 
     out.result(plain, show)
 

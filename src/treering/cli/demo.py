@@ -11,6 +11,7 @@ import typer
 
 from treering.cli.output import JsonFlag, Output, progress
 from treering.errors import VaultError
+from treering.words import reason
 
 if TYPE_CHECKING:
     from treering.demo.story import Story
@@ -65,7 +66,7 @@ def _make_room(out: Path) -> None:
         out.mkdir(parents=True)
         (out / _MARK).write_text("treering demo made this folder, and may remove it.\n")
     except OSError as error:
-        raise VaultError(f"cannot write to {out}: {error.strerror}") from None
+        raise VaultError(f"cannot write to {out}: {reason(error)}") from None
 
 
 def _tell(output: Output, told: list[str], story: Story, vault: Path, page: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from treering.cli.output import JsonFlag, Output, VaultPath, amount, origin, reading, table_of, unit
+from treering.words import counted, left_out
 
 _STATUS_EXAMPLES = """Examples:
 
@@ -47,10 +48,10 @@ def status(vault: VaultPath, as_json: JsonFlag = False) -> None:
 
 def show_status(out: Output, plain: dict[str, Any]) -> None:
     """Show a vault in a few lines: rows, promise, budget, mechanisms, and the epochs of each as rings."""
-    batches = "1 batch" if plain["batches"] == 1 else f"{plain['batches']:,} batches"
-    out.line(f"{plain['size']:,} rows in {batches}; {plain['cells']:,} cells.", "bold")
+    batches = counted(plain["batches"], "batch", "batches")
+    out.line(f"{counted(plain['size'], 'row')} in {batches}; {counted(plain['cells'], 'cell')}.", "bold")
     if plain["dropped"]:
-        out.line(f"{plain['dropped']:,} rows did not fit and were dropped.")
+        out.line(f"{left_out(plain['dropped'])}.")
     if plain["table"] is not None:
         out.line(f"Rows stay in {plain['table']}, by {plain['order']}; `treering refresh` takes in new ones.")
     out.line(f"Promise: {plain['promise']}.")
@@ -68,7 +69,7 @@ def show_status(out: Output, plain: dict[str, Any]) -> None:
         if each["epochs"]:
             out.line(f"{each['name']} grew {_rings(len(each['epochs']))}", "green")
             out.line(f"  rings at {_sizes(each)}", "dim")
-    out.line(f"Head of the ledger ({plain['entries']:,} entries): {plain['head']}", "dim")
+    out.line(f"Head of the ledger ({counted(plain['entries'], 'entry', 'entries')}): {plain['head']}", "dim")
     out.line("Note it elsewhere: `treering verify --head` tells whether the folder was ever set back.", "dim")
 
 
@@ -173,7 +174,10 @@ def verify(
     plain = reading(vault).verify(head)
 
     def show(out: Output) -> None:
-        out.line(f"{vault} is whole: {plain['entries']:,} entries, {plain['size']:,} rows.", "bold green")
+        out.line(
+            f"{vault} is whole: {counted(plain['entries'], 'entry', 'entries')}, {counted(plain['size'], 'row')}.",
+            "bold green",
+        )
         if head is not None:
             out.line("The head given is part of its history: it was not set back since.")
         out.line(f"Head: {plain['head']}")

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperGroup
 
 from treering.cli import ask, audit, bench, create, demo, look, plan, rows, shell, synth
 from treering.cli.output import INTERRUPTED, VaultPath, fail
+
+STOPPED: Final = (
+    "interrupted. Nothing was lost: what a vault has on record stays, and what is not there yet can be done again"
+)
 
 
 class Commands(TyperGroup):
@@ -26,17 +30,18 @@ class Commands(TyperGroup):
         **extra: Any,
     ) -> Any:
         """Run a command and exit with its code."""
-        given = list(sys.argv[1:] if args is None else args)
+        given = list(sys.argv[1:] if args is None else args) or ["--help"]
         name = prog_name or "treering"
         if len(given) == 2 and given[0] in self.commands and given[1] == "--help":
             self._help(name, given[0])
         try:
             code = super().main(given, name, complete_var, False, windows_expand_args, **extra)
         except (KeyboardInterrupt, typer.Abort):
-            typer.echo("treering: interrupted", err=True)
-            sys.exit(INTERRUPTED)
+            code = INTERRUPTED
         except Exception as error:
             fail(error)
+        if code == INTERRUPTED:  # typer makes this code of an interrupt within a command
+            typer.echo(f"treering: {STOPPED}", err=True)
         sys.exit(code if isinstance(code, int) else 0)
 
     def _help(self, program: str, name: str) -> None:
@@ -53,7 +58,6 @@ app = typer.Typer(
     name="treering",
     help="Differential privacy for databases that never stop growing.",
     epilog="`treering COMMAND --help` has examples. Exit codes: 2 bad input, 3 budget, 1 anything else.",
-    no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )

@@ -38,6 +38,7 @@ from treering.errors import (
     SchemaError,
     TreeringError,
 )
+from treering.words import readable, reason
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -276,12 +277,20 @@ def amount(value: float) -> str:
     >>> amount(0.12345678), amount(2e-18)
     ('0.1235', '0')
     """
-    return f"{value:.4g}" if value > 1e-15 else "0"
+    return readable(value) if value > 1e-15 else "0"
 
 
 def unit(name: str, value: float) -> str:
     """An amount of budget with its unit, as text."""
     return f"{name} {amount(value)}"
+
+
+def left(costs: Mapping[str, Any]) -> str:
+    """What is left of the promise, in words: a histogram that is paid for answers for ever, though nothing is left."""
+    if costs["settled"] and amount(costs["remaining"]) == "0":
+        return "all further questions are free"
+    words = f"{unit(costs['unit'], costs['remaining'])} left of {amount(costs['total'])}"
+    return words if costs["unit"] == "epsilon" else f"{words} (epsilon {readable(costs['epsilon'])})"
 
 
 # -- failures ----------------------------------------------------------------------------------------------------------
@@ -324,14 +333,53 @@ def message_of(error: Exception) -> str:
     if isinstance(error, typer.BadParameter) and error.param is None:
         return _one_line(error.message)  # Raised by a command, not by one flag: the message is complete.
     if isinstance(error, typer.TyperException):
-        return _one_line(error.format_message())
+        return _one_line(error.format_message()) + _where_help_is(error)
     if isinstance(error, TreeringError):
-        text = "\n".join([str(error), *getattr(error, "__notes__", ())])
+        text = _spoken("\n".join([_named(error), *getattr(error, "__notes__", ())]))
         return text if sys.stderr.isatty() else _one_line(text)
     if isinstance(error, OSError):
         named = f": {error.filename}" if error.filename is not None else ""
-        return f"{error.strerror or type(error).__name__}{named}"
+        return f"{reason(error)}{named}"
     return f"an unexpected {type(error).__name__}; set {DEBUG}=1 to see where"
+
+
+_OPTIONS: Final = {
+    **{name: name for name in ("epsilon", "delta", "alpha", "beta", "mechanism", "share", "person", "rows", "within")},
+    **{name: name for name in ("key", "head", "order", "target", "features", "loss", "radius", "name")},
+    "rows_per_person": "rows-per-person",
+    "kind": "mechanism",
+}
+"""The options that are parameters of the package, by the parameter's name."""
+
+_SAID: Final = (
+    (r'on_invalid="(\w+)"', r"--on-invalid \1"),
+    (r"\b(other|missing)=True", r"\1 = true"),
+    (r"\bshare=(\d)", r"--share \1"),
+    (r"`Vault\.read`, ", ""),
+    (r"\brows_per_person\b", "--rows-per-person"),
+    (r"\b(bins|integers|categories|append|refresh|status)\(\)", r"\1"),
+)
+"""What the package calls things, and what the command line and the schema's file call them."""
+
+
+def _named(error: TreeringError) -> str:
+    """The error's text; a parameter that is an option goes by the option's name."""
+    if isinstance(error, ParameterError) and error.parameter in _OPTIONS:
+        return str(error).replace(error.parameter, f"--{_OPTIONS[error.parameter]}", 1)
+    return str(error)
+
+
+def _spoken(text: str) -> str:
+    """A message of the package in the words of the command line."""
+    for python, words in _SAID:
+        text = re.sub(python, words, text)
+    return text
+
+
+def _where_help_is(error: typer.TyperException) -> str:
+    """Which help to read about a command that was typed in another way than it understands."""
+    context = getattr(error, "ctx", None)
+    return "" if context is None else f" (See `{context.command_path} --help`.)"
 
 
 def fail(error: Exception) -> NoReturn:
@@ -343,6 +391,8 @@ def fail(error: Exception) -> NoReturn:
 
 
 def _one_line(text: str) -> str:
-    """The text in one line, without the lines that point into a query, which are indented."""
+    """The text in one line, without the lines that point into a query, which are indented. Lines that were sentences
+    stay sentences."""
     kept = [line.strip() for line in text.splitlines() if not line.startswith("  ")]
-    return " ".join(line for line in kept if line)
+    *before, last = [line for line in kept if line] or [""]
+    return " ".join([*(line if line[-1] in ".:;,?!" else f"{line}." for line in before), last])

@@ -27,6 +27,7 @@ from treering.cli.output import (
     writing,
 )
 from treering.errors import DataError, ParameterError, TreeringError
+from treering.words import counted
 
 if TYPE_CHECKING:
     from treering.rowfile import RowFile
@@ -131,7 +132,7 @@ def _telling(taken: Sequence[dict[str, Any]]) -> Iterator[None]:
 def _show(out: Output, vault: Path, what: str, taken: Sequence[dict[str, Any]], size: int) -> None:
     rows = [[each[what], f"{each['rows']:,}", f"{each['dropped']:,}", f"{each['size']:,}"] for each in taken]
     out.table([what, "rows", "dropped", "size"], rows, right=(1, 2, 3))
-    out.line(f"{vault} has {size:,} rows.", "bold")
+    out.line(f"{vault} has {counted(size, 'row')}.", "bold")
 
 
 # -- reading and writing files -----------------------------------------------------------------------------------------

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from treering.cli.output import Output, VaultPath, amount, message_of, number, unit, writing
+from treering.cli.ask import margin, show_table
+from treering.cli.output import Output, VaultPath, amount, message_of, unit, writing
 from treering.errors import ParameterError, QueryError, TreeringError
 
 if TYPE_CHECKING:
@@ -74,14 +75,6 @@ def shell(
             session.talk(lines_typed(opened.schema))
         elif not session.run(line.rstrip("\n") for line in sys.stdin):
             raise typer.Exit(2)
-
-
-def show_table(out: Output, table: pa.Table) -> None:
-    """Show a released table, each number together with its margin."""
-    from treering.shown import written
-
-    heads, rows, right = written(table)
-    out.table(heads, rows, right=right)
 
 
 class Shell:
@@ -199,9 +192,8 @@ class Shell:
         self._say_price(price.most, price.unit)
 
     def _wish(self, rest: str) -> None:
-        value = number(rest.removesuffix("%")) if rest else None
-        self._within = None if value is None else value / 100 if rest.endswith("%") else value
-        self._out.line("No margin is wanted." if value is None else f"± {rest} is wanted from now on.", "dim")
+        self._within = margin(rest) if rest else None
+        self._out.line("No margin is wanted." if self._within is None else f"± {rest} is wanted from now on.", "dim")
 
     def _export(self, rest: str) -> None:
         if self._last is None:

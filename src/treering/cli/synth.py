@@ -12,7 +12,6 @@ from treering.cli.output import (
     MechanismName,
     Output,
     VaultPath,
-    amount,
     count,
     number,
     progress,
@@ -20,6 +19,7 @@ from treering.cli.output import (
     writing,
 )
 from treering.cli.rows import check_output, write_table
+from treering.words import counted
 
 if TYPE_CHECKING:
     from treering.vault.vault import Vault
@@ -48,17 +48,30 @@ def synth(
     rows: Annotated[int, typer.Option(parser=count, metavar="NUMBER", help="How many rows to draw.")],
     out: Annotated[Path, typer.Option(metavar="FILE", help="Where to: .parquet or .csv.")],
     mechanism: MechanismName = None,
+    seed: Annotated[
+        int | None, typer.Option(metavar="NUMBER", help="The same seed draws the same rows again.", min=0)
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Draw synthetic rows from what was released: free, and public."""
+    """Draw synthetic rows from what was released: free, and public.
+
+    They are drawn independently, so their order says nothing. A vault of rings has none to draw from: one that was made
+    with --mechanism pmwg or scheduler has.
+    """
     check_output(out)
     if rows < 1:
         raise typer.BadParameter("--rows must be at least 1")
+    from numpy.random import default_rng
+
     with writing(vault) as opened:
-        table = opened.synthesize(rows, mechanism)
+        table = opened.synthesize(rows, mechanism, default_rng(seed))
     write_table(table, out)
     plain = {"rows": table.num_rows, "columns": table.column_names, "out": str(out)}
-    Output(as_json).result(plain, lambda shown: shown.line(f"{table.num_rows:,} synthetic rows are in {out}.", "bold"))
+    Output(as_json).result(plain, lambda shown: shown.line(f"{_in_words(rows)} in {out}.", "bold"))
+
+
+def _in_words(rows: int) -> str:
+    return "1 synthetic row is" if rows == 1 else f"{rows:,} synthetic rows are"
 
 
 def train(
@@ -127,7 +140,7 @@ def _weights(vault: Vault, spec: dict[str, Any], model: Any) -> dict[str, float]
 
 def show_model(out: Output, plain: dict[str, Any]) -> None:
     """Show the model: what each value adds, its error, and its cost."""
-    out.line(f"{plain['name']}: when is {plain['target']}? Trained on {plain['size']:,} rows.", "bold")
+    out.line(f"{plain['name']}: when is {plain['target']}? Trained on {counted(plain['size'], 'row')}.", "bold")
     ordered = sorted(plain["weights"].items(), key=lambda item: -abs(item[1]))
     rows = [[words, f"{weight:+.3f}"] for words, weight in ordered[:20]]
     out.table(["if", "adds"], rows, right=(1,))
@@ -136,6 +149,6 @@ def show_model(out: Output, plain: dict[str, Any]) -> None:
     out.line("A row is predicted to match where the sum, the intercept included, is above 0.", "dim")
     out.line(f"Its risk is within {plain['excess_risk_bound']:.4g} of the best such model's, on the rows so far.")
     paid = "Free" if plain["cost"] == 0 else f"Cost {unit(plain['unit'], plain['cost'])}"
-    out.line(f"{paid}; {amount(plain['remaining'])} of its share left.", "dim")
+    out.line(f"{paid}; {unit(plain['unit'], plain['remaining'])} of its share left.", "dim")
     shares = ", ".join(f"{name} {share:g}" for name, share in plain["shares"].items())
     out.line(f"Shares of the promise: {shares}.", "dim")

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from treering.domain.calendar import Dates as Dates
     from treering.domain.calendar import dates as dates
     from treering.domain.language.parse import parse as parse
-    from treering.domain.language.sql import read_sql as read_sql
     from treering.domain.loss import Distance as Distance
     from treering.domain.loss import HuberHinge as HuberHinge
     from treering.domain.loss import Logistic as Logistic
@@ -58,7 +57,6 @@ else:
         ),
         "calendar": ("DatePart", "Dates", "dates"),
         "language.parse": ("parse",),
-        "language.sql": ("read_sql",),
         "loss": ("Distance", "HuberHinge", "Logistic", "Loss", "Squared"),
         "measures": ("Count", "Mean", "Quantile", "Release", "Request", "Sum"),
         "numeric": ("Numbers", "numbers"),

@@ -20,6 +20,7 @@ import tomli_w
 from treering.domain.attribute import Attribute, Value
 from treering.domain.kinds import FORMATS, attribute_from_dict
 from treering.errors import SchemaError
+from treering.words import reason
 
 MAX_CELLS: Final = 2**62
 """The most cells a universe may have: cell numbers are 64-bit integers."""
@@ -203,6 +204,10 @@ class Schema:
         """Read a schema from a TOML file at ``path``."""
         try:
             plain = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise SchemaError(f"cannot read a schema from {path}: {error}") from None
+        except OSError as error:
+            raise SchemaError(f"cannot read a schema from {path}: {reason(error)}") from None
+        except UnicodeDecodeError:
+            raise SchemaError(f"cannot read a schema from {path}: it is not in UTF-8") from None
+        except tomllib.TOMLDecodeError as error:
+            raise SchemaError(f"cannot read a schema from {path}, which should be TOML: {error}") from None
         return cls.from_dict(plain)

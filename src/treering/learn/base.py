@@ -6,6 +6,7 @@ never taken from the data. `LinearEstimator` adds linear predictions with an int
 
 from __future__ import annotations
 
+import inspect
 import math
 import warnings
 from abc import ABC, abstractmethod
@@ -31,6 +32,7 @@ from treering.schedulers.ermg import ERMG
 from treering.schedulers.ermrings import RADIUS, ERMRings
 from treering.trusted.database import GrowingPoints
 from treering.trusted.points import Bounds, Rows, features_of
+from treering.words import counted
 
 OF_ALL: Final[dict[type[Loss], float]] = {Logistic: 4.0, HuberHinge: 4.0, Squared: 2.0, Distance: 1.0}
 """The default radius for ``rows="all"``: what is proven of all rows, for ever, gets worse with a larger one."""
@@ -105,6 +107,8 @@ class PrivateEstimator(BaseEstimator, ABC):
 
         ``X`` has one row of features for each sample, ``y`` its label.
         """
+        if _within_a_search():
+            warnings.warn(SEARCHING, stacklevel=2)
         with self._unchanged_if_refused():
             held = self._take(None, X, y)
             held.learner.update()
@@ -244,7 +248,7 @@ class PrivateEstimator(BaseEstimator, ABC):
         else:
             advice = (
                 self._held.waiting
-                or f"{self.n_samples_seen_:,} rows are in, and the first model waits for {self.start:,}"
+                or f"{counted(self.n_samples_seen_, 'row')} of the {self.start:,} that the first model waits for are in"
             )
         raise NotFittedError(f"this {type(self).__name__} instance is not fitted yet: {advice}")
 
@@ -268,6 +272,22 @@ class PrivateEstimator(BaseEstimator, ABC):
         if state.pop("_held", None) is not None:
             state["_left_behind"] = True
         return state
+
+
+SEARCHING: Final = (
+    "each fit of a search or a cross-validation makes a promise of its own about the same rows: five fits of epsilon 1 "
+    "protect them by an epsilon of 5. Choose parameters on public data, or divide epsilon by the number of fits"
+)
+
+
+def _within_a_search() -> bool:
+    """Whether scikit-learn is fitting copies of an estimator: GridSearchCV, cross_val_score and the like."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith("sklearn.model_selection"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _same(now: dict[str, Any], then: dict[str, Any]) -> bool:

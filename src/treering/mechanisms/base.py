@@ -28,7 +28,7 @@ from treering.gate import Database
 from treering.mechanisms.histogram.hypothesis import Hypothesis
 from treering.params import A_SHARE, Number, nonempty, probability
 
-NO_ROWS: Final = "a continual histogram and a model draw no rows: add a pmwg or a scheduler"
+NO_ROWS: Final = "rings, a continual histogram and a model draw no rows: a mechanism of kind pmwg or scheduler does"
 
 
 class Mechanism(ABC):
@@ -163,6 +163,17 @@ class Mechanism(ABC):
         return {name: None if value == math.inf else value for name, value in found.items()}
 
 
+class Quote(NamedTuple):
+    """What a batch of queries costs: public, and known before it is asked."""
+
+    most: Fraction
+    """The most that it could cost a row, in the budget's unit. No more is charged, whatever the answers."""
+    enough: bool
+    """Whether what is left is sure to pay for the whole batch. If not, it may be refused after some answers."""
+    exact: bool
+    """Whether just this much is charged, but for rounding; otherwise this or less."""
+
+
 class Answering(Mechanism):
     """A mechanism that answers any query about its database with a share of the rows and an error."""
 
@@ -230,11 +241,24 @@ class Answering(Mechanism):
 
     @abstractmethod
     def price(self, query: Question) -> Fraction:
-        """The most that asking ``query`` next could cost, in the budget's unit: free, computed from public values."""
+        """The most that asking ``query`` next could cost, in the budget's unit: free, computed from public values.
+
+        A question that the budget does not cover is refused here as it would be if it were asked.
+        """
 
     def price_many(self, queries: Iterable[Question]) -> Fraction:
         """`price` for a batch. By default the price of its first query, which pays for the whole batch."""
         return max((self.price(query) for query in list(queries)[:1]), default=Fraction(0))
+
+    @property
+    def settled(self) -> bool:
+        """Whether every question to come is free, for ever."""
+        return False
+
+    def quote(self, queries: Sequence[Query], within: float | None = None) -> Quote:
+        """What asking a batch next costs: free, computed from public values."""
+        price, left = self.price_within(queries, within), self._gate.budget.total - self._gate.spent
+        return Quote(min(price, left), price <= left, exact=True)
 
 
 def wished(within: float, size: int) -> float:
@@ -295,6 +319,9 @@ class Engine(Protocol):
     def price(self, query: Query) -> Fraction:
         """The most that asking this query next could cost, in the budget's unit."""
 
+    def price_many(self, queries: Sequence[Query]) -> Fraction:
+        """The most that asking these queries next could cost, in the budget's unit."""
+
     def recall(self, query: Query) -> Answer | None:
         """The answer to this query at the present size, if it is known already."""
 
@@ -336,9 +363,7 @@ class Adaptive(Answering):
         except TreeringError as error:
             error.answers = tuple(answers)
             if len(queries) > 1:
-                error.add_note(
-                    f"{len(answers)} of the {len(queries)} queries were answered before this; see error.answers"
-                )
+                error.add_note(f"{len(answers):,} of the {len(queries):,} queries were answered before this.")
             raise
         return answers
 
@@ -358,9 +383,16 @@ class Adaptive(Answering):
         return self._engine.price(asked)
 
     def price_many(self, queries: Iterable[Question]) -> Fraction:
-        """`price` for a batch. Two or more queries may cost all that is left of the budget."""
-        asked = list(queries)
-        return super().price_many(asked) if len(asked) < 2 else self._gate.budget.total - self._gate.spent
+        """`price` for a batch. It may be above what is left: then the batch may be refused after some answers."""
+        asked = understand_all(queries, self._gate.schema)
+        self._check_alive()
+        self._rows()
+        return self._engine.price_many(asked)
+
+    def quote(self, queries: Sequence[Query], within: float | None = None) -> Quote:
+        """See `Answering.quote`. What a batch costs depends on its answers."""
+        found = super().quote(queries, within)
+        return found._replace(exact=found.most == 0)
 
     def known(self, queries: Sequence[Query]) -> list[Answer] | None:
         """See `Answering.known`."""

@@ -38,6 +38,7 @@ from treering.theory.continual import (
     windows,
 )
 from treering.theory.rings import margin, spectrum
+from treering.words import counted
 
 MAX_CELLS: Final = 2**22
 """The most cells: for each of them many numbers are kept, and one or two are drawn for each batch."""
@@ -176,6 +177,11 @@ class ContinualHistogram(Answering):
         return (self._old.leaf if self._old else 0) + self._series.leaf
 
     @property
+    def settled(self) -> bool:
+        """Whether the first question was asked, which has paid for all to come."""
+        return self.batches > 0
+
+    @property
     def halted(self) -> bool:
         """False: all answers to come are paid for."""
         return False
@@ -229,7 +235,8 @@ class ContinualHistogram(Answering):
         rows = float(self._prospect(1).every.radius(1)) * ROUNDING
         if rows >= size:
             raise GuaranteeError(
-                f"with this epsilon not even the count of a single cell is known within {size:,} rows, all there are; "
+                "with this epsilon not even the count of a single cell is known within "
+                f"{counted(size, 'row')}, all there are; "
                 f"it takes at least {math.floor(rows) + 1:,} rows, or a larger epsilon"
             )
 

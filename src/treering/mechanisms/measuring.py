@@ -76,7 +76,7 @@ class Measuring(Planning):
         )
         return Release(request, size, rows)
 
-    def quote(self, request: Request, within: float | None = None) -> Fraction:
+    def release_price(self, request: Request, within: float | None = None) -> Fraction:
         """What `release` costs those rows that pay most, in the budget's unit, but for rounding: free to ask."""
         request.check()
         return self._planned(self._asked(request, self._needs(request)), self._wished(within)).price

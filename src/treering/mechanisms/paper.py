@@ -185,6 +185,10 @@ class Paper:
         """The most that asking this query next could cost: all that is left of the budget."""
         return self.gate.budget.total - self.gate.spent
 
+    def price_many(self, queries: Sequence[Query]) -> Fraction:
+        """`price`: the paper's theorem bounds the sum of all charges."""
+        return max((self.price(query) for query in queries), default=Fraction(0))
+
     def recall(self, query: Query) -> Answer | None:
         """None: every query is compared."""
         return None

@@ -28,6 +28,7 @@ from treering.params import Number, Profile, check_profile, probability, whole
 from treering.theory.pmwg import ForeverPlan, at_most, forever, query_tail, run_tail, static, static_hard, static_size
 from treering.theory.pmwg.paper import check_kappa
 from treering.theory.pmwg.tight import MOST_QUERIES, RENEWALS
+from treering.words import counted
 
 WARM_UNIFORM: Final = 0.1
 """The weight of the uniform distribution in a warm start, whose potential is then log(N/0.1)."""
@@ -152,8 +153,9 @@ class PMWG(Adaptive):
             while not self._can_start(needed):
                 needed *= 2
             raise GuaranteeError(
-                f"alpha={self._alpha:g} with this epsilon and delta needs a larger database: {start:,} rows cannot pay "
-                f"for one answer, {needed:,} can. A larger alpha or epsilon would do too"
+                f"alpha={self._alpha:g} with this epsilon and delta needs a larger database: "
+                f"{counted(start, 'row')} cannot pay for one answer, {needed:,} can. "
+                "A larger alpha or epsilon would do too"
             )
         return self._forever(start)
 

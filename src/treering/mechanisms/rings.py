@@ -29,7 +29,7 @@ from treering.domain.measures import Measure, Request
 from treering.domain.query import Query
 from treering.errors import ParameterError, QueryError
 from treering.gate import Advanced, Database, Event, Noted, SegmentBegun, SegmentCondensed, SegmentEnded
-from treering.mechanisms.base import wished
+from treering.mechanisms.base import Quote, wished
 from treering.mechanisms.measuring import Known, Measuring
 from treering.mechanisms.series.policy import Asked, Planned, batches
 from treering.mechanisms.series.ring import Opened, Ring, SeriesState, combined, weights_of
@@ -190,16 +190,25 @@ class Rings(Measuring):
         return columns
 
     def price(self, query: Question, within: float | None = None) -> Fraction:
-        """What asking this query next costs those rows that pay most, in the budget's unit, but for rounding: free to
-        ask."""
+        """The most that asking this query next costs a row, in the budget's unit, but for rounding: free to ask."""
         return self.price_many([query], within)
 
     def price_many(self, queries: Iterable[Question], within: float | None = None) -> Fraction:
         """`price` for a batch. Rows that are new since a series was last asked pay its price; to open a series, all
         rows do."""
-        asked = [query for query in dict.fromkeys(understand_all(queries, self._gate.schema)) if not query.constant]
         with self._lock:
-            return self._plan(Asked(asked), self._wished(within), None).price
+            return self._planned_for(understand_all(queries, self._gate.schema), within).price
+
+    def quote(self, queries: Sequence[Query], within: float | None = None) -> Quote:
+        """See `Answering.quote`. What the budget does not cover has no price: rows that are new to a series pay for it
+        with a budget of their own."""
+        with self._lock:
+            return Quote(self._planned_for(queries, within).price, enough=True, exact=True)
+
+    def _planned_for(self, queries: Sequence[Query], within: float | None) -> Planned:
+        """The plan for a batch as it would be asked next."""
+        asked = [query for query in dict.fromkeys(queries) if not query.constant]
+        return self._plan(Asked(asked), self._wished(within), None)
 
     def known(self, queries: Sequence[Query]) -> list[Answer] | None:
         """See `Answering.known`."""

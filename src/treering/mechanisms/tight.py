@@ -26,7 +26,7 @@ from typing import Final
 from treering.answer import Answer
 from treering.budget.promise import BudgetKind
 from treering.domain.query import Query
-from treering.errors import EngineError, Halted
+from treering.errors import BudgetExceeded, EngineError, Halted
 from treering.gate import Compared, Condensed, Event, Gate, Measured, Noted, RunEnded, RunRequest, RunStarted
 from treering.mechanisms.base import Outlook
 from treering.mechanisms.histogram.hypothesis import Hypothesis, KeptHistogram
@@ -48,6 +48,7 @@ from treering.mechanisms.state import (
 from treering.noise import Gaussian, Laplace, Noise
 from treering.theory.pmwg import ForeverPlan, growth_potential, hard_target, query_tail, until_spent
 from treering.theory.pmwg.tight import MEASURED_SHARE, MOST_QUERIES, scaled_for
+from treering.theory.search import roughly_whole
 from treering.theory.sparse import RunScales
 
 FORGETTING: Final = 1 / 8
@@ -58,6 +59,9 @@ BOLDNESS: Final = 1.5
 noise."""
 
 _MOST_PATIENCE: Final = 64
+
+_MOST_ROWS: Final = 2**50
+"""A refusal names no size above this as one that would do."""
 
 _FAR: Final = 0.99
 """The estimate of a run's cost is at most the exact cost, up to rounding errors, which are far below one per cent."""
@@ -155,7 +159,7 @@ class Tight:
             raise Halted(f"this was made for {self._limit:,} queries and has given its last answer; PMWG has no limit")
         if run is not None and self._served(run, 1):
             return True
-        request, _ = self._choice(self._plan, query, state.size)
+        request, _ = self._next(self._plan, query, state.size)
         if request is None:
             return False
         self._follow(self.gate.begin_run(request))
@@ -163,13 +167,35 @@ class Tight:
             self._follow(self.gate.end_run(run.handle))
         return True
 
+    def _next(self, plan: ForeverPlan, query: Query, size: int) -> tuple[RunRequest | None, Fraction]:
+        """`_choice`, if what is left of the budget pays for it; `BudgetExceeded` otherwise."""
+        budget, spent = self.gate.budget, self.gate.spent
+        request, cost = self._choice(plan, query, size)
+        if spent + cost <= budget.total:
+            return request, cost
+        enough = roughly_whole(lambda grown: self._payable(plan, query, grown), size, _MOST_ROWS)
+        raise BudgetExceeded(
+            budget.unit,
+            spent=spent,
+            requested=cost,
+            total=budget.total,
+            remedy="" if enough is None else f"from about {enough:,} rows on it is cheap enough",
+        )
+
+    def _payable(self, plan: ForeverPlan, query: Query, size: int) -> bool:
+        """Whether what is left pays for a query that no run serves, at this size."""
+        left = float(self.gate.budget.total - self.gate.spent)
+        if self._measure_first and self._due(query, size) <= min(left, self._measuring_share - self.state.measured):
+            return True
+        return plan.cost_of_run(size, self.state.runs + 1, self._log_queries() if plan.renewals else None) < left
+
     def _choice(self, plan: ForeverPlan, query: Query, size: int) -> tuple[RunRequest | None, Fraction]:
         """For a query that no run serves at this size: the run to begin, or None for a measurement; and the cost."""
         state, budget = self.state, self.gate.budget
         queries = self._log_queries() if plan.renewals else None
         if not self._measure_first:
             return self._run(plan, size, queries)
-        price = budget.amount(self.gate.cost_of_measuring([query], self._noise(size)))
+        price = self._due(query, size)
         due = float(price)
         affordable = state.measured + due <= self._measuring_share
         # If a run is far from worthwhile, the estimate of its cost decides: the exact cost takes longer to compute than
@@ -180,9 +206,17 @@ class Tight:
         worthwhile = state.streak * due >= state.patience * cost and self.gate.spent + cost <= budget.total
         return (None, price) if affordable and not worthwhile else (request, cost)
 
-    def _run(self, plan: ForeverPlan, size: int, log_queries: float | None) -> tuple[RunRequest, Fraction]:
-        """The run that would begin at this size, for e^``log_queries`` queries (None: for all), and its cost."""
-        scales = plan.scales(size, self.state.runs + 1, log_queries)
+    def _due(self, query: Query, size: int, more: int = 0) -> Fraction:
+        """The price of measuring a query at this size, after so many ``more`` others."""
+        noise = measuring_noise(self.gate.budget.kind, self.alpha, self.beta, size, self.state.asked + more)
+        return self.gate.budget.amount(self.gate.cost_of_measuring([query], noise))
+
+    def _run(
+        self, plan: ForeverPlan, size: int, log_queries: float | None, more: int = 0
+    ) -> tuple[RunRequest, Fraction]:
+        """The run that would begin at this size, after so many ``more`` others, for e^``log_queries`` queries (None:
+        for all), and its cost."""
+        scales = plan.scales(size, self.state.runs + 1 + more, log_queries)
         request = RunRequest(scales.threshold, scales.query, answering_noise(self.gate.budget.kind, scales.answer))
         return request, self.gate.budget.amount(self.gate.cost_of_run(request))
 
@@ -191,14 +225,38 @@ class Tight:
         return math.log(scaled_for(self.state.asked))
 
     def price(self, query: Query) -> Fraction:
-        """What asking this query next costs, in the budget's unit."""
+        """What asking this query next costs, in the budget's unit; `BudgetExceeded` if it would be refused."""
         size, state = self.gate.size, self.state
         plan = self.plan or self._planner(size)
         if query.constant or self.recall(query) is not None:
             return Fraction(0)
         if state.run is not None and plan.serves(state.run.scales, size, state.run.number, state.asked + 1):
             return Fraction(0)
-        return self._choice(plan, query, size)[1]
+        return self._next(plan, query, size)[1]
+
+    def price_many(self, queries: Sequence[Query]) -> Fraction:
+        """The most that asking these queries next could cost, in the budget's unit, whatever the answers.
+
+        Proof. Only the k queries whose answers are not known yet cost something: each begins one run at most, or is
+        measured. The price of a measurement and the cost of a run grow with the number of queries and of runs, so none
+        is above what it would be after all k. No run begins if measuring them all stays within its share of the budget
+        and the longest streak of good measurements that there could be would not make the cheapest run worthwhile.
+        """
+        fresh = [query for query in dict.fromkeys(queries) if not query.constant and self.recall(query) is None]
+        if len(fresh) < 2:
+            return max((self.price(query) for query in fresh), default=Fraction(0))
+        self.price(fresh[0])  # raises if not even the first one can be paid for
+        size, state, many = self.gate.size, self.state, len(fresh)
+        plan = self.plan or self._planner(size)
+        number = self._log_queries() if plan.renewals else None
+        due = max(self._due(query, size, many) for query in fresh)
+        within = state.measured + many * float(due) <= _FAR * self._measuring_share
+        cheapest = plan.cost_of_run(size, state.runs + 1, number)
+        if self._measure_first and within and (state.streak + many) * float(due) < _FAR * state.patience * cheapest:
+            return many * due
+        if number is not None:
+            number += math.log1p(many / (state.asked + 500))  # as if all were asked already: see `_log_queries`
+        return many * max(due, self._run(plan, size, number, many)[1])
 
     def _served(self, run: RunState, wanted: int) -> int:
         """How many of the next ``wanted`` queries the run still serves at this size."""

@@ -34,6 +34,7 @@ from treering.domain.schema import Schema
 from treering.errors import GuaranteeError, ParameterError, QueryError, TreeringError
 from treering.gate import Event, Gate, Noted, ReservationEnded, Reserved
 from treering.replay import RecordedGate
+from treering.words import counted
 
 UNFINISHED: Final = "its run has not finished"
 
@@ -248,7 +249,7 @@ def shares(release: Release, queries: Sequence[Query]) -> tuple[Floats, Floats]:
 def _numbers(values: Any, length: int, what: str, least: float = -np.inf) -> Floats:
     array = np.asarray(values, dtype=np.float64)
     if array.shape != (length,):
-        raise Broken(f"the box's release gave {what} of shape {array.shape} for {length:,} queries")
+        raise Broken(f"the box's release gave {what} of shape {array.shape} for {counted(length, 'query', 'queries')}")
     if not (np.isfinite(array) & (array >= least)).all():
         raise Broken(f"the box's release gave {what} that are no finite numbers{'' if least < 0 else ' of at least 0'}")
     return array

@@ -26,6 +26,7 @@ from treering.trusted.kernel import Kernel
 from treering.trusted.points import POINTS, Points, Rows
 from treering.trusted.rows.encode import encode_rows
 from treering.trusted.sealed import Sealed
+from treering.words import counted, left_out
 
 if TYPE_CHECKING:
     from treering.trusted.engines.source import Increment, Source, Watermark
@@ -166,8 +167,7 @@ class GrowingDatabase(Sealed):
     def _warn(self, taken: int, dropped: int) -> None:
         """Say that rows will be left out, before any is taken in: where warnings are errors, nothing has happened."""
         if dropped:
-            message = f"{dropped:,} of {dropped + taken:,} rows did not fit the schema and were dropped"
-            warnings.warn(message, DroppedRows, stacklevel=3)
+            warnings.warn(left_out(dropped, of=dropped + taken), DroppedRows, stacklevel=3)
 
     def _grown(self) -> int:
         """Rows were taken in: tell who watches, and return the new size."""
@@ -175,7 +175,7 @@ class GrowingDatabase(Sealed):
         return self.size
 
     def __repr__(self) -> str:
-        return f"GrowingDatabase({self.size:,} rows; {self.schema.cells:,} cells)"
+        return f"GrowingDatabase({counted(self.size, 'row')}; {counted(self.schema.cells, 'cell')})"
 
 
 # -- points to learn from ----------------------------------------------------------------------------------------------

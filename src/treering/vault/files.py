@@ -19,6 +19,7 @@ from typing import Final
 from weakref import WeakSet
 
 from treering.errors import DamagedVault, NotAVault, VaultBusy, VaultError
+from treering.words import reason
 
 _TEMPORARY: Final = ".new"
 _CELLS: Final = "{:08d}.parquet"
@@ -52,13 +53,15 @@ class Folder:
                 each.mkdir(mode=0o700, parents=each is self.path, exist_ok=True)
                 each.chmod(0o700)
         except OSError as error:
-            raise VaultError(f"cannot create a vault at {self.path}: {error.strerror}") from None
+            raise VaultError(f"cannot create a vault at {self.path}: {reason(error)}") from None
 
     def check(self) -> None:
         """Refuse a folder that is no vault, or that others may read."""
         try:
             if not self.path.is_dir():
                 raise NotAVault(f"{self.path} is no vault: there is no such folder")
+            if not self.ledger.is_file() and self._holds_rows():
+                raise DamagedVault(f"{self.path} is damaged: its ledger.sqlite is missing; restore a backup")
             if not self.ledger.is_file() or not self.parts.is_dir():
                 raise NotAVault(f"{self.path} is no vault: it has no ledger.sqlite, or no parts")
             private = [(self.path, 0o700), (self.ledger, 0o600), (self.parts, 0o700)]
@@ -68,7 +71,16 @@ class Folder:
                 if stat.S_IMODE(each.stat().st_mode) & 0o077:
                     raise VaultError(f"others can read {each}, which holds private data: run chmod {right:o} {each}")
         except OSError as error:
-            raise VaultError(f"cannot read the vault at {self.path}: {error.strerror}") from None
+            raise VaultError(f"cannot read the vault at {self.path}: {reason(error)}") from None
+
+    def unfinished(self) -> VaultError:
+        """The error for a vault whose ledger has no lines: it was never finished, unless it has taken in rows."""
+        if self._holds_rows():
+            return DamagedVault("the ledger is damaged: it is empty, and there are rows beside it; restore a backup")
+        return NotAVault("the vault was never finished: its ledger is empty. Delete the folder and create it again")
+
+    def _holds_rows(self) -> bool:
+        return any(place.is_dir() and any(place.iterdir()) for place in (self.parts, self.bases))
 
     def clean(self, last: int, bases: Collection[str], checkpoints: Collection[str]) -> None:
         """Remove files that the ledger does not name, which a crash left: parts after number ``last``, and bases and
@@ -95,7 +107,7 @@ class Folder:
                 for name in _names(place).difference(named):
                     (place / name).unlink()
         except OSError as error:
-            raise VaultError(f"cannot remove what a crash has left in the vault: {error.strerror}") from None
+            raise VaultError(f"cannot remove what a crash has left in the vault: {reason(error)}") from None
 
 
 def cells_name(number: int) -> str:
@@ -144,7 +156,7 @@ def write_file(path: Path, content: bytes, steps: tuple[Stage, Stage, Stage, Sta
         for each in (temporary, path):
             with suppress(OSError):
                 each.unlink()
-        raise VaultError(f"cannot write to the vault: {error.strerror}; nothing was taken in") from None
+        raise VaultError(f"cannot write to the vault: {reason(error)}; nothing was taken in") from None
 
 
 def sync_folder(path: Path) -> None:
@@ -158,6 +170,8 @@ def sync_folder(path: Path) -> None:
 
 # -- the writer's lock -------------------------------------------------------------------------------------------------
 
+
+_LOOKING: Final = "(`Vault.read`, `treering status`) needs no lock"
 
 _PAUSE: Final = 0.02
 """Seconds between two attempts to take the lock."""
@@ -186,7 +200,7 @@ class WriterLock:
         try:
             file = self._file = _LockFile(self._path, "r+", opener=_open_private)
         except OSError as error:
-            raise VaultError(f"cannot open the vault for writing: {error.strerror}; Vault.read needs no lock") from None
+            raise VaultError(f"cannot open the vault for writing: {reason(error)}; looking at it {_LOOKING}") from None
         self._wait(file.fileno(), time.monotonic() + wait, wait)
         with suppress(OSError):  # A full disk must not keep a vault closed: the number is for the message only.
             os.ftruncate(file.fileno(), 0)
@@ -204,7 +218,7 @@ class WriterLock:
         holder = os.pread(file, 32, 0).decode(errors="replace").strip() or "unknown"
         raise VaultBusy(
             f"another process (number {holder}) has the vault open for writing, and did not finish within {wait:g} s; "
-            "there is one writer at a time: wait longer (wait=), use that process, or look with Vault.read"
+            f"there is one writer at a time: try again when it has ended; looking at the vault {_LOOKING}"
         )
 
     @property

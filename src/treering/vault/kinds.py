@@ -82,6 +82,10 @@ def spec(kind: str, share: Number, options: Options, taken: Sequence[Spec]) -> S
         raise ParameterError("name", f"{name!r} is taken by another mechanism of this vault")
     part = share_of(share, "share")
     left = 1 - sum(each.share for each in taken)
+    if left == 0:
+        raise ParameterError(
+            "share", "cannot be had: the others have the whole promise. A vault made with share=0.7 leaves 0.3 for more"
+        )
     if part > left:
         raise ParameterError(
             "share",

@@ -25,8 +25,9 @@ import apsw
 
 from treering.errors import DamagedVault, NewerVault, NotAVault, TreeringError, VaultError
 from treering.trusted.sealed import Sealed
-from treering.vault.files import Stage, reached
+from treering.vault.files import Folder, Stage, reached
 from treering.vault.lines import ROOT, Entry, Line, SecretValue, chained, check
+from treering.words import reason
 
 FORMAT: Final = 1
 """The version of the vault's folder and of the ledger's tables."""
@@ -302,7 +303,7 @@ def format_of(connection: apsw.Connection) -> int:
     except (apsw.NotADBError, apsw.CorruptError) as error:
         raise damaged(error) from None
     if application == version == pages == 0:
-        raise NotAVault("the vault was never finished: its ledger is empty. Delete the folder and create it again")
+        raise Folder(Path(connection.filename).parent).unfinished()
     if application != APPLICATION or version < 1:
         raise NotAVault("the folder has a ledger.sqlite that is no ledger of treering's, or a damaged one")
     if version > FORMAT:
@@ -341,7 +342,7 @@ def new_file(path: Path) -> None:
     try:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     except OSError as error:
-        raise VaultError(f"cannot write {path}: {error.strerror}") from None
+        raise VaultError(f"cannot write {path}: {reason(error)}") from None
 
 
 def connect(path: Path) -> apsw.Connection:
@@ -438,4 +439,4 @@ def _copy(connection: apsw.Connection, path: Path) -> None:
             target.close()
         temporary.rename(path)
     except OSError as error:
-        raise VaultError(f"cannot copy the ledger before it is brought to a new format: {error.strerror}") from None
+        raise VaultError(f"cannot copy the ledger before it is brought to a new format: {reason(error)}") from None

@@ -105,13 +105,13 @@ def measuring(members: Sequence[Member], name: str | None) -> tuple[int, Member,
 
 
 def telling(
-    members: Sequence[Member], queries: Sequence[Query] | None, within: float | None
+    members: Sequence[Member], name: str | None, queries: Sequence[Query] | None, within: float | None
 ) -> tuple[int, Member, Rings] | None:
     """The rings that tell the numbers of a statement. None if another mechanism answers them, which are ``queries``
     then: see `fitting`."""
-    if queries is not None and not isinstance(fitting(members, None, queries, within)[1].mechanism, Rings):
+    if queries is not None and not isinstance(fitting(members, name, queries, within)[1].mechanism, Rings):
         return None
-    return measuring(members, None)
+    return measuring(members, name)
 
 
 def _rank(member: Member, asked: Sequence[Query], within: float | None) -> tuple[int, float, bool]:

@@ -23,6 +23,7 @@ from treering.vault.lines import EVENT, MECHANISM, Entry, Line, check, opened
 from treering.vault.members import shown
 from treering.vault.parts import Parts
 from treering.vault.record import Record, persons
+from treering.words import readable
 
 
 class VaultReader:
@@ -37,13 +38,13 @@ class VaultReader:
         """The same as `Vault.status`. Of easy questions that a running writer has not recorded yet, all that are leased
         count."""
         with reading(self._folder.ledger) as connection:
-            record = Record.of(check(rows_of(connection)))
+            record = Record.of(check(rows_of(connection)), self._folder)
         return status(record, shown(record, _recovered(record, self._folder)))
 
     def ledger(self, after: int = 0) -> Iterator[dict[str, Any]]:
         """Every line of the ledger whose ``seq`` is above ``after``, oldest first, as in `Vault.ledger`."""
         with reading(self._folder.ledger) as connection:
-            promise = Record.of(islice(check(rows_of(connection)), 1)).origin.promise
+            promise = Record.of(islice(check(rows_of(connection)), 1), self._folder).origin.promise
             lines = ledger(check(rows_of(connection)), promise.budget)
             yield from (plain for plain in lines if plain["seq"] > after)
 
@@ -64,7 +65,7 @@ def verify(folder: Folder, head: str | None = None) -> dict[str, Any]:
     with reading(folder.ledger) as connection:
         entries = list(check(rows_of(connection)))
         secrets = dict(Ledger(connection).secrets())
-    record = Record.of(entries)
+    record = Record.of(entries, folder)
     if head is not None:
         seen = any(entry.hash.hex() == head.strip().lower() for entry in entries)
         if not seen:
@@ -195,10 +196,12 @@ def stamp(microseconds: int) -> str:
 def _promise(record: Record) -> str:
     promise = record.origin.promise
     rows = promise.rows_per_person
-    whole = f"epsilon {float(promise.epsilon):g}" + (f", delta {float(promise.delta):g}" if promise.delta else "")
+    whole = f"epsilon {readable(float(promise.epsilon), 6)}"
+    each = f"{promise.budget.unit} {readable(float(promise.budget.total))}"
+    if promise.delta:
+        whole += f", delta {float(promise.delta):g}"
     if rows == 1:
-        return f"{whole}, for one row, for ever"
-    each = f"{promise.budget.unit} {float(promise.budget.total):.6g}"
+        return f"{whole}, for one row, for ever" + (f" ({each})" if promise.delta else "")
     return f"{whole}, for a person with up to {rows} rows, for ever: {each} for one row"
 
 

@@ -15,10 +15,11 @@ from treering.budget.promise import Promise
 from treering.domain.measures import Release, Request
 from treering.domain.query import Query
 from treering.domain.schema import Schema
-from treering.errors import DamagedVault, NotAVault, ParameterError
+from treering.errors import DamagedVault, ParameterError
 from treering.trusted.rows.persons import Persons
 from treering.vault.bases import BASE
 from treering.vault.codec.queries import write_query
+from treering.vault.files import Folder
 from treering.vault.kinds import Spec
 from treering.vault.lines import (
     ANSWERS,
@@ -99,12 +100,12 @@ class Record:
     seq: int = 0
 
     @classmethod
-    def of(cls, entries: Iterable[Entry]) -> Record:
-        """The record of a ledger's lines."""
+    def of(cls, entries: Iterable[Entry], folder: Folder) -> Record:
+        """The record of the lines of the ledger in this folder."""
         rest = iter(entries)
         first = next(rest, None)
         if first is None or first.line.kind != CREATED:
-            raise NotAVault("the vault was never finished: its ledger is empty. Delete the folder and create it again")
+            raise folder.unfinished()
         record = cls(Origin.of(first.line), first.time, head=first.hash, seq=first.seq)
         for entry in rest:
             record.add(entry)

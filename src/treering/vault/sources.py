@@ -15,6 +15,7 @@ from treering.trusted.database import OnInvalid
 from treering.vault import ledger as ledgers
 from treering.vault.files import Folder
 from treering.vault.record import Origin
+from treering.words import reason
 
 if TYPE_CHECKING:
     from treering.trusted.engines.source import Increment, Source
@@ -79,7 +80,7 @@ def claim(origin: Origin, folder: Folder) -> None:
         file.write_text(json.dumps({"path": str(folder.path.resolve()), "identity": origin.identity}))
         file.chmod(0o600)
     except OSError as error:
-        raise VaultError(f"cannot note whose table this is in {state}: {error.strerror}") from None
+        raise VaultError(f"cannot note whose table this is in {state}: {reason(error)}") from None
 
 
 def _holder(file: Path) -> dict[str, str] | None:

@@ -62,6 +62,7 @@ from treering.vault.record import (
 from treering.vault.shares import lowered, with_shares
 from treering.vault.sources import Attached, claim, source_of
 from treering.vault.together import Access
+from treering.words import counted, left_out, reason
 
 Place: TypeAlias = str | PathLike[str]
 
@@ -83,6 +84,10 @@ class Price(NamedTuple):
     """What the mechanism has left to spend on all rows, in the same unit. (Newer rows may have more left.)"""
     unit: str
     """The promise's unit: "epsilon" or "rho"."""
+    enough: bool
+    """Whether what is left is sure to pay for the whole batch. If not, it may be refused after some answers."""
+    exact: bool
+    """Whether asking costs just this much, but for rounding; otherwise this or less."""
 
 
 class Vault(Sealed):
@@ -118,7 +123,7 @@ class Vault(Sealed):
     def __init__(self, folder: Folder, lock: WriterLock, ledger: Ledger, table: Any = None) -> None:
         """Use `create` or `open`."""
         self._folder, self._lock, self._ledger = folder, lock, ledger
-        self._record = record = Record.of(ledger.read())
+        self._record = record = Record.of(ledger.read(), folder)
         secrets = ledger.secrets()
         checkpoints = Checkpoints(folder.checkpoints, codec(record.origin.schema))
         for line in record.checkpoints:
@@ -263,12 +268,24 @@ class Vault(Sealed):
     @property
     def unit(self) -> str:
         """The unit of costs: "epsilon" if the promise has delta = 0, otherwise "rho"."""
-        return self._record.origin.promise.budget.unit
+        return self.promise.budget.unit
+
+    @property
+    def promise(self) -> Promise:
+        """The promise, for everything that ever leaves the vault."""
+        return self._record.origin.promise
 
     @property
     def total(self) -> float:
         """What all mechanisms together may spend, in the promise's `unit`."""
-        return float(self._record.origin.promise.budget.total)
+        return float(self.promise.budget.total)
+
+    @property
+    def settled(self) -> bool:
+        """Whether some mechanism, paid for already, answers every question to come for free."""
+        with self._access.alone():
+            self._access.check()
+            return any(member.mechanism.settled for member in self._members)
 
     def left(self, position: int) -> float:
         """What all mechanisms together may still charge the row at this ``position``, from 1 on in the order of
@@ -316,8 +333,7 @@ class Vault(Sealed):
         if batch.rows == 0 and dropped == 0 and watermark == self._parts.watermark and not key:
             return self.size
         if dropped:  # Before anything is written: where warnings are errors, nothing has happened.
-            message = f"{dropped:,} of {dropped + batch.rows:,} rows did not fit and were dropped"
-            warnings.warn(message, DroppedRows, stacklevel=3)
+            warnings.warn(left_out(dropped, of=dropped + batch.rows), DroppedRows, stacklevel=3)
         part, salt = self._parts.write(batch, dropped, watermark)
         with self._ledger.remembered("it was interrupted while new rows, which are on record, were counted"):
             with self._ledger.transaction():
@@ -421,7 +437,8 @@ class Vault(Sealed):
         with self._access.alone():
             self._access.check()
             _, member, rings = measuring(self._members, mechanism)
-            return Price(member.spec.name, float(rings.quote(request, within)), rings.remaining, self.unit)
+            price = float(rings.release_price(request, within))
+            return Price(member.spec.name, price, rings.remaining, self.unit, enough=True, exact=True)
 
     def price(self, query: Question, mechanism: str | None = None, within: float | None = None) -> float:
         """The most that asking ``query`` next could cost a row, in the promise's unit. Free: nothing private is
@@ -438,45 +455,45 @@ class Vault(Sealed):
         with self._access.alone():
             self._access.check()
             member = fitting(self._members, mechanism, asked, within)[1]
-            left = member.mechanism.remaining
-            price = float(member.mechanism.price_within(asked, within))
-            # Rows that are new to a series pay for it with a budget of their own: that may be more than is left of all.
-            most = price if member.spec.kind == "rings" else min(price, left)
-            return Price(member.spec.name, most, left, self.unit)
+            most, enough, exact = member.mechanism.quote(asked, within)
+            return Price(member.spec.name, float(most), member.mechanism.remaining, self.unit, enough, exact)
 
-    def sql(self, text: str, within: float | None = None) -> pa.Table:
+    def sql(self, text: str, within: float | None = None, mechanism: str | None = None) -> pa.Table:
         """The result of an SQL statement, as an Arrow table: a column ``…_margin`` follows each number with noise.
 
-        What must be released (groups and their counts, sums, averages) is asked as one batch, for one price; ORDER BY,
-        LIMIT, HAVING, arithmetic, shares, window functions and SELECTs over SELECTs are worked out from it for nothing.
-        ``within`` is as in `ask`, for each released number. A statement that begins with EXPLAIN releases nothing: its
-        result says what would be, and what that costs.
+        What must be released (groups and their counts, sums, averages, quantiles) is asked as one batch, for one price;
+        ORDER BY, LIMIT, HAVING, arithmetic, shares, window functions and SELECTs over SELECTs are worked out from it
+        for nothing. ``within`` is as in `ask`, for each released number, and so is ``mechanism``. A statement that
+        begins with EXPLAIN releases nothing: its result says what would be, and what that costs.
         """
         statement = split(text, self.schema)
         if statement.text.explain:
-            return explained(statement, *self._quoted(statement, within))
+            return explained(statement, *self._quoted(statement, within, mechanism)[:4])
         draws = draws_for(statement)
-        told, noise, size = self._access.together(lambda: self._told(statement, within, draws))
+        told, noise, size = self._access.together(lambda: self._told(statement, within, mechanism, draws))
         reached(Stage.ANSWERED)
         return answer(statement, told, noise, size)
 
-    def _quoted(self, statement: Statement, within: float | None) -> Price:
-        """The most that a statement could cost, and which mechanism would answer it."""
+    def price_sql(self, text: str, within: float | None = None, mechanism: str | None = None) -> Price:
+        """The most that `sql` could cost, and which mechanism would answer. Free: nothing private is read."""
+        return self._quoted(split(text, self.schema), within, mechanism)
+
+    def _quoted(self, statement: Statement, within: float | None, mechanism: str | None) -> Price:
         with self._access.alone():
             self._access.check()
-            rings = telling(self._members, statement.queries, within)
+            rings = telling(self._members, mechanism, statement.queries, within)
             if rings is not None:
                 price = float(rings[2].quote_items(statement.items, within))
-                return Price(rings[1].spec.name, price, rings[2].remaining, self.unit)
-        return self._priced(statement.queries or (), None, within)
+                return Price(rings[1].spec.name, price, rings[2].remaining, self.unit, enough=True, exact=True)
+        return self._priced(statement.queries or (), mechanism, within)
 
     def _told(
-        self, statement: Statement, within: float | None, draws: int
+        self, statement: Statement, within: float | None, mechanism: str | None, draws: int
     ) -> tuple[Sequence[Estimate], Floats | None, int]:
         """What is known of a statement's items, draws of its noise, and the size."""
-        rings = telling(self._members, statement.queries, within)
+        rings = telling(self._members, mechanism, statement.queries, within)
         if rings is None:
-            return told_by(self._answers(statement.queries or (), None, None, within)), None, self.size
+            return told_by(self._answers(statement.queries or (), mechanism, None, within)), None, self.size
         told = rings[2].tell(statement.items, within)
         self._condense(rings[1])
         return told, rings[2].draw(statement.items, told, draws), self.size
@@ -582,7 +599,8 @@ class Vault(Sealed):
             member.condense(closing=closing)
 
     def __repr__(self) -> str:
-        return f"Vault({self.size:,} rows; {self.schema.cells:,} cells; {len(self._members)} mechanisms)"
+        mechanisms = counted(len(self._members), "mechanism")
+        return f"Vault({counted(self.size, 'row')}; {counted(self.schema.cells, 'cell')}; {mechanisms})"
 
     def _repr_html_(self) -> str:
         """The vault in a notebook: its rows, its budget, its mechanisms."""
@@ -662,6 +680,6 @@ def found(folder: Folder, origin: Origin, first: Spec | None, wait: float) -> No
         for each in (folder.path, folder.path.resolve().parent):
             sync_folder(each)
     except OSError as error:
-        raise VaultError(f"cannot create a vault at {folder.path}: {error.strerror}") from None
+        raise VaultError(f"cannot create a vault at {folder.path}: {reason(error)}") from None
     finally:
         lock.release()

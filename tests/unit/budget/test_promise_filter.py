@@ -34,7 +34,7 @@ def test_three_tenths_fit_exactly() -> None:
 def test_a_refusal_changes_nothing_and_shows_all_three_numbers() -> None:
     guard = filter_of(1, "zcdp")
     guard.charge(gaussian(1, 1))
-    with pytest.raises(BudgetExceeded, match=r"rho=0\.5, requested 2, total 1") as caught:
+    with pytest.raises(BudgetExceeded, match=r"needs rho 2, and 0\.5 is left of 1$") as caught:
         guard.charge(Cost(None, Fraction(2)))
     refusal = caught.value
     assert (refusal.unit, refusal.spent, refusal.requested, refusal.total) == (

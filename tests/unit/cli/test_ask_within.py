@@ -62,7 +62,7 @@ def test_a_wish_that_makes_no_sense_is_refused(text: str, vault: Path) -> None:
 def test_a_wish_beyond_the_budget_is_refused(vault: Path) -> None:
     done = treering("ask", vault, LATE, "--within", "1")
     assert done.code == 3
-    assert "a margin of 1 rows cannot be had" in done.err
+    assert "rows can be had instead of 1," in done.err
 
 
 def test_new_rows_pay_and_it_is_said(vault: Path) -> None:

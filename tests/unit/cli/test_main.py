@@ -173,7 +173,7 @@ def test_an_interrupt_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_pointing_lines_are_left_out_of_a_pipe() -> None:
     error = errors.QueryError("this is wrong\n  SELECT x\n         ^\nSupported is y.")
-    assert failures.message_of(error) == "this is wrong Supported is y."
+    assert failures.message_of(error) == "this is wrong. Supported is y."
 
 
 def test_a_message_of_a_command_is_not_prefaced() -> None:
@@ -184,7 +184,7 @@ def test_a_message_of_a_command_is_not_prefaced() -> None:
 def test_notes_of_an_error_are_told_in_the_same_line() -> None:
     error = errors.DataError("this does not fit")
     error.add_note("That is in already.")
-    assert failures.message_of(error) == "this does not fit That is in already."
+    assert failures.message_of(error) == "this does not fit. That is in already."
 
 
 def test_a_real_process_ends_as_documented() -> None:

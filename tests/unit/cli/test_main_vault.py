@@ -61,7 +61,7 @@ def test_an_answer_and_its_fields(folder: Path) -> None:
     asked = treering("ask", folder / "v", "origin = 'JFK' AND delay >= 60", "--json").json
     assert set(asked) == {
         *("question", "value", "margin", "error", "count", "count_margin", "count_error", "size", "kind"),
-        *("cost", "remaining", "unit"),
+        *("cost", "remaining", "unit", "total", "epsilon", "settled"),
     }
     assert asked["margin"] <= asked["error"]
     assert asked["count_margin"] <= asked["count_error"]
@@ -203,7 +203,8 @@ def test_a_person_has_no_more_rows_than_promised(tmp_path: Path) -> None:
     (tmp_path / "c.csv").write_text("origin,who,month,delay\nJFK,7,1,5\nJFK,10,1,5\n")
     (tmp_path / "d.csv").write_text("origin,month,delay\nJFK,1,5\n")
     assert treering("append", tmp_path / "v", tmp_path / "a.csv", tmp_path / "b.csv", "--json").json["size"] == 4
-    assert "row 0: its person has 2 rows already" in refused(treering("append", tmp_path / "v", tmp_path / "c.csv"))
+    said = refused(treering("append", tmp_path / "v", tmp_path / "c.csv"))
+    assert "c.csv: line 2: its person has 2 rows already, which is --rows-per-person" in said
     assert "'who'" in refused(treering("append", tmp_path / "v", tmp_path / "d.csv"))
     taken = treering("append", tmp_path / "v", tmp_path / "c.csv", "--on-invalid", "drop", "--json").json
     assert taken == {"size": 5, "files": [{"file": str(tmp_path / "c.csv"), "rows": 1, "dropped": 1, "size": 5}]}
@@ -296,7 +297,10 @@ MADE = ("--schema", "{folder}/flights.toml", "--epsilon", "1")
         (["create", "{nowhere}", "--epsilon", "1"], "needs --schema and --epsilon"),
         (["create", "{nowhere}", "--schema", "{nowhere}", "--epsilon", "1"], "cannot read a schema"),
         (["create", "{nowhere}", "--schema", "{folder}/flights.toml", "--epsilon", "0"], "epsilon must be"),
-        (["create", "{nowhere}", "--schema", "{folder}/flights.toml", "--epsilon", "1", "--mechanism", "x"], "kind"),
+        (
+            ["create", "{nowhere}", "--schema", "{folder}/flights.toml", "--epsilon", "1", "--mechanism", "x"],
+            "--mechanism",
+        ),
         (["create", "{nowhere}", "--infer", "{nowhere}.csv"], "there is no file"),
         (["create", "{nowhere}", "--infer", "{file}", "--table", "csv://{file}"], "only drafts a schema"),
         (["create", "{nowhere}", *MADE, "--order", "id"], "--order is about a --table"),

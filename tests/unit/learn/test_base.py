@@ -13,6 +13,7 @@ import pandas
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
@@ -50,7 +51,7 @@ def test_the_first_model_comes_at_start_and_later_ones_by_the_schedule(estimator
         assert model.partial_fit(X[rows], None if y is None else y[rows]) is model
         seen.append(len(model.epochs_))
         if begin == 0:
-            with pytest.raises(NotFittedError, match="50 rows are in, and the first model waits for 100"):
+            with pytest.raises(NotFittedError, match="50 rows of the 100 that the first model waits for are in"):
                 ask(model, X)
         else:
             models.append(tuple(model_of(model)))
@@ -328,3 +329,14 @@ def test_scikit_learn_is_loaded_on_demand_and_asked_for_by_name() -> None:
     done = subprocess.run([sys.executable, "-c", without], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "pip install 'treering[learn]'" in done.stderr
+
+
+def test_a_search_over_parameters_is_warned_of() -> None:
+    """Every fit spends on the same rows. A fit alone warns of nothing: the tests turn warnings into errors."""
+    X, y = easy(200)
+    ridge = PrivateRidge(label_bound=30.0, norm_bound=10.0, epsilon=1e6, delta=1e-6, beta=1e-9)
+    with pytest.warns(UserWarning, match="makes a promise of its own about the same rows"):
+        GridSearchCV(ridge, {"radius": [1.0, 4.0]}, cv=2).fit(X, y)
+    with pytest.warns(UserWarning, match="divide epsilon by the number of fits"):
+        cross_val_score(ridge, X, y, cv=2)
+    ridge.fit(X, y)

@@ -93,13 +93,13 @@ def test_a_wish_beyond_the_budget_is_refused_with_what_can_be_had(delta: float) 
     mechanism = rings(db, delta, epsilon=0.1)
     mechanism.ask("month = 3")
     before = (mechanism.state, mechanism.spent, db.touched, len(db.journal.events()))
-    with pytest.raises(tr.BudgetExceeded, match=r"a margin of 20 rows cannot be had: \S+ rows is the best") as caught:
+    with pytest.raises(tr.BudgetExceeded, match=r"a margin of \S+ rows can be had instead of 20") as caught:
         mechanism.ask("late = 'yes'", within=20)
     with pytest.raises(tr.BudgetExceeded):
         mechanism.price("late = 'yes'", within=20)
     assert (mechanism.state, mechanism.spent, db.touched, len(db.journal.events())) == before
     words = str(caught.value).split()
-    best = int(words[words.index("had:") + 1].replace(",", ""))
+    best = int(words[words.index("margin") + 2].replace(",", ""))
     size = int(words[words.index("from") + 1].replace(",", ""))
     assert size == pytest.approx(ROWS * best / 20, rel=0.01)
     # That is so: what it names can be had, and not much less; and the share, at that size.

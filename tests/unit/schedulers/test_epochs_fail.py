@@ -61,12 +61,12 @@ def not_a_number(_: Gate, release: Release) -> Release:
 BAD: dict[str, tuple[Callable[[Gate, Release], Any], str]] = {
     "raises": (raising(ValueError("no luck")), "ValueError: no luck"),
     "raises ours": (raising(tr.GuaranteeError("no luck")), "GuaranteeError: no luck"),
-    "overspends": (overspending, "BudgetExceeded: .*requested 100"),
+    "overspends": (overspending, "BudgetExceeded: .*needs epsilon 100"),
     "nothing": (returning(None), "the box returned NoneType, not a Release"),
     "a number": (returning(0.5), "the box returned float"),
     "NaN": (not_a_number, "no finite numbers"),
     "negative errors": (giving(([0.5], [-0.1])), "errors that are no finite numbers of at least 0"),
-    "shape": (giving((np.zeros(3), np.zeros(3))), r"shares of shape \(3,\) for 1 queries"),
+    "shape": (giving((np.zeros(3), np.zeros(3))), r"shares of shape \(3,\) for 1 query"),
     "one array": (giving(np.zeros(1)), "could not answer"),
 }
 

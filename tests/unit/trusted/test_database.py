@@ -39,7 +39,7 @@ def test_drop_takes_the_rest_and_reports() -> None:
     db = tr.GrowingDatabase(SCHEMA)
     with pytest.warns(DroppedRows, match="1 of 3 rows"):
         assert db.append([GOOD, BAD, GOOD], on_invalid="drop") == 2
-    with pytest.warns(DroppedRows, match="1 of 1 rows"):
+    with pytest.warns(DroppedRows, match="1 of 1 row did not fit and was dropped"):
         db.append([BAD], on_invalid="drop")
     assert (db.size, db.dropped) == (2, 2)
     db.append([GOOD], on_invalid="drop")

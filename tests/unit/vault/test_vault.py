@@ -74,7 +74,7 @@ def test_a_vault_is_private(tmp_path: Path) -> None:
 
 
 def test_its_repr_shows_nothing_private(vault: Vault) -> None:
-    assert repr(vault) == "Vault(20,000 rows; 72 cells; 1 mechanisms)"
+    assert repr(vault) == "Vault(20,000 rows; 72 cells; 1 mechanism)"
     with pytest.raises(TypeError):
         vault.__reduce_ex__(2)
 
@@ -96,7 +96,7 @@ def test_rows_that_do_not_fit_can_be_dropped_and_are_counted(tmp_path: Path) -> 
         with pytest.warns(DroppedRows, match="2 of 3 rows") as warned:
             assert vault.append([ROW, BAD, BAD], on_invalid="drop") == 1
         assert warned[0].filename == __file__
-        with pytest.warns(DroppedRows, match="1 of 1 rows"):
+        with pytest.warns(DroppedRows, match="1 of 1 row did not fit and was dropped"):
             assert vault.append([BAD], on_invalid="drop") == 1
         with pytest.raises(tr.ParameterError, match="on_invalid"):
             vault.append([ROW], WRONG)

@@ -280,6 +280,21 @@ def test_a_vault_that_was_never_finished(tmp_path: Path, monkeypatch: pytest.Mon
     refused(place, "was never finished", tr.NotAVault)
 
 
+@pytest.mark.parametrize("how", ["truncated", "without lines", "gone"])
+def test_an_emptied_ledger_beside_rows_is_damage(place: Path, how: str) -> None:
+    """Never "delete the folder": the rows are there, and a backup has the promise."""
+    if how == "without lines":
+        sql(place, "delete from ledger")
+    else:
+        for each in place.glob("ledger.sqlite*"):
+            each.unlink()
+        if how == "truncated":
+            (place / "ledger.sqlite").touch(mode=0o600)
+    for use in (Vault.open, lambda where: Vault.read(where).verify()):
+        with pytest.raises(tr.DamagedVault, match="is damaged: .*; restore a backup"):
+            use(place)
+
+
 def _stop(*_: Any) -> None:
     raise KeyboardInterrupt
 
@@ -340,7 +355,7 @@ def test_a_backup_that_fails_is_no_vault(place: Path, tmp_path: Path, monkeypatc
             with pytest.raises(tr.VaultError, match="cannot write the backup: the disk is full"):
                 vault.backup(tmp_path / "copy")
         vault.ask("late = 'yes'", "measured")
-    with pytest.raises(tr.NotAVault):
+    with pytest.raises(tr.DamagedVault, match="it is empty, and there are rows beside it; restore a backup"):
         Vault.open(tmp_path / "copy")
 
 

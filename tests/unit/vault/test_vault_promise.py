@@ -38,7 +38,7 @@ def test_shares_that_sum_to_one_fit_exactly(tmp_path: Path) -> None:
         assert vault.status()["share_left"] == 0.7
         vault.add("continual", 0.7)
         assert vault.status()["share_left"] == 0
-        with pytest.raises(tr.ParameterError, match="share must be at most 0,"):
+        with pytest.raises(tr.ParameterError, match="share cannot be had: the others have the whole promise"):
             vault.add("pmwg", 1e-9)
 
 

@@ -117,7 +117,7 @@ def test_any_life_replays_from_its_first_line(tmp_path_factory: pytest.TempPathF
         state = mechanism(vault).state
     found = Folder(place)
     with reading(found.ledger) as connection:
-        record = Record.of(rows_of(connection))
+        record = Record.of(rows_of(connection), Folder(place))
     for folder in (None, found):
         (again,) = shown(record, _recovered(record, folder))
         assert again.state == state

@@ -27,6 +27,7 @@ from treering.mechanisms.series.ring import UNFIT, Opened, Ring, reduced_to, sha
 from treering.theory import rings as theory
 from treering.theory.continual import Law
 from treering.theory.sums import noise_price
+from treering.words import counted
 
 MANY: Final = 100
 """The pace from which on questions are taken to share nothing."""
@@ -240,7 +241,8 @@ class Planning(Answering):
         if least >= size:
             raise GuaranteeError(
                 f"with what is left of epsilon a {'count' if sums is None else 'sum'} is known within {least:,.0f} "
-                f"rows, and there are {size:,}; it takes at least {math.floor(least) + 1:,} rows, or a larger epsilon"
+                f"rows, and there are {size:,}; it takes at least {counted(math.floor(least) + 1, 'row')}, or a larger "
+                "epsilon"
             )
 
     def _unaffordable(
@@ -252,16 +254,19 @@ class Planning(Answering):
         left: Fraction,
         sums: Sums | None,
     ) -> BudgetExceeded:
+        """The refusal of a batch that ``left`` does not pay for, with what would do."""
         budget = self._gate.budget
-        error = BudgetExceeded(budget.unit, spent=budget.total - left, requested=price, total=budget.total)
+        remedy = "questions that were answered before stay free"
         if wanted is not None and left > 0:
             best = max(self._margins(batch, groups, left, sums))
             at = math.ceil(self._gate.size * best / wanted)
-            error.args = (
-                f"{error}; a margin of {wanted:,.0f} rows cannot be had: {best:,.0f} rows is the best for all that is "
-                f"left. As a share of the rows, the wish can be met from {at:,} rows on",
+            remedy = (
+                f"with all that is left a margin of {best:,.0f} rows can be had instead of {wanted:,.0f}, and the same "
+                f"share of the rows from {at:,} rows on"
             )
-        return error
+        return BudgetExceeded(
+            budget.unit, spent=budget.total - left, requested=price, total=budget.total, remedy=remedy
+        )
 
     def _too_wide(self, missing: Sequence[Query], wanted: float | None) -> ParameterError:
         return ParameterError(

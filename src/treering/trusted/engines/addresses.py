@@ -44,6 +44,7 @@ from treering.domain.schema import Schema
 from treering.errors import EngineError, ParameterError, TreeringError
 from treering.lazy import missing
 from treering.trusted.rows.encode import shown
+from treering.words import reason
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -93,7 +94,7 @@ class _Spilling:
                 try:
                     self._folder = tempfile.mkdtemp(prefix="treering-")  # its mode is 0700, by contract
                 except OSError as error:
-                    raise EngineError(f"there is no place for DuckDB's temporary files: {error.strerror}") from None
+                    raise EngineError(f"there is no place for DuckDB's temporary files: {reason(error)}") from None
                 self._process, self._users = os.getpid(), WeakSet()
             self._users.add(user)
             return self._folder

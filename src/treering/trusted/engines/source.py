@@ -32,6 +32,7 @@ from treering.trusted.engines.addresses import Address
 from treering.trusted.engines.binning import Counted, check_table, distinct_places, statement
 from treering.trusted.rows.encode import hint, shown
 from treering.trusted.sealed import Sealed
+from treering.words import counted
 
 if TYPE_CHECKING:
     Table: TypeAlias = ir.Table
@@ -373,7 +374,8 @@ class Reading(Sealed):
 def check_place(reading: Reading, after: Watermark | None, order: str) -> None:
     """Raise `EngineError` for a table that did not only grow at its end."""
     if reading.unplaced:
-        raise EngineError(f"{reading.unplaced:,} rows have no value in the order column {order!r}: give them one")
+        unplaced = counted(reading.unplaced, "row")
+        raise EngineError(f"{unplaced} without a value in the order column {order!r}: give each of them one")
     if reading.past != int(reading.counts.sum()):
         raise EngineError("the table changed while it was read, and nothing was taken in: try again")
     if reading.past and reading.past > reading.last - reading.first + 1:
@@ -384,8 +386,8 @@ def check_place(reading: Reading, after: Watermark | None, order: str) -> None:
     if rows != after.rows:
         change = f"lost {after.rows - rows:,}" if rows < after.rows else f"gained {rows - after.rows:,}"
         raise EngineError(
-            f"the table has {change} of the {after.rows:,} rows up to {order} = {after.value} that were taken in, and "
-            "nothing more was: rows may only be added, past the largest order value so far (a transaction that "
+            f"the table has {change} of the {counted(after.rows, 'row')} up to {order} = {after.value} that were taken "
+            "in, and nothing more was: rows may only be added, past the largest order value so far (a transaction that "
             "committed late must give its rows new order values)"
         )
     if top != after.value:
@@ -425,7 +427,8 @@ def _refusal(cells: Ints, counts: Ints, schema: Schema) -> DataError:
     """The error for rows that do not fit: names columns and numbers of rows, never values."""
     found = sorted(zip((-1 - cells).tolist(), counts.tolist(), strict=True))
     problems = [
-        f"column {name!r}: {count:,} rows with a value that is not among {attribute.describe()}{hint(attribute)}"
+        f"column {name!r}: {counted(count, 'row')} with a value that is not among {attribute.describe()}"
+        f"{hint(attribute)}"
         for place, count in found
         for name, attribute in [list(schema.attributes.items())[place]]
     ]

@@ -19,6 +19,7 @@ from treering.arrays import Flags
 from treering.errors import DamagedVault, DataError
 from treering.trusted.rows.encode import as_table, comes_as_dicts
 from treering.trusted.sealed import Sealed
+from treering.words import counted
 
 _WHOLE: Final = re.compile(r"(-?[0-9]+)\.0+")
 
@@ -47,7 +48,8 @@ class Persons(Sealed):
         """Refuse rows on record that exceed the limit of a person: the promise would not hold for that person."""
         if any(rows > self.limit for rows in self._rows.values()):
             raise DamagedVault(
-                f"a person has more than {self.limit} rows on record, which is rows_per_person: restore a backup"
+                f"a person has more than {counted(self.limit, 'row')} on record, which is rows_per_person: "
+                "restore a backup"
             )
 
     @property
@@ -136,8 +138,8 @@ def _text(name: Any) -> bytes | None:
 def excess(where: str, row: int, persons: Persons) -> DataError:
     """The error for a row beyond its person's limit: names the row, not the person."""
     return DataError(
-        f"{where}: its person has {persons.limit} rows already, which is rows_per_person; nothing of the batch was "
-        'taken (on_invalid="drop" would leave such rows out)',
+        f"{where}: its person has {counted(persons.limit, 'row')} already, which is rows_per_person; "
+        'nothing of the batch was taken (on_invalid="drop" would leave such rows out)',
         row=row,
         column=persons.column,
     )

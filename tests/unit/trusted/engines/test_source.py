@@ -69,10 +69,10 @@ def test_the_only_row_may_not_go_nor_come_twice(connection: Any) -> None:
     mark = source.increments(None).watermark
     connection.raw_sql("INSERT INTO rows VALUES (7, 'JFK', 3)")
     for after in (None, mark):
-        with pytest.raises(EngineError, match="repeats values" if after is None else "gained 1 of the 1 rows"):
+        with pytest.raises(EngineError, match="repeats values" if after is None else "gained 1 of the 1 row"):
             source.increments(after)
     connection.raw_sql("DELETE FROM rows")
-    with pytest.raises(EngineError, match="lost 1 of the 1 rows up to id = 7"):
+    with pytest.raises(EngineError, match="lost 1 of the 1 row up to id = 7"):
         source.increments(mark)
     connection.raw_sql("INSERT INTO rows VALUES (6, 'JFK', 3)")
     with pytest.raises(EngineError, match="row with id = 7, the last that was taken in, is gone"):
@@ -235,7 +235,7 @@ def test_a_table_that_changed_between_two_counts_is_refused() -> None:
 
 
 def test_a_row_without_a_place_is_refused() -> None:
-    with pytest.raises(EngineError, match="1 rows have no value in the order column 'id'"):
+    with pytest.raises(EngineError, match="1 row without a value in the order column 'id'"):
         check_place(reading(unplaced=1), None, "id")
 
 
