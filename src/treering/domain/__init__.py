@@ -3,7 +3,7 @@
 attributes  Attribute, Bins, Categories, DatePart, Dates, Integers, Numbers; bins, categories, dates, integers, numbers
             make them; ABOVE, BELOW, OTHER
 schema      Schema
-questions   Query, parse; read_sql: a statement as one batch of queries
+questions   Query, parse
 measures    Request: Count, Sum, Mean and Quantile of groups; Release: the estimates that answer one
 workloads   marginals, ranges, prefixes, random_conjunctions: families of queries
 learning    Loss, Distance, HuberHinge, Logistic, Squared; CellFeatures, Problem
