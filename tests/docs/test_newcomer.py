@@ -59,6 +59,7 @@ def test_the_demonstration_tells_a_story_and_leaves_a_report(visited: tuple[Path
     page = (folder / "demo" / "report.html").read_text()
     assert page.count("plotly-graph-div") == 5
     assert "<svg" in page
+    assert '<meta name="viewport" content="width=device-width' in page  # it fits a phone
     assert not re.search(r'<(script|link|img)[^>]*(src|href)="', page)
 
 

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import date, timedelta
 from html import escape
 from statistics import median
 from typing import Final
 
 import plotly.graph_objects as go
 
-from treering.demo.story import BETA, BETWEEN, DELTA, EPSILON, LATE, Figure, Story
+from treering.demo.story import BETA, DELTA, EPSILON, LATE, Figure, Story
+
+YEAR: Final = 2013
+"""The year of the flights."""
 
 _INK, _LEAF, _BARK, _SKY = "#263238", "#2e7d32", "#8d6e63", "#1565c0"
 _STYLE: Final = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #263238; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
 h1, h2 { line-height: 1.2; } h2 { margin-top: 2.5rem; } code { background: #f1f3f2; padding: 0.1em 0.3em; }
 table { border-collapse: collapse; } td, th { padding: 0.2rem 0.8rem; text-align: left; border-bottom: 1px solid #ddd; }
-td.number { text-align: right; } .rings { text-align: center; }
+td { vertical-align: top; } td.number { text-align: right; }
+.rings { text-align: center; }
+.rings svg { width: 100%; max-width: 32rem; height: auto; }
+@media (max-width: 40rem) { body { margin: 1rem auto; } h1 { font-size: 1.5rem; } h2 { font-size: 1.2rem; } }
 """
+_CHART: Final = {"responsive": True, "displayModeBar": False}
+_WOOD: Final = ("#bcaaa4", "#efebe9")
 
 
 def report(story: Story) -> str:
@@ -30,31 +39,53 @@ def report(story: Story) -> str:
         ("A model that learns as the flights come", _learning(story)),
     ]
     drawn = [
-        f"<h2>{escape(title)}</h2>{figure.to_html(full_html=False, include_plotlyjs=place == 0)}"
+        f"<h2>{escape(title)}</h2>{figure.to_html(full_html=False, include_plotlyjs=place == 0, config=_CHART)}"
         for place, (title, figure) in enumerate(charts)
     ]
+    grown = months([(moment.day, moment.size) for moment in story.moments])
     told = "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences(story))
     return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>treering: a year of flights</title>'
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1"><title>treering: a year of flights</title>'
         f"<style>{_STYLE}</style></head><body><h1>A year of flights under one privacy promise</h1>{told}"
-        f"{''.join(drawn)}<h2>Growth rings</h2><p>Each ring is {BETWEEN} days of flights, the area inside in "
-        "proportion to their number. A new ring brings a budget of its own and pays for itself: those inside it do "
-        "not pay again.</p>"
-        f'<div class="rings">{rings([moment.size for moment in story.moments[::BETWEEN]])}</div>'
+        f"{''.join(drawn)}<h2>Growth rings</h2><p>Each ring is a month of flights, its area in proportion to their "
+        "number; the core is those that were there when the first question came. A new ring brings a budget of its own "
+        "and pays for itself: those inside it do not pay again.</p>"
+        f'<div class="rings">{rings(grown)}</div>'
         f"<h2>Who may spend what</h2>{_shares(story)}</body></html>\n"
     )
 
 
-def rings(sizes: Sequence[int], width: int = 320) -> str:
-    """Sizes drawn as the rings of a tree, as SVG; the area inside each is in proportion to the size."""
-    radii = [width / 2 * 0.95 * (size / max(sizes)) ** 0.5 for size in sizes]
-    middle = f'cx="{width / 2:g}" cy="{width / 2:g}"'
-    circles = "".join(
-        f'<circle {middle} r="{radius:.1f}" fill="{"#efebe9" if place % 2 else "#d7ccc8"}" '
-        f'stroke="{_BARK}" stroke-width="0.6"/>'
-        for place, radius in reversed(list(enumerate(radii)))
-    )
-    return f'<svg width="{width}" height="{width}" role="img" aria-label="growth rings">{circles}</svg>'
+def months(sizes: Sequence[tuple[int, int]]) -> list[tuple[str, int]]:
+    """The size at the end of each month, under the month's name, from the days of the year and the sizes at their ends.
+
+    >>> months([(120, 5), (121, 6), (151, 8), (152, 9), (160, 10)])
+    [('to April', 5), ('May', 8), ('June', 10)]
+    """
+    last = {_month(day): size for day, size in sizes}
+    return [(name if place else f"to {name}", size) for place, (name, size) in enumerate(last.items())]
+
+
+def _month(day: int) -> str:
+    return f"{date(YEAR, 1, 1) + timedelta(days=day - 1):%B}"
+
+
+def rings(grown: Sequence[tuple[str, int]], width: int = 520) -> str:
+    """Names and sizes drawn as the rings of a tree, as SVG; the area inside each is in proportion to the size."""
+    middle, most = width / 2, max(size for _, size in grown)
+    outer = [0.97 * middle * (size / most) ** 0.5 for _, size in grown]
+    drawn = []
+    for place, ((name, size), radius) in reversed(list(enumerate(zip(grown, outer, strict=True)))):
+        inner, before = (outer[place - 1], grown[place - 1][1]) if place else (0.0, 0)
+        height = middle - (inner + radius) / 2 + 4 if place else middle + 4
+        drawn.append(
+            f'<g><title>{escape(name)}: {size - before:,} flights</title><circle cx="{middle:g}" cy="{middle:g}" '
+            f'r="{radius:.1f}" fill="{_WOOD[place % 2]}" stroke="{_BARK}"/><text x="{middle:g}" y="{height:.1f}" '
+            f'font-size="{min(16.0, 0.85 * (radius - inner)):.1f}" text-anchor="middle" fill="{_INK}">{escape(name)}'
+            "</text></g>"
+        )
+    label = f'viewBox="0 0 {width} {width}" role="img" aria-label="growth rings"'
+    return f"<svg {label}>{''.join(drawn)}</svg>"
 
 
 def _courses(story: Story) -> go.Figure:
@@ -125,10 +156,12 @@ def _laid_out(figure: go.Figure, x: str, y: str) -> go.Figure:
     figure.update_layout(
         template="plotly_white",
         height=380,
-        margin={"l": 60, "r": 60, "t": 20, "b": 50},
+        margin={"l": 10, "r": 10, "t": 20, "b": 10},
         xaxis_title=x,
         yaxis_title=y,
-        legend={"orientation": "h", "y": 1.1},
+        legend={"orientation": "h", "yanchor": "bottom", "y": 1.02, "font_size": 11},
+        xaxis_automargin=True,
+        yaxis_automargin=True,
     )
     return figure
 
@@ -136,12 +169,12 @@ def _laid_out(figure: go.Figure, x: str, y: str) -> go.Figure:
 def _shares(story: Story) -> str:
     total = story.status["total"]
     rows = "".join(
-        f"<tr><td>{escape(each['name'])}</td><td>{escape(each['kind'])}</td>"
-        f'<td class="number">{each["share"]:.0%}</td><td class="number">{each["spent"] / total:.1%}</td>'
-        f"<td>{escape(each['guarantee']['statement'])}</td></tr>"
+        f"<tr><th>{escape(each['name'])}</th><td>{escape(each['kind'])}</td>"
+        f'<td class="number">{each["share"]:.0%}</td><td class="number">{each["spent"] / total:.1%}</td></tr>'
+        f'<tr><td colspan="4">{escape(each["guarantee"]["statement"])}</td></tr>'
         for each in story.status["mechanisms"]
     )
-    heads = "".join(f"<th>{head}</th>" for head in ("mechanism", "kind", "share", "spent of all", "promise"))
+    heads = "".join(f"<th>{head}</th>" for head in ("mechanism", "kind", "share", "spent of all"))
     note = f"<p>Errors hold for all answers of a mechanism together, with probability {1 - BETA:.0%}.</p>"
     return f"<table><tr>{heads}</tr>{rows}</table>{note}"
 
