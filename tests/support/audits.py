@@ -25,6 +25,7 @@ CONTINUAL_AUDITS: Final = 6
 SCHEDULER_AUDITS: Final = 4
 ERM_AUDITS: Final = 8
 ERMG_AUDITS: Final = 4
+ERMRINGS_AUDITS: Final = 4
 COMMAND_AUDITS: Final = 8
 MOST_AUDITS: Final = (
     SPARSE_AUDITS
@@ -34,10 +35,11 @@ MOST_AUDITS: Final = (
     + SCHEDULER_AUDITS
     + ERM_AUDITS
     + ERMG_AUDITS
+    + ERMRINGS_AUDITS
     + COMMAND_AUDITS
 )
 """What the audits of each family make at most, those of tests of the command line included, and all of them."""
-CONFIDENCE: Final = 1 - 1.6e-8
+CONFIDENCE: Final = 1 - 1.5e-8
 ATTEMPTS: Final = 3
 
 

@@ -1,21 +1,29 @@
 """BROKEN ON PURPOSE: learners that lose more than they claim. Never point one at real rows.
 
-The negative controls of ERM and ERMG: output perturbation, the method with the longest proof. They hold points that the
-auditor made up, in the open, and charge nothing.
+The negative controls of ERM and ERMG: output perturbation, the method with the longest proof; and those of ERMRings:
+accelerated descent over rings of rows. They hold points that the auditor made up, in the open, and charge nothing.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
+from itertools import count, pairwise
 from typing import ClassVar, Final
 
-from treering.arrays import Floats
+import numpy as np
+
+from treering.arrays import Floats, Ints
 from treering.budget.minimising import minimising
-from treering.domain.problem import Minimise, Perturbation, Problem
+from treering.domain.loss import HuberHinge
+from treering.domain.problem import Descent, Minimise, Perturbation, Problem
+from treering.noise import Gaussian
 from treering.params import Number, at_least, exact
-from treering.trusted.minimisers import minimum
+from treering.trusted.minimisers import accelerated, gradient_sum, gradient_unit, minimum
+from treering.trusted.noise import draw
 from treering.trusted.points import Points
 
 _DRAFT: Final = Perturbation("laplace", 1.0, 2.0**-12, 10)
@@ -55,6 +63,76 @@ class HalfSensitivityLearner(_Learner):
     """
 
     sensitivity: ClassVar[Fraction] = Fraction(1, 2)
+
+
+# -- learning by rings -------------------------------------------------------------------------------------------------
+
+
+class _Rings:
+    """A correct learner, unless its heir tampers with it: a model of each ring, and each is the whole rho.
+
+    The rings are labels of the one point x = 1, in the straight part of the hinge: a gradient is minus the label at
+    every model. A run releases minus the sum of the noisy sums of gradients, times `weights`·γ/n.
+    """
+
+    problem: ClassVar[Problem] = Problem(HuberHinge(), 1, 0.5)
+    sensitivity: ClassVar[float] = 2.0
+    """What the noise is made for."""
+    weights: ClassVar[tuple[float, ...]] = (1.0, 4 / 3)
+    """What each step counts: step j is j·γ long, and is in the last K + 1 − j models, averaged by 1, 2, …, K."""
+
+    def __init__(self, rings: Sequence[Floats], rho: float) -> None:
+        steps = len(self.weights)
+        self.method = Descent("accelerated", steps, self.sensitivity * math.sqrt(steps / (2 * rho)), 0.02)
+        """How a model is made."""
+        self._labels = np.concatenate(rings)
+        self._edges = np.cumsum([0, *(len(ring) for ring in rings)]).tolist()
+
+    def release(self) -> list[float]:
+        """The models, one for each ring."""
+        return [self._model(*rows) for rows in pairwise(self._edges)]
+
+    def _model(self, start: int, end: int) -> float:
+        points = Points(1, "signs")
+        points.add_points(np.ones((end - start, 1)), self._labels[start:end])
+        entries, unit = points.entries(), gradient_unit(self.problem, self.method)
+        steps = count(1)
+
+        def slope(theta: Floats) -> Floats:
+            exact = gradient_sum(self.problem, self.method, entries, theta)[0]
+            return np.asarray((exact + self._noise(next(steps), unit)) / (unit * entries.size))
+
+        return float(accelerated(self.problem, self.method, np.zeros(1), slope)[0])
+
+    def _noise(self, step: int, unit: int) -> Ints:
+        return draw(Gaussian(self.method.scale), unit, 1)
+
+
+class HonestRings(_Rings):
+    """NO DEFECT: what shows that an audit does not accuse everything."""
+
+
+class OneGradientRings(_Rings):
+    """DEFECT: noise for one gradient, where a replaced row moves two: half of the sensitivity, four times the rho."""
+
+    sensitivity: ClassVar[float] = 1.0
+
+
+class RepeatedRings(_Rings):
+    """DEFECT: a ring is learnt together with all rings before it, each time with the whole budget: the first rows are
+    used in all of them, and lose as many times the rho."""
+
+    def release(self) -> list[float]:
+        return [self._model(0, end) for end in self._edges[1:]]
+
+
+class ForgetfulRings(_Rings):
+    """DEFECT: only the first step has noise."""
+
+    weights: ClassVar[tuple[float, ...]] = (1.0, 1.8, 2.1, 1.6)
+
+    def _noise(self, step: int, unit: int) -> Ints:
+        return super()._noise(step, unit) if step == 1 else np.zeros(1, dtype=np.int64)
 
 
 @lru_cache

@@ -191,7 +191,7 @@ def descend(problem: Problem, method: Descent, entries: Entries) -> Floats:
         return np.asarray(noisy / (unit * float(entries.size)) + problem.regularisation * theta)
 
     if method.schedule == "accelerated":
-        return _accelerated(problem, method, start, slope)
+        return accelerated(problem, method, start, slope)
     return _averaged(problem, method, start, slope)
 
 
@@ -216,7 +216,7 @@ def _averaged(problem: Problem, method: Descent, theta: Floats, slope: Slope) ->
     return np.asarray(total / weights)
 
 
-def _accelerated(problem: Problem, method: Descent, theta: Floats, slope: Slope) -> Floats:
+def accelerated(problem: Problem, method: Descent, theta: Floats, slope: Slope) -> Floats:
     """Accelerated (Lan 2012): gradients are taken between the average so far and the current model, and steps grow."""
     average = theta
     for step in range(1, method.steps + 1):
