@@ -26,6 +26,7 @@ NAMES = (
     "compare_mechanisms",
     "erm_logistic",
     "erm_flights",
+    "large_file",
 )
 
 

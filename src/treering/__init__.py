@@ -5,7 +5,7 @@ Everything public is here; a name is imported from its module when it is first u
     schema     Schema, categories, integers, bins, numbers, dates, ABOVE, BELOW, OTHER
     questions  Query, parse
     data       GrowingDatabase, DroppedRows; GrowingPoints: rows of real-valued features, for learning
-    durable    Vault, VaultReader: a growing database in a folder, with its promise
+    durable    Vault, VaultReader: a growing database in a folder, with its promise; RowFile: a file to append
     answers    Rings: sharp answers, paid for once and kept current; PMW, PMWG: adaptive queries without end; ATG, NATG,
                NSG: sparse vector; ContinualHistogram: few cells; Answer, Estimate, Guarantee
     boxes      Box; AnswersBox, HistogramBox, MarginalsBox, MWEM, SmallDB, from_opendp: static private algorithms
@@ -66,6 +66,7 @@ __all__ = [
     "Query",
     "QueryError",
     "Rings",
+    "RowFile",
     "Schema",
     "SchemaError",
     "SmallDB",
@@ -131,6 +132,7 @@ if TYPE_CHECKING:
     from treering.mechanisms.pmwg import PMW, PMWG
     from treering.mechanisms.rings import Rings as Rings
     from treering.mechanisms.sparse import ATG, NATG, NSG
+    from treering.rowfile import RowFile
     from treering.schedulers.ermg import ERMG
     from treering.schedulers.improver import BBImprover
     from treering.schedulers.scheduler import BBScheduler, SmallDBG
@@ -181,6 +183,7 @@ else:
         "mechanisms.pmwg": ("PMW", "PMWG"),
         "mechanisms.rings": ("Rings",),
         "mechanisms.sparse": ("ATG", "NATG", "NSG"),
+        "rowfile": ("RowFile",),
         "schedulers.ermg": ("ERMG",),
         "schedulers.improver": ("BBImprover",),
         "schedulers.scheduler": ("BBScheduler", "SmallDBG"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import date, timedelta
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -9,6 +11,7 @@ import numpy.typing as npt
 from hypothesis import strategies as st
 
 from treering.domain.attribute import Attribute, Bins, Categories, Integers, Value, bins, categories, integers
+from treering.domain.calendar import UNITS, DatePart, Dates, dates, floor, following
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 
@@ -34,7 +37,7 @@ NAMES = (
 _TEXTS = st.text(st.characters(codec="utf-8"), max_size=5) | st.sampled_from(
     ["it's", "''", '"', "{#", "--", "NULL", " "]
 )
-_FLAGS = st.fixed_dictionaries({"other": st.booleans(), "missing": st.booleans()})
+_FLAGS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries({"other": st.booleans(), "missing": st.booleans()})
 _INTEGERS = st.integers(-(2**63), 2**63 - 1)
 _EDGES = st.integers(-50, 50).map(float) | st.floats(-1e6, 1e6) | st.sampled_from([0.1, 0.2, 0.3, 1e-7, 1e15])
 
@@ -43,21 +46,34 @@ _EDGES = st.integers(-50, 50).map(float) | st.floats(-1e6, 1e6) | st.sampled_fro
 def attributes(draw: st.DrawFn, most_values: int = 6) -> Attribute:
     """One attribute of any kind."""
     flags = draw(_FLAGS)
-    kind = draw(st.sampled_from(["texts", "integers", "booleans", "range", "bins"]))
+    kind = draw(st.sampled_from(["texts", "integers", "booleans", "range", "bins", "dates", "part"]))
+    if kind == "part":
+        return dates(part="weekday")
+    if kind == "dates":
+        first, unit = draw(st.dates(date(2, 1, 1), date(9990, 1, 1))), draw(st.sampled_from(UNITS))
+        last = first
+        for _ in range(draw(st.integers(0, most_values - 2))):
+            last = following(unit, floor(unit, last))
+        return dates(first, last, by=unit)
     if kind == "range":
         low = draw(st.integers(-30, 30) | st.integers(-(2**53), 2**53 - most_values))
-        return integers(low, low + draw(st.integers(0, most_values - 1)), **flags)
+        return draw(_sides(integers(low, low + draw(st.integers(0, most_values - 1)), **flags)))
     if kind == "bins":
         edges = draw(st.lists(_EDGES, min_size=2, max_size=most_values + 1, unique=True))
-        return bins(sorted(edges), **flags)
+        return draw(_sides(bins(sorted(edges), **flags)))
     values: dict[str, st.SearchStrategy[Any]] = {"texts": _TEXTS, "integers": _INTEGERS, "booleans": st.booleans()}
     most = 2 if kind == "booleans" else most_values
     return categories(*draw(st.lists(values[kind], min_size=1, max_size=most, unique=True)), **flags)
 
 
+def _sides(attribute: Integers | Bins) -> st.SearchStrategy[Attribute]:
+    """With one cell for what lies outside, or with two."""
+    return st.booleans().map(lambda both: replace(attribute, together=True) if both and attribute.other else attribute)
+
+
 @st.composite
 def schemas(draw: st.DrawFn, *, most_attributes: int = 4, most_values: int = 6) -> Schema:
-    """A schema of at most (most_values + 2)^most_attributes cells."""
+    """A schema of at most (most_values + 3)^most_attributes cells."""
     names = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=most_attributes, unique_by=str.lower))
     return Schema({name: draw(attributes(most_values)) for name in names})
 
@@ -117,6 +133,12 @@ def values(attribute: Attribute) -> st.SearchStrategy[Value]:
         regular = st.integers(attribute.low, attribute.high)
         far = 2**60
         other = st.integers(-far, attribute.low - 1) | st.integers(attribute.high + 1, far)
+    elif isinstance(attribute, Dates):
+        regular = st.dates(attribute.edges[0], attribute.edges[-1] - timedelta(days=1))
+        other = st.dates(max_value=attribute.edges[0] - timedelta(days=1)) | st.dates(min_value=attribute.edges[-1])
+    elif isinstance(attribute, DatePart):
+        regular = st.sampled_from(range(attribute.low, attribute.high + 1))
+        other = st.nothing()
     else:
         assert isinstance(attribute, Bins)
         low, high = attribute.edges[0], attribute.edges[-1]

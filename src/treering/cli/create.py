@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from treering.cli.output import JsonFlag, Output, VaultPath, count, number, warn
-from treering.cli.rows import read_table
+from treering.cli.rows import read_sample
 
 if TYPE_CHECKING:
     from treering.domain.attribute import Attribute
@@ -152,7 +152,7 @@ def _draft(vault: Path, schema: Path | None, sample: Path, out: Output) -> None:
         raise typer.BadParameter(f"{target} exists already; name another with --schema")
     if not target.absolute().parent.is_dir():
         raise typer.BadParameter(f"the folder of {target} does not exist")
-    draft = infer(read_table(sample))
+    draft = infer(read_sample(sample))
     draft.schema.save(target)
     warn(f"Careful: {WARNING}")
     plain: dict[str, Any] = {
@@ -187,6 +187,8 @@ _FOR_ALPHA: Final = 2**26
 
 _MOST_CATEGORIES: Final = 50
 _MOST_INTEGERS: Final = 64
+_YEARS_TO_COME: Final = 10
+_MOST_YEARS_OF_MONTHS: Final = 50
 _BINS: Final = 8
 
 
@@ -200,7 +202,8 @@ class Draft:
 
 
 def infer(table: Any) -> Draft:
-    """A draft of a schema: categories for short lists of texts, small ranges of integers, and bins for other numbers.
+    """A draft of a schema: categories for short lists of texts, small ranges of integers, other numbers with bounds and
+    bins, and dates by month.
 
     Every attribute but a boolean one has a cell for values that the sample does not show. It has one for missing values
     if some are missing. A column that makes no attribute is left out, and so are the widest ones while there are more
@@ -263,25 +266,55 @@ def _attribute(column: Any) -> Attribute | str:
         if len(values) > _MOST_CATEGORIES:
             return f"it has {len(values):,} different texts; at most {_MOST_CATEGORIES} are listed"
         return categories(*values, other=True, missing=missing)
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        return _dates(column)
     return f"its type is {kind}"
 
 
+def _dates(column: Any) -> Attribute | str:
+    """Months from the first year of the sample to ten years after its last; years, if that would be many months."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from treering.domain.calendar import dates
+
+    ends = pc.min_max(pc.year(column))
+    if not ends["min"].is_valid:
+        return "it has no values"
+    first, last = ends["min"].as_py(), ends["max"].as_py() + _YEARS_TO_COME
+    zone = column.type.tz if pa.types.is_timestamp(column.type) else None
+    by = "month" if last - first < _MOST_YEARS_OF_MONTHS else "year"
+    return dates(f"{first:04}-01-01", f"{last:04}-12-31", by=by, tz=zone)
+
+
 def _number(column: Any, missing: bool) -> Attribute | str:
+    """Few integers as they are; other numbers with bounds, a step for sums, and bins."""
     import pyarrow as pa
 
-    from treering.domain.attribute import bins, integers
+    from treering.domain.attribute import integers
+    from treering.domain.numeric import numbers
 
     values = sorted(value for value in column.to_pylist() if value is not None and math.isfinite(value))
     if not values:
         return "it has no values"
     low, high = values[0], values[-1]
-    if pa.types.is_integer(column.type) and high - low < _MOST_INTEGERS:
+    whole = pa.types.is_integer(column.type)
+    if whole and high - low < _MOST_INTEGERS:
         return integers(int(low), int(high), other=True, missing=missing)
-    if low == high or max(abs(low), abs(high)) >= 2**53:
+    if low == high or max(abs(low), abs(high)) >= 2**52:
         return "its values make no bins"
-    step = _round(high - low)
-    first, last = math.floor(low / step), math.floor(high / step) + 1
-    return bins([round(place * step, 12) for place in range(first, last + 1)], other=True, missing=missing)
+    width = _round(high - low)
+    first, last = math.floor(low / width), math.floor(high / width) + 1
+    edges = [round(place * width, 12) for place in range(first, last + 1)]
+    return numbers(edges[0], edges[-1], step=1 if whole else _step(values, width), edges=edges)
+
+
+def _step(values: list[float], width: float) -> float:
+    """The step that numbers have: 1, or a power of ten below it, the greatest of which all are multiples; but no less
+    than a ten-thousandth of a bin."""
+    least = math.floor(math.log10(width)) - 4
+    power = next((each for each in range(0, least, -1) if all(round(v, -each) == v for v in values)), least)
+    return float(f"1e{min(power, math.floor(math.log10(width)))}")
 
 
 def _round(span: float) -> float:

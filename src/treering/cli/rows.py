@@ -1,7 +1,7 @@
 """`treering append` and `treering refresh`: new rows for a vault, from files or from the table that they stay in.
 
-Files are CSV, Parquet, Arrow or lines of JSON, by the end of their names. Error messages of their readers are not
-passed on, because they might quote a row.
+Files are separated texts, Parquet, Arrow or lines of JSON, by the end of their names. They are opened by the trusted
+base only, a block of rows at a time. (`read_sample` reads what is public.)
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -26,10 +26,10 @@ from treering.cli.output import (
     table_of,
     writing,
 )
-from treering.errors import DataError, TreeringError
+from treering.errors import DataError, ParameterError, TreeringError
 
 if TYPE_CHECKING:
-    from treering.domain.schema import Schema
+    from treering.rowfile import RowFile
     from treering.vault.vault import Vault
 
 _APPEND_EXAMPLES = """Examples:
@@ -57,9 +57,16 @@ def register(app: typer.Typer) -> None:
 def append(
     vault: VaultPath,
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE", help="Rows: .csv, .csv.gz, .parquet, .arrow, .feather or .jsonl.")
+        list[Path],
+        typer.Argument(metavar="FILE", help=".csv, .tsv, .txt, .jsonl (all also .gz), .parquet, .arrow, .feather."),
     ],
     on_invalid: OnInvalidFlag = "refuse",
+    delimiter: Annotated[
+        str | None, typer.Option(metavar="CHARACTER", help=r"What separates fields, if it is not found: ; or \t.")
+    ] = None,
+    encoding: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The encoding of texts, if it is not found: cp1252, for example.")
+    ] = None,
     key: Annotated[
         str | None, typer.Option(metavar="TEXT", help="A name for this work: done twice, it counts once.")
     ] = None,
@@ -70,21 +77,16 @@ def append(
     Each file is taken in whole or not at all: if one is refused, those before it are in.
     """
     invalid = refuse_or_drop(on_invalid)
-    for path in files:
-        suffix(path)
-        if not path.is_file():
-            raise typer.BadParameter(f"there is no file {path}")
+    given = [row_file(path, delimiter, encoding) for path in files]
     made = origin(vault)
     if made["source"] is not None:
         raise typer.BadParameter(f"rows of {vault} stay in {table_of(made)}: add them there, then `treering refresh`")
     taken: list[dict[str, Any]] = []
     with writing(vault) as opened, progress("appending", "rows") as advance, _telling(taken):
         start = opened.size
-        for place, path in enumerate(files, start=1):
-            table = read_table(path, opened.schema, made["person"])
-            advance(opened.size - start, opened.size - start + table.num_rows)
+        for place, file in enumerate(given, start=1):
             name = None if key is None else key if len(files) == 1 else f"{key}:{place}"
-            taken.append({"file": str(path), **_came(opened, partial(opened.append, table, invalid, name))})
+            taken.append({"file": str(file.path), **_came(opened, partial(opened.append, file, invalid, name))})
             advance(opened.size - start, opened.size - start)
         size = opened.size
     Output(as_json).result({"size": size, "files": taken}, lambda out: _show(out, vault, "file", taken, size))
@@ -135,32 +137,54 @@ def _show(out: Output, vault: Path, what: str, taken: Sequence[dict[str, Any]], 
 # -- reading and writing files -----------------------------------------------------------------------------------------
 
 
-SUFFIXES: Final = (".csv", ".csv.gz", ".parquet", ".arrow", ".feather", ".jsonl", ".ndjson")
+def row_file(path: Path, delimiter: str | None = None, encoding: str | None = None) -> RowFile:
+    """A file of rows, which must exist; it is not opened."""
+    from treering.rowfile import RowFile
 
-_NULLS: Final = ("", "NA", "N/A", "NULL", "null", "NaN", "nan", "None")
-"""The texts that mean a missing value in a CSV file, unless they are categories of the schema."""
-
-
-def suffix(path: Path) -> str:
-    """The suffix of a file's name, which says how the file is read."""
-    kind = next((each for each in SUFFIXES if path.name.lower().endswith(each)), None)
-    if kind is None:
-        raise typer.BadParameter(f"{path.name} must end in one of {', '.join(SUFFIXES)}")
-    return kind
-
-
-def read_table(path: Path, schema: Schema | None = None, person: str | None = None) -> Any:
-    """A file's rows as an Arrow table; with a ``schema``, only its columns and the column ``person`` of person ids."""
-    kind = suffix(path)
     if not path.is_file():
         raise typer.BadParameter(f"there is no file {path}")
-    import pyarrow as pa
-
     try:
-        return _READERS[kind](path, schema, person)
-    except (pa.ArrowException, OSError):  # may quote a value: replaced, outside this block
-        problem = f"{path} cannot be read as {kind.lstrip('.')}"
-    raise DataError(problem)
+        return RowFile(path, "\t" if delimiter in ("\\t", "tab") else delimiter, encoding)
+    except ParameterError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def read_sample(path: Path, delimiter: str | None = None, encoding: str | None = None) -> Any:
+    """The rows of a PUBLIC file as an Arrow table, with the types that its values suggest."""
+    import pyarrow as pa
+    from pyarrow import csv, feather, json, parquet
+
+    file = row_file(path, delimiter, encoding)
+    try:
+        if file.ending == ".parquet":
+            return parquet.ParquetFile(path).read()  # also where a name is there twice
+        if file.ending in (".arrow", ".feather"):
+            return feather.read_table(path)
+        if not file.separated:
+            return json.read_json(path)
+        nulls = ["", "NA", "N/A", "NULL", "null", "NaN", "nan", "None"]
+        return csv.read_csv(
+            path,
+            read_options=csv.ReadOptions(encoding=file.encoding or "utf8"),
+            parse_options=csv.ParseOptions(delimiter=file.delimiter or _delimiter(file)),
+            convert_options=csv.ConvertOptions(null_values=nulls, strings_can_be_null=True),
+        )
+    except (pa.ArrowException, OSError, UnicodeError):  # may quote a value, and who knows whether it is public
+        problem = f"it is no file of {(file.ending or '').lstrip('.')}, or it is damaged"
+    raise DataError(f"{path} cannot be read: {problem}")
+
+
+def _delimiter(file: RowFile) -> str:
+    """The delimiter of a public file: the one that its first line has most often."""
+    import gzip
+
+    from treering.rowfile import DELIMITERS
+
+    opened = gzip.open if file.path.name.lower().endswith(".gz") else open
+    with opened(file.path, "rt", encoding=file.encoding or "utf-8", errors="replace") as stream:
+        line = stream.readline()
+    usual = "\t" if file.ending == ".tsv" else ","
+    return max((usual, *DELIMITERS), key=line.count)
 
 
 def write_table(table: Any, path: Path) -> None:
@@ -179,64 +203,3 @@ def check_output(path: Path) -> None:
         raise typer.BadParameter(f"{path.name} must end in .parquet or .csv")
     if not path.absolute().parent.is_dir():
         raise typer.BadParameter(f"the folder of {path} does not exist")
-
-
-def _csv(path: Path, schema: Schema | None, person: str | None) -> Any:
-    import pyarrow as pa
-    from pyarrow import csv
-
-    from treering.domain.attribute import Categories
-
-    types: dict[str, Any] = {} if person is None else {person: pa.string()}
-    categories: set[str] = set()
-    for name, attribute in (schema.attributes if schema is not None else {}).items():
-        if isinstance(attribute, Categories) and isinstance(attribute.values[0], str):
-            types[name] = pa.string()  # a code such as 007 is a text
-            categories |= {str(value) for value in attribute.values}
-    nulls = [word for word in _NULLS if word not in categories]
-    convert = csv.ConvertOptions(column_types=types, null_values=nulls, strings_can_be_null=True)
-    return _kept(path, csv.read_csv(path, convert_options=convert), schema, person)
-
-
-def _parquet(path: Path, schema: Schema | None, person: str | None) -> Any:
-    from pyarrow import parquet
-
-    if schema is None:
-        return parquet.ParquetFile(path).read()  # also where a name is there twice
-    return parquet.read_table(path, columns=_wanted(path, parquet.read_schema(path).names, schema, person))
-
-
-def _arrow(path: Path, schema: Schema | None, person: str | None) -> Any:
-    from pyarrow import feather
-
-    return _kept(path, feather.read_table(path), schema, person)
-
-
-def _json(path: Path, schema: Schema | None, person: str | None) -> Any:
-    from pyarrow import json
-
-    return _kept(path, json.read_json(path), schema, person)
-
-
-def _kept(path: Path, table: Any, schema: Schema | None, person: str | None) -> Any:
-    return table if schema is None else table.select(_wanted(path, table.column_names, schema, person))
-
-
-def _wanted(path: Path, names: list[str], schema: Schema, person: str | None) -> list[str]:
-    """The columns to keep, each of which the file may have only once. The vault reports those that are missing."""
-    wanted = (*schema.names, *([] if person is None else [person]))
-    for name in wanted:
-        if names.count(name) > 1:
-            raise DataError(f"{path} has the column {name!r} more than once", column=name)
-    return [name for name in wanted if name in names]
-
-
-_READERS: Final[dict[str, Callable[[Path, Schema | None, str | None], Any]]] = {
-    ".csv": _csv,
-    ".csv.gz": _csv,
-    ".parquet": _parquet,
-    ".arrow": _arrow,
-    ".feather": _arrow,
-    ".jsonl": _json,
-    ".ndjson": _json,
-}

@@ -29,8 +29,12 @@ UNITS: Final = ("day", "week", "month", "quarter", "year")
 PARTS: Final[dict[str, tuple[int, int]]] = {"hour": (0, 23), "weekday": (1, 7), "month": (1, 12)}
 """The parts, each with its least and its greatest value. Weekdays are numbered from Monday on, as in ISO 8601."""
 
+EXTRACTED: Final = ("hour", "day", "dow", "isodow", "month", "quarter", "year")
+"""What EXTRACT may ask for. As in SQL, dow is 0 on Sunday and isodow 7."""
+
+FIRST_YEAR: Final = 2
 LAST_YEAR: Final = 9998
-"""The last year that a period may lie in: the day after it must be a date, too."""
+"""The first and the last year that a period may lie in: there must be dates before and after it."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +80,10 @@ class Dates(Dated):
             object.__setattr__(self, name, _day(name, getattr(self, name)))
         if self.first > self.last:
             raise SchemaError(f"dates('{self.first}', '{self.last}'): the first date must not be after the last")
-        if self.last.year > LAST_YEAR:
-            raise SchemaError(f"dates(): the last date is in {LAST_YEAR} at the latest; later ones have a cell")
+        if self.first.year < FIRST_YEAR or self.last.year > LAST_YEAR:
+            raise SchemaError(
+                f"dates() takes years from {FIRST_YEAR} to {LAST_YEAR}; there are cells for what lies before and after"
+            )
         if not self.two_sided or not self.missing:
             raise SchemaError("dates() always has a cell before its ends, one after them, and one for missing values")
         super().__post_init__()
@@ -265,6 +271,22 @@ def following(unit: str, start: date) -> date:
     return date(start.year + months // 12, 1 + months % 12, 1)
 
 
+def ceiling(unit: str, moment: datetime) -> datetime:
+    """The first beginning of a period that is not before a moment."""
+    start = floor(unit, moment.date())
+    begin = datetime(start.year, start.month, start.day)
+    if begin == moment:
+        return begin
+    after = following(unit, start)
+    return datetime(after.year, after.month, after.day)
+
+
+def extracted(part: str, day: date) -> int:
+    """What EXTRACT gives for a day."""
+    values = {"day": day.day, "dow": day.isoweekday() % 7, "isodow": day.isoweekday(), "month": day.month}
+    return {**values, "quarter": (day.month + 2) // 3, "year": day.year}[part]
+
+
 def written(unit: str, start: date) -> str:
     """A period, given by its first day, in words that `read_period` reads."""
     if unit == "week":
@@ -324,11 +346,8 @@ def _day(name: str, given: object) -> date:
 def _check_zone(name: str) -> None:
     try:
         ZoneInfo(name)
-    except (ValueError, TypeError, OSError):  # (the error for an unknown name is an OSError on some systems)
-        found = False
-    except KeyError:
-        found = False
+    except (ValueError, TypeError, OSError, KeyError):  # (what it raises depends on what is wrong with the name)
+        problem = f"dates(): {name!r} is no time zone; give a name such as 'Europe/Berlin' or 'UTC'"
     else:
-        found = True
-    if not found:
-        raise SchemaError(f"dates(): {name!r} is no time zone; give a name such as 'Europe/Berlin' or 'UTC'")
+        return
+    raise SchemaError(problem)

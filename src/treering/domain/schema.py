@@ -7,9 +7,10 @@ import json
 import math
 import operator
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, SupportsIndex
@@ -112,6 +113,31 @@ class Schema:
     def __repr__(self) -> str:
         inside = ", ".join(f"{name}: {size}" for name, size in zip(self.names, self.shape, strict=True))
         return f"Schema({inside}; {self.cells:,} cells)"
+
+    def __str__(self) -> str:
+        """A line for each attribute: its name, its size, its values."""
+        rows = [(name, f"{size:,}", words) for name, size, words in self._described()]
+        widths = [max(len(row[place]) for row in rows) for place in (0, 1)]
+        lines = [f"{name:<{widths[0]}}  {size:>{widths[1]}}  {words}" for name, size, words in rows]
+        return "\n".join([*lines, f"{self.cells:,} cells"])
+
+    def _repr_html_(self) -> str:
+        """The same as a table, which notebooks show."""
+        heads = "".join(f"<th>{head}</th>" for head in ("attribute", "values", "which"))
+        rows = "".join(
+            f"<tr><td>{escape(name)}</td><td>{size:,}</td><td>{escape(words)}</td></tr>"
+            for name, size, words in self._described()
+        )
+        return f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table><p>{self.cells:,} cells</p>"
+
+    def _described(self) -> Iterator[tuple[str, int, str]]:
+        """Name, size and values of each attribute, in words."""
+        for name, attribute in self.attributes.items():
+            also = [str(attribute.label(attribute.code(cell))) for cell in attribute.outside]
+            also += ["missing"] if attribute.missing else []
+            source = f"; from column {attribute.column}" if attribute.column not in (None, name) else ""
+            beside = f"; also {', '.join(also)}" if also else ""
+            yield name, attribute.size, f"{attribute.describe()}{beside}{source}"
 
     def index(self, name: str) -> int:
         """The position of an attribute."""

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from os import PathLike
+from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
@@ -25,6 +26,7 @@ from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import ParameterError, SchemaError, VaultError
 from treering.params import Number, probability, whole
+from treering.rowfile import RowFile
 from treering.trusted.counts import Counts
 from treering.trusted.database import DroppedRows, GrowingDatabase, OnInvalid, Watchers
 from treering.trusted.rows.batches import Batch, take_in
@@ -273,6 +275,9 @@ class Vault(Sealed):
     def append(self, frame: Any, on_invalid: OnInvalid = "refuse", key: str | None = None) -> int:
         """Take in the rows of ``frame`` durably, and return the new size. `GrowingDatabase.append` has the parameters.
 
+        ``frame`` may also be a file: a path, or a `treering.RowFile` with its delimiter and encoding. It is read some
+        rows at a time, and taken in whole or not at all.
+
         ``key`` is an idempotency key: a second append with the same key (after a lost reply, say) takes in nothing, and
         returns the size that the first one returned.
         """
@@ -285,6 +290,7 @@ class Vault(Sealed):
                 raise VaultError("the rows of this vault stay in their own engine: add them there, then refresh()")
             if key in self._record.keys:
                 return recorded_part(self._record.keys[key]).size
+            frame = RowFile(frame) if isinstance(frame, Path) else frame
             batch, dropped = take_in(frame, self.schema, self._persons, drop=on_invalid == "drop")
             return self._take(batch, dropped, key or "")
 

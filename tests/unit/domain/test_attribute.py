@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,12 @@ from hypothesis import strategies as st
 
 from support.schemas import attributes, values
 from treering.domain.attribute import (
+    ABOVE,
+    BELOW,
     MAX_VALUES,
     OTHER,
     Attribute,
     Value,
-    attribute_from_dict,
     bins,
     categories,
     integers,
@@ -42,8 +44,7 @@ def test_every_value_that_a_row_may_hold_has_a_code(pair: tuple[Attribute, Value
 
 
 @given(attributes())
-def test_plain_form_is_read_back(attribute: Attribute) -> None:
-    assert attribute_from_dict("x", attribute.to_dict()) == attribute
+def test_attributes_can_be_pickled(attribute: Attribute) -> None:
     assert pickle.loads(pickle.dumps(attribute)) == attribute
 
 
@@ -61,10 +62,45 @@ def test_categories_tell_types_apart() -> None:
     assert categories("1", other=True).code(1) == 1
 
 
-def test_integers_take_whole_floats_only() -> None:
-    month = integers(1, 12, other=True)
+def test_integers_have_a_cell_below_and_one_above() -> None:
+    month = integers(1, 12, other=True, missing=True)
     assert month.code(3.0) == 2
-    assert [month.code(value) for value in (3.5, 0, 13, math.inf, -math.inf, 10**400)] == [12] * 6
+    assert [month.code(value) for value in (0, -math.inf, BELOW)] == [12] * 3
+    assert [month.code(value) for value in (13, math.inf, 10**400, ABOVE)] == [13] * 4
+    assert [month.code(value) for value in (3.5, "3", True, None)] == [14] * 4  # on neither side
+    assert month.line == (12, *range(12), 13)
+    with pytest.raises(SchemaError, match="OTHER is not among"):
+        month.code(OTHER)
+
+
+def test_what_is_on_neither_side_needs_both_cells() -> None:
+    with pytest.raises(SchemaError, match="3.5 is not among"):
+        integers(1, 12, other=True).code(3.5)
+    with pytest.raises(SchemaError, match="3.5 is not among"):
+        integers(1, 12, missing=True).code(3.5)
+
+
+def test_values_below_and_above_may_share_a_cell_as_they_once_did() -> None:
+    month = replace(integers(1, 12, other=True), together=True)
+    assert [month.code(value) for value in (3.5, 0, 13, math.inf, -math.inf, 10**400, OTHER)] == [12] * 7
+    assert (month.size, month.below_code, month.above_code, month.two_sided) == (13, 12, 12, False)
+    assert month.line == tuple(range(12))
+    assert month.label(12) == "(other)"
+    with pytest.raises(SchemaError, match="together is True or False, and only about"):
+        replace(integers(1, 12), together=True)
+
+
+def test_the_last_edge_belongs_to_what_lies_above_if_that_has_a_cell() -> None:
+    price = bins([0, 100, 5000], other=True)
+    assert [price.code(value) for value in (-1, 0, 99.9, 100, 4999, 5000, 1e300)] == [2, 0, 0, 1, 1, 3, 3]
+    assert [price.label(code) for code in range(price.size)] == ["[0, 100)", "[100, 5000)", "< 0", ">= 5000"]
+    assert [bins([0, 100, 5000]).label(code) for code in range(2)] == ["[0, 100)", "[100, 5000]"]
+
+
+def test_an_attribute_may_name_its_column() -> None:
+    assert integers(1, 2, column="month").to_dict() == {"kind": "integers", "low": 1, "high": 2, "column": "month"}
+    with pytest.raises(SchemaError, match="column is the name"):
+        integers(1, 2, column="")
 
 
 @pytest.mark.parametrize(
@@ -150,28 +186,7 @@ def test_what_cannot_be_is_refused(
 
 
 def test_an_attribute_may_have_all_the_values_allowed() -> None:
-    assert integers(1, MAX_VALUES - 2, other=True, missing=True).size == MAX_VALUES
-
-
-@pytest.mark.parametrize(
-    ("plain", "problem"),
-    [
-        ({}, "kind must be one of categories, integers, bins"),
-        ({"kind": ["bins"]}, "kind must be one of"),
-        ({"kind": "floats"}, "kind must be one of"),
-        ({"kind": "integers", "low": 1}, "absent: high"),
-        ({"kind": "bins", "edges": [0, 1], "closed": True}, "unknown: closed"),
-        ({"kind": "bins", "edges": [0, 1], "other": 1}, "true or false"),
-        ({"kind": "categories", "values": "abc"}, "values is a list"),
-        ({"kind": "categories", "values": {"a": 1}}, "values is a list"),
-        ({"kind": "bins", "edges": 3}, "edges is a list"),
-        ({"kind": "bins", "edges": [1, 0]}, "strictly increasing"),
-        ({"kind": "integers", "low": "1", "high": 2}, "two integers"),
-    ],
-)
-def test_a_plain_form_that_cannot_be_is_refused_by_name(plain: dict[str, Any], problem: str) -> None:
-    with pytest.raises(SchemaError, match=f"attribute 'x': .*{problem}"):
-        attribute_from_dict("x", plain)
+    assert integers(1, MAX_VALUES - 3, other=True, missing=True).size == MAX_VALUES
 
 
 @pytest.mark.parametrize(

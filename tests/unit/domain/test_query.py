@@ -139,7 +139,7 @@ def test_where_names_the_optional_cells() -> None:
     [
         (
             {"origin": "SFO"},
-            "attribute 'origin': 'SFO' is not among the categories .*; all values not listed are one cell",
+            "attribute 'origin': 'SFO' is not among the categories .*; the cells of other values are OTHER",
         ),
         ({"month": 13}, "attribute 'month': 13 is not among the integers 1 to 12"),
         ({"month": [1, None]}, "attribute 'month': None is not among"),

@@ -155,8 +155,9 @@ def test_an_unknown_name_is_refused() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("", "the first line must be 'treering_schema = 1'"),
-        ("treering_schema = 2", "the first line must be"),
+        ("", "the first line must be 'treering_schema = 2'"),
+        ("treering_schema = 3", "the first line must be"),
+        ("treering_schema = true", "the first line must be"),
         ("treering_schema = 1", r"a table \[attributes.NAME\]"),
         ("treering_schema = 1\nattributes = 3", r"a table \[attributes.NAME\]"),
         ("treering_schema = 1\n[attributes]\na = 3", r"a table \[attributes.NAME\]"),

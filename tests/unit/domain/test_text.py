@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.schemas import conjunctions, queries, schemas, weighted_queries
-from treering.domain.attribute import OTHER, bins, categories, integers
+from treering.domain.attribute import ABOVE, BELOW, OTHER, bins, categories, integers
+from treering.domain.calendar import dates
 from treering.domain.language.parse import parse
 from treering.domain.query import Query
 from treering.domain.schema import Schema
@@ -22,8 +24,12 @@ FLIGHTS = Schema(
         "origin": categories("EWR", "JFK", "LGA", other=True),
         "month": integers(1, 12),
         "delay": bins([-1440, 0, 15, 60, 1440], missing=True),
-        "hour": integers(0, 23, other=True, missing=True),
-        "speed": bins([0, 0.1, 1, 2], other=True, missing=True),
+        "hour": replace(integers(0, 23, other=True, missing=True), together=True),
+        "speed": replace(bins([0, 0.1, 1, 2], other=True, missing=True), together=True),
+        "stops": integers(0, 3, other=True, missing=True),
+        "price": bins([0, 100, 5000], other=True),
+        "day": dates("2013-02-27", "2013-03-02"),
+        "when": dates("2013-02-27", "2013-12-02", by="month"),
     }
 )
 
@@ -74,6 +80,18 @@ def test_weights_are_described_and_never_read_back(query: Query) -> None:
         (Query.where(FLIGHTS, speed=[0.5, 1]), "speed BETWEEN 0.1 AND 2"),
         (Query.where(FLIGHTS, speed=OTHER), "speed NOT BETWEEN 0 AND 2"),
         (~Query.where(FLIGHTS, speed=[0, None]), "speed < 0 OR speed >= 0.1"),
+        (Query.where(FLIGHTS, stops=[2, 3, ABOVE]), "stops >= 2"),
+        (Query.where(FLIGHTS, stops=BELOW), "stops <= -1"),
+        (Query.where(FLIGHTS, stops=[BELOW, ABOVE]), "stops NOT BETWEEN 0 AND 3"),
+        (Query.where(FLIGHTS, stops=[BELOW, 0, 2, ABOVE]), "stops NOT IN (1, 3)"),
+        (Query.where(FLIGHTS, stops=[0, 1, 2, 3, BELOW, ABOVE]), "stops IS NOT NULL"),
+        (Query.where(FLIGHTS, price=ABOVE), "price >= 5000"),
+        (Query.where(FLIGHTS, price=[0, 100]), "price >= 0 AND price < 5000"),
+        (Query.where(FLIGHTS, day="2013-02-28"), "day = '2013-02-28'"),
+        (Query.where(FLIGHTS, day=[ABOVE, "2013-03-02"]), "day >= '2013-03-02'"),
+        (Query.where(FLIGHTS, when="2013-03-31"), "\"when\" = '2013-03'"),
+        (Query.where(FLIGHTS, when=["2013-03-31", "2013-04-01"]), "\"when\" IN ('2013-03', '2013-04')"),
+        (Query.where(FLIGHTS, when=[None, BELOW]), '"when" < \'2013-02-01\' OR "when" IS NULL'),
         (Query.where(FLIGHTS, origin="JFK") | Query.where(FLIGHTS, month=1), "origin = 'JFK' OR month = 1"),
         (~Query.where(FLIGHTS, origin="JFK", month=1), "origin <> 'JFK' OR month >= 2"),
         (

@@ -197,7 +197,13 @@ class _Reader:
             token = self._words[self._place]
             if self._is(token, "GROUP") and self._is(self._after(), "BY"):
                 break
-            if token.token_type is TokenType.VAR and _CLAUSES.fullmatch(token.text) and not self._known(token):
+            extracting = self._place > 2 and self._is(self._words[self._place - 3], "EXTRACT")
+            if (
+                token.token_type is TokenType.VAR
+                and _CLAUSES.fullmatch(token.text)
+                and not self._known(token)
+                and not (extracting and self._is(token, "FROM"))
+            ):
                 raise self._refused(token, f"{token.text.upper()} is not supported here")
             self._place += 1
         if first == self._place:

@@ -23,9 +23,9 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from treering.arrays import Flags
+from treering.arrays import Flags, Ints
 from treering.domain.attribute import Attribute, Bins, Categories, Ordered, Value
-from treering.domain.calendar import LAST_YEAR, Dates, following, read_moment, read_period
+from treering.domain.calendar import LAST_YEAR, Dates, ceiling, extracted, following, read_moment, read_period
 from treering.domain.text import identifier, literal, set_text
 from treering.errors import QueryError
 
@@ -51,11 +51,12 @@ def unless(attribute: Attribute, flags: Flags) -> Flags:
     return ~flags & ~missing(attribute)
 
 
-def codes_of(name: str, attribute: Attribute, value: Literal) -> range:
-    """The codes for which x = value holds: one, or for dates as many as there are periods within a longer one."""
+def codes_of(name: str, attribute: Attribute, value: Literal, *, unit: str = "") -> range:
+    """The codes for which x = value holds, or date_trunc(unit, x) = value: one, or for dates as many as there are
+    periods within a longer one."""
     _check_kind(name, attribute, value)
     if isinstance(attribute, Dates):
-        return range(*(_dates_below(name, attribute, str(value), inclusive) for inclusive in (False, True)))
+        return range(*(_dates_below(name, attribute, str(value), inclusive, unit) for inclusive in (False, True)))
     if isinstance(attribute, Bins):
         raise QueryError(_single_number(name, attribute, value))
     code = attribute.regular_code(_plain(value))
@@ -72,12 +73,13 @@ def among(attribute: Attribute, codes: Iterable[range]) -> Flags:
     return flags
 
 
-def below(name: str, attribute: Attribute, bound: Literal, *, inclusive: bool) -> Flags:
-    """The set x < bound, or x <= bound, for an attribute that has an order."""
+def below(name: str, attribute: Attribute, bound: Literal, *, inclusive: bool, unit: str = "") -> Flags:
+    """The set x < bound, or x <= bound, for an attribute that has an order; with a unit, for dates, of
+    date_trunc(unit, x) instead of x."""
     _check_kind(name, attribute, bound)
     assert isinstance(attribute, Ordered)
     if isinstance(attribute, Dates):
-        count = _dates_below(name, attribute, str(bound), inclusive)
+        count = _dates_below(name, attribute, str(bound), inclusive, unit)
     elif isinstance(attribute, Bins):
         count = _bins_below(name, attribute, Decimal(bound), inclusive)
     else:
@@ -155,9 +157,13 @@ def _bins_below(name: str, attribute: Bins, bound: Decimal, inclusive: bool) -> 
     raise QueryError(_cut(name, attribute, min(upto, attribute.regular) - 1))
 
 
-def _dates_below(name: str, attribute: Dates, bound: str, inclusive: bool) -> int:
-    """The number of periods before a date literal, or up to its end; a bound inside a period is refused."""
+def _dates_below(name: str, attribute: Dates, bound: str, inclusive: bool, unit: str) -> int:
+    """The number of periods before a date literal, or up to its end; a bound inside a period is refused.
+
+    date_trunc(unit, x) is before a moment exactly if x is before the first beginning of a unit from that moment on.
+    """
     cut = _span(name, bound)[inclusive]
+    cut = ceiling(unit, cut) if unit else cut
     edges = attribute.edges
     place = bisect_right(edges, cut, key=_midnight)
     if place == 0 or cut > _midnight(edges[-1]):
@@ -189,6 +195,17 @@ def _midnight(day: date) -> datetime:
 def _exact(edge: float) -> Decimal:
     """The decimal number of an edge's shortest text: the edge 0.1 equals the literal 0.1."""
     return Decimal(repr(edge))
+
+
+def values_of(name: str, attribute: Attribute, part: str) -> Ints:
+    """What EXTRACT(part FROM x) is for each period of an attribute of dates; refused where a period has several."""
+    if not isinstance(attribute, Dates) or part == "hour":
+        kinds = "an hour is asked of a column of which the schema has the hour: dates(part='hour', column=…)"
+        raise QueryError(kinds if part == "hour" else f"{identifier(name)} has no dates: EXTRACT takes them apart")
+    finer = {"day": 1, "dow": 1, "isodow": 1, "month": 2, "quarter": 3, "year": 4}[part]
+    if {"day": 1, "week": 5, "month": 2, "quarter": 3, "year": 4}[attribute.by] > finer:
+        raise QueryError(f"{identifier(name)} is known by {attribute.by} only, so that its {part} is not")
+    return np.array([extracted(part, day) for day in attribute.edges[:-1]])
 
 
 # -- messages ----------------------------------------------------------------------------------------------------------

@@ -24,8 +24,9 @@ from sqlglot import ParseError, Token, TokenType, exp
 from sqlglot.parser import Parser
 
 from treering.arrays import Flags
-from treering.domain.attribute import Attribute, Categories
-from treering.domain.language.condition import Literal, among, below, coarse, codes_of, cuts, missing, unless
+from treering.domain.attribute import Attribute, Categories, integers
+from treering.domain.calendar import DatePart, Dates
+from treering.domain.language.condition import among, below, coarse, codes_of, cuts, missing, unless, values_of
 from treering.domain.language.words import MAX_DEPTH, Column, Operand, Word, complaint, read
 from treering.domain.query import MAX_TABLE, Query, too_large
 from treering.domain.schema import Schema
@@ -146,7 +147,8 @@ class _Reader:
         leaf = self._compared(inner) if isinstance(inner, _COMPARISONS) else self._tested(inner)
         if not negated:
             return leaf
-        return Leaf(leaf.position, leaf.attribute, unless(leaf.attribute, leaf.flags), leaf.word)
+        unknown = False if leaf.unknown is None else leaf.unknown
+        return Leaf(leaf.position, leaf.attribute, unless(leaf.attribute, leaf.flags | unknown), leaf.word)
 
     def _behind(self, node: exp.Expr) -> Operand | exp.Expr:
         """The operand or parenthesised node that a numbered column stands for; other nodes stand for themselves."""
@@ -169,28 +171,41 @@ class _Reader:
         kind = type(node)
         if isinstance(right.value, Column) and not isinstance(left.value, Column):
             left, right, kind = right, left, _MIRRORED.get(kind, kind)
-        position, attribute = self._column(left)
+        column, attribute = self._column(left)
         if kind in (exp.EQ, exp.NEQ):
-            flags = among(attribute, [self._look_up(codes_of, position, right)])
-            return Leaf(position, attribute, flags if kind is exp.EQ else unless(attribute, flags), right)
+            flags = among(attribute, [self._look_up(codes_of, left, attribute, right)])
+            return self._leaf(column, attribute, flags if kind is exp.EQ else unless(attribute, flags), right)
         self._check_ordered(left, attribute)
-        flags = self._look_up(partial(below, inclusive=kind in (exp.LTE, exp.GT)), position, right)
-        return Leaf(position, attribute, flags if kind in (exp.LT, exp.LTE) else unless(attribute, flags), right)
+        flags = self._look_up(partial(below, inclusive=kind in (exp.LTE, exp.GT)), left, attribute, right)
+        return self._leaf(column, attribute, flags if kind in (exp.LT, exp.LTE) else unless(attribute, flags), right)
 
     def _tested(self, node: exp.Expr) -> Leaf:
         """IS NULL, IN or BETWEEN."""
-        column = self._operand(node.this)
-        position, attribute = self._column(column)
+        left = self._operand(node.this)
+        column, attribute = self._column(left)
         if isinstance(node, exp.Is):
-            return Leaf(position, attribute, missing(attribute), column)
+            return self._leaf(column, attribute, missing(attribute), left)
         if isinstance(node, exp.In):
-            codes = [self._look_up(codes_of, position, self._operand(each)) for each in node.expressions]
-            return Leaf(position, attribute, among(attribute, codes), column)
-        self._check_ordered(column, attribute)
+            codes = [self._look_up(codes_of, left, attribute, self._operand(each)) for each in node.expressions]
+            return self._leaf(column, attribute, among(attribute, codes), left)
+        self._check_ordered(left, attribute)
         low, high = self._operand(node.args["low"]), self._operand(node.args["high"])
-        under = self._look_up(partial(below, inclusive=False), position, low)
-        upto = self._look_up(partial(below, inclusive=True), position, high)
-        return Leaf(position, attribute, upto & unless(attribute, under), low)
+        under = self._look_up(partial(below, inclusive=False), left, attribute, low)
+        upto = self._look_up(partial(below, inclusive=True), left, attribute, high)
+        return self._leaf(column, attribute, upto & unless(attribute, under), low)
+
+    def _leaf(self, column: Column, asked: Attribute, flags: Flags, word: Operand) -> Leaf:
+        """A set of a column's values. What EXTRACT gives is turned into dates; it is unknown outside their range."""
+        name = self.schema.names[column.position]
+        attribute = self.schema.attributes[name]
+        if asked is attribute:
+            return Leaf(column.position, attribute, flags, word)
+        values = values_of(name, attribute, column.part)
+        dated = np.zeros(attribute.size, dtype=np.bool_)
+        dated[: attribute.regular] = flags[values - values.min()]
+        dated[attribute.size - 1] = flags[-1]
+        outside = np.arange(attribute.size) >= attribute.regular
+        return Leaf(column.position, attribute, dated, word, outside)
 
     # -- operands -----------------------------------------------------------------------------------------------------
 
@@ -201,24 +216,35 @@ class _Reader:
         first = next(each for each in inner.find_all(exp.Column, bfs=False))
         raise self._complaint(self._operand(first), "a comparison cannot be compared in turn", syntax=True)
 
-    def _column(self, operand: Operand) -> tuple[int, Attribute]:
-        if not isinstance(operand.value, Column):
+    def _column(self, operand: Operand) -> tuple[Column, Attribute]:
+        """A column, and the attribute that its comparisons are about: for EXTRACT, that of its integers."""
+        column = operand.value
+        if not isinstance(column, Column):
             raise self._complaint(operand, "a value can be compared with a column only", syntax=True)
-        position = operand.value.position
-        return position, self.schema.attributes[self.schema.names[position]]
-
-    def _look_up(self, find: Callable[[str, Attribute, Literal], Found], position: int, operand: Operand) -> Found:
-        if isinstance(operand.value, Column):
-            raise self._complaint(operand, "a column can be compared with values only", syntax=True)
-        name = self.schema.names[position]
+        name = self.schema.names[column.position]
+        attribute = self.schema.attributes[name]
+        if column.unit and not isinstance(attribute, Dates):
+            raise self._complaint(operand, f"{identifier(name)} has no dates that could be truncated")
+        if not column.part or (isinstance(attribute, DatePart) and attribute.part == column.part):
+            return column, attribute
         try:
-            return find(name, self.schema.attributes[name], operand.value)
+            values = values_of(name, attribute, column.part)
+        except QueryError as error:
+            raise self._complaint(operand, str(error)) from None
+        return column, integers(int(values.min()), int(values.max()), missing=True)
+
+    def _look_up(self, find: Callable[..., Found], left: Operand, attribute: Attribute, operand: Operand) -> Found:
+        column = left.value
+        if isinstance(operand.value, Column) or not isinstance(column, Column):
+            raise self._complaint(operand, "a column can be compared with values only", syntax=True)
+        try:
+            return find(self.schema.names[column.position], attribute, operand.value, unit=column.unit)
         except QueryError as error:
             raise self._complaint(operand, str(error)) from None
 
     def _check_ordered(self, column: Operand, attribute: Attribute) -> None:
         if isinstance(attribute, Categories):
-            name = identifier(self.schema.names[self._column(column)[0]])
+            name = identifier(self.schema.names[self._column(column)[0].position])
             problem = f"the categories of {name} have no order: compare them by =, <>, IN, NOT IN or IS NULL"
             raise self._complaint(column, problem)
 
@@ -260,6 +286,8 @@ class Leaf:
     attribute: Attribute
     flags: Flags
     word: Operand
+    unknown: Flags | None = None
+    """Codes for which it is neither true nor false, beside the missing one: they do not match its negation either."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,6 +14,7 @@ from typing import ClassVar, Final, TypeAlias
 
 from sqlglot import Token, TokenError, Tokenizer, TokenType
 
+from treering.domain.calendar import EXTRACTED, UNITS, DatePart
 from treering.domain.language.condition import Literal, brief, close_matches
 from treering.domain.schema import Schema
 from treering.domain.text import identifier, reserved
@@ -77,9 +78,12 @@ their own rules: see `_expected`.)"""
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """An attribute of the schema, by position."""
+    """An attribute of the schema, by position; or what is made of its dates: ``unit`` is that of date_trunc, ``part``
+    that of EXTRACT."""
 
     position: int
+    unit: str = ""
+    part: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +151,13 @@ def _operands(text: str, tokens: Sequence[Token], schema: Schema) -> Iterator[Wo
             operand, position = _number(text, tokens, position)
             yield operand
             continue
+        if token.token_type is TokenType.VAR and _FUNCTIONS.fullmatch(token.text) and following is TokenType.L_PAREN:
+            operand, position = _dated(text, tokens, position, schema)
+            yield operand
+            continue
         position += 1
+        if token.token_type is TokenType.VAR and _TYPES.fullmatch(token.text) and following is TokenType.STRING:
+            continue
         if token.token_type in (TokenType.VAR, TokenType.IDENTIFIER):
             yield Operand(column(text, token, schema, following is TokenType.L_PAREN), token.start, token.end + 1)
         elif token.token_type is TokenType.STRING:
@@ -182,6 +192,38 @@ def _number(text: str, tokens: Sequence[Token], position: int) -> tuple[Operand,
     except InvalidOperation:
         raise complaint(text, start, end, "this number is too large or too small") from None
     return Operand(value.copy_negate() if sign else value, start, end), position
+
+
+_FUNCTIONS: Final = re.compile("date_trunc|extract", re.IGNORECASE)
+_TYPES: Final = re.compile("date|timestamp", re.IGNORECASE)
+"""The words that may stand before a text to say that it is a date."""
+
+
+def _dated(text: str, tokens: Sequence[Token], position: int, schema: Schema) -> tuple[Operand, int]:
+    """date_trunc('month', column) or EXTRACT(month FROM column), and the position after it."""
+    call = tokens[position : position + 6]
+    truncating = call[0].text.lower() == "date_trunc"
+    shape = [TokenType.STRING, TokenType.COMMA] if truncating else [TokenType.VAR, TokenType.VAR]
+    fits = len(call) == 6 and [each.token_type for each in call[2:4]] == shape
+    fits = fits and call[4].token_type in (TokenType.VAR, TokenType.IDENTIFIER)
+    if not fits or call[5].token_type is not TokenType.R_PAREN or (not truncating and call[3].text.lower() != "from"):
+        form = "date_trunc('month', day)" if truncating else "EXTRACT(month FROM day)"
+        raise complaint(text, call[0].start, call[-1].end + 1, f"this is written {form}")
+    word = call[2].text.lower()
+    known = UNITS if truncating else EXTRACTED
+    if word not in known:
+        raise complaint(text, call[2].start, call[2].end + 1, f"this is one of {', '.join(known)}")
+    found = _source(text, call[4], schema, "" if truncating else word)
+    value = Column(found, unit=word) if truncating else Column(found, part=word)
+    return Operand(value, call[0].start, call[5].end + 1), position + 6
+
+
+def _source(text: str, token: Token, schema: Schema, part: str) -> int:
+    """The attribute that a function is about: that of the column's part, if there is one, or the one named."""
+    for position, (source, attribute) in enumerate(zip(schema.sources, schema.attributes.values(), strict=True)):
+        if isinstance(attribute, DatePart) and attribute.part == part and source.lower() == token.text.lower():
+            return position
+    return column(text, token, schema).position
 
 
 def column(text: str, token: Token, schema: Schema, call: bool = False) -> Column:

@@ -39,6 +39,7 @@ import pyarrow.parquet as pq
 from ibis.common.exceptions import TableNotFound
 
 from treering.domain.attribute import Attribute, Bins, Categories, Integers
+from treering.domain.calendar import Dated
 from treering.domain.schema import Schema
 from treering.errors import EngineError, ParameterError, TreeringError
 from treering.lazy import missing
@@ -297,6 +298,8 @@ def _read(attribute: Attribute, text: Value) -> Value:
         return ibis.cases((text.isnull(), ibis.null("float64")), else_=text.try_cast("float64").fill_null(unfit))
     if isinstance(attribute, Integers):
         return _whole_number(text, attribute)
+    if isinstance(attribute, Dated):
+        return text
     assert isinstance(attribute, Categories)
     kind = type(attribute.values[0])
     if kind is str:

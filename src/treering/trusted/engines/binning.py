@@ -26,10 +26,12 @@ import ibis
 import ibis.expr.datatypes as dt
 
 from treering.domain.attribute import Attribute, Bins, Categories, Integers, Ordered
+from treering.domain.calendar import Dated
 from treering.domain.schema import Schema
 from treering.domain.sums import Grid, stored
 from treering.errors import DataError, SchemaError
-from treering.trusted.rows.encode import NO_HEADER
+from treering.trusted.engines.moments import dated_code, has_zone, is_dated
+from treering.trusted.rows.encode import NEEDS_ZONE, NO_HEADER
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -88,6 +90,8 @@ def check_table(table: Table, schema: Schema, order: str) -> None:
 
 def _check_type(name: str, attribute: Attribute, given: dt.DataType) -> None:
     """Refuse a column whose type cannot hold the attribute's values, as `trusted.rows.encode.check_type` does."""
+    if isinstance(attribute, Dated) and has_zone(given) and attribute.tz is None:
+        raise DataError(f"column {name!r} has timestamps with a time zone{NEEDS_ZONE}", column=name)
     if isinstance(attribute, Categories | Bins) and attribute.regular > MOST_LISTED:
         raise SchemaError(
             f"column {name!r}: an engine takes at most {MOST_LISTED:,} categories or bins of an attribute, not "
@@ -95,7 +99,9 @@ def _check_type(name: str, attribute: Attribute, given: dt.DataType) -> None:
         )
     if given.is_null():
         return
-    if isinstance(attribute, Categories):
+    if isinstance(attribute, Dated):
+        wanted, fits = "dates, timestamps or texts", is_dated(given)
+    elif isinstance(attribute, Categories):
         wanted = type(attribute.values[0]).__name__
         fits = {"str": given.is_string(), "int": given.is_integer(), "bool": given.is_boolean()}[wanted]
     else:
@@ -210,6 +216,8 @@ def _group_key(engine: str, column: Value, attribute: Attribute, span: Span | No
         return _whole(_missing(attribute))
     if isinstance(attribute, Categories):
         return as_bytes(engine, column) if kind.is_string() else column
+    if isinstance(attribute, Dated):
+        return dated_code(engine, attribute, column)
     assert isinstance(attribute, Ordered)
     # NaN goes first: every engine orders it differently, and turning it into an integer is an error.
     absent = [(column.isnan(), ibis.null("int64"))] if kind.is_floating() else []
@@ -251,7 +259,7 @@ def _bin(edges: tuple[float, ...], column: Value, low: int, high: int) -> Value:
 
 def _code(engine: str, key: Value, column: Value, attribute: Attribute, span: Span | None) -> Value:
     """The code of a group's key."""
-    if column.type().is_null():
+    if column.type().is_null() or isinstance(attribute, Dated):
         return key
     if isinstance(attribute, Categories):
         other = _whole(_or_invalid(attribute.other_code))

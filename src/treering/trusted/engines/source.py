@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
 import ibis
+import ibis.expr.datatypes as dt
 import ibis.expr.operations as ops
 import ibis.expr.types as ir
 import numpy as np
@@ -224,7 +225,16 @@ class LiveTable:
                 # Spark lists a table's files once, and again only on REFRESH.
                 self._backend.raw_sql(f"REFRESH TABLE {_spark_name(leaf)}")
             self._check_types(leaf, schema)
-        yield self._table, schema
+        yield self._with_zones(), schema
+
+    def _with_zones(self) -> Table:
+        """The table; in Spark with a zone on the types of timestamps that are instants, which Ibis does not tell from
+        others."""
+        if self._backend.name != "pyspark":
+            return self._table
+        kinds = self._backend._session.sql(self._backend.compile(self._table)).schema
+        zoned = {each.name: dt.Timestamp(timezone="UTC") for each in kinds if each.dataType.typeName() == "timestamp"}
+        return self._table.cast(zoned) if zoned else self._table
 
     def _check_types(self, leaf: ops.DatabaseTable, schema: Schema) -> None:
         """Refuse a table whose columns changed since the expression was made."""

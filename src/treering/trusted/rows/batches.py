@@ -12,7 +12,7 @@ come in stretches. Segments tell rows before and after some earlier sizes apart 
 rows are merged only up to the next of those sizes, and a store that reads a base can mark the counts where each stretch
 ends. Later sessions need no other sizes: a segment keeps the sizes that it has, or ends, and adds the current one.
 
-`take_in` makes a batch of new rows.
+`take_in` makes a batch of new rows, from a frame or, some rows at a time, from a file.
 """
 
 from __future__ import annotations
@@ -32,8 +32,10 @@ from treering.arrays import Ints
 from treering.domain.schema import Schema
 from treering.domain.sums import stored
 from treering.errors import DamagedVault
+from treering.rowfile import RowFile
 from treering.trusted.counts import Counts
-from treering.trusted.rows.encode import INVALID, encode_all, encode_rows
+from treering.trusted.rows.encode import INVALID, Where, encode_all
+from treering.trusted.rows.files import blocks, line_of
 from treering.trusted.rows.persons import Persons, excess
 from treering.trusted.sealed import Sealed
 
@@ -290,17 +292,78 @@ class Recount(Sealed):
 
 
 def take_in(frame: Any, schema: Schema, persons: Persons | None, *, drop: bool) -> tuple[Batch, int]:
-    """The rows of ``frame`` as a batch, and how many were left out: those that do not fit the schema, or exceed the
-    limit of their person. Without ``drop``, one such row refuses the whole batch; the error names its position."""
+    """The rows of ``frame``, or of a file, as a batch, and how many were left out: those that do not fit the schema, or
+    exceed the limit of their person. Without ``drop``, one such row refuses the whole batch; the error names its
+    position."""
+    coming: Counter[bytes] = Counter()
+    if not isinstance(frame, RowFile):
+        return _taken(frame, schema, persons, coming, drop=drop)
+    gathered, dropped, rows = Gathered(len(stored(schema))), 0, 0
+    for block in blocks(frame, schema, None if persons is None else persons.column):
+
+        def where(row: int, before: int = rows) -> str:
+            place = f"line {line_of(frame, schema, before + row)}" if frame.separated else f"row {before + row}"
+            return f"{frame.path}, {place}"
+
+        batch, left_out = _taken(block, schema, persons, coming, drop=drop, where=where, texts=frame.separated)
+        gathered.add(batch)
+        dropped, rows = dropped + left_out, rows + block.num_rows
+    return gathered.batch(), dropped
+
+
+def _taken(
+    frame: Any,
+    schema: Schema,
+    persons: Persons | None,
+    coming: Counter[bytes],
+    *,
+    drop: bool,
+    where: Where = "row {}".format,
+    texts: bool = False,
+) -> tuple[Batch, int]:
+    """The rows of one frame; ``coming`` counts those of each person, in this frame and before it."""
     if persons is None:
-        rows, dropped = encode_rows(frame, schema, drop=drop)
+        rows, dropped = encode_all(frame, schema, drop=drop, where=where, texts=texts).fitting()
         return Batch.of(rows.cells, sums=rows.sums), dropped
     rest, digests = persons.split(frame)
-    rows = encode_all(rest, schema, drop=drop)
+    rows = encode_all(rest, schema, drop=drop, where=where, texts=texts)
     fitting = np.flatnonzero(rows.cells != INVALID)
-    within = persons.within([digests[row] for row in fitting])
+    within = persons.within([digests[row] for row in fitting], coming)
     if not drop and not within.all():
-        raise excess(int(fitting[within.argmin()]), persons)
+        first = int(fitting[within.argmin()])
+        raise excess(where(first), first, persons)
     taken = fitting[within]
     kept = rows.chosen(taken)
     return Batch.of(kept.cells, Counter(digests[row] for row in taken), kept.sums), len(rows.cells) - len(taken)
+
+
+class Gathered(Sealed):
+    """PRIVATE: batches merged as they come, so that memory grows with the cells and persons in them, not with rows."""
+
+    __slots__ = ("_batches", "_persons", "_sums")
+
+    def __init__(self, sums: int = 0) -> None:
+        self._batches: list[Batch] = []
+        self._persons: Counter[bytes] = Counter()
+        self._sums = sums
+
+    def add(self, batch: Batch) -> None:
+        """Take in one more batch."""
+        self._batches.append(batch)
+        self._persons.update(batch.persons)
+        if sum(len(each.cells) for each in self._batches[1:]) > max(2**20, len(self._batches[0].cells)):
+            self._batches = [self._merged()]
+
+    def batch(self) -> Batch:
+        """All of them as one batch."""
+        merged = self._merged()
+        return Batch(merged.cells, merged.counts, *merged.sums, persons=self._persons)
+
+    def _merged(self) -> Batch:
+        empty = np.empty(0, dtype=np.int64)
+        nothing = (empty, empty, *(empty for _ in range(self._sums)))
+        listed = [nothing, *((batch.cells, batch.counts, *batch.sums) for batch in self._batches)]
+        cells, *columns = (np.concatenate(each) for each in zip(*listed, strict=True))
+        unique, place = np.unique(cells, return_inverse=True)
+        counts, *sums = _added(place, columns, len(unique))
+        return Batch(unique, counts, *sums)

@@ -27,18 +27,28 @@ import pyarrow.compute as pc
 
 from treering.arrays import Array, Flags, Ints
 from treering.domain.attribute import Attribute, Bins, Categories, Integers
+from treering.domain.calendar import Dated
 from treering.domain.schema import Schema
 from treering.errors import DataError
+from treering.trusted.rows.moments import dated_code, dated_codes, is_dated
+from treering.trusted.rows.texts import typed
 from treering.trusted.rows.units import decimals_as_doubles, half_steps
 from treering.trusted.sealed import Sealed
 
 Faults: TypeAlias = Iterator[tuple[int, str]]
+Where: TypeAlias = Callable[[int], str]
 
 BLOCK_ROWS: Final = 2**18
 """The rows of a block: small enough for a core's cache, large enough that the cost of calls does not matter."""
 
 INVALID: Final = -1
 """The cell of a row, or the code of a value, that does not fit."""
+
+NEEDS_ZONE: Final = (
+    ": the schema has to say in which time zone they are dated, by tz='America/New_York' or tz='UTC', for example, in "
+    "dates()"
+)
+"""The end of a message about instants that have no date, because the schema names no time zone."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -52,6 +62,11 @@ class Rows(Sealed):
         """Some of the rows."""
         return Rows(self.cells[which], tuple(column[which] for column in self.sums))
 
+    def fitting(self) -> tuple[Rows, int]:
+        """The rows that fit, and how many do not."""
+        fits = self.cells != INVALID
+        return (self, 0) if fits.all() else (self.chosen(fits), int((~fits).sum()))
+
 
 def encode(frame: Any, schema: Schema, *, drop: bool) -> tuple[Ints, int]:
     """The cell of every row that fits, and how many rows were left out because they do not (only with ``drop``)."""
@@ -61,24 +76,26 @@ def encode(frame: Any, schema: Schema, *, drop: bool) -> tuple[Ints, int]:
 
 def encode_rows(frame: Any, schema: Schema, *, drop: bool) -> tuple[Rows, int]:
     """The rows that fit, and how many were left out because they do not (only with ``drop``)."""
-    rows = encode_all(frame, schema, drop=drop)
-    fits = rows.cells != INVALID
-    return (rows, 0) if fits.all() else (rows.chosen(fits), int((~fits).sum()))
+    return encode_all(frame, schema, drop=drop).fitting()
 
 
-def encode_all(frame: Any, schema: Schema, *, drop: bool) -> Rows:
-    """Every row; its cell is `INVALID` if it does not fit (only with ``drop``: else it is an error)."""
+def encode_all(frame: Any, schema: Schema, *, drop: bool, where: Where = "row {}".format, texts: bool = False) -> Rows:
+    """Every row; its cell is `INVALID` if it does not fit (only with ``drop``: else it is an error).
+
+    ``where`` names a row, given by its number in the frame, in that error. ``texts``: all columns are texts of a file,
+    which stand for the values that the schema wants (`treering.trusted.rows.texts`).
+    """
     given = frame if comes_as_dicts(frame) else as_table(frame)
-    cells, bad, faults = _encode_dicts(given, schema) if comes_as_dicts(given) else _encode_table(given, schema)
+    cells, bad, faults = _encode_dicts(given, schema) if comes_as_dicts(given) else _encode_table(given, schema, texts)
     if bad and not drop:
         row, column = next(faults)
         raise DataError(
-            f"row {row}, column {column!r}: the value is not among {schema.attributes[column].describe()}"
+            f"{where(row)}, column {column!r}: the value is not among {schema.attributes[column].describe()}"
             f"{hint(schema.attributes[column])}; nothing of the batch was taken",
             row=row,
             column=column,
         )
-    return Rows(cells, half_steps(given, schema))
+    return Rows(cells, half_steps(given, schema, texts=texts))
 
 
 def comes_as_dicts(frame: Any) -> bool:
@@ -142,30 +159,32 @@ def as_table(frame: Any) -> pa.Table:
     raise DataError(problem)
 
 
-def _encode_table(table: pa.Table, schema: Schema) -> tuple[Ints, int, Faults]:
+def _encode_table(table: pa.Table, schema: Schema, texts: bool) -> tuple[Ints, int, Faults]:
     """The cells (`INVALID` for a row that does not fit), the number of such rows, and lazily their bad columns."""
     _check_columns(table.column_names, schema)
     table = table.select(list(schema.columns))
     for source, attribute in zip(schema.sources, schema.attributes.values(), strict=True):
-        check_type(source, attribute, table.schema.field(source).type)
+        if not texts:
+            check_type(source, attribute, table.schema.field(source).type)
     cells = np.empty(table.num_rows, dtype=np.int64)
     batches = table.to_batches(max_chunksize=BLOCK_ROWS)
     ends = np.cumsum([batch.num_rows for batch in batches], dtype=np.int64)
 
     def work(index: int) -> int:
         batch = batches[index]
-        return _encode_block(batch, schema, cells[ends[index] - batch.num_rows : ends[index]])
+        return _encode_block(batch, schema, cells[ends[index] - batch.num_rows : ends[index]], texts)
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         bad = sum(pool.map(work, range(len(batches))) if len(batches) > 1 else map(work, range(len(batches))))
-    return cells, bad, _table_faults(table, schema, cells)
+    return cells, bad, _table_faults(table, schema, cells, texts)
 
 
-def _encode_block(batch: pa.RecordBatch, schema: Schema, cells: Ints) -> int:
+def _encode_block(batch: pa.RecordBatch, schema: Schema, cells: Ints, texts: bool) -> int:
     """Write one block's cells into ``cells``; return the number of rows that do not fit."""
     invalid: Flags | None = None
     for position, (source, attribute) in enumerate(zip(schema.sources, schema.attributes.values(), strict=True)):
-        codes, bad = encode_column(attribute, batch.column(source))
+        column = batch.column(source)
+        codes, bad = encode_column(attribute, typed(attribute, column) if texts else column)
         if position == 0:
             cells[:] = codes
         else:
@@ -179,10 +198,11 @@ def _encode_block(batch: pa.RecordBatch, schema: Schema, cells: Ints) -> int:
     return int(invalid.sum())
 
 
-def _table_faults(table: pa.Table, schema: Schema, cells: Ints) -> Faults:
+def _table_faults(table: pa.Table, schema: Schema, cells: Ints, texts: bool) -> Faults:
     for row in np.flatnonzero(cells == INVALID).tolist():
         for source, (name, attribute) in zip(schema.sources, schema.attributes.items(), strict=True):
-            _, bad = encode_column(attribute, table.column(source).slice(row, 1).combine_chunks())
+            value = table.column(source).slice(row, 1).combine_chunks()
+            _, bad = encode_column(attribute, typed(attribute, value) if texts else value)
             if bad is not None and bad[0]:
                 yield row, name
 
@@ -207,6 +227,8 @@ def _encode_dicts(rows: Sequence[Any], schema: Schema) -> tuple[Ints, int, Fault
 
 
 def _code(attribute: Attribute, value: Any) -> int:
+    if isinstance(attribute, Dated):
+        return dated_code(attribute, value)
     plain = value.item() if isinstance(value, np.generic) else value
     if not accepts(attribute, plain):
         return INVALID
@@ -242,7 +264,12 @@ def check_type(name: str, attribute: Attribute, given: pa.DataType) -> None:
     kind = given.value_type if pa.types.is_dictionary(given) else given
     if pa.types.is_null(kind):
         return
-    if isinstance(attribute, Categories):
+    if isinstance(attribute, Dated):
+        wanted = "dates, timestamps or texts"
+        fits = is_dated(kind)
+        if pa.types.is_timestamp(kind) and kind.tz is not None and attribute.tz is None:
+            raise DataError(f"column {name!r} has timestamps with a time zone{NEEDS_ZONE}", column=name)
+    elif isinstance(attribute, Categories):
         wanted = type(attribute.values[0]).__name__
         fits = {"str": _is_text, "int": pa.types.is_integer, "bool": pa.types.is_boolean}[wanted](kind)
     else:
@@ -259,6 +286,8 @@ def encode_column(attribute: Attribute, column: pa.Array) -> Encoded:
     missing = np.asarray(column.is_null()) if column.null_count else None
     if pa.types.is_null(column.type):
         return _placed(np.zeros(len(column), dtype=np.int64), (missing, attribute.missing_code))
+    if isinstance(attribute, Dated):
+        return dated_codes(attribute, column), None
     if isinstance(attribute, Categories):
         codes, unlisted = _category_codes(attribute, _without_views(column))
         return _placed(codes, (unlisted, attribute.other_code), (missing, attribute.missing_code))

@@ -70,9 +70,11 @@ class Persons(Sealed):
         column = table.column(self.column)
         return table.drop_columns([self.column]), self._digests(column.to_pylist(), _largest_in(column.type))
 
-    def within(self, digests: Sequence[bytes]) -> Flags:
-        """For each row, given by its person's digest, whether the limit admits it; earlier rows come first."""
-        coming: Counter[bytes] = Counter()
+    def within(self, digests: Sequence[bytes], coming: Counter[bytes]) -> Flags:
+        """For each row, given by its person's digest, whether the limit admits it; earlier rows come first.
+
+        ``coming`` counts the rows of each person that this batch has had before, and goes on counting.
+        """
         allowed = np.empty(len(digests), dtype=np.bool_)
         for row, digest in enumerate(digests):
             coming[digest] += 1
@@ -131,10 +133,10 @@ def _text(name: Any) -> bytes | None:
     return name if isinstance(name, bytes) else str(name).encode("utf-8", "surrogatepass")
 
 
-def excess(row: int, persons: Persons) -> DataError:
+def excess(where: str, row: int, persons: Persons) -> DataError:
     """The error for a row beyond its person's limit: names the row, not the person."""
     return DataError(
-        f"row {row}: its person has {persons.limit} rows already, which is rows_per_person; nothing of the batch was "
+        f"{where}: its person has {persons.limit} rows already, which is rows_per_person; nothing of the batch was "
         'taken (on_invalid="drop" would leave such rows out)',
         row=row,
         column=persons.column,

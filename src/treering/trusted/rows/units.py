@@ -16,19 +16,26 @@ import pyarrow as pa
 from treering.arrays import Floats, Ints
 from treering.domain.schema import Schema
 from treering.domain.sums import Grid, stored
+from treering.trusted.rows.texts import typed
 
 
-def half_steps(frame: Any, schema: Schema) -> tuple[Ints, ...]:
+def half_steps(frame: Any, schema: Schema, *, texts: bool = False) -> tuple[Ints, ...]:
     """PRIVATE: for each attribute whose sums are stored, u of each row of ``frame`` (an Arrow table or a sequence of
-    dicts that was encoded): 0 where there is no value."""
-    return tuple(_column(frame, schema, position) for position in stored(schema))
+    dicts that was encoded): 0 where there is no value. ``texts``: all columns are texts of a file."""
+    return tuple(_column(frame, schema, position, texts) for position in stored(schema))
 
 
-def _column(frame: Any, schema: Schema, position: int) -> Ints:
+def _column(frame: Any, schema: Schema, position: int, texts: bool) -> Ints:
     source, attribute = schema.sources[position], schema.attributes[schema.names[position]]
     grid = Grid.of(attribute)
     assert grid is not None
-    values = doubles(frame.column(source)) if isinstance(frame, pa.Table) else _listed([row[source] for row in frame])
+    if isinstance(frame, pa.Table):
+        column = frame.column(source)
+        if texts:
+            column = pa.chunked_array([typed(attribute, chunk) for chunk in column.chunks], pa.float64())
+        values = doubles(column)
+    else:
+        values = _listed([row[source] for row in frame])
     absent = np.isnan(values)
     if not absent.any():
         return grid.half_steps(values)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+from datetime import date, timedelta
+
 import pytest
 
 from support.pointing import refusal
-from treering.domain.attribute import OTHER, Bins, Value, bins, categories, integers
+from treering.domain.attribute import ABOVE, BELOW, OTHER, Bins, Value, bins, categories, integers
+from treering.domain.calendar import dates
 from treering.domain.language.parse import parse
 from treering.domain.query import Query
 from treering.domain.schema import Schema
@@ -17,9 +22,15 @@ SCHEMA = Schema(
         "flag": categories(True, False, missing=True),
         "yes": categories(True),
         "month": integers(1, 12),
-        "hour": integers(0, 23, other=True, missing=True),
+        "hour": replace(integers(0, 23, other=True, missing=True), together=True),
         "delay": bins([-1440, 0, 15, 60, 1440], missing=True),
-        "speed": bins([0, 0.1, 0.3, 2], other=True, missing=True),
+        "speed": replace(bins([0, 0.1, 0.3, 2], other=True, missing=True), together=True),
+        "stops": integers(0, 3, other=True, missing=True),
+        "price": bins([0, 100, 5000], other=True, missing=True),
+        "day": dates("2013-01-30", "2013-03-01"),
+        "month of": dates("2012-11-05", "2013-02-01", by="month"),
+        "week": dates("2012-12-25", "2013-01-07", by="week"),
+        "weekday": dates(part="weekday", column="day"),
     }
 )
 
@@ -114,6 +125,40 @@ def matches(text: str, name: str) -> list[Value]:
         ("speed < 0 OR speed >= 0.3", "speed", [0.3, OTHER]),
         ("NOT (speed >= 0 AND speed < 0.3)", "speed", [0.3, OTHER]),
         ("speed < 0 OR speed > 2", "speed", [OTHER]),
+        ("stops >= 2", "stops", [2, 3, ABOVE]),
+        ("stops > 3", "stops", [ABOVE]),
+        ("stops >= 4", "stops", [ABOVE]),
+        ("stops <= 3", "stops", [0, 1, 2, 3, BELOW]),
+        ("stops < 0", "stops", [BELOW]),
+        ("stops <> 0", "stops", [1, 2, 3, BELOW, ABOVE]),
+        ("NOT stops < 2", "stops", [2, 3, ABOVE]),
+        ("stops BETWEEN 0 AND 3", "stops", [0, 1, 2, 3]),
+        ("stops NOT BETWEEN 0 AND 3", "stops", [BELOW, ABOVE]),
+        ("stops >= 0 OR stops IS NULL", "stops", [0, 1, 2, 3, ABOVE, None]),
+        ("stops IS NOT NULL", "stops", [0, 1, 2, 3, BELOW, ABOVE]),
+        ("price >= 5000", "price", [ABOVE]),
+        ("price < 5000", "price", [0, 100, BELOW]),
+        ("price >= 100", "price", [100, ABOVE]),
+        ("price < 0", "price", [BELOW]),
+        ("price >= 0 AND price < 5000", "price", [0, 100]),
+        ("day = '2013-02-28'", "day", [date(2013, 2, 28)]),
+        ("day >= '2013-02-28'", "day", [date(2013, 2, 28), date(2013, 3, 1), ABOVE]),
+        ("day > '2013-02-28'", "day", [date(2013, 3, 1), ABOVE]),
+        ("day > '2013-03-01'", "day", [ABOVE]),
+        ("day >= '2013-03-02 00:00:00'", "day", [ABOVE]),
+        ("day < '2013-02'", "day", [date(2013, 1, 30), date(2013, 1, 31), BELOW]),
+        ("day = '2013-02'", "day", [date(2013, 2, 1) + timedelta(days=each) for each in range(28)]),
+        ("day BETWEEN '2013-01-30' AND '2013-01-31'", "day", [date(2013, 1, 30), date(2013, 1, 31)]),
+        ("day NOT IN ('2013-01-30', '2013-02', '2013-03-01')", "day", [date(2013, 1, 31), BELOW, ABOVE]),
+        ("day IS NULL", "day", [None]),
+        ("'2013-01-31' > day", "day", [date(2013, 1, 30), BELOW]),
+        ("\"month of\" >= '2013-01-01'", "month of", [date(2013, 1, 1), date(2013, 2, 1), ABOVE]),
+        ("\"month of\" <= '2012-12-31'", "month of", [date(2012, 11, 1), date(2012, 12, 1), BELOW]),
+        ("\"month of\" = '2012-12'", "month of", [date(2012, 12, 1)]),
+        ("week = '2013-W01'", "week", [date(2012, 12, 31)]),
+        ("week >= '2012-12-31'", "week", [date(2012, 12, 31), date(2013, 1, 7), ABOVE]),
+        ("weekday >= 6", "weekday", [6, 7]),
+        ("weekday IS NOT NULL", "weekday", [1, 2, 3, 4, 5, 6, 7]),
     ],
 )
 def test_which_values_match(text: str, name: str, values: list[Value]) -> None:
@@ -140,8 +185,12 @@ def test_an_edge_on_the_wrong_side_cuts_a_bin(comparison: str) -> None:
         ("delay >= 15.0000000000000000000000000001", "15 and 60, where"),
         ("delay BETWEEN 15 AND 60", "60 and 1440, where"),
         ("delay BETWEEN 10 AND 1440", "0 and 15, where"),
-        ("speed < 0.30000000000000004", "0.3 and 2, where"),
-        ("speed >= 0.1000000000000000055511151231257827", "0.1 and 0.3, where"),
+        (
+            "price < 100.00000000000001",
+            "100 and 5000, where price < 100, price >= 100, price < 5000 and price >= 5000",
+        ),
+        ("price <= 100", "100 and 5000, where"),
+        ("price >= 1000000000000000055511151231257827e-32", "0 and 100, where"),
     ],
 )
 def test_a_bound_inside_a_bin_is_refused_with_the_nearest_edges(text: str, edges: str) -> None:
@@ -154,8 +203,8 @@ def test_a_bound_inside_a_bin_is_refused_with_the_nearest_edges(text: str, edges
         ("delay = 20", "write delay >= 15 AND delay < 60"),
         ("delay <> 15", "write delay >= 15 AND delay < 60"),
         ("delay IN (0, 60)", "write delay >= 0 AND delay < 15"),
-        ("delay = 1440", "write delay >= 60 AND delay <= 1440"),
-        ("delay = 5000", "write delay >= -1440 AND delay < 0"),
+        ("delay = 1440", "write delay >= 60, for example"),
+        ("delay = 5000", "write delay < 0, for example"),
     ],
 )
 def test_a_bin_is_not_a_number(text: str, advice: str) -> None:
@@ -196,6 +245,58 @@ def test_one_side_of_the_values_outside_is_refused_with_advice(text: str, advice
     assert advice in problem
 
 
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        (
+            "speed < 0.30000000000000004",
+            "bin from 0.3 to 2 of speed in two; the whole bin is speed BETWEEN 0.3 AND 2",
+        ),
+        ("speed >= 0.1000000000000000055", "the whole bin is speed >= 0.1 AND speed < 0.3"),
+        (
+            "stops >= 5",
+            "the values of stops from 4 on share one cell, which this would cut in two: that cell is stops >=",
+        ),
+        (
+            "stops < -1",
+            "of stops below 0 share one cell, which this would cut in two: that cell is stops <= -1",
+        ),
+        ("price > 5000", "from 5000 on share one cell, which this would cut in two: that cell is price >= 5000"),
+        ("price < -0.5", "that cell is price < 0"),
+        (
+            "day >= '2013-03-03'",
+            "from '2013-03-02' on share one cell, which this would cut in two: that cell is day >=",
+        ),
+        ("day < '2013-01-01'", "that cell is day < '2013-01-30'"),
+        (
+            "day < '2013-01-31 12:00'",
+            "cut the day from '2013-01-31' to '2013-02-01' of day in two; the nearest bounds are",
+        ),
+        ("day <= '2013-01-31 00:00:00'", "cut the day from '2013-01-31' to"),
+        ("\"month of\" = '2012-12-01'", "cut the month from '2012-12-01' to '2013-01-01'"),
+        ("\"month of\" >= '2012-12-02'", "where \"month of\" < '2012-12-01', \"month of\" >= '2012-12-01', "),
+        ("week = '2013-01'", "cut the week from '2012-12-31' to '2013-01-07' of week in two"),
+    ],
+)
+def test_what_would_cut_a_cell_in_two_is_refused_with_advice_that_works(text: str, advice: str) -> None:
+    problem = refusal(text, SCHEMA)[0]
+    assert advice in problem
+    advised = re.findall(r"""(?:"month of"|\w+) (?:[<>]=?|BETWEEN) [^,;\n]*?(?=,| and | do not|\n|$)""", problem)
+    assert advised
+    for each in advised:
+        assert parse(each, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["yesterday", "2013-02-30", "2013-13", "2013-Q5", "2013-W54", "13-02-01", "", "2013-02-01T00:00Z", "9999-01-01"],
+)
+def test_what_is_no_date_is_refused(text: str) -> None:
+    problem = refusal(f"day = '{text}'", SCHEMA)[0]
+    assert f"day cannot be compared with '{text}': a date is written '2013-03-01'" in problem
+    assert "the values of day are dates, in single quotes" in refusal("day = 20130101", SCHEMA)[0]
+
+
 # -- values that are not there -----------------------------------------------------------------------------------------
 
 
@@ -218,6 +319,7 @@ def test_one_side_of_the_values_outside_is_refused_with_advice(text: str, advice
         ("month IN (1, 99999999999999999999)", "99999999999999999999", "the whole numbers 1 to 12"),
         ("month = 3.5", "3.5", "the whole numbers 1 to 12"),
         ("hour = 24", "24", "the whole numbers 0 to 23; the cell of other values is hour NOT BETWEEN 0 AND 23"),
+        ("stops = 4", "4", "the whole numbers 0 to 3; the cells of other values are stops < 0 and stops > 3"),
         ("yes = FALSE", "FALSE", "FALSE is not a category of yes; it has the categories True."),
         ("origin = 5", "5", "the values of origin are texts, in single quotes"),
         ("size = '5'", "'5'", "the values of size are whole numbers"),

