@@ -323,9 +323,8 @@ def _taken(
 ) -> tuple[Batch, int]:
     """The rows of one frame; ``coming`` counts those of each person, in this frame and before it."""
     if persons is None:
-        rows = encode_all(frame, schema, drop=drop, where=where, texts=texts)
-        kept = rows.chosen(rows.cells != INVALID)
-        return Batch.of(kept.cells, sums=kept.sums), len(rows.cells) - len(kept.cells)
+        rows, dropped = encode_all(frame, schema, drop=drop, where=where, texts=texts).fitting()
+        return Batch.of(rows.cells, sums=rows.sums), dropped
     rest, digests = persons.split(frame)
     rows = encode_all(rest, schema, drop=drop, where=where, texts=texts)
     fitting = np.flatnonzero(rows.cells != INVALID)
@@ -341,27 +340,30 @@ def _taken(
 class Gathered(Sealed):
     """PRIVATE: batches merged as they come, so that memory grows with the cells and persons in them, not with rows."""
 
-    __slots__ = ("_columns", "_persons")
+    __slots__ = ("_batches", "_persons", "_sums")
 
-    def __init__(self, sums: int) -> None:
-        """Batches with so many columns of sums."""
-        empty = np.empty(0, dtype=np.int64)
-        self._columns: list[tuple[Ints, ...]] = [(empty,) * (2 + sums)]
+    def __init__(self, sums: int = 0) -> None:
+        self._batches: list[Batch] = []
         self._persons: Counter[bytes] = Counter()
+        self._sums = sums
 
     def add(self, batch: Batch) -> None:
         """Take in one more batch."""
-        self._columns.append((batch.cells, batch.counts, *batch.sums))
+        self._batches.append(batch)
         self._persons.update(batch.persons)
-        if sum(len(each[0]) for each in self._columns[1:]) > max(2**20, len(self._columns[0][0])):
-            self._merge()
+        if sum(len(each.cells) for each in self._batches[1:]) > max(2**20, len(self._batches[0].cells)):
+            self._batches = [self._merged()]
 
     def batch(self) -> Batch:
         """All of them as one batch."""
-        self._merge()
-        return Batch(*self._columns[0], persons=self._persons)
+        merged = self._merged()
+        return Batch(merged.cells, merged.counts, *merged.sums, persons=self._persons)
 
-    def _merge(self) -> None:
-        cells, *numbers = (np.concatenate(each) for each in zip(*self._columns, strict=True))
+    def _merged(self) -> Batch:
+        empty = np.empty(0, dtype=np.int64)
+        nothing = (empty, empty, *(empty for _ in range(self._sums)))
+        listed = [nothing, *((batch.cells, batch.counts, *batch.sums) for batch in self._batches)]
+        cells, *columns = (np.concatenate(each) for each in zip(*listed, strict=True))
         unique, place = np.unique(cells, return_inverse=True)
-        self._columns = [(unique, *_added(place, numbers, len(unique)))]
+        counts, *sums = _added(place, columns, len(unique))
+        return Batch(unique, counts, *sums)

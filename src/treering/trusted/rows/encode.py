@@ -62,6 +62,11 @@ class Rows(Sealed):
         """Some of the rows."""
         return Rows(self.cells[which], tuple(column[which] for column in self.sums))
 
+    def fitting(self) -> tuple[Rows, int]:
+        """The rows that fit, and how many do not."""
+        fits = self.cells != INVALID
+        return (self, 0) if fits.all() else (self.chosen(fits), int((~fits).sum()))
+
 
 def encode(frame: Any, schema: Schema, *, drop: bool) -> tuple[Ints, int]:
     """The cell of every row that fits, and how many rows were left out because they do not (only with ``drop``)."""
@@ -71,9 +76,7 @@ def encode(frame: Any, schema: Schema, *, drop: bool) -> tuple[Ints, int]:
 
 def encode_rows(frame: Any, schema: Schema, *, drop: bool) -> tuple[Rows, int]:
     """The rows that fit, and how many were left out because they do not (only with ``drop``)."""
-    rows = encode_all(frame, schema, drop=drop)
-    fits = rows.cells != INVALID
-    return (rows, 0) if fits.all() else (rows.chosen(fits), int((~fits).sum()))
+    return encode_all(frame, schema, drop=drop).fitting()
 
 
 def encode_all(frame: Any, schema: Schema, *, drop: bool, where: Where = "row {}".format, texts: bool = False) -> Rows:
@@ -92,7 +95,7 @@ def encode_all(frame: Any, schema: Schema, *, drop: bool, where: Where = "row {}
             row=row,
             column=column,
         )
-    return Rows(cells, half_steps(given, schema, texts))
+    return Rows(cells, half_steps(given, schema, texts=texts))
 
 
 def comes_as_dicts(frame: Any) -> bool:

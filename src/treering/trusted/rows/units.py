@@ -19,9 +19,9 @@ from treering.domain.sums import Grid, stored
 from treering.trusted.rows.texts import typed
 
 
-def half_steps(frame: Any, schema: Schema, texts: bool = False) -> tuple[Ints, ...]:
+def half_steps(frame: Any, schema: Schema, *, texts: bool = False) -> tuple[Ints, ...]:
     """PRIVATE: for each attribute whose sums are stored, u of each row of ``frame`` (an Arrow table or a sequence of
-    dicts that was encoded): 0 where there is no value. ``texts``: the columns are texts of a file."""
+    dicts that was encoded): 0 where there is no value. ``texts``: all columns are texts of a file."""
     return tuple(_column(frame, schema, position, texts) for position in stored(schema))
 
 
@@ -31,9 +31,9 @@ def _column(frame: Any, schema: Schema, position: int, texts: bool) -> Ints:
     assert grid is not None
     if isinstance(frame, pa.Table):
         column = frame.column(source)
-        values = doubles(
-            pa.chunked_array([typed(attribute, each) for each in column.chunks], pa.float64()) if texts else column
-        )
+        if texts:
+            column = pa.chunked_array([typed(attribute, chunk) for chunk in column.chunks], pa.float64())
+        values = doubles(column)
     else:
         values = _listed([row[source] for row in frame])
     absent = np.isnan(values)
