@@ -197,7 +197,7 @@ def test_a_read_only_disk_can_be_read(place: Path, monkeypatch: pytest.MonkeyPat
     opening = os.open
     monkeypatch.setattr(os, "open", read_only)
     monkeypatch.setattr(os, "access", lambda *_, **__: False)
-    with pytest.raises(tr.VaultError, match="for writing: Read-only file system; Vault.read needs no lock"):
+    with pytest.raises(tr.VaultError, match="for writing: Read-only file system; looking at it .* needs no lock"):
         Vault.open(place)
     assert Vault.read(place).status() == before
     assert Vault.read(place).verify(before["head"])["head_found"]
@@ -314,7 +314,7 @@ def test_a_copy_that_cannot_be_made_migrates_nothing(place: Path, monkeypatch: p
     monkeypatch.setitem(MIGRATIONS, 1, add_table)
     with monkeypatch.context() as patch:
         patch.setattr(Path, "rename", full)
-        with pytest.raises(tr.VaultError, match="cannot copy the ledger .*: No space left on device"):
+        with pytest.raises(tr.VaultError, match="cannot copy the ledger .*: the disk is full"):
             Vault.open(place)
     monkeypatch.undo()
     Vault.open(place).close()
