@@ -10,7 +10,7 @@ import treering as tr
 from support.databases import TestDatabase
 from support.rings import KINDS, ROWS, SCHEMA, cells, database, is_quote, paid, rings, truth
 from treering.domain.query import MAX_TABLE
-from treering.mechanisms.rings import MANY, portions
+from treering.mechanisms.series.policy import MANY, portions
 from treering.theory.rings import NORMAL
 
 TEXT = "month IN (1, 2, 7) AND origin = 'JFK' AND late = 'yes'"
