@@ -29,7 +29,7 @@ from treering.domain.schema import Schema
 from treering.errors import DataError
 from treering.rowfile import DELIMITERS, RowFile
 
-BLOCK_BYTES: Final = 2**23
+BLOCK_BYTES: Final = 2**20
 """How much of a file of texts is read at a time."""
 BATCH_ROWS: Final = 2**17
 """How many rows of a Parquet file are read at a time."""
