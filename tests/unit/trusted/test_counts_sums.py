@@ -73,10 +73,10 @@ def test_sums_by_cell_and_by_arrival(schema: Schema, batches: list[list[Row]], d
                     found[cell] += number
             wanted = expected(arrived[start:end], column)
             assert {cell: number for cell, number in found.items() if cell in wanted} == dict(wanted)
-    for (cells, rows, *sums), (start, end) in zip(
+    for (cells, rows, *stored), (start, end) in zip(
         counts.stretches().values(), zip(marks, marks[1:], strict=False), strict=False
     ):
-        for column, numbers in zip((None, 0, 1), (rows, *sums), strict=True):
+        for column, numbers in zip((None, 0, 1), (rows, *stored), strict=True):
             assert dict(zip(cells.tolist(), numbers.tolist(), strict=True)) == dict(
                 expected(arrived[start:end], column)
             )
@@ -86,12 +86,13 @@ def test_rows_given_by_their_cells_have_the_middles_of_them() -> None:
     counts = Counts(DENSE)
     cells = np.array([DENSE.cell({"a": 1, "x": 1.5, "y": 0.0}), DENSE.cell({"a": 2, "x": tr.ABOVE, "y": None})])
     counts.add(np.repeat(cells, 2))
-    ((found, rows, x, y),) = counts.stretches().values()
+    ((found, rows, *both),) = counts.stretches().values()
+    x, y = both
     assert (found.tolist(), rows.tolist()) == (cells.tolist(), [2, 2])
     middle = int(of_codes(DENSE.attributes["x"])[0])
     assert (x.tolist(), y.tolist()) == ([2 * middle, 6], [0, 0])
     counts.add_counted(cells[1:], np.array([5]))
-    ((_, _, x, _),) = counts.stretches().values()
+    ((_, _, x, *_),) = counts.stretches().values()
     assert x.tolist() == [2 * middle, 21]
 
 
