@@ -127,14 +127,17 @@ class _Splitting:
         if any(not isinstance(star.parent, exp.Count) for star in select.find_all(exp.Star)):
             raise QueryError("* stands in COUNT(*) only")
         self._list_groups(where)
-        if having := select.args.get("having"):
-            select.set("where", exp.Where(this=having.this))
-        else:
-            select.set("where", None)
+        self._turn_to_released()
+        return self._core
+
+    def _turn_to_released(self) -> None:
+        """Change the SELECT to one over the released table: what HAVING says of groups is a WHERE there."""
+        select = self._select
+        having = select.args.get("having")
+        select.set("where", None if having is None else exp.Where(this=having.this))
         select.set("having", None)
         select.set("group", None)
         select.set("from_", exp.From(this=exp.to_table(self._core.name)))
-        return self._core
 
     def _found_keys(self) -> list[exp.Expr]:
         """The expressions grouped by; of a SELECT DISTINCT, those selected."""

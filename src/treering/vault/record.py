@@ -20,7 +20,7 @@ from treering.trusted.rows.persons import Persons
 from treering.vault.bases import BASE
 from treering.vault.codec.queries import write_query
 from treering.vault.files import Folder
-from treering.vault.kinds import Spec
+from treering.vault.kinds import Spec, with_shares
 from treering.vault.lines import (
     ANSWERS,
     CHECKPOINT,
@@ -36,7 +36,6 @@ from treering.vault.lines import (
     opened,
 )
 from treering.vault.parts import Part, PartList
-from treering.vault.shares import with_shares
 
 PERSON_KEY: Final = "persons"
 """The name, among the secrets, of the key of persons' digests."""

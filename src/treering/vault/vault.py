@@ -32,7 +32,7 @@ from treering.vault import ledger as ledgers
 from treering.vault.asking import Asking
 from treering.vault.checkpoints import Checkpoints
 from treering.vault.files import Folder, Stage, WriterLock, reached, sync_folder
-from treering.vault.kinds import EXPECTED_ROWS, Spec, choose, codec, spec
+from treering.vault.kinds import EXPECTED_ROWS, Spec, choose, codec, lowered, spec, with_shares
 from treering.vault.ledger import Ledger
 from treering.vault.lines import MECHANISM, Line, body, seal
 from treering.vault.members import Assembly, chosen
@@ -47,7 +47,6 @@ from treering.vault.record import (
     persons,
     recorded_part,
 )
-from treering.vault.shares import lowered, with_shares
 from treering.vault.sources import Attached, claim, source_of
 from treering.vault.together import Access
 from treering.words import counted, left_out, reason
@@ -67,7 +66,7 @@ class Vault(Asking):
     Formal guarantee. *Privacy*: everything that ever leaves the vault, through all its mechanisms together, is
     (epsilon, delta)-DP for persons with up to ``rows_per_person`` rows (`Promise`): each mechanism has a share of the
     promise's budget, the shares sum to at most 1, and each one's kernel refuses what exceeds its share
-    (``vault/shares.py`` has the proof, also for shares that move). That holds across crashes: a charge is durable
+    (``vault/kinds.py`` has the proof, also for shares that move). That holds across crashes: a charge is durable
     before the answer that it paid for leaves. It does not hold if the folder is copied and both copies answer, or if it
     is set back to an earlier state and answers again: `verify` with a ``head`` noted earlier detects the second.
     *Durability*: what an answer depends on (charge, secret, step of the histogram, the answer itself) is one commit,
