@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from support.engines import expected, histogram
 from support.schemas import schemas
 from treering.domain.attribute import ABOVE, Attribute, Bins, Categories, Integers, bins, categories, integers
+from treering.domain.calendar import Dated, Dates
 from treering.domain.schema import Schema
 from treering.errors import DataError, EngineError, ParameterError
 from treering.trusted.engines.source import Source
@@ -37,6 +38,9 @@ def columns(attribute: Attribute, rows: int) -> st.SearchStrategy[pa.Array]:
             bool: [(pa.bool_(), st.booleans())],
         }
         options = kinds[type(attribute.values[0])]
+    elif isinstance(attribute, Dated):
+        near = list(attribute.edges) if isinstance(attribute, Dates) else []
+        options = [(pa.date32(), st.dates()), (pa.timestamp("us"), st.datetimes())]
     else:
         if isinstance(attribute, Integers):
             near = [attribute.low - 1, attribute.low, attribute.high, attribute.high + 1, attribute.low + 0.5]
