@@ -41,7 +41,7 @@ INFINITY: Final = float("inf")
 
 def nasty_schema(*, open_ended: bool) -> Schema:
     """Every kind of attribute; with a cell for everything, or for nothing but what is listed."""
-    flags = {"other": open_ended, "missing": open_ended}
+    flags: dict[str, Any] = {"other": open_ended, "missing": open_ended}
     return Schema(
         {
             "origin": categories(*TEXTS, **flags),
