@@ -73,14 +73,15 @@ class Statement:
         return tuple(item.query for item in self.items) if all(item.kind == "count" for item in self.items) else None
 
 
-def split(text: str, schema: Schema) -> Statement:
-    """The two stages of an SQL text about the attributes of ``schema``."""
+def split(text: str, schema: Schema, *, sums: bool = True) -> Statement:
+    """The two stages of an SQL text about the attributes of ``schema``. Without ``sums``, all that is released are
+    counts: any mechanism can answer them."""
     given = read(text, schema)
     outer = given.tree.copy()
     cores: list[Core] = []
     for scope in list(traverse_scope(outer)):
         if _about_rows(scope):
-            cores.append(_Splitting(scope, schema, f"released_{len(cores)}").core())
+            cores.append(_Splitting(scope, schema, f"released_{len(cores)}", sums).core())
     return Statement(given, schema, tuple(cores), outer)
 
 
@@ -104,14 +105,14 @@ def _about_rows(scope: Scope) -> bool:
 class _Splitting:
     """The splitting of one SELECT over the table."""
 
-    def __init__(self, scope: Scope, schema: Schema, name: str) -> None:
+    def __init__(self, scope: Scope, schema: Schema, name: str, sums: bool) -> None:
         assert isinstance(scope.expression, exp.Select)
         self._select: exp.Select = scope.expression
         self._schema = schema
         self._core = Core(name, [])
         self._keys: list[exp.Expr] = []
         self._columns: dict[tuple[object, ...], int] = {}
-        self._aggregates = Aggregates(schema, self._measured)
+        self._aggregates = Aggregates(schema, self._measured, sums)
 
     def core(self) -> Core:
         """The core; its SELECT is changed in place to one over the released table."""

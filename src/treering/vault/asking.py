@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
@@ -18,12 +18,11 @@ from treering.domain.measures import Release, Request
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import VaultError
-from treering.sql.answer import Statement, answer, draws_for, explained, split, told_by
 from treering.trusted.counts import Counts
 from treering.trusted.sealed import Sealed
 from treering.vault.files import Stage, reached
 from treering.vault.ledger import Ledger
-from treering.vault.members import Member, fitting, measuring, telling
+from treering.vault.members import Member, fitting, keeps_sums, measuring, telling
 from treering.vault.record import (
     Record,
     answers_line,
@@ -35,6 +34,9 @@ from treering.vault.record import (
     requested,
 )
 from treering.vault.together import Access
+
+if TYPE_CHECKING:
+    from treering.sql.split import Statement
 
 
 class Price(NamedTuple):
@@ -192,7 +194,9 @@ class Asking(Sealed):
         for nothing. ``within`` is as in `ask`, for each released number, and so is ``mechanism``. A statement that
         begins with EXPLAIN releases nothing: its result says what would be, and what that costs.
         """
-        statement = split(text, self.schema)
+        from treering.sql.answer import answer, draws_for, explained
+
+        statement = self._split(text, mechanism)
         if statement.text.explain:
             return explained(statement, *self._quoted(statement, within, mechanism)[:4])
         draws = draws_for(statement)
@@ -202,7 +206,12 @@ class Asking(Sealed):
 
     def price_sql(self, text: str, within: float | None = None, mechanism: str | None = None) -> Price:
         """The most that `sql` could cost, and which mechanism would answer. Free: nothing private is read."""
-        return self._quoted(split(text, self.schema), within, mechanism)
+        return self._quoted(self._split(text, mechanism), within, mechanism)
+
+    def _split(self, text: str, mechanism: str | None) -> Statement:
+        from treering.sql.split import split  # What others do not need waits: it loads another DuckDB.
+
+        return split(text, self.schema, sums=keeps_sums(self._members, mechanism))
 
     def _quoted(self, statement: Statement, within: float | None, mechanism: str | None) -> Price:
         with self._access.alone():
@@ -217,6 +226,8 @@ class Asking(Sealed):
         self, statement: Statement, within: float | None, mechanism: str | None, draws: int
     ) -> tuple[Sequence[Estimate], Floats | None, int]:
         """What is known of a statement's items, draws of its noise, and the size."""
+        from treering.sql.answer import told_by
+
         rings = telling(self._members, mechanism, statement.queries, within)
         if rings is None:
             return told_by(self._answers(statement.queries or (), mechanism, None, within)), None, self.size
