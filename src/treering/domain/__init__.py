@@ -27,6 +27,12 @@ if TYPE_CHECKING:
     from treering.domain.calendar import DatePart as DatePart
     from treering.domain.calendar import Dates as Dates
     from treering.domain.calendar import dates as dates
+    from treering.domain.language.measures import Count as Count
+    from treering.domain.language.measures import Mean as Mean
+    from treering.domain.language.measures import Quantile as Quantile
+    from treering.domain.language.measures import Release as Release
+    from treering.domain.language.measures import Request as Request
+    from treering.domain.language.measures import Sum as Sum
     from treering.domain.language.parse import parse as parse
     from treering.domain.language.sql import read_sql as read_sql
     from treering.domain.loss import Distance as Distance
@@ -34,12 +40,6 @@ if TYPE_CHECKING:
     from treering.domain.loss import Logistic as Logistic
     from treering.domain.loss import Loss as Loss
     from treering.domain.loss import Squared as Squared
-    from treering.domain.measures import Count as Count
-    from treering.domain.measures import Mean as Mean
-    from treering.domain.measures import Quantile as Quantile
-    from treering.domain.measures import Release as Release
-    from treering.domain.measures import Request as Request
-    from treering.domain.measures import Sum as Sum
     from treering.domain.numeric import Numbers as Numbers
     from treering.domain.numeric import numbers as numbers
     from treering.domain.problem import CellFeatures as CellFeatures
@@ -60,7 +60,7 @@ else:
         "language.parse": ("parse",),
         "language.sql": ("read_sql",),
         "loss": ("Distance", "HuberHinge", "Logistic", "Loss", "Squared"),
-        "measures": ("Count", "Mean", "Quantile", "Release", "Request", "Sum"),
+        "language.measures": ("Count", "Mean", "Quantile", "Release", "Request", "Sum"),
         "numeric": ("Numbers", "numbers"),
         "problem": ("CellFeatures", "Problem"),
         "query": ("Query",),

@@ -20,8 +20,8 @@ import pyarrow as pa
 from treering.answer import Answer
 from treering.boxes.erm import Model
 from treering.budget.promise import Promise
+from treering.domain.language.measures import Release, Request
 from treering.domain.language.parse import Question, understand, understand_all
-from treering.domain.measures import Release, Request
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import ParameterError, SchemaError, VaultError
@@ -373,11 +373,13 @@ class Vault(Sealed):
         digest = "" if key is None else question(asked, member.spec.name)
         answers = member.mechanism.answer_within(asked, within)
         if key is not None:
-            line = answers_line(key, digest, number, answers)
-            self._ledger.write(line)
-            self._record.keys[key] = line
+            self._keep(answers_line(key, digest, number, answers))
         self._condense(member)
         return answers
+
+    def _keep(self, line: Line) -> None:
+        self._ledger.write(line)
+        self._record.keys[line.key] = line
 
     def _digest(self, asked: Sequence[Query], mechanism: str | None, key: str | None) -> str:
         """What a key stands for: these queries, of the mechanism named, or of the one that answered then."""
@@ -393,7 +395,6 @@ class Vault(Sealed):
         ``mechanism`` is the name of one of kind "rings"; by default, the first. ``key`` and ``within`` are as in `ask`.
         """
         check_key(key)
-        request.check()
         released = self._access.together(lambda: self._released(request, mechanism, key, within))
         reached(Stage.ANSWERED)
         return released
@@ -405,9 +406,7 @@ class Vault(Sealed):
             return recorded_release(self._record.keys[key], asked, request)
         release = rings.release(request, within)
         if key is not None:
-            line = release_line(key, asked, number, release)
-            self._ledger.write(line)
-            self._record.keys[key] = line
+            self._keep(release_line(key, asked, number, release))
         self._condense(member)
         return release
 

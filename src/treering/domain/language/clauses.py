@@ -15,9 +15,9 @@ from sqlglot import Token, TokenType
 
 from treering.domain.attribute import Bins, Integers
 from treering.domain.language.condition import brief
+from treering.domain.language.measures import Count, Mean, Measure, Quantile, Sum
 from treering.domain.language.parse import parse
 from treering.domain.language.words import column, complaint, tokens
-from treering.domain.measures import Count, Mean, Measure, Quantile, Sum
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.domain.sums import Grid

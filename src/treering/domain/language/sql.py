@@ -45,7 +45,7 @@ from treering.answer import Answer, Estimate
 from treering.arrays import Flags, Floats
 from treering.domain.attribute import Attribute, Bins, Integers, Label
 from treering.domain.language.clauses import SUPPORTED, Chosen, Key, Measured, Select, select
-from treering.domain.measures import Count, Mean, Release, Request
+from treering.domain.language.measures import Count, Mean, Release, Request
 from treering.domain.numeric import Numbers
 from treering.domain.query import MAX_TABLE, RESOLUTION, Query, too_large
 from treering.domain.schema import Schema

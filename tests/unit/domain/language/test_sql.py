@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from support.schemas import cell_weights
 from treering.answer import Answer, Estimate
 from treering.domain.attribute import ABOVE, BELOW, OTHER, Value, bins, categories, integers
+from treering.domain.language.measures import Count, Mean, Quantile, Release, Sum
 from treering.domain.language.sql import MAX_GROUPS, Field, Statement, read_sql
-from treering.domain.measures import Count, Mean, Quantile, Release, Sum
 from treering.domain.numeric import numbers
 from treering.domain.query import Query
 from treering.domain.schema import Schema
@@ -340,8 +340,8 @@ MONEY = Schema({"origin": categories("EWR", "JFK"), "fare": numbers(0, 100, step
 
 def test_a_statement_as_a_request() -> None:
     statement = read_sql(
-        "SELECT origin, COUNT(*), COUNT(fare) AS paid, SUM(fare), AVG(fare), AVG(fare) AS again, MEDIAN(month), MIN(fare), "
-        "max(fare), percentile_cont(0.9) WITHIN GROUP (ORDER BY month) AS p90, "
+        "SELECT origin, COUNT(*), COUNT(fare) AS paid, SUM(fare), AVG(fare), AVG(fare) AS again, MEDIAN(month), "
+        "MIN(fare), max(fare), percentile_cont(0.9) WITHIN GROUP (ORDER BY month) AS p90, "
         "PERCENTILE_DISC(0.25) WITHIN GROUP (ORDER BY month) FROM t WHERE month <> 2 GROUP BY origin",
         MONEY,
     )
