@@ -30,7 +30,7 @@ from experiments.options import QUICK_BETA, options
 from treering.arrays import Floats, Ints
 from treering.demo.flights import CARRIERS, flights
 from treering.demo.story import DELTA, EPSILON
-from treering.domain.language.measures import Count, Mean, Release, Request, Sum
+from treering.domain.language.measures import Count, Mean, Measure, Release, Request, Sum
 from treering.domain.sums import Grid
 from treering.theory.rings import NORMAL
 from treering.theory.sums import fieller
@@ -78,7 +78,9 @@ class Truth:
         there = ~np.isnan(values)
         clipped = np.clip(values[there], grid.low, grid.high)
         number = math.prod(shape)
-        return np.bincount(group[there], clipped, number), np.bincount(group[there], minlength=number)
+        totals = np.zeros(number)
+        np.add.at(totals, group[there], clipped)
+        return totals, np.bincount(group[there], minlength=number).astype(np.int64)
 
 
 def compared(release: Release, by: Sequence[str], truth: Truth, price: float) -> Iterator[Number]:
@@ -109,7 +111,7 @@ def numbers(runs: int, beta: float) -> tuple[list[Number], float]:
     for _ in range(runs):
         rings = tr.Rings(database, EPSILON, DELTA, beta)
         for by in GROUPINGS:
-            measures = [Count(), *map(Sum, COLUMNS), *map(Mean, COLUMNS)]
+            measures: list[Measure] = [Count(), *map(Sum, COLUMNS), *map(Mean, COLUMNS)]
             release = rings.release(Request.of(SCHEMA, measures, by))
             found += compared(release, by, truth, rings.series[-1].price)
         spent = max(spent, rings.spent / (rings.spent + rings.remaining))

@@ -91,8 +91,8 @@ def test_rows_given_by_their_cells_have_the_middles_of_them() -> None:
     middle = int(of_codes(DENSE.attributes["x"])[0])
     assert (x.tolist(), y.tolist()) == ([2 * middle, 6], [0, 0])
     counts.add_counted(cells[1:], np.array([5]))
-    ((_, _, x, *_),) = counts.stretches().values()
-    assert x.tolist() == [2 * middle, 21]
+    ((_, _, *both),) = counts.stretches().values()
+    assert both[0].tolist() == [2 * middle, 21]
 
 
 @pytest.mark.parametrize(
