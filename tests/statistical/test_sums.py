@@ -2,8 +2,8 @@
 paid for.
 
 Coverage is counted over at least 2,400 numbers with independent noise: a right interval gives less than 92% or more
-than 99% of them with probability below 1e-9, by the binomial law (``test_rings.py`` computes it). Quantiles lie in whole
-bins, and their intervals may hold for more than 95%.
+than 99% of them with probability below 1e-9, by the binomial law (``test_rings.py`` computes it). Quantiles lie in
+whole cells, and their intervals may hold for more than 95%.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from support.goodness import fits
 from treering.audit import lower_bound
 from treering.budget.promise import Budget
 from treering.domain.groups import Groups
-from treering.domain.measures import Mean, Quantile, Release, Request, Sum
+from treering.domain.language.measures import Mean, Quantile, Release, Request, Sum
 from treering.domain.sums import Sums
 from treering.gate import Span
 from treering.noise import Gaussian, Laplace
@@ -127,7 +127,7 @@ def test_quantiles_lie_in_their_intervals_over_200_repetitions(delta: float) -> 
     rows, levels = table(), (0.5, 0.9)
     values = [np.asarray(rows["n"])[np.asarray(rows["h"]) == group] for group in (0, 1)]
     request = Request.of(SCHEMA, [Quantile("n", level) for level in levels], ["h"])
-    made = releases(db, request, delta, 200, epsilon=0.1)
+    made = releases(db, request, delta, 200, epsilon=0.05)
     for place, level in enumerate(levels):
         inside, points = [], []
         for release in made:

@@ -182,6 +182,8 @@ LINES: list[tuple[gate.Event, str]] = [
 ]
 
 SUMMED = replace(BEGUN, sums=Sums(3, 1439, True))
+OPEN = gate.OpenSegment(SUMMED, np.array([4, 9]), np.array([5]))
+ALONE = Sums(3, 1439, False)
 THIRD: list[tuple[gate.Event, str]] = [
     (
         SUMMED,
@@ -190,7 +192,7 @@ THIRD: list[tuple[gate.Event, str]] = [
         '{"attribute":3,"reach":1439,"counts":true}}',
     ),
     (
-        gate.Combined(9, TENTH, BEGUN.groups, (gate.Span(0, 9, 1),), Laplace(20.0), np.array([3, -1]), Sums(3, 1439, False)),
+        gate.Combined(9, TENTH, BEGUN.groups, (gate.Span(0, 9, 1),), Laplace(20.0), np.array([3, -1]), ALONE),
         '{"v":3,"event":"Combined","size":9,"cost":{"epsilon":"1/10","rho":"1/200"},"groups":{"attributes":[2],"labels":['
         '{"dtype":"<i8","shape":[2],"values":[0,1]}],"table":null},"spans":[{"start":0,"end":9,"weight":1}],"noise":'
         '{"Laplace":{"scale":20.0}},"values":{"dtype":"<i8","shape":[2],"values":[3,-1]},"sums":{"attribute":3,"reach":1439,'
@@ -203,7 +205,7 @@ THIRD: list[tuple[gate.Event, str]] = [
         '}}}',
     ),
     (
-        gate.Condensed(9, Fraction(1, 3), 2, (), None, None, 1, (gate.OpenSegment(SUMMED, np.array([4, 9]), np.array([5])),)),
+        gate.Condensed(9, Fraction(1, 3), 2, (), None, None, 1, (OPEN,)),
         '{"v":3,"event":"Condensed","size":9,"spent":"1/3","next_run":2,"runs":[],"note":null,"steps":null,"next_segment":1,'
         '"segments":[{"begun":{"size":9,"segment":0,"series":3,"start":4,"groups":{"attributes":[2],"labels":[{"dtype":"<i8"'
         ',"shape":[2],"values":[0,1]}],"table":null},"noise":{"Gaussian":{"scale":2.0}},"room":5,"sums":{"attribute":3,'

@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from treering.domain.attribute import Bins, Categories, Integers
 from treering.domain.items import Item, ItemKind
-from treering.domain.measures import EXTREME
+from treering.domain.language.measures import EXTREME
 from treering.domain.numeric import Numbers
 from treering.domain.query import MAX_TABLE, RESOLUTION, Query, too_large
 from treering.domain.schema import Schema

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from treering.answer import Answer, Estimate
 from treering.arrays import Floats
+from treering.domain.language.measures import Release, Request
 from treering.domain.language.parse import Question, understand, understand_all
-from treering.domain.measures import Release, Request
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import VaultError
@@ -22,6 +22,7 @@ from treering.trusted.counts import Counts
 from treering.trusted.sealed import Sealed
 from treering.vault.files import Stage, reached
 from treering.vault.ledger import Ledger
+from treering.vault.lines import Line
 from treering.vault.members import Member, fitting, keeps_sums, measuring, telling
 from treering.vault.record import (
     Record,
@@ -122,11 +123,13 @@ class Asking(Sealed):
         digest = "" if key is None else question(asked, member.spec.name)
         answers = member.mechanism.answer_within(asked, within)
         if key is not None:
-            line = answers_line(key, digest, number, answers)
-            self._ledger.write(line)
-            self._record.keys[key] = line
+            self._keep(answers_line(key, digest, number, answers))
         self._condense(member)
         return answers
+
+    def _keep(self, line: Line) -> None:
+        self._ledger.write(line)
+        self._record.keys[line.key] = line
 
     def _digest(self, asked: Sequence[Query], mechanism: str | None, key: str | None) -> str:
         """What a key stands for: these queries, of the mechanism named, or of the one that answered then."""
@@ -142,7 +145,6 @@ class Asking(Sealed):
         ``mechanism`` is the name of one of kind "rings"; by default, the first. ``key`` and ``within`` are as in `ask`.
         """
         check_key(key)
-        request.check()
         released = self._access.together(lambda: self._released(request, mechanism, key, within))
         reached(Stage.ANSWERED)
         return released
@@ -154,9 +156,7 @@ class Asking(Sealed):
             return recorded_release(self._record.keys[key], asked, request)
         release = rings.release(request, within)
         if key is not None:
-            line = release_line(key, asked, number, release)
-            self._ledger.write(line)
-            self._record.keys[key] = line
+            self._keep(release_line(key, asked, number, release))
         self._condense(member)
         return release
 

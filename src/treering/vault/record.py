@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from treering.answer import Answer, Estimate
 from treering.budget.promise import Promise
-from treering.domain.measures import Release, Request
+from treering.domain.language.measures import Release, Request
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import DamagedVault, ParameterError

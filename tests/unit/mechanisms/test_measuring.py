@@ -1,4 +1,4 @@
-"""Sums, averages and quantiles by rings: right but for small noise, one price for a batch, kept current, refused clearly."""
+"""Sums, averages and quantiles by rings: right but for small noise, one price for a batch, kept current, refused."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 import treering as tr
 from support.databases import TestDatabase
 from support.rings import is_quote
-from treering.domain.measures import Count, Mean, Measure, Quantile, Request, Sum
+from treering.domain.language.measures import Count, Mean, Measure, Quantile, Request, Sum
 from treering.domain.sums import Grid
 from treering.mechanisms.measuring import Cells, average, bounds, count, mean, quantile, summed
 from treering.mechanisms.series.view import Reading

@@ -1,4 +1,4 @@
-"""Sums from the kernel: exact integers plus noise, charged by what a row can move them, refused where they cannot be."""
+"""Sums from the kernel: exact integers plus noise, charged by what a row can move them, or refused."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import treering as tr
-from treering.domain.measures import Count, Mean, Measure, Quantile, Release, Request, Sum
+from treering.domain.language.measures import Count, Mean, Measure, Quantile, Release, Request, Sum
 
 SCHEMA = tr.Schema(
     {
