@@ -41,7 +41,7 @@ class Series(ABC):
     - ``number``: tells the series of one gate apart
     """
 
-    def __init__(self, groups: Groups, price: Budget, start: int = 0, number: int = 0) -> None:
+    def __init__(self, groups: Groups, price: Budget, start: int, number: int) -> None:
         self.groups, self.price, self.start, self.number = groups, price, start, number
         self._segment: SegmentBegun | None = None
         """The current segment of the gate; None before the first, and after the last."""
