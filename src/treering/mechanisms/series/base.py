@@ -47,7 +47,7 @@ class Series(ABC):
     """
 
     def __init__(
-        self, groups: Groups, price: Budget, start: int = 0, number: int = 0, sums: Sums | None = None
+        self, groups: Groups, price: Budget, start: int, number: int, sums: Sums | None = None
     ) -> None:
         self.groups, self.price, self.start, self.number, self.sums = groups, price, start, number, sums
         self.numbers = groups.number if sums is None else max(2, sums.numbers(groups.number))
