@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
 from functools import cache
 from typing import Any
 
@@ -54,9 +56,7 @@ def statements() -> list[Asked]:
     """The corpus."""
     with (ROOT / "tests" / "fixtures" / "statements.toml").open("rb") as file:
         forms: list[dict[str, Any]] = tomllib.load(file)["form"]
-    return [
-        Asked(tool=form["tool"], source=form["source"], **each) for form in forms for each in form["statements"]
-    ]
+    return [Asked(tool=form["tool"], source=form["source"], **each) for form in forms for each in form["statements"]]
 
 
 def answered() -> list[Asked]:
@@ -71,15 +71,11 @@ def table() -> pa.Table:
     carriers = np.asarray(every["carrier"])
     places = np.sort(np.concatenate([np.flatnonzero(carriers == each)[::STEP] for each in CARRIERS]))
     chosen = every.take(pa.array(places))
-    hours = pc.add(
-        pc.strptime(
-            pc.binary_join_element_wise(*(pc.cast(chosen[name], pa.string()) for name in ("year", "month", "day")), "-"),
-            "%Y-%m-%d",
-            "us",
-        ),
-        pc.multiply(pc.cast(chosen["hour"], pa.duration("s")), 3600),
-    )
-    time_hour = hours.cast(pa.timestamp("us"))
+    moments = [
+        datetime(2013, month, day, hour)
+        for month, day, hour in zip(*(chosen[name].to_pylist() for name in ("month", "day", "hour")), strict=True)
+    ]
+    time_hour = pa.array(moments, type=pa.timestamp("us"))
     return pa.table(
         {
             **{name: chosen[name] for name in ("origin", "carrier", "month", "hour", "distance")},
@@ -112,3 +108,37 @@ def database() -> duckdb.DuckDBPyConnection:
 def truth(asked: Asked) -> pa.Table:
     """What DuckDB says on the rows."""
     return database().sql(asked.duckdb or asked.sql).to_arrow_table()
+
+
+def far(ours: pa.Table, theirs: pa.Table, asked: Asked) -> list[tuple[Any, ...]]:
+    """What in a result is not in the truth: numbers further off than their margins, labels and rows that differ.
+
+    Each is a row of ours, with the row of the truth or None. Rows are in the truth's order if the statement has one.
+    """
+    names = ours.column_names
+    margins = {name.removesuffix("_margin") for name in names if name.endswith("_margin")}
+    labels = [name for name in theirs.column_names if name not in margins]
+    place = {tuple(_plain(row[name]) for name in labels): row for row in theirs.to_pylist()}
+    found: list[tuple[Any, ...]] = []
+    for row in ours.to_pylist():
+        there = place.pop(tuple(_plain(row[name]) for name in labels), None)
+        if there is None:
+            if not asked.empty or any(row[name] for name in margins):
+                found.append((row, None))
+        elif any(off(row[name], there[name], row[f"{name}_margin"]) for name in margins):
+            found.append((row, there))
+    return found + [(None, row) for row in place.values()]
+
+
+def off(value: float | None, true: float | None, margin: float | None) -> bool:
+    """Whether a number is further from the truth than its margin."""
+    if value is None or true is None:
+        return (value is None) != (true is None)
+    return abs(float(value) - float(true)) > (margin or 0.0) + 1e-9 * max(1.0, abs(float(true)))
+
+
+def _plain(value: Any) -> Any:
+    """A label to compare: a timestamp at midnight is its date, a whole number an integer."""
+    if isinstance(value, datetime):
+        return value.date()
+    return float(f"{float(value):.9g}") if isinstance(value, int | float | Decimal) else value

@@ -33,7 +33,7 @@ class Rows:
     def count(self, query: Query) -> float:
         """The weights of all rows together."""
         if query.constant:
-            return float(query.weights()) / query.scale * self.table.num_rows
+            return float(query.weights()) / query.scale * float(self.table.num_rows)
         codes = [self._codes[position] for position in query.attributes]
         places = np.ravel_multi_index(codes, query.shape)
         return float(query.weights().ravel()[places].sum()) / query.scale
@@ -49,6 +49,8 @@ class Rows:
         """What the bins tell of a quantile, or of a mean, if their counts are known exactly."""
         limits = np.array(bounds(self.schema.attributes[self.schema.names[item.position]]))
         counts = np.array([self.count(query) for query in item.cells()])
+        if counts.sum() == 0:
+            return Estimate(None, *limits[[0, -1], [0, 1]].tolist())
         if item.kind == "mean":
             low, high = (limits.T @ counts / counts.sum()).tolist()
         else:
