@@ -98,7 +98,7 @@ class _Listed:
         listed: list[list[int]] = []
         for row, items in zip(core.rows, items_of(core), strict=True):
             places = [place[item] for item in items]
-            if not row.special or core.counted is None or _seen(told[places[core.counted]], wide):
+            if not row.special or (core.counted is not None and _seen(told[places[core.counted]], wide)):
                 shown.append(row)
                 listed.append(places)
         return cls(core, shown, np.array(listed, dtype=np.int64).reshape(len(shown), len(core.figures)))

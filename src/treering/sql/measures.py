@@ -136,9 +136,9 @@ class Aggregates:
         """The rows for which an expression has a value, by what ``simple`` says of expressions without CASE."""
         if isinstance(node, exp.Cast | exp.TryCast):
             return self._there(node.this.unnest(), simple)
-        if isinstance(node, exp.Case) and node.this is None:
+        if (case := self._cased(node)) is not None:
             found = Query.none(self.schema)
-            for when, then in branches(node, self.schema):
+            for when, then in branches(case, self.schema):
                 found = found | (when & self._there(then.unnest(), simple))
             return found
         if not positions_of(node, self.schema):
@@ -179,8 +179,8 @@ class Aggregates:
         """The sum of an expression over some rows."""
         if isinstance(node, exp.Cast | exp.TryCast):
             return self._total(node.this.unnest(), chosen)
-        if isinstance(node, exp.Case) and node.this is None:
-            found = [(when, then.unnest()) for when, then in branches(node, self.schema)]
+        if (case := self._cased(node)) is not None:
+            found = [(when, then.unnest()) for when, then in branches(case, self.schema)]
             return _added([self._total(then, chosen & when) for when, then in found if not _zero(then)])
         if is_predicate(node):
             return self._counted(chosen & condition(node, self.schema))
@@ -194,6 +194,14 @@ class Aggregates:
     def _is_summed(self, node: exp.Expr) -> TypeGuard[exp.Column]:
         """Whether an expression is a column whose sums are kept."""
         return self.sums and isinstance(node, exp.Column) and Grid.of(attribute_of(node, self.schema)) is not None
+
+    def _cased(self, node: exp.Expr) -> exp.Case | None:
+        """A CASE of conditions; an IF, COALESCE or CASE of values becomes one where bins stand in it, as these are not
+        worked out value by value."""
+        if isinstance(node, exp.Case) and node.this is None:
+            return node
+        binned = any(isinstance(attribute_of(each, self.schema), Bins) for each in node.find_all(exp.Column))
+        return as_case(node) if binned else None
 
     def _binned(self, node: exp.Expr) -> int | None:
         """The position of an attribute of bins, if that is what an expression is."""
@@ -276,6 +284,22 @@ class Aggregates:
 def _linear(node: exp.Expr) -> bool:
     """Whether an expression is null exactly where its column is."""
     return all(isinstance(each, _ARITHMETIC) for each in node.walk())
+
+
+def as_case(node: exp.Expr) -> exp.Case | None:
+    """An IF, a COALESCE or a CASE of values as a CASE of conditions; None for anything else."""
+    if isinstance(node, exp.If):
+        ifs, default = [(node.this, node.args["true"])], node.args.get("false")
+    elif isinstance(node, exp.Coalesce):
+        *first, default = [node.this, *node.expressions]
+        ifs = [(exp.Not(this=exp.Is(this=each.copy(), expression=exp.null())), each) for each in first]
+    elif isinstance(node, exp.Case):
+        ifs = [(node.this.eq(each.this), each.args["true"]) for each in node.args["ifs"]]
+        default = node.args.get("default")
+    else:
+        return None
+    branched = [exp.If(this=when.copy(), true=then.copy()) for when, then in ifs]
+    return exp.Case(ifs=branched, default=default.copy() if default is not None else None)
 
 
 def branches(node: exp.Case, schema: Schema) -> list[tuple[Query, exp.Expr]]:
