@@ -27,6 +27,7 @@ NAMES = (
     "compare_mechanisms",
     "erm_logistic",
     "erm_flights",
+    "learn_streams",
     "large_file",
 )
 
