@@ -54,8 +54,11 @@ VALUES: dict[str, list[Value]] = {
 BESIDE: dict[str, list[Value]] = {
     "stops": [0, 1, 2, 3, 4, 99, -1, -7, None],
     "price": [0, 50, 100, 4999.9, 5000, 5000.1, 1e9, -0.1],
-    "day": [date(2013, 2, 26) + timedelta(days=each) for each in range(6)] + [date(1, 1, 1), date(9999, 12, 31), None],
-    "week": [date(2013, 2, 17) + timedelta(days=each) for each in range(17)] + [None],
+    "day": [
+        *(date(2013, 2, 26) + timedelta(days=each) for each in range(6)),
+        *(date(1, 1, 1), date(9999, 12, 31), None),
+    ],
+    "week": [*(date(2013, 2, 17) + timedelta(days=each) for each in range(17)), None],
 }
 
 

@@ -9,7 +9,8 @@ import pytest
 import treering as tr
 from support.databases import TestDatabase
 from treering.domain.groups import Groups
-from treering.mechanisms.series.policy import Asked, batches, sum_groups, wished
+from treering.mechanisms.base import wished
+from treering.mechanisms.series.policy import Asked, batches, sum_groups
 from treering.theory.rings import usual_price
 
 SCHEMA = tr.Schema({"a": tr.categories("x", "y", "z"), "n": tr.integers(0, 9, missing=True), "m": tr.integers(0, 3)})
