@@ -10,10 +10,13 @@ import numpy as np
 import pyarrow as pa
 
 from treering.answer import Estimate
+from treering.domain.attribute import Attribute
+from treering.domain.calendar import DatePart
 from treering.domain.items import Item
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.domain.sums import Grid
+from treering.mechanisms.measuring import bounds
 from treering.sql.answer import answer, draws_for, split
 
 
@@ -23,27 +26,37 @@ class Rows:
     def __init__(self, schema: Schema, table: pa.Table) -> None:
         self.schema, self.table = schema, table
         self._codes = [
-            np.array([schema.attributes[name].code(value) for value in table[source].to_pylist()])
+            np.array([_code(schema.attributes[name], value) for value in table[source].to_pylist()])
             for name, source in zip(schema.names, schema.sources, strict=True)
         ]
 
     def count(self, query: Query) -> float:
         """The weights of all rows together."""
         if query.constant:
-            return float(query.weights()) / query.scale * self.table.num_rows
+            return float(query.weights()) / query.scale * float(self.table.num_rows)
         codes = [self._codes[position] for position in query.attributes]
         places = np.ravel_multi_index(codes, query.shape)
         return float(query.weights().ravel()[places].sum()) / query.scale
 
     def tell(self, item: Item) -> Estimate:
         """What an item is, exactly."""
-        value: float | None = self.count(item.query)
-        if item.kind == "sum":
-            value = self._total(item)
-        elif item.kind != "count":
-            value = None
-        assert value is not None
+        if item.kind in ("quantile", "mean"):
+            return self._in_bins(item)
+        value = self._total(item) if item.kind == "sum" else self.count(item.query)
         return Estimate(round(value) if item.kind == "count" and item.query.counting else value, value, value, 0.0)
+
+    def _in_bins(self, item: Item) -> Estimate:
+        """What the bins tell of a quantile, or of a mean, if their counts are known exactly."""
+        limits = np.array(bounds(self.schema.attributes[self.schema.names[item.position]]))
+        counts = np.array([self.count(query) for query in item.cells()])
+        if counts.sum() == 0:
+            return Estimate(None, *limits[[0, -1], [0, 1]].tolist())
+        if item.kind == "mean":
+            low, high = (limits.T @ counts / counts.sum()).tolist()
+        else:
+            place = int(np.searchsorted(np.cumsum(counts), item.level * counts.sum()))
+            low, high = limits[place].tolist()
+        return Estimate((low + high) / 2, low, high)
 
     def _total(self, item: Item) -> float:
         """The sum of a column's values over the rows of an item, from −1 for its lower end to 1 for its upper one."""
@@ -75,6 +88,11 @@ class Rows:
         with duckdb.connect(":memory:") as connection:
             connection.register(name, self.table)
             return connection.sql(text).to_arrow_table()
+
+
+def _code(attribute: Attribute, value: Any) -> int:
+    """The code of a row's value: a part of a date is taken from its date."""
+    return attribute.code(attribute.part_of(value) if isinstance(attribute, DatePart) else value)
 
 
 def numbers_of(table: pa.Table) -> pa.Table:

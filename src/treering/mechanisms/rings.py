@@ -24,8 +24,8 @@ from treering.answer import Answer, Guarantee
 from treering.arrays import Floats
 from treering.budget.promise import Budget, Promise
 from treering.domain.attribute import OTHER, Attribute, Outside, Value
+from treering.domain.language.measures import Measure, Request
 from treering.domain.language.parse import Question, understand, understand_all
-from treering.domain.measures import Measure, Request
 from treering.domain.query import Query
 from treering.errors import ParameterError, QueryError
 from treering.gate import Advanced, Database, Event, Noted, SegmentBegun, SegmentCondensed, SegmentEnded

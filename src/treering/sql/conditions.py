@@ -6,17 +6,25 @@ know (LIKE, functions, arithmetic, a comparison of two columns) is worked out fo
 
 from __future__ import annotations
 
+import re
+from datetime import date
+from typing import Final
+
 import numpy as np
 from sqlglot import exp
 
+from treering.domain.calendar import Dates
 from treering.domain.language.parse import parse
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import QueryError
-from treering.sql.duck import written
-from treering.sql.values import computed, position_of
+from treering.sql.duck import run, written
+from treering.sql.values import attribute_of, computed, position_of
 
-_PREDICATES = (exp.Predicate, exp.Connector, exp.Not, exp.Boolean)
+_PREDICATES: Final = (exp.Predicate, exp.Connector, exp.Not, exp.Boolean)
+_COMPUTED: Final = (exp.Func, exp.Add, exp.Sub, exp.Mul, exp.Div)
+_UTC: Final = re.compile(r"(\d{4}-\d{2}-\d{2})T(\d{2}:\d{2}:\d{2}(?:\.\d+)?)Z")
+"""A moment as Grafana writes it. Where moments have no zone, as here, databases ignore the one that is given."""
 
 
 def is_predicate(node: exp.Expr) -> bool:
@@ -63,9 +71,28 @@ def _written(node: exp.Expr, schema: Schema, negated: bool) -> str:
     def plain(each: exp.Expr) -> exp.Expr:
         if isinstance(each, exp.Column):
             return exp.column(exp.to_identifier(schema.names[position_of(each, schema)], quoted=True))
-        if isinstance(each, exp.Cast) and isinstance(each.this, exp.Literal):
-            return each.this
+        if isinstance(each, exp.Literal) and each.is_string and zoneless:
+            return exp.Literal.string(_UTC.sub(r"\1 \2", each.name))
+        if isinstance(each, _COMPUTED) and not isinstance(each, _PREDICATES):
+            return _value(each) if each.find(exp.Column) is None else _day(each, schema)
         return each
 
+    zoneless = not any(getattr(attribute_of(each, schema), "tz", None) for each in node.find_all(exp.Column))
     text = written(node.copy().transform(plain))
     return f"NOT ({text})" if negated else text
+
+
+def _value(node: exp.Expr) -> exp.Expr:
+    """The value of an expression without columns, as a literal."""
+    (value,) = run(f"SELECT {written(node)} AS v", {})["v"].to_pylist()
+    return exp.convert(str(value) if isinstance(value, date) else value)
+
+
+def _day(node: exp.Expr, schema: Schema) -> exp.Expr:
+    """A column of days in the place of its cast to a date; anything else as it is."""
+    inner = node.this.unnest() if isinstance(node, exp.Cast | exp.Date | exp.TsOrDsToDate) else None
+    if not isinstance(inner, exp.Column) or (isinstance(node, exp.Cast) and node.to.this != exp.DType.DATE):
+        return node
+    attribute = attribute_of(inner, schema)
+    is_day = isinstance(attribute, Dates) and attribute.by == "day"
+    return exp.column(exp.to_identifier(schema.names[position_of(inner, schema)], quoted=True)) if is_day else node

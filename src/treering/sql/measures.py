@@ -11,14 +11,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Final
+from typing import Final, TypeGuard
 
 import numpy as np
 from sqlglot import exp
 
 from treering.domain.attribute import Bins, Categories, Integers
 from treering.domain.items import Item, ItemKind
-from treering.domain.measures import EXTREME
+from treering.domain.language.measures import EXTREME
 from treering.domain.numeric import Numbers
 from treering.domain.query import MAX_TABLE, RESOLUTION, Query, too_large
 from treering.domain.schema import Schema
@@ -92,6 +92,8 @@ class Aggregates:
 
     schema: Schema
     column: Column
+    sums: bool
+    """Whether sums are kept; if not, those of integers are counted value by value."""
     where: Query = field(init=False)
 
     def __post_init__(self) -> None:
@@ -134,9 +136,9 @@ class Aggregates:
         """The rows for which an expression has a value, by what ``simple`` says of expressions without CASE."""
         if isinstance(node, exp.Cast | exp.TryCast):
             return self._there(node.this.unnest(), simple)
-        if isinstance(node, exp.Case) and node.this is None:
+        if (case := self._cased(node)) is not None:
             found = Query.none(self.schema)
-            for when, then in branches(node, self.schema):
+            for when, then in branches(case, self.schema):
                 found = found | (when & self._there(then.unnest(), simple))
             return found
         if not positions_of(node, self.schema):
@@ -169,7 +171,7 @@ class Aggregates:
         if is_predicate(node):
             return self._present(node)
         columns = list(node.find_all(exp.Column))
-        if len(columns) == 1 and Grid.of(attribute_of(columns[0], self.schema)) is not None and _linear(node):
+        if len(columns) == 1 and self._is_summed(columns[0]) and _linear(node):
             return self._numbered(columns[0])
         return self._numbers(node)[0]
 
@@ -177,17 +179,29 @@ class Aggregates:
         """The sum of an expression over some rows."""
         if isinstance(node, exp.Cast | exp.TryCast):
             return self._total(node.this.unnest(), chosen)
-        if isinstance(node, exp.Case) and node.this is None:
-            found = [(when, then.unnest()) for when, then in branches(node, self.schema)]
+        if (case := self._cased(node)) is not None:
+            found = [(when, then.unnest()) for when, then in branches(case, self.schema)]
             return _added([self._total(then, chosen & when) for when, then in found if not _zero(then)])
         if is_predicate(node):
             return self._counted(chosen & condition(node, self.schema))
         if not positions_of(node, self.schema):
             return _times(node.copy(), self._counted(chosen))
-        if isinstance(node, exp.Column) and Grid.of(attribute_of(node, self.schema)) is not None:
+        if self._is_summed(node):
             return self._total_of_column(node, chosen)
         scaled = self._scaled(node, chosen)
         return self._total_of_values(node, chosen) if scaled is None else scaled
+
+    def _is_summed(self, node: exp.Expr) -> TypeGuard[exp.Column]:
+        """Whether an expression is a column whose sums are kept."""
+        return self.sums and isinstance(node, exp.Column) and Grid.of(attribute_of(node, self.schema)) is not None
+
+    def _cased(self, node: exp.Expr) -> exp.Case | None:
+        """A CASE of conditions; an IF, COALESCE or CASE of values becomes one where bins stand in it, as these are not
+        worked out value by value."""
+        if isinstance(node, exp.Case) and node.this is None:
+            return node
+        binned = any(isinstance(attribute_of(each, self.schema), Bins) for each in node.find_all(exp.Column))
+        return as_case(node) if binned else None
 
     def _binned(self, node: exp.Expr) -> int | None:
         """The position of an attribute of bins, if that is what an expression is."""
@@ -258,7 +272,7 @@ class Aggregates:
             name = self.schema.names[position]
             attribute = self.schema.attributes[name]
             if isinstance(attribute, Bins):
-                raise _refused(node, f"{identifier(name)} is known by its bins only: its sum is not")
+                raise _refused(node, f"{identifier(name)} is known by its bins only here: rings keep sums of numbers()")
             if (
                 isinstance(attribute, Categories)
                 and isinstance(node, exp.Column)
@@ -270,6 +284,22 @@ class Aggregates:
 def _linear(node: exp.Expr) -> bool:
     """Whether an expression is null exactly where its column is."""
     return all(isinstance(each, _ARITHMETIC) for each in node.walk())
+
+
+def as_case(node: exp.Expr) -> exp.Case | None:
+    """An IF, a COALESCE or a CASE of values as a CASE of conditions; None for anything else."""
+    if isinstance(node, exp.If):
+        ifs, default = [(node.this, node.args["true"])], node.args.get("false")
+    elif isinstance(node, exp.Coalesce):
+        *first, default = [node.this, *node.expressions]
+        ifs = [(exp.Not(this=exp.Is(this=each.copy(), expression=exp.null())), each) for each in first]
+    elif isinstance(node, exp.Case):
+        ifs = [(node.this.eq(each.this), each.args["true"]) for each in node.args["ifs"]]
+        default = node.args.get("default")
+    else:
+        return None
+    branched = [exp.If(this=when.copy(), true=then.copy()) for when, then in ifs]
+    return exp.Case(ifs=branched, default=default.copy() if default is not None else None)
 
 
 def branches(node: exp.Case, schema: Schema) -> list[tuple[Query, exp.Expr]]:

@@ -31,7 +31,12 @@ MAX_NODES: Final = 20_000
 """The most nodes of a tree, CTEs put in their places: more would take seconds to rearrange."""
 
 _EXPLAIN: Final = re.compile(r"\s*EXPLAIN\b(?!\s*\()", re.IGNORECASE)
-_BRACKETS: Final = re.compile(r"\[\w[\w ]*\]|\bSELECT\s+TOP\b", re.IGNORECASE)
+_DIALECTS: Final = {
+    "mysql": re.compile("`"),
+    "tsql": re.compile(r"\[\w[\w ]*\]|\bSELECT\s+TOP\b", re.IGNORECASE),
+    "postgres": re.compile(r"\b(TO_CHAR|TO_TIMESTAMP|TO_DATE|DATE_PART)\s*\(", re.IGNORECASE),
+}
+"""What gives a dialect away; DuckDB's has no such marks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +66,7 @@ def read(text: str, schema: Schema) -> Text:
 
 def _parsed(text: str) -> exp.Expr:
     """The one SELECT of a text, of allowed nodes only."""
-    dialect = "mysql" if "`" in text else "tsql" if _BRACKETS.search(text) else "duckdb"
+    dialect = next((name for name, mark in _DIALECTS.items() if mark.search(text)), "duckdb")
     try:
         trees = [tree for tree in parse(text, dialect=dialect, error_level=ErrorLevel.IMMEDIATE) if tree is not None]
     except (ParseError, TokenError) as error:
@@ -71,8 +76,20 @@ def _parsed(text: str) -> exp.Expr:
     (tree,) = trees
     if not isinstance(tree, exp.Query):
         raise QueryError("only SELECT statements are answered: rows are added with append")
+    _simplify(tree)
     _check_nodes(tree)
     return tree
+
+
+def _simplify(tree: exp.Expr) -> None:
+    """Write N'JFK' as 'JFK', and FETCH NEXT 3 ROWS ONLY as LIMIT 3."""
+    for text in list(tree.find_all(exp.National)):
+        text.replace(exp.Literal.string(text.name))
+    for fetch in list(tree.find_all(exp.Fetch)):
+        options = fetch.args.get("limit_options")
+        if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
+            raise QueryError("FETCH takes a number of rows, without PERCENT and TIES")
+        fetch.replace(exp.Limit(expression=fetch.args.get("count") or exp.Literal.number(1)))
 
 
 def _short(error: Exception) -> str:

@@ -1,17 +1,37 @@
 """Columns of the rows that attributes are made of: ``EXTRACT(hour FROM time_hour)`` is the attribute of the hours.
 
 People know the columns of their table. Where several attributes come from one column of dates, an expression of the
-column means one of them.
+column means one of them; one that needs more than they tell, such as the minute, is refused.
 """
 
 from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
 
 from sqlglot import exp
 
 from treering.domain.calendar import UNITS, DatePart, Dates
 from treering.domain.schema import Schema
+from treering.domain.text import identifier
 from treering.errors import QueryError
 from treering.sql.values import unit_of
+
+_TRUNCATED: Final = (exp.DateTrunc, exp.TimestampTrunc)
+_MOMENTS: Final = (exp.DType.TIMESTAMP, exp.DType.DATETIME, exp.DType.TIMESTAMPNTZ)
+_WEEKDAYS: Final = ("dow", "isodow", "dayofweek", "dayofweekiso", "weekday")
+_UNITS: Final = {*UNITS, *_WEEKDAYS, "doy", "dayofyear", "isoyear", "yearweek"}
+"""What EXTRACT and date_trunc can tell of a day."""
+_OF_DAYS: Final = (
+    *(exp.Date, exp.TsOrDsToDate, exp.Year, exp.Quarter, exp.Month, exp.Week, exp.WeekOfYear, exp.Day),
+    *(exp.DayOfMonth, exp.DayOfWeek, exp.DayOfWeekIso, exp.DayOfYear, exp.Monthname, exp.Dayname),
+)
+"""Functions that depend on the day of a moment only."""
+_MADE_OF: Final = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Neg, exp.Paren, exp.DPipe)
+_LOGIC: Final = (exp.AggFunc, exp.Connector, exp.Predicate, exp.Not)
+_DATE_WORDS: Final = re.compile(r"(%-?[YymdjBbAauwUWGV%]|[^%])*")
+"""The formats that name no part of a day."""
 
 
 def columns(schema: Schema) -> tuple[str, ...]:
@@ -21,19 +41,41 @@ def columns(schema: Schema) -> tuple[str, ...]:
 
 def resolved(tree: exp.Expr, schema: Schema) -> exp.Expr:
     """The tree with columns of the rows replaced by attributes."""
-    sources = {name.lower() for name in schema.columns}
-    names = {name.lower() for name in schema.names}
-    for column in list(tree.find_all(exp.Column)):
-        source = column.name.lower()
-        if source not in sources or not _dated(source, schema):
-            continue
-        unit = unit_of(column.parent)
-        if unit is not None and (part := _part(unit, source, schema)) is not None:
-            assert column.parent is not None
-            column.parent.replace(_as(part, unit, column))
-        elif source not in names:
-            column.set("this", exp.to_identifier(_periods(column, source, schema), quoted=True))
+    for column, alone in list(_found(tree, schema)):
+        source, outer = column.name.lower(), _around(column)
+        part = _part(outer.parent, source, schema, alone=alone)
+        if part is not None and outer.parent is not None:
+            outer.parent.replace(_as(part, unit_of(outer.parent), column))
+        elif source not in {name.lower() for name in schema.names}:
+            days = _periods(column, source, schema)
+            _check(outer, column, days)
+            column.set("this", exp.to_identifier(days, quoted=True))
     return tree
+
+
+def _found(tree: exp.Expr, schema: Schema) -> Iterator[tuple[exp.Column, bool]]:
+    """The columns of dates that rows have, and whether an expression names each once. (A name without a table is that
+    of a result.)"""
+    sources = {name.lower() for name in schema.columns if _dated(name.lower(), schema)}
+    for column in tree.find_all(exp.Column):
+        source = column.name.lower()
+        if column.table and source in sources:
+            named = [each.name.lower() for each in _expression(column).find_all(exp.Column)]
+            yield column, named.count(source) == 1
+
+
+def _expression(node: exp.Expr) -> exp.Expr:
+    """The largest expression around a node that is neither an aggregate nor a condition."""
+    while isinstance(node.parent, (*_MADE_OF, exp.Func)) and not isinstance(node.parent, _LOGIC):
+        node = node.parent
+    return node
+
+
+def _around(node: exp.Expr) -> exp.Expr:
+    """A column with the parentheses around it, and the casts to a timestamp, of which a function is then taken."""
+    parent = node.parent
+    cast = isinstance(parent, exp.Cast) and parent.to.this in _MOMENTS and isinstance(parent.parent, exp.Func)
+    return _around(parent) if parent is not None and (cast or isinstance(parent, exp.Paren)) else node
 
 
 def _dated(source: str, schema: Schema) -> list[str]:
@@ -45,17 +87,20 @@ def _dated(source: str, schema: Schema) -> list[str]:
     ]
 
 
-def _part(unit: str, source: str, schema: Schema) -> str | None:
-    """The attribute of a part of a column's dates."""
-    wanted = "weekday" if unit in ("dow", "isodow", "dayofweek", "weekday") else unit
-    for name in _dated(source, schema):
-        attribute = schema.attributes[name]
-        if isinstance(attribute, DatePart) and attribute.part == wanted:
-            return name
-    return None
+def _part(node: exp.Expr | None, source: str, schema: Schema, *, alone: bool) -> str | None:
+    """The attribute of the part of a column's dates that an EXTRACT names. What a day tells is left to the day where an
+    expression names the column again: it would be about two attributes."""
+    unit = None if isinstance(node, _TRUNCATED) else unit_of(node)
+    wanted = "weekday" if unit in _WEEKDAYS else unit
+    attributes = {name: schema.attributes[name] for name in _dated(source, schema)}
+    by_day = any(isinstance(each, Dates) and each.by == "day" for each in attributes.values())
+    if not alone and by_day and unit in _UNITS:
+        return None
+    found = (name for name, each in attributes.items() if isinstance(each, DatePart) and each.part == wanted)
+    return next(found, None)
 
 
-def _as(name: str, unit: str, column: exp.Column) -> exp.Expr:
+def _as(name: str, unit: str | None, column: exp.Column) -> exp.Expr:
     """An attribute in the place of an EXTRACT; SQL's day of the week has Sunday as 0, ISO's as 7."""
     found = exp.column(exp.to_identifier(name, quoted=True), table=column.args["table"].copy())
     sundays = unit in ("dow", "dayofweek", "weekday")
@@ -71,3 +116,23 @@ def _periods(column: exp.Column, source: str, schema: Schema) -> str:
         parts = ", ".join(_dated(source, schema))
         raise QueryError(f"of {column.name} only these are known: {parts}")
     return min(known, key=lambda name: UNITS.index(known[name]))
+
+
+def _check(node: exp.Expr, column: exp.Column, days: str) -> None:
+    """Refuse what the day of a moment does not tell."""
+    if node.parent is not None and not _told_by_days(node):
+        known = f"of {identifier(column.name)} the date is known, as {identifier(days)}"
+        raise QueryError(f"{known}, which does not tell {node.parent.sql()}")
+
+
+def _told_by_days(node: exp.Expr) -> bool:
+    parent = node.parent
+    if isinstance(parent, exp.Cast):
+        return bool(parent.to.this == exp.DType.DATE)
+    if isinstance(parent, exp.TimeToStr):
+        return _DATE_WORDS.fullmatch(parent.args["format"].name) is not None
+    if isinstance(parent, (*_TRUNCATED, exp.Extract)):
+        return unit_of(parent) in _UNITS
+    if isinstance(parent, (*_OF_DAYS, *_LOGIC)):
+        return True
+    return not isinstance(parent, (exp.Func, *_MADE_OF))

@@ -74,32 +74,30 @@ def test_an_answer_and_its_fields(folder: Path) -> None:
 
 
 def test_sql_is_a_table_with_errors(folder: Path) -> None:
-    text = "SELECT month, COUNT(*) AS n, AVG(delay) FROM t WHERE origin = 'EWR' GROUP BY month"
+    text = "SELECT month, COUNT(*) AS n FROM t WHERE origin = 'EWR' GROUP BY month"
     found = treering("ask", folder / "v", "--sql", text, "--json").json
-    assert found["columns"] == ["month", "n", "AVG(delay)"]
+    assert found["columns"] == ["month", "n", "n_margin"]
     assert [row[0] for row in found["rows"]] == list(range(1, 13))
     truth = np.bincount([row % 12 for row in range(ROWS) if row % 8 >= 4], minlength=12)
-    for (month, n, mean), expected in zip(found["rows"], truth, strict=True):
-        assert n["low"] <= expected <= n["high"]
-        if month % 4 == 0:  # no flight of these months has a delay
-            assert mean["value"] is None
-        else:
-            assert mean["low"] <= mean["value"] <= mean["high"]
+    for (_, n, margin), expected in zip(found["rows"], truth, strict=True):
+        assert abs(n - expected) <= 5 * margin
     shown = treering("ask", folder / "v", "--sql", text)
-    assert shown.out.splitlines()[0].split() == ["month", "n", "AVG(delay)"]
-    assert "leaves out rows without a value" in shown.out
+    assert shown.out.splitlines()[0].split() == ["month", "n"]
+    assert f"{found['rows'][0][1]:,} ± {found['rows'][0][2]:,.0f}" in shown.out
 
 
-def test_an_average_of_perhaps_nothing_is_said_to_be_unknown(folder: Path) -> None:
-    shown = treering("ask", folder / "v", "--sql", "SELECT AVG(month) FROM t WHERE origin = 'LGA'")
-    assert "unknown (1 to 12)" in shown.out
+def test_a_mechanism_without_sums_counts_integers_value_by_value(folder: Path) -> None:
+    found = treering("ask", folder / "v", "--sql", "SELECT AVG(month) AS m FROM t", "--json").json
+    ((mean, margin),) = found["rows"]
+    assert abs(mean - np.mean([row % 12 + 1 for row in range(ROWS)])) <= 2 * margin
+    assert "rings keep sums" in refused(treering("ask", folder / "v", "--sql", "SELECT SUM(delay) FROM t"))
 
 
 def test_a_dry_run_is_free_and_asks_nothing(folder: Path) -> None:
     before = treering("status", folder / "v", "--json").json
     price = treering("ask", folder / "v", "delay >= 60", "--dry-run", "--json").json
     many = treering("ask", folder / "v", "--sql", "SELECT month, COUNT(*) FROM t GROUP BY month", "--dry-run", "--json")
-    assert (price["queries"], many.json["queries"]) == (1, 12)
+    assert {*price} == {*many.json}
     assert 0 <= price["most"] <= price["remaining"] + 1e-12
     assert treering("status", folder / "v", "--json").json == before
     assert "Nothing was asked" in treering("ask", folder / "v", "delay >= 60", "--dry-run").out
@@ -204,7 +202,7 @@ def test_rows_that_do_not_fit_are_refused_or_dropped(folder: Path, tmp_path: Pat
     (tmp_path / "bad.csv").write_text("origin,month,delay\nJFK,13,5\nJFK,1,5\n")
     line = refused(treering("append", folder / "v", tmp_path / "bad.csv"))
     assert "month" in line
-    assert "13" not in line.replace("12", "")
+    assert "13" not in line.replace(str(tmp_path), "").replace("12", "")
     (tmp_path / "s.toml").write_text(SCHEMA)
     assert treering("create", tmp_path / "v", "--schema", tmp_path / "s.toml", "--epsilon", 1).code == 0
     taken = treering("append", tmp_path / "v", tmp_path / "bad.csv", "--on-invalid", "drop", "--json").json
@@ -232,7 +230,7 @@ def test_a_person_has_no_more_rows_than_promised(tmp_path: Path) -> None:
     (tmp_path / "d.csv").write_text("origin,month,delay\nJFK,1,5\n")
     assert treering("append", tmp_path / "v", tmp_path / "a.csv", tmp_path / "b.csv", "--json").json["size"] == 4
     said = refused(treering("append", tmp_path / "v", tmp_path / "c.csv"))
-    assert "c.csv: line 2: its person has 2 rows already, which is --rows-per-person" in said
+    assert "c.csv, line 2: its person has 2 rows already, which is --rows-per-person" in said
     assert "'who'" in refused(treering("append", tmp_path / "v", tmp_path / "d.csv"))
     taken = treering("append", tmp_path / "v", tmp_path / "c.csv", "--on-invalid", "drop", "--json").json
     assert taken == {"size": 5, "files": [{"file": str(tmp_path / "c.csv"), "rows": 1, "dropped": 1, "size": 5}]}
@@ -312,7 +310,7 @@ MADE = ("--schema", "{folder}/flights.toml", "--epsilon", "1")
         (["ask", "{vault}"], "ask one thing"),
         (["ask", "{vault}", "month = 1", "--sql", "SELECT"], "ask one thing"),
         (["ask", "{vault}", "mont = 1"], "did you mean month"),
-        (["ask", "{vault}", "--sql", "SELECT SUM(month) FROM t"], "Supported is SELECT COUNT"),
+        (["ask", "{vault}", "--sql", "SELECT month FROM t"], "rows are private"),
         (["ask", "{vault}", "month = 1", "--mechanism", "nobody"], "nobody"),
         (["append", "{vault}", "{nowhere}.csv"], "there is no file"),
         (["append", "{vault}", "{file}", "--on-invalid", "ignore"], "refuse"),

@@ -29,7 +29,7 @@ from treering.domain.schema import Schema
 from treering.errors import DataError
 from treering.rowfile import DELIMITERS, RowFile
 
-BLOCK_BYTES: Final = 2**23
+BLOCK_BYTES: Final = 2**20
 """How much of a file of texts is read at a time."""
 BATCH_ROWS: Final = 2**17
 """How many rows of a Parquet file are read at a time."""
@@ -52,24 +52,23 @@ class Unreadable(Exception):
 def blocks(file: RowFile, schema: Schema, person: str | None) -> Iterator[pa.Table]:
     """The rows of a file, some at a time: the schema's columns and the column ``person`` of person ids."""
     wanted = (*schema.columns, *([] if person is None or person in schema.columns else [person]))
-    readers: dict[str, Callable[[], Iterator[Any]]] = {
+    readers: dict[str | None, Callable[[], Iterator[Any]]] = {
+        **dict.fromkeys((".csv", ".tsv", ".txt"), lambda: _texts(file, schema, wanted)),
         ".parquet": lambda: _parquet(file.path, wanted),
         ".arrow": lambda: _arrow(file.path),
         ".feather": lambda: _arrow(file.path),
         ".jsonl": lambda: _json(file),
         ".ndjson": lambda: _json(file),
     }
-    kind = file.ending or ""
     try:
-        read = (lambda: _texts(file, schema, wanted)) if file.separated else readers[kind]
-        for batch in read():
+        for batch in readers[file.ending]():
             table = pa.table(batch) if isinstance(batch, pa.RecordBatch) else batch
             yield _kept(table, wanted)
         return
     except Unreadable as error:
         problem = str(error)
     except _BROKEN:  # may quote a value: replaced below
-        problem = f"it is no file of {kind.lstrip('.')}, or it is damaged"
+        problem = f"it is no file of {str(file.ending).lstrip('.')}, or it is damaged"
         if file.separated:
             problem = f"it is no separated text in {_named(file)}: another --encoding, or a quote never closed?"
     raise DataError(f"{file.path} cannot be read: {problem}")
@@ -181,7 +180,7 @@ def _split(line: str, delimiter: str) -> list[str]:
 
 def _first_line(file: RowFile) -> str:
     with _opened(file) as stream:
-        return stream.readline().rstrip("\r\n")
+        return str(stream.readline()).rstrip("\r\n")
 
 
 @contextmanager
