@@ -201,8 +201,8 @@ def sentences(story: Story) -> list[str]:
         f"Of the promise {1 - story.unused:.0%} is spent and {story.unused:.0%} is left. Flights to come bring a "
         "budget of their own, so all this can be kept current for ever.",
         f"The lateness model was released anew {_models(story)} times as flights came, each time from the new ones. "
-        f"Over the last four weeks its AUC was {story.moments[-1].auc:.3f}, on flights that it had not seen: that often it "
-        "ranks a late flight above one that is not.",
+        f"Over the last four weeks its AUC was {story.moments[-1].auc:.3f}, on flights that it had not seen: that "
+        "often it ranks a late flight above one that is not.",
     ]
 
 
