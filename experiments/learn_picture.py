@@ -29,7 +29,7 @@ from treering.cli.svg import Line, Panel, render
 from treering.learn import PrivateLogisticRegression
 
 TARGET = Path(__file__).resolve().parents[1] / "docs" / "images" / "learn_every.svg"
-TITLE = "Private logistic regression, 12 features, ε = 1, δ = 10^-6: accuracy by how often it is trained"
+TITLE = "Private logistic regression, ε = 1, δ = 10^-6: accuracy as rows arrive"
 EVERY = (2.0, 1.25, 1.1)
 COLOURS = ("#2563eb", "#059669", "#d97706")
 RUNS, BATCH, QUICK_BATCH = 5, 1_000, 4_000

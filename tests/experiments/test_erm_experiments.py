@@ -12,6 +12,7 @@ import pytest
 import treering as tr
 from experiments import erm_flights, erm_logistic, learn_flights, learn_streams
 from experiments.claims import Claims
+from treering.demo.flights import SCHEMA
 
 
 def test_a_larger_exponent_breaks_the_claim(
@@ -45,7 +46,7 @@ def test_a_model_that_lags_breaks_the_claims_on_streams(
 
 
 def test_rings_that_are_combined_are_weighted_by_their_squares() -> None:
-    db = tr.GrowingDatabase(learn_flights.SCHEMA)
+    db = tr.GrowingDatabase(SCHEMA)
     db.append_cells(np.zeros(1_000, dtype=np.int64))
     learner = learn_flights.rings(2.0)(db)
     learner.update()
