@@ -281,3 +281,12 @@ def test_auto_plans_for_the_share_that_the_mechanism_has(tmp_path: Path) -> None
         with Vault.create(tmp_path / str(number), SCHEMA, epsilon=1.0, alpha=0.05, share=share, rows=10**6) as vault:
             kinds += [each["kind"] for each in vault.status()["mechanisms"]]
     assert kinds == ["continual", "pmwg"]
+
+
+@pytest.mark.parametrize("given", [{}, {"target": "late = 'yes'"}, {"features": ["origin"]}])
+def test_a_learner_needs_what_to_learn_and_from_what(tmp_path: Path, given: dict[str, Any]) -> None:
+    with (
+        Vault.create(tmp_path / "vault", SCHEMA, 1.0, mechanism=None) as vault,
+        pytest.raises(tr.ParameterError, match="target and features must be given"),
+    ):
+        vault.add("ermg", 0.5, **given)
