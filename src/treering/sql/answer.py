@@ -24,6 +24,7 @@ from treering.sql.split import Statement, split
 from treering.sql.values import arrow_type
 from treering.theory.draws import normals
 from treering.theory.rings import NORMAL
+from treering.words import counted
 
 __all__ = ["Statement", "answer", "draws_for", "explained", "split", "told_by"]
 
@@ -79,7 +80,9 @@ def _empty(schema: Schema) -> pa.Table:
 
 def explained(statement: Statement, mechanism: str, price: float, remaining: float, unit: str) -> pa.Table:
     """What a statement would release, what is then made of it, and the price: a table with one row."""
-    released = "; ".join(f"{len(core.rows):,} groups, {len(core.figures)} numbers each" for core in statement.cores)
+    released = "; ".join(
+        f"{counted(len(core.rows), 'group')}, {counted(len(core.figures), 'number')} each" for core in statement.cores
+    )
     return pa.table(
         {
             "released": [released],

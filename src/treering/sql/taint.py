@@ -40,6 +40,8 @@ class _Finder:
         """For each column of a SELECT, whether it depends on noise."""
         if scope.union_scopes:
             sides = [self.columns(each) for each in scope.union_scopes]
+            if len(set(map(len, sides))) > 1:
+                raise QueryError("the SELECTs that are put together have different numbers of columns")
             self._look_at_limit(scope.expression, any(any(side) for side in sides))
             return [any(flags) for flags in zip(*sides, strict=True)]
         noisy = self._noisy(scope)
