@@ -28,6 +28,7 @@ NAMES = (
     "erm_logistic",
     "erm_flights",
     "learn_streams",
+    "learn_flights",
     "large_file",
 )
 

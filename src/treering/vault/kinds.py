@@ -162,6 +162,7 @@ def _ermrings(db: Database, promise: Promise, options: Options) -> ERMRings:
     return ERMRings(
         *(db, loss, promise, promise.delta, options.get("beta", 0.05)),
         every=options.get("every", 2.0),
+        validation=options.get("validation", 0),
         radius=options.get("radius"),
         regularisation=options.get("regularisation", 0.0),
         features=features,
@@ -205,7 +206,7 @@ _BUILDERS: Final[dict[str, tuple[Callable[[Database, Promise, Options], Answerin
     "scheduler": (_scheduler, _BOXED),
     "improver": (_improver, _BOXED),
     "ermg": (_ermg, _LEARNT),
-    "ermrings": (_ermrings, (*_LEARNT, "every")),
+    "ermrings": (_ermrings, (*_LEARNT, "every", "validation")),
 }
 KINDS: Final = tuple(_BUILDERS)
 """The kinds of mechanisms that can be added."""

@@ -344,7 +344,7 @@ class Vault(Asking):
             "continual"               beta
             "scheduler", "improver"   box, queries, ways, beta
             "ermg"                    target, features, loss, radius, regularisation, beta
-            "ermrings"                the same, and every
+            "ermrings"                the same, and every, validation
 
         The option ``name`` gives it another name than its kind. Refused if the shares would sum to more than 1; but
         what rings have not used of theirs is given up for it (`status` shows all shares). Its share is set aside for

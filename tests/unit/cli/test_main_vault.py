@@ -146,8 +146,8 @@ def test_a_vault_made_by_default_has_room_for_a_model(folder: Path) -> None:
     before = treering("ask", place, "delay >= 60", "--json").json
     flags = ("--target", "delay >= 15", "--features", "origin,month", "--share", 0.3)
     made = treering("train", place, *flags, "--json").json
-    assert made["shares"] == {"rings": 0.7, "ermg": 0.3}
-    assert "Shares of the promise: rings 0.7, ermg 0.3." in treering("train", place).out
+    assert made["shares"] == {"rings": 0.7, "model": 0.3}
+    assert "Shares of the promise: rings 0.7, model 0.3." in treering("train", place).out
     after = treering("ask", place, "delay >= 60", "--json").json
     assert (after["count"], after["cost"]) == (before["count"], 0)
     assert "share must be at most" in refused(treering("train", place, *flags[:-1], 0.9, "--name", "other"))
@@ -157,8 +157,10 @@ def test_a_model_is_trained_and_kept(folder: Path) -> None:
     flags = ("--target", "delay >= 15", "--features", "origin,month", "--share", 0.2, "--name", "late")
     made = treering("train", folder / "v", *flags, "--json").json
     assert set(made) == {
-        *("name", "target", "size", "weights", "excess_risk_bound", "cost", "remaining", "unit", "shares"),
+        *("name", "target", "size", "rows", "weights", "excess_risk_bound", "quality", "cost", "remaining", "unit"),
+        "shares",
     }
+    assert made["quality"] is None
     assert "month = 3" in made["weights"]
     later = treering("train", folder / "v", "--name", "late")
     assert "when is delay >= 15?" in later.out
@@ -168,6 +170,32 @@ def test_a_model_is_trained_and_kept(folder: Path) -> None:
     taken = (*flags[:4], "--share", 0.9, "--name", "big")
     assert "share must be at most" in refused(treering("train", folder / "v", *taken))
     assert "late grew (•) 1 ring" in treering("status", folder / "v").out
+
+
+def test_a_model_is_tested_on_rows_that_came_after_it(folder: Path, tmp_path: Path) -> None:
+    place, made = tmp_path / "v", ("--schema", folder / "flights.toml", "--epsilon", 4, "--delta", "1e-6")
+    assert treering("create", place, *made, "--share", 0.5).code == 0
+    assert treering("append", place, folder / "rows.csv", "--key", "first").code == 0
+    flags = ("--target", "delay >= 15", "--features", "origin,month", "--share", 0.5, "--validation", 0.25)
+    assert "It was not tested yet" in treering("train", place, *flags).out
+    assert treering("append", place, folder / "rows.csv", "--key", "second").code == 0
+    shown, found = treering("train", place), treering("train", place, "--json").json
+    assert (found["rows"], found["cost"]) == ([ROWS, 2 * ROWS], 0)
+    assert (found["quality"]["trained"], found["quality"]["rows"]) == ([0, ROWS], ROWS)
+    assert found["quality"]["accuracy"] > 0.9  # origin and month tell it
+    assert f"The model of the first {ROWS:,} rows, tested on {ROWS:,} rows that came after it: accuracy" in shown.out
+
+
+def test_a_model_of_all_rows(folder: Path, tmp_path: Path) -> None:
+    place, made = tmp_path / "v", ("--schema", folder / "flights.toml", "--epsilon", 4, "--delta", "1e-6")
+    assert treering("create", place, *made, "--share", 0.5).code == 0
+    assert treering("append", place, folder / "rows.csv").code == 0
+    flags = ("--target", "delay >= 15", "--features", "origin", "--share", 0.5, "--rows")
+    assert "must be newest or all" in refused(treering("train", place, *flags, "oldest"))
+    assert "are for --rows newest" in refused(treering("train", place, *flags, "all", "--every", 2))
+    assert treering("train", place, *flags, "all").code == 0
+    found = treering("status", place, "--json").json["mechanisms"]
+    assert [each["kind"] for each in found if each["name"] == "model"] == ["ermg"]
 
 
 def test_rows_that_do_not_fit_are_refused_or_dropped(folder: Path, tmp_path: Path) -> None:
