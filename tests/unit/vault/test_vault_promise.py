@@ -46,7 +46,7 @@ def test_shares_that_sum_to_one_fit_exactly(tmp_path: Path) -> None:
     ("given", "words"),
     [
         ({}, "epsilon 1, for one row, for ever"),
-        ({"delta": 1e-9}, "epsilon 1, delta 1e-09, for one row, for ever"),
+        ({"delta": 1e-9}, "epsilon 1, delta 1e-09, for one row, for ever (rho 0.01497)"),
         ({"rows_per_person": 4}, "epsilon 1, for a person with up to 4 rows, for ever: epsilon 0.25 for one row"),
     ],
 )
