@@ -6,6 +6,7 @@ import math
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import date
 
 import numpy as np
 import numpy.typing as npt
@@ -62,8 +63,16 @@ def test_rows_are_in_the_schemas_own_values() -> None:
         *("date32[day]",) * (len(SCHEMA.names) - 6),
     ]
     first, last = table.to_pylist()
-    assert first == {"origin": "EWR", "wheels": 0, "late": True, "early": False, "month": 1, "delay": -0.75}
-    assert last == {"origin": None, "wheels": 2, "late": None, "early": True, "month": None, "delay": None}
+    assert first == {
+        "origin": "EWR",
+        "wheels": 0,
+        "late": True,
+        "early": False,
+        "month": 1,
+        "delay": -0.75,
+        "day": date(2013, 12, 30),
+    }
+    assert last == {"origin": None, "wheels": 2, "late": None, "early": True, "month": None, "delay": None, "day": None}
 
 
 @pytest.mark.parametrize(
