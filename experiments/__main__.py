@@ -27,6 +27,8 @@ NAMES = (
     "compare_mechanisms",
     "erm_logistic",
     "erm_flights",
+    "learn_streams",
+    "learn_flights",
     "large_file",
 )
 

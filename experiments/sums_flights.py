@@ -30,7 +30,7 @@ from experiments.options import QUICK_BETA, options
 from treering.arrays import Floats, Ints
 from treering.demo.flights import CARRIERS, flights
 from treering.demo.story import DELTA, EPSILON
-from treering.domain.measures import Count, Mean, Release, Request, Sum
+from treering.domain.language.measures import Count, Mean, Measure, Release, Request, Sum
 from treering.domain.sums import Grid
 from treering.theory.rings import NORMAL
 from treering.theory.sums import fieller
@@ -78,7 +78,9 @@ class Truth:
         there = ~np.isnan(values)
         clipped = np.clip(values[there], grid.low, grid.high)
         number = math.prod(shape)
-        return np.bincount(group[there], clipped, number), np.bincount(group[there], minlength=number)
+        totals = np.zeros(number)
+        np.add.at(totals, group[there], clipped)
+        return totals, np.bincount(group[there], minlength=number).astype(np.int64)
 
 
 def compared(release: Release, by: Sequence[str], truth: Truth, price: float) -> Iterator[Number]:
@@ -109,7 +111,7 @@ def numbers(runs: int, beta: float) -> tuple[list[Number], float]:
     for _ in range(runs):
         rings = tr.Rings(database, EPSILON, DELTA, beta)
         for by in GROUPINGS:
-            measures = [Count(), *map(Sum, COLUMNS), *map(Mean, COLUMNS)]
+            measures: list[Measure] = [Count(), *map(Sum, COLUMNS), *map(Mean, COLUMNS)]
             release = rings.release(Request.of(SCHEMA, measures, by))
             found += compared(release, by, truth, rings.series[-1].price)
         spent = max(spent, rings.spent / (rings.spent + rings.remaining))
@@ -129,12 +131,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     ratios = [each.estimate.margin / each.theory for each in known if each.estimate.margin is not None]
     averages = [each.known for each in found if each.average]
-    print(
-        f"{len(known):,} sums and averages; {np.mean(averages):.0%} of the averages are of groups large enough; margins over theory:"
-    )
-    print(
-        f"  {np.quantile(ratios, 0.5):.3f} (median), {np.quantile(ratios, 0.95):.3f} (95%), {max(ratios):.3f} (largest)"
-    )
+    half, many = np.quantile(ratios, [0.5, 0.95])
+    print(f"{len(known):,} sums and averages; {np.mean(averages):.0%} of the averages are of groups large enough")
+    print(f"margins over theory: {half:.3f} (median), {many:.3f} (95%), {max(ratios):.3f} (largest)")
     claims = Claims()
     least, most = (0.90, 0.99) if given.quick else (0.94, 0.965)
     claims.at_most("part of the numbers outside their margins", 1 - inside, 1 - least)

@@ -15,7 +15,7 @@ from treering.domain.schema import Schema
 from treering.trusted.engines import binning
 from treering.trusted.engines.source import Source
 
-OPEN = {"other": True, "missing": True}
+OPEN: dict[str, Any] = {"other": True, "missing": True}
 SCHEMA = Schema(
     {"hour": bins([0, 6, 12, 18, 24], **OPEN), "small": bins([-20.5, 0, 7.5, 20], **OPEN), "month": integers(1, 12)}
 )
@@ -66,7 +66,7 @@ def test_there_are_never_more_than_few_groups_for_the_sake_of_bins() -> None:
 
 def test_columns_of_doubles_are_grouped_by_bin() -> None:
     table = live(pa.table({"hour": [0.5], "small": [1], "month": [1.0]}))
-    assert binning.grouped_by_value(table, SCHEMA) == {"small": (-20, 20), "month": (1, 12)}
+    assert binning.grouped_by_value(table, SCHEMA) == {"small": (-20, 19), "month": (1, 12)}
 
 
 @pytest.mark.parametrize("edges", [[LAST - 6, LAST - 3, LAST - 1], [1 - LAST, 3 - LAST, 6 - LAST], [0.25, 0.5, 0.75]])

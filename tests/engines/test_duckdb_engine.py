@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from support.engines import expected, histogram
 from support.schemas import schemas
-from treering.domain.attribute import Attribute, Bins, Categories, Integers, bins, categories, integers
+from treering.domain.attribute import ABOVE, Attribute, Bins, Categories, Integers, bins, categories, integers
+from treering.domain.calendar import Dated, Dates
 from treering.domain.schema import Schema
 from treering.errors import DataError, EngineError, ParameterError
 from treering.trusted.engines.source import Source
@@ -37,6 +38,9 @@ def columns(attribute: Attribute, rows: int) -> st.SearchStrategy[pa.Array]:
             bool: [(pa.bool_(), st.booleans())],
         }
         options = kinds[type(attribute.values[0])]
+    elif isinstance(attribute, Dated):
+        near = list(attribute.edges) if isinstance(attribute, Dates) else []
+        options = [(pa.date32(), st.dates()), (pa.timestamp("us"), st.datetimes())]
     else:
         if isinstance(attribute, Integers):
             near = [attribute.low - 1, attribute.low, attribute.high, attribute.high + 1, attribute.low + 0.5]
@@ -201,12 +205,12 @@ def test_csv_files_match_their_columns_by_name(tmp_path: Path) -> None:
 
 
 def test_what_a_csv_field_means(tmp_path: Path) -> None:
-    """Empty is null, quoted empty is a text, and what is no number is a value not listed."""
-    flags = {"other": True, "missing": True}
+    """Empty is null, quoted empty is a text, and what is no number has the cell for what is on neither side."""
+    flags: dict[str, Any] = {"other": True, "missing": True}
     schema = Schema(
         {
             "text": categories("", "007", **flags),
-            "whole": integers(0, 2**20 - 3, **flags),
+            "whole": integers(0, 2**20 - 4, **flags),
             "real": bins([0, 1, 2], **flags),
             "key": categories(0, 2**63 - 1, **flags),
             "yes": categories(True, **flags),
@@ -231,9 +235,9 @@ def test_what_a_csv_field_means(tmp_path: Path) -> None:
         ("007", 3, 1, 2**63 - 1, other),
         (other, 100, 0, other, other),
         (none, none, none, none, none),
-        (other, other, other, other, other),
-        (other, other, none, other, True),
-        (other, other, other, other, other),
+        (other, none, none, other, other),
+        (other, none, none, other, True),
+        (other, ABOVE, ABOVE, other, other),
         (other, none, 1, 0, True),
     ]
     cells = []

@@ -8,8 +8,18 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from support.engines import Stage, expected, generated_rows, histogram, nasty_rows, nasty_schema
+from support.engines import (
+    Stage,
+    dated_rows,
+    dated_schema,
+    expected,
+    generated_rows,
+    histogram,
+    nasty_rows,
+    nasty_schema,
+)
 from treering.domain.attribute import categories, integers
+from treering.domain.calendar import dates
 from treering.domain.schema import Schema
 from treering.errors import DataError, EngineError, SchemaError
 from treering.trusted.engines.source import Source, Watermark
@@ -38,6 +48,23 @@ def test_nasty_rows_land_in_the_cells_of_the_encoder(stage: Stage) -> None:
     increment = Source.of(stage.source, OPEN).increments(None)
     assert histogram(increment) == expected(rows, OPEN)
     assert (increment.rows, increment.dropped, increment.watermark.value) == (400, 0, 409)
+
+
+def test_nasty_dates_and_decimals_land_in_the_cells_of_the_encoder(stage: Stage) -> None:
+    """Time zones, leap days, the year 9999, corrupt texts, offsets, fractions of seconds: no row is refused."""
+    rows, schema = dated_rows(), dated_schema()
+    stage.create(rows)
+    increment = Source.of(stage.source, schema).increments(None)
+    assert histogram(increment) == expected(rows, schema)
+    assert increment.rows == rows.num_rows
+
+
+def test_instants_need_a_time_zone_in_the_schema(stage: Stage) -> None:
+    if stage.name == "csv":
+        return  # has no types: texts with an offset count as no valid dates
+    stage.create(dated_rows(3))
+    with pytest.raises(DataError, match="column 'instant' has timestamps with a time zone: the schema has to say"):
+        Source.of(stage.source, Schema({"instant": dates("2013-01-01", "2013-12-31")}))
 
 
 def test_nasty_rows_that_do_not_fit_are_refused_or_left_out(stage: Stage) -> None:

@@ -37,7 +37,7 @@ from treering.theory.erm.rings import expected_risk, plan_ring
 DELTA: Final = 0.1
 RHO: Final = 1.0
 EPSILON: Final = epsilon_of(1, DELTA)
-SHARE: Final = 0.15
+SHARE: Final = 0.1
 MISS: Final = 1e-6
 SIZE: Final = 4
 LEFT: Final = (1.0, -1.0, 1.0, -1.0)
@@ -117,15 +117,15 @@ AUDITS: Final[dict[str, tuple[Callable[[tuple[float, ...]], Hashable], tuple[flo
 @pytest.mark.parametrize("name", AUDITS)
 def test_a_stream_keeps_the_promise_and_the_audit_sees_a_part_of_it(name: str) -> None:
     run, event = AUDITS[name]
-    samples = 4000
+    samples = 2800
     assert catch_rate(*event, samples // 2, SHARE * EPSILON, DELTA) > 1 - MISS
     assert SHARE * EPSILON < lower_bound(run, LEFT, RIGHT, samples, CONFIDENCE, DELTA) <= EPSILON
 
 
 def test_too_little_noise_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     make_runs_cheap(monkeypatch, 1 / 8)
-    assert catch_rate(0.45, beyond(11), 1200, EPSILON, DELTA) > 1 - MISS ** (1 / ATTEMPTS)
-    assert any(lower_bound(first_ring, LEFT, RIGHT, 2400, CONFIDENCE, DELTA) > EPSILON for _ in range(ATTEMPTS))
+    assert catch_rate(0.45, beyond(11), 1500, EPSILON, DELTA) > 1 - MISS ** (1 / ATTEMPTS)
+    assert any(lower_bound(first_ring, LEFT, RIGHT, 3000, CONFIDENCE, DELTA) > EPSILON for _ in range(ATTEMPTS))
 
 
 def test_the_audits_are_counted() -> None:
@@ -163,14 +163,14 @@ DEVIATIONS: Final[dict[Kind, float]] = {
 
 @pytest.mark.parametrize("kind", [OneGradientRings, RepeatedRings, ForgetfulRings])
 def test_a_broken_learner_is_caught(kind: Kind) -> None:
-    samples = 5000
+    samples = 6000
     assert (1 - catch_rate(0.48, beyond(DEVIATIONS[kind]) * 1.05, samples // 2, EPSILON, DELTA)) ** ATTEMPTS < MISS
     assert any(lower_bound(released(kind), LEFT, RIGHT, samples, CONFIDENCE, DELTA) > EPSILON for _ in range(ATTEMPTS))
 
 
 def test_an_honest_one_is_not() -> None:
-    assert catch_rate(0.48, beyond(1.4) * 1.05, 2000, SHARE * EPSILON, DELTA) > 1 - MISS
-    assert SHARE * EPSILON < lower_bound(released(HonestRings), LEFT, RIGHT, 4000, CONFIDENCE, DELTA) <= EPSILON
+    assert catch_rate(0.48, beyond(1.4) * 1.05, 1400, SHARE * EPSILON, DELTA) > 1 - MISS
+    assert SHARE * EPSILON < lower_bound(released(HonestRings), LEFT, RIGHT, 2800, CONFIDENCE, DELTA) <= EPSILON
 
 
 # -- accuracy ----------------------------------------------------------------------------------------------------------

@@ -2,8 +2,8 @@
 paid for.
 
 Coverage is counted over at least 2,400 numbers with independent noise: a right interval gives less than 92% or more
-than 99% of them with probability below 1e-9, by the binomial law (``test_rings.py`` computes it). Quantiles lie in whole
-bins, and their intervals may hold for more than 95%.
+than 99% of them with probability below 1e-9, by the binomial law (``test_rings.py`` computes it). Quantiles lie in
+whole cells, and their intervals may hold for more than 95%.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from support.goodness import fits
 from treering.audit import lower_bound
 from treering.budget.promise import Budget
 from treering.domain.groups import Groups
-from treering.domain.measures import Mean, Quantile, Release, Request, Sum
+from treering.domain.language.measures import Mean, Quantile, Release, Request, Sum
 from treering.domain.sums import Sums
 from treering.gate import Span
 from treering.noise import Gaussian, Laplace
@@ -32,7 +32,7 @@ SCHEMA = tr.Schema(
     {
         "g": tr.integers(1, GROUPS),
         "v": tr.numbers(-10, 30, step=0.5, edges=[0, 10]),
-        "n": tr.integers(0, 20),
+        "n": tr.integers(-10, 10),
         "h": tr.integers(0, 1),
     }
 )
@@ -47,7 +47,7 @@ def table() -> pa.Table:
         {
             "g": np.arange(number) % GROUPS + 1,
             "v": pa.array(values),
-            "n": generator.binomial(20, 0.3, number),
+            "n": generator.binomial(20, 0.3, number) - 10,
             "h": np.arange(number) // 3 % 2,
         }
     )
@@ -63,8 +63,10 @@ def database() -> tuple[tr.GrowingDatabase, dict[str, list[np.ndarray]]]:
     return db, {"v": [v[~np.isnan(v)] for v, _ in listed], "n": [n for _, n in listed]}
 
 
-def releases(db: tr.GrowingDatabase, request: Request, delta: float, number: int) -> list[Release]:
-    return [tr.Rings(db, 2.0, delta, 1e-9).release(request) for _ in range(number)]
+def releases(
+    db: tr.GrowingDatabase, request: Request, delta: float, number: int, epsilon: float = 2.0
+) -> list[Release]:
+    return [tr.Rings(db, epsilon, delta, 1e-9).release(request) for _ in range(number)]
 
 
 @pytest.mark.parametrize("delta", [1e-6, 0.0], ids=["approximate", "pure"])
@@ -117,25 +119,25 @@ def test_sums_are_not_centred() -> None:
         assert covered() < 0.9
 
 
-@pytest.mark.parametrize(("delta", "repetitions"), [(1e-6, 200), (0.0, 40)], ids=["approximate", "pure"])
-def test_quantiles_lie_in_their_intervals_over_200_repetitions(delta: float, repetitions: int) -> None:
-    """Of 12 groups each: 2,400 intervals for each quantile. The true value is that of the rows; an interval without its
-    margins holds it far less often."""
-    db, truth = database()
-    levels = (0.5, 0.9)
-    request = Request.of(SCHEMA, [Quantile("n", level) for level in levels], ["g"])
-    made = releases(db, request, delta, repetitions)
+@pytest.mark.parametrize("delta", [1e-6, 0.0], ids=["approximate", "pure"])
+def test_quantiles_lie_in_their_intervals_over_200_repetitions(delta: float) -> None:
+    """Of two groups each: 400 intervals for each quantile, of which fewer than 88% hold with probability below 1e-7 if
+    95% do. The noise is large: the most likely cell is often the wrong one."""
+    db, _ = database()
+    rows, levels = table(), (0.5, 0.9)
+    values = [np.asarray(rows["n"])[np.asarray(rows["h"]) == group] for group in (0, 1)]
+    request = Request.of(SCHEMA, [Quantile("n", level) for level in levels], ["h"])
+    made = releases(db, request, delta, 200, epsilon=0.05)
     for place, level in enumerate(levels):
         inside, points = [], []
         for release in made:
-            for values, row in zip(truth["n"], release.rows, strict=True):
-                true = float(np.quantile(values, level))
-                discrete = float(np.quantile(values, level, method="inverted_cdf"))
-                found = row[place]
-                inside.append(found.low <= min(true, discrete) and max(true, discrete) <= found.high)
-                points.append(found.value == discrete)
-        assert np.mean(inside) >= LEAST
-        assert np.mean(points) < LEAST
+            for group, row in zip(values, release.rows, strict=True):
+                true = [float(np.quantile(group, level, method=method)) for method in ("linear", "inverted_cdf")]
+                inside.append(row[place].low <= min(true) and max(true) <= row[place].high)
+                points.append(row[place].value == true[1])
+        assert len(inside) == 400
+        assert np.mean(inside) >= 0.88
+        assert np.mean(points) < 0.88
 
 
 # -- noise and attacks -------------------------------------------------------------------------------------------------
@@ -178,13 +180,13 @@ def _attack(cheap: bool) -> float:
         (value,) = gate.combine(EVERYONE, [Span(0, 3, 1)], Laplace(scale), Sums(0, reach, False)).values.tolist()
         return bool(value >= 0)
 
-    samples = 4_000
+    samples = 2_000
     return float(lower_bound(run, (2.0, 2.0, 0.0), (2.0, 2.0, 4.0), samples=samples, confidence=1 - 1e-9))
 
 
 def test_an_attack_on_a_single_group_s_sum_finds_no_more_than_was_paid() -> None:
     """With half the price, which lets noise of half the scale pass for ε = 1, it would find more."""
-    assert 0.5 < _attack(cheap=False) <= 1
+    assert 0.3 < _attack(cheap=False) <= 1
     with pytest.MonkeyPatch.context() as patch:
         broken.a_single_group_s_sum_at_half_price(patch)
         assert _attack(cheap=True) > 1
@@ -200,8 +202,8 @@ def test_margins_are_those_of_theory_at_the_price_paid() -> None:
     (series,) = rings.series
     deviation = 1.96 * math.sqrt(2 / series.price)
     for total, average in release.rows:
-        # The middle and half of the range are 10. Each group has 2,000 rows, with averages near 6.
+        # The middle of the range is 0 and half of it 10. Each group has 2,000 rows, with averages near -4.
         assert total.margin is not None
         assert average.margin is not None
-        assert 0.97 < total.margin / (deviation * math.hypot(10, 10)) < 1.03
+        assert 0.97 < total.margin / (deviation * 10) < 1.03
         assert 0.9 < average.margin / (deviation * math.hypot(10, 4) / 2_000) < 1.2

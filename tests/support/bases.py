@@ -71,9 +71,9 @@ def opened_from(place: Path, appends: int) -> int:
     read = batches.read_batch
     found: list[str] = []
 
-    def noting(content: bytes, name: str) -> batches.Batch:
+    def noting(content: bytes, name: str, sums: int) -> batches.Batch:
         found.append(name)
-        return read(content, name)
+        return read(content, name, sums)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parts, "read_batch", noting)

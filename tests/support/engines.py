@@ -13,6 +13,8 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,7 +26,8 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
 from support.programs import postgres_programs
-from treering.domain.attribute import bins, categories, integers
+from treering.domain.attribute import Attribute, bins, categories, integers
+from treering.domain.calendar import dates
 from treering.domain.schema import Schema
 from treering.trusted.engines.source import Increment
 from treering.trusted.rows.encode import encode
@@ -38,7 +41,7 @@ INFINITY: Final = float("inf")
 
 def nasty_schema(*, open_ended: bool) -> Schema:
     """Every kind of attribute; with a cell for everything, or for nothing but what is listed."""
-    flags = {"other": open_ended, "missing": open_ended}
+    flags: dict[str, Any] = {"other": open_ended, "missing": open_ended}
     return Schema(
         {
             "origin": categories(*TEXTS, **flags),
@@ -72,6 +75,67 @@ NASTY: Final[dict[str, tuple[pa.DataType, list[Any]]]] = {
 """For each column its type and values: listed, almost listed, at the edges and beside them, out of range, absent."""
 
 
+MOMENTS: Final = [
+    None,
+    datetime(2013, 2, 28, 23, 59, 59, 999_999),
+    datetime(2012, 2, 29),  # a leap day
+    datetime(1600, 2, 29, 12),
+    datetime(2013, 3, 10, 2, 30),  # a clock in New York skips this
+    datetime(2013, 11, 3, 5, 30),  # as UTC: 1:30 in New York, for the first time
+    datetime(2013, 11, 3, 6, 30),  # and for the second
+    datetime(2013, 3, 1),
+    datetime(2013, 3, 1, 4, 59, 59, 999_999),
+    datetime(1969, 12, 31, 23, 59, 59, 999_999),
+    datetime(1, 1, 1),
+    datetime(9999, 12, 31, 23, 59, 59, 999_999),
+    datetime(2012, 12, 31),
+    datetime(2300, 7, 1, 3),
+]
+DATED_TEXTS: Final = [
+    *("", None, "x", "2013-02-29", "2012-02-29", "1900-02-29", "2000-02-29", "2013-02-28T23:59:59.9999999"),
+    *("2013-03-01T04:59:59Z", "2013-03-01T05:00:00Z", "2013-03-01 00:00:00+05:30", "2013-03-01T00:00-0800"),
+    *("2013-03-01 00:00:00+05", "9999-12-31T23:59:59.999999-14:00", "0001-01-01", "0000-01-01", "2013-01-01\n"),
+    *(" 2013-01-01", "2013-01-01T24:00:00", "2013-01-01T23:60", "2013-W01", "20130101", "99999-01-01", "infinity"),
+    *(
+        "2013-11-03T05:30:00Z",
+        "2013-11-03T06:30:00Z",
+        "2013-01-01 10:00:00.5",
+        "2013-01-01 10:00",
+        "2013-01-01T10:00+15:00",
+    ),
+]
+
+
+def dated_schema() -> Schema:
+    """Periods and parts of every kind of column."""
+    zone = "America/New_York"
+    attributes: dict[str, Attribute] = {}
+    for column, unit in (("day", "day"), ("moment", "week"), ("instant", "month"), ("text", "quarter")):
+        attributes[f"{column} by {unit}"] = dates("2012-02-28", "2013-03-10", by=unit, column=column, tz=zone)
+    for column, part in (("day", "weekday"), ("moment", "hour"), ("instant", "hour"), ("text", "month")):
+        attributes[f"{part} of {column}"] = dates(part=part, column=column, tz=zone)
+    return Schema({**attributes, "amount": bins([0, 0.1, 7], other=True, missing=True)})
+
+
+def dated_rows(rows: int = 406) -> pa.Table:
+    """Rows that run through all nasty dates and some decimals."""
+    moments = [MOMENTS[row % len(MOMENTS)] for row in range(rows)]
+    amounts = [None, Decimal("0.10"), Decimal("0.09"), Decimal("-0.01"), Decimal("7.00"), Decimal("6.99")]
+    return pa.table(
+        {
+            "id": pa.array(range(10, 10 + rows), pa.int64()),
+            "day": pa.array([None if each is None else each.date() for each in moments], pa.date32()),
+            "moment": pa.array(moments, pa.timestamp("us")),
+            "instant": pa.array([None if each is None else each.replace(tzinfo=UTC) for each in moments], INSTANT),
+            "text": pa.array([DATED_TEXTS[row % len(DATED_TEXTS)] for row in range(rows)], pa.string()),
+            "amount": pa.array([amounts[row % len(amounts)] for row in range(rows)], pa.decimal128(12, 2)),
+        }
+    )
+
+
+INSTANT: Final = pa.timestamp("us", "UTC")
+
+
 def nasty_rows(rows: int = 400) -> pa.Table:
     """Rows that run through all of these, each column at its own pace."""
     columns = {
@@ -103,7 +167,7 @@ def generated_rows(rows: int, seed: int = 2013) -> pa.Table:
 
 def expected(table: pa.Table, schema: Schema, *, drop: bool = False) -> dict[int, int]:
     """The histogram that the encoder gives."""
-    cells, _ = encode(table.select(list(schema.names)), schema, drop=drop)
+    cells, _ = encode(table.select(list(schema.columns)), schema, drop=drop)
     return dict(Counter(cells.tolist()))
 
 
@@ -275,6 +339,10 @@ class PostgresStage(Stage):
         "double": "double precision",
         "float": "real",
         "decimal128(9, 3)": "numeric(9, 3)",
+        "date32[day]": "date",
+        "timestamp[us]": "timestamp",
+        "timestamp[us, tz=UTC]": "timestamptz",
+        "decimal128(12, 2)": "numeric(12, 2)",
     }
 
     def __init__(self, server: Postgres, table: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -15,7 +16,9 @@ from treering.domain.groups import Groups
 from treering.domain.loss import HuberDistance, HuberHinge, Squared
 from treering.domain.problem import Net, NoisyMoments, Problem
 from treering.domain.query import Query
+from treering.domain.sums import Sums
 from treering.mechanisms.histogram.step import Step
+from treering.mechanisms.series.ring import Opened
 from treering.mechanisms.series.root import Finished, Tail
 from treering.mechanisms.series.tree import Estimates, Piece
 from treering.mechanisms.state import Doubted, Learned
@@ -177,6 +180,40 @@ LINES: list[tuple[gate.Event, str]] = [
     ),
     (gate.Marked(9), '{"v":2,"event":"Marked","size":9}'),
 ]
+
+SUMMED = replace(BEGUN, sums=Sums(3, 1439, True))
+OPEN = gate.OpenSegment(SUMMED, np.array([4, 9]), np.array([5]))
+ALONE = Sums(3, 1439, False)
+THIRD: list[tuple[gate.Event, str]] = [
+    (
+        SUMMED,
+        '{"v":3,"event":"SegmentBegun","size":9,"segment":0,"series":3,"start":4,"groups":{"attributes":[2],"labels":['
+        '{"dtype":"<i8","shape":[2],"values":[0,1]}],"table":null},"noise":{"Gaussian":{"scale":2.0}},"room":5,"sums":'
+        '{"attribute":3,"reach":1439,"counts":true}}',
+    ),
+    (
+        gate.Combined(9, TENTH, BEGUN.groups, (gate.Span(0, 9, 1),), Laplace(20.0), np.array([3, -1]), ALONE),
+        '{"v":3,"event":"Combined","size":9,"cost":{"epsilon":"1/10","rho":"1/200"},"groups":{"attributes":[2],"labels":['
+        '{"dtype":"<i8","shape":[2],"values":[0,1]}],"table":null},"spans":[{"start":0,"end":9,"weight":1}],"noise":'
+        '{"Laplace":{"scale":20.0}},"values":{"dtype":"<i8","shape":[2],"values":[3,-1]},"sums":{"attribute":3,"reach":1439,'
+        '"counts":false}}',
+    ),
+    (
+        gate.Noted(Opened(0, BEGUN.groups, Fraction(1, 7), (), Sums(3, 1439, True))),
+        '{"v":3,"event":"Noted","note":{"Opened":{"series":0,"groups":{"attributes":[2],"labels":[{"dtype":"<i8","shape":'
+        '[2],"values":[0,1]}],"table":null},"price":"1/7","registered":[],"sums":{"attribute":3,"reach":1439,"counts":true}'
+        '}}}',
+    ),
+    (
+        gate.Condensed(9, Fraction(1, 3), 2, (), None, None, 1, (OPEN,)),
+        '{"v":3,"event":"Condensed","size":9,"spent":"1/3","next_run":2,"runs":[],"note":null,"steps":null,"next_segment":1,'
+        '"segments":[{"begun":{"size":9,"segment":0,"series":3,"start":4,"groups":{"attributes":[2],"labels":[{"dtype":"<i8"'
+        ',"shape":[2],"values":[0,1]}],"table":null},"noise":{"Gaussian":{"scale":2.0}},"room":5,"sums":{"attribute":3,'
+        '"reach":1439,"counts":true}},"edges":{"dtype":"<i8","shape":[2],"values":[4,9]},"drawn":{"dtype":"<i8","shape":[1],'
+        '"values":[5]}}],"marks":[]}',
+    ),
+]  # fmt: skip
+"""Lines of version 3, which has sums."""
 
 EARLIER: list[tuple[gate.Event, str]] = [
     (

@@ -20,9 +20,11 @@ from treering.domain.loss import Distance, HuberDistance, HuberHinge, Logistic, 
 from treering.domain.problem import Descent, Net, NoisyMoments, Perturbation, Problem
 from treering.domain.query import Query
 from treering.domain.schema import Schema
+from treering.domain.sums import Sums
 from treering.mechanisms.histogram.hypothesis import KeptHistogram
 from treering.mechanisms.histogram.step import Step
 from treering.mechanisms.paper import Over, Updated
+from treering.mechanisms.series.ring import Opened
 from treering.mechanisms.series.root import Finished, Tail
 from treering.mechanisms.series.tree import Estimates, Piece
 from treering.mechanisms.state import (
@@ -102,7 +104,8 @@ spans = st.builds(gate.Span, sizes, sizes, integers)
 patterns = st.builds(gate.Ones, sizes) | st.builds(gate.Root, sizes)
 charges = st.lists(st.builds(Charge, sizes, sizes, fractions), max_size=3).map(tuple)
 ladders = st.lists(st.tuples(sizes, fractions), max_size=3).map(tuple)
-begun = st.builds(gate.SegmentBegun, sizes, sizes, sizes, sizes, groups, noises, sizes)
+sums = st.none() | st.builds(Sums, sizes, sizes, st.booleans())
+begun = st.builds(gate.SegmentBegun, sizes, sizes, sizes, sizes, groups, noises, sizes, sums)
 open_segments = st.builds(gate.OpenSegment, begun, counts, counts)
 
 
@@ -154,6 +157,7 @@ def notes(schema: Schema) -> st.SearchStrategy[Any]:
         | st.builds(Finished, sizes, sizes, st.lists(st.builds(Tail, sizes, cells, floats), max_size=3).map(tuple))
         | st.builds(EpochBegan, sizes, sizes, sizes, floats, floats)
         | st.builds(EpochOpened, sizes)
+        | st.builds(Opened, sizes, groups, fractions, st.just(()), sums)
         | st.builds(EpochFailed, sizes, texts)
     )
     leaves = (
@@ -190,7 +194,7 @@ def events(schema: Schema) -> dict[type[Any], st.SearchStrategy[Any]]:
             gate.ForeignReleased, sizes, costs, st.lists(integers | floats, max_size=5).map(tuple)
         ),
         gate.Combined: st.builds(
-            gate.Combined, sizes, costs, groups, st.lists(spans, max_size=3).map(tuple), noises, counts
+            gate.Combined, sizes, costs, groups, st.lists(spans, max_size=3).map(tuple), noises, counts, sums
         ),
         gate.SegmentBegun: begun,
         gate.Advanced: st.builds(

@@ -55,9 +55,18 @@ _WORDS_AFTER: Final = ("OR", "NOT", "IN (", "BETWEEN", "IS NULL", "EXPLAIN")
 _COMMANDS: Final = (r"\d", r"\status", r"\plan", r"\within", r"\export", r"\help", r"\q")
 
 
+_EXAMPLES = """Examples:
+
+\b
+  treering shell flights.treering
+  treering shell flights.treering --within 200        every answer within ± 200 rows
+  treering shell flights.treering < questions.txt     a line each; the first that fails ends it
+"""
+
+
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command()(shell)
+    app.command(epilog=_EXAMPLES)(shell)
 
 
 def shell(
@@ -66,7 +75,10 @@ def shell(
         str | None, typer.Option(metavar="ROWS", help="The margin that is wanted: 200 rows, or 0.1%.")
     ] = None,
 ) -> None:
-    """Ask one question after the other: predicates and SQL, with the price before each answer."""
+    """Ask one question after the other.
+
+    Predicates and SQL, with the price before each answer; \\help says what else can be typed.
+    """
     with writing(vault) as opened:
         session = Shell(opened, Output())
         if within is not None:

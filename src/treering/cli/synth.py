@@ -37,6 +37,10 @@ _TRAIN_EXAMPLES = """Examples:
 """
 
 
+VALIDATION = 0.1
+"""The part of a model's share that tests it, unless another is given."""
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command(epilog=_SYNTH_EXAMPLES)(synth)
@@ -83,11 +87,25 @@ def train(
     share: Annotated[
         float | None, typer.Option(parser=number, metavar="NUMBER", help="The model's share of the promise.")
     ] = None,
+    rows: Annotated[
+        str,
+        typer.Option(metavar="WHICH", help='"newest": those since the model before. "all": all that ever came.'),
+    ] = "newest",
+    every: Annotated[
+        float | None,
+        typer.Option(
+            parser=number, metavar="NUMBER", help="Train when rows have grown by this factor; 2 if not given."
+        ),
+    ] = None,
+    validation: Annotated[
+        float | None,
+        typer.Option(parser=number, metavar="NUMBER", help="The part of its share that tests it; 0.1 if not given."),
+    ] = None,
     loss: Annotated[str, typer.Option(metavar="NAME", help='"logistic", "hinge" or "squared".')] = "logistic",
     radius: Annotated[
-        float, typer.Option(parser=number, metavar="NUMBER", help="The largest norm that the model may have.")
-    ] = 4.0,
-    name: Annotated[str, typer.Option(metavar="NAME", help="What the model is called in the vault.")] = "ermg",
+        float | None, typer.Option(parser=number, metavar="NUMBER", help="The largest norm that the model may have.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="What the model is called in the vault.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Train a model that is kept up as rows arrive.
@@ -95,11 +113,17 @@ def train(
     It has its own share of the promise, if need be of what rings have not used of theirs. The first time, give
     --target, --features and --share. Later `treering train VAULT --name NAME` shows the newest model, which costs only
     what its share has set aside.
+
+    It learns from the newest rows, and each row pays for one model. A tenth of the share tells how good models are:
+    each is tested on rows that came after it, before the next one learns from them.
     """
     with writing(vault) as opened:
         before = opened.status()
-        if all(each["name"] != name for each in before["mechanisms"]):
-            _add(opened, target, features, share, loss=loss, radius=radius, name=name)
+        learners = [each["name"] for each in before["mechanisms"] if each["kind"] in ("ermrings", "ermg")]
+        name = name or next(iter(learners), "model")
+        if name not in learners:
+            options = _options(rows, every, validation)
+            _add(opened, target, features, share, **options, loss=loss, radius=radius, name=name)
         elif target is not None or features is not None or share is not None:
             raise typer.BadParameter(f"{name} was trained before: leave out --target, --features and --share")
         with progress(f"training {name}", "models") as advance:
@@ -113,8 +137,10 @@ def train(
         "name": name,
         "target": spec["options"]["target"],
         "size": model.size,
+        "rows": list(model.rows),
         "weights": weights,
         "excess_risk_bound": spec["model"]["excess_risk_bound"],
+        "quality": spec.get("quality"),
         "cost": max(0.0, after["spent"] - before["spent"]),
         "remaining": spec["remaining"],
         "unit": after["unit"],
@@ -123,11 +149,24 @@ def train(
     Output(as_json).result(plain, lambda out: show_model(out, plain))
 
 
-def _add(vault: Vault, target: str | None, features: str | None, share: float | None, **options: Any) -> None:
+def _options(rows: str, every: float | None, validation: float | None) -> dict[str, Any]:
+    """What a learner of these rows takes."""
+    if rows == "newest":
+        return {"kind": "ermrings", "every": every, "validation": VALIDATION if validation is None else validation}
+    if rows != "all":
+        raise typer.BadParameter(f"--rows must be newest or all, not {rows}")
+    if every is not None or validation is not None:
+        raise typer.BadParameter("--every and --validation are for --rows newest")
+    return {"kind": "ermg"}
+
+
+def _add(
+    vault: Vault, target: str | None, features: str | None, share: float | None, kind: str, **options: Any
+) -> None:
     if target is None or features is None or share is None:
         raise typer.BadParameter("a new model needs --target, --features and --share")
     named = [each.strip() for each in features.split(",") if each.strip()]
-    vault.add("ermg", share, target=target, features=named, **options)
+    vault.add(kind, share, target=target, features=named, **options)
 
 
 def _weights(vault: Vault, spec: dict[str, Any], model: Any) -> dict[str, float]:
@@ -138,16 +177,32 @@ def _weights(vault: Vault, spec: dict[str, Any], model: Any) -> dict[str, float]
     return weights
 
 
+def _tested(quality: dict[str, Any] | None, size: int) -> str:
+    """How good the latest model was that was tested, on rows that it was not learnt from."""
+    if quality is None:
+        return "It was not tested yet: that takes rows that came after it."
+    _, last = quality["trained"]
+    which = "Tested" if last == size else f"The model of the first {last:,} rows, tested"
+    words = f"{which} on {counted(quality['rows'], 'row')} that came after it: accuracy"
+    told = f"{words} {quality['accuracy']:.1%} ± {quality['accuracy_margin']:.1%}"
+    if quality["auc"] is None:
+        return f"{told}; too few rows to tell the AUC."
+    return f"{told}, AUC {quality['auc']:.3f} ± {quality['auc_margin']:.3f}."
+
+
 def show_model(out: Output, plain: dict[str, Any]) -> None:
     """Show the model: what each value adds, its error, and its cost."""
-    out.line(f"{plain['name']}: when is {plain['target']}? Trained on {counted(plain['size'], 'row')}.", "bold")
+    first, last = plain["rows"]
+    which = counted(last, "row") if first == 0 else f"the rows {first + 1:,} to {last:,}"
+    out.line(f"{plain['name']}: when is {plain['target']}? Trained on {which}.", "bold")
     ordered = sorted(plain["weights"].items(), key=lambda item: -abs(item[1]))
     rows = [[words, f"{weight:+.3f}"] for words, weight in ordered[:20]]
     out.table(["if", "adds"], rows, right=(1,))
     if len(ordered) > len(rows):
         out.line(f"and {len(ordered) - len(rows):,} more (--json has all).", "dim")
     out.line("A row is predicted to match where the sum, the intercept included, is above 0.", "dim")
-    out.line(f"Its risk is within {plain['excess_risk_bound']:.4g} of the best such model's, on the rows so far.")
+    out.line(f"Its risk is within {plain['excess_risk_bound']:.4g} of the best such model's, on those rows.")
+    out.line(_tested(plain["quality"], last))
     paid = "Free" if plain["cost"] == 0 else f"Cost {unit(plain['unit'], plain['cost'])}"
     out.line(f"{paid}; {unit(plain['unit'], plain['remaining'])} of its share left.", "dim")
     shares = ", ".join(f"{name} {share:g}" for name, share in plain["shares"].items())

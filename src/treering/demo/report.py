@@ -218,4 +218,4 @@ def _beyond(answers: int) -> str:
 
 
 def _models(story: Story) -> int:
-    return len(next(each for each in story.status["mechanisms"] if each["kind"] == "ermg")["epochs"])
+    return len(next(each for each in story.status["mechanisms"] if each["kind"] == "ermrings")["epochs"])

@@ -32,6 +32,8 @@ FIRST_DAY, BETWEEN = 120, 14
 FEATURES: Final = ("origin", "carrier", "month", "hour")
 QUESTIONS, LEARNING = 0.3, 0.3
 """The shares of the promise: of the questions, and of the model. The rest is for whoever comes later."""
+EVERY: Final = 1.25
+"""The model is trained when flights have grown by a quarter, on the new ones: so it follows the seasons."""
 PACE: Final = 10
 """About how many groups of questions there will be: by airport, by carrier, by hour and so on, each with the delay."""
 
@@ -163,7 +165,7 @@ class Year:
         self.features = CellFeatures.one_hot(SCHEMA, FEATURES, LATE)
         self._spent = 0.0
         self._today = Tally()
-        vault.add("ermg", LEARNING, target=LATE, features=list(FEATURES), radius=6.0, beta=BETA)
+        vault.add("ermrings", LEARNING, target=LATE, features=list(FEATURES), beta=BETA, every=EVERY, name="model")
 
     def append(self, day: pa.Table, number: int) -> None:
         """Append a day's flights."""

@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     from treering.domain.calendar import DatePart as DatePart
     from treering.domain.calendar import Dates as Dates
     from treering.domain.calendar import dates as dates
+    from treering.domain.language.measures import Count as Count
+    from treering.domain.language.measures import Mean as Mean
+    from treering.domain.language.measures import Quantile as Quantile
+    from treering.domain.language.measures import Release as Release
+    from treering.domain.language.measures import Request as Request
+    from treering.domain.language.measures import Sum as Sum
     from treering.domain.language.parse import parse as parse
     from treering.domain.loss import Distance as Distance
     from treering.domain.loss import HuberHinge as HuberHinge
     from treering.domain.loss import Logistic as Logistic
     from treering.domain.loss import Loss as Loss
     from treering.domain.loss import Squared as Squared
-    from treering.domain.measures import Count as Count
-    from treering.domain.measures import Mean as Mean
-    from treering.domain.measures import Quantile as Quantile
-    from treering.domain.measures import Release as Release
-    from treering.domain.measures import Request as Request
-    from treering.domain.measures import Sum as Sum
     from treering.domain.numeric import Numbers as Numbers
     from treering.domain.numeric import numbers as numbers
     from treering.domain.problem import CellFeatures as CellFeatures
@@ -58,7 +58,7 @@ else:
         "calendar": ("DatePart", "Dates", "dates"),
         "language.parse": ("parse",),
         "loss": ("Distance", "HuberHinge", "Logistic", "Loss", "Squared"),
-        "measures": ("Count", "Mean", "Quantile", "Release", "Request", "Sum"),
+        "language.measures": ("Count", "Mean", "Quantile", "Release", "Request", "Sum"),
         "numeric": ("Numbers", "numbers"),
         "problem": ("CellFeatures", "Problem"),
         "query": ("Query",),

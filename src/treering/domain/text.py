@@ -272,13 +272,12 @@ def _ranges(column: str, attribute: Ordered, spans: Sequence[Span], negated: boo
         """Runs of at least ``shortest`` values as ranges, the rest in one list."""
         listed, parts = list[str](), list[_Part]()
         for low, high in spans:
-            first, last = (
-                (low, high) if attribute.two_sided else (low or 0, attribute.regular if high is None else high)
-            )
-            if first is None or last is None or last - first >= shortest:
+            unbounded = attribute.two_sided and (low is None or high is None)
+            codes = range(low or 0, attribute.regular if high is None else high)
+            if unbounded or len(codes) >= shortest:
                 parts.append(_run(column, attribute, low, high, negated))
             else:
-                listed += [_single(attribute, code) for code in range(first, last)]
+                listed += [_single(attribute, code) for code in codes]
         return _join(word, parts + ([_listed(column, listed, negated)] if listed else []))
 
     return [mixed(shortest) for shortest in ((2, 3) if len(spans) == 1 else (2, 3, _LONGEST_LIST))]

@@ -17,8 +17,8 @@ from treering.answer import Estimate
 from treering.arrays import Floats
 from treering.domain.attribute import Attribute, Bins, Integers
 from treering.domain.items import Item
+from treering.domain.language.measures import Codes, Count, Mean, Measure, Quantile, Release, Request, Sum, needs_cells
 from treering.domain.language.parse import Question
-from treering.domain.measures import Codes, Count, Mean, Measure, Quantile, Release, Request, Sum, needs_cells
 from treering.domain.numeric import Numbers
 from treering.domain.query import Query
 from treering.domain.sums import Grid

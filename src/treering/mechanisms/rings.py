@@ -23,9 +23,9 @@ import pyarrow as pa
 from treering.answer import Answer, Guarantee
 from treering.arrays import Floats
 from treering.budget.promise import Budget, Promise
-from treering.domain.attribute import OTHER, Attribute, Outside, Value
+from treering.domain.attribute import OTHER, Attribute, Bins, Outside, Value
+from treering.domain.language.measures import Measure, Request
 from treering.domain.language.parse import Question, understand, understand_all
-from treering.domain.measures import Measure, Request
 from treering.domain.query import Query
 from treering.errors import ParameterError, QueryError
 from treering.gate import Advanced, Database, Event, Noted, SegmentBegun, SegmentCondensed, SegmentEnded
@@ -419,6 +419,8 @@ class Rings(Measuring):
 
 
 def _shown(value: Value, attribute: Attribute) -> Any:
+    if isinstance(attribute, Bins):
+        return attribute.label(attribute.code(value))
     if value is None or not attribute.other:
         return value
     if isinstance(value, date | Outside):

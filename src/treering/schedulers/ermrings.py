@@ -12,15 +12,16 @@ from typing import Any, Final
 from treering.answer import Guarantee
 from treering.boxes.base import Progress, silent
 from treering.boxes.erm import Model, dimension_of
-from treering.budget.promise import Promise
+from treering.budget.promise import Budget, Promise
 from treering.domain.language.parse import Question, understand
 from treering.domain.loss import Distance, HuberDistance, Loss, Squared
 from treering.domain.problem import CellFeatures, Minimise, Problem, check_labels
 from treering.errors import GuaranteeError, ParameterError, TreeringError
-from treering.gate import Database, Event, Marked, Minimised
+from treering.gate import Combined, Database, Event, Marked, Minimised, Span
 from treering.params import Number, exact, probability
 from treering.schedulers.epochs import Epoch
 from treering.schedulers.learning import Learner, check_fits, needed_features, own_dimension
+from treering.schedulers.tested import Quality, noise_for, quality, score_groups
 from treering.theory.erm.rings import plan_ring, ring_share
 
 RADIUS: Final = 16.0
@@ -29,6 +30,9 @@ keeps shorter ones short: a larger radius costs little but in what is proven."""
 
 RADII: Final[dict[type[Loss], float]] = {Squared: 4.0, Distance: 1.0, HuberDistance: 1.0}
 """The default radius for losses that need less: labels lie in [−1, 1], and a median within the points."""
+
+FEWEST: Final = 1_000
+"""A model is not tested on fewer rows, unless the next one is due."""
 
 
 class ERMRings(Learner):
@@ -58,6 +62,8 @@ class ERMRings(Learner):
     - ``radius``: models are those with ‖θ‖ ≤ radius, for features in the unit ball; by default 16, for squared loss 4
       and for distances 1
     - ``dimension``, ``regularisation``, ``features``: as for `ERM`
+    - ``validation``: the part of the budget, below ½, that tells how good models are: each is tested on the rows that
+      came after it, before the next one learns from them (see `quality`). Over a database; 0: models are not tested
     - ``progress``: called for each model
 
     >>> import numpy as np
@@ -71,8 +77,8 @@ class ERMRings(Learner):
     True
     >>> points.append(np.tile([[0.6, 0.0], [-0.6, 0.0]], (5_000, 1)), np.tile([1, -1], 5_000))
     20000
-    >>> learner.model.rows, learner.left(20_000), learner.left(20_001) > 0
-    ((10000, 20000), 0.0, True)
+    >>> learner.model.rows, learner.left(20_000) < 1e-9 < learner.left(20_001)
+    ((10000, 20000), True)
     """
 
     def __init__(
@@ -88,6 +94,7 @@ class ERMRings(Learner):
         radius: float | None = None,
         regularisation: float = 0.0,
         features: CellFeatures | None = None,
+        validation: Number = 0,
         progress: Progress | None = None,
     ) -> None:
         self._beta = float(probability(beta, "beta"))
@@ -102,12 +109,14 @@ class ERMRings(Learner):
             check_labels(features.label_kind, loss)
         check_fits(db, self.problem, features)
         self._features = features
+        self._tested_by = _part(validation, features)
         self._progress = progress or silent
         super().__init__(db, Promise.of(epsilon, delta))
         self._lock = threading.RLock()
         self._seen = 0
         self._edges: tuple[int, ...] = (0,)
         self._models: tuple[Model, ...] = ()
+        self._tests: tuple[tuple[Combined, ...], ...] = ()
         self._catch_up()
         db.watch(self._grown)
 
@@ -119,6 +128,8 @@ class ERMRings(Learner):
         with self._lock:
             if self._due():
                 self._train()
+            elif self._testable():
+                self._test()
         return self.model
 
     @property
@@ -133,6 +144,18 @@ class ERMRings(Learner):
         """All models that were released, one for each ring, the oldest first: free. What is computed from them, such as
         an average over rings, is public."""
         return self._models
+
+    @property
+    def quality(self) -> Quality | None:
+        """Accuracy and AUC of the latest model that was tested, on rows that came after it, with their margins: free.
+
+        A model is tested before the next one is trained, on all rows since; and half-way there, at `update`, on half of
+        them. None: no model was tested yet.
+        """
+        tested = [(model, tests) for model, tests in zip(self._models, self._tests, strict=True) if tests]
+        if not tested or self._features is None:
+            return None
+        return quality(tested[-1][0], self._features, tested[-1][1])
 
     @property
     def excess_risk_bound(self) -> float:
@@ -176,7 +199,7 @@ class ERMRings(Learner):
         if self._models:
             alpha, rows = self.excess_risk_bound, self.model.rows
         else:
-            alpha = plan_ring(self.problem, size, self._promise.budget, ring_share(self._beta, 0)).alpha
+            alpha = plan_ring(self.problem, size, self._learning, ring_share(self._beta, 0)).alpha
             rows = (0, size)
         promise = self._promise
         return Guarantee(
@@ -192,6 +215,8 @@ class ERMRings(Learner):
         if self._models:
             found["model"]["rows"] = list(self.model.rows)
         epochs = [dataclasses.asdict(epoch) for epoch in self.epochs]
+        if self._tested_by:
+            found["quality"] = None if self.quality is None else dataclasses.asdict(self.quality)
         return {**found, "epochs": epochs, "next_epoch": self.next_epoch}
 
     def price(self, query: Question) -> Fraction:
@@ -206,11 +231,25 @@ class ERMRings(Learner):
         size = self._gate.size
         return self._begin() < size and (not self._models or size >= (self.next_epoch or 0))
 
-    def _begin(self) -> int:
-        """Where the next ring begins: the first edge past the last ring whose next row has paid nothing yet. (A run
-        that was interrupted may have charged rows, and released nothing.)"""
-        last, total = self._models[-1].size if self._models else 0, self._gate.budget.total
-        return next((edge for edge in self._edges if edge >= last and self._gate.left(edge + 1) == total), last)
+    @property
+    def _learning(self) -> Budget:
+        """What a model costs the rows of its ring."""
+        budget = self._promise.budget
+        return Budget(budget.kind, budget.total * (1 - self._tested_by))
+
+    def _begin(self, needed: Fraction | None = None) -> int:
+        """Where the next ring begins: the first edge past the last ring whose next row can pay for a model, or what is
+        ``needed``. (A run that was interrupted may have charged rows, and released nothing.)"""
+        last = self._models[-1].size if self._models else 0
+        least = self._learning.total if needed is None else needed
+        return next((edge for edge in self._edges if edge >= last and self._gate.left(edge + 1) >= least), last)
+
+    def _testable(self) -> bool:
+        """Whether the latest model is to be tested now, though the next one is not due."""
+        if not self._tested_by or not self._models:
+            return False
+        half = ((self.next_epoch or 0) - self._models[-1].size) / 2
+        return self._gate.size - self._begin(self._gate.budget.total) >= max(FEWEST, half)
 
     def _grown(self) -> None:
         """Called when the database has grown: train the model that is due. An error is left to the next `update`."""
@@ -228,13 +267,34 @@ class ERMRings(Learner):
                 name = f"model {ring + 1}, of the rows {start + 1:,} to {size:,}"
                 self._progress(0.0, f"{name}: learning")
                 chance = ring_share(self._beta, ring)
-                planned = plan_ring(self.problem, size - start, self._promise.budget, chance, start=before)
+                planned = plan_ring(self.problem, size - start, self._learning, chance, start=before)
                 if size not in self._edges:
                     self._gate.mark()  # First: should the run be interrupted, the next ring can begin here.
+                self._measure(size)
                 self._gate.minimise(Minimise(self.problem, planned.method, self._features), (start, size))
         finally:
             self._catch_up()
         self._progress(1.0, f"{name}: learnt")
+
+    def _test(self) -> None:
+        """Test the latest model on the rows since, in one durable step."""
+        try:
+            with self._gate.transaction():
+                size = self._gate.size
+                if size not in self._edges:
+                    self._gate.mark()
+                self._measure(size)
+        finally:
+            self._catch_up()
+
+    def _measure(self, size: int) -> None:
+        """Count how the latest model does on the rows that it was not tested on, if there are any, and it is to be."""
+        if not self._tested_by or not self._models or self._features is None:
+            return
+        start = self._begin(self._gate.budget.total)
+        noise = noise_for(Budget(self._gate.budget.kind, self._gate.budget.total * self._tested_by))
+        if start < size:
+            self._gate.combine(score_groups(self._models[-1], self._features), [Span(start, size, 1)], noise)
 
     def _catch_up(self) -> None:
         """Take up the events that are on record and were not taken up yet."""
@@ -251,3 +311,18 @@ class ERMRings(Learner):
                 raise TreeringError("the models on record are of another problem")
             chance = ring_share(self._beta, len(self._models))
             self._models = (*self._models, Model(self._gate.schema, event, chance))
+            self._tests = (*self._tests, ())
+        elif isinstance(event, Combined):
+            self._tests = (*self._tests[:-1], (*self._tests[-1], event))
+
+
+def _part(validation: Number, features: CellFeatures | None) -> Fraction:
+    """The part of the budget for tests."""
+    if not isinstance(validation, bool) and validation == 0:
+        return Fraction(0)
+    part = exact(validation, "validation")
+    if part >= Fraction(1, 2):
+        raise ParameterError("validation", f"must be 0 or a part of the budget below 1/2, not {validation}")
+    if features is None or features.label_kind != "signs":
+        raise ParameterError("validation", "needs a database, and features whose target is a predicate")
+    return part

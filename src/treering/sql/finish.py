@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, Final
@@ -61,18 +61,20 @@ def finish(statement: Statement, released: Released, names: Sequence[str]) -> pa
     tables = {core.name: each.table(released) for core, each in zip(statement.cores, listed, strict=True)}
     factor = joint(sum(len(core.rows) for core in statement.cores)) if found.selects else 1.0
     margins = _direct(statement.outer, found)
-    if margins is None:
-        result = run(written(statement.outer), tables)
-        stacked = {core.name: each.stacked(released) for core, each in zip(statement.cores, listed, strict=True)}
-        columns = _drawn(statement, found, result, stacked, len(released.noise), factor)
-    else:
+    if margins is not None:
         both = run(written(_with_margins(statement.outer, margins)), tables)
-        result = both.select(range(len(names)))
-        columns = {
-            column: [None if each is None else each * factor for each in both.column(len(names) + number).to_pylist()]
-            for number, column in enumerate(margins)
-        }
-    return _beside(result, columns, names)
+        return _beside(both, _scaled(both, margins, len(names), factor), names)
+    result = run(written(statement.outer), tables)
+    stacked = {core.name: each.stacked(released) for core, each in zip(statement.cores, listed, strict=True)}
+    return _beside(result, _drawn(statement, found, result, stacked, len(released.noise), factor), names)
+
+
+def _scaled(table: pa.Table, noisy: Iterable[int], names: int, factor: float) -> dict[int, list[float | None]]:
+    """The margins of noisy columns, which stand behind all others, times a factor."""
+    return {
+        column: [None if each is None else each * factor for each in table.column(names + number).to_pylist()]
+        for number, column in enumerate(noisy)
+    }
 
 
 # -- released tables ---------------------------------------------------------------------------------------------------

@@ -11,14 +11,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Final
+from typing import Final, TypeGuard
 
 import numpy as np
 from sqlglot import exp
 
 from treering.domain.attribute import Bins, Categories, Integers
 from treering.domain.items import Item, ItemKind
-from treering.domain.measures import EXTREME
+from treering.domain.language.measures import EXTREME
 from treering.domain.numeric import Numbers
 from treering.domain.query import MAX_TABLE, RESOLUTION, Query, too_large
 from treering.domain.schema import Schema
@@ -92,6 +92,8 @@ class Aggregates:
 
     schema: Schema
     column: Column
+    sums: bool
+    """Whether sums are kept; if not, those of integers are counted value by value."""
     where: Query = field(init=False)
 
     def __post_init__(self) -> None:
@@ -170,7 +172,7 @@ class Aggregates:
         if is_predicate(node):
             return self._present(node)
         columns = list(node.find_all(exp.Column))
-        if len(columns) == 1 and Grid.of(attribute_of(columns[0], self.schema)) is not None and _linear(node):
+        if len(columns) == 1 and self._is_summed(columns[0]) and _linear(node):
             return self._numbered(columns[0])
         return self._numbers(node)[0]
 
@@ -185,10 +187,14 @@ class Aggregates:
             return self._counted(chosen & condition(node, self.schema))
         if not positions_of(node, self.schema):
             return _times(node.copy(), self._counted(chosen))
-        if isinstance(node, exp.Column) and Grid.of(attribute_of(node, self.schema)) is not None:
+        if self._is_summed(node):
             return self._total_of_column(node, chosen)
         scaled = self._scaled(node, chosen)
         return self._total_of_values(node, chosen) if scaled is None else scaled
+
+    def _is_summed(self, node: exp.Expr) -> TypeGuard[exp.Column]:
+        """Whether an expression is a column whose sums are kept."""
+        return self.sums and isinstance(node, exp.Column) and Grid.of(attribute_of(node, self.schema)) is not None
 
     def _cased(self, node: exp.Expr) -> exp.Case | None:
         """A CASE of conditions; an IF, COALESCE or CASE of values becomes one where bins stand in it, as these are not
@@ -267,7 +273,7 @@ class Aggregates:
             name = self.schema.names[position]
             attribute = self.schema.attributes[name]
             if isinstance(attribute, Bins):
-                raise _refused(node, f"{identifier(name)} is known by its bins only: its sum is not")
+                raise _refused(node, f"{identifier(name)} is known by its bins only here: rings keep sums of numbers()")
             if (
                 isinstance(attribute, Categories)
                 and isinstance(node, exp.Column)

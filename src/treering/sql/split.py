@@ -73,14 +73,15 @@ class Statement:
         return tuple(item.query for item in self.items) if all(item.kind == "count" for item in self.items) else None
 
 
-def split(text: str, schema: Schema) -> Statement:
-    """The two stages of an SQL text about the attributes of ``schema``."""
+def split(text: str, schema: Schema, *, sums: bool = True) -> Statement:
+    """The two stages of an SQL text about the attributes of ``schema``. Without ``sums``, all that is released are
+    counts: any mechanism can answer them."""
     given = read(text, schema)
     outer = given.tree.copy()
     cores: list[Core] = []
     for scope in list(traverse_scope(outer)):
         if _about_rows(scope):
-            cores.append(_Splitting(scope, schema, f"released_{len(cores)}").core())
+            cores.append(_Splitting(scope, schema, f"released_{len(cores)}", sums).core())
     return Statement(given, schema, tuple(cores), outer)
 
 
@@ -104,14 +105,14 @@ def _about_rows(scope: Scope) -> bool:
 class _Splitting:
     """The splitting of one SELECT over the table."""
 
-    def __init__(self, scope: Scope, schema: Schema, name: str) -> None:
+    def __init__(self, scope: Scope, schema: Schema, name: str, sums: bool) -> None:
         assert isinstance(scope.expression, exp.Select)
         self._select: exp.Select = scope.expression
         self._schema = schema
         self._core = Core(name, [])
         self._keys: list[exp.Expr] = []
         self._columns: dict[tuple[object, ...], int] = {}
-        self._aggregates = Aggregates(schema, self._measured)
+        self._aggregates = Aggregates(schema, self._measured, sums)
 
     def core(self) -> Core:
         """The core; its SELECT is changed in place to one over the released table."""
@@ -127,14 +128,17 @@ class _Splitting:
         if any(not isinstance(star.parent, exp.Count) for star in select.find_all(exp.Star)):
             raise QueryError("* stands in COUNT(*) only")
         self._list_groups(where)
-        if having := select.args.get("having"):
-            select.set("where", exp.Where(this=having.this))
-        else:
-            select.set("where", None)
+        self._turn_to_released()
+        return self._core
+
+    def _turn_to_released(self) -> None:
+        """Change the SELECT to one over the released table: what HAVING says of groups is a WHERE there."""
+        select = self._select
+        having = select.args.get("having")
+        select.set("where", None if having is None else exp.Where(this=having.this))
         select.set("having", None)
         select.set("group", None)
         select.set("from_", exp.From(this=exp.to_table(self._core.name)))
-        return self._core
 
     def _found_keys(self) -> list[exp.Expr]:
         """The expressions grouped by; of a SELECT DISTINCT, those selected."""

@@ -88,6 +88,15 @@ def computed(node: exp.Expr, schema: Schema) -> Computed:
         names = ", ".join(identifier(schema.names[position]) for position in positions)
         raise QueryError(f"{names} have {joint:,} joint values: expressions are worked out for {MAX_VALUES:,} at most")
     _check_units(node, schema)
+    table, known = _joint_values(positions, shape, schema)
+    text = written(_renamed(node, schema))
+    found = run(f"SELECT {text} AS v FROM codes ORDER BY place", {"codes": table})
+    return Computed(positions, [_plain(value) for value in found["v"].to_pylist()], known)
+
+
+def _joint_values(positions: tuple[int, ...], shape: tuple[int, ...], schema: Schema) -> tuple[pa.Table, Flags]:
+    """The joint values of some attributes, and which of them stand for one value each."""
+    joint = math.prod(shape)
     codes = np.unravel_index(np.arange(joint), shape) if shape else ()
     columns: dict[str, pa.Array] = {"place": pa.array(np.arange(joint))}
     known = np.ones(joint, dtype=np.bool_)
@@ -95,9 +104,7 @@ def computed(node: exp.Expr, schema: Schema) -> Computed:
         attribute = schema.attributes[schema.names[position]]
         columns[f"a{position}"] = _single_values(attribute).take(pa.array(chosen))
         known &= single(attribute)[chosen]
-    text = written(_renamed(node, schema))
-    found = run(f"SELECT {text} AS v FROM codes ORDER BY place", {"codes": pa.table(columns)})
-    return Computed(positions, [_plain(value) for value in found["v"].to_pylist()], known)
+    return pa.table(columns), known
 
 
 def _plain(value: Any) -> Any:

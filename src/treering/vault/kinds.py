@@ -1,10 +1,21 @@
-"""The kinds of mechanisms that a vault can hold, each built from options that a line of the ledger can keep."""
+"""The kinds of mechanisms that a vault can hold, each built from options that a line of the ledger can keep.
+
+Shares of one promise: each mechanism has one, and may give up what it has not used for another.
+
+*Formal guarantee.* All mechanisms of a vault together keep its promise, whatever shares move. *Proof.* Let B be the
+promise's budget, and at every moment let the shares sum to at most 1. A mechanism's ledger keeps what each row has paid
+in it within its share of B. When a share is lowered, it stays at least what any row has paid by then, so that holds for
+the new share, too, before and after; no share is ever raised, and a new mechanism starts with nothing paid. So at every
+moment, and for every row, the sum over all mechanisms of what the row has paid is at most B. What moves, and when,
+follows from public values and from what the steward asks for. Hence the sums are a ledger as Theorem 1 of
+docs/theory/rings.md has it, for all mechanisms together.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
@@ -19,7 +30,7 @@ from treering.budget.promise import Promise
 from treering.domain.loss import HuberHinge, Logistic, Loss, Squared
 from treering.domain.problem import CellFeatures
 from treering.domain.schema import Schema
-from treering.errors import ParameterError
+from treering.errors import DamagedVault, ParameterError
 from treering.gate import Database
 from treering.mechanisms.base import Answering
 from treering.mechanisms.continual import ContinualHistogram
@@ -151,6 +162,7 @@ def _ermrings(db: Database, promise: Promise, options: Options) -> ERMRings:
     return ERMRings(
         *(db, loss, promise, promise.delta, options.get("beta", 0.05)),
         every=options.get("every", 2.0),
+        validation=options.get("validation", 0),
         radius=options.get("radius"),
         regularisation=options.get("regularisation", 0.0),
         features=features,
@@ -194,7 +206,7 @@ _BUILDERS: Final[dict[str, tuple[Callable[[Database, Promise, Options], Answerin
     "scheduler": (_scheduler, _BOXED),
     "improver": (_improver, _BOXED),
     "ermg": (_ermg, _LEARNT),
-    "ermrings": (_ermrings, (*_LEARNT, "every")),
+    "ermrings": (_ermrings, (*_LEARNT, "every", "validation")),
 }
 KINDS: Final = tuple(_BUILDERS)
 """The kinds of mechanisms that can be added."""
@@ -209,3 +221,30 @@ events and their parts."""
 def codec(schema: Schema) -> EventCodec:
     """The codec of the events of a ledger with this schema."""
     return EventCodec(schema, NOTES)
+
+
+# -- shares of one promise ---------------------------------------------------------------------------------------------
+
+
+def lowered(specs: Sequence[Spec], spare: Sequence[Fraction], wanted: Fraction) -> dict[str, Fraction]:
+    """The shares to lower so that a new mechanism can have the share ``wanted``; all that can be, if it cannot.
+
+    ``spare`` is the share that each mechanism can do without. What nobody has is taken first, then what mechanisms can
+    spare, in their order.
+    """
+    missing = wanted - (1 - sum((each.share for each in specs), Fraction(0)))
+    shares: dict[str, Fraction] = {}
+    for each, free in zip(specs, spare, strict=True):
+        given = min(missing, free)
+        if given > 0:
+            shares[each.name] = each.share - given
+            missing -= given
+    return shares
+
+
+def with_shares(specs: Sequence[Spec], shares: Mapping[str, Fraction]) -> list[Spec]:
+    """The specifications with some shares lowered; `DamagedVault` if one would be raised, or is of no mechanism."""
+    known = {each.name: each.share for each in specs}
+    if any(name not in known or not 0 < share < known[name] for name, share in shares.items()):
+        raise DamagedVault("a share on record was lowered that is not there, or was raised: restore a backup")
+    return [replace(each, share=shares.get(each.name, each.share)) for each in specs]

@@ -104,6 +104,11 @@ def measuring(members: Sequence[Member], name: str | None) -> tuple[int, Member,
     raise ParameterError("mechanism", "must be of kind 'rings', which keeps sums; add one: vault.add('rings', share)")
 
 
+def keeps_sums(members: Sequence[Member], name: str | None) -> bool:
+    """Whether the mechanism of this name, or any, keeps sums."""
+    return any(isinstance(member.mechanism, Rings) and name in (None, member.spec.name) for member in members)
+
+
 def telling(
     members: Sequence[Member], name: str | None, queries: Sequence[Query] | None, within: float | None
 ) -> tuple[int, Member, Rings] | None:

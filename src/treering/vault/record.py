@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from treering.answer import Answer, Estimate
 from treering.budget.promise import Promise
-from treering.domain.measures import Release, Request
+from treering.domain.language.measures import Release, Request
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import DamagedVault, ParameterError
@@ -20,7 +20,7 @@ from treering.trusted.rows.persons import Persons
 from treering.vault.bases import BASE
 from treering.vault.codec.queries import write_query
 from treering.vault.files import Folder
-from treering.vault.kinds import Spec
+from treering.vault.kinds import Spec, with_shares
 from treering.vault.lines import (
     ANSWERS,
     CHECKPOINT,
@@ -36,7 +36,6 @@ from treering.vault.lines import (
     opened,
 )
 from treering.vault.parts import Part, PartList
-from treering.vault.shares import with_shares
 
 PERSON_KEY: Final = "persons"
 """The name, among the secrets, of the key of persons' digests."""

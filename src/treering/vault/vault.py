@@ -8,58 +8,45 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from treering.answer import Answer, Estimate
-from treering.arrays import Floats
 from treering.boxes.erm import Model
 from treering.budget.promise import Promise
-from treering.domain.language.parse import Question, understand, understand_all
-from treering.domain.measures import Release, Request
-from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import ParameterError, SchemaError, VaultError
 from treering.params import Number, probability, share_of, whole
 from treering.rowfile import RowFile
-from treering.sql.answer import Statement, answer, draws_for, explained, split, told_by
 from treering.trusted.counts import Counts
 from treering.trusted.database import DroppedRows, GrowingDatabase, OnInvalid, Watchers
 from treering.trusted.rows.batches import Batch, take_in
-from treering.trusted.sealed import Sealed
 from treering.trusted.sealed import salt as new_salt
 from treering.vault import ledger as ledgers
+from treering.vault.asking import Asking
 from treering.vault.checkpoints import Checkpoints
 from treering.vault.files import Folder, Stage, WriterLock, reached, sync_folder
-from treering.vault.kinds import EXPECTED_ROWS, Spec, choose, codec, spec
+from treering.vault.kinds import EXPECTED_ROWS, Spec, choose, codec, lowered, spec, with_shares
 from treering.vault.ledger import Ledger
 from treering.vault.lines import MECHANISM, Line, body, seal
-from treering.vault.members import Assembly, Member, chosen, fitting, measuring, telling
+from treering.vault.members import Assembly, chosen
 from treering.vault.parts import Parts
 from treering.vault.reader import VaultReader, status, verify
 from treering.vault.record import (
     PERSON_KEY,
     Origin,
     Record,
-    answers_line,
     check_key,
     options_of,
     persons,
-    question,
-    recorded_answers,
     recorded_part,
-    recorded_release,
-    release_line,
-    requested,
 )
-from treering.vault.shares import lowered, with_shares
 from treering.vault.sources import Attached, claim, source_of
 from treering.vault.together import Access
 from treering.words import counted, left_out, reason
@@ -73,30 +60,13 @@ WAIT: Final = 10.0
 """Seconds to wait, by default, for another process that has the vault open for writing."""
 
 
-class Price(NamedTuple):
-    """What a batch of queries could cost: public."""
-
-    mechanism: str
-    """The name of the mechanism that would answer."""
-    most: float
-    """The most that the batch could cost, in the promise's unit."""
-    remaining: float
-    """What the mechanism has left to spend on all rows, in the same unit. (Newer rows may have more left.)"""
-    unit: str
-    """The promise's unit: "epsilon" or "rho"."""
-    enough: bool
-    """Whether what is left is sure to pay for the whole batch. If not, it may be refused after some answers."""
-    exact: bool
-    """Whether asking costs just this much, but for rounding; otherwise this or less."""
-
-
-class Vault(Sealed):
+class Vault(Asking):
     """A durable growing database, and the mechanisms that answer about it under one promise.
 
     Formal guarantee. *Privacy*: everything that ever leaves the vault, through all its mechanisms together, is
     (epsilon, delta)-DP for persons with up to ``rows_per_person`` rows (`Promise`): each mechanism has a share of the
     promise's budget, the shares sum to at most 1, and each one's kernel refuses what exceeds its share
-    (``vault/shares.py`` has the proof, also for shares that move). That holds across crashes: a charge is durable
+    (``vault/kinds.py`` has the proof, also for shares that move). That holds across crashes: a charge is durable
     before the answer that it paid for leaves. It does not hold if the folder is copied and both copies answer, or if it
     is set back to an earlier state and answers again: `verify` with a ``head`` noted earlier detects the second.
     *Durability*: what an answer depends on (charge, secret, step of the histogram, the answer itself) is one commit,
@@ -115,10 +85,7 @@ class Vault(Sealed):
     (100000, True)
     """
 
-    __slots__ = (
-        *("_assembly", "_counts", "_folder", "_ledger", "_lock", "_members", "_parts", "_persons", "_record"),
-        *("_access", "_source", "_watchers"),
-    )
+    __slots__ = (*("_assembly", "_folder", "_lock", "_parts", "_persons", "_source", "_watchers"),)
 
     def __init__(self, folder: Folder, lock: WriterLock, ledger: Ledger, table: Any = None) -> None:
         """Use `create` or `open`."""
@@ -249,26 +216,11 @@ class Vault(Sealed):
     # -- rows ---------------------------------------------------------------------------------------------------------
 
     @property
-    def schema(self) -> Schema:
-        """The universe: public."""
-        return self._counts.schema
-
-    @property
-    def size(self) -> int:
-        """The number of rows: public."""
-        return self._counts.size
-
-    @property
     def spent(self) -> float:
         """What all mechanisms have spent, in the promise's `unit`."""
         with self._access.alone():
             self._access.check()
             return math.fsum(member.mechanism.spent for member in self._members)
-
-    @property
-    def unit(self) -> str:
-        """The unit of costs: "epsilon" if the promise has delta = 0, otherwise "rho"."""
-        return self.promise.budget.unit
 
     @property
     def promise(self) -> Promise:
@@ -352,151 +304,7 @@ class Vault(Sealed):
         self._parts.condense(self._counts, self._persons, self._ledger)
         return self.size
 
-    # -- questions ----------------------------------------------------------------------------------------------------
-
-    def ask(
-        self, query: Question, mechanism: str | None = None, key: str | None = None, within: float | None = None
-    ) -> Answer:
-        """The share of the rows that match ``query``, with its margin and its error.
-
-        ``mechanism`` is the name of the one that answers; by default, the one whose answer is free and has the smallest
-        margin, or else the one that answers new questions best. ``key`` is an idempotency key: asking the same query
-        again with the same key returns the recorded answer, and charges nothing. ``within`` is the margin that is
-        wanted, in rows or, below 1, as a share of them: no more is paid than it needs.
-        """
-        check_key(key)
-        return self._asked([understand(query, self.schema)], mechanism, key, within)[0]
-
-    def ask_many(
-        self,
-        queries: Iterable[Question],
-        mechanism: str | None = None,
-        key: str | None = None,
-        within: float | None = None,
-    ) -> list[Answer]:
-        """`ask` for a batch, in one commit, which threads that ask at the same time share."""
-        check_key(key)
-        return self._asked(understand_all(queries, self.schema), mechanism, key, within)
-
-    def _asked(
-        self, queries: Sequence[Query], mechanism: str | None, key: str | None, within: float | None
-    ) -> list[Answer]:
-        answers = self._access.together(lambda: self._answers(queries, mechanism, key, within))
-        reached(Stage.ANSWERED)
-        return answers
-
-    def _answers(
-        self, asked: Sequence[Query], mechanism: str | None, key: str | None, within: float | None
-    ) -> list[Answer]:
-        if key in self._record.keys:
-            return recorded_answers(self._record.keys[key], self._digest(asked, mechanism, key))
-        number, member = fitting(self._members, mechanism, asked, within)
-        digest = "" if key is None else question(asked, member.spec.name)
-        answers = member.mechanism.answer_within(asked, within)
-        if key is not None:
-            line = answers_line(key, digest, number, answers)
-            self._ledger.write(line)
-            self._record.keys[key] = line
-        self._condense(member)
-        return answers
-
-    def _digest(self, asked: Sequence[Query], mechanism: str | None, key: str | None) -> str:
-        """What a key stands for: these queries, of the mechanism named, or of the one that answered then."""
-        number = self._record.keys[key or ""].mechanism
-        then = self._members[number].spec.name if 0 <= number < len(self._members) else ""
-        return question(asked, mechanism or then)
-
-    def release(
-        self, request: Request, mechanism: str | None = None, key: str | None = None, within: float | None = None
-    ) -> Release:
-        """Counts, sums, averages and quantiles of groups, in one commit and for one price: see `Rings.release`.
-
-        ``mechanism`` is the name of one of kind "rings"; by default, the first. ``key`` and ``within`` are as in `ask`.
-        """
-        check_key(key)
-        request.check()
-        released = self._access.together(lambda: self._released(request, mechanism, key, within))
-        reached(Stage.ANSWERED)
-        return released
-
-    def _released(self, request: Request, mechanism: str | None, key: str | None, within: float | None) -> Release:
-        number, member, rings = measuring(self._members, mechanism)
-        asked = requested(request, member.spec.name)
-        if key in self._record.keys:
-            return recorded_release(self._record.keys[key], asked, request)
-        release = rings.release(request, within)
-        if key is not None:
-            line = release_line(key, asked, number, release)
-            self._ledger.write(line)
-            self._record.keys[key] = line
-        self._condense(member)
-        return release
-
-    def quote(self, request: Request, mechanism: str | None = None, within: float | None = None) -> Price:
-        """What `release` would cost those rows that pay most, but for rounding. Free: nothing private is read."""
-        with self._access.alone():
-            self._access.check()
-            _, member, rings = measuring(self._members, mechanism)
-            price = float(rings.release_price(request, within))
-            return Price(member.spec.name, price, rings.remaining, self.unit, enough=True, exact=True)
-
-    def price(self, query: Question, mechanism: str | None = None, within: float | None = None) -> float:
-        """The most that asking ``query`` next could cost a row, in the promise's unit. Free: nothing private is
-        read."""
-        return self._priced([understand(query, self.schema)], mechanism, within).most
-
-    def price_many(
-        self, queries: Iterable[Question], mechanism: str | None = None, within: float | None = None
-    ) -> Price:
-        """The most that a batch could cost, and which mechanism would answer it."""
-        return self._priced(understand_all(queries, self.schema), mechanism, within)
-
-    def _priced(self, asked: Sequence[Query], mechanism: str | None, within: float | None) -> Price:
-        with self._access.alone():
-            self._access.check()
-            member = fitting(self._members, mechanism, asked, within)[1]
-            most, enough, exact = member.mechanism.quote(asked, within)
-            return Price(member.spec.name, float(most), member.mechanism.remaining, self.unit, enough, exact)
-
-    def sql(self, text: str, within: float | None = None, mechanism: str | None = None) -> pa.Table:
-        """The result of an SQL statement, as an Arrow table: a column ``…_margin`` follows each number with noise.
-
-        What must be released (groups and their counts, sums, averages, quantiles) is asked as one batch, for one price;
-        ORDER BY, LIMIT, HAVING, arithmetic, shares, window functions and SELECTs over SELECTs are worked out from it
-        for nothing. ``within`` is as in `ask`, for each released number, and so is ``mechanism``. A statement that
-        begins with EXPLAIN releases nothing: its result says what would be, and what that costs.
-        """
-        statement = split(text, self.schema)
-        if statement.text.explain:
-            return explained(statement, *self._quoted(statement, within, mechanism)[:4])
-        draws = draws_for(statement)
-        told, noise, size = self._access.together(lambda: self._told(statement, within, mechanism, draws))
-        reached(Stage.ANSWERED)
-        return answer(statement, told, noise, size)
-
-    def price_sql(self, text: str, within: float | None = None, mechanism: str | None = None) -> Price:
-        """The most that `sql` could cost, and which mechanism would answer. Free: nothing private is read."""
-        return self._quoted(split(text, self.schema), within, mechanism)
-
-    def _quoted(self, statement: Statement, within: float | None, mechanism: str | None) -> Price:
-        with self._access.alone():
-            self._access.check()
-            rings = telling(self._members, mechanism, statement.queries, within)
-            if rings is not None:
-                price = float(rings[2].quote_items(statement.items, within))
-                return Price(rings[1].spec.name, price, rings[2].remaining, self.unit, enough=True, exact=True)
-        return self._priced(statement.queries or (), mechanism, within)
-
-    def _told(
-        self, statement: Statement, within: float | None, mechanism: str | None, draws: int
-    ) -> tuple[Sequence[Estimate], Floats | None, int]:
-        """What is known of a statement's items, draws of its noise, and the size."""
-        rings = telling(self._members, mechanism, statement.queries, within)
-        if rings is None:
-            return told_by(self._answers(statement.queries or (), mechanism, None, within)), None, self.size
-        told = rings[2].tell(statement.items, within)
-        self._condense(rings[1])
-        return told, rings[2].draw(statement.items, told, draws), self.size
+    # -- what was released ---------------------------------------------------------------------------------------------
 
     def synthesize(self, rows: int, mechanism: str | None = None, generator: Any = None) -> pa.Table:
         """Synthetic rows, ``rows`` of them, from what the mechanism has released so far: free.
@@ -536,7 +344,7 @@ class Vault(Sealed):
             "continual"               beta
             "scheduler", "improver"   box, queries, ways, beta
             "ermg"                    target, features, loss, radius, regularisation, beta
-            "ermrings"                the same, and every
+            "ermrings"                the same, and every, validation
 
         The option ``name`` gives it another name than its kind. Refused if the shares would sum to more than 1; but
         what rings have not used of theirs is given up for it (`status` shows all shares). Its share is set aside for
@@ -592,11 +400,6 @@ class Vault(Sealed):
             sync_folder(target.path)
 
     # -- internals ----------------------------------------------------------------------------------------------------
-
-    def _condense(self, member: Member, *, closing: bool = False) -> None:
-        """Make a checkpoint, if one is due. Checkpoints only save time: without one, the next opening takes longer."""
-        with suppress(VaultError):
-            member.condense(closing=closing)
 
     def __repr__(self) -> str:
         mechanisms = counted(len(self._members), "mechanism")

@@ -23,6 +23,7 @@ COMMANDS = (
     "append",
     "refresh",
     "ask",
+    "shell",
     "status",
     "ledger",
     "verify",

@@ -58,7 +58,7 @@ def test_steps_are_rounded_half_up_and_ends_are_ends() -> None:
     grid = grid_of("far")
     values = [-math.inf, -7.0, -5.0, -4.75, -4.76, 0.0, 0.25, 0.24, 5.0, 5.1, math.inf]
     assert grid.half_steps(np.array(values)).tolist() == [-20, -20, -20, -18, -20, 0, 2, 0, 20, 20, 20]
-    assert (grid.middle, grid.half) == (0, Fraction(1, 4))
+    assert (grid.middle, grid.half) == (Fraction(0), Fraction(1, 4))
 
 
 def test_cents_are_cents() -> None:

@@ -60,7 +60,7 @@ def test_margins_are_those_of_the_weighted_question() -> None:
 @pytest.mark.parametrize("upper", [False, True])
 @given(st.lists(st.integers(5, 60), min_size=3, max_size=6), st.floats(0.1, 3))
 def test_the_end_of_a_ratio_is_where_its_test_turns(upper: bool, counts: list[int], deviation: float) -> None:
-    values, law = np.arange(len(counts)) * 2.0 - 3.0, Law(deviation**2)
+    values, law = np.array([2.0 * place - 3.0 for place in range(len(counts))]), Law(deviation**2)
     numbers, groups = [1] * len(counts), len(counts) + 2
     end = ratio_end(values, np.array(counts, dtype=float), numbers, groups, law, upper=upper)
     if math.isinf(end):

@@ -84,9 +84,9 @@ def test_rows_are_told_apart_as_before(
     read: list[str] = []
     plain = batches.read_batch
 
-    def noting(content: bytes, name: str) -> batches.Batch:
+    def noting(content: bytes, name: str, sums: int) -> batches.Batch:
         read.append(name)
-        return plain(content, name)
+        return plain(content, name, sums)
 
     monkeypatch.setattr(parts, "read_batch", noting)
     told = Told(tmp_path / "vault")

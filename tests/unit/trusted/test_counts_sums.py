@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -65,7 +66,7 @@ def test_sums_by_cell_and_by_arrival(schema: Schema, batches: list[list[Row]], d
             marks.append(len(arrived))
     counts.mark(owner)
     marks = sorted({*marks, len(arrived)})
-    for start, end in zip(marks, marks[1:], strict=False):
+    for start, end in pairwise(marks):
         for column in (None, 0, 1):
             found: defaultdict[int, int] = defaultdict(int)
             for cells, numbers in counts.between(start, end, column):
@@ -73,10 +74,8 @@ def test_sums_by_cell_and_by_arrival(schema: Schema, batches: list[list[Row]], d
                     found[cell] += number
             wanted = expected(arrived[start:end], column)
             assert {cell: number for cell, number in found.items() if cell in wanted} == dict(wanted)
-    for (cells, rows, *sums), (start, end) in zip(
-        counts.stretches().values(), zip(marks, marks[1:], strict=False), strict=False
-    ):
-        for column, numbers in zip((None, 0, 1), (rows, *sums), strict=True):
+    for (cells, rows, *stored), (start, end) in zip(counts.stretches().values(), pairwise(marks), strict=False):
+        for column, numbers in zip((None, 0, 1), (rows, *stored), strict=True):
             assert dict(zip(cells.tolist(), numbers.tolist(), strict=True)) == dict(
                 expected(arrived[start:end], column)
             )
@@ -86,13 +85,14 @@ def test_rows_given_by_their_cells_have_the_middles_of_them() -> None:
     counts = Counts(DENSE)
     cells = np.array([DENSE.cell({"a": 1, "x": 1.5, "y": 0.0}), DENSE.cell({"a": 2, "x": tr.ABOVE, "y": None})])
     counts.add(np.repeat(cells, 2))
-    ((found, rows, x, y),) = counts.stretches().values()
+    ((found, rows, *both),) = counts.stretches().values()
+    x, y = both
     assert (found.tolist(), rows.tolist()) == (cells.tolist(), [2, 2])
     middle = int(of_codes(DENSE.attributes["x"])[0])
     assert (x.tolist(), y.tolist()) == ([2 * middle, 6], [0, 0])
     counts.add_counted(cells[1:], np.array([5]))
-    ((_, _, x, _),) = counts.stretches().values()
-    assert x.tolist() == [2 * middle, 21]
+    ((_, _, *both),) = counts.stretches().values()
+    assert both[0].tolist() == [2 * middle, 21]
 
 
 @pytest.mark.parametrize(

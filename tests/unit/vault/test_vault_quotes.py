@@ -10,7 +10,8 @@ import pytest
 
 import treering as tr
 from support.vaults import SCHEMA, frame, questions
-from treering.vault.vault import Price, Vault
+from treering.vault.asking import Price
+from treering.vault.vault import Vault
 
 QUESTIONS = 1000
 ENOUGH = 20

@@ -46,9 +46,7 @@ class Series(ABC):
     - ``sums``: what is kept instead of, or beside, the rows of each group
     """
 
-    def __init__(
-        self, groups: Groups, price: Budget, start: int = 0, number: int = 0, sums: Sums | None = None
-    ) -> None:
+    def __init__(self, groups: Groups, price: Budget, start: int, number: int, sums: Sums | None = None) -> None:
         self.groups, self.price, self.start, self.number, self.sums = groups, price, start, number, sums
         self.numbers = groups.number if sums is None else max(2, sums.numbers(groups.number))
         """How many numbers a release has; at least two, if there are sums: one sum costs as much as many."""

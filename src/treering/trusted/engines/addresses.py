@@ -337,7 +337,8 @@ def _whole_number(text: Value, attribute: Integers) -> Value:
         (text.re_search(WHOLE), text.try_cast("int64").fill_null(far)),
         (real.isnull(), broken),
         (real.isnan(), ibis.null("int64")),
-        (real.abs() > 2.0**53, far),
+        (real < float(attribute.low), below),
+        (real > float(attribute.high), above),
         (real != real.floor().cast("float64"), broken),
         else_=real.cast("int64"),
     )

@@ -240,7 +240,7 @@ def _offset(texts: pa.Array, instant: Flags) -> Ints:
         return np.asarray(pc.if_else(pc.equal(text, ""), "0", text).cast(pa.int64()))
 
     sign = np.where(np.asarray(pc.equal(pc.struct_field(found, "sign"), "-").fill_null(False)), -1, 1)
-    return sign * (part("hours") * HOUR + part("rest") * 60)
+    return np.asarray(sign * (part("hours") * HOUR + part("rest") * 60))
 
 
 def dated_code(attribute: Dated, value: Any) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 
@@ -31,6 +32,10 @@ SCHEMA = Schema(
         "speed": replace(bins([0, 0.1, 1], other=True, missing=True), together=True),
         "flag": categories(True, False, missing=True),
         "size": categories(5, 7, other=True),
+    }
+)
+SIDES = Schema(
+    {
         "stops": integers(0, 3, other=True, missing=True),
         "price": bins([0, 100, 5000], other=True),
         "day": dates("2013-02-27", "2013-03-02"),
@@ -45,10 +50,15 @@ VALUES: dict[str, list[Value]] = {
     "speed": [0, 0.05, 0.1, 0.5, 1, -0.1, 1.5, 1e9, None],
     "flag": [True, False, None],
     "size": [5, 7, 6, -1],
+}
+BESIDE: dict[str, list[Value]] = {
     "stops": [0, 1, 2, 3, 4, 99, -1, -7, None],
     "price": [0, 50, 100, 4999.9, 5000, 5000.1, 1e9, -0.1],
-    "day": [date(2013, 2, 26) + timedelta(days=each) for each in range(6)] + [date(1, 1, 1), date(9999, 12, 31), None],
-    "week": [date(2013, 2, 17) + timedelta(days=each) for each in range(17)] + [None],
+    "day": [
+        *(date(2013, 2, 26) + timedelta(days=each) for each in range(6)),
+        *(date(1, 1, 1), date(9999, 12, 31), None),
+    ],
+    "week": [*(date(2013, 2, 17) + timedelta(days=each) for each in range(17)), None],
 }
 
 
@@ -66,7 +76,7 @@ class Engine:
         return int(found[0])
 
     def ours(self, query: Query) -> int:
-        codes = [np.array(np.unravel_index(self.cells, SCHEMA.shape))[position] for position in query.attributes]
+        codes = [np.array(np.unravel_index(self.cells, query.schema.shape))[position] for position in query.attributes]
         if query.masks is None:
             return int(query.weights()[tuple(codes)].sum()) if codes else int(query.weights()) * len(self.cells)
         matched = np.ones(len(self.cells), dtype=np.bool_)
@@ -75,29 +85,29 @@ class Engine:
         return int(matched.sum())
 
 
+@contextmanager
+def stored(schema: Schema, choices: dict[str, list[Value]], kinds: str) -> Iterator[Engine]:
+    """Random rows, with these values and of these types."""
+    generator = random.Random(1)
+    rows = [{name: generator.choice(values) for name, values in choices.items()} for _ in range(1500)]
+    with duckdb.connect() as connection:
+        columns = ", ".join(f'"{name}" {kind}' for name, kind in zip(schema.names, kinds.split(), strict=True))
+        connection.execute(f"CREATE TABLE t ({columns})")
+        marks = ", ".join("?" * len(schema.names))
+        connection.executemany(f"INSERT INTO t VALUES ({marks})", [list(row.values()) for row in rows])
+        yield Engine(connection, np.array([schema.cell(row) for row in rows], dtype=np.int64))
+
+
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Engine]:
-    generator = random.Random(1)
-    rows = [{name: generator.choice(values) for name, values in VALUES.items()} for _ in range(1500)]
-    kinds = [
-        "VARCHAR",
-        "BIGINT",
-        "BIGINT",
-        "DOUBLE",
-        "DOUBLE",
-        "BOOLEAN",
-        "BIGINT",
-        "INTEGER",
-        "DOUBLE",
-        "DATE",
-        "DATE",
-    ]
-    with duckdb.connect() as connection:
-        columns = ", ".join(f'"{name}" {kind}' for name, kind in zip(SCHEMA.names, kinds, strict=True))
-        connection.execute(f"CREATE TABLE t ({columns})")
-        marks = ", ".join("?" * len(kinds))
-        connection.executemany(f"INSERT INTO t VALUES ({marks})", [list(row.values()) for row in rows])
-        yield Engine(connection, np.array([SCHEMA.cell(row) for row in rows], dtype=np.int64))
+    with stored(SCHEMA, VALUES, "VARCHAR BIGINT BIGINT DOUBLE DOUBLE BOOLEAN BIGINT") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def beside() -> Iterator[Engine]:
+    with stored(SIDES, BESIDE, "INTEGER DOUBLE DATE DATE") as made:
+        yield made
 
 
 # -- predicates that cells can tell -----------------------------------------------------------------------------------
@@ -137,6 +147,9 @@ ATOMS = st.one_of(
     st.sampled_from(["delay IS NULL", "delay IS NOT NULL", "speed IS NULL", "NOT speed IS NOT NULL"]),
     _listed("flag", ["TRUE", "FALSE", "true"]),
     _listed("size", ["5", "7"]),
+    st.sampled_from(["TRUE", "FALSE", "NOT TRUE"]),
+)
+SIDED = st.one_of(
     _listed("stops", ["0", "3", "2.0"]),
     st.builds("stops {} {}".format, st.sampled_from(["<", ">="]), st.sampled_from(["0", "1", "3", "4", "-0.5", "3.5"])),
     st.builds("stops {} {}".format, st.sampled_from(["<=", ">"]), st.sampled_from(["-1", "0", "2.5", "3"])),
@@ -148,21 +161,43 @@ ATOMS = st.one_of(
     _between("day", ["'2013-02-27'", "'2013-02-28'", "'2013-03-03'"], ["'2013-02-26'", "'2013-03-01'"]),
     st.builds("week {} '{}'".format, st.sampled_from(["<", ">="]), st.sampled_from(["2013-02-18", "2013-02-25"])),
     _between("week", ["'2013-02-18'", "'2013-02-25'"], ["'2013-02-17'", "'2013-02-24'", "'2013-03-03'"]),
-    st.sampled_from(["TRUE", "FALSE", "NOT TRUE"]),
-)
-PREDICATES = st.recursive(
-    ATOMS,
-    lambda inner: st.one_of(
-        st.builds("{} AND {}".format, inner, inner),
-        st.builds("{} OR {}".format, inner, inner),
-        st.builds("NOT {}".format, inner),
-        st.builds("({})".format, inner),
-        st.builds("NOT ({}\n  or {})".format, inner, inner),
-        st.builds("not({} and {})".format, inner, inner),
+    st.sampled_from(
+        [
+            "date_trunc('week', week) = '2013-02-18'",
+            "date_trunc('month', day) >= '2013-03-01'",
+            "date_trunc('month', day) < DATE '2013-02-15'",
+            "EXTRACT(month FROM day) = 3 AND day BETWEEN '2013-02-27' AND '2013-03-02'",
+            "NOT EXTRACT(isodow FROM day) >= 5 AND day >= '2013-02-27' AND day < '2013-03-03'",
+        ]
     ),
-    max_leaves=8,
 )
+
+
+def _joined(atoms: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    return st.recursive(
+        atoms,
+        lambda inner: st.one_of(
+            st.builds("{} AND {}".format, inner, inner),
+            st.builds("{} OR {}".format, inner, inner),
+            st.builds("NOT {}".format, inner),
+            st.builds("({})".format, inner),
+            st.builds("NOT ({}\n  or {})".format, inner, inner),
+            st.builds("not({} and {})".format, inner, inner),
+        ),
+        max_leaves=8,
+    )
+
+
+PREDICATES = _joined(ATOMS)
 SHARED_ENGINE = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@SHARED_ENGINE
+@given(text=_joined(SIDED))
+def test_predicates_about_dates_and_both_sides_count_what_duckdb_counts(beside: Engine, text: str) -> None:
+    query = parse(text, SIDES)
+    assert beside.ours(query) == beside.count(text)
+    assert parse(str(query), SIDES) == query
 
 
 @SHARED_ENGINE

@@ -201,7 +201,6 @@ def test_many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
         (arrow(ROWS).set_column(0, "origin", pa.array([1] * 7)), "column 'origin' has Arrow type int64"),
         (arrow(ROWS).set_column(1, "month", pa.array(["1"] * 7)), "column 'month' has Arrow type string"),
         (arrow(ROWS).set_column(1, "month", pa.array([True] * 7)), "column 'month' has Arrow type bool"),
-        (),
         ([{"origin": "JFK", "month": 1}], "row 0: the columns must be origin, month, delay; missing: 'delay'"),
         ([ROWS[0], {"origin": "JFK", "x": 1}], "row 1: .* extra: 1 column that the schema does not name$"),
         ([ROWS[0], 17], "row 1 is a int"),

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import treering as tr
-from support.event_lines import EARLIER, EITHER, JFK, LINES, SCHEMA, TENTH
+from support.event_lines import EARLIER, EITHER, JFK, LINES, SCHEMA, TENTH, THIRD
 from support.event_strategies import events
 from support.events import decode, encode, identical, reread
 from support.schemas import schemas
@@ -40,8 +40,8 @@ def test_an_event_is_read_as_it_was_written(kind: type[Any], data: st.DataObject
     assert encode(event).isascii()
 
 
-@pytest.mark.parametrize(("event", "line"), LINES, ids=lambda each: type(each).__name__)
-def test_the_words_of_both_formats_stay(event: gate.Event, line: str) -> None:
+@pytest.mark.parametrize(("event", "line"), LINES + THIRD, ids=lambda each: type(each).__name__)
+def test_the_words_of_all_formats_stay(event: gate.Event, line: str) -> None:
     """Ledgers outlive versions: a change of these lines needs another version of the format."""
     assert encode(event) == line
     reread([event], SCHEMA)
@@ -53,6 +53,21 @@ def test_a_line_that_is_no_longer_written_is_still_read(event: gate.Event, line:
     assert identical(decode(line, SCHEMA), event)
     assert isinstance(event, gate.Condensed)
     assert (event.steps, event.next_segment, event.segments, event.marks) == (None, 0, (), ())
+
+
+@pytest.mark.parametrize(("event", "line"), THIRD, ids=lambda each: type(each).__name__)
+def test_lines_with_sums_are_of_version_3_and_no_others_are(event: gate.Event, line: str) -> None:
+    for wrong in (line.replace('"v":3', '"v":2'), line.replace('"v":3', '"v":1')):
+        with pytest.raises(tr.DamagedVault):
+            decode(wrong, SCHEMA)
+    start = line.index(',"sums":')
+    without = line[:start] + line[line.index("}", start) + 1 :]
+    nothing = line[:start] + ',"sums":null' + line[line.index("}", start) + 1 :]
+    for wrong in (without, nothing, nothing.replace('"v":3', '"v":2')):
+        with pytest.raises(tr.DamagedVault):
+            decode(wrong, SCHEMA)
+    if not isinstance(event, gate.Noted):
+        assert decode(without.replace('"v":3', '"v":2'), SCHEMA)
 
 
 def test_every_event_has_a_line_above() -> None:

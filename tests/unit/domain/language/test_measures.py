@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import treering as tr
-from treering.domain.measures import Count, Mean, Quantile, Release, Request, Sum
+from treering.domain.language.measures import Count, Mean, Measure, Quantile, Release, Request, Sum
 
 SCHEMA = tr.Schema(
     {
@@ -73,7 +73,14 @@ def test_too_many_groups_or_cells_are_refused() -> None:
 
 
 def test_notes_say_what_is_clipped_and_left_out() -> None:
-    measures = [Count(), Sum("fare"), Mean("fare"), Mean("month"), Mean("delay"), Quantile.greatest("fare")]
+    measures: list[Measure] = [
+        Count(),
+        Sum("fare"),
+        Mean("fare"),
+        Mean("month"),
+        Mean("delay"),
+        Quantile.greatest("fare"),
+    ]
     assert Request.of(SCHEMA, measures, ["origin"]).notes == (
         "fare: values are clipped to 0 … 100.",
         "fare: values are rounded to steps of 0.5 in sums and averages.",

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 import treering as tr
 from support.vaults import BETA, SCHEMA, crash, frame, mechanism, states, with_line
-from treering.vault.kinds import Spec
+from treering.vault.kinds import Spec, lowered, with_shares
 from treering.vault.lines import MECHANISM, Line, body
-from treering.vault.shares import lowered, with_shares
 from treering.vault.vault import Vault
 
 LATE = "late = 'yes'"
@@ -103,7 +102,7 @@ def test_all_that_is_not_used_can_be_taken_and_series_are_kept_current(delta: fl
 
 def test_others_need_their_share(tmp_path: Path) -> None:
     for kind in ("pmwg", "continual"):
-        refused = pytest.raises(tr.ParameterError, match="share must be at most 0,")
+        refused = pytest.raises(tr.ParameterError, match="the others have the whole promise")
         with Vault.create(tmp_path / kind, SCHEMA, 1.0, mechanism=kind) as vault, refused:
             vault.add("rings", 0.1)
 

@@ -1,0 +1,171 @@
+"""Learning by rings on streams: as accurate as without privacy, and again soon after a drift.
+
+    python -m experiments.learn_streams [--quick] [--seed N]
+
+`PrivateLogisticRegression` as it comes (the newest ring, at doublings from 1,000 rows), ε = 1, δ = 10^-6, on streams
+that scikit-learn's make_classification draws: rows scaled to length 1, 50,000 to learn from that arrive by 1,000, and
+10,000 to test on. Three have 12 features; of the others one is of another seed, one 30 features, one classes of 80 and
+20%. Beside it scikit-learn's LogisticRegression, of all rows so far, without privacy. Claimed, for the mean of 5 runs:
+
+- accuracy is within 1 point of no privacy at 50,000 rows, and within 3 points at 5,000;
+- for squared loss (`PrivateRidge`, 8 features, make_regression), the RMSE at 50,000 rows is within 5% of Ridge's;
+- a stream that becomes another after 24,000 rows, half-way through its first 48,000: two doublings later the model is
+  within 1 point of one that saw new rows alone, without privacy; ``rows="all"`` (ERMG), which is about all rows that
+  ever came, is beside it.
+
+In short: two streams, two runs each, and limits twice as wide, so that they do not fail by chance. Private noise has no
+seed. ``--seed`` moves the seeds of all streams but the first three.
+
+Accuracy at 5,000 rows is that of a model of 2,000 of them, the newest ring. With 30 features a steeper stream (two
+informative ones, models of length 21) is 4 points behind there, and within 1 point at 50,000.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from sklearn.datasets import make_classification, make_regression
+from sklearn.linear_model import LogisticRegression, Ridge
+
+from experiments.claims import Claims
+from experiments.options import options
+from treering.arrays import Array, Floats
+from treering.learn import PrivateLogisticRegression, PrivateRidge
+
+EPSILON, DELTA = 1.0, 1e-6
+ROWS, TEST, BATCH, EARLY = 50_000, 10_000, 1_000, 5_000
+WITHIN, WITHIN_EARLY, WITHIN_RMSE = 0.01, 0.03, 0.05
+RUNS, QUICK_RUNS, WIDER = 5, 2, 2.0
+DRIFT, RECOVERED = 24_000, 96_000
+SHOWN = (DRIFT, 32_000, 48_000, 64_000, RECOVERED)
+
+Data: TypeAlias = tuple[Floats, Array]
+
+
+@dataclass(frozen=True)
+class Stream:
+    """What make_classification is asked for."""
+
+    name: str
+    seed: int
+    features: int = 12
+    positive: float = 0.5
+
+    def draw(self, rows: int) -> Data:
+        """Features, as rows of length 1, and labels 0 and 1."""
+        x, y = make_classification(
+            rows,
+            self.features,
+            n_informative=6,
+            n_redundant=2,
+            weights=[1 - self.positive],
+            random_state=self.seed,
+        )
+        return np.asarray(x / np.linalg.norm(x, axis=1, keepdims=True)), np.asarray(y)
+
+
+def streams(seed: int) -> list[Stream]:
+    """The three of the issue that asked for this, and three more."""
+    first = [Stream(f"seed {number}", number) for number in (11, 12, 13)]
+    own = 20 + seed
+    more = [Stream(f"seed {own}", own), Stream("30 features", own + 1, 30), Stream("unbalanced", own + 2, 12, 0.2)]
+    return [*first, *more]
+
+
+def batches(data: Data, batch: int = BATCH) -> Iterator[Data]:
+    """The rows as they arrive."""
+    x, y = data
+    for begin in range(0, len(y), batch):
+        yield x[begin : begin + batch], y[begin : begin + batch]
+
+
+def scores(model: Any, data: Data, sizes: Sequence[int], score: Callable[[Any], float], batch: int = BATCH) -> Floats:
+    """The model's scores at these sizes, as the rows arrive."""
+    found = []
+    for x, y in batches(data, batch):
+        model.partial_fit(x, y)
+        if model.n_samples_seen_ in sizes:
+            found.append(score(model))
+    return np.array(found)
+
+
+def classifier(rows: str = "newest") -> PrivateLogisticRegression:
+    """The estimator as it comes."""
+    return PrivateLogisticRegression(EPSILON, DELTA, norm_bound=1.0, classes=(0, 1), rows=rows)
+
+
+def plain(data: Data, test: Data) -> float:
+    """Accuracy without privacy."""
+    return float(LogisticRegression(max_iter=1_000).fit(*data).score(*test))
+
+
+def classify(claims: Claims, stream: Stream, runs: int, wider: float) -> None:
+    """Accuracy early and at the end."""
+    x, y = stream.draw(ROWS + TEST)
+    train, test = (x[:ROWS], y[:ROWS]), (x[ROWS:], y[ROWS:])
+    sizes = (EARLY, ROWS)
+    found = np.mean([scores(classifier(), train, sizes, lambda model: model.score(*test)) for _ in range(runs)], axis=0)
+    without = [plain((x[:size], y[:size]), test) for size in sizes]
+    for size, ours, theirs, within in zip(sizes, found, without, (WITHIN_EARLY, WITHIN), strict=True):
+        print(f"  {stream.name}, {size:,} rows: accuracy {ours:.4f}, without privacy {theirs:.4f}")
+        claims.at_most(f"{stream.name}, {size:,} rows: less by", theirs - ours, within * wider)
+
+
+def regress(claims: Claims, seed: int, runs: int, wider: float) -> None:
+    """RMSE of squared loss. The bounds are those of such data, which are public here."""
+    x, y = make_regression(ROWS + TEST, 8, n_informative=8, noise=30.0, random_state=seed)
+    train, (past, labels) = (x[:ROWS], y[:ROWS]), (x[ROWS:], y[ROWS:])
+
+    def rmse(model: Any) -> float:
+        return float(np.sqrt(np.mean(np.square(model.predict(past) - labels))))
+
+    def ours() -> Floats:
+        model = PrivateRidge(EPSILON, DELTA, norm_bound=5.0, label_bound=float(np.ceil(np.abs(y).max())))
+        return scores(model, train, (ROWS,), rmse)
+
+    found, without = float(np.mean([ours() for _ in range(runs)])), rmse(Ridge().fit(*train))
+    print(f"  squared loss, {ROWS:,} rows: RMSE {found:.3f}, without privacy {without:.3f}")
+    claims.at_most(
+        "squared loss: RMSE above that without privacy by the part", found / without - 1, WITHIN_RMSE * wider
+    )
+
+
+def drift(claims: Claims, seed: int, runs: int, wider: float, batch: int) -> None:
+    """Another stream begins after DRIFT rows. Accuracy is on rows of the new one."""
+    old, new = Stream("old", 30 + seed).draw(DRIFT), Stream("new", 11).draw(RECOVERED - DRIFT + TEST)
+    fresh, test = (new[0][:-TEST], new[1][:-TEST]), (new[0][-TEST:], new[1][-TEST:])
+    data = np.vstack([old[0], fresh[0]]), np.concatenate([old[1], fresh[1]])
+    alone = plain(fresh, test)
+    print(f"  drift after {DRIFT:,} rows: accuracy on new rows; of those alone, without privacy, {alone:.4f}")
+    found: dict[str, Floats] = {}
+    for rows in ("newest", "all"):
+        each = [
+            scores(classifier(rows), data, SHOWN, lambda model: model.score(*test), batch if rows == "all" else BATCH)
+            for _ in range(runs)
+        ]
+        found[rows] = np.mean(each, axis=0)
+        told = ", ".join(f"{value:.4f} ({size:,})" for size, value in zip(SHOWN, found[rows], strict=True))
+        print(f'    rows="{rows}": {told}')
+    claims.at_most("drift: the newest ring's, less by", alone - found["newest"][-1], WITHIN * wider)
+    claims.at_most("drift: all rows' above the newest ring's by", found["all"][-1] - found["newest"][-1], 0.0)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run all streams and check the claims."""
+    given = options(__doc__, arguments)
+    claims = Claims()
+    runs, wider = (QUICK_RUNS, WIDER) if given.quick else (RUNS, 1.0)
+    drawn = streams(given.seed)
+    for stream in [drawn[1], drawn[5]] if given.quick else drawn:
+        classify(claims, stream, runs, wider)
+    regress(claims, given.seed, runs, wider)
+    drift(claims, given.seed, 1 if given.quick else RUNS, wider, 8 * BATCH if given.quick else BATCH)
+    return claims.exit_code()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,241 @@
+"""Questions to a vault: predicates, requests and SQL, each with its price, from any number of threads.
+
+What is charged is durable before an answer leaves. Threads that ask at the same time share commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+
+from treering.answer import Answer, Estimate
+from treering.arrays import Floats
+from treering.domain.language.measures import Release, Request
+from treering.domain.language.parse import Question, understand, understand_all
+from treering.domain.query import Query
+from treering.domain.schema import Schema
+from treering.errors import VaultError
+from treering.trusted.counts import Counts
+from treering.trusted.sealed import Sealed
+from treering.vault.files import Stage, reached
+from treering.vault.ledger import Ledger
+from treering.vault.lines import Line
+from treering.vault.members import Member, fitting, keeps_sums, measuring, telling
+from treering.vault.record import (
+    Record,
+    answers_line,
+    check_key,
+    question,
+    recorded_answers,
+    recorded_release,
+    release_line,
+    requested,
+)
+from treering.vault.together import Access
+
+if TYPE_CHECKING:
+    from treering.sql.split import Statement
+
+
+class Price(NamedTuple):
+    """What a batch of queries could cost: public."""
+
+    mechanism: str
+    """The name of the mechanism that would answer."""
+    most: float
+    """The most that the batch could cost, in the promise's unit."""
+    remaining: float
+    """What the mechanism has left to spend on all rows, in the same unit. (Newer rows may have more left.)"""
+    unit: str
+    """The promise's unit: "epsilon" or "rho"."""
+    enough: bool
+    """Whether what is left is sure to pay for the whole batch. If not, it may be refused after some answers."""
+    exact: bool
+    """Whether asking costs just this much, but for rounding; otherwise this or less."""
+
+
+class Asking(Sealed):
+    """The part of `Vault` that answers."""
+
+    __slots__ = ("_access", "_counts", "_ledger", "_members", "_record")
+
+    _access: Access
+    _counts: Counts
+    _ledger: Ledger
+    _members: list[Member]
+    _record: Record
+
+    @property
+    def schema(self) -> Schema:
+        """The universe: public."""
+        return self._counts.schema
+
+    @property
+    def size(self) -> int:
+        """The number of rows: public."""
+        return self._counts.size
+
+    @property
+    def unit(self) -> str:
+        """The unit of costs: "epsilon" if the promise has delta = 0, otherwise "rho"."""
+        return self._record.origin.promise.budget.unit
+
+    def ask(
+        self, query: Question, mechanism: str | None = None, key: str | None = None, within: float | None = None
+    ) -> Answer:
+        """The share of the rows that match ``query``, with its margin and its error.
+
+        ``mechanism`` is the name of the one that answers; by default, the one whose answer is free and has the smallest
+        margin, or else the one that answers new questions best. ``key`` is an idempotency key: asking the same query
+        again with the same key returns the recorded answer, and charges nothing. ``within`` is the margin that is
+        wanted, in rows or, below 1, as a share of them: no more is paid than it needs.
+        """
+        check_key(key)
+        return self._asked([understand(query, self.schema)], mechanism, key, within)[0]
+
+    def ask_many(
+        self,
+        queries: Iterable[Question],
+        mechanism: str | None = None,
+        key: str | None = None,
+        within: float | None = None,
+    ) -> list[Answer]:
+        """`ask` for a batch, in one commit, which threads that ask at the same time share."""
+        check_key(key)
+        return self._asked(understand_all(queries, self.schema), mechanism, key, within)
+
+    def _asked(
+        self, queries: Sequence[Query], mechanism: str | None, key: str | None, within: float | None
+    ) -> list[Answer]:
+        answers = self._access.together(lambda: self._answers(queries, mechanism, key, within))
+        reached(Stage.ANSWERED)
+        return answers
+
+    def _answers(
+        self, asked: Sequence[Query], mechanism: str | None, key: str | None, within: float | None
+    ) -> list[Answer]:
+        if key in self._record.keys:
+            return recorded_answers(self._record.keys[key], self._digest(asked, mechanism, key))
+        number, member = fitting(self._members, mechanism, asked, within)
+        digest = "" if key is None else question(asked, member.spec.name)
+        answers = member.mechanism.answer_within(asked, within)
+        if key is not None:
+            self._keep(answers_line(key, digest, number, answers))
+        self._condense(member)
+        return answers
+
+    def _keep(self, line: Line) -> None:
+        self._ledger.write(line)
+        self._record.keys[line.key] = line
+
+    def _digest(self, asked: Sequence[Query], mechanism: str | None, key: str | None) -> str:
+        """What a key stands for: these queries, of the mechanism named, or of the one that answered then."""
+        number = self._record.keys[key or ""].mechanism
+        then = self._members[number].spec.name if 0 <= number < len(self._members) else ""
+        return question(asked, mechanism or then)
+
+    def release(
+        self, request: Request, mechanism: str | None = None, key: str | None = None, within: float | None = None
+    ) -> Release:
+        """Counts, sums, averages and quantiles of groups, in one commit and for one price: see `Rings.release`.
+
+        ``mechanism`` is the name of one of kind "rings"; by default, the first. ``key`` and ``within`` are as in `ask`.
+        """
+        check_key(key)
+        released = self._access.together(lambda: self._released(request, mechanism, key, within))
+        reached(Stage.ANSWERED)
+        return released
+
+    def _released(self, request: Request, mechanism: str | None, key: str | None, within: float | None) -> Release:
+        number, member, rings = measuring(self._members, mechanism)
+        asked = requested(request, member.spec.name)
+        if key in self._record.keys:
+            return recorded_release(self._record.keys[key], asked, request)
+        release = rings.release(request, within)
+        if key is not None:
+            self._keep(release_line(key, asked, number, release))
+        self._condense(member)
+        return release
+
+    def quote(self, request: Request, mechanism: str | None = None, within: float | None = None) -> Price:
+        """What `release` would cost those rows that pay most, but for rounding. Free: nothing private is read."""
+        with self._access.alone():
+            self._access.check()
+            _, member, rings = measuring(self._members, mechanism)
+            price = float(rings.release_price(request, within))
+            return Price(member.spec.name, price, rings.remaining, self.unit, enough=True, exact=True)
+
+    def price(self, query: Question, mechanism: str | None = None, within: float | None = None) -> float:
+        """The most that asking ``query`` next could cost a row, in the promise's unit. Free: nothing private is
+        read."""
+        return self._priced([understand(query, self.schema)], mechanism, within).most
+
+    def price_many(
+        self, queries: Iterable[Question], mechanism: str | None = None, within: float | None = None
+    ) -> Price:
+        """The most that a batch could cost, and which mechanism would answer it."""
+        return self._priced(understand_all(queries, self.schema), mechanism, within)
+
+    def _priced(self, asked: Sequence[Query], mechanism: str | None, within: float | None) -> Price:
+        with self._access.alone():
+            self._access.check()
+            member = fitting(self._members, mechanism, asked, within)[1]
+            most, enough, exact = member.mechanism.quote(asked, within)
+            return Price(member.spec.name, float(most), member.mechanism.remaining, self.unit, enough, exact)
+
+    def sql(self, text: str, within: float | None = None, mechanism: str | None = None) -> pa.Table:
+        """The result of an SQL statement, as an Arrow table: a column ``…_margin`` follows each number with noise.
+
+        What must be released (groups and their counts, sums, averages, quantiles) is asked as one batch, for one price;
+        ORDER BY, LIMIT, HAVING, arithmetic, shares, window functions and SELECTs over SELECTs are worked out from it
+        for nothing. ``within`` is as in `ask`, for each released number, and so is ``mechanism``. A statement that
+        begins with EXPLAIN releases nothing: its result says what would be, and what that costs.
+        """
+        from treering.sql.answer import answer, draws_for, explained
+
+        statement = self._split(text, mechanism)
+        if statement.text.explain:
+            return explained(statement, *self._quoted(statement, within, mechanism)[:4])
+        draws = draws_for(statement)
+        told, noise, size = self._access.together(lambda: self._told(statement, within, mechanism, draws))
+        reached(Stage.ANSWERED)
+        return answer(statement, told, noise, size)
+
+    def price_sql(self, text: str, within: float | None = None, mechanism: str | None = None) -> Price:
+        """The most that `sql` could cost, and which mechanism would answer. Free: nothing private is read."""
+        return self._quoted(self._split(text, mechanism), within, mechanism)
+
+    def _split(self, text: str, mechanism: str | None) -> Statement:
+        from treering.sql.split import split  # What others do not need waits: it loads another DuckDB.
+
+        return split(text, self.schema, sums=keeps_sums(self._members, mechanism))
+
+    def _quoted(self, statement: Statement, within: float | None, mechanism: str | None) -> Price:
+        with self._access.alone():
+            self._access.check()
+            rings = telling(self._members, mechanism, statement.queries, within)
+            if rings is not None:
+                price = float(rings[2].quote_items(statement.items, within))
+                return Price(rings[1].spec.name, price, rings[2].remaining, self.unit, enough=True, exact=True)
+        return self._priced(statement.queries or (), mechanism, within)
+
+    def _told(
+        self, statement: Statement, within: float | None, mechanism: str | None, draws: int
+    ) -> tuple[Sequence[Estimate], Floats | None, int]:
+        """What is known of a statement's items, draws of its noise, and the size."""
+        from treering.sql.answer import told_by
+
+        rings = telling(self._members, mechanism, statement.queries, within)
+        if rings is None:
+            return told_by(self._answers(statement.queries or (), mechanism, None, within)), None, self.size
+        told = rings[2].tell(statement.items, within)
+        self._condense(rings[1])
+        return told, rings[2].draw(statement.items, told, draws), self.size
+
+    def _condense(self, member: Member, *, closing: bool = False) -> None:
+        """Make a checkpoint, if one is due. Checkpoints only save time: without one, the next opening takes longer."""
+        with suppress(VaultError):
+            member.condense(closing=closing)

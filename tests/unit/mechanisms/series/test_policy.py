@@ -1,0 +1,78 @@
+"""What is measured for sums: known ones are used, stale ones renewed, new ones opened, at prices that add up."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+import treering as tr
+from support.databases import TestDatabase
+from treering.domain.groups import Groups
+from treering.mechanisms.base import wished
+from treering.mechanisms.series.policy import Asked, batches, sum_groups
+from treering.theory.rings import usual_price
+
+SCHEMA = tr.Schema({"a": tr.categories("x", "y", "z"), "n": tr.integers(0, 9, missing=True), "m": tr.integers(0, 3)})
+X, KNOWN = tr.parse("a = 'x'", SCHEMA), tr.parse("a = 'x' AND n IS NOT NULL", SCHEMA)
+
+
+def made(delta: float = 1e-6) -> tuple[TestDatabase, tr.Rings]:
+    db = TestDatabase(SCHEMA, list(range(SCHEMA.cells)) * 200)
+    return db, tr.Rings(db, 1.0, delta, 1e-9)
+
+
+def test_a_sum_is_planned_before_the_counts_that_it_brings() -> None:
+    _, rings = made()
+    planned = rings._plan(Asked([X, KNOWN], {1: [KNOWN]}), None, None)
+    (opened,) = planned.fresh
+    assert opened.sums is not None
+    assert (opened.sums.attribute, opened.sums.reach, opened.sums.counts) == (1, 9, True)
+    assert planned.price == opened.price == usual_price(rings._gate.budget.total, rings._gate.budget.total, 0, 25)
+    assert rings.spent == 0
+
+
+def test_under_a_pure_promise_counts_have_a_series_of_their_own() -> None:
+    _, rings = made(0.0)
+    sums, counts = rings._plan(Asked([X, KNOWN], {1: [KNOWN]}), None, None).fresh
+    assert sums.sums is not None
+    assert not sums.sums.counts
+    assert counts.sums is None
+
+
+def test_each_attribute_has_its_series_and_cells_come_last() -> None:
+    _, rings = made()
+    cells = [tr.parse(f"a = 'x' AND m = {value}", SCHEMA) for value in range(4)]
+    planned = rings._plan(Asked([X], {1: [KNOWN], 2: [X]}, cells), None, None)
+    assert [each.sums and each.sums.attribute for each in planned.fresh] == [1, 2, None]
+    assert planned.fresh[-1].groups.attributes == (0, 2)
+    assert planned.price == sum((each.price for each in planned.fresh), Fraction(0))
+
+
+def test_a_known_sum_is_free_and_a_stale_one_is_renewed() -> None:
+    db, rings = made()
+    asked = Asked([], {1: [KNOWN]})
+    rings._carry_out(rings._plan(asked, None, None))
+    assert rings._plan(asked, None, None) == ([], [])
+    db.append_cells([0] * 100)
+    stale, fresh = rings._plan(asked, None, None)
+    assert ([each.number for each in stale], fresh) == ([0], [])
+    assert rings._plan(asked, None, None).price == rings._rings[0].series.price.total
+
+
+def test_a_wish_for_a_sum_is_priced_by_the_groups_it_sums() -> None:
+    _, rings = made()
+    one = rings._plan(Asked([], {2: [X]}), 200.0, None).price
+    assert one == pytest.approx(2 * 1.96**2 / 200**2, rel=1e-3)
+    rings._carry_out(rings._plan(Asked([], {2: [X, tr.parse("a = 'y'", SCHEMA)]}), 400.0, None))
+    two = tr.parse("a IN ('x', 'y')", SCHEMA)
+    stale, fresh = rings._plan(Asked([], {2: [two]}), 400.0 * 2**0.5 * 1.001, None)
+    assert (stale, fresh) == ([], [])
+    assert rings._plan(Asked([], {2: [two]}), 400.0, None).price > 0
+
+
+def test_groups_of_sums() -> None:
+    assert sum_groups([tr.Query.all(SCHEMA)], 2, SCHEMA).number == 1
+    assert sum_groups([KNOWN], 1, SCHEMA).number == Groups.atoms([KNOWN]).number
+    assert len(batches([X, KNOWN])) == 1
+    assert wished(0.5, 100) == 50
