@@ -1,7 +1,7 @@
 """Run every experiment at full length: ``python -m experiments``; with ``--quick`` a short version of each.
 
 The pictures in docs/ are not drawn anew: ``python -m experiments.pmwg_picture`` does that, and so do
-``python -m experiments.schedulers_picture`` and ``python -m experiments.erm_picture``.
+``schedulers_picture``, ``erm_picture`` and ``learn_picture``.
 """
 
 from __future__ import annotations

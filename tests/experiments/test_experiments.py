@@ -32,7 +32,7 @@ from support.repository import ROOT
 from treering.demo.flights import SCHEMA, cells_of, days, flights
 from treering.trusted.rows.encode import encode
 
-PICTURES = ("rings_picture", "pmwg_picture", "schedulers_picture", "erm_picture", "terminal_picture")
+PICTURES = ("rings_picture", "pmwg_picture", "schedulers_picture", "erm_picture", "learn_picture", "terminal_picture")
 
 
 @pytest.mark.parametrize("name", [*everything.NAMES, *PICTURES])
