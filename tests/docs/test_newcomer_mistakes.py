@@ -273,10 +273,12 @@ def test_ctrl_c_says_that_nothing_was_lost(folder: Path) -> None:
 
 def test_a_full_disk_is_called_full(folder: Path) -> None:
     (folder / "full.csv").symlink_to("/dev/full")
-    treering("ask", folder / "many pmwg", "month = 1")
-    assert "the disk is full" in plainly(
-        treering("synth", folder / "many pmwg", "--rows", 5, "--out", folder / "full.csv"), 1
-    )
+    drawn = folder / "drawn"
+    made(drawn, "--mechanism", "pmwg", "--alpha", 0.2)
+    treering("append", drawn, folder / "rows.csv")
+    treering("ask", drawn, "month = 1")
+    said = plainly(treering("synth", drawn, "--rows", 5, "--out", folder / "full.csv"), 1)
+    assert "the disk is full" in said
     made(folder / "fills")
     treering("append", folder / "fills", folder / "rows.csv")
     with faulty_disk() as disk:
