@@ -200,8 +200,9 @@ def sentences(story: Story) -> list[str]:
         f"off by {max(dashboard.off, analyst.off):.2%}. (These flights are public, so one can look.)",
         f"Of the promise {1 - story.unused:.0%} is spent and {story.unused:.0%} is left. Flights to come bring a "
         "budget of their own, so all this can be kept current for ever.",
-        f"The lateness model was released anew {_models(story)} times as flights came, and ends with an AUC of "
-        f"{story.moments[-1].auc:.3f}: that often it ranks a late flight above one that is not.",
+        f"The lateness model was released anew {_models(story)} times as flights came, each time from the new ones. "
+        f"Over the last four weeks its AUC was {story.moments[-1].auc:.3f}, on flights that it had not seen: that "
+        "often it ranks a late flight above one that is not.",
     ]
 
 

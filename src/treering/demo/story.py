@@ -7,6 +7,7 @@ One `Rings` answers both.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -18,8 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from treering.answer import Answer
-from treering.arrays import Ints
-from treering.boxes.erm import Model
+from treering.arrays import Flags, Floats, Ints
 from treering.demo.flights import CARRIERS, HOURS, ORIGINS, SCHEMA, cells_of, days, flights
 from treering.domain.language.parse import parse
 from treering.domain.problem import FEATURE_UNIT, CellFeatures
@@ -34,6 +34,8 @@ QUESTIONS, LEARNING = 0.3, 0.3
 """The shares of the promise: of the questions, and of the model. The rest is for whoever comes later."""
 EVERY: Final = 1.25
 """The model is trained when flights have grown by a quarter, on the new ones: so it follows the seasons."""
+TESTED: Final = 28
+"""The days whose flights tell how good the model is."""
 PACE: Final = 10
 """About how many groups of questions there will be: by airport, by carrier, by hour and so on, each with the delay."""
 
@@ -75,7 +77,7 @@ class Moment:
     error: float
     """The largest error that an answer stated that day."""
     auc: float
-    """The AUC of the day's model, on all flights so far."""
+    """The AUC of the private model on the flights of the last `TESTED` days, each judged before it was taken in."""
 
 
 @dataclass(slots=True)
@@ -165,12 +167,17 @@ class Year:
         self.features = CellFeatures.one_hot(SCHEMA, FEATURES, LATE)
         self._spent = 0.0
         self._today = Tally()
+        self._judged: deque[tuple[Floats, Flags]] = deque(maxlen=TESTED)
         vault.add("ermrings", LEARNING, target=LATE, features=list(FEATURES), beta=BETA, every=EVERY, name="model")
 
     def append(self, day: pa.Table, number: int) -> None:
-        """Append a day's flights."""
+        """Append a day's flights. From four weeks before the first questions on, the model judges them first."""
+        cells = cells_of(day)
+        if number > FIRST_DAY - TESTED:
+            scores = self.vault.model().predictions(self.features.grid / FEATURE_UNIT)
+            self._judged.append((scores[cells], self.features.labels[cells] > 0))
         self.vault.append(day, key=f"day {number}")
-        self.truth.add(cells_of(day))
+        self.truth.add(cells)
 
     def ask(self, texts: Sequence[str], who: str) -> list[Answer]:
         """Ask for the dashboard or for the analyst, and compare the answers with the truth."""
@@ -186,7 +193,6 @@ class Year:
     def look(self, number: int, month: int) -> None:
         """Ask the dashboard's queries and, every second week, the analyst's; note the day's figures."""
         self._today = Tally()
-        model = self.vault.model()
         self._spent = self.vault.spent
         told = dict(zip(DASHBOARD, self.ask(DASHBOARD, "dashboard"), strict=True))
         for origin, course in self.story.courses.items():
@@ -206,7 +212,7 @@ class Year:
                 today.off,
                 max(today.margins),
                 today.error,
-                auc(self.features, model, self.truth.counts),
+                auc(*(np.concatenate(each) for each in zip(*self._judged, strict=True))),
             )
         )
 
@@ -241,13 +247,10 @@ def _query(text: str) -> Query:
     return parse(text, SCHEMA)
 
 
-def auc(features: CellFeatures, model: Model, counts: Ints) -> float:
+def auc(scores: Floats, late: Flags) -> float:
     """The area under the ROC curve: how often a late flight scores above one that is not. 1 is perfect, ½ guessing."""
-    assert features.entries == SCHEMA.cells  # so the entries are the cells, in their order
-    scores = model.predictions(features.grid / FEATURE_UNIT)
-    late = features.labels > 0
     values, group = np.unique(scores, return_inverse=True)
-    ones, zeros = (np.bincount(group, weights=counts * chosen, minlength=len(values)) for chosen in (late, ~late))
+    ones, zeros = (np.bincount(group[chosen], minlength=len(values)) for chosen in (late, ~late))
     below = np.cumsum(zeros) - zeros
     return float((ones * (below + zeros / 2)).sum() / (ones.sum() * zeros.sum()))
 
