@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 MARK: Final = b"treering"
 """The key in an Arrow table's metadata that says that it was released, and of how many rows."""
 
+HOLDING: Final = b"treering.margins"
+ALONE: Final = b"each number alone"
+TOGETHER: Final = b"all groups together, as some were chosen by their numbers"
+"""What the margins of a released table hold for, with 95%, under a key of its metadata."""
+
 _WIDTH: Final = 240
 """The width of a bar, in pixels."""
 
@@ -52,6 +57,12 @@ def written(table: pa.Table) -> tuple[list[str], list[list[str]], list[int]]:
         heads.append(name)
         columns.append([number(value, margin) for value, margin in zip(values, margins, strict=True)])
     return heads, [list(row) for row in zip(*columns, strict=True)], right
+
+
+def holding(table: pa.Table) -> str:
+    """What the margins of a released table hold for."""
+    said: bytes = (table.schema.metadata or {}).get(HOLDING, ALONE)
+    return said.decode()
 
 
 def plain_value(value: Any) -> Any:

@@ -18,6 +18,7 @@ import treering as tr
 from support.exact_sql import Rows
 from support.repository import ROOT
 from treering.demo.flights import CARRIERS, ORIGINS, flights
+from treering.shown import MARGIN
 
 SCHEMA = tr.Schema(
     {
@@ -113,21 +114,42 @@ def truth(asked: Asked) -> pa.Table:
 def far(ours: pa.Table, theirs: pa.Table, asked: Asked) -> list[tuple[Any, ...]]:
     """What in a result is not in the truth: numbers further off than their margins, labels and rows that differ.
 
-    Each is a row of ours, with the row of the truth or None. Rows are in the truth's order if the statement has one.
+    Each is a row of ours, with the row of the truth or None.
     """
-    names = ours.column_names
-    margins = {name.removesuffix("_margin") for name in names if name.endswith("_margin")}
-    labels = [name for name in theirs.column_names if name not in margins]
-    place = {tuple(_plain(row[name]) for name in labels): row for row in theirs.to_pylist()}
-    found: list[tuple[Any, ...]] = []
-    for row in ours.to_pylist():
-        there = place.pop(tuple(_plain(row[name]) for name in labels), None)
+    noisy, found = _noisy(ours), []
+    matched, rest = _matched(ours, theirs)
+    for row, there in matched:
         if there is None:
-            if not asked.empty or any(row[name] for name in margins):
+            if not asked.empty or any(row[name] for name in noisy):
                 found.append((row, None))
-        elif any(off(row[name], there[name], row[f"{name}_margin"]) for name in margins):
+        elif any(off(row[name], there[name], row[f"{name}{MARGIN}"]) for name in noisy):
             found.append((row, there))
-    return found + [(None, row) for row in place.values()]
+    return found + [(None, row) for row in rest]
+
+
+def pairs(ours: pa.Table, theirs: pa.Table) -> list[tuple[tuple[Any, ...], Any, Any, Any]]:
+    """Each noisy number that the truth has too: the labels of its row, itself, its margin and the true number."""
+    matched, _ = _matched(ours, theirs)
+    labels = [name for name in theirs.column_names if name not in _noisy(ours)]
+    return [
+        (tuple(_plain(row[each]) for each in labels), row[name], row[f"{name}{MARGIN}"], there[name])
+        for row, there in matched
+        for name in _noisy(ours)
+        if there is not None and row[name] is not None and there[name] is not None
+    ]
+
+
+def _noisy(table: pa.Table) -> list[str]:
+    return [name for name in table.column_names if f"{name}{MARGIN}" in table.column_names]
+
+
+def _matched(ours: pa.Table, theirs: pa.Table) -> tuple[list[tuple[Any, Any]], list[Any]]:
+    """Each row of a result with the row of the truth that has its labels, or None; and the truth's other rows."""
+    noisy = _noisy(ours)
+    labels = [name for name in theirs.column_names if name not in noisy]
+    place = {tuple(_plain(row[name]) for name in labels): row for row in theirs.to_pylist()}
+    matched = [(row, place.pop(tuple(_plain(row[name]) for name in labels), None)) for row in ours.to_pylist()]
+    return matched, list(place.values())
 
 
 def off(value: float | None, true: float | None, margin: float | None) -> bool:

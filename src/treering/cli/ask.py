@@ -181,8 +181,10 @@ def table_dict(table: pa.Table) -> dict[str, Any]:
 
 
 def _show_table(out: Output, table: pa.Table, plain: dict[str, Any]) -> None:
+    from treering.shown import holding
+
     show_table(out, table)
-    out.line(f"Of {counted(plain['size'], 'row')}; ± for each number alone, with 95%.", "dim")
+    out.line(f"Of {counted(plain['size'], 'row')}; ± for {holding(table)}, with 95%.", "dim")
     _show_costs(out, plain)
 
 

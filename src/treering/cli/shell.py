@@ -135,9 +135,12 @@ class Shell:
     # -- questions ----------------------------------------------------------------------------------------------------
 
     def _predicate(self, text: str) -> None:
-        price = self._vault.price_many([text], within=self._within)
+        from treering.domain.language.parse import parse
+
+        query = parse(text, self._vault.schema)
+        price = self._vault.price_many([query], within=self._within)
         self._say_price(price.most, price.unit)
-        answer = self._vault.ask(text, within=self._within)
+        answer = self._vault.ask(query, within=self._within)
         self._out.line(
             f"{answer.count:,} rows ± {answer.count_margin:,} of {answer.size:,}  "
             f"({answer.value:.2%} ± {answer.margin:.2%})",
@@ -199,7 +202,9 @@ class Shell:
             self._out.line(f"{plan['released']}, by {plan['mechanism']}.")
             self._say_price(plan["price"], plan["unit"])
             return
-        price = self._vault.price_many([rest], within=self._within)
+        from treering.domain.language.parse import parse
+
+        price = self._vault.price_many([parse(rest, self._vault.schema)], within=self._within)
         self._out.line(f"One count, by {price.mechanism}.")
         self._say_price(price.most, price.unit)
 

@@ -200,7 +200,7 @@ def sentences(story: Story) -> list[str]:
         f"off by {max(dashboard.off, analyst.off):.2%}. (These flights are public, so one can look.)",
         f"Of the promise {1 - story.unused:.0%} is spent and {story.unused:.0%} is left. Flights to come bring a "
         "budget of their own, so all this can be kept current for ever.",
-        f"The lateness model was released anew {_models(story)} times as flights came, each time from the new ones. "
+        f"The lateness model was released anew {_times(_models(story))} as flights came, each time from the new ones. "
         f"Over the last four weeks its AUC was {story.moments[-1].auc:.3f}, on flights that it had not seen: that "
         "often it ranks a late flight above one that is not.",
     ]
@@ -216,6 +216,10 @@ def _late(by_carrier: dict[str, Figure]) -> str:
 
 def _beyond(answers: int) -> str:
     return ("No answer was" if not answers else f"{answers:,} answers were") + " beyond its error."
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number:,} times"
 
 
 def _models(story: Story) -> int:

@@ -23,7 +23,7 @@ import pyarrow as pa
 from treering.answer import Answer, Guarantee
 from treering.arrays import Floats
 from treering.budget.promise import Budget, Promise
-from treering.domain.attribute import OTHER, Attribute, Outside, Value
+from treering.domain.attribute import OTHER, Attribute, Bins, Outside, Value
 from treering.domain.language.measures import Measure, Request
 from treering.domain.language.parse import Question, understand, understand_all
 from treering.domain.query import Query
@@ -165,17 +165,18 @@ class Rings(Measuring):
         for name in names:
             attribute = schema.attributes[name]
             rows = [(*row, attribute.value(code)) for row in rows for code in range(attribute.size)]
-        found: dict[str, list[Any]] = {
-            name: [_shown(value, schema.attributes[name]) for value in column]
-            for name, column in zip(names, zip(*rows, strict=True), strict=True)
-        }
+        listed = zip(names, zip(*rows, strict=True), strict=True)
+        found: list[tuple[str, list[Any]]] = [
+            (name, [_shown(value, schema.attributes[name]) for value in column]) for name, column in listed
+        ]
         if measures is None:
             queries = [Query.where(schema, **dict(zip(names, row, strict=True))) & condition for row in rows]
             answers = self.answer(queries, within)
-            found |= {"count": [each.count for each in answers], "margin": [each.count_margin for each in answers]}
+            found += [("count", [each.count for each in answers]), ("margin", [each.count_margin for each in answers])]
         else:
-            found |= self._measured_columns(Request.of(schema, measures.values(), names, condition), measures, within)
-        return pa.table({name: pa.array(column) for name, column in found.items()})
+            request = Request.of(schema, measures.values(), names, condition)
+            found += self._measured_columns(request, measures, within).items()
+        return pa.Table.from_arrays([pa.array(column) for _, column in found], names=[name for name, _ in found])
 
     def _measured_columns(
         self, request: Request, names: Iterable[str], within: float | None
@@ -419,6 +420,8 @@ class Rings(Measuring):
 
 
 def _shown(value: Value, attribute: Attribute) -> Any:
+    if isinstance(attribute, Bins):
+        return attribute.label(attribute.code(value))
     if value is None or not attribute.other:
         return value
     if isinstance(value, date | Outside):

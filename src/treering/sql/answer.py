@@ -16,14 +16,16 @@ from treering.answer import Answer, Estimate
 from treering.arrays import Floats
 from treering.domain.schema import Schema
 from treering.errors import QueryError
-from treering.shown import MARK, show_tables
+from treering.shown import ALONE, HOLDING, MARK, TOGETHER, show_tables
 from treering.sql.duck import run, written
 from treering.sql.finish import Released, draws_for, finish
 from treering.sql.read import TABLE
 from treering.sql.split import Statement, split
+from treering.sql.taint import taint
 from treering.sql.values import arrow_type
 from treering.theory.draws import normals
 from treering.theory.rings import NORMAL
+from treering.words import counted
 
 __all__ = ["Statement", "answer", "draws_for", "explained", "split", "told_by"]
 
@@ -39,7 +41,8 @@ def answer(statement: Statement, told: Sequence[Estimate], noise: Floats | None,
         noise = normals("independent answers", draws_for(statement), len(told)) * deviations
     show_tables()
     found = finish(statement, Released(statement.items, told, noise), column_names(statement))
-    return found.replace_schema_metadata({MARK: str(size).encode()})
+    held = TOGETHER if taint(statement.outer).selects else ALONE
+    return found.replace_schema_metadata({MARK: str(size).encode(), HOLDING: held})
 
 
 def told_by(answers: Sequence[Answer]) -> list[Estimate]:
@@ -79,7 +82,9 @@ def _empty(schema: Schema) -> pa.Table:
 
 def explained(statement: Statement, mechanism: str, price: float, remaining: float, unit: str) -> pa.Table:
     """What a statement would release, what is then made of it, and the price: a table with one row."""
-    released = "; ".join(f"{len(core.rows):,} groups, {len(core.figures)} numbers each" for core in statement.cores)
+    released = "; ".join(
+        f"{counted(len(core.rows), 'group')}, {counted(len(core.figures), 'number')} each" for core in statement.cores
+    )
     return pa.table(
         {
             "released": [released],

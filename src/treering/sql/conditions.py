@@ -44,8 +44,12 @@ def condition(node: exp.Expr, schema: Schema, *, negated: bool = False) -> Query
         return ~found if negated else found  # IS TRUE is never unknown.
     try:
         return parse(_written(node, schema, negated), schema)
-    except QueryError as error:
-        refusal = error
+    except QueryError as refusal:
+        return _by_parts(node, schema, negated, refusal)
+
+
+def _by_parts(node: exp.Expr, schema: Schema, negated: bool, refusal: QueryError) -> Query:
+    """A condition that is no predicate, by its parts or by its values; refused as the predicate was if that fails."""
     if isinstance(node, exp.Not):
         return condition(node.this, schema, negated=not negated)
     if isinstance(node, exp.Connector):

@@ -11,7 +11,8 @@ from typing import Final
 
 import duckdb
 import pyarrow as pa
-from sqlglot import ErrorLevel, UnsupportedError, exp
+from sqlglot import ErrorLevel, exp
+from sqlglot.errors import SqlglotError
 
 from treering.errors import QueryError
 
@@ -25,6 +26,9 @@ _CONFIG: Final[dict[str, str | bool | int | float | list[str]]] = {
     "threads": "1",
     "memory_limit": "1GB",
 }
+
+TROUBLE: Final = (SqlglotError, TypeError, ValueError, AttributeError, LookupError)
+"""What sqlglot raises for a tree that it did not expect: not always an error of its own."""
 
 _own: Final = threading.local()
 
@@ -61,7 +65,7 @@ def written(node: exp.Expr) -> str:
     """An expression as DuckDB reads it; refused if it has no way to say it."""
     try:
         return node.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE)
-    except UnsupportedError as error:
+    except TROUBLE as error:
         raise QueryError(f"the statement cannot be worked out: {_first_line(error)}") from None
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from sqlglot import exp
 
 from treering.arrays import Flags
-from treering.domain.attribute import Bins
+from treering.domain.attribute import Attribute, Bins
 from treering.domain.calendar import Dates
 from treering.domain.query import Query
 from treering.domain.schema import Schema
@@ -69,32 +69,35 @@ def _constant_results(node: exp.Case) -> bool:
 
 def _values(node: exp.Expr, schema: Schema) -> Key:
     """Any other expression: worked out for the attributes' values."""
-    positions = positions_of(node, schema)
-    attributes = [schema.attributes[schema.names[position]] for position in positions]
-    for position, attribute in zip(positions, attributes, strict=True):
-        if isinstance(attribute, Bins):
-            name = identifier(schema.names[position])
-            raise QueryError(f"{name} is known by its bins only: group by {name}, or by CASE WHEN {name} >= …")
-    _, values, known = computed(node, schema)
+    attributes = _unbinned(node, schema)
+    positions, values, known = computed(node, schema)
     if not known.all() and len(positions) != 1:
         raise QueryError(f"{node.sql()} cannot be told of values that are out of range, or not listed")
     shape = [schema.shape[position] for position in positions]
     odd = special(attributes[0]) if len(positions) == 1 else np.zeros(len(values), dtype=np.bool_)
     groups: dict[tuple[type, Any], Flags] = {}
     for code, value in enumerate(values):
-        if not known[code] and _outside_dates(attributes[0], code):
-            continue
-        shown = value if known[code] else label(attributes[0], code)
-        if isinstance(shown, list | dict):
-            raise QueryError(f"{node.sql()} has several values: group by each of them")
-        flags = groups.setdefault((type(shown), shown), np.zeros(len(values), dtype=np.bool_))
-        flags[code] = True
-    return tuple(
-        Group(
-            shown, Query.of_table(schema, positions, flags.astype(np.int64).reshape(shape), 1), bool(odd[flags].all())
-        )
-        for (_, shown), flags in groups.items()
-    )
+        if known[code] or not _outside_dates(attributes[0], code):
+            shown = value if known[code] else label(attributes[0], code)
+            if isinstance(shown, list | dict):
+                raise QueryError(f"{node.sql()} has several values: group by each of them")
+            groups.setdefault((type(shown), shown), np.zeros(len(values), dtype=np.bool_))[code] = True
+
+    def rows(flags: Flags) -> Query:
+        return Query.of_table(schema, positions, flags.astype(np.int64).reshape(shape), 1)
+
+    return tuple(Group(shown, rows(flags), bool(odd[flags].all())) for (_, shown), flags in groups.items())
+
+
+def _unbinned(node: exp.Expr, schema: Schema) -> list[Attribute]:
+    """The attributes of an expression, of which none may be known by bins."""
+    positions = positions_of(node, schema)
+    attributes = [schema.attributes[schema.names[position]] for position in positions]
+    for position, attribute in zip(positions, attributes, strict=True):
+        if isinstance(attribute, Bins):
+            name = identifier(schema.names[position])
+            raise QueryError(f"{name} is known by its bins only: group by {name}, or by CASE WHEN {name} >= …")
+    return attributes
 
 
 def _merged(found: Iterable[Group]) -> Key:

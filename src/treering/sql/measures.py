@@ -110,16 +110,17 @@ class Aggregates:
         if isinstance(node, exp.CountIf):
             return self._counted(chosen & condition(node.this, self.schema))
         if isinstance(node, exp.Sum | exp.Avg):
-            if isinstance(node.this, exp.Distinct):
-                raise _refused(node, "values that differ are not summed: leave DISTINCT out")
-            summed = node.this.unnest()
-            if isinstance(node, exp.Avg) and (binned := self._binned(summed)) is not None:
-                return self.column(Figure(chosen, None, "mean", binned))
-            total = self._total(summed, chosen)
-            return (
-                total if isinstance(node, exp.Sum) else _quotient(total, self._counted(chosen & self._valued(summed)))
-            )
+            return self._sum(node, chosen)
         return self._quantile(node, chosen)
+
+    def _sum(self, node: exp.Sum | exp.Avg, chosen: Query) -> exp.Expr:
+        if isinstance(node.this, exp.Distinct):
+            raise _refused(node, "values that differ are not summed: leave DISTINCT out")
+        summed = node.this.unnest()
+        if isinstance(node, exp.Avg) and (binned := self._binned(summed)) is not None:
+            return self.column(Figure(chosen, None, "mean", binned))
+        total = self._total(summed, chosen)
+        return total if isinstance(node, exp.Sum) else _quotient(total, self._counted(chosen & self._valued(summed)))
 
     def _counted(self, chosen: Query) -> exp.Expr:
         return self.column(Figure(chosen))

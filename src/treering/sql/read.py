@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from sqlglot import ErrorLevel, ParseError, TokenError, exp, parse
-from sqlglot.errors import OptimizeError
+from sqlglot import ErrorLevel, ParseError, exp, parse
 from sqlglot.optimizer.merge_subqueries import merge_subqueries
 from sqlglot.optimizer.qualify import qualify
 
@@ -22,6 +21,7 @@ from treering.domain.schema import Schema
 from treering.domain.text import MAX_LENGTH
 from treering.errors import QueryError
 from treering.sql import sources
+from treering.sql.duck import TROUBLE
 from treering.sql.nodes import ALLOWED
 
 TABLE: Final = "table_of_rows"
@@ -31,6 +31,8 @@ MAX_NODES: Final = 20_000
 """The most nodes of a tree, CTEs put in their places: more would take seconds to rearrange."""
 
 _EXPLAIN: Final = re.compile(r"\s*EXPLAIN\b(?!\s*\()", re.IGNORECASE)
+_COMMENTS: Final = r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/|[(;])*"
+_BEGINNING: Final = re.compile(_COMMENTS + r"(?:(SELECT|WITH|FROM)\b|$)", re.IGNORECASE | re.DOTALL)
 _DIALECTS: Final = {
     "mysql": re.compile("`"),
     "tsql": re.compile(r"\[\w[\w ]*\]|\bSELECT\s+TOP\b", re.IGNORECASE),
@@ -66,10 +68,12 @@ def read(text: str, schema: Schema) -> Text:
 
 def _parsed(text: str) -> exp.Expr:
     """The one SELECT of a text, of allowed nodes only."""
+    if not _BEGINNING.match(text):
+        raise QueryError("only SELECT statements are answered: rows are added with append")
     dialect = next((name for name, mark in _DIALECTS.items() if mark.search(text)), "duckdb")
     try:
         trees = [tree for tree in parse(text, dialect=dialect, error_level=ErrorLevel.IMMEDIATE) if tree is not None]
-    except (ParseError, TokenError) as error:
+    except TROUBLE as error:
         raise QueryError(f"the statement cannot be read: {_short(error)}") from None
     if len(trees) != 1:
         raise QueryError("one statement at a time" if trees else "the statement is empty: SELECT COUNT(*) FROM t, say")
@@ -174,9 +178,10 @@ def _qualified(tree: exp.Expr, schema: Schema) -> exp.Expr:
     columns = {name.lower(): "VARCHAR" for name in sources.columns(schema)}
     try:
         qualified = qualify(tree, schema={TABLE: columns}, dialect="duckdb", quote_identifiers=True)
-    except OptimizeError as error:
+        merged = merge_subqueries(qualified, leave_tables_isolated=False)
+    except TROUBLE as error:
         raise _unknown(str(error), tree, schema) from None
-    return sources.resolved(merge_subqueries(qualified, leave_tables_isolated=False), schema)
+    return sources.resolved(merged, schema)
 
 
 def _unknown(problem: str, tree: exp.Expr, schema: Schema) -> QueryError:

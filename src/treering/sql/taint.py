@@ -40,25 +40,28 @@ class _Finder:
         """For each column of a SELECT, whether it depends on noise."""
         if scope.union_scopes:
             sides = [self.columns(each) for each in scope.union_scopes]
+            if len(set(map(len, sides))) > 1:
+                raise QueryError("the SELECTs that are put together have different numbers of columns")
             self._look_at_limit(scope.expression, any(any(side) for side in sides))
             return [any(flags) for flags in zip(*sides, strict=True)]
         noisy = self._noisy(scope)
         select = scope.expression
         outputs = [self._rests_on(node, noisy) for node in select.expressions]
-        names = {node.alias_or_name: flag for node, flag in zip(select.expressions, outputs, strict=True)}
-        chooses = any(
-            self._rests_on(clause, noisy)
-            for name in ("where", "having", "qualify")
-            if (clause := select.args.get(name))
-        )
-        order = select.args.get("order")
-        if order is not None and (select.args.get("limit") or select.args.get("offset")):
-            chooses |= self._rests_on(order, noisy) or any(names.get(each.name, False) for each in _bare(order))
-        chooses |= any(
-            self._rests_on(each, noisy) for each in select.find_all(exp.Max, exp.Min, exp.ArgMax, exp.ArgMin)
-        )
+        chooses = self._chooses(select, outputs, noisy)
         self.selects |= chooses
         return [flag or (chooses and _aggregates(node)) for flag, node in zip(outputs, select.expressions, strict=True)]
+
+    def _chooses(self, select: exp.Expr, outputs: list[bool], noisy: set[tuple[str, str]]) -> bool:
+        """Whether a SELECT chooses rows by noisy numbers."""
+        clauses = [select.args.get(name) for name in ("where", "having", "qualify")]
+        clauses += select.find_all(exp.Max, exp.Min, exp.ArgMax, exp.ArgMin)
+        if any(clause is not None and self._rests_on(clause, noisy) for clause in clauses):
+            return True
+        order = select.args.get("order")
+        if order is None or not (select.args.get("limit") or select.args.get("offset")):
+            return False
+        names = {node.alias_or_name: flag for node, flag in zip(select.expressions, outputs, strict=True)}
+        return self._rests_on(order, noisy) or any(names.get(each.name, False) for each in _bare(order))
 
     def _look_at_limit(self, node: exp.Expr, noisy: bool) -> None:
         self.selects |= noisy and bool(node.args.get("order")) and bool(node.args.get("limit"))

@@ -226,16 +226,20 @@ def codec(schema: Schema) -> EventCodec:
 # -- shares of one promise ---------------------------------------------------------------------------------------------
 
 
+LEAST_KEPT: Final = Fraction(1, 100)
+"""The part of its share that a mechanism keeps."""
+
+
 def lowered(specs: Sequence[Spec], spare: Sequence[Fraction], wanted: Fraction) -> dict[str, Fraction]:
     """The shares to lower so that a new mechanism can have the share ``wanted``; all that can be, if it cannot.
 
     ``spare`` is the share that each mechanism can do without. What nobody has is taken first, then what mechanisms can
-    spare, in their order.
+    spare, in their order; each keeps at least a hundredth of its share, so that it still answers.
     """
     missing = wanted - (1 - sum((each.share for each in specs), Fraction(0)))
     shares: dict[str, Fraction] = {}
     for each, free in zip(specs, spare, strict=True):
-        given = min(missing, free)
+        given = min(missing, free, each.share * (1 - LEAST_KEPT))
         if given > 0:
             shares[each.name] = each.share - given
             missing -= given

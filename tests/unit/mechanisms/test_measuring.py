@@ -139,7 +139,7 @@ def test_a_wish_is_met_and_no_more_is_paid() -> None:
         assert total.margin >= 290 * 50
     assert rings.release_price(request, within=300) == 0
     assert rings.release_price(request, within=150) > price
-    with pytest.raises(tr.BudgetExceeded, match="the best for all that is left"):
+    with pytest.raises(tr.BudgetExceeded, match="with all that is left a margin of"):
         rings.release(request, within=1)
 
 

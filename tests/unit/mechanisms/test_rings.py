@@ -275,7 +275,7 @@ def test_other_and_missing_cells_and_bins_are_shown() -> None:
     mechanism = rings(TestDatabase(schema, [0] * ROWS))
     assert mechanism.table(["code"])["code"].to_pylist() == ["1", "2", "other", None]
     assert mechanism.table(["sure"])["sure"].to_pylist() == [False, True, None]
-    assert mechanism.table(["delay"])["delay"].to_pylist() == ["5.0", "15.0", "other"]
+    assert mechanism.table(["delay"])["delay"].to_pylist() == ["[0, 10)", "[10, 20)", "< 0", ">= 20"]
     assert mechanism.table(["count"]).column(0).to_pylist() == [1, 2]
     assert mechanism.table(["count"]).num_columns == 3
 
@@ -416,6 +416,7 @@ def test_what_is_left_and_described(delta: float) -> None:
         "answers": 2,
         "size": db.size,
         "margin": state.margin,
+        "sums": None,
     }
     assert state.price == pytest.approx(total * 0.8 / 25)
     assert state.margin == pytest.approx(mechanism.ask("late = 'yes'").margin * db.size, rel=1e-4)

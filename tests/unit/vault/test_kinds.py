@@ -163,6 +163,10 @@ THIRD = {
     "Minimised": "size cost problem method theta rows",
     "HuberDistance": "width",
     "NoisyMoments": "scale ridge start",
+    "Combined": "size cost groups spans noise values sums",
+    "SegmentBegun": "size segment series start groups noise room sums",
+    "Opened": "series groups price registered sums",
+    "Sums": "attribute reach counts",
 }
 """What format 3 has more."""
 

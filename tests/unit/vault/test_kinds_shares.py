@@ -100,9 +100,17 @@ def test_all_that_is_not_used_can_be_taken_and_series_are_kept_current(delta: fl
     tr.Vault.read(tmp_path / "vault").verify()
 
 
+def test_rings_that_were_never_asked_keep_a_little(tmp_path: Path) -> None:
+    with made(tmp_path / "vault") as vault:
+        with pytest.raises(tr.ParameterError, match="share must be at most 0.99"):
+            vault.add("ermg", 1, target=LATE, features=["month"])
+        vault.add("ermg", 0.99, target=LATE, features=["month"])
+        assert [each["share"] for each in vault.status()["mechanisms"]] == [0.01, 0.99]
+
+
 def test_others_need_their_share(tmp_path: Path) -> None:
     for kind in ("pmwg", "continual"):
-        refused = pytest.raises(tr.ParameterError, match="share must be at most 0,")
+        refused = pytest.raises(tr.ParameterError, match="the others have the whole promise")
         with Vault.create(tmp_path / kind, SCHEMA, 1.0, mechanism=kind) as vault, refused:
             vault.add("rings", 0.1)
 

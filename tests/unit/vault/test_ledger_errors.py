@@ -187,7 +187,7 @@ def test_a_backup_of_a_vault_that_lacks_a_part_is_refused(tmp_path: Path) -> Non
         (tmp_path / "vault" / "parts" / "00000002.parquet").unlink()
         with pytest.raises(tr.DamagedVault, match="part 00000002.parquet is missing; restore a backup"):
             vault.backup(tmp_path / "backup")
-    with pytest.raises(tr.NotAVault):
+    with pytest.raises(tr.DamagedVault, match="its ledger.sqlite is missing"):
         Vault.open(tmp_path / "backup")
 
 

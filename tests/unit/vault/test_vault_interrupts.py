@@ -154,7 +154,7 @@ def test_a_person_with_too_many_rows(tmp_path: Path, monkeypatch: pytest.MonkeyP
     row = {"origin": "EWR", "month": 1, "late": "no", "who": "Ada"}
     with monkeypatch.context() as patch:
         assert vault._persons is not None
-        patch.setattr(type(vault._persons), "within", lambda _, digests: np.ones(len(digests), np.bool_))
+        patch.setattr(type(vault._persons), "within", lambda _, digests, __: np.ones(len(digests), np.bool_))
         vault.append([row] * 3)
     vault.close()
     refused(place, "a person has more than 2 rows on record")

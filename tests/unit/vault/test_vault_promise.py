@@ -46,7 +46,7 @@ def test_shares_that_sum_to_one_fit_exactly(tmp_path: Path) -> None:
     ("given", "words"),
     [
         ({}, "epsilon 1, for one row, for ever"),
-        ({"delta": 1e-9}, "epsilon 1, delta 1e-09, for one row, for ever"),
+        ({"delta": 1e-9}, "epsilon 1, delta 1e-09, for one row, for ever (rho 0.01497)"),
         ({"rows_per_person": 4}, "epsilon 1, for a person with up to 4 rows, for ever: epsilon 0.25 for one row"),
     ],
 )
@@ -281,3 +281,12 @@ def test_auto_plans_for_the_share_that_the_mechanism_has(tmp_path: Path) -> None
         with Vault.create(tmp_path / str(number), SCHEMA, epsilon=1.0, alpha=0.05, share=share, rows=10**6) as vault:
             kinds += [each["kind"] for each in vault.status()["mechanisms"]]
     assert kinds == ["continual", "pmwg"]
+
+
+@pytest.mark.parametrize("given", [{}, {"target": "late = 'yes'"}, {"features": ["origin"]}])
+def test_a_learner_needs_what_to_learn_and_from_what(tmp_path: Path, given: dict[str, Any]) -> None:
+    with (
+        Vault.create(tmp_path / "vault", SCHEMA, 1.0, mechanism=None) as vault,
+        pytest.raises(tr.ParameterError, match="target and features must be given"),
+    ):
+        vault.add("ermg", 0.5, **given)

@@ -71,7 +71,8 @@ class Planning(Answering):
 
     def _wished(self, within: float | None) -> float | None:
         """The margin that is wanted, in rows."""
-        return None if within is None else wished(within, self._rows_to_share())
+        rows = self._rows_to_share()
+        return None if within is None else wished(within, rows)
 
     @property
     def _pure(self) -> bool:

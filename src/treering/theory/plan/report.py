@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
+from html import escape
 from typing import Any, Final, Literal, TypeAlias
 
 from treering.errors import ParameterError
@@ -164,6 +165,17 @@ class Plan:
         notes = [f"- {row.name}: {row.note}." for row in self.rows if row.note]
         made = [] if self.command is None else [f"To make it: {self.command}"]
         return "\n".join([_question(self), "", *lines, "", self.reason, *made, "", _LEGEND, *notes])
+
+    def _repr_html_(self) -> str:
+        """The plan in a notebook: what was asked, a table with the best row in bold, and the reason."""
+        heads = ["mechanism", *_HEADS[self.wanted], "typical error", "queries", "lasts"]
+        body = ""
+        for row in self.rows:
+            name, *others = map(escape, _cells(row, self.wanted))
+            first = f"<b>{name}</b>" if row is self.best else name
+            body += f"<tr><td>{'</td><td>'.join([first, *others])}</td></tr>"
+        table = f"<table><thead><tr><th>{'</th><th>'.join(heads)}</th></tr></thead><tbody>{body}</tbody></table>"
+        return f"<div>{escape(_question(self))}{table}{escape(self.reason)}</div>"
 
 
 _HEADS: dict[Wanted, tuple[str, ...]] = {

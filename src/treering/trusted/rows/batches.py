@@ -21,6 +21,7 @@ import io
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import accumulate, pairwise
 from typing import Any, Final
 
@@ -31,7 +32,7 @@ import pyarrow.parquet as pq
 from treering.arrays import Ints
 from treering.domain.schema import Schema
 from treering.domain.sums import stored
-from treering.errors import DamagedVault
+from treering.errors import DamagedVault, DataError
 from treering.rowfile import RowFile
 from treering.trusted.counts import Counts
 from treering.trusted.rows.encode import INVALID, Where, encode_all
@@ -305,10 +306,25 @@ def take_in(frame: Any, schema: Schema, persons: Persons | None, *, drop: bool) 
             place = f"line {line_of(frame, schema, before + row)}" if frame.separated else f"row {before + row}"
             return f"{frame.path}, {place}"
 
-        batch, left_out = _taken(block, schema, persons, coming, drop=drop, where=where, texts=frame.separated)
+        with _about(frame):
+            batch, left_out = _taken(block, schema, persons, coming, drop=drop, where=where, texts=frame.separated)
         gathered.add(batch)
         dropped, rows = dropped + left_out, rows + block.num_rows
     return gathered.batch(), dropped
+
+
+@contextmanager
+def _about(file: RowFile) -> Iterator[None]:
+    """Name the file in an error about its columns. (One about a row names it already.)"""
+    try:
+        yield
+    except DataError as error:
+        if error.row is not None:
+            raise
+        problem = DataError(f"{file.path}: {error}", column=error.column)
+    else:
+        return
+    raise problem
 
 
 def _taken(

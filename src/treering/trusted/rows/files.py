@@ -14,6 +14,7 @@ import codecs
 import csv
 import gzip
 import io
+import json
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,6 +29,7 @@ from treering.domain.attribute import Categories
 from treering.domain.schema import Schema
 from treering.errors import DataError
 from treering.rowfile import DELIMITERS, RowFile
+from treering.words import counted
 
 BLOCK_BYTES: Final = 2**20
 """How much of a file of texts is read at a time."""
@@ -61,6 +63,7 @@ def blocks(file: RowFile, schema: Schema, person: str | None) -> Iterator[pa.Tab
         ".ndjson": lambda: _json(file),
     }
     try:
+        _check_beginning(file)
         for batch in readers[file.ending]():
             table = pa.table(batch) if isinstance(batch, pa.RecordBatch) else batch
             yield _kept(table, wanted)
@@ -69,9 +72,44 @@ def blocks(file: RowFile, schema: Schema, person: str | None) -> Iterator[pa.Tab
         problem = str(error)
     except _BROKEN:  # may quote a value: replaced below
         problem = f"it is no file of {str(file.ending).lstrip('.')}, or it is damaged"
+        if file.ending in (".jsonl", ".ndjson"):
+            problem = _json_trouble(file)
         if file.separated:
             problem = f"it is no separated text in {_named(file)}: another --encoding, or a quote never closed?"
     raise DataError(f"{file.path} cannot be read: {problem}")
+
+
+_BEGINNINGS: Final = {
+    ".parquet": (b"PAR1",),
+    ".arrow": (b"ARROW1", b"\xff\xff\xff\xff"),
+    ".feather": (b"ARROW1", b"FEA1"),
+}
+"""How files of these kinds begin."""
+
+
+def _check_beginning(file: RowFile) -> None:
+    """Refuse a file that is empty, or of another kind than its name says."""
+    with file.path.open("rb") as stream:
+        start = stream.read(8)
+    if not start:
+        raise Unreadable("it is empty")
+    if start.startswith(b"PK\x03\x04"):
+        raise Unreadable("it is a zip file, or a spreadsheet: save the rows as CSV")
+    if file.ending in _BEGINNINGS and not start.startswith(_BEGINNINGS[file.ending]):
+        raise Unreadable("it does not begin as a file of that kind does")
+
+
+def _json_trouble(file: RowFile) -> str:
+    """The first line that is no JSON object, by its number."""
+    with _bytes(file.path) as stream:
+        for number, line in enumerate(stream, 1):
+            try:
+                fits = not line.strip() or isinstance(json.loads(line), dict)
+            except ValueError:
+                fits = False
+            if not fits:
+                return f"line {number:,} is no JSON object"
+    return "a column has values of several types"
 
 
 def line_of(file: RowFile, schema: Schema, row: int) -> int:
@@ -106,7 +144,7 @@ def _texts(file: RowFile, schema: Schema, wanted: tuple[str, ...]) -> Iterator[A
 
     def report(row: pc.InvalidRow) -> str:
         line = "" if row.number is None else f"line {row.number}: "
-        ragged.append(f"{line}{row.actual_columns} fields where the header has {row.expected_columns}")
+        ragged.append(f"{line}{counted(row.actual_columns, 'field')} where the header has {row.expected_columns}")
         return "error"
 
     convert = pc.ConvertOptions(

@@ -6,6 +6,7 @@ import math
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import date
 
 import numpy as np
 import numpy.typing as npt
@@ -57,10 +58,21 @@ def test_every_cell_comes_back() -> None:
 def test_rows_are_in_the_schemas_own_values() -> None:
     table = rows_of(SCHEMA, np.array([0, SCHEMA.cells - 1]))
     assert table.column_names == list(SCHEMA.names)
-    assert [str(field.type) for field in table.schema] == ["string", "int64", "bool", "bool", "int64", "double"]
+    assert [str(field.type) for field in table.schema] == [
+        *("string", "int64", "bool", "bool", "int64", "double"),
+        *("date32[day]",) * (len(SCHEMA.names) - 6),
+    ]
     first, last = table.to_pylist()
-    assert first == {"origin": "EWR", "wheels": 0, "late": True, "early": False, "month": 1, "delay": -0.75}
-    assert last == {"origin": None, "wheels": 2, "late": None, "early": True, "month": None, "delay": None}
+    assert first == {
+        "origin": "EWR",
+        "wheels": 0,
+        "late": True,
+        "early": False,
+        "month": 1,
+        "delay": -0.75,
+        "day": date(2013, 12, 30),
+    }
+    assert last == {"origin": None, "wheels": 2, "late": None, "early": True, "month": None, "delay": None, "day": None}
 
 
 @pytest.mark.parametrize(
