@@ -50,7 +50,7 @@ def test_both_ways_give_the_cells_of_the_encoder(stage: Stage, few: int, monkeyp
 
 def test_both_ways_are_tested(monkeypatch: pytest.MonkeyPatch) -> None:
     table = live(rows())
-    assert binning.grouped_by_value(table, SCHEMA) == {"hour": (0, 24), "small": (-20, 20), "month": (1, 12)}
+    assert binning.grouped_by_value(table, SCHEMA) == {"hour": (0, 23), "small": (-20, 19), "month": (1, 12)}
     monkeypatch.setattr(binning, "FEW_GROUPS", 0)
     assert binning.grouped_by_value(table, SCHEMA) == {"month": (1, 12)}
 
