@@ -14,6 +14,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 from treering.errors import QueryError
+from treering.words import counted
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -141,7 +142,7 @@ def status_html(status: Mapping[str, Any], spent: float, total: float, unit: str
     """A vault: its rows, its budget, and its mechanisms."""
     rows = [[each["name"], f"{each['spent']:.4g}", f"{each['remaining']:.4g}"] for each in status["mechanisms"]]
     listed = table_html(["mechanism", f"spent ({unit})", "remaining"], rows)
-    return f"<div><b>{status['size']:,} rows</b><br>{budget_html(spent, total, unit)}{listed}</div>"
+    return f"<div><b>{counted(status['size'], 'row')}</b><br>{budget_html(spent, total, unit)}{listed}</div>"
 
 
 def table_html(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:

@@ -18,6 +18,7 @@ import typer
 from treering.cli.ask import margin, show_table
 from treering.cli.output import Output, VaultPath, amount, message_of, unit, writing
 from treering.errors import ParameterError, QueryError, TreeringError
+from treering.words import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -100,7 +101,7 @@ class Shell:
 
     def talk(self, lines: Iterable[str]) -> None:
         """Answer lines until one asks to leave; what goes wrong is said, and the conversation goes on."""
-        self._out.line(f"{self._vault.size:,} rows. \\help says what can be typed.", "dim")
+        self._out.line(f"{counted(self._vault.size, 'row')}. \\help says what can be typed.", "dim")
         for line in lines:
             try:
                 if not self.do(line):
@@ -142,7 +143,7 @@ class Shell:
         self._say_price(price.most, price.unit)
         answer = self._vault.ask(query, within=self._within)
         self._out.line(
-            f"{answer.count:,} rows ± {answer.count_margin:,} of {answer.size:,}  "
+            f"{counted(answer.count, 'row')} ± {answer.count_margin:,} of {answer.size:,}  "
             f"({answer.value:.2%} ± {answer.margin:.2%})",
             "bold",
         )
@@ -190,7 +191,9 @@ class Shell:
 
     def _status(self, rest: str) -> None:
         status = self._vault.status()
-        self._out.line(f"{self._vault.size:,} rows; {', '.join(each['name'] for each in status['mechanisms'])}.")
+        self._out.line(
+            f"{counted(self._vault.size, 'row')}; {', '.join(each['name'] for each in status['mechanisms'])}."
+        )
         total, spent = self._vault.total, self._vault.spent
         self._out.bar(spent / total if total else 0.0, f"{unit(self._vault.unit, spent)} of {amount(total)} spent")
 
@@ -217,7 +220,7 @@ class Shell:
             raise QueryError("there is no table yet to export: SELECT one first")
         path = Path(rest).expanduser()
         write_table(self._last, path)
-        self._out.line(f"{self._last.num_rows:,} rows written to {path}.", "dim")
+        self._out.line(f"{counted(self._last.num_rows, 'row')} written to {path}.", "dim")
 
     def _help(self, rest: str) -> None:
         self._out.line(HELP)

@@ -41,6 +41,7 @@ from treering.theory.ageing import aged, aged_bound
 from treering.theory.schedule import MOST_ROWS
 from treering.theory.schedule.paper import covers
 from treering.theory.search import roughly_whole
+from treering.words import counted
 
 
 class Scheduled(Answering):
@@ -180,7 +181,7 @@ class Scheduled(Answering):
         """
         wanted, now = whole(size, "size"), self._rows()
         if wanted < now:
-            raise ParameterError("size", f"must not lie in the past: the database has {now:,} rows")
+            raise ParameterError("size", f"must not lie in the past: the database has {counted(now, 'row')}")
         plan, present = self._keeper.plan, self._keeper.present
         if self._keeper.started and wanted < present.until:
             if present.epoch is None:
