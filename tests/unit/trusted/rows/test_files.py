@@ -88,9 +88,10 @@ def test_a_row_that_does_not_fit_is_named_by_its_line(tmp_path: Path, monkeypatc
     ("content", "problem"),
     [
         (b"code,size\nx,1\nsecret,1,2\n", "line 3: 3 fields where the header has 2"),
-        (b"code,size\nx,1\nsecret\n", "line 3: 1 fields where the header has 2"),
+        (b"code,size\nx,1\nsecret\n", "line 3: 1 field where the header has 2"),
         (b"secret,secret\nx,1\n", "its first line names none of the columns code, size: has it a header"),
-        (b"", "its first line names none of the columns"),
+        (b"", "it is empty"),
+        (b"PK\x03\x04secret", "it is a zip file, or a spreadsheet"),
         (b"code,size,size\nx,1,1\n", "it has the column 'size' more than once"),
         (b"\x1f\x8bsecret", "it is no separated text"),
     ],
@@ -103,10 +104,21 @@ def test_a_file_that_cannot_be_read_says_why(tmp_path: Path, content: bytes, pro
     assert caught.value.__context__ is None
 
 
-@pytest.mark.parametrize("name", ["rows.parquet", "rows.arrow", "rows.jsonl"])
-def test_a_file_that_is_something_else_is_refused_without_its_content(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).write_bytes(b'a,b\nsecret,1,2\n"')
-    with pytest.raises(DataError, match=f"{name} cannot be read: it is no file of") as caught:
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("rows.parquet", b"a,b\nsecret,1", "it does not begin as a file of that kind does"),
+        ("rows.parquet", b"PAR1secret", "it is no file of parquet, or it is damaged"),
+        ("rows.arrow", b"a,b\nsecret,1", "it does not begin as a file of that kind does"),
+        ("rows.arrow", b"ARROW1secret", "it is no file of arrow, or it is damaged"),
+        ("rows.jsonl", b'{"code": "x", "size": 1}\nsecret\n', "line 2 is no JSON object"),
+    ],
+)
+def test_a_file_that_is_something_else_is_refused_without_its_content(
+    tmp_path: Path, name: str, content: bytes, problem: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=f"{name} cannot be read: {problem}") as caught:
         cells(tmp_path / name)
     assert "secret" not in str(caught.value)
     assert caught.value.__context__ is None
