@@ -24,7 +24,7 @@ from treering.answer import Estimate
 from treering.arrays import Floats
 from treering.domain.items import Item
 from treering.sql.duck import run, written
-from treering.sql.split import Core, Row, Statement, items_of
+from treering.sql.split import Core, Row, Statement
 from treering.sql.taint import Taint, taint
 
 DRAWS: Final = 1000
@@ -96,7 +96,7 @@ class _Listed:
         wide = joint(len(core.rows))
         shown: list[Row] = []
         listed: list[list[int]] = []
-        for row, items in zip(core.rows, items_of(core), strict=True):
+        for row, items in zip(core.rows, core.items, strict=True):
             places = [place[item] for item in items]
             if not row.special or (core.counted is not None and _seen(told[places[core.counted]], wide)):
                 shown.append(row)

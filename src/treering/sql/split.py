@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -51,6 +51,8 @@ class Core:
     rows: list[Row] = field(default_factory=list)
     counted: int | None = None
     """The figure that says how many rows a group has: there is one if some group is special."""
+    items: list[list[Item]] = field(default_factory=list)
+    """For each group, the item of each figure."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -61,11 +63,8 @@ class Statement:
     schema: Schema
     cores: tuple[Core, ...]
     outer: exp.Expr
-
-    @property
-    def items(self) -> tuple[Item, ...]:
-        """All that is to be released, as one batch: each item once."""
-        return tuple(dict.fromkeys(item for core in self.cores for row in items_of(core) for item in row))
+    items: tuple[Item, ...]
+    """All that is to be released, as one batch: each item once."""
 
     @property
     def queries(self) -> tuple[Query, ...] | None:
@@ -82,13 +81,8 @@ def split(text: str, schema: Schema, *, sums: bool = True) -> Statement:
     for scope in list(traverse_scope(outer)):
         if _about_rows(scope):
             cores.append(_Splitting(scope, schema, f"released_{len(cores)}", sums).core())
-    return Statement(given, schema, tuple(cores), outer)
-
-
-def items_of(core: Core) -> Iterator[list[Item]]:
-    """For each group, the item of each figure."""
-    for row in core.rows:
-        yield [figure.of(row.rows) for figure in core.figures]
+    items = tuple(dict.fromkeys(item for core in cores for row in core.items for item in row))
+    return Statement(given, schema, tuple(cores), outer, items)
 
 
 def _about_rows(scope: Scope) -> bool:
@@ -121,9 +115,7 @@ class _Splitting:
         where = Query.all(self._schema) if clause is None else condition(clause.this, self._schema)
         self._keys = self._found_keys()
         self._core.keys = [key(node, self._schema) for node in self._keys]
-        for part in _PARTS:
-            for node in _listed(select.args.get(part)):
-                node.replace(self._released(node)) if node.parent is not None else None
+        self._replace_all(select.args.get(part) for part in _PARTS)
         self._check_columns()
         if any(not isinstance(star.parent, exp.Count) for star in select.find_all(exp.Star)):
             raise QueryError("* stands in COUNT(*) only")
@@ -173,7 +165,7 @@ class _Splitting:
         self._replace_all(node.args.values())
         return node
 
-    def _replace_all(self, parts: Any) -> None:
+    def _replace_all(self, parts: Iterable[Any]) -> None:
         for part in list(parts):
             for child in _listed(part):
                 changed = self._released(child)
@@ -216,6 +208,7 @@ class _Splitting:
                 self._core.rows.append(row)
         if self._core.figures and any(row.special for row in self._core.rows):
             self._core.counted = self._place(Figure(Query.all(self._schema)))
+        self._core.items = [[figure.of(row.rows) for figure in self._core.figures] for row in self._core.rows]
 
 
 def _is_aggregate(node: exp.Expr) -> bool:
