@@ -71,7 +71,7 @@ def test_the_next_commands_are_those_of_the_readme(visited: tuple[Path, str]) ->
     answers = [run(command, folder) for command in printed]
     assert "Promise: epsilon 1, delta 1e-06" in answers[0]
     assert margin(answers[1]) < 300
-    assert len(re.findall(r"^\d+ +[\d,]+ ± [\d,]+", answers[2], flags=re.M)) == 12
+    assert len(re.findall(r"^ *\d+ +[\d,]+ ± [\d,]+", answers[2], flags=re.M)) == 12
     assert "Free" in answers[1]
     assert "Free" in answers[2]
     assert margin(answers[3]) <= 201  # what was wished for, and the rounding

@@ -23,6 +23,7 @@ from support.torture import Session, run
 from support.vaults import crash
 from treering.vault import bases
 from treering.vault.files import Stage, observe
+from treering.words import reason
 
 ERRORS = {apsw.FullError: "the disk is full", apsw.IOError: "the disk failed"}
 PART = [step for step in Stage if step.name.startswith("PART")]
@@ -116,7 +117,9 @@ def test_a_part_that_cannot_be_written(place: Path, table: GrowingTable, step: S
     files = sorted((place / "parts").iterdir())
     observe(fail)
     try:
-        with pytest.raises(tr.VaultError, match=f"cannot write to the vault: {os.strerror(number)}; nothing was"):
+        with pytest.raises(
+            tr.VaultError, match=f"cannot write to the vault: {reason(OSError(number, ''))}; nothing was"
+        ):
             vault.refresh("drop")
     finally:
         observe(None)
