@@ -236,7 +236,7 @@ class Parts:
 
     def copy(self, folder: Folder) -> None:
         """Copy every file of the parts and bases to another vault's folder, durably."""
-        for name in self.named:
+        for name in sorted(self.named):
             try:
                 content = (self._folder / name).read_bytes()
             except OSError:
