@@ -153,6 +153,15 @@ def test_several_series_about_one_sum_are_combined() -> None:
     assert second.margin < 0.55 * first.margin
 
 
+@KINDS
+def test_a_sum_that_a_series_was_begun_for_is_surer_than_later_ones(delta: float) -> None:
+    _, rings = made(delta, 1.0, 30_000)
+    first, later = rings.sum("fare", "a = 'x'"), rings.sum("fare", "a = 'y'")
+    assert [each.sums for each in rings.series].count("fare") == 1
+    assert first.margin == later.margin
+    assert first.error < later.error
+
+
 def test_a_sum_over_everything_and_over_nothing() -> None:
     _, rings = made(1e-6)
     table = rows()
