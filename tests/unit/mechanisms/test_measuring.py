@@ -159,6 +159,8 @@ def test_a_sum_that_a_series_was_begun_for_is_surer_than_later_ones(delta: float
     first, later = rings.sum("fare", "a = 'x'"), rings.sum("fare", "a = 'y'")
     assert [each.sums for each in rings.series].count("fare") == 1
     assert first.margin == later.margin
+    assert first.error is not None
+    assert later.error is not None
     assert first.error < later.error
 
 

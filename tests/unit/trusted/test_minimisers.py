@@ -274,6 +274,12 @@ def test_every_schedule_comes_down() -> None:
     assert descended("strong", 240, 1.0, ridge=0.1) < begun / 2
 
 
+def test_noise_for_more_numbers_than_are_drawn_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each step's noise is then drawn by itself."""
+    monkeypatch.setattr("treering.trusted.minimisers._DRAWN", 1)
+    assert descended("averaged", 240, 1 / Problem(Squared(), 2).smoothness) < 0.004
+
+
 METHODS: dict[str, Method] = {
     "perturbation": Perturbation("laplace", 2.0, 2.0**-4, 3),
     "gaussian": Perturbation("gaussian", 2.0, 2.0**-4, 3),
