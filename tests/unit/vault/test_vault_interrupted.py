@@ -83,4 +83,4 @@ def test_an_interrupt_anywhere(original: Path, name: str, tmp_path: Path) -> Non
         shutil.rmtree(place)
         if not interrupt.fell:
             break
-    assert number >= TIMES
+    assert number > 1
