@@ -13,6 +13,7 @@ import typer
 
 from treering.cli.output import Advance, JsonFlag, Output, count, endless, last_size, number, progress
 from treering.cli.svg import Line, Panel, render
+from treering.words import counted
 
 if TYPE_CHECKING:
     from treering.theory.plan import Plan, PlanRow
@@ -238,7 +239,7 @@ def curves(found: Plan, advance: Advance) -> Chart:
         if any(height is not None for height in heights):
             colour = _COLOURS[len(drawn) % len(_COLOURS)]
             drawn.append(Line(row.name, sizes, heights, colour, _DASHES if row.declared else ""))
-    title = f"Guaranteed error, {found.cells:,} cells, epsilon = {epsilon:.3g}, delta = {found.delta:g}"
+    title = f"Guaranteed error, {counted(found.cells, 'cell')}, epsilon = {epsilon:.3g}, delta = {found.delta:g}"
     return Chart(title, tuple(drawn))
 
 

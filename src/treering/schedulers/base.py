@@ -235,14 +235,14 @@ def useful(
         found = error_of(planned)
         if found < limit:
             return planned
-        problem = f"no error below {limit:.3g} is guaranteed from {start:,} rows on: it could be {found:.3g}"
+        problem = f"no error below {limit:.3g} is guaranteed from {counted(start, 'row')} on: it could be {found:.3g}"
     except GuaranteeError as refusal:
         problem = str(refusal)
     enough = roughly_whole(lambda size: error_at(size) < limit, start, MOST_ROWS)
     if enough is None:
         raise GuaranteeError(f"{problem}. No start would do: the box's error does not fall with the size")
     raise GuaranteeError(
-        f"{problem}. From about {enough:,} rows on an error below {limit:.3g} is guaranteed; "
+        f"{problem}. From about {counted(enough, 'row')} on an error below {limit:.3g} is guaranteed; "
         "a larger epsilon would do too"
     )
 

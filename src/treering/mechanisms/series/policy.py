@@ -262,8 +262,8 @@ class Planning(Answering):
             best = max(self._margins(batch, groups, left, sums))
             at = math.ceil(self._gate.size * best / wanted)
             remedy = (
-                f"with all that is left a margin of {best:,.0f} rows can be had instead of {wanted:,.0f}, and the same "
-                f"share of the rows from {at:,} rows on"
+                f"with all that is left a margin of {counted(best, 'row')} can be had instead of {wanted:,.0f}, and "
+                f"the same share of the rows from {counted(at, 'row')} on"
             )
         return BudgetExceeded(
             budget.unit, spent=budget.total - left, requested=price, total=budget.total, remedy=remedy

@@ -27,6 +27,7 @@ from treering.theory.plan.rows import (
 )
 from treering.theory.rings import estimate_share as share_of_series
 from treering.theory.rings import first_law, margin, usual_price
+from treering.words import counted
 
 _ONE_GROUP: Final = ((1.0, 1),)
 """The centred weights of a question about one group of very many: those of one of fewer are smaller."""
@@ -78,7 +79,7 @@ class RingsCandidate(Candidate):
         if self._noise(case) is None:
             return ""
         rows = margin(first_law(self._price(case), FEW_GROUPS), _ONE_GROUP)
-        growing = f" kept current with batches of {batch_of(case):,} rows or more," if case.grows else ""
+        growing = f" kept current with batches of {counted(batch_of(case), 'row')} or more," if case.grows else ""
         return (
             f"for conditions joined by AND,{growing} and as many questions as you like about the same groups of rows; "
             f"a first answer is within ± {number(rows)} rows, with 95%"
