@@ -21,6 +21,15 @@ def counted(number: float, noun: str, plural: str = "") -> str:
     return f"{shown} {noun if shown == '1' else plural or noun + 's'}"
 
 
+def rows(number: float) -> str:
+    """So many rows, or a part of one.
+
+    >>> rows(411.6), rows(1), rows(0.25)
+    ('412 rows', '1 row', '0.25 rows')
+    """
+    return counted(number, "row") if number >= 1 else f"{readable(number, 2)} rows"
+
+
 def left_out(rows: int, of: int | None = None) -> str:
     """How many rows were dropped, as a sentence.
 

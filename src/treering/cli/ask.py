@@ -121,7 +121,9 @@ def _price(
     if sql is not None:
         price = vault.price_sql(sql, within, mechanism)
     else:
-        price = vault.price_many([question or ""], mechanism, within)
+        from treering.domain.language.parse import parse
+
+        price = vault.price_many([parse(question or "", vault.schema)], mechanism, within)
     return {**price._asdict(), **_promise(vault)}
 
 

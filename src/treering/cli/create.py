@@ -12,7 +12,7 @@ import typer
 
 from treering.cli.output import JsonFlag, Output, VaultPath, count, number, warn
 from treering.cli.rows import read_sample
-from treering.words import counted, readable
+from treering.words import counted, readable, reason
 
 if TYPE_CHECKING:
     from treering.domain.attribute import Attribute
@@ -74,7 +74,12 @@ def create(
     ] = False,
     box: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help='For scheduler and improver: "histogram", "answers", "mwem", "smalldb".'),
+        typer.Option(
+            metavar="NAME", help='For scheduler and improver: "histogram", "marginals", "answers", "mwem", "smalldb".'
+        ),
+    ] = None,
+    ways: Annotated[
+        int | None, typer.Option(metavar="NUMBER", help="For marginals: so many attributes at a time.", min=1)
     ] = None,
     questions: Annotated[
         Path | None, typer.Option(metavar="FILE", help="For a box: all its questions, a predicate on each line.")
@@ -123,21 +128,25 @@ def create(
     given = (epsilon, delta, alpha, beta, mechanism, share, rows_per_person)
     expected = EXPECTED_ROWS if rows is None else rows
     read = Schema.load(schema)
-    _caution(epsilon, delta)
-    options = _options(pace, guard_only, box, questions)
+    options = _options(pace, guard_only, box, ways, questions)
     column = "id" if order is None else order
     with Vault.create(vault, read, *given, person=person, rows=expected, table=table, order=column, **options) as made:
+        _caution(epsilon, delta)
         _made(vault, made.status(), table, out)
 
 
-def _options(pace: int | None, guard_only: bool, box: str | None, questions: Path | None) -> dict[str, Any]:
+def _options(
+    pace: int | None, guard_only: bool, box: str | None, ways: int | None, questions: Path | None
+) -> dict[str, Any]:
     """The options of the first mechanism that were given."""
-    options: dict[str, Any] = {"pace": pace, "measure_first": False if guard_only else None, "box": box}
+    measure_first = False if guard_only else None
+    options: dict[str, Any] = {"pace": pace, "measure_first": measure_first, "box": box, "ways": ways}
     if questions is not None:
         try:
             lines = questions.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
-            raise typer.BadParameter(f"{questions} cannot be read as text: {error}") from None
+            why = reason(error) if isinstance(error, OSError) else "it is not UTF-8"
+            raise typer.BadParameter(f"{questions} cannot be read as text: {why}") from None
         options["queries"] = [line.strip() for line in lines if line.strip()]
     return {name: value for name, value in options.items() if value is not None}
 
@@ -217,8 +226,8 @@ def _draft(vault: Path, schema: Path | None, sample: Path, out: Output) -> None:
 
     def show(shown: Output) -> None:
         shown.line(f"A draft with {counted(draft.schema.cells, 'cell')} is in {target}. Read it, and edit it.", "bold")
-        for name, reason in draft.left_out.items():
-            shown.line(f"Left out: {name!r}, as {reason}.")
+        for name, why in draft.left_out.items():
+            shown.line(f"Left out: {name!r}, as {why}.")
         if draft.schema.cells > _FOR_ALPHA:
             shown.line("That is for rings: with --alpha at most 2^26 can be had. Delete attributes, or join bins.")
         shown.line(f"Then: treering create {quote(str(vault))} --schema {quote(str(target))} --epsilon 1")

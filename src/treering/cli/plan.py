@@ -85,6 +85,8 @@ def plan(
         raise typer.BadParameter("give --schema, or the number of its cells with --cells")
     if sum(value is not None for value in (rows, epsilon, alpha)) != 2:
         raise typer.BadParameter("give two of --rows, --epsilon and --alpha; the third is what the plan finds")
+    if queries < 1:
+        raise typer.BadParameter("--queries must be at least 1")
     if plot is not None:
         _check_plot(plot)
     from treering.theory.plan import plan as make

@@ -69,8 +69,8 @@ class RingsCandidate(Candidate):
 
     def because(self, case: Case) -> str:
         return (
-            f"each of {case.queries:,.0f} groups of questions can have a part of the budget of its own, which a row "
-            "pays once, and rows to come bring theirs"
+            f"{'a group' if case.queries == 1 else f'each of {case.queries:,.0f} groups'} of questions can have a part "
+            "of the budget of its own, which a row pays once, and rows to come bring theirs"
         )
 
     def note(self, case: Case) -> str:
