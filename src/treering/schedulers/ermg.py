@@ -18,6 +18,7 @@ from treering.schedulers.improver import BBImprover, Improving
 from treering.schedulers.learning import Learner, check_fits, needed_features, own_dimension
 from treering.theory.erm.paper import rate
 from treering.theory.schedule import ImprovingSchedule
+from treering.words import counted
 
 Vacuous: TypeAlias = Literal["allow", "refuse"]
 
@@ -142,7 +143,8 @@ class ERMG(Learner, BBImprover):
         asked = present.until if self._keeper.started and present.epoch is None else size
         return self.alpha_at(asked), (
             f"the model in force has an excess empirical risk of at most alpha_at(size), at every size from "
-            f"{plan.start:,} rows on; at {asked:,} rows that is alpha. Any model of the ball has {self._worst:.3g}"
+            f"{counted(plan.start, 'row')} on; at {counted(asked, 'row')} that is alpha. "
+            f"Any model of the ball has {self._worst:.3g}"
         )
 
     def _rate(self, box: Box, promise: Promise) -> Rate:

@@ -246,7 +246,7 @@ class GrowingPoints(Sealed):
         self._watchers.add(grown)
 
     def __repr__(self) -> str:
-        return f"GrowingPoints({self.size:,} points; {self.dimension} features)"
+        return f"GrowingPoints({counted(self.size, 'point')}; {counted(self.dimension, 'feature')})"
 
 
 # -- who is told that a database has grown -----------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from treering.errors import DataError, ParameterError
 from treering.params import whole
 from treering.trusted.counts import Counts, project
 from treering.trusted.sealed import Sealed
+from treering.words import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +147,7 @@ def _one_each(labels: Any, rows: int) -> tuple[Array, bool]:
     if array.ndim != 1:
         raise DataError(f"y should be a 1d array, not one of shape {array.shape}")
     if len(array) != rows:
-        raise DataError(f"{rows:,} rows of features need as many labels, not {len(array):,}")
+        raise DataError(f"{counted(rows, 'row')} of features need as many labels, not {len(array):,}")
     return array, column
 
 
@@ -372,7 +373,7 @@ class Points(Counts):
     def add_rows(self, rows: Rows) -> None:
         """Take in rows that were checked by their own bounds."""
         if rows.dimension != self.dimension:
-            raise DataError(f"features must be rows of {self.dimension} numbers, not {rows.dimension}")
+            raise DataError(f"features must be rows of {counted(self.dimension, 'number')}, not {rows.dimension}")
         grid = on_grid(rows.entries).astype(np.float64)
         marks = self._marks(rows)
         with self.whole():

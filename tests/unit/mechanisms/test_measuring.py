@@ -293,7 +293,8 @@ def test_the_bounds_of_cells() -> None:
 
 
 def exact(*counts: float) -> Cells:
-    return Cells(np.array(counts, dtype=float), [1] * len(counts), len(counts) + 1, Law(0.0))
+    none = np.zeros(len(counts))
+    return Cells(np.array(counts, dtype=float), [1] * len(counts), len(counts) + 1, Law(0.0), none, none)
 
 
 def test_a_quantile_is_interpolated_within_its_bin() -> None:

@@ -26,6 +26,7 @@ from treering.theory.continual import CentredBound
 from treering.theory.schedule.epochs import AlphaOf
 from treering.theory.search import rarity
 from treering.theory.static import answer_radius, histogram_noise, mwem_plan
+from treering.words import counted
 
 GUESS: Final = 0.5
 """The error of answering ½ every time, without data: a guarantee is worth something only below it."""
@@ -86,9 +87,9 @@ class Lifetime:
         ('for ever, 1,000 queries', 'up to 2,000,000 rows')
         """
         if self.size < math.inf:
-            rows = f"up to {self.size:,.0f} rows"
-            return rows if self.queries == math.inf else f"{rows}, {self.queries:,.0f} queries"
-        return "for ever" if self.queries == math.inf else f"for ever, {self.queries:,.0f} queries"
+            rows = f"up to {counted(self.size, 'row')}"
+            return rows if self.queries == math.inf else f"{rows}, {counted(self.queries, 'query', 'queries')}"
+        return "for ever" if self.queries == math.inf else f"for ever, {counted(self.queries, 'query', 'queries')}"
 
     def covers(self, case: Case) -> bool:
         """Whether the guarantee lasts for all queries and all sizes of a question."""
@@ -328,7 +329,8 @@ class BoxCandidate(Candidate):
         if not case.grows or not fresh < math.inf:
             return ""
         return (
-            f"static only: within {number(fresh)} of the first {case.size:,} rows, and blind to those that come after"
+            f"static only: within {number(fresh)} of the first {counted(case.size, 'row')}, and blind to those that "
+            "come after"
         )
 
 
@@ -347,8 +349,8 @@ class Histogram(BoxCandidate):
 
     def because(self, case: Case) -> str:
         return (
-            f"{case.cells:,} cells are few for {case.size:,} rows: a noisy count of every cell is paid for once, and "
-            "then answers everything"
+            f"{counted(case.cells, 'cell')} are few for {counted(case.size, 'row')}: a noisy count of every cell is "
+            "paid for once, and then answers everything"
         )
 
 
@@ -391,6 +393,8 @@ class Answers(BoxCandidate):
         return mean_size(answers_noise(budget, int(case.queries))) / case.size
 
     def because(self, case: Case) -> str:
+        if case.queries == 1:
+            return "a single query can have all the noise that the budget allows"
         return f"{case.queries:,.0f} queries are few enough for each to have noise of its own"
 
 
@@ -466,14 +470,14 @@ class Continual(Candidate):
 
     def because(self, case: Case) -> str:
         return (
-            f"{case.cells:,} cells are few for {case.size:,} rows, and new rows are counted apart from old ones, so "
-            "that nothing is paid for twice"
+            f"{counted(case.cells, 'cell')} are few for {counted(case.size, 'row')}, and new rows are counted apart "
+            "from old ones, so that nothing is paid for twice"
         )
 
     def note(self, case: Case) -> str:
         if not case.grows:
             return ""
-        return f"for batches of {batch_of(case):,} rows or more; its error falls as 1/rows in the long run"
+        return f"for batches of {counted(batch_of(case), 'row')} or more; its error falls as 1/rows in the long run"
 
 
 def batch_of(case: Case) -> int:
