@@ -50,8 +50,8 @@ async def login(request: Request, desk: TheDesk, body: LoginBody) -> Response:
     check_origin(request.method, request.headers)
     token = desk.register.accept(body.token)
     response = answer_json(token_dict(token, desk.register.used(token.id), desk.vault.total))
-    cookie = {"httponly": True, "samesite": "strict", "secure": desk.secure, "path": "/"}
-    response.set_cookie(COOKIE, desk.sessions.begin(token), int(SESSION), **cookie)  # type: ignore
+    value = desk.sessions.begin(token)
+    response.set_cookie(COOKIE, value, int(SESSION), secure=desk.secure, httponly=True, samesite="strict")
     return response
 
 
