@@ -35,6 +35,7 @@ __all__ = [
     "OTHER",
     "PMW",
     "PMWG",
+    "AccessDenied",
     "Answer",
     "AnswersBox",
     "BBImprover",
@@ -65,13 +66,16 @@ __all__ = [
     "NotAVault",
     "ParameterError",
     "Plan",
+    "Price",
     "Promise",
     "Query",
     "QueryError",
+    "QuotaExceeded",
     "Rings",
     "RowFile",
     "Schema",
     "SchemaError",
+    "ServiceError",
     "SmallDB",
     "SmallDBG",
     "Squared",
@@ -97,7 +101,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from treering import audit, budget, domain, learn, theory
-    from treering.answer import Answer, Estimate, Guarantee
+    from treering.answer import Answer, Estimate, Guarantee, Price
     from treering.boxes.answers import AnswersBox
     from treering.boxes.base import Box
     from treering.boxes.erm import ERM, Model
@@ -116,6 +120,7 @@ if TYPE_CHECKING:
     from treering.domain.query import Query
     from treering.domain.schema import Schema
     from treering.errors import (
+        AccessDenied,
         BudgetExceeded,
         DamagedVault,
         DataError,
@@ -126,7 +131,9 @@ if TYPE_CHECKING:
         NotAVault,
         ParameterError,
         QueryError,
+        QuotaExceeded,
         SchemaError,
+        ServiceError,
         TreeringError,
         VaultBusy,
         VaultError,
@@ -149,7 +156,7 @@ else:
     from treering.lazy import attach
 
     _HOMES = {
-        "answer": ("Answer", "Estimate", "Guarantee"),
+        "answer": ("Answer", "Estimate", "Guarantee", "Price"),
         "boxes.answers": ("AnswersBox",),
         "boxes.erm": ("ERM", "Model"),
         "boxes.opendp": ("from_opendp",),
@@ -168,6 +175,7 @@ else:
         "domain.query": ("Query",),
         "domain.schema": ("Schema",),
         "errors": (
+            "AccessDenied",
             "BudgetExceeded",
             "DamagedVault",
             "DataError",
@@ -178,7 +186,9 @@ else:
             "NotAVault",
             "ParameterError",
             "QueryError",
+            "QuotaExceeded",
             "SchemaError",
+            "ServiceError",
             "TreeringError",
             "VaultBusy",
             "VaultError",

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from treering.answer import Answer, Estimate
+from treering.answer import Answer, Estimate, Price
 from treering.arrays import Floats
 from treering.domain.language.measures import Release, Request
 from treering.domain.language.parse import Question, understand, understand_all
@@ -38,23 +38,6 @@ from treering.vault.together import Access
 
 if TYPE_CHECKING:
     from treering.sql.split import Statement
-
-
-class Price(NamedTuple):
-    """What a batch of queries could cost: public."""
-
-    mechanism: str
-    """The name of the mechanism that would answer."""
-    most: float
-    """The most that the batch could cost, in the promise's unit."""
-    remaining: float
-    """What the mechanism has left to spend on all rows, in the same unit. (Newer rows may have more left.)"""
-    unit: str
-    """The promise's unit: "epsilon" or "rho"."""
-    enough: bool
-    """Whether what is left is sure to pay for the whole batch. If not, it may be refused after some answers."""
-    exact: bool
-    """Whether asking costs just this much, but for rounding; otherwise this or less."""
 
 
 class Asking(Sealed):
