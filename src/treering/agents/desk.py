@@ -1,0 +1,225 @@
+"""What an agent may do: an analyst's questions, within an allowance that it can see.
+
+The tools talk to a `Desk`. `VaultDesk` is the one of a vault that this process has open, with a quota of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeVar
+
+from treering.answer import Answer, Price
+from treering.domain.schema import Schema
+from treering.errors import QuotaExceeded
+from treering.words import counted, readable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Told = TypeVar("Told")
+
+ROUNDING: Final = 1e-12
+"""Amounts of budget up to this share of the whole are rounding errors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """What an agent may still spend: public. Amounts are in the promise's ``unit``."""
+
+    unit: str
+    promise: float
+    """What each row may be charged in all."""
+    promise_left: float
+    """What may still be charged on all rows, by anybody. (Newer rows may have more left.)"""
+    quota: float | None = None
+    """The part of the promise that this agent may spend; None if all of it."""
+    quota_left: float | None = None
+    answers_left: int | None = None
+    """How many more answers that cost something the agent may have; None if there is no limit."""
+    resets: str | None = None
+    """When the quota is whole again; None if never."""
+
+    @property
+    def left(self) -> float:
+        """What the agent can spend now."""
+        if self.answers_left == 0:
+            return 0.0
+        return self.promise_left if self.quota_left is None else min(self.quota_left, self.promise_left)
+
+    def __str__(self) -> str:
+        words = []
+        if self.quota_left is not None:
+            words.append(f"{self.unit} {readable(self.quota_left)} of your quota of {readable(self.quota or 0)}")
+        if self.answers_left is not None:
+            words.append(counted(self.answers_left, "paid answer"))
+        words.append(f"{self.unit} {readable(self.promise_left)} of everybody's {readable(self.promise)}")
+        return "; ".join(words) + (f"; your quota is whole again {self.resets}" if self.resets else "")
+
+
+class Paid(NamedTuple, Generic[Told]):
+    """What was told, of how many rows, and what it has cost the rows that paid most."""
+
+    told: Told
+    size: int
+    cost: float
+
+
+class Desk(Protocol):
+    """Where an agent asks."""
+
+    @property
+    def schema(self) -> Schema:
+        """The attributes and their values."""
+
+    def status(self) -> dict[str, Any]:
+        """The vault's public state."""
+
+    def allowance(self) -> Allowance:
+        """What may still be spent."""
+
+    def price(self, queries: Sequence[str], within: float | None) -> Price:
+        """What a batch costs, for nothing."""
+
+    def price_sql(self, text: str, within: float | None) -> Price:
+        """What a statement costs, for nothing."""
+
+    def ask(self, queries: Sequence[str], within: float | None) -> Paid[list[Answer]]:
+        """Answers to a batch of predicates."""
+
+    def sql(self, text: str, within: float | None) -> Paid[pa.Table]:
+        """The result of a statement."""
+
+
+class Opened(Protocol):
+    """What a desk needs of an open vault."""
+
+    @property
+    def schema(self) -> Schema:
+        """The attributes and their values."""
+
+    @property
+    def size(self) -> int:
+        """The number of rows."""
+
+    @property
+    def unit(self) -> str:
+        """The unit of costs."""
+
+    @property
+    def total(self) -> float:
+        """What each row may be charged."""
+
+    @property
+    def spent(self) -> float:
+        """The most that any row was charged."""
+
+    def left(self, position: int) -> float:
+        """What the row at a position may still be charged."""
+
+    def status(self) -> dict[str, Any]:
+        """The public state."""
+
+    def price_many(self, queries: Sequence[str], mechanism: str | None, within: float | None) -> Price:
+        """What a batch costs."""
+
+    def price_sql(self, text: str, within: float | None) -> Price:
+        """What a statement costs."""
+
+    def ask_many(
+        self, queries: Sequence[str], mechanism: str | None, key: str | None, within: float | None
+    ) -> list[Answer]:
+        """Answers to a batch."""
+
+    def sql(self, text: str, within: float | None) -> pa.Table:
+        """The result of a statement."""
+
+
+class VaultDesk:
+    """The desk of an open vault. Its quota is for as long as the desk is there; calls are taken one at a time.
+
+    ``answers``  how many answers that cost something are given; None: no limit
+    ``share``    the part of the promise that may be spent, in (0, 1]; None: no limit
+    """
+
+    def __init__(self, vault: Opened, answers: int | None = None, share: float | None = None) -> None:
+        self._vault = vault
+        self._answers = answers
+        self._quota = None if share is None else share * vault.total
+        self._quota_left = self._quota
+        self._lock = Lock()
+
+    @property
+    def schema(self) -> Schema:
+        """The attributes and their values."""
+        return self._vault.schema
+
+    def status(self) -> dict[str, Any]:
+        """The vault's public state."""
+        return self._vault.status()
+
+    def allowance(self) -> Allowance:
+        """What may still be spent."""
+        vault = self._vault
+        left = max(0.0, vault.total - vault.spent)
+        return Allowance(vault.unit, vault.total, left, self._quota, self._quota_left, self._answers)
+
+    def price(self, queries: Sequence[str], within: float | None) -> Price:
+        """What a batch costs, for nothing."""
+        return self._vault.price_many(queries, None, within)
+
+    def price_sql(self, text: str, within: float | None) -> Price:
+        """What a statement costs, for nothing."""
+        return self._vault.price_sql(text, within)
+
+    def ask(self, queries: Sequence[str], within: float | None) -> Paid[list[Answer]]:
+        """Answers to a batch of predicates, if the quota covers the most that they could cost."""
+        with self._lock:
+            price = self.price(queries, within)
+            return self._paid(price, len(queries), lambda: self._vault.ask_many(queries, None, None, within))
+
+    def sql(self, text: str, within: float | None) -> Paid[pa.Table]:
+        """The result of a statement, if the quota covers the most that it could cost."""
+        with self._lock:
+            return self._paid(self.price_sql(text, within), 1, lambda: self._vault.sql(text, within))
+
+    def _paid(self, price: Price, answers: int, asked: Callable[[], Told]) -> Paid[Told]:
+        self._check(price.most, answers)
+        size = self._vault.size
+        newest = max(1, size)  # It pays for what earlier rows have paid for before.
+        before, cost = self._vault.left(newest), 0.0
+        try:
+            told = asked()
+        finally:  # What a batch released before it failed is paid for.
+            cost = before - self._vault.left(newest)
+            cost = cost if cost > ROUNDING * self._vault.total else 0.0
+            self._spend(cost, answers)
+        return Paid(told, size, cost)
+
+    def _check(self, most: float, answers: int) -> None:
+        if most <= ROUNDING * self._vault.total:
+            return
+        if self._answers is not None and answers > self._answers:
+            raise QuotaExceeded(
+                f"your quota does not cover this: it needs {counted(answers, 'paid answer')}, and {self._answers:,} "
+                f"{'is' if self._answers == 1 else 'are'} left",
+                unit="answers",
+                requested=answers,
+                left=self._answers,
+            )
+        if self._quota_left is not None and most > self._quota_left + ROUNDING * self._vault.total:
+            unit = self._vault.unit
+            raise QuotaExceeded(
+                f"your quota does not cover this: it needs {unit} {readable(most)}, and {readable(self._quota_left)} "
+                f"is left of {readable(self._quota or 0.0)}",
+                unit=unit,
+                requested=most,
+                left=self._quota_left,
+            )
+
+    def _spend(self, cost: float, answers: int) -> None:
+        if cost and self._answers is not None:
+            self._answers = max(0, self._answers - answers)
+        if self._quota_left is not None:
+            self._quota_left = max(0.0, self._quota_left - cost)
