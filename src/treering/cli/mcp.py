@@ -52,7 +52,7 @@ def mcp(
     ],
     quota_answers: Annotated[
         int | None,
-        typer.Option(metavar="NUMBER", help="How many answers may cost something. [default: no limit]", min=0),
+        typer.Option(metavar="NUMBER", help="How many paid answers it may have. [default: no limit]", min=0),
     ] = None,
     quota_budget: Annotated[
         float | None, typer.Option(parser=part, metavar="PART", help="The part of the promise to spend. [default: 25%]")
@@ -80,7 +80,7 @@ def _desk(vault: str, answers: int | None, budget: float | None, token_file: Pat
     if vault.startswith(("http://", "https://")):
         if answers is not None or budget is not None:
             raise typer.BadParameter(
-                "a server has a quota for each token: leave out --quota-answers and --quota-budget"
+                "a server has a quota for each token: --quota-answers and --quota-budget are for folders"
             )
         from treering.agents.remote import ServerDesk
         from treering.client import connect
@@ -99,6 +99,6 @@ def token(file: Path | None) -> str:
     found = file.read_text(encoding="utf-8") if file is not None else os.environ.get(TOKEN, "")
     if not found.strip():
         raise typer.BadParameter(
-            f"a server wants a token: put it into {TOKEN}, or into a file and name it by --token-file"
+            f"a server wants a token: put it into {TOKEN}, or into a file for --token-file"
         )
     return found.strip()

@@ -253,4 +253,4 @@ def test_the_margin_that_fits_is_the_smallest() -> None:
     assert fitting(lambda within: 100 / within**2, 0.99, 1000) == 20
     assert fitting(lambda within: 100 / within**2, 1e-9, 1000) is None
     assert fitting(lambda within: 0.0 if within >= 500 else 1.0, 0.0, 1000) == 500
-    assert fitting(lambda within: 0.0, 0.0, 0) is None
+    assert fitting(lambda within: 0.0 * within, 0.0, 0) is None
