@@ -113,6 +113,24 @@ class Price(NamedTuple):
     """Whether asking costs just this much, but for rounding; otherwise this or less."""
 
 
+@dataclass(slots=True)
+class Bill:
+    """What one question may cost, and what it has cost: public.
+
+    The vault fills it in while nobody else asks, also if the question fails after some answers.
+    """
+
+    most: float = math.inf
+    """The most that the question may cost, in the promise's unit. If it could cost more, it raises `Dearer`, and nothing
+    is charged."""
+    cost: float = 0.0
+    """What it has cost those rows that paid most."""
+    remaining: float = math.nan
+    """What was left of the whole promise then."""
+    settled: bool = False
+    """Whether everything to come is free: see `Vault.settled`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Guarantee:
     """A mechanism's guarantee when the database has ``size`` rows.

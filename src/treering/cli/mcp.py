@@ -98,7 +98,5 @@ def token(file: Path | None) -> str:
     """The token, from a file or from the environment: not from the command line, which other users can see."""
     found = file.read_text(encoding="utf-8") if file is not None else os.environ.get(TOKEN, "")
     if not found.strip():
-        raise typer.BadParameter(
-            f"a server wants a token: put it into {TOKEN}, or into a file for --token-file"
-        )
+        raise typer.BadParameter(f"a server wants a token: put it into {TOKEN}, or into a file for --token-file")
     return found.strip()
