@@ -121,8 +121,8 @@ class Bill:
     """
 
     most: float = math.inf
-    """The most that the question may cost, in the promise's unit. If it could cost more, it raises `Dearer`, and nothing
-    is charged."""
+    """The most that the question may cost, in the promise's unit. If it could cost more, it raises `Dearer`, and
+    nothing is charged."""
     cost: float = 0.0
     """What it has cost those rows that paid most."""
     remaining: float = math.nan

@@ -5,14 +5,15 @@ The tools talk to a `Desk`. `VaultDesk` is the one of a vault that this process 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
-from treering.answer import Answer, Price
+from treering.answer import Answer, Bill, Price
 from treering.domain.schema import Schema
-from treering.errors import QuotaExceeded
+from treering.errors import Dearer, QuotaExceeded
 from treering.words import counted, readable
 
 if TYPE_CHECKING:
@@ -115,9 +116,6 @@ class Opened(Protocol):
     def spent(self) -> float:
         """The most that any row was charged."""
 
-    def left(self, position: int) -> float:
-        """What the row at a position may still be charged."""
-
     def status(self) -> dict[str, Any]:
         """The public state."""
 
@@ -128,11 +126,11 @@ class Opened(Protocol):
         """What a statement costs."""
 
     def ask_many(
-        self, queries: Sequence[str], mechanism: str | None, key: str | None, within: float | None
+        self, queries: Sequence[str], mechanism: str | None, key: str | None, within: float | None, bill: Bill
     ) -> list[Answer]:
         """Answers to a batch."""
 
-    def sql(self, text: str, within: float | None) -> pa.Table:
+    def sql(self, text: str, within: float | None, mechanism: str | None, bill: Bill) -> pa.Table:
         """The result of a statement."""
 
 
@@ -175,48 +173,37 @@ class VaultDesk:
 
     def ask(self, queries: Sequence[str], within: float | None) -> Paid[list[Answer]]:
         """Answers to a batch of predicates, if the quota covers the most that they could cost."""
-        with self._lock:
-            price = self.price(queries, within)
-            return self._paid(price, len(queries), lambda: self._vault.ask_many(queries, None, None, within))
+        return self._paid(len(queries), lambda bill: self._vault.ask_many(queries, None, None, within, bill))
 
     def sql(self, text: str, within: float | None) -> Paid[pa.Table]:
         """The result of a statement, if the quota covers the most that it could cost."""
+        return self._paid(1, lambda bill: self._vault.sql(text, within, None, bill))
+
+    def _paid(self, answers: int, ask: Callable[[Bill], Told]) -> Paid[Told]:
         with self._lock:
-            return self._paid(self.price_sql(text, within), 1, lambda: self._vault.sql(text, within))
+            bill = Bill(most=self._most(answers))
+            try:
+                return Paid(ask(bill), self._vault.size, bill.cost)
+            except Dearer as dearer:
+                raise self._exceeded(answers, dearer.price) from None
+            finally:  # What a batch released before it failed is paid for.
+                self._spend(bill.cost, answers)
 
-    def _paid(self, price: Price, answers: int, asked: Callable[[], Told]) -> Paid[Told]:
-        self._check(price.most, answers)
-        size = self._vault.size
-        newest = max(1, size)  # It pays for what earlier rows have paid for before.
-        before, cost = self._vault.left(newest), 0.0
-        try:
-            told = asked()
-        finally:  # What a batch released before it failed is paid for.
-            cost = before - self._vault.left(newest)
-            cost = cost if cost > ROUNDING * self._vault.total else 0.0
-            self._spend(cost, answers)
-        return Paid(told, size, cost)
-
-    def _check(self, most: float, answers: int) -> None:
-        if most <= ROUNDING * self._vault.total:
-            return
+    def _most(self, answers: int) -> float:
+        """The most that so many answers may cost. (Those that are free need no quota.)"""
         if self._answers is not None and answers > self._answers:
-            raise QuotaExceeded(
-                f"your quota does not cover this: it needs {counted(answers, 'paid answer')}, and {self._answers:,} "
-                f"{'is' if self._answers == 1 else 'are'} left",
-                unit="answers",
-                requested=answers,
-                left=self._answers,
-            )
-        if self._quota_left is not None and most > self._quota_left + ROUNDING * self._vault.total:
-            unit = self._vault.unit
-            raise QuotaExceeded(
-                f"your quota does not cover this: it needs {unit} {readable(most)}, and {readable(self._quota_left)} "
-                f"is left of {readable(self._quota or 0.0)}",
-                unit=unit,
-                requested=most,
-                left=self._quota_left,
-            )
+            return 0.0
+        return math.inf if self._quota_left is None else self._quota_left * (1 + ROUNDING)
+
+    def _exceeded(self, answers: int, price: float) -> QuotaExceeded:
+        words = "your quota does not cover this: it needs"
+        if self._answers is not None and answers > self._answers:
+            left = f"{self._answers:,} {'is' if self._answers == 1 else 'are'} left"
+            asked = counted(answers, "paid answer")
+            return QuotaExceeded(f"{words} {asked}, and {left}", unit="answers", requested=answers, left=self._answers)
+        unit, rest, quota = self._vault.unit, self._quota_left or 0.0, self._quota or 0.0
+        text = f"{words} {unit} {readable(price)}, and {readable(rest)} is left of {readable(quota)}"
+        return QuotaExceeded(text, unit=unit, requested=price, left=rest)
 
     def _spend(self, cost: float, answers: int) -> None:
         if cost and self._answers is not None:
