@@ -6,6 +6,7 @@ Everything public is here; a name is imported from its module when it is first u
     questions  Query, parse
     data       GrowingDatabase, DroppedRows; GrowingPoints: rows of real-valued features, for learning
     durable    Vault, VaultReader: a growing database in a folder, with its promise; RowFile: a file to append
+    remote     connect, Client: the same on a server; agents: `treering mcp`
     answers    Rings: sharp answers, paid for once and kept current; PMW, PMWG: adaptive queries without end; ATG, NATG,
                NSG: sparse vector; ContinualHistogram: few cells; Answer, Estimate, Guarantee
     boxes      Box; AnswersBox, HistogramBox, MarginalsBox, MWEM, SmallDB, from_opendp: static private algorithms
@@ -43,6 +44,7 @@ __all__ = [
     "Box",
     "BudgetExceeded",
     "CellFeatures",
+    "Client",
     "ContinualHistogram",
     "DamagedVault",
     "DataError",
@@ -89,6 +91,7 @@ __all__ = [
     "bins",
     "budget",
     "categories",
+    "connect",
     "dates",
     "domain",
     "from_opendp",
@@ -112,6 +115,7 @@ if TYPE_CHECKING:
     from treering.boxes.opendp import from_opendp
     from treering.boxes.smalldb import SmallDB
     from treering.budget.promise import Promise
+    from treering.client import Client, connect
     from treering.domain.attribute import ABOVE, BELOW, OTHER, bins, categories, integers
     from treering.domain.calendar import dates
     from treering.domain.language.parse import parse
@@ -168,6 +172,7 @@ else:
         "boxes.base": ("Box",),
         "boxes.smalldb": ("SmallDB",),
         "budget.promise": ("Promise",),
+        "client": ("Client", "connect"),
         "domain.attribute": ("ABOVE", "BELOW", "OTHER", "bins", "categories", "integers"),
         "domain.calendar": ("dates",),
         "domain.language.parse": ("parse",),

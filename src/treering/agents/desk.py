@@ -1,6 +1,7 @@
 """What an agent may do: an analyst's questions, within an allowance that it can see.
 
-The tools talk to a `Desk`. `VaultDesk` is the one of a vault that this process has open, with a quota of its own.
+The tools talk to a `Desk`. `VaultDesk` is the one of a vault that this process has open, with a quota of its own;
+`ServerDesk` is the one of a server, where the token has the quota.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from treering.words import counted, readable
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from treering.client import Client
 
 Told = TypeVar("Told")
 
@@ -40,7 +43,7 @@ class Allowance:
     answers_left: int | None = None
     """How many more answers that cost something the agent may have; None if there is no limit."""
     resets: str | None = None
-    """When the quota is whole again; None if never."""
+    """When more of the quota comes back; None if that is not known."""
 
     @property
     def left(self) -> float:
@@ -56,7 +59,7 @@ class Allowance:
         if self.answers_left is not None:
             words.append(counted(self.answers_left, "paid answer"))
         words.append(f"{self.unit} {readable(self.promise_left)} of everybody's {readable(self.promise)}")
-        return "; ".join(words) + (f"; your quota is whole again {self.resets}" if self.resets else "")
+        return "; ".join(words) + (f"; more of your quota comes back {self.resets}" if self.resets else "")
 
 
 class Paid(NamedTuple, Generic[Told]):
@@ -210,3 +213,51 @@ class VaultDesk:
             self._answers = max(0, self._answers - answers)
         if self._quota_left is not None:
             self._quota_left = max(0.0, self._quota_left - cost)
+
+
+class ServerDesk:
+    """The desk of a vault on a server: the rights and the quota are the token's."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    @property
+    def schema(self) -> Schema:
+        """The attributes and their values."""
+        return self._client.schema
+
+    def status(self) -> dict[str, Any]:
+        """The vault's public state."""
+        return self._client.status()
+
+    def allowance(self) -> Allowance:
+        """What may still be spent."""
+        status, token = self._client.status(), self._client.me()
+        total, answers = status["total"], token.answers
+        return Allowance(
+            status["unit"],
+            total,
+            status["remaining"],
+            None if token.budget is None else token.budget * total,
+            None if token.budget is None else max(0.0, token.budget - token.budget_used) * total,
+            None if answers is None else max(0, answers - token.answers_used),
+            token.frees,
+        )
+
+    def price(self, queries: Sequence[str], within: float | None) -> Price:
+        """What a batch costs, for nothing."""
+        return self._client.price_many(queries, within=within)
+
+    def price_sql(self, text: str, within: float | None) -> Price:
+        """What a statement costs, for nothing."""
+        return self._client.price_sql(text, within)
+
+    def ask(self, queries: Sequence[str], within: float | None) -> Paid[list[Answer]]:
+        """Answers to a batch of predicates."""
+        answers, cost = self._client.ask_for(queries, within=within)
+        return Paid(answers, answers[0].size, cost)
+
+    def sql(self, text: str, within: float | None) -> Paid[pa.Table]:
+        """The result of a statement."""
+        table, size, cost = self._client.table(text, within)
+        return Paid(table, size, cost)

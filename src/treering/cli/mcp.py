@@ -82,7 +82,7 @@ def _desk(vault: str, answers: int | None, budget: float | None, token_file: Pat
             raise typer.BadParameter(
                 "a server has a quota for each token: --quota-answers and --quota-budget are for folders"
             )
-        from treering.agents.remote import ServerDesk
+        from treering.agents.desk import ServerDesk
         from treering.client import connect
 
         with connect(vault, token(token_file)) as client:
