@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -227,7 +228,7 @@ class Client:
 
     def price(self, query: Question, *, within: float | None = None, mechanism: str | None = None) -> float:
         """The most that asking ``query`` next could cost a row, in the promise's unit. Free."""
-        return self.price_many([query], within=within, mechanism=mechanism).most
+        return self._priced({"query": _text(query), **_options(within, mechanism)}).most
 
     def price_many(
         self, queries: Iterable[Question], *, within: float | None = None, mechanism: str | None = None
@@ -448,6 +449,8 @@ def _texts(queries: Iterable[Question]) -> list[str]:
 
 
 def _options(within: float | None, mechanism: str | None) -> dict[str, Any]:
+    if within is not None and not (isinstance(within, int | float) and math.isfinite(within)):
+        raise ParameterError("within", f"must be a positive number: rows, or a share of them below 1; not {within!r}")
     given = {"within": within, "mechanism": mechanism}
     return {name: value for name, value in given.items() if value is not None}
 
