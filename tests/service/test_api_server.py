@@ -41,22 +41,33 @@ class Process:
         self.process = subprocess.Popen([*command, *options], stderr=subprocess.PIPE, text=True)
         self.lines: list[str] = []
         self.url, self.token = "", ""
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            self.lines.append(line)
-            self.token = line.rpartition(" ")[2].strip() if "token, shown this once" in line else self.token
-            if "listening at" in line:
-                self.url = line.rpartition(" ")[2].strip()
-                break
-        threading.Thread(target=self._drain, daemon=True).start()
+        self._listening = threading.Event()
+        self._reading = threading.Thread(target=self._read, daemon=True)
+        self._reading.start()
+        self._listening.wait(PATIENCE)
 
-    def _drain(self) -> None:
+    def _read(self) -> None:
         assert self.process.stderr is not None
-        self.lines.extend(self.process.stderr)
+        with self.process.stderr as stream:
+            for line in stream:
+                self.lines.append(line)
+                if "token, shown this once" in line:
+                    self.token = line.rpartition(" ")[2].strip()
+                if "listening at" in line:
+                    self.url = line.rpartition(" ")[2].strip()
+                    self._listening.set()
+        self._listening.set()
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait(PATIENCE)
+        self._reading.join(PATIENCE)
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         self.process.send_signal(number)
-        return self.process.wait(PATIENCE)
+        code = self.process.wait(PATIENCE)
+        self._reading.join(PATIENCE)
+        return code
 
     def client(self, token: str | None = None, **options: Any) -> httpx.Client:
         headers = bearer(token or self.token)
@@ -70,8 +81,7 @@ def started(folder: Path, *options: str) -> Iterator[Process]:
         assert process.url, "".join(process.lines)
         yield process
     finally:
-        process.process.kill()
-        process.process.wait(PATIENCE)
+        process.end()
 
 
 @pytest.fixture
