@@ -113,6 +113,14 @@ def test_a_life(folder: Path) -> None:
     with started(folder) as server:
         assert server.url.startswith("http://127.0.0.1:")
         assert server.token.startswith("treering_")
+        busy = subprocess.run(
+            [sys.executable, "-c", "from treering.cli.main import main; main()", "token", "list", str(folder)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert busy.returncode == 1
+        assert "a server has this vault's tokens open" in busy.stderr
         seen: list[dict[str, Any]] = []
         ended = threading.Event()
         with server.client() as client, server.client() as listening:
@@ -157,18 +165,6 @@ def test_a_kill_loses_no_charge_and_no_quota(folder: Path) -> None:
         assert client.get(f"{API}/me").json()["quota"]["answers_used"] == 1
         again = client.post(f"{API}/ask", json={"query": "late = 'no'"}, headers={"Idempotency-Key": "k"}).json()
         assert (again["value"], again["cost"]) == (given["value"], 0)
-
-
-def test_one_server_a_vault(folder: Path) -> None:
-    with started(folder):
-        other = subprocess.run(
-            [sys.executable, "-c", "from treering.cli.main import main; main()", "token", "list", str(folder)],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert other.returncode == 1
-        assert "a server has this vault's tokens open" in other.stderr
 
 
 def test_tls(folder: Path, tmp_path: Path) -> None:
