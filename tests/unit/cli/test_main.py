@@ -33,7 +33,7 @@ COMMANDS = (
     "bench",
     "serve",
 )
-HEAVY = {"numpy", "pyarrow", "sqlglot", "duckdb", "plotly", "pydantic", "numba", "apsw", "opendp", "rich"}
+HEAVY = {"numpy", "pyarrow", "sqlglot", "duckdb", "plotly", "pydantic", "numba", "apsw", "opendp", "rich"} | {"fastapi", "starlette", "uvicorn"}
 
 RUN = "from treering.cli.main import main; main()"
 
