@@ -6,6 +6,7 @@ Everything public is here; a name is imported from its module when it is first u
     questions  Query, parse
     data       GrowingDatabase, DroppedRows; GrowingPoints: rows of real-valued features, for learning
     durable    Vault, VaultReader: a growing database in a folder, with its promise; RowFile: a file to append
+    remote     connect, Client: the same on a server; agents: `treering mcp`
     answers    Rings: sharp answers, paid for once and kept current; PMW, PMWG: adaptive queries without end; ATG, NATG,
                NSG: sparse vector; ContinualHistogram: few cells; Answer, Estimate, Guarantee
     boxes      Box; AnswersBox, HistogramBox, MarginalsBox, MWEM, SmallDB, from_opendp: static private algorithms
@@ -36,6 +37,7 @@ __all__ = [
     "OTHER",
     "PMW",
     "PMWG",
+    "AccessDenied",
     "Answer",
     "AnswersBox",
     "BBImprover",
@@ -43,9 +45,11 @@ __all__ = [
     "Box",
     "BudgetExceeded",
     "CellFeatures",
+    "Client",
     "ContinualHistogram",
     "DamagedVault",
     "DataError",
+    "Dearer",
     "Distance",
     "DroppedRows",
     "ERMRings",
@@ -59,6 +63,7 @@ __all__ = [
     "HistogramBox",
     "HuberDistance",
     "HuberHinge",
+    "KeyUsed",
     "Logistic",
     "MarginalsBox",
     "Model",
@@ -66,13 +71,16 @@ __all__ = [
     "NotAVault",
     "ParameterError",
     "Plan",
+    "Price",
     "Promise",
     "Query",
     "QueryError",
+    "QuotaExceeded",
     "Rings",
     "RowFile",
     "Schema",
     "SchemaError",
+    "ServiceError",
     "SmallDB",
     "SmallDBG",
     "Squared",
@@ -85,6 +93,7 @@ __all__ = [
     "bins",
     "budget",
     "categories",
+    "connect",
     "dates",
     "domain",
     "from_opendp",
@@ -99,7 +108,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from treering import audit, budget, domain, learn, theory
-    from treering.answer import Answer, Estimate, Guarantee
+    from treering.answer import Answer, Estimate, Guarantee, Price
     from treering.boxes.answers import AnswersBox
     from treering.boxes.base import Box
     from treering.boxes.erm import ERM, Model
@@ -110,6 +119,7 @@ if TYPE_CHECKING:
     from treering.boxes.smalldb import SmallDB
     from treering.budget.promise import Promise
     from treering.chart import plot
+    from treering.client import Client, connect
     from treering.domain.attribute import ABOVE, BELOW, OTHER, bins, categories, integers
     from treering.domain.calendar import dates
     from treering.domain.language.parse import parse
@@ -119,17 +129,22 @@ if TYPE_CHECKING:
     from treering.domain.query import Query
     from treering.domain.schema import Schema
     from treering.errors import (
+        AccessDenied,
         BudgetExceeded,
         DamagedVault,
         DataError,
+        Dearer,
         EngineError,
         GuaranteeError,
         Halted,
+        KeyUsed,
         NewerVault,
         NotAVault,
         ParameterError,
         QueryError,
+        QuotaExceeded,
         SchemaError,
+        ServiceError,
         TreeringError,
         VaultBusy,
         VaultError,
@@ -152,7 +167,7 @@ else:
     from treering.lazy import attach
 
     _HOMES = {
-        "answer": ("Answer", "Estimate", "Guarantee"),
+        "answer": ("Answer", "Estimate", "Guarantee", "Price"),
         "boxes.answers": ("AnswersBox",),
         "boxes.erm": ("ERM", "Model"),
         "boxes.opendp": ("from_opendp",),
@@ -163,6 +178,7 @@ else:
         "boxes.smalldb": ("SmallDB",),
         "budget.promise": ("Promise",),
         "chart": ("plot",),
+        "client": ("Client", "connect"),
         "domain.attribute": ("ABOVE", "BELOW", "OTHER", "bins", "categories", "integers"),
         "domain.calendar": ("dates",),
         "domain.language.parse": ("parse",),
@@ -172,17 +188,22 @@ else:
         "domain.query": ("Query",),
         "domain.schema": ("Schema",),
         "errors": (
+            "AccessDenied",
             "BudgetExceeded",
             "DamagedVault",
             "DataError",
+            "Dearer",
             "EngineError",
             "GuaranteeError",
             "Halted",
+            "KeyUsed",
             "NewerVault",
             "NotAVault",
             "ParameterError",
             "QueryError",
+            "QuotaExceeded",
             "SchemaError",
+            "ServiceError",
             "TreeringError",
             "VaultBusy",
             "VaultError",

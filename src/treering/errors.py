@@ -2,10 +2,12 @@
 
     TreeringError
     ├── ParameterError      an invalid parameter (also a ValueError)
+    │   └── KeyUsed         an idempotency key that was used for something else
     ├── SchemaError         an invalid schema, or a query or table of another schema (also a ValueError)
     ├── QueryError          a query that this schema cannot answer (also a ValueError)
     ├── DataError           rows that do not fit the schema: position and column, never the value (also a ValueError)
     ├── BudgetExceeded      a charge that exceeds what is left; nothing was charged or read
+    ├── Dearer              a question that could cost more than its caller allows; nothing was charged or read
     ├── GuaranteeError      parameters that give no guarantee; the message says which would
     ├── Halted              a mechanism, or a run, that has given its last answer
     ├── VaultError          a vault that is missing, locked, damaged or of another version
@@ -13,7 +15,10 @@
     │   ├── NewerVault      a vault that a later version of treering wrote
     │   ├── DamagedVault    a vault whose files are not what was written
     │   └── VaultBusy       a vault that another process has open for writing
-    └── EngineError         a database engine that failed, or a table that changed other than by growing
+    ├── EngineError         a database engine that failed, or a table that changed other than by growing
+    ├── QuotaExceeded       a question that an analyst's own quota does not cover; nothing was charged or read
+    ├── AccessDenied        a token that is missing, wrong, expired or revoked, or whose role may not do this
+    └── ServiceError        a server that cannot be reached, or that is none of ours, or of another version
 
 No message carries a private value: what is quoted is a parameter, a query, a schema or a position.
 """
@@ -38,6 +43,13 @@ class ParameterError(TreeringError, ValueError):
     def __init__(self, parameter: str, problem: str) -> None:
         super().__init__(f"{parameter} {problem}")
         self.parameter = parameter
+
+
+class KeyUsed(ParameterError):
+    """An idempotency key that was used for something else."""
+
+    def __init__(self, key: str, what: str) -> None:
+        super().__init__("key", f"{key!r} was used for something else: use a new key for {what}")
 
 
 class SchemaError(TreeringError, ValueError):
@@ -79,6 +91,19 @@ class BudgetExceeded(TreeringError):
         self.total = total
 
 
+class Dearer(TreeringError):
+    """A question that could cost more than its caller allows. Nothing was charged, and no private data were read.
+
+    ``price`` and ``most`` are amounts of ``unit``.
+    """
+
+    def __init__(self, unit: str, price: float, most: float) -> None:
+        super().__init__(f"this could cost {unit} {readable(price)}, which is more than the {readable(most)} allowed")
+        self.unit = unit
+        self.price = price
+        self.most = most
+
+
 class GuaranteeError(TreeringError):
     """Parameters that cannot give the guarantee that was asked for."""
 
@@ -109,3 +134,24 @@ class VaultBusy(VaultError):
 
 class EngineError(TreeringError):
     """A database engine that failed, or a table that changed other than by growing."""
+
+
+class QuotaExceeded(TreeringError):
+    """A question that an analyst's own quota does not cover. Nothing was charged, and no private data were read.
+
+    ``requested`` and ``left`` are amounts of ``unit``: "epsilon", "rho" or "answers".
+    """
+
+    def __init__(self, message: str, *, unit: str = "", requested: float = 0.0, left: float = 0.0) -> None:
+        super().__init__(message)
+        self.unit = unit
+        self.requested = requested
+        self.left = left
+
+
+class AccessDenied(TreeringError):
+    """A token that is missing, wrong, expired or revoked, or whose role may not do this."""
+
+
+class ServiceError(TreeringError):
+    """A server that cannot be reached, or that is none of ours, or of another version."""

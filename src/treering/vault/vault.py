@@ -244,7 +244,7 @@ class Vault(Asking):
         arrival, in the promise's `unit`. For a row that is still to come: what it will bring with it."""
         with self._access.alone():
             self._access.check()
-            return math.fsum(member.mechanism.left(whole(position, "position")) for member in self._members)
+            return self._left(whole(position, "position"))
 
     def append(self, frame: Any, on_invalid: OnInvalid = "refuse", key: str | None = None) -> int:
         """Take in the rows of ``frame`` durably, and return the new size. `GrowingDatabase.append` has the parameters.
@@ -258,15 +258,24 @@ class Vault(Asking):
         if on_invalid not in ("refuse", "drop"):
             raise ParameterError("on_invalid", 'must be "refuse" or "drop"')
         check_key(key)
+        frame, drop = RowFile(frame) if isinstance(frame, Path) else frame, on_invalid == "drop"
         with self._access.alone():
-            self._access.check()
-            if self._source is not None:
-                raise VaultError("the rows of this vault stay in their own engine: add them there, then refresh()")
-            if key in self._record.keys:
-                return recorded_part(self._record.keys[key]).size
-            frame = RowFile(frame) if isinstance(frame, Path) else frame
-            batch, dropped = take_in(frame, self.schema, self._persons, drop=on_invalid == "drop")
-            return self._take(batch, dropped, key or "")
+            known = self._appended(key)
+            if known is None and self._persons is not None:  # Whose rows are one too many depends on who was before.
+                return self._take(*take_in(frame, self.schema, self._persons, drop=drop), key or "")
+        if known is not None:
+            return known
+        taken = take_in(frame, self.schema, None, drop=drop)  # Others ask meanwhile.
+        with self._access.alone():
+            known = self._appended(key)
+            return self._take(*taken, key or "") if known is None else known
+
+    def _appended(self, key: str | None) -> int | None:
+        """The size that an append with this key has returned; None if there was none. Raises if none can be."""
+        self._access.check()
+        if self._source is not None:
+            raise VaultError("the rows of this vault stay in their own engine: add them there, then refresh()")
+        return recorded_part(self._record.keys[key]).size if key in self._record.keys else None
 
     def refresh(self, on_invalid: OnInvalid = "refuse") -> int:
         """Take in the rows past the watermark of the vault's table durably, and return the new size.
@@ -375,9 +384,10 @@ class Vault(Asking):
             self._record.parts = self._parts.listed
             return status(self._record, [member.mechanism for member in self._members])
 
-    def ledger(self) -> Iterator[dict[str, Any]]:
-        """Every line of the ledger, oldest first, with ``seq``, ``kind``, ``cost``, ``size``, ``hash`` and more."""
-        return VaultReader(self._folder.path).ledger()
+    def ledger(self, after: int = 0) -> Iterator[dict[str, Any]]:
+        """Every line of the ledger whose ``seq`` is above ``after``, oldest first, with ``seq``, ``kind``, ``cost``,
+        ``size``, ``hash`` and more."""
+        return VaultReader(self._folder.path).ledger(after)
 
     def verify(self, head: str | None = None) -> dict[str, Any]:
         """Check the whole vault: see `VaultReader.verify`."""

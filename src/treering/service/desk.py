@@ -1,0 +1,207 @@
+"""The desk: one vault, and everything around it that its callers share.
+
+The desk asks the vault in the name of a caller, within the caller's quota: the price is set aside durably before the
+question is asked, the vault refuses to charge more than that, and what was not used is given back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from treering.answer import Answer, Bill, Price
+from treering.domain.language.parse import understand, understand_all
+from treering.domain.query import Query
+from treering.errors import Dearer
+from treering.service.access import Register, Used
+from treering.service.auth import Caller, Quota, Sessions
+from treering.service.events import Herald
+from treering.service.metrics import Metrics
+from treering.service.problems import Problem
+from treering.service.turns import Turns, stopping
+from treering.service.wire import dumped, quota_left, stamp, status_dict
+from treering.vault.vault import Vault
+from treering.words import counted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from numpy.random import Generator
+
+Result = TypeVar("Result")
+
+TRIES: Final = 5
+"""How often a question is priced anew, when others make it dearer in between."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one request may be."""
+
+    body: int = 2**20
+    """Bytes of a request in JSON."""
+    upload: int = 2**32
+    """Bytes of a file of rows."""
+    queries: int = 1000
+    """Queries in a batch."""
+    rows: int = 1_000_000
+    """Synthetic rows."""
+    page: int = 1000
+    """Lines of the ledger."""
+    silence: float = 30.0
+    """Seconds without a byte of a request's body."""
+    patience: float = 3600.0
+    """Seconds for the whole body."""
+    threads: int = 32
+    waiting: int = 64
+    """Requests of one token that wait for a thread."""
+    uploads: int = 4
+    """Files of rows that come at the same time."""
+
+
+class Desk:
+    """One vault, for many callers."""
+
+    def __init__(
+        self,
+        vault: Vault,
+        register: Register,
+        generator: Callable[[int | None], Generator],
+        limits: Limits | None = None,
+        *,
+        secure: bool = False,
+    ) -> None:
+        """``generator`` makes public random numbers from a seed, for synthetic rows; ``secure``: cookies need TLS."""
+        self.vault, self.register, self.generator = vault, register, generator
+        self.limits = limits or Limits()
+        self.secure = secure
+        self.sessions = Sessions()
+        self.metrics = Metrics()
+        self.began = time.time()
+        self._turns = Turns(self.limits.threads, self.limits.waiting)
+        self._appending = ThreadPoolExecutor(1, "treering-rows")
+        self.herald = Herald(self._news)
+        self.uploads = register.folder / "uploads"
+        shutil.rmtree(self.uploads, ignore_errors=True)  # What a crash has left.
+
+    # -- threads ------------------------------------------------------------------------------------------------------
+
+    async def work(self, caller: Caller, work: Callable[[], Result]) -> Result:
+        """The result of ``work``, which may block, in its turn."""
+        return await self._turns.run(caller.token.id, work)
+
+    async def append(self, work: Callable[[], Result]) -> Result:
+        """The result of ``work``, which takes in rows: one at a time, in a thread that questions do not need."""
+        if self.stopped:
+            raise stopping()
+        return await asyncio.get_running_loop().run_in_executor(self._appending, work)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the server is stopping."""
+        return self._turns.stopped
+
+    async def stop(self) -> None:
+        """Accept nothing more, and end the streams of events."""
+        self._turns.stop()
+        await self.herald.stop()
+
+    def close(self) -> None:
+        """Wait for what is under way, and close the vault."""
+        self._turns.close()
+        self._appending.shutdown(wait=True)
+        self.vault.close()
+        self.register.close()
+
+    async def _news(self) -> bytes:
+        status = await asyncio.get_running_loop().run_in_executor(None, lambda: status_dict(self.vault))
+        return dumped(status)
+
+    # -- questions ----------------------------------------------------------------------------------------------------
+
+    def answers(
+        self, caller: Caller, texts: Sequence[str], mechanism: str | None, key: str | None, within: float | None
+    ) -> tuple[Sequence[Query], list[Answer], Bill]:
+        """The queries of these texts, their answers, and what they have cost."""
+        queries = self._understood(texts)
+        answers, bill = self._paid(
+            caller, len(queries), lambda bill: self.vault.ask_many(queries, mechanism, key, within, bill)
+        )
+        self.metrics.asked(Counter(each.kind for each in answers), bill.cost)
+        return queries, answers, bill
+
+    def _understood(self, texts: Sequence[str]) -> Sequence[Query]:
+        """The queries of texts. (An error about one of several says which.)"""
+        if len(texts) == 1:
+            return [understand(texts[0], self.vault.schema)]
+        return understand_all(texts, self.vault.schema)
+
+    def table(
+        self, caller: Caller, text: str, mechanism: str | None, within: float | None, key: str | None = None
+    ) -> tuple[pa.Table, Bill]:
+        """The table that answers a statement, and what it has cost."""
+        statement = self.vault.statement(text, mechanism)
+        table, bill = self._paid(caller, 1, lambda bill: self.vault.sql(statement, within, mechanism, bill, key))
+        self.metrics.asked({"sql": 1}, bill.cost)
+        return table, bill
+
+    def price(self, texts: Sequence[str], sql: str | None, mechanism: str | None, within: float | None) -> Price:
+        """What a question could cost: free."""
+        if sql is not None:
+            return self.vault.price_sql(sql, within, mechanism)
+        return self.vault.price_many(self._understood(texts), mechanism, within)
+
+    def left(self, caller: Caller) -> dict[str, Any] | None:
+        """What is left of the caller's quota; None if it has none."""
+        if not caller.token.quota.limited:
+            return None
+        return quota_left(caller.token.quota, self.register.used(caller.token.id), self.vault.total)
+
+    def _paid(self, caller: Caller, answers: int, ask: Callable[[Bill], Result]) -> tuple[Result, Bill]:
+        """What ``ask`` gives, and what it has cost. Of a quota nothing is needed for what is free."""
+        quota = caller.token.quota
+        bill = Bill(most=0.0) if quota.limited else Bill()
+        try:
+            return ask(bill), bill
+        except Dearer as dearer:
+            price = dearer.price
+        for _ in range(TRIES):
+            reserved = self.register.reserve(caller.token.id, quota, answers, price, self.vault.total)
+            if reserved is None:
+                raise self._exceeded(caller, answers, price)
+            bill = Bill(most=price)
+            try:
+                return ask(bill), bill
+            except Dearer as dearer:  # Rows have come since.
+                price = dearer.price
+            finally:
+                reserved.settle(bill.cost)
+        raise Problem(503, "price_changed", "rows come too fast to price this: try again", {"Retry-After": "1"})
+
+    def _exceeded(self, caller: Caller, answers: int, price: float) -> Problem:
+        """The refusal of what a quota does not cover."""
+        used, quota, total = self.register.used(caller.token.id), caller.token.quota, self.vault.total
+        words = (
+            f"this could cost {price / total:.3g} of the budget and counts as {counted(answers, 'charged answer')}; "
+            f"{left_of(quota, used, total)} of this token's quota for the week; what is known already stays free"
+        )
+        lacking = quota.answers is not None and used.answers + answers > quota.answers
+        left = (quota.answers or 0) - used.answers if lacking else (quota.budget or 0.0) * total - used.budget
+        wait = 3600 if used.until is None else max(1, math.ceil(used.until - time.time()))
+        amounts = {"requested": float(answers) if lacking else price, "left": float(max(0, left))}
+        more = {"unit": "answers" if lacking else self.vault.unit, **amounts, "frees": stamp(used.until)}
+        return Problem(429, "quota_exceeded", words, {"Retry-After": str(wait)}, **more)
+
+
+def left_of(quota: Quota, used: Used, total: float) -> str:
+    """What is left of a quota, in words."""
+    parts = [] if quota.answers is None else [counted(max(0, quota.answers - used.answers), "charged answer")]
+    if quota.budget is not None:
+        parts.append(f"{max(0.0, quota.budget - used.budget / total):.3g} of the budget")
+    return f"{' and '.join(parts)} {'is' if parts[0].startswith(('1 ', '0.')) and len(parts) == 1 else 'are'} left"
