@@ -18,6 +18,7 @@ from treering.errors import (
     EngineError,
     GuaranteeError,
     Halted,
+    KeyUsed,
     ParameterError,
     QueryError,
     QuotaExceeded,
@@ -38,6 +39,7 @@ class Coded(NamedTuple):
 
 
 ERRORS: Final = (
+    Coded(KeyUsed, 409, "key_reused"),
     Coded(ParameterError, 422, "bad_parameter"),
     Coded(QueryError, 422, "bad_query"),
     Coded(SchemaError, 422, "bad_schema"),
@@ -99,6 +101,10 @@ def _parameter(told: Mapping[str, Any], _: type[TreeringError]) -> TreeringError
     return ParameterError(str(told["parameter"]), "")
 
 
+def _key(_: Mapping[str, Any], __: type[TreeringError]) -> TreeringError:
+    return KeyUsed("", "")
+
+
 def _rows(told: Mapping[str, Any], _: type[TreeringError]) -> TreeringError:
     return DataError("", row=told.get("row"), column=told.get("column"))
 
@@ -127,6 +133,7 @@ def _no_token(_: Mapping[str, Any], __: type[TreeringError]) -> TreeringError:
 
 _MADE: Final[dict[str, Callable[[Mapping[str, Any], type[TreeringError]], TreeringError]]] = {
     "bad_parameter": _parameter,
+    "key_reused": _key,
     "bad_rows": _rows,
     "budget_exceeded": _budget,
     "quota_exceeded": _quota,

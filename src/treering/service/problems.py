@@ -10,7 +10,7 @@ from typing import Any, Final
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from treering.errors import Dearer, TreeringError, VaultError
+from treering.errors import Dearer, KeyUsed, TreeringError, VaultError
 from treering.problems import ERRORS as SHARED
 from treering.problems import Coded, details_of
 from treering.words import DISK_FULL
@@ -74,6 +74,8 @@ def problem_of(error: Exception) -> Problem:
     found = next((each for each in ERRORS if isinstance(error, each.kind)), Coded(TreeringError, 500, "internal"))
     status, code = (507, "disk_full") if full else (found.status, found.code)
     headers = {"Retry-After": "5"} if status == 503 else {}
+    if isinstance(error, KeyUsed):  # On record the key begins with the token's id.
+        return Problem(status, code, "this Idempotency-Key was used for something else: use a new one")
     detail = " ".join([str(error), *getattr(error, "__notes__", ())])
     return Problem(status, code, detail, headers, **details_of(error))
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 from treering.answer import Answer, Bill, Price
 from treering.domain.schema import Schema
 from treering.service.problems import Problem
-from treering.shown import HOLDING, holding, plain_value
+from treering.shown import HOLDING, MARK, holding, plain_value
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from treering.service.access import Used
-    from treering.service.auth import Token
+    from treering.service.auth import Quota, Token
     from treering.vault.vault import Vault
 
 JSON: Final = "application/json"
@@ -104,6 +104,11 @@ def table_dict(table: pa.Table) -> dict[str, Any]:
     return {"columns": table.column_names, "types": types, "rows": rows, "margins": margins}
 
 
+def size_of(table: pa.Table, size: int) -> int:
+    """The size that a released table is about; ``size`` if it does not say."""
+    return int((table.schema.metadata or {}).get(MARK, size))
+
+
 def table_bytes(table: pa.Table, media_type: str) -> bytes:
     """A table in one of the forms that the header Accept can ask for."""
     import pyarrow as pa
@@ -171,6 +176,13 @@ def status_dict(vault: Vault) -> dict[str, Any]:
     """The public state."""
     plain: dict[str, Any] = finite({**vault.status(), "settled": vault.settled})
     return plain
+
+
+def quota_left(quota: Quota, used: Used, total: float) -> dict[str, Any]:
+    """What is left of a quota: None where there is no limit; of the budget, as a part of the whole."""
+    answers = None if quota.answers is None else max(0, quota.answers - used.answers)
+    budget = None if quota.budget is None else max(0.0, quota.budget - used.budget / total)
+    return {"answers_left": answers, "budget_left": budget, "frees": stamp(used.until)}
 
 
 def token_dict(token: Token, used: Used, total: float) -> dict[str, Any]:

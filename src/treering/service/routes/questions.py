@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Annotated, Any, Final
 
@@ -24,6 +25,7 @@ from treering.service.wire import (
     answers_list,
     costs_dict,
     price_dict,
+    size_of,
     table_bytes,
     table_dict,
 )
@@ -72,8 +74,8 @@ async def ask(
     try:
         response, cost = await desk.work(caller, lambda: _answer(desk, caller, body, named, form))
     except TreeringError as error:
-        if error.answers:
-            request.state.released = answers_list([each for each in error.answers])  # type: ignore
+        if error.answers:  # Some were released, and paid for.
+            desk.herald.ring()
         raise
     request.state.cost = cost
     if cost > 0:
@@ -85,18 +87,17 @@ def _answer(desk: Desk, caller: Caller, body: AskBody, key: str | None, form: st
     """The answer as a response, and its cost. (In a worker thread, with all that takes time.)"""
     if body.sql is not None:
         return _table(desk, caller, body, key, form)
-    texts = body.queries or [body.query or ""]
-    queries, answers, bill = desk.answers(caller, texts, body.mechanism, key, body.within)
-    costs = costs_dict(bill, desk.vault)
+    queries, answers, bill = desk.answers(caller, _texts(body), body.mechanism, key, body.within)
+    costs = {**costs_dict(bill, desk.vault), "quota": desk.left(caller)}
     if body.queries is not None:
         return answer_json({"answers": answers_list(answers), **costs}), bill.cost
     return answer_json({"question": str(queries[0]), **answer_dict(answers[0]), **costs}), bill.cost
 
 
 def _table(desk: Desk, caller: Caller, body: AskBody, key: str | None, form: str) -> tuple[Response, float]:
-    table, bill = desk.table(caller, body.sql or "", body.mechanism, body.within)
-    costs = costs_dict(bill, desk.vault)
-    size = desk.vault.size
+    table, bill = desk.table(caller, body.sql or "", body.mechanism, body.within, key)
+    costs = {**costs_dict(bill, desk.vault), "quota": desk.left(caller)}
+    size = size_of(table, desk.vault.size)
     if form == JSON:
         return answer_json({**table_dict(table), "size": size, **costs}), bill.cost
     headers = {
@@ -104,13 +105,17 @@ def _table(desk: Desk, caller: Caller, body: AskBody, key: str | None, form: str
         "Treering-Remaining": repr(bill.remaining),
         "Treering-Unit": desk.vault.unit,
         "Treering-Size": str(size),
+        "Treering-Quota": json.dumps(costs["quota"]),
     }
     return Response(table_bytes(table, form), 200, headers, form), bill.cost
 
 
+def _texts(body: AskBody) -> list[str]:
+    return body.queries or ([] if body.query is None else [body.query])
+
+
 def _price(desk: Desk, body: AskBody) -> Response:
-    texts = body.queries or ([] if body.query is None else [body.query])
-    return answer_json(price_dict(desk.price(texts, body.sql, body.mechanism, body.within), desk.vault))
+    return answer_json(price_dict(desk.price(_texts(body), body.sql, body.mechanism, body.within), desk.vault))
 
 
 @router.post("/plan", responses=refusals(400, 401, 403, 413, 422))
