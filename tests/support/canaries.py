@@ -2,7 +2,7 @@
 
 Its rows are of eight kinds, each with a multiplicity of its own. The true count of *any* predicate is a sum of some of
 the multiplicities, and the true sum of a column likewise: `SECRETS` has them all, but for those of no row and of all.
-No public number of the tests that use it is among them, so one that comes out in a refusal, a header or a log is a leak.
+No public number of the tests that use it is among them: one in a refusal, a header or a log is a leak.
 
 A noisy count can be one of them by chance, which is no leak. Its noise is thousands of rows (the promise is that
 small), so a given noisy count is the true one with a probability below `CHANCE`, and one of the 254 secret counts, of
@@ -119,7 +119,8 @@ def words(text: str) -> list[str]:
 
 def numbers(text: str) -> list[float]:
     """The numbers in a text."""
-    return [float(each.replace(",", "")) for each in _NUMBERS.findall(text)]
+    found = (float(each.replace(",", "")) for each in _NUMBERS.findall(text))
+    return [each for each in found if math.isfinite(each)]
 
 
 def secret(found: Sequence[float]) -> list[float]:
