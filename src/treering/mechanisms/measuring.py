@@ -128,15 +128,14 @@ class Measuring(Planning):
     def _asked_items(self, items: Sequence[Item]) -> Asked:
         counts = [item.query for item in items if item.kind == "count" and not item.query.constant]
         sums: dict[int, dict[Query, None]] = {}
-        cells: dict[Query, None] = {}
+        cells: dict[tuple[Query, ...], None] = {}
         for item in items:
             if item.kind == "sum" and not _nothing(item.query):
                 sums.setdefault(item.position, {})[item.query] = None
             elif item.kind in ("quantile", "mean"):
-                cells |= dict.fromkeys(query for query in item.cells() if not query.constant)
+                cells[tuple(query for query in item.cells() if not query.constant)] = None
         listed = {position: list(queries) for position, queries in sums.items()}
-        known = set(counts)
-        return Asked(list(dict.fromkeys(counts)), listed, [query for query in cells if query not in known])
+        return Asked(list(dict.fromkeys(counts)), listed, [each for each in cells if each])
 
     def _told(self, item: Item, known: Known) -> Estimate:
         if item.kind == "count":
@@ -190,21 +189,21 @@ class Measuring(Planning):
         return found
 
     def _asked(self, request: Request, needs: Needs) -> Asked:
-        counts, cells = dict[Query, None](), dict[Query, None]()
+        counts, cells = dict[Query, None](), dict[tuple[Query, ...], None]()
         sums: dict[int, dict[Query, None]] = {}
         for (_, measure), found in needs.items():
             asked = dict.fromkeys(each for each in found if not each.constant)
             if isinstance(measure, Count):
                 counts |= asked
             elif needs_cells(measure, request.attribute(measure.column)):
-                cells |= asked
+                cells[tuple(asked)] = None
             else:
                 summed = sums.setdefault(self._gate.schema.index(measure.column), {})
                 summed |= dict.fromkeys(query for query in found if not _nothing(query))
                 if self._pure:  # Otherwise the rows that are summed are counted with their sum.
                     counts |= asked
         listed = {position: list(queries) for position, queries in sums.items()}
-        return Asked(list(counts), listed, [query for query in cells if query not in counts])
+        return Asked(list(counts), listed, [each for each in cells if each])
 
     # -- estimates ----------------------------------------------------------------------------------------------------
 
