@@ -20,7 +20,7 @@ from experiments.claims import Claims
 from experiments.flights_stream import stream_of_flights
 from experiments.options import QUICK_BETA, options
 from experiments.stream import Tally
-from treering.cli.svg import Band, Dots, Line, Panel, render
+from treering.pictures.svg import Band, Dots, Line, Panel, render
 from treering.demo.flights import SCHEMA
 from treering.domain.workload import random_conjunctions
 

@@ -27,7 +27,7 @@ from experiments.claims import Claims
 from experiments.flights_stream import stream_of_flights
 from experiments.options import QUICK_BETA, options
 from experiments.stream import Tally
-from treering.cli.svg import Line, Panel, Series, render
+from treering.pictures.svg import Line, Panel, Series, render
 from treering.demo.flights import SCHEMA
 from treering.demo.story import DASHBOARD, PACE
 from treering.gate import Database
