@@ -1,0 +1,130 @@
+"""The public state as the page shows it: rings, charts, series. Everything here was public before."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Final
+
+from treering.pictures.rings import Ring, drawn, merged
+from treering.pictures.strips import Column, bar, budget, columns
+from treering.words import readable
+
+if TYPE_CHECKING:
+    from treering.vault.vault import Vault
+
+KINDS: Final = ("measured", "easy", "cached", "hard", "synthetic", "sql")
+"""Kinds of answers, in the order in which they are stacked; the style sheet has a colour for each place."""
+_SPANS: Final = (1, 5, 15, 60, 240, 1440)
+"""How many minutes one column of the chart may stand for."""
+_COLUMNS: Final = 24
+
+
+class Growth:
+    """The batches of a vault. Their lines in the ledger are read once: only new ones are looked for."""
+
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+        self._lock = threading.Lock()
+        self._seen = 0
+        self._batches: list[tuple[float, int]] = []
+
+    def rings(self, status: Mapping[str, Any]) -> list[Ring]:
+        """The rings, each with what its first row has left."""
+        with self._lock:
+            if status["entries"] > self._seen:
+                self._batches += self._vault.batches(after=self._seen)
+                self._seen = status["entries"]
+            batches = list(self._batches)
+        return [self._with_left(*each, status) for each in _placed(merged(_named(batches)))]
+
+    def _with_left(self, first: int, ring: Ring, status: Mapping[str, Any]) -> Ring:
+        total = status["total"]
+        left = self._vault.left(first) + status["share_left"] * total
+        return replace(ring, left=min(1.0, max(0.0, left / total)))
+
+
+def _named(batches: Sequence[tuple[float, int]]) -> list[Ring]:
+    """A ring for each batch, named by when it came."""
+    moments = [datetime.fromtimestamp(each, UTC) for each, _ in batches]
+    form = "%H:%M" if len({moment.date() for moment in moments}) == 1 else "%Y-%m-%d"
+    return [Ring(f"{moment:{form}}", rows) for moment, (_, rows) in zip(moments, batches, strict=True)]
+
+
+def _placed(rings: Sequence[Ring]) -> list[tuple[int, Ring]]:
+    """Each ring with the position of its first row."""
+    ends = accumulate(ring.rows for ring in rings)
+    return [(end - ring.rows + 1, ring) for end, ring in zip(ends, rings, strict=True)]
+
+
+def answered(minutes: Mapping[int, Mapping[str, int]], now: float) -> list[Column]:
+    """What was answered, by kind, in columns of equal spans of time that end now; none if nothing was.
+
+    ``minutes`` has the counts of each minute since 1970 in which something was.
+    """
+    if not minutes:
+        return []
+    last = int(now // 60)
+    age = last - min(minutes) + 1
+    span = next((each for each in _SPANS if each * _COLUMNS >= age), _SPANS[-1])
+    many = min(_COLUMNS, max(8, -(-age // span)))
+    stacked: list[Counter[str]] = [Counter() for _ in range(many)]
+    for minute, counts in minutes.items():
+        place = many - 1 - (last - minute) // span
+        if 0 <= place < many:
+            stacked[place].update(counts)
+    begin = datetime.fromtimestamp(60 * (last + 1 - many * span), UTC)
+    form = "%H:%M" if span < 1440 else "%d %b"
+    return [
+        Column(f"{begin + timedelta(minutes=place * span):{form}}", counts) for place, counts in enumerate(stacked)
+    ]
+
+
+def view(status: Mapping[str, Any], rings: Sequence[Ring], minutes: Mapping[int, Mapping[str, int]]) -> dict[str, Any]:
+    """What the template of the status needs."""
+    stacked = answered(minutes, time.time())
+    totals = sum((Counter(each.counts) for each in stacked), Counter[str]())
+    shown = [(kind, place) for place, kind in enumerate(KINDS) if totals[kind]]
+    return {
+        **{name: status[name] for name in ("size", "batches", "epsilon", "delta", "unit", "total")},
+        "left": percent(status["remaining"] / status["total"]),
+        "answers": sum(sum(each.values()) for each in minutes.values()),
+        "rings": rings,
+        "rings_svg": drawn(rings, width=400) if rings else "",
+        "budget_svg": budget(rings) if rings else "",
+        "answers_svg": columns(stacked, KINDS) if stacked else "",
+        "kinds": shown,
+        "series": _series(status),
+    }
+
+
+def percent(share: float) -> str:
+    """A share of the budget, with no more digits than tell something; what is not all is never shown as all.
+
+    >>> percent(1.0), percent(0.9998), percent(0.9345), percent(0.032), percent(0.00012), percent(0.0)
+    ('100%', '99.98%', '93.5%', '3.2%', '0.012%', '0%')
+    """
+    edge = min(share, 1 - share)
+    digits = 0 if edge <= 0 else 1 if edge >= 0.01 else 2 if share > 0.5 else None
+    if digits is None:
+        return f"{readable(100 * share, 2)}%"
+    return f"{min(share, 0.9999 if 0 < edge else 1.0):.{digits}%}"
+
+
+def _series(status: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The series of all mechanisms, each margin as a bar beside the others."""
+    found = [each for mechanism in status["mechanisms"] for each in mechanism.get("series", ())]
+    widest = max((each["margin"] for each in found), default=0.0)
+    return [
+        {
+            **each,
+            "svg": bar(each["margin"], 0.0, (0.0, widest)),
+            "paid": percent(each["price"] / status["total"]),
+        }
+        for each in found
+    ]
