@@ -6,6 +6,7 @@
     ├── QueryError          a query that this schema cannot answer (also a ValueError)
     ├── DataError           rows that do not fit the schema: position and column, never the value (also a ValueError)
     ├── BudgetExceeded      a charge that exceeds what is left; nothing was charged or read
+    ├── Dearer              a question that could cost more than its caller allows; nothing was charged or read
     ├── GuaranteeError      parameters that give no guarantee; the message says which would
     ├── Halted              a mechanism, or a run, that has given its last answer
     ├── VaultError          a vault that is missing, locked, damaged or of another version
@@ -77,6 +78,19 @@ class BudgetExceeded(TreeringError):
         self.spent = spent
         self.requested = requested
         self.total = total
+
+
+class Dearer(TreeringError):
+    """A question that could cost more than its caller allows. Nothing was charged, and no private data were read.
+
+    ``price`` and ``most`` are amounts of ``unit``.
+    """
+
+    def __init__(self, unit: str, price: float, most: float) -> None:
+        super().__init__(f"this could cost {unit} {readable(price)}, which is more than the {readable(most)} allowed")
+        self.unit = unit
+        self.price = price
+        self.most = most
 
 
 class GuaranteeError(TreeringError):

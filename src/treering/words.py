@@ -10,6 +10,9 @@ from typing import Final
 _TINY: Final = 1e-6
 """Numbers below this have an exponent: 1e-09 is easier to read than its zeros."""
 
+DISK_FULL: Final = "the disk is full"
+"""What every message about a full disk says."""
+
 
 def counted(number: int, noun: str, plural: str = "") -> str:
     """So many of something.
@@ -50,5 +53,5 @@ def reason(error: OSError) -> str:
     ('the disk is full', 'Permission denied')
     """
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return "the disk is full"
+        return DISK_FULL
     return os.strerror(error.errno) if error.errno else type(error).__name__

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
-from treering.cli import ask, audit, bench, create, demo, look, plan, rows, shell, synth
-from treering.cli.output import INTERRUPTED, VaultPath, fail
+from treering.cli import ask, audit, bench, create, demo, look, plan, rows, serve, shell, synth
+from treering.cli.output import INTERRUPTED, fail
 
 STOPPED: Final = (
     "interrupted. Nothing was lost: what a vault has on record stays, and what is not there yet can be done again"
@@ -61,26 +61,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for group in (demo, plan, create, rows, ask, shell, look, synth, audit, bench):
+for group in (demo, plan, create, rows, ask, shell, serve, look, synth, audit, bench):
     group.register(app)
-
-
-class NotYetError(typer.TyperException):
-    """A command that a later release will have."""
-
-
-@app.command()
-def serve(
-    vault: VaultPath,
-    port: Annotated[int, typer.Option(metavar="NUMBER", help="The port to listen on.", min=1, max=65535)] = 8765,
-) -> None:
-    """Serve a vault over HTTP (comes in a later release).
-
-    Until then `treering ask`, `treering status` and the Python package do the same on the machine that has the vault.
-    """
-    raise NotYetError(
-        f"serving {vault} at port {port} over HTTP comes in a later release; use `treering ask` until then"
-    )
 
 
 def _show_version(wanted: bool) -> None:

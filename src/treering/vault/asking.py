@@ -5,9 +5,12 @@ What is charged is durable before an answer leaves. Threads that ask at the same
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import pyarrow as pa
 
@@ -17,7 +20,7 @@ from treering.domain.language.measures import Release, Request
 from treering.domain.language.parse import Question, understand, understand_all
 from treering.domain.query import Query
 from treering.domain.schema import Schema
-from treering.errors import VaultError
+from treering.errors import Dearer, VaultError
 from treering.trusted.counts import Counts
 from treering.trusted.sealed import Sealed
 from treering.vault.files import Stage, reached
@@ -55,6 +58,27 @@ class Price(NamedTuple):
     """Whether what is left is sure to pay for the whole batch. If not, it may be refused after some answers."""
     exact: bool
     """Whether asking costs just this much, but for rounding; otherwise this or less."""
+
+
+@dataclass(slots=True)
+class Bill:
+    """What one question may cost, and what it has cost: public.
+
+    The vault fills it in while nobody else asks, also if the question fails after some answers.
+    """
+
+    most: float = math.inf
+    """The most that the question may cost, in the promise's unit. If it could cost more, it raises `Dearer`, and nothing
+    is charged."""
+    cost: float = 0.0
+    """What it has cost those rows that paid most."""
+    remaining: float = math.nan
+    """What was left of the whole promise then."""
+    settled: bool = False
+    """Whether everything to come is free: see `Vault.settled`."""
+
+
+Result = TypeVar("Result")
 
 
 class Asking(Sealed):
@@ -102,17 +126,53 @@ class Asking(Sealed):
         mechanism: str | None = None,
         key: str | None = None,
         within: float | None = None,
+        bill: Bill | None = None,
     ) -> list[Answer]:
-        """`ask` for a batch, in one commit, which threads that ask at the same time share."""
+        """`ask` for a batch, in one commit, which threads that ask at the same time share. ``bill`` limits what it may
+        cost, and learns what it did."""
         check_key(key)
-        return self._asked(understand_all(queries, self.schema), mechanism, key, within)
+        return self._asked(understand_all(queries, self.schema), mechanism, key, within, bill)
 
     def _asked(
-        self, queries: Sequence[Query], mechanism: str | None, key: str | None, within: float | None
+        self,
+        queries: Sequence[Query],
+        mechanism: str | None,
+        key: str | None,
+        within: float | None,
+        bill: Bill | None = None,
     ) -> list[Answer]:
-        answers = self._access.together(lambda: self._answers(queries, mechanism, key, within))
+        def price() -> float:
+            return 0.0 if key in self._record.keys else self._most(queries, mechanism, within).most
+
+        work = self._billed(bill, price, lambda: self._answers(queries, mechanism, key, within))
+        answers = self._access.together(work)
         reached(Stage.ANSWERED)
         return answers
+
+    def _billed(
+        self, bill: Bill | None, price: Callable[[], float], work: Callable[[], Result]
+    ) -> Callable[[], Result]:
+        """The ``work`` of a question, done only if its ``price`` is no more than the bill allows, and written on it."""
+        if bill is None:
+            return work
+
+        def paid() -> Result:
+            if bill.most < math.inf and (wanted := price()) > bill.most:
+                raise Dearer(self.unit, wanted, bill.most)
+            newest = max(1, self.size)  # It pays for what earlier rows have paid for before.
+            before = self._left(newest)
+            try:
+                return work()
+            finally:
+                bill.cost = max(0.0, before - self._left(newest))
+                spent = math.fsum(member.mechanism.spent for member in self._members)
+                bill.remaining = max(0.0, float(self._record.origin.promise.budget.total) - spent)
+                bill.settled = any(member.mechanism.settled for member in self._members)
+
+        return paid
+
+    def _left(self, position: int) -> float:
+        return math.fsum(member.mechanism.left(position) for member in self._members)
 
     def _answers(
         self, asked: Sequence[Query], mechanism: str | None, key: str | None, within: float | None
@@ -182,45 +242,60 @@ class Asking(Sealed):
     def _priced(self, asked: Sequence[Query], mechanism: str | None, within: float | None) -> Price:
         with self._access.alone():
             self._access.check()
-            member = fitting(self._members, mechanism, asked, within)[1]
-            most, enough, exact = member.mechanism.quote(asked, within)
-            return Price(member.spec.name, float(most), member.mechanism.remaining, self.unit, enough, exact)
+            return self._most(asked, mechanism, within)
 
-    def sql(self, text: str, within: float | None = None, mechanism: str | None = None) -> pa.Table:
+    def _most(self, asked: Sequence[Query], mechanism: str | None, within: float | None) -> Price:
+        member = fitting(self._members, mechanism, asked, within)[1]
+        most, enough, exact = member.mechanism.quote(asked, within)
+        return Price(member.spec.name, float(most), member.mechanism.remaining, self.unit, enough, exact)
+
+    def sql(
+        self, text: str | Statement, within: float | None = None, mechanism: str | None = None, bill: Bill | None = None
+    ) -> pa.Table:
         """The result of an SQL statement, as an Arrow table: a column ``…_margin`` follows each number with noise.
 
         What must be released (groups and their counts, sums, averages, quantiles) is asked as one batch, for one price;
         ORDER BY, LIMIT, HAVING, arithmetic, shares, window functions and SELECTs over SELECTs are worked out from it
-        for nothing. ``within`` is as in `ask`, for each released number, and so is ``mechanism``. A statement that
-        begins with EXPLAIN releases nothing: its result says what would be, and what that costs.
+        for nothing. ``within`` is as in `ask`, for each released number, and so is ``mechanism``; ``bill`` is as in
+        `ask_many`. A statement that begins with EXPLAIN releases nothing: its result says what would be, and what that
+        costs.
         """
         from treering.sql.answer import answer, draws_for, explained
 
-        statement = self._split(text, mechanism)
+        statement = self.statement(text, mechanism)
         if statement.text.explain:
+            self._access.together(self._billed(bill, lambda: 0.0, lambda: None))
             return explained(statement, *self._quoted(statement, within, mechanism)[:4])
         draws = draws_for(statement)
-        told, noise, size = self._access.together(lambda: self._told(statement, within, mechanism, draws))
+        price = partial(self._most_of, statement, within, mechanism)
+        work = self._billed(bill, lambda: price().most, lambda: self._told(statement, within, mechanism, draws))
+        told, noise, size = self._access.together(work)
         reached(Stage.ANSWERED)
         return answer(statement, told, noise, size)
 
-    def price_sql(self, text: str, within: float | None = None, mechanism: str | None = None) -> Price:
+    def price_sql(self, text: str | Statement, within: float | None = None, mechanism: str | None = None) -> Price:
         """The most that `sql` could cost, and which mechanism would answer. Free: nothing private is read."""
-        return self._quoted(self._split(text, mechanism), within, mechanism)
+        return self._quoted(self.statement(text, mechanism), within, mechanism)
 
-    def _split(self, text: str, mechanism: str | None) -> Statement:
-        from treering.sql.split import split  # What others do not need waits: it loads another DuckDB.
+    def statement(self, text: str | Statement, mechanism: str | None = None) -> Statement:
+        """An SQL text, read: to be priced and asked without reading it again."""
+        from treering.sql.split import Statement, split  # What others do not need waits: it loads another DuckDB.
 
-        return split(text, self.schema, sums=keeps_sums(self._members, mechanism))
+        return (
+            text if isinstance(text, Statement) else split(text, self.schema, sums=keeps_sums(self._members, mechanism))
+        )
 
     def _quoted(self, statement: Statement, within: float | None, mechanism: str | None) -> Price:
         with self._access.alone():
             self._access.check()
-            rings = telling(self._members, mechanism, statement.queries, within)
-            if rings is not None:
-                price = float(rings[2].quote_items(statement.items, within))
-                return Price(rings[1].spec.name, price, rings[2].remaining, self.unit, enough=True, exact=True)
-        return self._priced(statement.queries or (), mechanism, within)
+            return self._most_of(statement, within, mechanism)
+
+    def _most_of(self, statement: Statement, within: float | None, mechanism: str | None) -> Price:
+        rings = telling(self._members, mechanism, statement.queries, within)
+        if rings is None:
+            return self._most(statement.queries or (), mechanism, within)
+        price = float(rings[2].quote_items(statement.items, within))
+        return Price(rings[1].spec.name, price, rings[2].remaining, self.unit, enough=True, exact=True)
 
     def _told(
         self, statement: Statement, within: float | None, mechanism: str | None, draws: int

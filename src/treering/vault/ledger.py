@@ -27,7 +27,7 @@ from treering.errors import DamagedVault, NewerVault, NotAVault, TreeringError, 
 from treering.trusted.sealed import Sealed
 from treering.vault.files import Folder, Stage, reached
 from treering.vault.lines import ROOT, Entry, Line, SecretValue, chained, check
-from treering.words import reason
+from treering.words import DISK_FULL, reason
 
 FORMAT: Final = 1
 """The version of the vault's folder and of the ledger's tables."""
@@ -391,7 +391,7 @@ def damaged(error: Exception) -> DamagedVault:
 
 def describe(error: apsw.Error) -> str:
     """An error of SQLite in words, without the values it was given."""
-    known = {apsw.FullError: "the disk is full", apsw.IOError: "the disk failed", apsw.ReadOnlyError: "it is read-only"}
+    known = {apsw.FullError: DISK_FULL, apsw.IOError: "the disk failed", apsw.ReadOnlyError: "it is read-only"}
     return next((text for kind, text in known.items() if isinstance(error, kind)), str(error) or type(error).__name__)
 
 

@@ -244,7 +244,7 @@ class Vault(Asking):
         arrival, in the promise's `unit`. For a row that is still to come: what it will bring with it."""
         with self._access.alone():
             self._access.check()
-            return math.fsum(member.mechanism.left(whole(position, "position")) for member in self._members)
+            return self._left(whole(position, "position"))
 
     def append(self, frame: Any, on_invalid: OnInvalid = "refuse", key: str | None = None) -> int:
         """Take in the rows of ``frame`` durably, and return the new size. `GrowingDatabase.append` has the parameters.
@@ -375,9 +375,10 @@ class Vault(Asking):
             self._record.parts = self._parts.listed
             return status(self._record, [member.mechanism for member in self._members])
 
-    def ledger(self) -> Iterator[dict[str, Any]]:
-        """Every line of the ledger, oldest first, with ``seq``, ``kind``, ``cost``, ``size``, ``hash`` and more."""
-        return VaultReader(self._folder.path).ledger()
+    def ledger(self, after: int = 0) -> Iterator[dict[str, Any]]:
+        """Every line of the ledger whose ``seq`` is above ``after``, oldest first, with ``seq``, ``kind``, ``cost``,
+        ``size``, ``hash`` and more."""
+        return VaultReader(self._folder.path).ledger(after)
 
     def verify(self, head: str | None = None) -> dict[str, Any]:
         """Check the whole vault: see `VaultReader.verify`."""

@@ -257,7 +257,21 @@ def _check_once(names: list[str], wanted: tuple[str, ...]) -> None:
 
 
 def _arrow(path: Path) -> Iterator[Any]:
-    with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as opened:
+    """Arrow's file format, or its stream format."""
+    with path.open("rb") as stream:
+        streamed = not stream.read(6).startswith(b"ARROW1")
+    with pa.memory_map(str(path)) as source:
+        yield from _streamed(source) if streamed else _filed(source)
+
+
+def _streamed(source: Any) -> Iterator[Any]:
+    with pa.ipc.open_stream(source) as opened:
+        yield opened.schema.empty_table()
+        yield from opened
+
+
+def _filed(source: Any) -> Iterator[Any]:
+    with pa.ipc.open_file(source) as opened:
         yield opened.schema.empty_table()
         for place in range(opened.num_record_batches):
             yield opened.get_batch(place)

@@ -1,0 +1,194 @@
+"""The application: the endpoints, and what surrounds every request (limits, log, metrics, errors)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from treering.errors import TreeringError
+from treering.service.auth import request_id
+from treering.service.desk import Desk
+from treering.service.problems import Problem, body_of, problem_of, response_of
+from treering.service.routes import around, look, questions, rows, tokens
+from treering.service.routes.bodies import ProblemTold
+
+ACCESS: Final = logging.getLogger("treering.access")
+"""A line in JSON for each request: when, who, what, how it ended, and what it has cost."""
+FAILURES: Final = logging.getLogger("treering.failures")
+
+HEADERS: Final = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"DENY"),
+)
+
+
+def make_app(desk: Desk) -> FastAPI:
+    """The application that serves this desk, and closes it in the end."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        telling = asyncio.create_task(desk.herald.run())
+        try:
+            yield
+        finally:
+            await desk.stop()
+            telling.cancel()
+            with suppress(asyncio.CancelledError):
+                await telling
+            await asyncio.get_running_loop().run_in_executor(None, desk.close)
+
+    app = FastAPI(
+        title="treering",
+        summary="Differential privacy for databases that never stop growing.",
+        version="1",
+        openapi_url="/api/v1/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    app.state.desk = desk
+    for each in (questions.router, look.router, rows.router, tokens.router, around.router, around.guarded):
+        app.include_router(each)
+    for kind in (TreeringError, HTTPException):
+        app.add_exception_handler(kind, _refused)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_middleware(Around, desk=desk)
+    _describe(app)
+    return app
+
+
+def _describe(app: FastAPI) -> None:
+    """OpenAPI with our own form of errors."""
+    made = app.openapi
+
+    def described() -> dict[str, Any]:
+        plain = made()
+        schemas = plain.setdefault("components", {}).setdefault("schemas", {})
+        schemas["Problem"] = ProblemTold.model_json_schema()
+        for path in plain["paths"].values():
+            for operation in path.values():
+                if "application/json" in operation["responses"].get("422", {}).get("content", {}):
+                    del operation["responses"]["422"]["content"]["application/json"]
+        for name in ("HTTPValidationError", "ValidationError"):
+            schemas.pop(name, None)
+        return plain
+
+    app.openapi = described  # type: ignore
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    problem = problem_of(error)
+    released = getattr(request.state, "released", None)
+    if released:
+        problem.more["answers"] = released
+    return response_of(problem)
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    """A body or a parameter of another form: where, and what would be right; not what was sent."""
+    assert isinstance(error, RequestValidationError)
+    found = [{"where": ".".join(map(str, each["loc"])), "problem": each["msg"]} for each in error.errors()[:20]]
+    words = "; ".join(f"{each['where']}: {each['problem']}" for each in found)
+    status = 400 if any(each["type"] == "json_invalid" for each in error.errors()) else 422
+    return response_of(Problem(status, "invalid_request", words, errors=found))
+
+
+class Around:
+    """Around every request: a name for it, a limit to its body, a line in the log, a count, and no unexpected error."""
+
+    def __init__(self, app: ASGIApp, desk: Desk) -> None:
+        self._app, self._desk = app, desk
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began, name, status = time.perf_counter(), request_id(), 0
+        scope.setdefault("state", {})
+
+        async def sent(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], *HEADERS, (b"x-request-id", name.encode())]
+            await send(message)
+
+        try:
+            await self._app(scope, self._limited(scope, receive), sent)
+        except Exception as error:
+            FAILURES.error(json.dumps({"request": name, **_place(error)}))
+            if status:
+                raise
+            await response_of(problem_of(error))(scope, receive, sent)
+        finally:
+            self._note(scope, name, status, time.perf_counter() - began)
+
+    def _limited(self, scope: Scope, receive: Receive) -> Receive:
+        """The body, unless it is too large or too slow."""
+        limits, taken = self._desk.limits, 0
+        most = limits.upload if scope["path"] == "/api/v1/rows" else limits.body
+        until = time.monotonic() + limits.patience
+        too_large = Problem(413, "body_too_large", f"a body has at most {most:,} bytes here", {"Connection": "close"})
+        done = False
+
+        async def received() -> Message:
+            nonlocal taken, done
+            if done:
+                return await receive()
+            try:
+                async with asyncio.timeout(min(limits.silence, max(0.0, until - time.monotonic()))):
+                    message = await receive()
+            except TimeoutError:
+                raise Problem(408, "too_slow", "the body came too slowly", {"Connection": "close"}) from None
+            taken += len(message.get("body", b""))
+            done = not message.get("more_body", False)
+            if taken > most:
+                raise too_large
+            return message
+
+        return received
+
+    def _note(self, scope: Scope, name: str, status: int, seconds: float) -> None:
+        state = scope["state"]
+        route = getattr(scope.get("route"), "path", "other")
+        self._desk.metrics.saw(scope["method"], route, status, seconds)
+        caller = state.get("caller")
+        ACCESS.info(
+            json.dumps(
+                {
+                    "time": round(time.time(), 3),
+                    "request": name,
+                    "token": None if caller is None else caller.token.id,
+                    "name": None if caller is None else caller.token.name,
+                    "role": None if caller is None else caller.token.role,
+                    "action": f"{scope['method']} {route}",
+                    "status": status,
+                    "seconds": round(seconds, 4),
+                    "cost": state.get("cost"),
+                }
+            )
+        )
+
+
+def _place(error: BaseException) -> dict[str, Any]:
+    """An unexpected error without its words, which may quote a value: its kind, and where it arose."""
+    trace, places = error.__traceback__, []
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        places.append(f"{code.co_filename.rpartition('/')[2]}:{trace.tb_lineno}")
+        trace = trace.tb_next
+    return {"error": type(error).__name__, "at": places[-6:]}

@@ -1,0 +1,144 @@
+"""What goes wrong, as HTTP says it: a status, a stable code, and words without a private value (RFC 9457)."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from treering.errors import (
+    BudgetExceeded,
+    DamagedVault,
+    DataError,
+    Dearer,
+    EngineError,
+    GuaranteeError,
+    Halted,
+    ParameterError,
+    QueryError,
+    SchemaError,
+    TreeringError,
+    VaultBusy,
+    VaultError,
+)
+from treering.words import DISK_FULL
+
+MEDIA_TYPE: Final = "application/problem+json"
+
+
+class Problem(HTTPException):
+    """A refusal: ``code`` is for programs and never changes, ``detail`` is for people."""
+
+    def __init__(
+        self, status: int, code: str, detail: str, headers: Mapping[str, str] | None = None, **more: Any
+    ) -> None:
+        super().__init__(status, detail, dict(headers or {}))
+        self.code = code
+        self.more = more
+
+
+class _Said(NamedTuple):
+    status: int
+    code: str
+
+
+ERRORS: Final[tuple[tuple[type[TreeringError], _Said], ...]] = (
+    (ParameterError, _Said(422, "bad_parameter")),
+    (QueryError, _Said(422, "bad_query")),
+    (SchemaError, _Said(422, "bad_schema")),
+    (DataError, _Said(422, "bad_rows")),
+    (BudgetExceeded, _Said(402, "budget_exceeded")),
+    (Dearer, _Said(409, "price_changed")),
+    (GuaranteeError, _Said(409, "no_guarantee")),
+    (Halted, _Said(409, "halted")),
+    (VaultBusy, _Said(503, "vault_busy")),
+    (DamagedVault, _Said(500, "vault_damaged")),
+    (VaultError, _Said(503, "vault_unavailable")),
+    (EngineError, _Said(502, "engine_failed")),
+)
+"""What each error of the package is over HTTP: the first line that fits."""
+
+_STATUS: Final = {
+    400: "bad_request",
+    404: "not_found",
+    405: "method_not_allowed",
+    406: "not_acceptable",
+    413: "body_too_large",
+    415: "unsupported_media_type",
+}
+_TITLES: Final = {
+    400: "Bad request",
+    401: "Unauthorized",
+    402: "Budget exceeded",
+    403: "Forbidden",
+    404: "Not found",
+    405: "Method not allowed",
+    406: "Not acceptable",
+    408: "Too slow",
+    409: "Conflict",
+    413: "Too large",
+    415: "Unsupported media type",
+    422: "Not understood",
+    429: "Too many",
+    500: "Internal error",
+    502: "Engine failed",
+    503: "Not available",
+    507: "Disk full",
+}
+
+
+def problem_of(error: Exception) -> Problem:
+    """The problem that an error is. Of an unexpected one nothing is said: its text may quote a private value."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, HTTPException):
+        code = _STATUS.get(error.status_code, "bad_request")
+        return Problem(error.status_code, code, str(error.detail), error.headers)
+    if not isinstance(error, TreeringError):
+        return Problem(500, "internal", "an unexpected error: the server's log has its kind and its place")
+    full = isinstance(error, VaultError) and DISK_FULL in str(error)
+    said = (
+        _Said(507, "disk_full")
+        if full
+        else next((said for kind, said in ERRORS if isinstance(error, kind)), _Said(500, "internal"))
+    )
+    headers = {"Retry-After": "5"} if said.status == 503 else {}
+    detail = " ".join([str(error), *getattr(error, "__notes__", ())])
+    return Problem(said.status, said.code, detail, headers, **_details(error))
+
+
+def _details(error: TreeringError) -> dict[str, Any]:
+    """What a program may want to know of an error."""
+    if isinstance(error, ParameterError):
+        return {"parameter": error.parameter}
+    if isinstance(error, DataError):
+        return {"row": error.row, "column": error.column}
+    if isinstance(error, BudgetExceeded):
+        amounts = {name: float(getattr(error, name)) for name in ("spent", "requested", "total")}
+        return {"unit": error.unit, **amounts}
+    return {}
+
+
+def body_of(problem: Problem) -> dict[str, Any]:
+    """A problem as plain values."""
+    return {
+        "type": f"urn:treering:problem:{problem.code}",
+        "title": _TITLES.get(problem.status_code, "Error"),
+        "status": problem.status_code,
+        "code": problem.code,
+        "detail": str(problem.detail),
+        **{
+            name: None if isinstance(value, float) and not math.isfinite(value) else value
+            for name, value in problem.more.items()
+        },
+    }
+
+
+def response_of(problem: Problem) -> Response:
+    """The response that states a problem."""
+    content = json.dumps(body_of(problem), ensure_ascii=False, allow_nan=False).encode(errors="replace")
+    return Response(content, problem.status_code, dict(problem.headers or {}), MEDIA_TYPE)

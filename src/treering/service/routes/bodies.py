@@ -1,0 +1,218 @@
+"""What requests and responses look like: pydantic checks the first, and OpenAPI is made of both."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from treering.domain.text import MAX_LENGTH
+
+Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=MAX_LENGTH)]
+Positive: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Amount: TypeAlias = float | None
+
+
+class _Sent(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class AskBody(_Sent):
+    """One question: a predicate, several of them, or an SQL statement."""
+
+    query: Text | None = Field(None, description="A predicate: which rows to count.")
+    queries: list[Text] | None = Field(None, min_length=1, description="Predicates, paid for together.")
+    sql: Text | None = Field(None, description="A SELECT of counts, sums, averages or quantiles.")
+    within: Positive | None = Field(None, description="The margin wanted: rows, or below 1 a share of them.")
+    mechanism: str | None = Field(None, min_length=1, max_length=200, description="Which mechanism answers.")
+    dry_run: bool = Field(False, description="Only say what it could cost: free.")
+
+    @model_validator(mode="after")
+    def _one(self) -> AskBody:
+        if sum(each is not None for each in (self.query, self.queries, self.sql)) != 1:
+            raise ValueError("send one of query, queries and sql")
+        return self
+
+
+class PlanBody(_Sent):
+    """What to plan for; what is left out is the vault's own. Of size, epsilon and alpha two are given."""
+
+    cells: Annotated[int, Field(ge=1, le=2**62)] | None = None
+    size: Annotated[int, Field(ge=1, le=2**60)] | None = None
+    epsilon: Positive | None = None
+    delta: Annotated[float, Field(ge=0, lt=1)] | None = None
+    beta: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    queries: Annotated[float, Field(ge=1, le=1e18)] | None = Field(100, description="How many; null: without end.")
+    horizon: Annotated[float, Field(ge=1, le=2**60)] | None = Field(
+        None, description="The largest size; null: for ever."
+    )
+    grows: bool = Field(True, description="False if the data do not grow.")
+    alpha: Annotated[float, Field(gt=0, lt=1)] | None = None
+
+
+class QuotaBody(_Sent):
+    """What an analyst may use within a week; null for no limit."""
+
+    answers: Annotated[int, Field(ge=0, le=10**12)] | None = Field(None, description="Answers that cost something.")
+    budget: Annotated[float, Field(gt=0, le=1)] | None = Field(None, description="A part of the whole budget.")
+
+
+class TokenBody(_Sent):
+    """A token to be made."""
+
+    name: str = Field(min_length=1, max_length=100, description="Whose it is, for people.")
+    role: Literal["analyst", "steward"] = "analyst"
+    lifetime: Annotated[float, Field(ge=1, le=3e8)] | None = Field(
+        None, description="Seconds until it expires; null: never."
+    )
+    quota: QuotaBody = Field(default_factory=lambda: QuotaBody(answers=None, budget=None))
+
+
+class LoginBody(_Sent):
+    """A token that begins a session of the page."""
+
+    token: str = Field(min_length=1, max_length=200)
+
+
+# -- responses ---------------------------------------------------------------------------------------------------------
+
+
+class _Told(BaseModel):
+    pass
+
+
+class OneAnswer(_Told):
+    """An answer, without its price."""
+
+    value: float
+    margin: float
+    error: float
+    count: int
+    count_margin: int
+    count_error: int
+    size: int
+    kind: Literal["easy", "hard", "measured", "cached", "synthetic"]
+
+
+class Costs(_Told):
+    """What a question has cost, and what is left."""
+
+    cost: float
+    remaining: Amount
+    unit: Literal["epsilon", "rho"]
+    total: float
+    epsilon: float
+    settled: bool
+
+
+class AnswerTold(OneAnswer, Costs):
+    """The answer to one predicate."""
+
+    question: str
+
+
+class AnswersTold(Costs):
+    """The answers to several predicates, in their order."""
+
+    answers: list[OneAnswer]
+
+
+class TableTold(Costs):
+    """The table that answers a statement: a column ``…_margin`` follows each number with noise."""
+
+    columns: list[str]
+    types: list[str]
+    rows: list[list[Any]]
+    margins: str | None
+    size: int
+
+
+class PriceTold(_Told):
+    """What a question could cost."""
+
+    mechanism: str
+    most: float
+    remaining: float
+    unit: Literal["epsilon", "rho"]
+    enough: bool
+    exact: bool
+    total: float
+    epsilon: float
+    settled: bool
+
+
+class QuotaTold(_Told):
+    """A quota, and what of it is used within the last week."""
+
+    answers: int | None
+    budget: float | None
+    answers_used: int
+    budget_used: float
+    frees: str | None
+
+
+class TokenTold(_Told):
+    """A token, without the text that proves it."""
+
+    id: str
+    name: str
+    role: Literal["analyst", "steward"]
+    created: str
+    expires: str | None
+    revoked: str | None
+    quota: QuotaTold
+
+
+class NewTokenTold(TokenTold):
+    """A new token: its text is shown this once."""
+
+    token: str
+
+
+class TokensTold(_Told):
+    """All tokens."""
+
+    tokens: list[TokenTold]
+
+
+class RowsTold(_Told):
+    """What was taken in, and the size now."""
+
+    size: int
+    rows: int
+    dropped: int
+
+
+class LedgerTold(_Told):
+    """Lines of the ledger, oldest first; ``next`` is what to ask for with ``after``, or null."""
+
+    lines: list[dict[str, Any]]
+    next: int | None
+    entries: int
+
+
+class SchemaTold(_Told):
+    """The schema, and for each attribute what one may type."""
+
+    schema_: dict[str, Any] = Field(alias="schema")
+    fingerprint: str
+    cells: int
+    attributes: list[dict[str, Any]]
+
+
+class ProblemTold(_Told):
+    """What went wrong (RFC 9457): ``code`` is for programs, ``detail`` for people."""
+
+    type: str
+    title: str
+    status: int
+    code: str
+    detail: str
+
+
+EXAMPLES: Final = {
+    "predicate": {"summary": "A count", "value": {"query": "origin = 'JFK' AND delay >= 60"}},
+    "batch": {"summary": "Several", "value": {"queries": ["delay >= 60", "delay >= 15"], "within": 0.01}},
+    "sql": {"summary": "A table", "value": {"sql": "SELECT month, COUNT(*) FROM flights GROUP BY month"}},
+    "price": {"summary": "What it costs, for free", "value": {"query": "delay >= 60", "dry_run": True}},
+}

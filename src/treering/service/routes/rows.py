@@ -1,0 +1,144 @@
+"""Rows: what stewards send is written to a private file as it comes, and handed to the vault unread."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+import warnings
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Header, Query, Request
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+
+from treering.errors import DataError, VaultError
+from treering.rowfile import RowFile
+from treering.service.desk import Desk
+from treering.service.problems import Problem
+from treering.service.routes.bodies import RowsTold
+from treering.service.routes.calling import GUARDED, Steward, TheDesk, answer_json, refusals
+from treering.service.wire import ARROW, CSV, PARQUET
+from treering.words import reason
+
+router = APIRouter(prefix="/api/v1", tags=["stewards"], **GUARDED)
+
+ENDINGS: Final = {
+    CSV: ".csv",
+    "text/tab-separated-values": ".tsv",
+    PARQUET: ".parquet",
+    ARROW: ".arrow",
+    "application/vnd.apache.arrow.file": ".arrow",
+    "application/x-ndjson": ".ndjson",
+    "application/jsonl": ".ndjson",
+}
+"""What a file of each type is called, so that the vault knows how to read it."""
+
+_ANY: Final[dict[str, Any]] = {"schema": {"type": "string", "format": "binary"}}
+
+
+@router.post(
+    "/rows",
+    response_model=RowsTold,
+    responses=refusals(401, 403, 408, 409, 413, 415, 422, 507),
+    openapi_extra={"requestBody": {"required": True, "content": {each: _ANY for each in ENDINGS}}},
+)
+async def rows(
+    request: Request,
+    desk: TheDesk,
+    caller: Steward,
+    on_invalid: Annotated[Literal["refuse", "drop"], Query(description="Rows that do not fit.")] = "refuse",
+    delimiter: Annotated[str | None, Query(min_length=1, max_length=1)] = None,
+    encoding: Annotated[str | None, Query(min_length=1, max_length=40)] = None,
+    key: Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=150)] = None,
+) -> Response:
+    """Take in the rows of the body: CSV, Parquet, an Arrow stream or file, or lines of JSON, by Content-Type; texts
+    also with Content-Encoding gzip. All of them, or none."""
+    if desk.stopped:
+        raise Problem(503, "stopping", "the server is stopping: try again shortly", {"Retry-After": "5"})
+    ending = _ending(request)
+    named = None if key is None else f"{caller.token.id}:{key}"
+    with _private(desk, ending) as (path, descriptor):
+        await _written(request, descriptor)
+        told = await desk.append(lambda: _taken(desk, RowFile(path, delimiter, encoding), on_invalid, named))
+    desk.metrics.took(told["rows"])
+    desk.herald.ring()
+    return answer_json(told)
+
+
+def _ending(request: Request) -> str:
+    kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
+    coding = request.headers.get("content-encoding", "identity").strip().lower()
+    if kind not in ENDINGS:
+        raise Problem(415, "unsupported_media_type", f"Content-Type must be one of {', '.join(ENDINGS)}")
+    zipped = {"identity": "", "gzip": ".gz"}.get(coding)
+    if zipped is None or (zipped and ENDINGS[kind] not in (".csv", ".tsv", ".ndjson")):
+        raise Problem(415, "unsupported_media_type", "Content-Encoding is identity, or for texts gzip")
+    return ENDINGS[kind] + zipped
+
+
+@contextmanager
+def _private(desk: Desk, ending: str) -> Iterator[tuple[Path, int]]:
+    """A new file that nobody else can read, which is gone at the end."""
+    folder = desk.register.folder / "uploads"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(ending, "rows-", folder)  # 0600
+    except OSError as error:
+        raise VaultError(f"cannot take in a file: {reason(error)}") from None
+    try:
+        yield Path(name), descriptor
+    finally:
+        os.close(descriptor)
+        with suppress(OSError):
+            Path(name).unlink()
+
+
+async def _written(request: Request, descriptor: int) -> None:
+    """Write the body to the file, as it comes."""
+    loop = asyncio.get_running_loop()
+    try:
+        async for block in _blocks(request):
+            await loop.run_in_executor(None, _write, descriptor, block)
+    except OSError as error:
+        raise VaultError(f"cannot take in a file: {reason(error)}; nothing was taken in") from None
+    except ClientDisconnect:
+        raise Problem(400, "body_incomplete", "the body ended before its end") from None
+
+
+async def _blocks(request: Request) -> AsyncIterator[bytes]:
+    gathered = bytearray()
+    async for chunk in request.stream():
+        gathered += chunk
+        if len(gathered) >= 2**20:
+            yield bytes(gathered)
+            gathered.clear()
+    yield bytes(gathered)
+
+
+def _write(descriptor: int, block: bytes) -> None:
+    view = memoryview(block)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _taken(desk: Desk, file: RowFile, on_invalid: Literal["refuse", "drop"], key: str | None) -> dict[str, int]:
+    """Hand the file to the vault. (One at a time: see `Desk.append`.)"""
+    before = desk.vault.status()
+    try:
+        with warnings.catch_warnings():  # How many were left out is in the response.
+            warnings.simplefilter("ignore")
+            size = desk.vault.append(file, on_invalid, key)
+    except DataError as error:
+        raise _nameless(error, file) from None
+    after = desk.vault.status()
+    taken = {name: after[name] - before[name] for name in ("size", "dropped")}
+    return {"size": size, "rows": taken["size"], "dropped": taken["dropped"]}
+
+
+def _nameless(error: DataError, file: RowFile) -> DataError:
+    """The error without the name of our file, which means nothing to who sent it."""
+    return DataError(str(error).replace(str(file.path), "the body"), row=error.row, column=error.column)

@@ -1,0 +1,94 @@
+"""Running the server: a socket, a vault, and an orderly end."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import uvicorn
+
+from treering.service.access import Register
+from treering.service.app import make_app
+from treering.service.desk import Desk
+from treering.vault.vault import Vault
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+GRACE: Final = 30
+"""Seconds that requests under way have, once the server is told to stop."""
+
+FIRST: Final = "first steward"
+"""The name of the token that the first start makes."""
+
+Say = Callable[[str], None]
+
+
+class Server(uvicorn.Server):
+    """A server that says where it listens; told to stop, it refuses new work and ends streams at once."""
+
+    def __init__(self, config: uvicorn.Config, desk: Desk, say: Say) -> None:
+        super().__init__(config)
+        self._desk, self._say = desk, say
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """See uvicorn."""
+        await super().startup(sockets)
+        for server in self.servers:
+            for each in server.sockets:
+                host, port = each.getsockname()[:2]
+                shown = f"[{host}]" if ":" in host else host
+                self._say(f"listening at {'https' if self.config.is_ssl else 'http'}://{shown}:{port}")
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """See uvicorn."""
+        await self._desk.stop()
+        await super().shutdown(sockets)
+
+
+def run(
+    path: Path,
+    host: str,
+    port: int,
+    tls: tuple[Path, Path] | None,
+    *,
+    secure: bool,
+    generator: Callable[[int | None], Generator],
+    say: Say,
+) -> None:
+    """Serve the vault at ``path`` until a signal says to stop.
+
+    ``tls`` are the files of a certificate and its key. ``secure``: browsers reach the page by TLS, so cookies are for
+    that only. ``generator`` makes public random numbers from a seed; ``say`` tells the operator something.
+    """
+    vault = Vault.open(path)
+    try:
+        register = Register(path)
+    except BaseException:
+        vault.close()
+        raise
+    desk = Desk(vault, register, generator, secure=secure)
+    if not register.tokens:
+        _, text = register.issue(FIRST, "steward")
+        say(f"the first steward's token, shown this once: {text}")
+    config = uvicorn.Config(
+        make_app(desk),
+        host,
+        port,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=GRACE,
+        ssl_certfile=None if tls is None else str(tls[0]),
+        ssl_keyfile=None if tls is None else str(tls[1]),
+    )
+    for each in (signal.SIGINT, signal.SIGTERM):  # uvicorn raises again what it has heeded.
+        signal.signal(each, lambda number, frame: None)
+    try:
+        Server(config, desk, say).run()
+    finally:
+        desk.close()
