@@ -64,20 +64,20 @@ def columns(stacked: Sequence[Column], kinds: Sequence[str], height: int = 170) 
     return _picture(height, f"{counted(total, 'answer')} over time, by kind", parts)
 
 
-def bar(value: float, margin: float, span: tuple[float, float]) -> str:
-    """A number as a bar with its error bar, within a span that is the same for all that are compared.
+def bar(value: float, margin: float | None, span: tuple[float, float], *, track: bool = False) -> str:
+    """A number as a bar, with its error bar if it has a margin, within a span that is the same for all that are
+    compared; on a ``track`` as long as the span if there is nothing else to compare it with.
 
     >>> bar(30, 10, (0, 40)).count('class="whisker"')
     3
     """
     zero, here = _share(0, span), _share(value, span)
-    low, high = _share(value - margin, span), _share(value + margin, span)
-    shapes = [_rect(min(zero, here), 3, abs(here - zero), 8, "bar")]
-    shapes += [
-        _line(low, 7, high, 7, "whisker"),
-        _line(low, 3, low, 11, "whisker"),
-        _line(high, 3, high, 11, "whisker"),
-    ]
+    shapes = [_rect(0, 3, 100, 8, "track")] if track else []
+    shapes.append(_rect(min(zero, here), 3, abs(here - zero), 8, "bar"))
+    if margin is not None:
+        low, high = _share(value - margin, span), _share(value + margin, span)
+        ends = ((low, 7, high, 7), (low, 3, low, 11), (high, 3, high, 11))
+        shapes += [_line(*each, "whisker") for each in ends]
     return f'<svg class="bar-chart" width="100%" height="14" aria-hidden="true">{"".join(shapes)}</svg>'
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -12,6 +13,9 @@ MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """The upper ends, in seconds, of the classes of latencies."""
+
+KEPT: Final = 10_000
+"""Minutes for which answers are counted apart: a week of them."""
 
 
 class Metrics:
@@ -24,6 +28,7 @@ class Metrics:
         self._seconds: dict[str, float] = {}
         self.answers: Counter[str] = Counter()
         """Answers by kind; of SQL, statements as "sql"."""
+        self._minutes: dict[int, Counter[str]] = {}
         self.charged = 0
         """Questions that cost something."""
         self.rows = 0
@@ -42,6 +47,14 @@ class Metrics:
         with self._lock:
             self.answers.update(kinds)
             self.charged += cost > 0
+            self._minutes.setdefault(int(time.time() // 60), Counter()).update(kinds)
+            while len(self._minutes) > KEPT:
+                del self._minutes[next(iter(self._minutes))]
+
+    def over_time(self) -> dict[int, dict[str, int]]:
+        """Answers by kind, for each of the last minutes since 1970 in which there were any."""
+        with self._lock:
+            return {minute: dict(kinds) for minute, kinds in self._minutes.items()}
 
     def took(self, rows: int) -> None:
         """Rows were taken in."""

@@ -380,6 +380,11 @@ class Vault(Asking):
         ``size``, ``hash`` and more."""
         return VaultReader(self._folder.path).ledger(after)
 
+    def batches(self, after: int = 0) -> list[tuple[float, int]]:
+        """When each batch of rows came, in seconds since 1970, and how many rows it had; of those that lines of the
+        ledger whose ``seq`` is above ``after`` tell of."""
+        return VaultReader(self._folder.path).batches(after)
+
     def verify(self, head: str | None = None) -> dict[str, Any]:
         """Check the whole vault: see `VaultReader.verify`."""
         with self._access.alone():

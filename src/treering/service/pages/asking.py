@@ -9,6 +9,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from treering.domain.language.parse import understand
 from treering.errors import ParameterError, QueryError, TreeringError
 from treering.service.auth import Caller
 from treering.service.desk import Desk
@@ -141,6 +142,7 @@ def _answer(desk: Desk, caller: Caller, question: str, within: str) -> tuple[dic
     if is_statement(question):
         table, bill = desk.table(caller, question, None, wish(within))
         return released(table, vault.size, bill, vault.total), bill.cost
+    understand(question, vault.schema)  # A batch's errors say which of its questions is meant.
     _, (answer,), bill = desk.answers(caller, [question], None, None, wish(within))
     return counted_rows(answer, bill, vault.total), bill.cost
 
@@ -157,5 +159,7 @@ async def _priced(request: Request, desk: Desk, caller: Caller, form: dict[str, 
 
 def _price(desk: Desk, question: str, within: str) -> dict[str, Any]:
     statement = is_statement(question)
+    if not statement:
+        understand(question, desk.vault.schema)
     found = desk.price([] if statement else [question], question if statement else None, None, wish(within))
     return {"problem": None, **priced(found, desk.vault.total)}

@@ -63,7 +63,7 @@ def counted_rows(answer: Answer, bill: Bill, total: float) -> dict[str, Any]:
     value, margin = answer.count, answer.count_margin
     return {
         "answer": answer,
-        "svg": bar(value, margin, (0.0, float(max(answer.size, value + margin)))),
+        "svg": bar(value, margin, (0.0, float(max(answer.size, value + margin))), track=True),
         "said": f"{value:,} plus or minus {margin:,} of {counted(answer.size, 'row')}. {_costs(bill, total)}",
         **_paid(bill, total),
         **_file(table),
@@ -79,6 +79,7 @@ def released(table: pa.Table, size: int, bill: Bill, total: float) -> dict[str, 
     shown = table.slice(0, SHOWN)
     columns = [_cells(shown, name, name in noisy, name in charted) for name in bare]
     return {
+        "answer": None,
         "heads": [{"name": name, "number": _numeric(table, name), "bars": name in charted} for name in bare],
         "rows": [list(row) for row in zip(*columns, strict=True)],
         "length": table.num_rows,

@@ -123,7 +123,7 @@ def _series(status: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [
         {
             **each,
-            "svg": bar(each["margin"], 0.0, (0.0, widest)),
+            "svg": bar(each["margin"], None, (0.0, widest)),
             "paid": percent(each["price"] / status["total"]),
         }
         for each in found

@@ -21,13 +21,32 @@ from treering.service.pages.visiting import Steward, fields, shown, to
 from treering.service.problems import Problem, body_of, problem_of
 from treering.service.routes.calling import TheDesk
 from treering.service.routes.rows import ENDINGS
-from treering.service.wire import stamp
+from treering.service.wire import ARROW, stamp
 
 router = APIRouter(include_in_schema=False)
 
 LINES: Final = 50
 """Lines of the ledger on one page."""
 DAY: Final = 86400.0
+TYPES: Final = {
+    **{ending.removeprefix("."): kind for kind, ending in reversed(ENDINGS.items())},
+    **{"arrows": ARROW, "jsonl": "application/jsonl"},
+}
+"""The media type of a file, by the ending of its name."""
+
+EVENTS: Final = {
+    "created": "vault created",
+    "mechanism": "mechanism added",
+    "rows": "rows appended",
+    "Opened": "series opened",
+    "Advanced": "series measured",
+    "SegmentBegun": "segment begun",
+    "SegmentEnded": "segment ended",
+    "SegmentCondensed": "segment condensed",
+    "answers": "answers kept under a key",
+    "checkpoint": "checkpoint",
+}
+"""Kinds of lines of the ledger, in words."""
 
 Result = TypeVar("Result")
 
@@ -36,8 +55,7 @@ Result = TypeVar("Result")
 async def rows(request: Request, desk: TheDesk, caller: Steward) -> Response:
     """A form that sends a file to the API: the script does, because files are large and the API takes them as they are."""
     source = (await desk.work(caller, desk.vault.status))["source"]
-    types = {ending.removeprefix("."): kind for kind, ending in reversed(ENDINGS.items())}
-    return shown("rows.html", request, caller, source=source, types=types)
+    return shown("rows.html", request, caller, source=source, types=TYPES)
 
 
 # -- tokens ------------------------------------------------------------------------------------------------------------
@@ -119,6 +137,6 @@ async def ledger(request: Request, desk: TheDesk, caller: Steward, before: int =
         lines = list(islice(desk.vault.ledger(max(0, last - LINES)), min(LINES, last)))[::-1]
         older = last - LINES if last > LINES else None
         newer = min(entries, last + LINES) if last < entries else None
-        return shown("ledger.html", request, caller, lines=lines, older=older, newer=newer, unit=desk.vault.unit)
+        return shown("ledger.html", request, caller, lines=lines, older=older, newer=newer, unit=desk.vault.unit, kinds=EVENTS)
 
     return await desk.work(caller, page)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from treering.service.auth import COOKIE, SESSION, check_origin
+from treering.service.auth import COOKIE, SESSION, Token, check_origin
+from treering.service.desk import Desk
 from treering.service.metrics import MEDIA_TYPE
 from treering.service.routes.bodies import LoginBody, TokenTold
 from treering.service.routes.calling import GUARDED, Analyst, TheDesk, answer_json, refusals
@@ -50,8 +51,7 @@ async def login(request: Request, desk: TheDesk, body: LoginBody) -> Response:
     check_origin(request.method, request.headers)
     token = desk.register.accept(body.token)
     response = answer_json(token_dict(token, desk.register.used(token.id), desk.vault.total))
-    cookie = {"httponly": True, "samesite": "strict", "secure": desk.secure, "path": "/"}
-    response.set_cookie(COOKIE, desk.sessions.begin(token), int(SESSION), **cookie)  # type: ignore
+    begin_session(desk, token, response)
     return response
 
 
@@ -59,7 +59,18 @@ async def login(request: Request, desk: TheDesk, body: LoginBody) -> Response:
 async def logout(request: Request, desk: TheDesk) -> Response:
     """End the session."""
     check_origin(request.method, request.headers)
-    desk.sessions.end(request.cookies.get(COOKIE, ""))
     response = Response(status_code=204)
-    response.delete_cookie(COOKIE, path="/")
+    end_session(desk, request, response)
     return response
+
+
+def begin_session(desk: Desk, token: Token, response: Response) -> None:
+    """Begin a session, with a cookie in this response that scripts cannot read."""
+    session = desk.sessions.begin(token)
+    response.set_cookie(COOKIE, session, int(SESSION), path="/", secure=desk.secure, httponly=True, samesite="strict")
+
+
+def end_session(desk: Desk, request: Request, response: Response) -> None:
+    """End the session that this request belongs to, and delete its cookie."""
+    desk.sessions.end(request.cookies.get(COOKIE, ""))
+    response.delete_cookie(COOKIE, path="/")

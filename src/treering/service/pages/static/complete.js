@@ -2,12 +2,12 @@
 // listbox whose chosen option is the text area's active descendant.
 
 const MOST = 12;
-const WORD = /(?:"[^"]*|'(?:[^']|'')*|[\p{L}\p{N}_.-]+)$/u;
+const WORD = /[\p{L}\p{N}_.-]+$/u;
 const AFTER_NAME = /("[^"]*"|[\p{L}_][\p{L}\p{N}_]*)\s*(?:=|<>|!=|<=|>=|<|>|\bIN\s*\((?:[^()]*,)?|\bBETWEEN|\bBETWEEN\s+\S+\s+AND)\s*$/iu;
 
 export function suggest(before, words) {
   // What may stand next: {part, options}, where part is what is typed of it already.
-  const part = (before.match(WORD) || [""])[0];
+  const part = typed(before);
   const rest = before.slice(0, before.length - part.length);
   const name = rest.match(AFTER_NAME);
   const known = name && words.attributes.find((each) => same(each.name, name[1]));
@@ -17,16 +17,26 @@ export function suggest(before, words) {
     ...words.words.map((text) => ({ text, of: "" })),
   ];
   const open = known ? values : part ? others : [];
-  const typed = part.toLowerCase().replace(/^['"]/, "");
-  const fits = ({ text }) => {
-    const plain = text.toLowerCase().replace(/^['"]/, "");
-    return plain.startsWith(typed) && text !== part;
-  };
+  const fits = ({ text }) => bare(text).startsWith(bare(part)) && text !== part;
   return { part, options: open.filter(fits).slice(0, MOST) };
 }
 
+function typed(before) {
+  // The name, number or text that ends here; a text that is still open begins with its quote.
+  let open = -1;
+  for (let place = 0; place < before.length; place += 1) {
+    if (open < 0 ? before[place] === "'" || before[place] === '"' : before[place] === before[open]) {
+      open = open < 0 ? place : -1;
+    }
+  }
+  return open < 0 ? (before.match(WORD) || [""])[0] : before.slice(open);
+}
+
+function bare(text) {
+  return text.replace(/^['"]|['"]$/g, "").toLowerCase();
+}
+
 function same(one, other) {
-  const bare = (text) => text.replace(/^"|"$/g, "").toLowerCase();
   return bare(one) === bare(other);
 }
 
@@ -93,7 +103,7 @@ export function complete(area, list, words) {
     }
     const many = found.options.length;
     if (event.key === "ArrowDown" || event.key === "ArrowUp") {
-      choose(event.key === "ArrowDown" ? (chosen + 1) % many : (chosen + many) % (many + 1) === many ? many - 1 : (chosen <= 0 ? many : chosen) - 1);
+      choose(event.key === "ArrowDown" ? (chosen + 1) % many : (chosen <= 0 ? many : chosen) - 1);
     } else if (event.key === "Escape") {
       hide();
     } else if ((event.key === "Enter" || event.key === "Tab") && chosen >= 0) {

@@ -21,6 +21,9 @@ async function page(path, options = {}) {
     location.assign("/?out=1");
     throw new Error("logged out");
   }
+  if (!response.ok) {
+    throw new Error((await response.json()).detail);
+  }
   return response.text();
 }
 
@@ -47,11 +50,19 @@ async function ask() {
     }
     said.textContent = result.dataset.said || "";
     price.replaceChildren();
-  } catch {
-    said.textContent = "The server did not answer. Ask again: what was charged is not charged twice.";
+  } catch (error) {
+    failed(error instanceof TypeError ? "The server did not answer." : error.message);
   } finally {
     button.removeAttribute("aria-busy");
   }
+}
+
+function failed(words) {
+  const box = document.createElement("p");
+  box.className = "problem";
+  box.textContent = words;
+  results.prepend(box);
+  said.textContent = words;
 }
 
 let timer = 0;
