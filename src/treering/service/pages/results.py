@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import io
+import math
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from treering.answer import Answer
+from treering.errors import ParameterError
 from treering.pictures.strips import bar, span_of
 from treering.service.pages.state import percent
 from treering.shown import BARS, MARGIN, holding, number
@@ -42,7 +44,14 @@ def wish(text: str) -> float | None:
     plain = text.strip().replace(",", "")
     if not plain:
         return None
-    return float(plain.removesuffix("%")) / 100 if plain.endswith("%") else float(plain)
+    try:
+        value = float(plain.removesuffix("%"))
+    except ValueError:
+        value = math.nan
+    share = plain.endswith("%")
+    if not 0 < value < (100 if share else math.inf):
+        raise ParameterError("within", "must be a number of rows, or a percentage of them: 200 or 0.1%")
+    return value / 100 if share else value
 
 
 def priced(price: Price, total: float) -> dict[str, Any]:
