@@ -2,6 +2,7 @@
 
     TreeringError
     ├── ParameterError      an invalid parameter (also a ValueError)
+    │   └── KeyUsed         an idempotency key that was used for something else
     ├── SchemaError         an invalid schema, or a query or table of another schema (also a ValueError)
     ├── QueryError          a query that this schema cannot answer (also a ValueError)
     ├── DataError           rows that do not fit the schema: position and column, never the value (also a ValueError)
@@ -39,6 +40,13 @@ class ParameterError(TreeringError, ValueError):
     def __init__(self, parameter: str, problem: str) -> None:
         super().__init__(f"{parameter} {problem}")
         self.parameter = parameter
+
+
+class KeyUsed(ParameterError):
+    """An idempotency key that was used for something else."""
+
+    def __init__(self, key: str, what: str) -> None:
+        super().__init__("key", f"{key!r} was used for something else: use a new key for {what}")
 
 
 class SchemaError(TreeringError, ValueError):

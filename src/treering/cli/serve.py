@@ -164,14 +164,14 @@ def listed(vault: VaultPath, as_json: JsonFlag = False) -> None:
 
 def revoke(
     vault: VaultPath,
-    id: Annotated[str, typer.Argument(metavar="ID", help="The token's id.")],
+    token: Annotated[str, typer.Argument(metavar="ID", help="The token's id.")],
     as_json: JsonFlag = False,
 ) -> None:
     """Revoke a token."""
     with _opened(vault) as register:
-        if not register.revoke(id):
-            raise typer.BadParameter(f"there is no token {id}, or it was revoked before")
-    Output(as_json).result({"revoked": id}, lambda out: out.line(f"{id} is revoked."))
+        if not register.revoke(token):
+            raise typer.BadParameter(f"there is no token {token}, or it was revoked before")
+    Output(as_json).result({"revoked": token}, lambda out: out.line(f"{token} is revoked."))
 
 
 @contextmanager

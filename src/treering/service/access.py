@@ -85,12 +85,12 @@ class Register:
         self._write({"token": token.to_dict()})
         return token, text
 
-    def revoke(self, id: str) -> bool:
+    def revoke(self, who: str) -> bool:
         """Accept a token no more; False if there is no such token, or it was revoked before."""
         with self._lock:
-            if id not in self._tokens or self._tokens[id].revoked is not None:
+            if who not in self._tokens or self._tokens[who].revoked is not None:
                 return False
-        self._write({"revoked": id, "time": time.time()})
+        self._write({"revoked": who, "time": time.time()})
         return True
 
     def accept(self, text: str) -> Token:
@@ -101,9 +101,9 @@ class Register:
             raise unauthenticated("token_unknown", "this token is not known here")
         return self.standing(token.id)
 
-    def standing(self, id: str) -> Token:
+    def standing(self, who: str) -> Token:
         """The token with this id, if it is still accepted; otherwise a `Problem`."""
-        token = self._tokens.get(id)
+        token = self._tokens.get(who)
         problem = unauthenticated("token_unknown", "no such token") if token is None else token.problem(time.time())
         if token is None or problem is not None:
             raise problem or AssertionError
@@ -117,40 +117,40 @@ class Register:
 
     # -- use ----------------------------------------------------------------------------------------------------------
 
-    def used(self, id: str) -> Used:
+    def used(self, who: str) -> Used:
         """What a token has used within the last week."""
         with self._lock:
-            hours = self._recent(id)
+            hours = self._recent(who)
             answers, budget = (sum(each[place] for each in hours.values()) for place in (0, 1))
             until = min(hours) * HOUR + WEEK + HOUR if hours else None
             return Used(round(answers), max(0.0, budget), until)
 
-    def reserve(self, id: str, quota: Quota, answers: int, price: float, total: float) -> Reservation | None:
+    def reserve(self, who: str, quota: Quota, answers: int, price: float, total: float) -> Reservation | None:
         """Set ``price`` and a number of answers aside, durably; None if the quota does not cover them."""
         with self._lock:
-            used = self.used(id)
+            used = self.used(who)
             most = None if quota.budget is None else quota.budget * total
             if quota.answers is not None and used.answers + answers > quota.answers:
                 return None
             if most is not None and used.budget + price > most * (1 + 1e-12):
                 return None
             hour = int(time.time() // HOUR)
-            self._append({"used": id, "hour": hour, "answers": answers, "budget": price})
+            self._append({"used": who, "hour": hour, "answers": answers, "budget": price})
             length = self._length
         self._sync(length)
-        return Reservation(self, id, hour, answers, price)
+        return Reservation(self, who, hour, answers, price)
 
-    def settle(self, id: str, hour: int, answers: int, budget: float) -> None:
+    def settle(self, who: str, hour: int, answers: int, budget: float) -> None:
         """Add to what was used, or give back what was not. (If a crash loses this line, the reservation stands.)"""
         if answers or budget:
-            with self._lock:
-                self._append({"used": id, "hour": hour, "answers": answers, "budget": budget})
+            with self._lock, suppress(VaultError):  # The answer leaves all the same.
+                self._append({"used": who, "hour": hour, "answers": answers, "budget": budget})
 
-    def _recent(self, id: str) -> dict[int, list[float]]:
+    def _recent(self, who: str) -> dict[int, list[float]]:
         since = int((time.time() - WEEK) // HOUR)
-        hours = {hour: each for hour, each in self._used.get(id, {}).items() if hour >= since and any(each)}
-        if id in self._used:
-            self._used[id] = hours
+        hours = {hour: each for hour, each in self._used.get(who, {}).items() if hour >= since and any(each)}
+        if who in self._used:
+            self._used[who] = hours
         return hours
 
     # -- the file -----------------------------------------------------------------------------------------------------
@@ -210,7 +210,7 @@ class Register:
         """Take up all lines. (The last may be torn: what it would have allowed has not happened.)"""
         if not self._path.exists():
             return
-        *lines, last = self._path.read_bytes().split(b"\n")
+        lines = self._path.read_bytes().split(b"\n")[:-1]
         for number, line in enumerate(lines, 1):
             try:
                 self._take(json.loads(line))
@@ -252,11 +252,11 @@ class Register:
 class Reservation:
     """Something set aside for one question: what of it was not used is given back."""
 
-    def __init__(self, register: Register, id: str, hour: int, answers: int, price: float) -> None:
-        self._register, self._id, self._hour = register, id, hour
+    def __init__(self, register: Register, who: str, hour: int, answers: int, price: float) -> None:
+        self._register, self._who, self._hour = register, who, hour
         self._answers, self._price = answers, price
 
     def settle(self, cost: float) -> None:
         """The question has cost this much; if that is nothing, its answers do not count either."""
         answers = 0 if cost > 0 else -self._answers
-        self._register.settle(self._id, self._hour, answers, cost - self._price)
+        self._register.settle(self._who, self._hour, answers, cost - self._price)

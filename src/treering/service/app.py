@@ -17,13 +17,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from treering.answer import Answer
 from treering.errors import TreeringError
 from treering.service.auth import request_id
 from treering.service.desk import Desk
 from treering.service.pages.site import install
-from treering.service.problems import Problem, body_of, problem_of, response_of
+from treering.service.problems import Problem, problem_of, response_of
 from treering.service.routes import around, look, questions, rows, tokens
 from treering.service.routes.bodies import ProblemTold
+from treering.service.wire import answers_list
 
 ACCESS: Final = logging.getLogger("treering.access")
 """A line in JSON for each request: when, who, what, how it ended, and what it has cost."""
@@ -36,11 +38,27 @@ HEADERS: Final = (
 )
 
 
+class Application(FastAPI):
+    """FastAPI, whose OpenAPI has our own form of errors."""
+
+    def openapi(self) -> dict[str, Any]:
+        """See FastAPI."""
+        if self.openapi_schema is None:
+            plain = super().openapi()
+            schemas = plain["components"]["schemas"]
+            schemas["Problem"] = ProblemTold.model_json_schema()
+            for name in ("HTTPValidationError", "ValidationError"):
+                schemas.pop(name, None)
+            for operation in (each for path in plain["paths"].values() for each in path.values()):
+                operation["responses"].get("422", {}).get("content", {}).pop("application/json", None)
+        return super().openapi()
+
+
 def make_app(desk: Desk) -> FastAPI:
     """The application that serves this desk, and closes it in the end."""
 
     @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         telling = asyncio.create_task(desk.herald.run())
         try:
             yield
@@ -51,7 +69,7 @@ def make_app(desk: Desk) -> FastAPI:
                 await telling
             await asyncio.get_running_loop().run_in_executor(None, desk.close)
 
-    app = FastAPI(
+    app = Application(
         title="treering",
         summary="Differential privacy for databases that never stop growing.",
         version="1",
@@ -68,38 +86,18 @@ def make_app(desk: Desk) -> FastAPI:
         app.add_exception_handler(kind, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_middleware(Around, desk=desk)
-    _describe(app)
     return app
 
 
-def _describe(app: FastAPI) -> None:
-    """OpenAPI with our own form of errors."""
-    made = app.openapi
-
-    def described() -> dict[str, Any]:
-        plain = made()
-        schemas = plain.setdefault("components", {}).setdefault("schemas", {})
-        schemas["Problem"] = ProblemTold.model_json_schema()
-        for path in plain["paths"].values():
-            for operation in path.values():
-                if "application/json" in operation["responses"].get("422", {}).get("content", {}):
-                    del operation["responses"]["422"]["content"]["application/json"]
-        for name in ("HTTPValidationError", "ValidationError"):
-            schemas.pop(name, None)
-        return plain
-
-    app.openapi = described  # type: ignore
-
-
-async def _refused(request: Request, error: Exception) -> Response:
+async def _refused(_: Request, error: Exception) -> Response:
     problem = problem_of(error)
-    released = getattr(request.state, "released", None)
+    released = [each for each in getattr(error, "answers", ()) if isinstance(each, Answer)]
     if released:
-        problem.more["answers"] = released
+        problem.more["answers"] = answers_list(released)
     return response_of(problem)
 
 
-async def _invalid(request: Request, error: Exception) -> Response:
+async def _invalid(_: Request, error: Exception) -> Response:
     """A body or a parameter of another form: where, and what would be right; not what was sent."""
     assert isinstance(error, RequestValidationError)
     found = [{"where": ".".join(map(str, each["loc"])), "problem": each["msg"]} for each in error.errors()[:20]]
@@ -145,12 +143,15 @@ class Around:
         most = limits.upload if scope["path"] == "/api/v1/rows" else limits.body
         until = time.monotonic() + limits.patience
         too_large = Problem(413, "body_too_large", f"a body has at most {most:,} bytes here", {"Connection": "close"})
-        done = False
+        stated = dict(scope["headers"]).get(b"content-length", b"0")
+        announced, done = int(stated) if stated.isdigit() else 0, False
 
         async def received() -> Message:
             nonlocal taken, done
             if done:
                 return await receive()
+            if announced > most:
+                raise too_large
             try:
                 async with asyncio.timeout(min(limits.silence, max(0.0, until - time.monotonic()))):
                     message = await receive()

@@ -1,7 +1,7 @@
 """Who calls: tokens of two roles, sessions of the page, and what each request has to show.
 
-A token is a random text of 256 bits that its holder alone has: the server keeps a hash. A session is the same, made when
-a token logs in at the page, and lives in memory for some hours; it ends with its token.
+A token is a random text of 256 bits that its holder alone has: the server keeps a hash. A session is the same, made
+when a token logs in at the page; it lives in memory for some hours, and ends with its token.
 """
 
 from __future__ import annotations

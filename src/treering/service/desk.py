@@ -72,7 +72,7 @@ class Desk:
         *,
         secure: bool = False,
     ) -> None:
-        """``generator`` makes public random numbers from a seed, for synthetic rows; ``secure``: cookies over TLS only."""
+        """``generator`` makes public random numbers from a seed, for synthetic rows; ``secure``: cookies need TLS."""
         self.vault, self.register, self.generator = vault, register, generator
         self.limits = limits or Limits()
         self.secure = secure
@@ -129,10 +129,12 @@ class Desk:
         self._told(Counter(each.kind for each in answers), bill)
         return list(queries), answers, bill
 
-    def table(self, caller: Caller, text: str, mechanism: str | None, within: float | None) -> tuple[pa.Table, Bill]:
+    def table(
+        self, caller: Caller, text: str, mechanism: str | None, key: str | None, within: float | None
+    ) -> tuple[pa.Table, Bill]:
         """The table that answers a statement, and what it has cost."""
         statement = self.vault.statement(text, mechanism)
-        table, bill = self._paid(caller, 1, lambda bill: self.vault.sql(statement, within, mechanism, bill))
+        table, bill = self._paid(caller, 1, lambda bill: self.vault.sql(statement, within, mechanism, key, bill))
         self._told({"sql": 1}, bill)
         return table, bill
 

@@ -18,6 +18,7 @@ from treering.errors import (
     EngineError,
     GuaranteeError,
     Halted,
+    KeyUsed,
     ParameterError,
     QueryError,
     SchemaError,
@@ -107,6 +108,8 @@ def problem_of(error: Exception) -> Problem:
         else next((said for kind, said in ERRORS if isinstance(error, kind)), _Said(500, "internal"))
     )
     headers = {"Retry-After": "5"} if said.status == 503 else {}
+    if isinstance(error, KeyUsed):  # On record it begins with the token's id.
+        return Problem(409, "key_reused", "this Idempotency-Key was used for something else: use a new one")
     detail = " ".join([str(error), *getattr(error, "__notes__", ())])
     return Problem(said.status, said.code, detail, headers, **_details(error))
 

@@ -6,6 +6,7 @@ import signal
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Final
 
 import uvicorn
@@ -49,6 +50,10 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
+def _heed(number: int, frame: FrameType | None) -> None:
+    """Do nothing more about a signal."""
+
+
 def run(
     path: Path,
     host: str,
@@ -87,7 +92,7 @@ def run(
         ssl_keyfile=None if tls is None else str(tls[1]),
     )
     for each in (signal.SIGINT, signal.SIGTERM):  # uvicorn raises again what it has heeded.
-        signal.signal(each, lambda number, frame: None)
+        signal.signal(each, _heed)
     try:
         Server(config, desk, say).run()
     finally:

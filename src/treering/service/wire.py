@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from treering.answer import Answer
 from treering.domain.schema import Schema
 from treering.service.problems import Problem
-from treering.shown import HOLDING, holding, plain_value
+from treering.shown import HOLDING, MARK, holding, plain_value
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -103,6 +103,11 @@ def table_dict(table: pa.Table) -> dict[str, Any]:
     types = [str(each) for each in table.schema.types]
     margins = holding(table) if HOLDING in (table.schema.metadata or {}) else None
     return {"columns": table.column_names, "types": types, "rows": rows, "margins": margins}
+
+
+def size_of(table: pa.Table, size: int) -> int:
+    """The size that a released table is about; ``size`` if it does not say."""
+    return int((table.schema.metadata or {}).get(MARK, size))
 
 
 def table_bytes(table: pa.Table, media_type: str) -> bytes:

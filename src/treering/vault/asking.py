@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import pyarrow as pa
@@ -34,8 +33,11 @@ from treering.vault.record import (
     question,
     recorded_answers,
     recorded_release,
+    recorded_table,
     release_line,
     requested,
+    stated,
+    table_line,
 )
 from treering.vault.together import Access
 
@@ -68,8 +70,7 @@ class Bill:
     """
 
     most: float = math.inf
-    """The most that the question may cost, in the promise's unit. If it could cost more, it raises `Dearer`, and nothing
-    is charged."""
+    """The most that the question may cost, in the promise's unit. If it could cost more, it raises `Dearer`."""
     cost: float = 0.0
     """What it has cost those rows that paid most."""
     remaining: float = math.nan
@@ -250,28 +251,47 @@ class Asking(Sealed):
         return Price(member.spec.name, float(most), member.mechanism.remaining, self.unit, enough, exact)
 
     def sql(
-        self, text: str | Statement, within: float | None = None, mechanism: str | None = None, bill: Bill | None = None
+        self,
+        text: str | Statement,
+        within: float | None = None,
+        mechanism: str | None = None,
+        key: str | None = None,
+        bill: Bill | None = None,
     ) -> pa.Table:
         """The result of an SQL statement, as an Arrow table: a column ``…_margin`` follows each number with noise.
 
         What must be released (groups and their counts, sums, averages, quantiles) is asked as one batch, for one price;
         ORDER BY, LIMIT, HAVING, arithmetic, shares, window functions and SELECTs over SELECTs are worked out from it
-        for nothing. ``within`` is as in `ask`, for each released number, and so is ``mechanism``; ``bill`` is as in
-        `ask_many`. A statement that begins with EXPLAIN releases nothing: its result says what would be, and what that
-        costs.
+        for nothing. ``within`` is as in `ask`, for each released number, and so are ``mechanism`` and ``key``; ``bill``
+        is as in `ask_many`. A statement that begins with EXPLAIN releases nothing: its result says what would be, and
+        what that costs.
         """
         from treering.sql.answer import answer, draws_for, explained
 
+        check_key(key)
         statement = self.statement(text, mechanism)
         if statement.text.explain:
             self._access.together(self._billed(bill, lambda: 0.0, lambda: None))
             return explained(statement, *self._quoted(statement, within, mechanism)[:4])
         draws = draws_for(statement)
-        price = partial(self._most_of, statement, within, mechanism)
-        work = self._billed(bill, lambda: price().most, lambda: self._told(statement, within, mechanism, draws))
-        told, noise, size = self._access.together(work)
+
+        def price() -> float:
+            return 0.0 if key in self._record.keys else self._most_of(statement, within, mechanism).most
+
+        def told() -> tuple[Sequence[Estimate], Floats | None, int]:
+            return self._told(statement, within, mechanism, draws)
+
+        def kept() -> pa.Table:
+            asked = stated(statement, mechanism)
+            if key not in self._record.keys:
+                self._keep(table_line(key or "", asked, answer(statement, *told())))
+            return recorded_table(self._record.keys[key or ""], asked)
+
+        if key is not None:  # The table is in the same commit as what it has cost.
+            return self._access.together(self._billed(bill, price, kept))
+        known = self._access.together(self._billed(bill, price, told))
         reached(Stage.ANSWERED)
-        return answer(statement, told, noise, size)
+        return answer(statement, *known)
 
     def price_sql(self, text: str | Statement, within: float | None = None, mechanism: str | None = None) -> Price:
         """The most that `sql` could cost, and which mechanism would answer. Free: nothing private is read."""
@@ -281,9 +301,9 @@ class Asking(Sealed):
         """An SQL text, read: to be priced and asked without reading it again."""
         from treering.sql.split import Statement, split  # What others do not need waits: it loads another DuckDB.
 
-        return (
-            text if isinstance(text, Statement) else split(text, self.schema, sums=keeps_sums(self._members, mechanism))
-        )
+        if isinstance(text, Statement):
+            return text
+        return split(text, self.schema, sums=keeps_sums(self._members, mechanism))
 
     def _quoted(self, statement: Statement, within: float | None, mechanism: str | None) -> Price:
         with self._access.alone():

@@ -5,17 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
 
 from treering.answer import Answer, Estimate
 from treering.budget.promise import Promise
 from treering.domain.language.measures import Release, Request
 from treering.domain.query import Query
 from treering.domain.schema import Schema
-from treering.errors import DamagedVault, ParameterError
+from treering.errors import DamagedVault, KeyUsed, ParameterError
 from treering.trusted.rows.persons import Persons
 from treering.vault.bases import BASE
 from treering.vault.codec.queries import write_query
@@ -36,6 +39,9 @@ from treering.vault.lines import (
     opened,
 )
 from treering.vault.parts import Part, PartList
+
+if TYPE_CHECKING:
+    from treering.sql.split import Statement
 
 PERSON_KEY: Final = "persons"
 """The name, among the secrets, of the key of persons' digests."""
@@ -169,7 +175,7 @@ def recorded_answers(line: Line | Entry, asked: str) -> list[Answer]:
     """The answers recorded under a key; refused if the key was used for something else."""
     plain = json.loads(line.body)
     if line.kind != ANSWERS or plain["asked"] != asked:
-        raise ParameterError("key", f"{line.key!r} was used for something else: use a new key for a new question")
+        raise KeyUsed(line.key, "a new question")
     return [Answer(*each) for each in plain["answers"]]
 
 
@@ -194,7 +200,7 @@ def recorded_release(line: Line | Entry, asked: str, request: Request) -> Releas
     """The estimates recorded under a key; refused if the key was used for something else."""
     plain = json.loads(line.body)
     if line.kind != ANSWERS or plain["asked"] != asked:
-        raise ParameterError("key", f"{line.key!r} was used for something else: use a new key for a new question")
+        raise KeyUsed(line.key, "a new question")
     rows = tuple(tuple(_estimate(*each) for each in row) for row in plain["estimates"])
     return Release(request, plain["size"], rows)
 
@@ -203,10 +209,32 @@ def _estimate(value: float | None, low: float | None, high: float | None, error:
     return Estimate(value, -math.inf if low is None else low, math.inf if high is None else high, error)
 
 
+def stated(statement: Statement, mechanism: str | None) -> str:
+    """A digest of an SQL statement and the mechanism: an idempotency key is for one statement."""
+    return hashlib.sha256(json.dumps([mechanism, statement.text.original.sql()]).encode()).hexdigest()
+
+
+def table_line(key: str, asked: str, table: pa.Table) -> Line:
+    """The line that records the table given under a key."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return Line(ANSWERS, body(asked=asked, table=b64encode(sink.getvalue()).decode()), key=key)
+
+
+def recorded_table(line: Line | Entry, asked: str) -> pa.Table:
+    """The table recorded under a key; refused if the key was used for something else."""
+    plain = json.loads(line.body)
+    if line.kind != ANSWERS or plain["asked"] != asked:
+        raise KeyUsed(line.key, "a new question")
+    with pa.ipc.open_stream(b64decode(plain["table"])) as reader:
+        return reader.read_all()
+
+
 def recorded_part(line: Line | Entry) -> Part:
     """The rows that were appended under a key; refused if the key was used for something else."""
     if line.kind != ROWS:
-        raise ParameterError("key", f"{line.key!r} was used for something else: use a new key for new rows")
+        raise KeyUsed(line.key, "new rows")
     return Part.read(json.loads(line.body), line.commitment)
 
 

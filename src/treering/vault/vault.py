@@ -258,15 +258,24 @@ class Vault(Asking):
         if on_invalid not in ("refuse", "drop"):
             raise ParameterError("on_invalid", 'must be "refuse" or "drop"')
         check_key(key)
+        frame, drop = RowFile(frame) if isinstance(frame, Path) else frame, on_invalid == "drop"
         with self._access.alone():
-            self._access.check()
-            if self._source is not None:
-                raise VaultError("the rows of this vault stay in their own engine: add them there, then refresh()")
-            if key in self._record.keys:
-                return recorded_part(self._record.keys[key]).size
-            frame = RowFile(frame) if isinstance(frame, Path) else frame
-            batch, dropped = take_in(frame, self.schema, self._persons, drop=on_invalid == "drop")
-            return self._take(batch, dropped, key or "")
+            known = self._appended(key)
+            if known is None and self._persons is not None:  # Whose rows are one too many depends on who was before.
+                return self._take(*take_in(frame, self.schema, self._persons, drop=drop), key or "")
+        if known is not None:
+            return known
+        taken = take_in(frame, self.schema, None, drop=drop)  # Others ask meanwhile.
+        with self._access.alone():
+            known = self._appended(key)
+            return self._take(*taken, key or "") if known is None else known
+
+    def _appended(self, key: str | None) -> int | None:
+        """The size that an append with this key has returned; None if there was none. Raises if none can be."""
+        self._access.check()
+        if self._source is not None:
+            raise VaultError("the rows of this vault stay in their own engine: add them there, then refresh()")
+        return recorded_part(self._record.keys[key]).size if key in self._record.keys else None
 
     def refresh(self, on_invalid: OnInvalid = "refuse") -> int:
         """Take in the rows past the watermark of the vault's table durably, and return the new size.

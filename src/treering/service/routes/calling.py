@@ -29,10 +29,10 @@ def known_caller(request: Request) -> Caller | None:
     if text is not None:
         caller = Caller(desk.register.accept(text))
     elif (session := request.cookies.get(COOKIE)) is not None:
-        id = desk.sessions.token_of(session)
-        if id is None:
+        known = desk.sessions.token_of(session)
+        if known is None:
             raise unauthenticated("session_ended", "the session has ended: log in again")
-        caller = Caller(desk.register.standing(id), by_cookie=True)
+        caller = Caller(desk.register.standing(known), by_cookie=True)
         check_origin(request.method, request.headers)
     else:
         return None
@@ -62,6 +62,9 @@ _SCHEMES: Final = [
 ]
 GUARDED: Final[dict[str, Any]] = {"dependencies": _SCHEMES}
 """For routers whose endpoints need a token: OpenAPI says so."""
+
+FOR_STEWARDS: Final[dict[str, Any]] = {"dependencies": [*_SCHEMES, Depends(_steward)]}
+"""For routers whose endpoints are for stewards."""
 
 TheDesk: TypeAlias = Annotated[Desk, Depends(desk_of)]
 Analyst: TypeAlias = Annotated[Caller, Depends(_analyst)]

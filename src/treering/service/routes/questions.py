@@ -23,8 +23,8 @@ from treering.service.wire import (
     answer_dict,
     answers_list,
     costs_dict,
-    dumped,
     price_dict,
+    size_of,
     table_bytes,
     table_dict,
 )
@@ -73,8 +73,8 @@ async def ask(
     try:
         response, cost = await desk.work(caller, lambda: _answer(desk, caller, body, named, form))
     except TreeringError as error:
-        if error.answers:
-            request.state.released = answers_list([each for each in error.answers])  # type: ignore
+        if error.answers:  # Some were released, and paid for.
+            desk.herald.ring()
         raise
     request.state.cost = cost
     if cost > 0:
@@ -95,9 +95,9 @@ def _answer(desk: Desk, caller: Caller, body: AskBody, key: str | None, form: st
 
 
 def _table(desk: Desk, caller: Caller, body: AskBody, key: str | None, form: str) -> tuple[Response, float]:
-    table, bill = desk.table(caller, body.sql or "", body.mechanism, body.within)
+    table, bill = desk.table(caller, body.sql or "", body.mechanism, key, body.within)
     costs = costs_dict(bill, desk.vault)
-    size = desk.vault.size
+    size = size_of(table, desk.vault.size)
     if form == JSON:
         return answer_json({**table_dict(table), "size": size, **costs}), bill.cost
     headers = {

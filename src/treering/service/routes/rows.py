@@ -44,7 +44,7 @@ _ANY: Final[dict[str, Any]] = {"schema": {"type": "string", "format": "binary"}}
     "/rows",
     response_model=RowsTold,
     responses=refusals(401, 403, 408, 409, 413, 415, 422, 507),
-    openapi_extra={"requestBody": {"required": True, "content": {each: _ANY for each in ENDINGS}}},
+    openapi_extra={"requestBody": {"required": True, "content": dict.fromkeys(ENDINGS, _ANY)}},
 )
 async def rows(
     request: Request,

@@ -12,10 +12,10 @@ from starlette.responses import Response
 from treering.service.auth import Quota
 from treering.service.problems import Problem
 from treering.service.routes.bodies import NewTokenTold, TokenBody, TokensTold
-from treering.service.routes.calling import GUARDED, Steward, TheDesk, answer_json, refusals
+from treering.service.routes.calling import FOR_STEWARDS, TheDesk, answer_json, refusals
 from treering.service.wire import token_dict
 
-router = APIRouter(prefix="/api/v1", tags=["stewards"], **GUARDED)
+router = APIRouter(prefix="/api/v1", tags=["stewards"], **FOR_STEWARDS)
 
 Result = TypeVar("Result")
 
@@ -26,7 +26,7 @@ async def _aside(work: Callable[[], Result]) -> Result:
 
 
 @router.post("/tokens", status_code=201, response_model=NewTokenTold, responses=refusals(400, 401, 403, 413, 422, 507))
-async def make(desk: TheDesk, caller: Steward, body: TokenBody) -> Response:
+async def make(desk: TheDesk, body: TokenBody) -> Response:
     """A new token. Its text is in this response and nowhere else."""
     quota = Quota(body.quota.answers, body.quota.budget)
     token, text = await _aside(lambda: desk.register.issue(body.name, body.role, body.lifetime, quota))
@@ -35,7 +35,7 @@ async def make(desk: TheDesk, caller: Steward, body: TokenBody) -> Response:
 
 
 @router.get("/tokens", response_model=TokensTold, responses=refusals(401, 403))
-async def listed(desk: TheDesk, caller: Steward) -> Response:
+async def listed(desk: TheDesk) -> Response:
     """All tokens, with their quotas and what of these is used."""
     total = desk.vault.total
     return answer_json(
@@ -44,8 +44,8 @@ async def listed(desk: TheDesk, caller: Steward) -> Response:
 
 
 @router.delete("/tokens/{id}", status_code=204, response_class=Response, responses=refusals(401, 403, 404, 422, 507))
-async def revoke(desk: TheDesk, caller: Steward, id: Annotated[str, Path(min_length=1, max_length=64)]) -> Response:
+async def revoke(desk: TheDesk, which: Annotated[str, Path(alias="id", min_length=1, max_length=64)]) -> Response:
     """Accept a token no more, from now on."""
-    if not await _aside(lambda: desk.register.revoke(id)):
+    if not await _aside(lambda: desk.register.revoke(which)):
         raise Problem(404, "no_such_token", "there is no such token, or it was revoked before")
     return Response(status_code=204)
