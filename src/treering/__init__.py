@@ -6,6 +6,7 @@ Everything public is here; a name is imported from its module when it is first u
     questions  Query, parse
     data       GrowingDatabase, DroppedRows; GrowingPoints: rows of real-valued features, for learning
     durable    Vault, VaultReader: a growing database in a folder, with its promise; RowFile: a file to append
+    remote     connect, Client: the same on a server; agents: `treering mcp`
     answers    Rings: sharp answers, paid for once and kept current; PMW, PMWG: adaptive queries without end; ATG, NATG,
                NSG: sparse vector; ContinualHistogram: few cells; Answer, Estimate, Guarantee
     boxes      Box; AnswersBox, HistogramBox, MarginalsBox, MWEM, SmallDB, from_opendp: static private algorithms
@@ -35,6 +36,7 @@ __all__ = [
     "OTHER",
     "PMW",
     "PMWG",
+    "AccessDenied",
     "Answer",
     "AnswersBox",
     "BBImprover",
@@ -42,6 +44,7 @@ __all__ = [
     "Box",
     "BudgetExceeded",
     "CellFeatures",
+    "Client",
     "ContinualHistogram",
     "DamagedVault",
     "DataError",
@@ -67,13 +70,16 @@ __all__ = [
     "NotAVault",
     "ParameterError",
     "Plan",
+    "Price",
     "Promise",
     "Query",
     "QueryError",
+    "QuotaExceeded",
     "Rings",
     "RowFile",
     "Schema",
     "SchemaError",
+    "ServiceError",
     "SmallDB",
     "SmallDBG",
     "Squared",
@@ -86,6 +92,7 @@ __all__ = [
     "bins",
     "budget",
     "categories",
+    "connect",
     "dates",
     "domain",
     "from_opendp",
@@ -99,7 +106,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from treering import audit, budget, domain, learn, theory
-    from treering.answer import Answer, Estimate, Guarantee
+    from treering.answer import Answer, Estimate, Guarantee, Price
     from treering.boxes.answers import AnswersBox
     from treering.boxes.base import Box
     from treering.boxes.erm import ERM, Model
@@ -109,6 +116,7 @@ if TYPE_CHECKING:
     from treering.boxes.opendp import from_opendp
     from treering.boxes.smalldb import SmallDB
     from treering.budget.promise import Promise
+    from treering.client import Client, connect
     from treering.domain.attribute import ABOVE, BELOW, OTHER, bins, categories, integers
     from treering.domain.calendar import dates
     from treering.domain.language.parse import parse
@@ -118,6 +126,7 @@ if TYPE_CHECKING:
     from treering.domain.query import Query
     from treering.domain.schema import Schema
     from treering.errors import (
+        AccessDenied,
         BudgetExceeded,
         DamagedVault,
         DataError,
@@ -130,7 +139,9 @@ if TYPE_CHECKING:
         NotAVault,
         ParameterError,
         QueryError,
+        QuotaExceeded,
         SchemaError,
+        ServiceError,
         TreeringError,
         VaultBusy,
         VaultError,
@@ -153,7 +164,7 @@ else:
     from treering.lazy import attach
 
     _HOMES = {
-        "answer": ("Answer", "Estimate", "Guarantee"),
+        "answer": ("Answer", "Estimate", "Guarantee", "Price"),
         "boxes.answers": ("AnswersBox",),
         "boxes.erm": ("ERM", "Model"),
         "boxes.opendp": ("from_opendp",),
@@ -163,6 +174,7 @@ else:
         "boxes.base": ("Box",),
         "boxes.smalldb": ("SmallDB",),
         "budget.promise": ("Promise",),
+        "client": ("Client", "connect"),
         "domain.attribute": ("ABOVE", "BELOW", "OTHER", "bins", "categories", "integers"),
         "domain.calendar": ("dates",),
         "domain.language.parse": ("parse",),
@@ -172,6 +184,7 @@ else:
         "domain.query": ("Query",),
         "domain.schema": ("Schema",),
         "errors": (
+            "AccessDenied",
             "BudgetExceeded",
             "DamagedVault",
             "DataError",
@@ -184,7 +197,9 @@ else:
             "NotAVault",
             "ParameterError",
             "QueryError",
+            "QuotaExceeded",
             "SchemaError",
+            "ServiceError",
             "TreeringError",
             "VaultBusy",
             "VaultError",

@@ -1,11 +1,11 @@
-"""Answers and guarantees: the values that every mechanism returns."""
+"""Answers, prices and guarantees: the values that every mechanism returns."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from html import escape
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 Kind: TypeAlias = Literal["easy", "hard", "measured", "cached", "synthetic"]
 
@@ -94,6 +94,41 @@ class Estimate:
         """A plain form for JSON: None for what is unknown, or unbounded."""
         plain = {"value": self.value, "margin": self.margin, "error": self.error, "low": self.low, "high": self.high}
         return {name: None if value is None or math.isinf(value) else value for name, value in plain.items()}
+
+
+class Price(NamedTuple):
+    """What a batch of queries could cost: public."""
+
+    mechanism: str
+    """The name of the mechanism that would answer."""
+    most: float
+    """The most that the batch could cost, in the promise's unit."""
+    remaining: float
+    """What the mechanism has left to spend on all rows, in the same unit. (Newer rows may have more left.)"""
+    unit: str
+    """The promise's unit: "epsilon" or "rho"."""
+    enough: bool
+    """Whether what is left is sure to pay for the whole batch. If not, it may be refused after some answers."""
+    exact: bool
+    """Whether asking costs just this much, but for rounding; otherwise this or less."""
+
+
+@dataclass(slots=True)
+class Bill:
+    """What one question may cost, and what it has cost: public.
+
+    The vault fills it in while nobody else asks, also if the question fails after some answers.
+    """
+
+    most: float = math.inf
+    """The most that the question may cost, in the promise's unit. If it could cost more, it raises `Dearer`, and
+    nothing is charged."""
+    cost: float = 0.0
+    """What it has cost those rows that paid most."""
+    remaining: float = math.nan
+    """What was left of the whole promise then."""
+    settled: bool = False
+    """Whether everything to come is free: see `Vault.settled`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,10 @@
     │   ├── NewerVault      a vault that a later version of treering wrote
     │   ├── DamagedVault    a vault whose files are not what was written
     │   └── VaultBusy       a vault that another process has open for writing
-    └── EngineError         a database engine that failed, or a table that changed other than by growing
+    ├── EngineError         a database engine that failed, or a table that changed other than by growing
+    ├── QuotaExceeded       a question that an analyst's own quota does not cover; nothing was charged or read
+    ├── AccessDenied        a token that is missing, wrong, expired or revoked, or whose role may not do this
+    └── ServiceError        a server that cannot be reached, or that is none of ours, or of another version
 
 No message carries a private value: what is quoted is a parameter, a query, a schema or a position.
 """
@@ -131,3 +134,24 @@ class VaultBusy(VaultError):
 
 class EngineError(TreeringError):
     """A database engine that failed, or a table that changed other than by growing."""
+
+
+class QuotaExceeded(TreeringError):
+    """A question that an analyst's own quota does not cover. Nothing was charged, and no private data were read.
+
+    ``requested`` and ``left`` are amounts of ``unit``: "epsilon", "rho" or "answers".
+    """
+
+    def __init__(self, message: str, *, unit: str = "", requested: float = 0.0, left: float = 0.0) -> None:
+        super().__init__(message)
+        self.unit = unit
+        self.requested = requested
+        self.left = left
+
+
+class AccessDenied(TreeringError):
+    """A token that is missing, wrong, expired or revoked, or whose role may not do this."""
+
+
+class ServiceError(TreeringError):
+    """A server that cannot be reached, or that is none of ours, or of another version."""

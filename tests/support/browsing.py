@@ -1,34 +1,26 @@
-"""The server's page in a real browser: a vault that `treering serve` serves, and a browser that complains.
+"""The server's page in a real browser, which complains.
 
 Whatever test opens a page, it fails if the page logs an error, or asks another host for anything.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import subprocess
-import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from queue import Empty, Queue
 from typing import Any, Final
 from urllib.parse import urlsplit
-from urllib.request import Request, urlopen
 
 import numpy as np
 import pyarrow as pa
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
-from playwright.sync_api import Request as Asked
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
 
 import treering as tr
 from support.programs import chromium
 from support.repository import ROOT
-from treering.service.access import Register
+from support.served import Served
 
 ARTEFACTS: Final = ROOT / "artefacts" / "page"
 """Where screenshots are kept; git ignores it."""
@@ -41,8 +33,6 @@ SCHEMA: Final = tr.Schema(
         LONG: tr.categories("yes", "no", "it depends on more than fits into a few words", missing=True),
     }
 )
-_WAIT: Final = 60.0
-"""Seconds that the server has to start."""
 
 
 def rows(number: int, seed: int = 1) -> pa.Table:
@@ -57,84 +47,13 @@ def rows(number: int, seed: int = 1) -> pa.Table:
     )
 
 
-def new_vault(folder: Path, number: int = ROWS) -> Path:
+def new_vault(path: Path) -> tr.Vault:
     """A vault of rings, beside a mechanism that draws rows."""
-    path = folder / "flights.treering"
-    with tr.Vault.create(path, SCHEMA, epsilon=1.0, delta=1e-9, share=0.8) as vault:
-        vault.add("pmwg", 0.2, alpha=0.1, beta=0.05)
-        if number:
-            vault.append(rows(number // 2))
-            vault.append(rows(number - number // 2, seed=2))
-    return path
-
-
-@dataclass(frozen=True)
-class Served:
-    """A running server, and the token of its steward."""
-
-    url: str
-    steward: str
-
-    def token(self, name: str, role: str = "analyst", **more: Any) -> str:
-        """A new token."""
-        body = json.dumps({"name": name, "role": role, **more}).encode()
-        told: str = json.loads(self.call("tokens", body, "application/json"))["token"]
-        return told
-
-    def append(self, table: pa.Table) -> None:
-        """Append rows, as a program would."""
-        with (sink := pa.BufferOutputStream()), pa.ipc.new_stream(sink, table.schema) as writer:
-            writer.write_table(table)
-        self.call("rows", sink.getvalue().to_pybytes(), "application/vnd.apache.arrow.stream")
-
-    def status(self) -> dict[str, Any]:
-        """The public state."""
-        told: dict[str, Any] = json.loads(self.call("status"))
-        return told
-
-    def call(self, path: str, body: bytes | None = None, media_type: str = "") -> bytes:
-        """One request to the API, as the steward."""
-        headers = {"Authorization": f"Bearer {self.steward}", **({"Content-Type": media_type} if body else {})}
-        with urlopen(Request(f"{self.url}/api/v1/{path}", body, headers), timeout=_WAIT) as response:
-            content: bytes = response.read()
-            return content
-
-
-@contextmanager
-def serving(vault: Path) -> Iterator[Served]:
-    """The vault, served by the command line on a port of its own."""
-    register = Register(vault)
-    _, token = register.issue("a steward", "steward")
-    register.close()
-    command = [sys.executable, "-c", "from treering.cli.main import main; main()", "serve", vault, "--port", "0"]
-    log = vault.parent / "access.log"
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    with subprocess.Popen(
-        [*command, "--access-log", log], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=environment
-    ) as process:
-        try:
-            yield Served(_address(process), token)
-        finally:
-            process.terminate()
-
-
-def _address(process: subprocess.Popen[str]) -> str:
-    """Where the server says that it listens. (What else it says is read and forgotten, so that it never waits.)"""
-    said: Queue[str] = Queue()
-    lines: list[str] = []
-
-    def read() -> None:
-        for line in process.stderr or ():
-            said.put(line)
-
-    threading.Thread(target=read, daemon=True).start()
-    while True:
-        try:
-            lines.append(said.get(timeout=_WAIT))
-        except Empty:
-            raise AssertionError(f"the server did not start: {''.join(lines)}") from None
-        if found := re.search(r"listening at (\S+)", lines[-1]):
-            return found[1]
+    vault = tr.Vault.create(path, SCHEMA, epsilon=1.0, delta=1e-9, share=0.8)
+    vault.add("pmwg", 0.2, alpha=0.1, beta=0.05)
+    vault.append(rows(ROWS // 2))
+    vault.append(rows(ROWS // 2, seed=2))
+    return vault
 
 
 @contextmanager
@@ -184,7 +103,7 @@ class Visits:
         if message.type in ("error", "warning"):
             self.complaints.append(f"console: {message.text}")
 
-    def _see(self, request: Asked) -> None:
+    def _see(self, request: Request) -> None:
         parts = urlsplit(request.url)
         if parts.scheme != "data" and f"{parts.scheme}://{parts.netloc}" != self.served.url:
             self.complaints.append(f"another host: {request.url}")
@@ -204,6 +123,3 @@ def ask(page: Page, question: str) -> None:
     with page.expect_response("**/page/ask"):
         page.keyboard.press("Enter")
     page.locator(".result").first.wait_for()
-
-
-Visit = Callable[..., Page]

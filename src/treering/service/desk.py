@@ -7,25 +7,27 @@ question is asked, the vault refuses to charge more than that, and what was not 
 from __future__ import annotations
 
 import asyncio
+import math
+import shutil
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from treering.answer import Answer
-from treering.domain.language.parse import understand_all
+from treering.answer import Answer, Bill, Price
+from treering.domain.query import Query
 from treering.errors import Dearer
-from treering.service.access import Register
-from treering.service.auth import Caller, Sessions
+from treering.service.access import Register, Used
+from treering.service.auth import Caller, Quota, Sessions
 from treering.service.events import Herald
 from treering.service.metrics import Metrics
 from treering.service.problems import Problem
 from treering.service.turns import Turns, stopping
-from treering.service.wire import dumped, stamp, status_dict
-from treering.vault.asking import Bill, Price
+from treering.service.wire import dumped, quota_left, stamp, status_dict
 from treering.vault.vault import Vault
+from treering.words import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,6 +60,8 @@ class Limits:
     threads: int = 32
     waiting: int = 64
     """Requests of one token that wait for a thread."""
+    uploads: int = 4
+    """Files of rows that come at the same time."""
 
 
 class Desk:
@@ -82,6 +86,8 @@ class Desk:
         self._turns = Turns(self.limits.threads, self.limits.waiting)
         self._appending = ThreadPoolExecutor(1, "treering-rows")
         self.herald = Herald(self._news)
+        self.uploads = register.folder / "uploads"
+        shutil.rmtree(self.uploads, ignore_errors=True)  # What a crash has left.
 
     # -- threads ------------------------------------------------------------------------------------------------------
 
@@ -119,33 +125,29 @@ class Desk:
     # -- questions ----------------------------------------------------------------------------------------------------
 
     def answers(
-        self, caller: Caller, texts: list[str], mechanism: str | None, key: str | None, within: float | None
-    ) -> tuple[list[Any], list[Answer], Bill]:
-        """The queries of these texts, their answers, and what they have cost."""
-        queries = understand_all(texts, self.vault.schema)
+        self, caller: Caller, queries: Sequence[Query], mechanism: str | None, key: str | None, within: float | None
+    ) -> tuple[list[Answer], Bill]:
+        """The answers to these queries, and what they have cost."""
         answers, bill = self._paid(
             caller, len(queries), lambda bill: self.vault.ask_many(queries, mechanism, key, within, bill)
         )
-        self._told(Counter(each.kind for each in answers), bill)
-        return list(queries), answers, bill
+        self.metrics.asked(Counter(each.kind for each in answers), bill.cost)
+        return answers, bill
 
     def table(
         self, caller: Caller, text: str, mechanism: str | None, key: str | None, within: float | None
     ) -> tuple[pa.Table, Bill]:
         """The table that answers a statement, and what it has cost."""
         statement = self.vault.statement(text, mechanism)
-        table, bill = self._paid(caller, 1, lambda bill: self.vault.sql(statement, within, mechanism, key, bill))
-        self._told({"sql": 1}, bill)
+        table, bill = self._paid(caller, 1, lambda bill: self.vault.sql(statement, within, mechanism, bill, key))
+        self.metrics.asked({"sql": 1}, bill.cost)
         return table, bill
 
-    def price(self, texts: list[str] | None, sql: str | None, mechanism: str | None, within: float | None) -> Price:
-        """What a question could cost: free."""
-        if sql is not None:
-            return self.vault.price_sql(sql, within, mechanism)
-        return self.vault.price_many(texts or [], mechanism, within)
-
-    def _told(self, kinds: dict[str, int], bill: Bill) -> None:
-        self.metrics.asked(kinds, bill.cost)
+    def left(self, caller: Caller) -> dict[str, Any] | None:
+        """What is left of the caller's quota; None if it has none."""
+        if not caller.token.quota.limited:
+            return None
+        return quota_left(caller.token.quota, self.register.used(caller.token.id), self.vault.total)
 
     def _paid(self, caller: Caller, answers: int, ask: Callable[[Bill], Result]) -> tuple[Result, Bill]:
         """What ``ask`` gives, and what it has cost. Of a quota nothing is needed for what is free."""
@@ -172,14 +174,20 @@ class Desk:
         """The refusal of what a quota does not cover."""
         used, quota, total = self.register.used(caller.token.id), caller.token.quota, self.vault.total
         words = (
-            f"this costs {price / total:.3g} of the budget and counts as {answers:,}; the quota of this token is "
-            f"{_limit(quota.budget)} of the budget and {_limit(quota.answers)} charged answers a week, of which "
-            f"{used.budget / total:.3g} and {used.answers:,} are used. What is known already stays free"
+            f"this could cost {price / total:.3g} of the budget and counts as {counted(answers, 'charged answer')}; "
+            f"{left_of(quota, used, total)} of this token's quota for the week; what is known already stays free"
         )
-        wait = 3600 if used.until is None else max(1, int(used.until - time.time()))
-        more = {"price": price / total, "frees": stamp(used.until)}
+        lacking = quota.answers is not None and used.answers + answers > quota.answers
+        left = (quota.answers or 0) - used.answers if lacking else (quota.budget or 0.0) * total - used.budget
+        wait = 3600 if used.until is None else max(1, math.ceil(used.until - time.time()))
+        amounts = {"requested": float(answers) if lacking else price, "left": float(max(0, left))}
+        more = {"unit": "answers" if lacking else self.vault.unit, **amounts, "frees": stamp(used.until)}
         return Problem(429, "quota_exceeded", words, {"Retry-After": str(wait)}, **more)
 
 
-def _limit(value: float | None) -> str:
-    return "any part" if value is None else f"{value:g}"
+def left_of(quota: Quota, used: Used, total: float) -> str:
+    """What is left of a quota, in words."""
+    parts = [] if quota.answers is None else [counted(max(0, quota.answers - used.answers), "charged answer")]
+    if quota.budget is not None:
+        parts.append(f"{max(0.0, quota.budget - used.budget / total):.3g} of the budget")
+    return f"{' and '.join(parts)} {'is' if parts[0].startswith(('1 ', '0.')) and len(parts) == 1 else 'are'} left"

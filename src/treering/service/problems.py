@@ -5,27 +5,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from treering.errors import (
-    BudgetExceeded,
-    DamagedVault,
-    DataError,
-    Dearer,
-    EngineError,
-    GuaranteeError,
-    Halted,
-    KeyUsed,
-    ParameterError,
-    QueryError,
-    SchemaError,
-    TreeringError,
-    VaultBusy,
-    VaultError,
-)
+from treering.errors import Dearer, KeyUsed, TreeringError, VaultError
+from treering.problems import ERRORS as SHARED
+from treering.problems import Coded, details_of
 from treering.words import DISK_FULL
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -42,25 +29,7 @@ class Problem(HTTPException):
         self.more = more
 
 
-class _Said(NamedTuple):
-    status: int
-    code: str
-
-
-ERRORS: Final[tuple[tuple[type[TreeringError], _Said], ...]] = (
-    (ParameterError, _Said(422, "bad_parameter")),
-    (QueryError, _Said(422, "bad_query")),
-    (SchemaError, _Said(422, "bad_schema")),
-    (DataError, _Said(422, "bad_rows")),
-    (BudgetExceeded, _Said(402, "budget_exceeded")),
-    (Dearer, _Said(409, "price_changed")),
-    (GuaranteeError, _Said(409, "no_guarantee")),
-    (Halted, _Said(409, "halted")),
-    (VaultBusy, _Said(503, "vault_busy")),
-    (DamagedVault, _Said(500, "vault_damaged")),
-    (VaultError, _Said(503, "vault_unavailable")),
-    (EngineError, _Said(502, "engine_failed")),
-)
+ERRORS: Final = (Coded(Dearer, 409, "price_changed"), *SHARED)
 """What each error of the package is over HTTP: the first line that fits."""
 
 _STATUS: Final = {
@@ -102,28 +71,13 @@ def problem_of(error: Exception) -> Problem:
     if not isinstance(error, TreeringError):
         return Problem(500, "internal", "an unexpected error: the server's log has its kind and its place")
     full = isinstance(error, VaultError) and DISK_FULL in str(error)
-    said = (
-        _Said(507, "disk_full")
-        if full
-        else next((said for kind, said in ERRORS if isinstance(error, kind)), _Said(500, "internal"))
-    )
-    headers = {"Retry-After": "5"} if said.status == 503 else {}
-    if isinstance(error, KeyUsed):  # On record it begins with the token's id.
-        return Problem(409, "key_reused", "this Idempotency-Key was used for something else: use a new one")
+    found = next((each for each in ERRORS if isinstance(error, each.kind)), Coded(TreeringError, 500, "internal"))
+    status, code = (507, "disk_full") if full else (found.status, found.code)
+    headers = {"Retry-After": "5"} if status == 503 else {}
+    if isinstance(error, KeyUsed):  # On record the key begins with the token's id.
+        return Problem(status, code, "this Idempotency-Key was used for something else: use a new one")
     detail = " ".join([str(error), *getattr(error, "__notes__", ())])
-    return Problem(said.status, said.code, detail, headers, **_details(error))
-
-
-def _details(error: TreeringError) -> dict[str, Any]:
-    """What a program may want to know of an error."""
-    if isinstance(error, ParameterError):
-        return {"parameter": error.parameter}
-    if isinstance(error, DataError):
-        return {"row": error.row, "column": error.column}
-    if isinstance(error, BudgetExceeded):
-        amounts = {name: float(getattr(error, name)) for name in ("spent", "requested", "total")}
-        return {"unit": error.unit, **amounts}
-    return {}
+    return Problem(status, code, detail, headers, **details_of(error))
 
 
 def body_of(problem: Problem) -> dict[str, Any]:

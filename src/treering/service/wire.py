@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from treering.answer import Answer
+from treering.answer import Answer, Bill, Price
 from treering.domain.schema import Schema
 from treering.service.problems import Problem
 from treering.shown import HOLDING, MARK, holding, plain_value
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from treering.service.access import Used
-    from treering.service.auth import Token
-    from treering.vault.asking import Bill, Price
+    from treering.service.auth import Quota, Token
     from treering.vault.vault import Vault
 
 JSON: Final = "application/json"
@@ -177,6 +176,13 @@ def status_dict(vault: Vault) -> dict[str, Any]:
     """The public state."""
     plain: dict[str, Any] = finite({**vault.status(), "settled": vault.settled})
     return plain
+
+
+def quota_left(quota: Quota, used: Used, total: float) -> dict[str, Any]:
+    """What is left of a quota: None where there is no limit; of the budget, as a part of the whole."""
+    answers = None if quota.answers is None else max(0, quota.answers - used.answers)
+    budget = None if quota.budget is None else max(0.0, quota.budget - used.budget / total)
+    return {"answers_left": answers, "budget_left": budget, "frees": stamp(used.until)}
 
 
 def token_dict(token: Token, used: Used, total: float) -> dict[str, Any]:

@@ -8,12 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
-from treering.answer import Answer, Estimate
+from treering.answer import Answer, Bill, Estimate, Price
 from treering.arrays import Floats
 from treering.domain.language.measures import Release, Request
 from treering.domain.language.parse import Question, understand, understand_all
@@ -43,40 +42,6 @@ from treering.vault.together import Access
 
 if TYPE_CHECKING:
     from treering.sql.split import Statement
-
-
-class Price(NamedTuple):
-    """What a batch of queries could cost: public."""
-
-    mechanism: str
-    """The name of the mechanism that would answer."""
-    most: float
-    """The most that the batch could cost, in the promise's unit."""
-    remaining: float
-    """What the mechanism has left to spend on all rows, in the same unit. (Newer rows may have more left.)"""
-    unit: str
-    """The promise's unit: "epsilon" or "rho"."""
-    enough: bool
-    """Whether what is left is sure to pay for the whole batch. If not, it may be refused after some answers."""
-    exact: bool
-    """Whether asking costs just this much, but for rounding; otherwise this or less."""
-
-
-@dataclass(slots=True)
-class Bill:
-    """What one question may cost, and what it has cost: public.
-
-    The vault fills it in while nobody else asks, also if the question fails after some answers.
-    """
-
-    most: float = math.inf
-    """The most that the question may cost, in the promise's unit. If it could cost more, it raises `Dearer`."""
-    cost: float = 0.0
-    """What it has cost those rows that paid most."""
-    remaining: float = math.nan
-    """What was left of the whole promise then."""
-    settled: bool = False
-    """Whether everything to come is free: see `Vault.settled`."""
 
 
 Result = TypeVar("Result")
@@ -255,8 +220,8 @@ class Asking(Sealed):
         text: str | Statement,
         within: float | None = None,
         mechanism: str | None = None,
-        key: str | None = None,
         bill: Bill | None = None,
+        key: str | None = None,
     ) -> pa.Table:
         """The result of an SQL statement, as an Arrow table: a column ``…_margin`` follows each number with noise.
 

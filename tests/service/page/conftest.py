@@ -1,4 +1,5 @@
-"""One browser and one server in a test process; every test has visitors of its own."""
+"""One server in a test process, and one browser for a module: while it is open, an event loop runs in this thread, which
+other modules' tests could not bear. Every test has visitors of its own."""
 
 from __future__ import annotations
 
@@ -7,8 +8,9 @@ from collections.abc import Generator, Iterator
 import pytest
 from playwright.sync_api import Browser
 
-from support.browsing import Served, Visits, browsing, new_vault, serving
+from support.browsing import Visits, browsing, new_vault
 from support.programs import leaving_out
+from support.served import Served, serving
 
 
 @pytest.hookimpl(wrapper=True)
@@ -17,15 +19,16 @@ def pytest_runtest_setup() -> Generator[None, object, object]:
     return (yield from leaving_out())
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with browsing() as opened:
         yield opened
 
 
 @pytest.fixture(scope="session")
-def served(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with serving(new_vault(tmp_path_factory.mktemp("served"))) as running:
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    path = tmp_path_factory.mktemp("served") / "flights.treering"
+    with serving(new_vault(path), path) as running:
         yield running
 
 

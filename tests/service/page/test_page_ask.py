@@ -10,12 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 from playwright.sync_api import Page, expect
 
-from support.browsing import LONG, ROWS, Served, Visits, ask
+from support.browsing import LONG, ROWS, Visits, ask
+from support.served import Served
 
 
 @pytest.fixture
 def page(visits: Visits, served: Served) -> Page:
-    return visits.open(served.token("ada"))
+    return visits.open(served.token())
 
 
 def question(page: Page) -> str:
@@ -29,7 +30,7 @@ def number(text: str) -> int:
 def test_an_answer_has_its_error_bar_and_says_what_it_cost(page: Page, served: Served) -> None:
     ask(page, "origin = 'JFK'")
     result = page.locator(".result").first
-    size = served.status()["size"]
+    size = served.vault.status()["size"]
     count = number(result.locator(".huge").inner_text())
     margin = number(result.locator(".pm").inner_text().removeprefix("± "))
     assert 0 < margin < count < size
@@ -44,12 +45,12 @@ def test_an_answer_has_its_error_bar_and_says_what_it_cost(page: Page, served: S
 
 
 def test_the_price_comes_before_the_answer_and_is_right(page: Page, served: Served) -> None:
-    before = served.status()["spent"]
+    before = served.vault.status()["spent"]
     page.get_by_label("A condition, or an SQL statement").fill("month <= 3 AND origin = 'LGA'")
     shown = page.locator("#price")
     expect(shown).to_contain_text("of the budget")
     price = shown.locator(".cost").inner_text()
-    assert served.status()["spent"] == before  # a price is free
+    assert served.vault.status()["spent"] == before  # a price is free
     ask(page, "month <= 3 AND origin = 'LGA'")
     expect(page.locator(".result").first.locator(".foot")).to_contain_text(f"Cost {price}")
     page.get_by_label("A condition, or an SQL statement").fill("month <= 3 AND origin <> 'LGA'")
@@ -162,7 +163,7 @@ def test_synthetic_rows_come_as_a_file(page: Page, form: str) -> None:
 
 def test_it_works_without_the_script(visits: Visits, served: Served) -> None:
     page = visits.open(java_script_enabled=False)
-    page.get_by_label("Your token").fill(served.token("no script"))
+    page.get_by_label("Your token").fill(served.token())
     page.get_by_role("button", name="Log in").click()
     page.get_by_label("A condition, or an SQL statement").fill("origin = 'JFK'")
     page.get_by_role("button", name="Price").click()

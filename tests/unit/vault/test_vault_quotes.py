@@ -10,7 +10,7 @@ import pytest
 
 import treering as tr
 from support.vaults import SCHEMA, frame, questions
-from treering.vault.asking import Price
+from treering.answer import Price
 from treering.vault.vault import Vault
 
 QUESTIONS = 1000

@@ -140,10 +140,9 @@ async def _answered(request: Request, desk: Desk, caller: Caller, form: dict[str
 def _answer(desk: Desk, caller: Caller, question: str, within: str) -> tuple[dict[str, Any], float]:
     vault = desk.vault
     if is_statement(question):
-        table, bill = desk.table(caller, question, None, wish(within))
+        table, bill = desk.table(caller, question, None, None, wish(within))
         return released(table, vault.size, bill, vault.total), bill.cost
-    understand(question, vault.schema)  # A batch's errors say which of its questions is meant.
-    _, (answer,), bill = desk.answers(caller, [question], None, None, wish(within))
+    (answer,), bill = desk.answers(caller, [understand(question, vault.schema)], None, None, wish(within))
     return counted_rows(answer, bill, vault.total), bill.cost
 
 
@@ -158,8 +157,9 @@ async def _priced(request: Request, desk: Desk, caller: Caller, form: dict[str, 
 
 
 def _price(desk: Desk, question: str, within: str) -> dict[str, Any]:
-    statement = is_statement(question)
-    if not statement:
-        understand(question, desk.vault.schema)
-    found = desk.price([] if statement else [question], question if statement else None, None, wish(within))
-    return {"problem": None, **priced(found, desk.vault.total)}
+    vault, wanted = desk.vault, wish(within)
+    if is_statement(question):
+        found = vault.price_sql(question, wanted)
+    else:
+        found = vault.price_many([understand(question, vault.schema)], within=wanted)
+    return {"problem": None, **priced(found, vault.total)}

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from treering.answer import Answer
+from treering.answer import Answer, Bill, Price
 from treering.errors import ParameterError
 from treering.pictures.strips import bar, span_of
 from treering.service.pages.state import percent
@@ -18,8 +18,6 @@ from treering.words import counted, readable
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from treering.vault.asking import Bill, Price
 
 SHOWN: Final = 200
 """The most rows of a table that the page shows; the file has all."""

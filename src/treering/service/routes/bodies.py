@@ -94,6 +94,14 @@ class OneAnswer(_Told):
     kind: Literal["easy", "hard", "measured", "cached", "synthetic"]
 
 
+class QuotaLeft(_Told):
+    """What is left of a quota this week; null where there is no limit."""
+
+    answers_left: int | None
+    budget_left: float | None
+    frees: str | None
+
+
 class Costs(_Told):
     """What a question has cost, and what is left."""
 
@@ -103,6 +111,7 @@ class Costs(_Told):
     total: float
     epsilon: float
     settled: bool
+    quota: QuotaLeft | None
 
 
 class AnswerTold(OneAnswer, Costs):

@@ -43,7 +43,7 @@ _ANY: Final[dict[str, Any]] = {"schema": {"type": "string", "format": "binary"}}
 @router.post(
     "/rows",
     response_model=RowsTold,
-    responses=refusals(401, 403, 408, 409, 413, 415, 422, 507),
+    responses=refusals(400, 401, 403, 408, 409, 413, 415, 422, 429, 507),
     openapi_extra={"requestBody": {"required": True, "content": dict.fromkeys(ENDINGS, _ANY)}},
 )
 async def rows(
@@ -83,10 +83,11 @@ def _ending(request: Request) -> str:
 @contextmanager
 def _private(desk: Desk, ending: str) -> Iterator[tuple[Path, int]]:
     """A new file that nobody else can read, which is gone at the end."""
-    folder = desk.register.folder / "uploads"
     try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(ending, "rows-", folder)  # 0600
+        desk.uploads.mkdir(mode=0o700, exist_ok=True)
+        if sum(1 for _ in desk.uploads.iterdir()) >= desk.limits.uploads:
+            raise Problem(429, "too_many_uploads", "other files are being taken in: wait", {"Retry-After": "5"})
+        descriptor, name = tempfile.mkstemp(ending, "rows-", desk.uploads)  # 0600
     except OSError as error:
         raise VaultError(f"cannot take in a file: {reason(error)}") from None
     try:

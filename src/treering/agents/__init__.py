@@ -1,0 +1,1 @@
+"""A vault as tools for a language model's agent, over the Model Context Protocol."""
