@@ -1,5 +1,5 @@
-"""One server in a test process, and one browser for a module: while it is open, an event loop runs in this thread, which
-other modules' tests could not bear. Every test has visitors of its own."""
+"""One server in a test process, and one browser for a module: while it is open an event loop runs in this thread, which
+tests of other modules could not bear. Every test has visitors of its own."""
 
 from __future__ import annotations
 

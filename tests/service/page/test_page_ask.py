@@ -102,13 +102,14 @@ def test_what_is_wrong_is_said_with_what_would_be_right(page: Page) -> None:
 
 def test_a_margin_can_be_wished_for(page: Page) -> None:
     page.get_by_label("within ±").fill("1%")
-    ask(page, f'"{LONG}" = \'yes\' AND month = 12')
+    ask(page, f"\"{LONG}\" = 'yes' AND month = 12")
     margin = page.locator(".result").first.locator(".pm").inner_text()
     assert number(margin.removeprefix("± ")) <= 0.01 * ROWS * 2
 
 
 def test_names_and_values_are_completed_by_the_keyboard(page: Page) -> None:
-    area, options = page.get_by_label("A condition, or an SQL statement"), page.locator("#suggestions").get_by_role("option")
+    area = page.get_by_label("A condition, or an SQL statement")
+    options = page.locator("#suggestions").get_by_role("option")
     area.press_sequentially("ori")
     expect(options).to_have_count(1)
     page.keyboard.press("ArrowDown")

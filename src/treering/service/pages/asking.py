@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
 from treering.domain.language.parse import understand
 from treering.errors import ParameterError, QueryError, TreeringError
 from treering.service.auth import Caller
-from treering.service.desk import Desk
+from treering.service.desk import Desk, left_of
 from treering.service.pages.render import html
 from treering.service.pages.results import counted_rows, is_statement, priced, released, wish
 from treering.service.pages.state import Growth, view
@@ -37,8 +37,8 @@ async def index(request: Request, desk: TheDesk, caller: Visitor, question: str 
 async def asked(request: Request, desk: TheDesk, caller: Visitor) -> Response:
     """The page with an answer, or a price, for browsers without the script."""
     form = await fields(request)
-    what = "price" if form.get("what") == "price" else "result"
-    found = await (_priced if what == "price" else _answered)(request, desk, caller, form)
+    priced_only = form.get("what") == "price"
+    found = await (_priced(desk, caller, form) if priced_only else _answered(request, desk, caller, form))
     return await _page(request, desk, caller, within=form.get("within", ""), **found)
 
 
@@ -51,13 +51,13 @@ async def ask(request: Request, desk: TheDesk, caller: Visitor) -> Response:
 @router.post("/page/price")
 async def price(request: Request, desk: TheDesk, caller: Visitor) -> Response:
     """What asking would cost."""
-    return html("price.html", **await _priced(request, desk, caller, await fields(request)))
+    return html("price.html", **await _priced(desk, caller, await fields(request)))
 
 
 @router.get("/page/status")
 async def status(request: Request, desk: TheDesk, caller: Visitor) -> Response:
     """The status."""
-    return html("status.html", state=await desk.work(caller, partial(_state, request, desk)))
+    return html("status.html", state=await desk.work(caller, partial(_state, request, desk, caller)))
 
 
 @router.get("/page/words")
@@ -67,10 +67,16 @@ async def completion(desk: TheDesk, caller: Visitor) -> Response:
 
 
 @router.get("/synthetic")
-async def synthetic(request: Request, desk: TheDesk, caller: Visitor, rows: str = "", format: str = "csv") -> Response:
+async def synthetic(
+    request: Request,
+    desk: TheDesk,
+    caller: Visitor,
+    rows: str = "",
+    form: Annotated[str, Query(alias="format")] = "csv",
+) -> Response:
     """Synthetic rows, as a file."""
     try:
-        content, media_type, ending = await desk.work(caller, lambda: _drawn(desk, rows, format))
+        content, media_type, ending = await desk.work(caller, lambda: _drawn(desk, rows, form))
     except (TreeringError, Problem) as error:
         problem = body_of(problem_of(error))
         return shown("refused.html", request, caller, problem["status"], problem=problem)
@@ -103,23 +109,27 @@ async def _page(request: Request, desk: Desk, caller: Caller, **found: Any) -> R
     def page() -> Response:
         schema = desk.vault.schema
         values = {
-            **{"question": "", "within": "", "price": None, "result": None},
+            "question": "",
+            "within": "",
+            "price": None,
+            "result": None,
             "name": desk.register.folder.parent.name.removesuffix(".treering"),
             "examples": examples(schema) if desk.vault.size else [],
             "attributes": attributes(schema),
             "draws": drawing(desk) is not None,
             "most_rows": desk.limits.rows,
-            "state": _state(request, desk),
+            "state": _state(request, desk, caller),
         }
         return shown("index.html", request, caller, **{**values, **found})
 
     return await desk.work(caller, page)
 
 
-def _state(request: Request, desk: Desk) -> dict[str, Any]:
+def _state(request: Request, desk: Desk, caller: Caller) -> dict[str, Any]:
     growth: Growth = request.app.state.growth
-    now = desk.vault.status()
-    return view(now, growth.rings(now), desk.metrics.over_time())
+    now, quota = desk.vault.status(), caller.token.quota
+    left = left_of(quota, desk.register.used(caller.token.id), desk.vault.total) if quota.limited else ""
+    return {**view(now, growth.rings(now), desk.metrics.over_time()), "quota": left}
 
 
 # -- answers and prices ------------------------------------------------------------------------------------------------
@@ -146,7 +156,7 @@ def _answer(desk: Desk, caller: Caller, question: str, within: str) -> tuple[dic
     return counted_rows(answer, bill, vault.total), bill.cost
 
 
-async def _priced(request: Request, desk: Desk, caller: Caller, form: dict[str, str]) -> dict[str, Any]:
+async def _priced(desk: Desk, caller: Caller, form: dict[str, str]) -> dict[str, Any]:
     """What a form's question would cost, or what is wrong with it."""
     question = form.get("question", "").strip()
     try:

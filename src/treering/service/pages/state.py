@@ -80,9 +80,7 @@ def answered(minutes: Mapping[int, Mapping[str, int]], now: float) -> list[Colum
             stacked[place].update(counts)
     begin = datetime.fromtimestamp(60 * (last + 1 - many * span), UTC)
     form = "%H:%M" if span < 1440 else "%d %b"
-    return [
-        Column(f"{begin + timedelta(minutes=place * span):{form}}", counts) for place, counts in enumerate(stacked)
-    ]
+    return [Column(f"{begin + timedelta(minutes=place * span):{form}}", counts) for place, counts in enumerate(stacked)]
 
 
 def view(status: Mapping[str, Any], rings: Sequence[Ring], minutes: Mapping[int, Mapping[str, int]]) -> dict[str, Any]:
@@ -113,7 +111,7 @@ def percent(share: float) -> str:
     digits = 0 if edge <= 0 else 1 if edge >= 0.01 else 2 if share > 0.5 else None
     if digits is None:
         return f"{readable(100 * share, 2)}%"
-    return f"{min(share, 0.9999 if 0 < edge else 1.0):.{digits}%}"
+    return f"{min(share, 0.9999 if edge > 0 else 1.0):.{digits}%}"
 
 
 def _series(status: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any, Final, TypeVar
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -17,7 +17,7 @@ from treering.service.access import Used
 from treering.service.auth import Caller, Quota, Token
 from treering.service.desk import Desk
 from treering.service.pages.state import percent
-from treering.service.pages.visiting import Steward, fields, shown, to
+from treering.service.pages.visiting import Steward, fields, shown, steward, to
 from treering.service.problems import Problem, body_of, problem_of
 from treering.service.routes.calling import TheDesk
 from treering.service.routes.rows import ENDINGS
@@ -30,7 +30,8 @@ LINES: Final = 50
 DAY: Final = 86400.0
 TYPES: Final = {
     **{ending.removeprefix("."): kind for kind, ending in reversed(ENDINGS.items())},
-    **{"arrows": ARROW, "jsonl": "application/jsonl"},
+    "arrows": ARROW,
+    "jsonl": "application/jsonl",
 }
 """The media type of a file, by the ending of its name."""
 
@@ -53,7 +54,7 @@ Result = TypeVar("Result")
 
 @router.get("/rows")
 async def rows(request: Request, desk: TheDesk, caller: Steward) -> Response:
-    """A form that sends a file to the API: the script does, because files are large and the API takes them as they are."""
+    """A form whose file the script sends to the API: files are large, and the API takes them as they come."""
     source = (await desk.work(caller, desk.vault.status))["source"]
     return shown("rows.html", request, caller, source=source, types=TYPES)
 
@@ -79,10 +80,10 @@ async def make(request: Request, desk: TheDesk, caller: Steward) -> Response:
     return _tokens(request, desk, caller, 201, fresh={"name": token.name, "text": text})
 
 
-@router.post("/tokens/{id}/revoke")
-async def revoke(request: Request, desk: TheDesk, caller: Steward, id: str) -> Response:
+@router.post("/tokens/{token}/revoke", dependencies=[Depends(steward)])
+async def revoke(desk: TheDesk, token: str) -> Response:
     """Accept a token no more; who is logged in with it is thrown out at once."""
-    await _aside(lambda: desk.register.revoke(id))
+    await _aside(lambda: desk.register.revoke(token))
     desk.herald.ring()
     return to("/tokens")
 
@@ -117,10 +118,12 @@ def _token(token: Token, used: Used, total: float, caller: Caller) -> dict[str, 
     quota, now = token.quota, time.time()
     ended = "revoked" if token.revoked is not None else "expired" if token.problem(now) is not None else ""
     return {
-        **{"id": token.id, "name": token.name, "role": token.role, "own": token.id == caller.token.id, "ended": ended},
+        **{name: getattr(token, name) for name in ("id", "name", "role")},
+        "own": token.id == caller.token.id,
+        "ended": ended,
         "until": "for ever" if token.expires is None else (stamp(token.expires) or "")[:10],
         "answers": f"{used.answers:,}" + ("" if quota.answers is None else f" of {quota.answers:,}"),
-        "budget": percent(used.budget / total) + ("" if quota.budget is None else f" of {quota.budget:.3g}"),
+        "budget": percent(used.budget / total) + ("" if quota.budget is None else f" of {percent(quota.budget)}"),
     }
 
 
@@ -137,6 +140,7 @@ async def ledger(request: Request, desk: TheDesk, caller: Steward, before: int =
         lines = list(islice(desk.vault.ledger(max(0, last - LINES)), min(LINES, last)))[::-1]
         older = last - LINES if last > LINES else None
         newer = min(entries, last + LINES) if last < entries else None
-        return shown("ledger.html", request, caller, lines=lines, older=older, newer=newer, unit=desk.vault.unit, kinds=EVENTS)
+        found = {"lines": lines, "older": older, "newer": newer, "unit": desk.vault.unit, "kinds": EVENTS}
+        return shown("ledger.html", request, caller, **found)
 
     return await desk.work(caller, page)

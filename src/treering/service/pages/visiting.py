@@ -30,7 +30,8 @@ class NotLetInError(Exception):
         self.problem, self.caller = problem, caller
 
 
-async def _visitor(request: Request) -> Caller:
+async def visitor(request: Request) -> Caller:
+    """Whoever is logged in."""
     try:
         caller = known_caller(request)
     except Problem as problem:
@@ -40,15 +41,17 @@ async def _visitor(request: Request) -> Caller:
     return caller
 
 
-async def _steward(request: Request) -> Caller:
-    caller = await _visitor(request)
+async def steward(request: Request) -> Caller:
+    """A steward who is logged in."""
+    caller = await visitor(request)
     if not caller.steward:
-        raise NotLetInError(Problem(403, "stewards_only", "this view is for stewards: your token is an analyst's"), caller)
+        refused = Problem(403, "stewards_only", "this view is for stewards: your token is an analyst's")
+        raise NotLetInError(refused, caller)
     return caller
 
 
-Visitor: TypeAlias = Annotated[Caller, Depends(_visitor)]
-Steward: TypeAlias = Annotated[Caller, Depends(_steward)]
+Visitor: TypeAlias = Annotated[Caller, Depends(visitor)]
+Steward: TypeAlias = Annotated[Caller, Depends(steward)]
 
 
 async def not_let_in(request: Request, error: Exception) -> Response:
