@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from treering.answer import Answer, Bill, Price
+from treering.domain.language.parse import understand, understand_all
 from treering.domain.query import Query
 from treering.errors import Dearer
 from treering.service.access import Register, Used
@@ -125,23 +126,36 @@ class Desk:
     # -- questions ----------------------------------------------------------------------------------------------------
 
     def answers(
-        self, caller: Caller, queries: Sequence[Query], mechanism: str | None, key: str | None, within: float | None
-    ) -> tuple[list[Answer], Bill]:
-        """The answers to these queries, and what they have cost."""
+        self, caller: Caller, texts: Sequence[str], mechanism: str | None, key: str | None, within: float | None
+    ) -> tuple[Sequence[Query], list[Answer], Bill]:
+        """The queries of these texts, their answers, and what they have cost."""
+        queries = self._understood(texts)
         answers, bill = self._paid(
             caller, len(queries), lambda bill: self.vault.ask_many(queries, mechanism, key, within, bill)
         )
         self.metrics.asked(Counter(each.kind for each in answers), bill.cost)
-        return answers, bill
+        return queries, answers, bill
+
+    def _understood(self, texts: Sequence[str]) -> Sequence[Query]:
+        """The queries of texts. (An error about one of several says which.)"""
+        if len(texts) == 1:
+            return [understand(texts[0], self.vault.schema)]
+        return understand_all(texts, self.vault.schema)
 
     def table(
-        self, caller: Caller, text: str, mechanism: str | None, key: str | None, within: float | None
+        self, caller: Caller, text: str, mechanism: str | None, within: float | None, key: str | None = None
     ) -> tuple[pa.Table, Bill]:
         """The table that answers a statement, and what it has cost."""
         statement = self.vault.statement(text, mechanism)
         table, bill = self._paid(caller, 1, lambda bill: self.vault.sql(statement, within, mechanism, bill, key))
         self.metrics.asked({"sql": 1}, bill.cost)
         return table, bill
+
+    def price(self, texts: Sequence[str], sql: str | None, mechanism: str | None, within: float | None) -> Price:
+        """What a question could cost: free."""
+        if sql is not None:
+            return self.vault.price_sql(sql, within, mechanism)
+        return self.vault.price_many(self._understood(texts), mechanism, within)
 
     def left(self, caller: Caller) -> dict[str, Any] | None:
         """What is left of the caller's quota; None if it has none."""

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Body, Header, Query, Request
 from starlette.responses import Response
 
-from treering.domain.language.parse import understand, understand_all
-from treering.domain.query import Query as Queried
 from treering.errors import TreeringError
 from treering.service.auth import Caller
 from treering.service.desk import Desk
@@ -90,23 +87,15 @@ def _answer(desk: Desk, caller: Caller, body: AskBody, key: str | None, form: st
     """The answer as a response, and its cost. (In a worker thread, with all that takes time.)"""
     if body.sql is not None:
         return _table(desk, caller, body, key, form)
-    queries = _understood(desk, body)
-    answers, bill = desk.answers(caller, queries, body.mechanism, key, body.within)
+    queries, answers, bill = desk.answers(caller, _texts(body), body.mechanism, key, body.within)
     costs = {**costs_dict(bill, desk.vault), "quota": desk.left(caller)}
     if body.queries is not None:
         return answer_json({"answers": answers_list(answers), **costs}), bill.cost
     return answer_json({"question": str(queries[0]), **answer_dict(answers[0]), **costs}), bill.cost
 
 
-def _understood(desk: Desk, body: AskBody) -> Sequence[Queried]:
-    """The queries of a body. (Errors about one of several say which.)"""
-    if body.queries is not None:
-        return understand_all(body.queries, desk.vault.schema)
-    return [understand(body.query or "", desk.vault.schema)]
-
-
 def _table(desk: Desk, caller: Caller, body: AskBody, key: str | None, form: str) -> tuple[Response, float]:
-    table, bill = desk.table(caller, body.sql or "", body.mechanism, key, body.within)
+    table, bill = desk.table(caller, body.sql or "", body.mechanism, body.within, key)
     costs = {**costs_dict(bill, desk.vault), "quota": desk.left(caller)}
     size = size_of(table, desk.vault.size)
     if form == JSON:
@@ -121,11 +110,12 @@ def _table(desk: Desk, caller: Caller, body: AskBody, key: str | None, form: str
     return Response(table_bytes(table, form), 200, headers, form), bill.cost
 
 
+def _texts(body: AskBody) -> list[str]:
+    return body.queries or ([] if body.query is None else [body.query])
+
+
 def _price(desk: Desk, body: AskBody) -> Response:
-    vault, how = desk.vault, (body.within, body.mechanism)
-    if body.sql is not None:
-        return answer_json(price_dict(vault.price_sql(body.sql, *how), vault))
-    return answer_json(price_dict(vault.price_many(_understood(desk, body), *reversed(how)), vault))
+    return answer_json(price_dict(desk.price(_texts(body), body.sql, body.mechanism, body.within), desk.vault))
 
 
 @router.post("/plan", responses=refusals(400, 401, 403, 413, 422))
