@@ -74,8 +74,8 @@ def test_a_token_is_made_shown_once_used_and_revoked(page: Page, visits: Visits,
     text = page.locator("#fresh").inner_text()
     assert re.fullmatch(r"treering_[\w-]{43}", text)
     row = page.get_by_role("row", name=name)
-    expect(row).to_contain_text("0 of 5")
-    expect(row).to_contain_text("10%")
+    expect(row).to_contain_text("0 of 5 charged answers")
+    expect(row).to_contain_text("0% of 10% of the budget")
     analyst = visits.open(text)
     expect(analyst.locator(".who")).to_contain_text(name)
     ask(analyst, "origin = 'EWR'")
@@ -110,7 +110,7 @@ def test_a_token_that_cannot_be_is_refused_with_the_reason(
 
 def test_the_ledger_is_paged_from_its_newest_line_to_its_oldest(page: Page, served: Served) -> None:
     with served.client() as steward:
-        for number in range(20):
+        for number in range(30):
             steward.append(rows(3, seed=number))
         for number in range(1, 12):
             steward.ask(f"month = {number}", key=f"line {number} of the ledger")

@@ -9,7 +9,6 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from treering.domain.language.parse import understand
 from treering.errors import ParameterError, QueryError, TreeringError
 from treering.service.auth import Caller
 from treering.service.desk import Desk, left_of
@@ -150,9 +149,9 @@ async def _answered(request: Request, desk: Desk, caller: Caller, form: dict[str
 def _answer(desk: Desk, caller: Caller, question: str, within: str) -> tuple[dict[str, Any], float]:
     vault = desk.vault
     if is_statement(question):
-        table, bill = desk.table(caller, question, None, None, wish(within))
+        table, bill = desk.table(caller, question, None, wish(within))
         return released(table, vault.size, bill, vault.total), bill.cost
-    (answer,), bill = desk.answers(caller, [understand(question, vault.schema)], None, None, wish(within))
+    _, (answer,), bill = desk.answers(caller, [question], None, None, wish(within))
     return counted_rows(answer, bill, vault.total), bill.cost
 
 
@@ -167,9 +166,5 @@ async def _priced(desk: Desk, caller: Caller, form: dict[str, str]) -> dict[str,
 
 
 def _price(desk: Desk, question: str, within: str) -> dict[str, Any]:
-    vault, wanted = desk.vault, wish(within)
-    if is_statement(question):
-        found = vault.price_sql(question, wanted)
-    else:
-        found = vault.price_many([understand(question, vault.schema)], within=wanted)
-    return {"problem": None, **priced(found, vault.total)}
+    statement = question if is_statement(question) else None
+    return {"problem": None, **priced(desk.price([question], statement, None, wish(within)), desk.vault.total)}

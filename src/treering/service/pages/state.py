@@ -104,14 +104,12 @@ def view(status: Mapping[str, Any], rings: Sequence[Ring], minutes: Mapping[int,
 def percent(share: float) -> str:
     """A share of the budget, with no more digits than tell something; what is not all is never shown as all.
 
-    >>> percent(1.0), percent(0.9998), percent(0.9345), percent(0.032), percent(0.00012), percent(0.0)
-    ('100%', '99.98%', '93.5%', '3.2%', '0.012%', '0%')
+    >>> percent(1.0), percent(0.99999), percent(0.9345), percent(0.1), percent(0.032), percent(0.00012), percent(0.0)
+    ('100%', '99.99%', '93.5%', '10%', '3.2%', '0.012%', '0%')
     """
-    edge = min(share, 1 - share)
-    digits = 0 if edge <= 0 else 1 if edge >= 0.01 else 2 if share > 0.5 else None
-    if digits is None:
-        return f"{readable(100 * share, 2)}%"
-    return f"{min(share, 0.9999 if edge > 0 else 1.0):.{digits}%}"
+    if 0.99 < share < 1:
+        return f"{min(share, 0.9999):.2%}"
+    return f"{readable(100 * share, 3 if share >= 0.1 else 2)}%"
 
 
 def _series(status: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -22,6 +22,7 @@ from treering.service.problems import Problem, body_of, problem_of
 from treering.service.routes.calling import TheDesk
 from treering.service.routes.rows import ENDINGS
 from treering.service.wire import ARROW, stamp
+from treering.words import counted
 
 router = APIRouter(include_in_schema=False)
 
@@ -121,8 +122,10 @@ def _token(token: Token, used: Used, total: float, caller: Caller) -> dict[str, 
         **{name: getattr(token, name) for name in ("id", "name", "role")},
         "own": token.id == caller.token.id,
         "ended": ended,
-        "until": "for ever" if token.expires is None else (stamp(token.expires) or "")[:10],
-        "answers": f"{used.answers:,}" + ("" if quota.answers is None else f" of {quota.answers:,}"),
+        "until": "for ever" if token.expires is None else f"until {(stamp(token.expires) or '')[:10]}",
+        "answers": f"{used.answers:,} of {quota.answers:,} charged answers"
+        if quota.answers is not None
+        else counted(used.answers, "charged answer"),
         "budget": percent(used.budget / total) + ("" if quota.budget is None else f" of {percent(quota.budget)}"),
     }
 
@@ -140,7 +143,13 @@ async def ledger(request: Request, desk: TheDesk, caller: Steward, before: int =
         lines = list(islice(desk.vault.ledger(max(0, last - LINES)), min(LINES, last)))[::-1]
         older = last - LINES if last > LINES else None
         newer = min(entries, last + LINES) if last < entries else None
-        found = {"lines": lines, "older": older, "newer": newer, "unit": desk.vault.unit, "kinds": EVENTS}
+        found: dict[str, Any] = {
+            "lines": lines,
+            "older": older,
+            "newer": newer,
+            "unit": desk.vault.unit,
+            "kinds": EVENTS,
+        }
         return shown("ledger.html", request, caller, **found)
 
     return await desk.work(caller, page)

@@ -144,6 +144,10 @@ function changed() {
 const events = new EventSource("/api/v1/events");
 events.addEventListener("message", changed);
 events.addEventListener("status", changed);
+document.querySelector(".who").addEventListener("submit", () => {
+  events.close();
+  clearTimeout(due);
+});
 events.addEventListener("error", () => {
   if (events.readyState === EventSource.CLOSED) {
     quietly(page("/page/status")); // no longer let in, or the server has gone
