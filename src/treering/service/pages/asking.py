@@ -14,7 +14,7 @@ from treering.service.auth import Caller
 from treering.service.desk import Desk, left_of
 from treering.service.pages.render import html
 from treering.service.pages.results import counted_rows, is_statement, priced, released, wish
-from treering.service.pages.state import Growth, view
+from treering.service.pages.state import Board
 from treering.service.pages.visiting import Visitor, fields, shown
 from treering.service.pages.words import attributes, examples, words
 from treering.service.problems import Problem, body_of, problem_of
@@ -75,7 +75,7 @@ async def synthetic(
 ) -> Response:
     """Synthetic rows, as a file."""
     try:
-        content, media_type, ending = await desk.work(caller, lambda: _drawn(desk, rows, form))
+        content, media_type, ending = await desk.work(caller, lambda: _drawn(_board(request), desk, rows, form))
     except (TreeringError, Problem) as error:
         problem = body_of(problem_of(error))
         return shown("refused.html", request, caller, problem["status"], problem=problem)
@@ -83,25 +83,14 @@ async def synthetic(
     return Response(content, 200, headers, media_type)
 
 
-def _drawn(desk: Desk, rows: str, form: str) -> tuple[bytes, str, str]:
+def _drawn(board: Board, desk: Desk, rows: str, form: str) -> tuple[bytes, str, str]:
     if form not in FORMATS or not rows.isdecimal() or not 1 <= int(rows) <= desk.limits.rows:
         raise ParameterError("rows", f"must be 1 to {desk.limits.rows:,}, as csv, parquet or arrow")
     media_type, ending = FORMATS[form]
-    name = drawing(desk)
+    name = board.drawing(desk.generator(0))
     if name is None:
         raise QueryError("no mechanism of this vault draws rows: one of kind pmwg or scheduler does")
     return table_bytes(desk.vault.synthesize(int(rows), name, desk.generator(None)), media_type), media_type, ending
-
-
-def drawing(desk: Desk) -> str | None:
-    """The name of the first mechanism that draws rows, if there is one. (Drawing one is free, and shows it.)"""
-    for each in desk.vault.status()["mechanisms"]:
-        try:
-            desk.vault.synthesize(1, each["name"], desk.generator(0))
-        except TreeringError:
-            continue
-        return str(each["name"])
-    return None
 
 
 async def _page(request: Request, desk: Desk, caller: Caller, **found: Any) -> Response:
@@ -115,20 +104,24 @@ async def _page(request: Request, desk: Desk, caller: Caller, **found: Any) -> R
             "name": desk.register.folder.parent.name.removesuffix(".treering"),
             "examples": examples(schema) if desk.vault.size else [],
             "attributes": attributes(schema),
-            "draws": drawing(desk) is not None,
+            "draws": _board(request).drawing(desk.generator(0)) is not None,
             "most_rows": desk.limits.rows,
-            "state": _state(request, desk, caller),
+            "state": _state(request, desk, caller, now=True),
         }
         return shown("index.html", request, caller, **{**values, **found})
 
     return await desk.work(caller, page)
 
 
-def _state(request: Request, desk: Desk, caller: Caller) -> dict[str, Any]:
-    growth: Growth = request.app.state.growth
-    now, quota = desk.vault.status(), caller.token.quota
+def _state(request: Request, desk: Desk, caller: Caller, *, now: bool = False) -> dict[str, Any]:
+    quota = caller.token.quota
     left = left_of(quota, desk.register.used(caller.token.id), desk.vault.total) if quota.limited else ""
-    return {**view(now, growth.rings(now), desk.metrics.over_time()), "quota": left}
+    return {**_board(request).view(now=now), "quota": left}
+
+
+def _board(request: Request) -> Board:
+    board: Board = request.app.state.board
+    return board
 
 
 # -- answers and prices ------------------------------------------------------------------------------------------------

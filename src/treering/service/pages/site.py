@@ -10,7 +10,7 @@ from starlette.responses import Response
 from treering.service.desk import Desk
 from treering.service.pages import asking, stewarding, visiting
 from treering.service.pages.render import static
-from treering.service.pages.state import Growth
+from treering.service.pages.state import Board
 
 router = APIRouter(include_in_schema=False)
 
@@ -26,7 +26,7 @@ async def file(request: Request, name: str) -> Response:
 
 def install(app: FastAPI, desk: Desk) -> None:
     """Add the page to an application."""
-    app.state.growth = Growth(desk.vault)
+    app.state.board = Board(desk.vault, desk.metrics.over_time)
     for each in (asking.router, stewarding.router, visiting.router, router):
         app.include_router(each)
     app.add_exception_handler(visiting.NotLetInError, visiting.not_let_in)

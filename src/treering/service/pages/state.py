@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
+from treering.errors import TreeringError
 from treering.pictures.rings import Ring, drawn, merged
 from treering.pictures.strips import Column, bar, budget, columns
 from treering.words import readable
 
 if TYPE_CHECKING:
+    from numpy.random import Generator
+
+    from treering.vault.reader import Appended
     from treering.vault.vault import Vault
 
 KINDS: Final = ("measured", "easy", "cached", "hard", "synthetic", "sql")
@@ -23,25 +29,45 @@ KINDS: Final = ("measured", "easy", "cached", "hard", "synthetic", "sql")
 _SPANS: Final = (1, 5, 15, 60, 240, 1440)
 """How many minutes one column of the chart may stand for."""
 _COLUMNS: Final = 24
+KEPT: Final = 0.2
+"""Seconds for which one view of the state does for everybody: less than the script waits after a change."""
 
 
-class Growth:
-    """The batches of a vault. Their lines in the ledger are read once: only new ones are looked for."""
+class Board:
+    """What all visitors see, made anew a few times a second at most, however many look."""
 
-    def __init__(self, vault: Vault) -> None:
-        self._vault = vault
+    def __init__(self, vault: Vault, minutes: Callable[[], Mapping[int, Mapping[str, int]]]) -> None:
+        """``minutes`` tells what was answered, as `answered` takes it."""
+        self._vault, self._minutes = vault, minutes
         self._lock = threading.Lock()
-        self._seen = 0
-        self._batches: list[tuple[float, int]] = []
+        self._batches: list[Appended] = []
+        """All batches so far. Their lines in the ledger are read once: only new ones are looked for."""
+        self._drawing: str | None = None
+        self._made, self._view = -math.inf, dict[str, Any]()
 
-    def rings(self, status: Mapping[str, Any]) -> list[Ring]:
-        """The rings, each with what its first row has left."""
+    def view(self, *, now: bool = False) -> dict[str, Any]:
+        """What the template of the status needs; made anew if it is old, or if it is wanted as it is ``now``."""
         with self._lock:
-            if status["entries"] > self._seen:
-                self._batches += self._vault.batches(after=self._seen)
-                self._seen = status["entries"]
-            batches = list(self._batches)
-        return [self._with_left(*each, status) for each in _placed(merged(_named(batches)))]
+            if now or time.monotonic() - self._made > KEPT:
+                status = self._vault.status()
+                self._view = view(status, self._rings(status), self._minutes())
+                self._made = time.monotonic()
+            return self._view
+
+    def drawing(self, generator: Generator) -> str | None:
+        """The name of the first mechanism that draws rows, if there is one. (Drawing one row is free, and shows it.)"""
+        for each in self._vault.status()["mechanisms"] if self._drawing is None else ():
+            with suppress(TreeringError):
+                self._vault.synthesize(1, each["name"], generator)
+                self._drawing = str(each["name"])
+                break
+        return self._drawing
+
+    def _rings(self, status: Mapping[str, Any]) -> list[Ring]:
+        """The rings, each with what its first row has left."""
+        if status["batches"] > len(self._batches):
+            self._batches += self._vault.batches(after=self._batches[-1].seq if self._batches else 0)
+        return [self._with_left(*each, status) for each in _placed(merged(_named(self._batches)))]
 
     def _with_left(self, first: int, ring: Ring, status: Mapping[str, Any]) -> Ring:
         total = status["total"]
@@ -49,11 +75,11 @@ class Growth:
         return replace(ring, left=min(1.0, max(0.0, left / total)))
 
 
-def _named(batches: Sequence[tuple[float, int]]) -> list[Ring]:
+def _named(batches: Sequence[Appended]) -> list[Ring]:
     """A ring for each batch, named by when it came."""
-    moments = [datetime.fromtimestamp(each, UTC) for each, _ in batches]
+    moments = [datetime.fromtimestamp(each.time, UTC) for each in batches]
     form = "%H:%M" if len({moment.date() for moment in moments}) == 1 else "%Y-%m-%d"
-    return [Ring(f"{moment:{form}}", rows) for moment, (_, rows) in zip(moments, batches, strict=True)]
+    return [Ring(f"{moment:{form}}", each.rows) for moment, each in zip(moments, batches, strict=True)]
 
 
 def _placed(rings: Sequence[Ring]) -> list[tuple[int, Ring]]:
