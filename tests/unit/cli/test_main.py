@@ -127,10 +127,6 @@ def test_wrong_flags_are_one_line(arguments: list[str]) -> None:
     refused(treering(*arguments))
 
 
-def test_serving_comes_later() -> None:
-    assert "later release" in refused(treering("serve", "flights.treering"))
-
-
 @pytest.mark.parametrize(
     ("error", "code"),
     [
