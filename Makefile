@@ -122,7 +122,7 @@ test: ## check, then every test
 
 test-unit: setup-dev ## doctests, and all tests but those below
 	$(call say,tests)
-	@$(PYTEST) -n $(WORKERS) --dist worksteal src tests \
+	@PROGRAMS=$$(cat $(VENV)/.system) $(PYTEST) -n $(WORKERS) --dist worksteal src tests \
 	    --ignore=tests/statistical --ignore=tests/durability --ignore=tests/engines --ignore=tests/docs/test_newcomer.py
 
 newcomer: setup-dev ## the newest Python found, a new environment: make setup, the demo in short, the README's commands
@@ -203,6 +203,6 @@ lock: $(VENV)/.uv ## recompile requirements/*.txt from pyproject.toml and requir
 	    -c requirements/runtime.txt -o requirements/dev.txt
 
 clean: ## remove the environment and everything that was built
-	rm -rf $(VENV) .venv-* .mutants.json build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-* .mutants.json build dist site artefacts .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	rm -rf src/*.egg-info

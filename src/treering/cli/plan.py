@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from treering.cli.output import Advance, JsonFlag, Output, count, endless, last_size, number, progress
-from treering.cli.svg import Line, Panel, render
+from treering.pictures.svg import Line, Panel, render
 from treering.words import counted
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from experiments import erm_picture, rings_picture, schedulers_picture, terminal
 from experiments.erm_logistic import END, compared
 from experiments.pmwg_picture import DRAWN, TARGET
 from experiments.schedulers_flights import CASES
-from treering.cli import svg
-from treering.cli.svg import HEIGHT, PANEL_WIDTH, Band, Dots, Line, Panel, Series, render, ticks
+from treering.pictures import svg
+from treering.pictures.svg import HEIGHT, PANEL_WIDTH, Band, Dots, Line, Panel, Series, render, ticks
 
 NAMESPACE = "{" + "http" + "://www.w3.org/2000/svg}"
 
