@@ -31,7 +31,7 @@ from treering.schedulers.epochs import Epoch
 from treering.schedulers.ermg import ERMG
 from treering.schedulers.ermrings import RADIUS, ERMRings
 from treering.trusted.database import GrowingPoints
-from treering.trusted.points import Bounds, Rows, features_of
+from treering.trusted.learning.points import Bounds, Rows, features_of
 from treering.words import counted
 
 OF_ALL: Final[dict[type[Loss], float]] = {Logistic: 4.0, HuberHinge: 4.0, Squared: 2.0, Distance: 1.0}
@@ -59,9 +59,9 @@ class PrivateEstimator(BaseEstimator, ABC):
 
     Formal guarantee. *Privacy*: everything that the estimator makes public from one `fit` to the next — all models of
     all `partial_fit` — is together (epsilon, delta)-DP, for rows that differ in one of them, features and label
-    replaced. Proof: rows are opened in ``trusted/points.py`` alone, which makes each of them an entry, by declared
-    constants; entries live in `GrowingPoints`, which only the learner's gate reads, under one budget; attributes are
-    computed from what it released.
+    replaced. Proof: rows are opened in ``trusted/learning/points.py`` alone, which makes each of them an entry, by
+    declared constants; entries live in `GrowingPoints`, which only the learner's gate reads, under one budget;
+    attributes are computed from what it released.
     The number of rows, and when a model is released, are public. Each `fit` makes a promise of its own: rows that are
     fitted twice, as a search over parameters does, are protected by the sum: a grid of k settings with f folds makes
     k·(f−1) promises about each row, and one more for the last fit.

@@ -18,7 +18,7 @@ from treering.domain.loss import HuberHinge, Logistic, Squared
 from treering.domain.problem import FEATURE_UNIT, Minimise, NoisyMoments, Problem
 from treering.noise import Gaussian
 from treering.trusted import minimisers
-from treering.trusted.minimisers import fit
+from treering.trusted.learning.minimisers import fit
 
 LOSS = Squared()
 
