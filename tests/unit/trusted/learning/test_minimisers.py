@@ -360,8 +360,8 @@ class Asking(Minimise):
         ),
         (
             Minimise(Problem(Gentle(), 2), METHODS["net"], FEATURES),
-            "loss must be a Logistic or HuberHinge or Squared or Distance or HuberDistance, and no subclass, "
-            "not a Gentle",
+            "loss must be a Logistic or RobustLogistic or HuberHinge or Squared or Distance or HuberDistance, and no "
+            "subclass, not a Gentle",
         ),
         (
             Minimise(RIDGED, METHODS["net"], Shorter(SCHEMA, ["origin", "month"], VECTORS, LATE)),

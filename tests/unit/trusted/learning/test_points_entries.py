@@ -9,7 +9,7 @@ import treering as tr
 from support.databases import TestDatabase
 from treering.domain.loss import HuberHinge
 from treering.domain.problem import CellFeatures, Descent, Net, Problem
-from treering.trusted import points as module
+from treering.trusted.learning import points as module
 from treering.trusted.learning.minimisers import candidates, gradient_sum, summed_losses
 from treering.trusted.learning.points import Entries, entries_of_cells
 
