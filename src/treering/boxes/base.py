@@ -25,7 +25,7 @@ from treering.domain.language.parse import Question, understand, understand_all
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import GuaranteeError, ParameterError, QueryError, SchemaError
-from treering.gate import Database, Gate
+from treering.gate import Database, Gate, Told
 from treering.params import A_SHARE, Number, nonempty, probability
 from treering.words import counted
 
@@ -36,6 +36,11 @@ Both are public."""
 
 def silent(done: float, doing: str) -> None:
     """Report no progress."""
+
+
+def by_steps(progress: Progress, doing: str) -> Told:
+    """Report the steps of an operation of the gate."""
+    return lambda step, steps: progress(step / steps, f"{doing}: step {step + 1:,} of {steps:,}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,8 +120,8 @@ def warn(text: str) -> None:
 
 
 @contextmanager
-def progress(words: str, unit: str) -> Iterator[Advance]:
-    """A bar on stderr with the rate and the time left, at a terminal only."""
+def progress(words: str, unit: str = "") -> Iterator[Advance]:
+    """A bar on stderr with the rate, if it has a unit, and the time left; at a terminal only."""
     if not sys.stderr.isatty():
         yield _silent
         return
@@ -142,7 +142,7 @@ def progress(words: str, unit: str) -> Iterator[Advance]:
 
         def advance(done: int, total: int) -> None:
             elapsed = shown.tasks[0].elapsed
-            rate = f"{done / elapsed:,.0f} {unit}/s" if elapsed else ""
+            rate = f"{done / elapsed:,.0f} {unit}/s" if elapsed and unit else ""
             shown.update(task, completed=done, total=total, rate=rate)
 
         yield advance

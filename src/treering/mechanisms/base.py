@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from fractions import Fraction
@@ -123,7 +123,7 @@ class Mechanism(ABC):
         """
         raise QueryError(NO_ROWS)
 
-    def learnt(self, *, update: bool) -> Any:
+    def learnt(self, *, update: bool, progress: Callable[[float, str], None] | None = None) -> Any:
         """The latest model of a learner; with ``update``, a new one is trained first if one is due."""
         raise QueryError("this mechanism answers queries, and learns no model")
 

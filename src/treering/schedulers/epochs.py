@@ -347,7 +347,8 @@ class Keeper:
         self._gate = gate
         self._boxes = boxes
         self._make_plan = plan
-        self._progress = progress
+        self.progress = progress
+        """What is called during long runs."""
         self._own_alpha = own_alpha
         self._publishing = Lock()
         self._busy = False
@@ -489,12 +490,12 @@ class Keeper:
             raise Broken(attempt.trouble)
         box, budget = attempt.given
         name = f"epoch {attempt.index} at {counted(size, 'row')}"
-        self._progress(0.0, f"{name}: {type(box).__name__} runs")
+        self.progress(0.0, f"{name}: {type(box).__name__} runs")
         with self._gate.reserve(budget) as reserved:
             self._timeline.follow(reserved)
-            released = box.run(self._gate, budget, attempt.alpha, attempt.beta, self._progress)
+            released = box.run(self._gate, budget, attempt.alpha, attempt.beta, self.progress)
         release = check(released, self._gate.schema, size)
-        self._progress(1.0, f"{name}: open")
+        self.progress(1.0, f"{name}: open")
         return release
 
     def _note(self, note: Any) -> None:

@@ -130,6 +130,15 @@ class ERMG(Learner, BBImprover):
         """The proven bound on the latest model's excess risk on all present rows, also those that came after it."""
         return self.model.aged(self._gate.size)
 
+    @property
+    def progress(self) -> Progress:
+        """What is called at each step of a model."""
+        return self._keeper.progress
+
+    @progress.setter
+    def progress(self, progress: Progress) -> None:
+        self._keeper.progress = progress
+
     # -- inside -------------------------------------------------------------------------------------------------------
 
     def alpha_at(self, size: int) -> float:

@@ -23,7 +23,7 @@ from treering.errors import DataError, EngineError, ParameterError, SchemaError
 from treering.trusted.counts import Counts
 from treering.trusted.journal import MemoryJournal
 from treering.trusted.kernel import Kernel
-from treering.trusted.points import POINTS, Points, Rows
+from treering.trusted.learning.points import POINTS, Points, Rows
 from treering.trusted.rows.encode import encode_rows
 from treering.trusted.sealed import Sealed
 from treering.words import counted, left_out

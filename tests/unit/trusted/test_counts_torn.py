@@ -16,7 +16,7 @@ from support.interrupts import Interrupt
 from treering.trusted import counts as module
 from treering.trusted.counts import Counts
 from treering.trusted.database import DroppedRows
-from treering.trusted.points import Moments
+from treering.trusted.learning.points import Moments
 
 SCHEMA = tr.Schema({"late": tr.categories("no", "yes"), "month": tr.integers(1, 12)})
 WIDE = tr.Schema({f"a{number}": tr.integers(0, 63) for number in range(5)})

@@ -38,8 +38,8 @@ from treering.domain.problem import (
     Problem,
 )
 from treering.trusted.database import GrowingPoints
-from treering.trusted.minimisers import candidates, gradient_sum, solve, summed_losses
-from treering.trusted.points import Entries, Points, entries_of_cells
+from treering.trusted.learning.minimisers import candidates, gradient_sum, solve, summed_losses
+from treering.trusted.learning.points import Entries, Points, entries_of_cells
 
 LINEAR: list[Loss] = [Logistic(), HuberHinge(), HuberHinge(0.1), Squared()]
 LOSSES: list[Loss] = [*LINEAR, Distance()]
@@ -376,8 +376,8 @@ class Asking(Minimise):
         ),
         (
             Minimise(Problem(Gentle(), 2), METHODS["net"], FEATURES),
-            "loss must be a Logistic or HuberHinge or Squared or Distance or HuberDistance, and no subclass, "
-            "not a Gentle",
+            "loss must be a Logistic or RobustLogistic or HuberHinge or Squared or Distance or HuberDistance, and no "
+            "subclass, not a Gentle",
         ),
         (
             Minimise(RIDGED, METHODS["net"], Shorter(SCHEMA, ["origin", "month"], VECTORS, LATE)),

@@ -283,14 +283,32 @@ class Entries(Sealed):
     def moments(self) -> Moments:
         """PRIVATE: the exact second moments of the entries."""
         if self._moments is None:
-            source = self._source
-            self._moments = Moments(source.dimension if isinstance(source, CellFeatures) else source.shape[1])
+            self._moments = Moments(self.dimension)
             for grid, labels, weights in self.blocks():
                 if weights is None:
                     self._moments.add(grid, labels)
                 else:
                     self._moments.add_weighted(grid, labels, weights)
         return self._moments
+
+    @property
+    def dimension(self) -> int:
+        """How many features an entry has: public."""
+        source = self._source
+        return int(source.dimension if isinstance(source, CellFeatures) else source.shape[1])
+
+    def without(self, places: Ints) -> Entries:
+        """PRIVATE: the entries but those at these places; for entries that occur once each."""
+        others = np.delete(self.grid, places, axis=0), np.delete(self.labels, places)
+        return Entries(*others, None, self.size - len(places), None)
+
+    def only(self, places: Ints) -> Entries:
+        """PRIVATE: the entries at these places; for entries that occur once each."""
+        return Entries(self.grid[places], self.labels[places], None, len(places), None)
+
+    def weighing(self, weights: Ints) -> Entries:
+        """PRIVATE: the same entries, each so many times."""
+        return Entries(self._source, self.labels, weights, int(weights.sum()), None)
 
     @property
     def grid(self) -> Floats:
