@@ -31,9 +31,9 @@ from experiments.claims import Claims
 from experiments.options import options
 from experiments.record import Record, Row, Values, column, where
 from experiments.stream import Stream
-from treering.cli.svg import Line, Panel
 from treering.domain.workload import random_conjunctions
 from treering.errors import TreeringError
+from treering.pictures.svg import Line, Panel
 
 EPSILON, DELTA, BETA = 1.0, 1e-6, 0.05
 SHAPES = {2**7: (2,) * 7, 2**12: (4,) * 6, 2**17: (8, 8, 8, 16, 16)}

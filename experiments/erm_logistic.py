@@ -39,9 +39,9 @@ from treering.arrays import Floats
 from treering.boxes.base import Box
 from treering.boxes.erm import ERM, Model
 from treering.budget.promise import Budget, Promise
-from treering.cli.svg import Line, Panel
 from treering.domain.loss import Logistic
 from treering.domain.problem import Descent, Net, NoisyMoments, Perturbation, Problem
+from treering.pictures.svg import Line, Panel
 from treering.schedulers.ermg import ERMG
 from treering.schedulers.improver import PAPER_C
 from treering.theory import erm, schedule

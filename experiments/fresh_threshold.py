@@ -28,8 +28,8 @@ from experiments.options import options
 from experiments.record import Record, Row, column, where
 from treering.audit.bounds import lower_bound
 from treering.audit.neighbours import Stream, grow, worst_pair
-from treering.cli.svg import Dots, Line, Panel
 from treering.noise import Laplace
+from treering.pictures.svg import Dots, Line, Panel
 from treering.trusted.noise import draw
 
 EPSILON, GAP = 2.0, 3

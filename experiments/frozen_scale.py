@@ -25,7 +25,7 @@ import treering as tr
 from experiments.claims import Claims
 from experiments.options import options
 from experiments.record import Record, Row, column, where
-from treering.cli.svg import Dots, Line, Panel
+from treering.pictures.svg import Dots, Line, Panel
 
 EPSILON, START, DISTANCE = 0.01, 10_000, 1_000
 SIZES = tuple(START * times for times in (4, 8, 16, 32, 64))

@@ -23,7 +23,7 @@ from experiments.claims import Claims
 from experiments.options import options
 from experiments.record import Record
 from treering.budget.promise import Promise
-from treering.cli.svg import Line, Panel
+from treering.pictures.svg import Line, Panel
 from treering.theory import pmwg
 from treering.theory.pmwg.tight import MOST_QUERIES, RENEWALS
 

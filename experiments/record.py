@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from treering.cli.svg import Panel, render
+from treering.pictures.svg import Panel, render
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 RESULTS: Final = ROOT / "experiments" / "results"

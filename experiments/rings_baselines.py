@@ -47,12 +47,12 @@ from experiments.options import QUICK_BETA, options
 from experiments.record import Record, Row, column, where
 from experiments.stream import Stream
 from treering.budget.promise import Budget
-from treering.cli.svg import Dots, Panel
 from treering.demo.flights import SCHEMA
 from treering.demo.story import BETWEEN, DASHBOARD, PACE, drill_down
 from treering.domain.query import evaluate_many
 from treering.domain.workload import marginals, random_conjunctions
 from treering.noise import Gaussian
+from treering.pictures.svg import Dots, Panel
 from treering.trusted.noise import draw
 
 Shares = npt.NDArray[np.float64]

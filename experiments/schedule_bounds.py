@@ -26,8 +26,8 @@ from experiments.options import options
 from experiments.record import Record, Row, column, where
 from treering.budget.convert import paper_rho_of
 from treering.budget.promise import Budget, Promise
-from treering.cli.svg import Line, Panel
 from treering.errors import GuaranteeError
+from treering.pictures.svg import Line, Panel
 from treering.theory import schedule, smalldb
 
 CELLS = QUERIES = 1000

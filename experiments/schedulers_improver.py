@@ -36,7 +36,7 @@ from experiments.record import Record, Row, column
 from experiments.stream import Stream
 from treering.boxes.base import Rate, Release
 from treering.boxes.histogram import HistogramBox
-from treering.cli.svg import Line, Panel
+from treering.pictures.svg import Line, Panel
 from treering.schedulers.improver import PAPER_C, BBImprover
 from treering.theory import schedule
 from treering.theory.schedule import ImprovingSchedule

@@ -13,7 +13,7 @@ from experiments import __main__ as everything
 from experiments import crossover_map, fresh_threshold, frozen_scale, results_page
 from experiments.claims import Claims, heard
 from experiments.record import RESULTS, Record, column, read, where, write
-from treering.cli.svg import Line, Panel
+from treering.pictures.svg import Line, Panel
 
 PANEL = Panel("", "x", "y", (Line("line", (0.0, 1.0), (0.2, 0.4), "black"),))
 

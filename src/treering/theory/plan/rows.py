@@ -22,7 +22,7 @@ from treering.noise import Gaussian, Laplace, Noise
 from treering.params import at_least, root_at_least
 from treering.theory import continual, series
 from treering.theory.cells import CellNoise, SmoothLaplaceCell, SubGaussianCell, all_subsets, subset_radius
-from treering.theory.continual import CentredBound
+from treering.theory.continual import CentredBound, any_period
 from treering.theory.schedule.epochs import AlphaOf
 from treering.theory.search import rarity
 from treering.theory.static import answer_radius, histogram_noise, mwem_plan
@@ -49,6 +49,8 @@ class Case:
     """How many queries will be asked; infinite: without end."""
     horizon: float
     """The largest number of rows that matters; infinite: for ever; equal to ``size``: the data do not grow."""
+    batch: int | None = None
+    """The least number of rows of a batch; None: one over `BATCHES` of the starting size."""
 
     @property
     def budget(self) -> Budget:
@@ -427,7 +429,7 @@ class Learnt(BoxCandidate):
 
 
 BATCHES: Final = 100
-"""A plan assumes batches of at least one over this of the starting size."""
+"""A plan assumes batches of at least one over this of the starting size, unless it is told."""
 
 _WIDE: Final = 2.0**20
 _UP: Final = 1 + 1e-9
@@ -480,9 +482,42 @@ class Continual(Candidate):
         return f"for batches of {counted(batch_of(case), 'row')} or more; its error falls as 1/rows in the long run"
 
 
+class Windows(Candidate):
+    """ContinualHistogram(windows=True): every period of whole batches up to the horizon, each batch counted by itself.
+
+    Guarantee: `treering.theory.continual.any_period`, over the rows of the smallest batch: an error of a period is at
+    most its number of leaves times that, and it has at least so many times the rows.
+    """
+
+    name = "ContinualHistogram(windows=True)"
+    use = "ContinualHistogram(db, ..., windows=True)"
+    create = "--mechanism continual --windows"
+    most_cells = 2**22
+
+    def alpha(self, case: Case) -> float:
+        noise, batch = _noise(case), min(case.size, batch_of(case))
+        if noise is None or case.horizon == math.inf:
+            return math.inf
+        leaves = 1 + int(case.horizon - case.size) // batch_of(case)
+        return any_period(noise, case.cells, case.beta, leaves) / batch
+
+    def expected(self, case: Case, alpha: float) -> float | None:
+        """The typical error after the first batch."""
+        return Continual().expected(case, alpha)
+
+    def lifetime(self, case: Case) -> Lifetime:
+        return Lifetime(math.inf, case.horizon)
+
+    def because(self, case: Case) -> str:
+        return f"batches of {batch_of(case):,} rows are large for {case.cells:,} cells, and each is counted by itself"
+
+    def note(self, case: Case) -> str:
+        return f"for the rows of any one batch of {batch_of(case):,} rows, or of the latest so many, or all"
+
+
 def batch_of(case: Case) -> int:
     """The least number of rows of a batch that the plan assumes."""
-    return -(-case.size // BATCHES)
+    return -(-case.size // BATCHES) if case.batch is None else case.batch
 
 
 def _noise(case: Case) -> Noise | None:
