@@ -36,6 +36,7 @@ def asked(condition: str) -> Statement:
         ("NOT day > '2013-01-31 23:59:59' AND day >= '2013-01-01'", JANUARY),
         ("month <= '2013-03-31 23:59:59'", "month < '2013-04-01'"),
         ("month > '2013-03-31 23:59:59'", "month >= '2013-04-01'"),
+        ("day < '2013-01-31 23:59:59'", "day < '2013-02-01'"),
     ],
 )
 def test_the_last_second_of_a_day_is_its_end_and_that_is_noted(condition: str, meant: str) -> None:
@@ -92,6 +93,13 @@ def test_a_pattern_is_about_the_values_that_are_listed_and_that_is_noted(conditi
     (note,) = found.notes
     assert "others of place are left out" in note
     assert asked("size LIKE 's%'").notes == ()
+
+
+@pytest.mark.parametrize("moment", ["2013-02-31 23:59:59", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
+def test_moments_that_are_none_are_refused_and_nothing_else_happens(moment: str) -> None:
+    for name in ("day", "month", "there"):
+        with pytest.raises(tr.QueryError):
+            asked(f"{name} <= '{moment}'")
 
 
 def test_what_else_is_not_told_of_values_that_are_not_listed_is_refused() -> None:
