@@ -208,12 +208,19 @@ class EventCodec:
 
 def version_of(event: Event) -> int:
     """The version of an event's line: the earliest that could have it."""
+    kind = type(event)
+    if kind in _SETTLED:
+        return _SETTLED[kind]
     if isinstance(event, Minimised):
         new = type(event.method) is NoisyMoments or type(event.problem.loss) in (HuberDistance, RobustLogistic)
         return FORMAT if new or event.rows is not None else 1
     if isinstance(event, Tallied) or _has_sums(event):
         return FORMAT
-    return 2 if type(event) in SECOND else 1
+    return 2 if kind in SECOND else 1
+
+
+_SETTLED: Final = {Advanced: 2, Compared: 1}
+"""The version of events that come in great numbers and never hold sums."""
 
 
 @lru_cache(maxsize=4)
