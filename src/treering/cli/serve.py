@@ -61,9 +61,9 @@ def serve(
         bool, typer.Option("--behind-proxy", help="A proxy on this machine speaks TLS: cookies are for TLS only.")
     ] = False,
 ) -> None:
-    """Serve a vault over HTTP: an API for programs at /api/v1, a page for people at /.
+    """Serve a vault over HTTP, to people and programs.
 
-    The first start makes a steward's token, and shows it once.
+    An API for programs is at /api/v1, a page for people at /. The first start makes a steward's token, and shows it once.
     """
     check_vault(vault)
     check_binding(host, tls_cert, tls_key, insecure_bind)
