@@ -21,6 +21,7 @@ from treering.answer import Answer
 from treering.errors import TreeringError
 from treering.service.auth import request_id
 from treering.service.desk import Desk, Limits
+from treering.service.pages.site import install
 from treering.service.problems import Problem, problem_of, response_of
 from treering.service.routes import around, look, questions, rows, tokens
 from treering.service.routes.bodies import ProblemTold
@@ -70,6 +71,7 @@ def make_app(desk: Desk) -> FastAPI:
     app.state.desk = desk
     for each in (questions.router, look.router, rows.router, tokens.router, around.router, around.guarded):
         app.include_router(each)
+    install(app, desk)
     for kind in (TreeringError, HTTPException):
         app.add_exception_handler(kind, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
