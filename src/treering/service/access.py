@@ -58,16 +58,19 @@ class Register:
         self._length = self._synced = 0
         self._file = self._locked = -1
         try:
-            self.folder.mkdir(mode=0o700, exist_ok=True)
-            self._lock_file()
-            try:
-                self._load()
-                self._file = self._condense()
-            except BaseException:
-                os.close(self._locked)
-                raise
+            self._open()
         except OSError as error:
             raise VaultError(f"cannot open the register of tokens: {reason(error)}") from None
+
+    def _open(self) -> None:
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+        self._lock_file()
+        try:
+            self._load()
+            self._file = self._condense()
+        except BaseException:
+            os.close(self._locked)
+            raise
 
     def close(self) -> None:
         """Let the next process in."""
