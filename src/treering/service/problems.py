@@ -33,7 +33,7 @@ ERRORS: Final = (Coded(Dearer, 409, "price_changed"), *SHARED)
 """What each error of the package is over HTTP: the first line that fits."""
 
 _STATUS: Final = {
-    400: "bad_request",
+    400: "invalid_request",
     404: "not_found",
     405: "method_not_allowed",
     406: "not_acceptable",
@@ -66,7 +66,7 @@ def problem_of(error: Exception) -> Problem:
     if isinstance(error, Problem):
         return error
     if isinstance(error, HTTPException):
-        code = _STATUS.get(error.status_code, "bad_request")
+        code = _STATUS.get(error.status_code, "invalid_request")
         return Problem(error.status_code, code, str(error.detail), error.headers)
     if not isinstance(error, TreeringError):
         return Problem(500, "internal", "an unexpected error: the server's log has its kind and its place")

@@ -33,7 +33,7 @@ COMMANDS = (
     "bench",
     "serve",
 )
-HEAVY = {"numpy", "pyarrow", "sqlglot", "duckdb", "plotly", "pydantic", "numba", "apsw", "opendp", "rich"}
+HEAVY = {"numpy", "pyarrow", "sqlglot", "duckdb", "plotly", "pydantic", "numba", "apsw", "opendp", "rich"} | {"fastapi", "starlette", "uvicorn"}
 
 RUN = "from treering.cli.main import main; main()"
 
@@ -125,10 +125,6 @@ def test_the_version() -> None:
 )
 def test_wrong_flags_are_one_line(arguments: list[str]) -> None:
     refused(treering(*arguments))
-
-
-def test_serving_comes_later() -> None:
-    assert "later release" in refused(treering("serve", "flights.treering"))
 
 
 @pytest.mark.parametrize(

@@ -96,6 +96,7 @@ WORDS: Final = {
     422: "What was sent is not understood: the query, a parameter, the rows.",
     429: "The token's quota does not cover this, or too many of its requests wait.",
     500: "An unexpected error.",
+    502: "The engine that has the rows failed.",
     503: "The server is stopping, or cannot write.",
     507: "The disk is full.",
 }

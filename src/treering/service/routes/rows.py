@@ -6,7 +6,7 @@ import asyncio
 import os
 import tempfile
 import warnings
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -20,11 +20,11 @@ from treering.rowfile import RowFile
 from treering.service.desk import Desk
 from treering.service.problems import Problem
 from treering.service.routes.bodies import RowsTold
-from treering.service.routes.calling import GUARDED, Steward, TheDesk, answer_json, refusals
+from treering.service.routes.calling import FOR_STEWARDS, Steward, TheDesk, answer_json, refusals
 from treering.service.wire import ARROW, CSV, PARQUET
 from treering.words import reason
 
-router = APIRouter(prefix="/api/v1", tags=["stewards"], **GUARDED)
+router = APIRouter(prefix="/api/v1", tags=["stewards"], **FOR_STEWARDS)
 
 ENDINGS: Final = {
     CSV: ".csv",
@@ -63,7 +63,21 @@ async def rows(
     named = None if key is None else f"{caller.token.id}:{key}"
     with _private(desk, ending) as (path, descriptor):
         await _written(request, descriptor)
-        told = await desk.append(lambda: _taken(desk, RowFile(path, delimiter, encoding), on_invalid, named))
+        file = RowFile(path, delimiter, encoding)
+        told = await desk.append(lambda: _taken(desk, lambda: _appended(desk, file, on_invalid, named), False))
+    return _told(desk, told)
+
+
+@router.post("/refresh", response_model=RowsTold, responses=refusals(401, 403, 409, 422, 502, 507))
+async def refresh(
+    desk: TheDesk,
+    on_invalid: Annotated[Literal["refuse", "drop"], Query(description="Rows that do not fit.")] = "refuse",
+) -> Response:
+    """Take in the new rows of the table that they stay in, for a vault that was made with one."""
+    return _told(desk, await desk.append(lambda: _taken(desk, lambda: desk.vault.refresh(on_invalid), True)))
+
+
+def _told(desk: Desk, told: dict[str, int]) -> Response:
     desk.metrics.took(told["rows"])
     desk.herald.ring()
     return answer_json(told)
@@ -126,18 +140,27 @@ def _write(descriptor: int, block: bytes) -> None:
         view = view[os.write(descriptor, view) :]
 
 
-def _taken(desk: Desk, file: RowFile, on_invalid: Literal["refuse", "drop"], key: str | None) -> dict[str, int]:
-    """Hand the file to the vault. (One at a time: see `Desk.append`.)"""
+def _taken(desk: Desk, take: Callable[[], int], elsewhere: bool) -> dict[str, int]:
+    """What the vault takes in by ``take``; ``elsewhere`` says where that expects the rows to be. (One at a time: see
+    `Desk.append`.)"""
     before = desk.vault.status()
+    if (before["source"] is not None) != elsewhere:
+        words = "come in by POST rows" if elsewhere else "stay in their own engine: add them there, then POST refresh"
+        raise Problem(409, "rows_elsewhere", f"the rows of this vault {words}")
+    with warnings.catch_warnings():  # How many were left out is in the response.
+        warnings.simplefilter("ignore")
+        size = take()
+    after = desk.vault.status()
+    rows, dropped = (after[name] - before[name] for name in ("size", "dropped"))
+    return {"size": size, "rows": rows, "dropped": dropped}
+
+
+def _appended(desk: Desk, file: RowFile, on_invalid: Literal["refuse", "drop"], key: str | None) -> int:
+    """Hand the file to the vault."""
     try:
-        with warnings.catch_warnings():  # How many were left out is in the response.
-            warnings.simplefilter("ignore")
-            size = desk.vault.append(file, on_invalid, key)
+        return desk.vault.append(file, on_invalid, key)
     except DataError as error:
         raise _nameless(error, file) from None
-    after = desk.vault.status()
-    taken = {name: after[name] - before[name] for name in ("size", "dropped")}
-    return {"size": size, "rows": taken["size"], "dropped": taken["dropped"]}
 
 
 def _nameless(error: DataError, file: RowFile) -> DataError:
