@@ -33,7 +33,11 @@ COMMANDS = (
     "bench",
     "serve",
 )
-HEAVY = {"numpy", "pyarrow", "sqlglot", "duckdb", "plotly", "pydantic", "numba", "apsw", "opendp", "rich"} | {"fastapi", "starlette", "uvicorn"}
+HEAVY = {"numpy", "pyarrow", "sqlglot", "duckdb", "plotly", "pydantic", "numba", "apsw", "opendp", "rich"} | {
+    "fastapi",
+    "starlette",
+    "uvicorn",
+}
 
 RUN = "from treering.cli.main import main; main()"
 
