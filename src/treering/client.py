@@ -222,9 +222,11 @@ class Client:
         """`ask` for a batch."""
         return self.ask_for(queries, within=within, mechanism=mechanism, key=key)[0]
 
-    def sql(self, text: str, within: float | None = None, mechanism: str | None = None) -> pa.Table:
-        """The result of an SQL statement, as an Arrow table: see `Vault.sql`."""
-        return self.table(text, within, mechanism)[0]
+    def sql(
+        self, text: str, within: float | None = None, mechanism: str | None = None, key: str | None = None
+    ) -> pa.Table:
+        """The result of an SQL statement, as an Arrow table: see `Vault.sql`; ``key`` is as in `ask`."""
+        return self.sql_for(text, within, mechanism, key)[0]
 
     def price(self, query: Question, *, within: float | None = None, mechanism: str | None = None) -> float:
         """The most that asking ``query`` next could cost a row, in the promise's unit. Free."""
@@ -261,12 +263,13 @@ class Client:
         told = self._ask({"queries": texts, **_options(within, mechanism)}, key)
         return [_answer(each) for each in told["answers"]], float(told["cost"])
 
-    def table(
-        self, text: str, within: float | None = None, mechanism: str | None = None
+    def sql_for(
+        self, text: str, within: float | None = None, mechanism: str | None = None, key: str | None = None
     ) -> tuple[pa.Table, int, float]:
         """`sql`, the number of rows that it is about, and what it has cost those that paid most."""
         body = {"sql": text, **_options(within, mechanism)}
-        response = self._call("POST", "ask", json=body, headers={"Accept": ARROW})
+        headers = {"Accept": ARROW, **_key(key)}
+        response = self._call("POST", "ask", safe=key is not None, json=body, headers=headers)
         size, cost = response.headers["Treering-Size"], response.headers["Treering-Cost"]
         from treering.shown import show_tables
 

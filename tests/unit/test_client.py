@@ -93,7 +93,7 @@ def test_schema_status_and_size_are_the_vaults(served: Served, steward: Client) 
 def test_what_was_asked_has_its_cost_beside_it(served: Served, steward: Client) -> None:
     _, first = steward.ask_for(["month = 3"])
     _, again = steward.ask_for(["month = 3"])
-    _, size, cost = steward.table("SELECT origin, COUNT(*) FROM t GROUP BY origin")
+    _, size, cost = steward.sql_for("SELECT origin, COUNT(*) FROM t GROUP BY origin")
     assert first > again == 0
     assert first + cost == pytest.approx(served.vault.spent)
     assert size == 20_000
@@ -169,9 +169,9 @@ def test_a_quota_that_is_used_up_is_refused(served: Served) -> None:
 def test_what_a_batch_released_before_it_failed_comes_with_the_error(tmp_path: Path) -> None:
     vault = guarded(tmp_path / "v", rows=2000, epsilon=60.0)
     texts = [str(query) for query in questions(200)]
-    with serving(vault, tmp_path / "v") as served, served.client() as steward:
-        with pytest.raises(tr.BudgetExceeded, match="does not cover this") as caught:
-            steward.ask_many(texts)
+    refused = pytest.raises(tr.BudgetExceeded, match="does not cover this")
+    with serving(vault, tmp_path / "v") as served, served.client() as steward, refused as caught:
+        steward.ask_many(texts)
     assert 0 < len(caught.value.answers) < 200
     assert all(isinstance(each, tr.Answer) for each in caught.value.answers)
 
@@ -271,6 +271,23 @@ def test_a_question_with_a_key_whose_reply_is_lost_is_charged_once(
     assert answer == served.vault.ask("origin = 'JFK'")
     assert len(charges(served)) == 1
     assert [line["key"] for line in served.vault.ledger() if line["key"]] != []
+
+
+def test_a_statement_with_a_key_whose_reply_is_lost_is_charged_once(
+    served: Served, breaking: tuple[Breaking, Client]
+) -> None:
+    between, ours = breaking
+    between.lose(2)
+    statement = "SELECT month, COUNT(*) FROM t GROUP BY month"
+    assert ours.sql(statement, key="mine").equals(served.vault.sql(statement))
+    assert between.requests == 3
+    assert len(charges(served)) == 1
+
+
+def test_a_key_stands_for_one_question(steward: Client) -> None:
+    steward.ask("origin = 'JFK'", key="mine")
+    with pytest.raises(tr.KeyUsed, match="was used for something else"):
+        steward.ask("origin = 'EWR'", key="mine")
 
 
 def test_a_question_without_a_key_is_not_repeated(breaking: tuple[Breaking, Client]) -> None:

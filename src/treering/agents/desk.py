@@ -133,7 +133,7 @@ class Opened(Protocol):
     ) -> list[Answer]:
         """Answers to a batch."""
 
-    def sql(self, text: str, within: float | None, mechanism: str | None, bill: Bill) -> pa.Table:
+    def sql(self, text: str, within: float | None, *, bill: Bill) -> pa.Table:
         """The result of a statement."""
 
 
@@ -180,7 +180,7 @@ class VaultDesk:
 
     def sql(self, text: str, within: float | None) -> Paid[pa.Table]:
         """The result of a statement, if the quota covers the most that it could cost."""
-        return self._paid(1, lambda bill: self._vault.sql(text, within, None, bill))
+        return self._paid(1, lambda bill: self._vault.sql(text, within, bill=bill))
 
     def _paid(self, answers: int, ask: Callable[[Bill], Told]) -> Paid[Told]:
         with self._lock:
@@ -259,5 +259,5 @@ class ServerDesk:
 
     def sql(self, text: str, within: float | None) -> Paid[pa.Table]:
         """The result of a statement."""
-        table, size, cost = self._client.table(text, within)
+        table, size, cost = self._client.sql_for(text, within)
         return Paid(table, size, cost)

@@ -10,11 +10,12 @@ from scipy.special import expit
 from sklearn.base import ClassifierMixin, RegressorMixin
 
 from treering.arrays import Array, Floats
-from treering.domain.loss import Distance, HuberDistance, HuberHinge, Logistic, Loss, Squared
+from treering.boxes.base import Progress
+from treering.domain.loss import Distance, HuberDistance, HuberHinge, Logistic, Loss, RobustLogistic, Squared
 from treering.errors import ParameterError
 from treering.learn.base import LinearEstimator, PrivateEstimator, declared, declared_classes
 from treering.params import Number
-from treering.trusted.points import Bounds
+from treering.trusted.learning.points import Bounds
 
 
 class _Classifier(ClassifierMixin, LinearEstimator):
@@ -77,7 +78,9 @@ class PrivateLogisticRegression(_Classifier):
     """Logistic regression over rows that keep arriving: all models ever released are private together.
 
     Formal guarantee: as `treering.learn.base.PrivateEstimator`, for the mean of log(1 + e^{−yp}) plus
-    ``regularisation``/2·‖θ‖² over the ball of ``radius``, p the prediction and y = ±1.
+    ``regularisation``/2·‖θ‖² over the ball of ``radius``, p the prediction and y = ±1. For ``robust=True``, the default
+    for ``rows="newest"``, the loss goes on as a straight line where yp < 0 (`treering.RobustLogistic`): a row moves the
+    model half as much, so there is half the noise. ``robust=False`` is for coefficients that are log odds.
 
     ``norm_bound`` and ``classes`` (the two labels) are public and must be declared. ``radius`` bounds predictions:
     |p| ≤ radius for rows within the norm bound; a larger radius can fit more, and needs more rows.
@@ -105,10 +108,13 @@ class PrivateLogisticRegression(_Classifier):
         every: Number = 2.0,
         radius: float | None = None,
         regularisation: float = 0.0,
+        validation: Number = 0,
+        robust: bool = True,
         fit_intercept: bool = True,
         profile: str = "tight",
         method: str = "auto",
         c: Number | None = None,
+        progress: Progress | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -120,18 +126,23 @@ class PrivateLogisticRegression(_Classifier):
         self.every = every
         self.radius = radius
         self.regularisation = regularisation
+        self.validation = validation
+        self.robust = robust
         self.fit_intercept = fit_intercept
         self.profile = profile
         self.method = method
         self.c = c
+        self.progress = progress
 
     def predict_proba(self, X: Any) -> Floats:
-        """The model's probability of each class, for each row of ``X``: 1/(1 + e^{−p}) for the second class."""
-        predictions = self._linear(X)
-        return np.column_stack([expit(-predictions), expit(predictions)])
+        """The model's probability of each class, for each row of ``X``: that for which the prediction has the least
+        expected loss. For the logistic loss it is 1/(1 + e^{−p}) for the second class."""
+        predictions, loss = self._linear(X), self._loss()
+        second = loss.chances(predictions) if isinstance(loss, RobustLogistic) else expit(predictions)
+        return np.column_stack([1 - second, second])
 
     def _loss(self) -> Loss:
-        return Logistic()
+        return RobustLogistic() if self.robust and self._newest() else Logistic()
 
 
 class PrivateSVC(_Classifier):
@@ -157,11 +168,13 @@ class PrivateSVC(_Classifier):
         every: Number = 2.0,
         radius: float | None = None,
         regularisation: float = 0.0,
+        validation: Number = 0,
         width: float = 0.5,
         fit_intercept: bool = True,
         profile: str = "tight",
         method: str = "auto",
         c: Number | None = None,
+        progress: Progress | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -173,11 +186,13 @@ class PrivateSVC(_Classifier):
         self.every = every
         self.radius = radius
         self.regularisation = regularisation
+        self.validation = validation
         self.width = width
         self.fit_intercept = fit_intercept
         self.profile = profile
         self.method = method
         self.c = c
+        self.progress = progress
 
     def _loss(self) -> Loss:
         return HuberHinge(self.width)
@@ -218,10 +233,12 @@ class PrivateRidge(RegressorMixin, LinearEstimator):
         every: Number = 2.0,
         radius: float | None = None,
         regularisation: float = 0.0,
+        validation: Number = 0,
         fit_intercept: bool = True,
         profile: str = "tight",
         method: str = "auto",
         c: Number | None = None,
+        progress: Progress | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -233,10 +250,12 @@ class PrivateRidge(RegressorMixin, LinearEstimator):
         self.every = every
         self.radius = radius
         self.regularisation = regularisation
+        self.validation = validation
         self.fit_intercept = fit_intercept
         self.profile = profile
         self.method = method
         self.c = c
+        self.progress = progress
 
     def predict(self, X: Any) -> Floats:
         """⟨coef, x⟩ + intercept for each row of ``X``."""
@@ -249,7 +268,10 @@ class PrivateRidge(RegressorMixin, LinearEstimator):
         return Bounds(self._norm(), self._intercept(), label=declared(self.label_bound, "label_bound"))
 
     def _unit(self) -> float:
-        return declared(self.label_bound, "label_bound") ** 2
+        return self._error_unit() ** 2
+
+    def _error_unit(self) -> float:
+        return declared(self.label_bound, "label_bound")
 
     def _present(self, theta: Floats) -> None:
         bound = declared(self.label_bound, "label_bound")
@@ -291,9 +313,11 @@ class PrivateMedian(PrivateEstimator):
         every: Number = 2.0,
         radius: float | None = None,
         regularisation: float = 0.0,
+        validation: Number = 0,
         profile: str = "tight",
         method: str = "auto",
         c: Number | None = None,
+        progress: Progress | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -304,9 +328,11 @@ class PrivateMedian(PrivateEstimator):
         self.every = every
         self.radius = radius
         self.regularisation = regularisation
+        self.validation = validation
         self.profile = profile
         self.method = method
         self.c = c
+        self.progress = progress
 
     def distances(self, X: Any) -> Floats:
         """The distance of each row of ``X`` from the median."""
@@ -329,6 +355,9 @@ class PrivateMedian(PrivateEstimator):
         return Bounds(self._norm())
 
     def _unit(self) -> float:
+        return self._norm()
+
+    def _error_unit(self) -> float:
         return self._norm()
 
     def _present(self, theta: Floats) -> None:

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from fractions import Fraction
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -363,7 +364,7 @@ class Rings(Measuring):
                 for query, told in self._read_sums(position, queries).items()
             }
             summed = [query for queries in asked.sums.values() for query in queries if not query.constant]
-            counted = list(dict.fromkeys([*asked.counts, *asked.cells, *summed]))
+            counted = list(dict.fromkeys([*asked.counts, *chain.from_iterable(asked.cells), *summed]))
             return Known(self._gate.size, self._read(counted, None), sums)
 
     def _advance(self, ring: Ring) -> None:

@@ -56,24 +56,29 @@ class Register:
         self._ids: dict[str, str] = {}
         self._used: dict[str, dict[int, list[float]]] = defaultdict(dict)
         self._length = self._synced = 0
+        self._file = self._locked = -1
         try:
-            self.folder.mkdir(mode=0o700, exist_ok=True)
-            self._lock_file()
-            try:
-                self._load()
-                self._file = self._condense()
-            except BaseException:
-                os.close(self._locked)
-                raise
+            self._open()
         except OSError as error:
             raise VaultError(f"cannot open the register of tokens: {reason(error)}") from None
+
+    def _open(self) -> None:
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+        self._lock_file()
+        try:
+            self._load()
+            self._file = self._condense()
+        except BaseException:
+            os.close(self._locked)
+            raise
 
     def close(self) -> None:
         """Let the next process in."""
         with self._lock:
-            for descriptor in (self._file, self._locked):
-                with suppress(OSError):
-                    os.close(descriptor)
+            if self._file >= 0:
+                os.close(self._file)
+                os.close(self._locked)
+            self._file = self._locked = -1
 
     # -- tokens -------------------------------------------------------------------------------------------------------
 

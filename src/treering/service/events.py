@@ -68,13 +68,12 @@ class Herald:
         try:
             seen = self._number
             yield _event(await self._status(), seen)
-            while not self._stopped and still():
+            while not self._stopped:
                 news = await self._news(seen)
-                if news is None:
-                    yield b": still here\n\n"
-                else:
-                    seen, text = news
-                    yield _event(text, seen)
+                if not still():
+                    return
+                seen, text = news or (seen, b"")
+                yield _event(text, seen) if news else b": still here\n\n"
         finally:
             self._listening[who] -= 1
 

@@ -34,6 +34,7 @@ class Folder:
     bases/          many batches merged, to open a vault faster; can be deleted
     checkpoints/    public state of mechanisms, to open a vault faster; can be deleted
     lock            locked by the process that has the vault open for writing, and its number
+    service/        the server's: its tokens, and files of rows on their way. The vault does not look at it
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

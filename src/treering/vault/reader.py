@@ -23,7 +23,7 @@ from treering.vault.lines import EVENT, MECHANISM, ROWS, Entry, Line, check, ope
 from treering.vault.members import shown
 from treering.vault.parts import Parts
 from treering.vault.record import Record, persons
-from treering.words import readable
+from treering.words import counted, readable
 
 
 class Appended(NamedTuple):
@@ -218,7 +218,7 @@ def _promise(record: Record) -> str:
         whole += f", delta {float(promise.delta):g}"
     if rows == 1:
         return f"{whole}, for one row, for ever" + (f" ({each})" if promise.delta else "")
-    return f"{whole}, for a person with up to {rows} rows, for ever: {each} for one row"
+    return f"{whole}, for a person with up to {counted(rows, 'row')}, for ever: {each} for one row"
 
 
 def _mechanism(spec: Spec, mechanism: Answering) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from treering.mechanisms.series.ring import UNFIT, Opened, Ring, reduced_to, sha
 from treering.theory import rings as theory
 from treering.theory.continual import Law
 from treering.theory.sums import noise_price
-from treering.words import counted
+from treering.words import counted, readable, rows
 
 MANY: Final = 100
 """The pace from which on questions are taken to share nothing."""
@@ -35,11 +35,11 @@ MANY: Final = 100
 
 class Asked(NamedTuple):
     """What a batch needs to know: how many rows match each of the ``counts``; for attributes, by their positions, the
-    sums over the rows that match; and how many rows are in ``cells``, which are many, and seldom asked for alone."""
+    sums over the rows that match; and how many rows are in the ``cells`` of some groups, which one series must tell."""
 
     counts: Sequence[Query]
     sums: Mapping[int, Sequence[Query]] = MappingProxyType({})
-    cells: Sequence[Query] = ()
+    cells: Sequence[tuple[Query, ...]] = ()
 
 
 class Planned(NamedTuple):
@@ -90,9 +90,31 @@ class Planning(Answering):
         planned = Planned([], [])
         for position, queries in asked.sums.items():
             self._plan_sums(position, queries, wanted, since, planned)
-        for queries in (asked.counts, asked.cells):
-            self._plan_counts(queries, wanted, since, planned)
+        self._plan_counts(asked.counts, wanted, since, planned)
+        self._plan_cells(asked.cells, wanted, since, planned)
         return planned
+
+    def _plan_cells(
+        self, asked: Sequence[tuple[Query, ...]], wanted: float | None, since: int | None, planned: Planned
+    ) -> None:
+        """Add to a plan what the cells of groups need: for each group one series, current and sharp, that tells them
+        all."""
+        size, missing = self._gate.size, dict[Query, None]()
+        rings = [*self._rings, *map(self._ring, planned.fresh)]
+        able_of = self._able([query for cells in asked for query in cells], wanted, since, rings)
+        for cells in asked:
+            able = [ring for ring in able_of[cells[0]] if all(ring in able_of[query] for query in cells[1:])]
+            fit = [ring for ring in able if all(sharp(query, [ring], size, wanted, since) for query in cells)]
+            fit.sort(key=lambda ring: (ring.next_variance(cells[0], size, since), ring.number))
+            fresh = {each.series for each in planned.fresh}
+            if any(ring.series.size == size or ring in planned.stale or ring.number in fresh for ring in fit):
+                continue
+            if fit:
+                planned.stale.append(fit[0])
+            else:
+                missing |= dict.fromkeys(cells)
+        for batch in batches(list(missing)):
+            self._add_opening(batch, Groups.atoms(batch), wanted, planned, None)
 
     def _plan_counts(self, asked: Sequence[Query], wanted: float | None, since: int | None, planned: Planned) -> None:
         """Add to a plan what the counts of queries need."""
@@ -241,9 +263,9 @@ class Planning(Answering):
         size, least = self._gate.size, min(self._margins(batch, groups, price, sums))
         if least >= size:
             raise GuaranteeError(
-                f"with what is left of epsilon a {'count' if sums is None else 'sum'} is known within {least:,.0f} "
-                f"rows, and there are {size:,}; it takes at least {counted(math.floor(least) + 1, 'row')}, or a larger "
-                "epsilon"
+                f"with what is left of epsilon a {'count' if sums is None else 'sum'} is known within "
+                f"{rows(least)}, and the table has {size:,}; it takes at least "
+                f"{counted(math.floor(least) + 1, 'row')}, or a larger epsilon"
             )
 
     def _unaffordable(
@@ -262,8 +284,8 @@ class Planning(Answering):
             best = max(self._margins(batch, groups, left, sums))
             at = math.ceil(self._gate.size * best / wanted)
             remedy = (
-                f"with all that is left a margin of {best:,.0f} rows can be had instead of {wanted:,.0f}, and the same "
-                f"share of the rows from {at:,} rows on"
+                f"with all that is left a margin of {rows(best)} can be had instead of {readable(wanted)}, and "
+                f"the same share of the rows from {counted(at, 'row')} on"
             )
         return BudgetExceeded(
             budget.unit, spent=budget.total - left, requested=price, total=budget.total, remedy=remedy

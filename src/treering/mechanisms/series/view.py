@@ -102,6 +102,11 @@ class View(_Cells):
             for query, count, radius in zip(queries, self.sums(queries), radii.tolist(), strict=True)
         ]
 
+    def radii(self, queries: Sequence[Query]) -> Floats:
+        """Bounds on the noise of queries, in rows, that all of them keep together."""
+        told = [0.0 if query.constant else float(self._errors.radius([query])[0]) * ROUNDING for query in queries]
+        return np.array(told)
+
     def answers(self, queries: Sequence[Query]) -> list[Answer]:
         """An answer for each query, about the same rows."""
         told = zip(queries, self.readings(queries), strict=True)

@@ -48,4 +48,5 @@ async def revoke(desk: TheDesk, which: Annotated[str, Path(alias="id", min_lengt
     """Accept a token no more, from now on."""
     if not await _aside(lambda: desk.register.revoke(which)):
         raise Problem(404, "no_such_token", "there is no such token, or it was revoked before")
+    desk.herald.ring()  # Ends the streams of who is no longer accepted.
     return Response(status_code=204)

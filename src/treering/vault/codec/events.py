@@ -29,10 +29,11 @@ from treering.budget.cost import Cost
 from treering.budget.promise import Budget
 from treering.budget.rows import Charge, Steps
 from treering.domain.groups import Groups
-from treering.domain.loss import Distance, HuberDistance, HuberHinge, Logistic, Squared
-from treering.domain.problem import Descent, Net, NoisyMoments, Perturbation, Problem
+from treering.domain.loss import Distance, HuberDistance, HuberHinge, Logistic, RobustLogistic, Squared
+from treering.domain.problem import Descent, Net, NoisyMoments, Perturbation, Problem, Refinement
 from treering.domain.schema import Schema
 from treering.domain.sums import Sums
+from treering.domain.tally import Tally
 from treering.errors import DamagedVault, NewerVault, VaultError
 from treering.gate import (
     Advanced,
@@ -63,6 +64,7 @@ from treering.gate import (
     SegmentEnded,
     Selected,
     Span,
+    Tallied,
     TreeCondensed,
     TreeStarted,
 )
@@ -104,8 +106,8 @@ FIRST: Final[tuple[type[Any], ...]] = (
 )
 """The events of version 1 that have not changed since."""
 
-THIRD: Final[tuple[type[Any], ...]] = (Minimised,)
-"""The events of version 3. (`Minimised` is older, and has one more field now.)"""
+THIRD: Final[tuple[type[Any], ...]] = (Minimised, Tallied)
+"""The events of version 3. (`Minimised` is older, and has more fields now.)"""
 
 EVENTS: Final = (*FIRST, *SECOND, *THIRD)
 """The events that a line can hold. The name and fields of a class that was ever written are fixed: a change needs a new
@@ -142,6 +144,9 @@ PARTS: Final[tuple[type[Any], ...]] = (
     Steps,
     OpenSegment,
     Sums,
+    Tally,
+    Refinement,
+    RobustLogistic,
 )
 """The classes that fields of events can hold. Those that notes can hold are declared by the mechanisms."""
 
@@ -204,9 +209,9 @@ class EventCodec:
 def version_of(event: Event) -> int:
     """The version of an event's line: the earliest that could have it."""
     if isinstance(event, Minimised):
-        new = type(event.method) is NoisyMoments or type(event.problem.loss) is HuberDistance
+        new = type(event.method) is NoisyMoments or type(event.problem.loss) in (HuberDistance, RobustLogistic)
         return FORMAT if new or event.rows is not None else 1
-    if _has_sums(event):
+    if isinstance(event, Tallied) or _has_sums(event):
         return FORMAT
     return 2 if type(event) in SECOND else 1
 

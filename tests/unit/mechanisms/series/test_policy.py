@@ -43,7 +43,7 @@ def test_under_a_pure_promise_counts_have_a_series_of_their_own() -> None:
 def test_each_attribute_has_its_series_and_cells_come_last() -> None:
     _, rings = made()
     cells = [tr.parse(f"a = 'x' AND m = {value}", SCHEMA) for value in range(4)]
-    planned = rings._plan(Asked([X], {1: [KNOWN], 2: [X]}, cells), None, None)
+    planned = rings._plan(Asked([X], {1: [KNOWN], 2: [X]}, [tuple(cells)]), None, None)
     assert [each.sums and each.sums.attribute for each in planned.fresh] == [1, 2, None]
     assert planned.fresh[-1].groups.attributes == (0, 2)
     assert planned.price == sum((each.price for each in planned.fresh), Fraction(0))
@@ -76,3 +76,23 @@ def test_groups_of_sums() -> None:
     assert sum_groups([KNOWN], 1, SCHEMA).number == Groups.atoms([KNOWN]).number
     assert len(batches([X, KNOWN])) == 1
     assert wished(0.5, 100) == 50
+
+
+@pytest.mark.parametrize("pace", [25, 100])
+def test_cells_that_several_series_know_apart_get_one_that_knows_them_all(pace: int) -> None:
+    """A quantile is read off one series: what others know of single cells does not help."""
+    schema = tr.Schema({"hour": tr.integers(0, 2), "a": tr.categories("x", "y")})
+    db = tr.GrowingDatabase(schema)
+    db.append([{"hour": hour, "a": "x"} for hour in (0, 1, 2)] * 5_000)
+    rings = tr.Rings(db, 1.0, 1e-6, pace=pace)
+    for hour in range(3):
+        rings.ask(f"hour = {hour}")
+    before = len(rings.series)
+    assert rings.quantile("hour", 0.5).value == 1
+    assert len(rings.series) == before + (pace >= 100)
+    spent = rings.spent
+    assert rings.quantile("hour", 0.9).value == 2
+    assert rings.spent == spent
+    db.append([{"hour": 2, "a": "y"}] * 100)
+    assert rings.quantile("hour", 0.5).value == 1
+    assert len(rings.series) == before + (pace >= 100)

@@ -9,9 +9,9 @@ import treering as tr
 from support.databases import TestDatabase
 from treering.domain.loss import HuberHinge
 from treering.domain.problem import CellFeatures, Descent, Net, Problem
-from treering.trusted import points as module
-from treering.trusted.minimisers import candidates, gradient_sum, summed_losses
-from treering.trusted.points import Entries, entries_of_cells
+from treering.trusted.learning import points as module
+from treering.trusted.learning.minimisers import candidates, gradient_sum, summed_losses
+from treering.trusted.learning.points import Entries, entries_of_cells
 
 SCHEMA = tr.Schema({"origin": tr.integers(1, 90), "hour": tr.integers(1, 40), "late": tr.categories("n", "y")})
 CELLS = np.random.default_rng(3).integers(SCHEMA.cells, size=3000).tolist()

@@ -1,8 +1,9 @@
 """PRIVATE: empirical risk minimisers: output perturbation, noisy descent, a choice among candidates, noisy moments.
 
-First `price`, on public values alone; then, once that is charged, `minimum`, of all rows or of those of an interval:
-others are not read. ``budget/minimising.py`` has the costs. No outcome depends on data except through the noise:
-numbers of passes, steps and candidates are public, and nothing can fail to converge. Neighbours replace one entry.
+First `price`, on public values alone; then, once that is charged, `entries`, of all rows or of those of an interval
+(others are not read), and their `minimum`. ``budget/minimising.py`` has the costs. No outcome depends on data except
+through the noise: numbers of passes, steps and candidates are public, and nothing can fail to converge. Neighbours
+replace one entry.
 
 *Formal guarantee of descent* (`descend`): noisy projected gradient descent, in which each step sees an integer sum of
 gradients plus discrete Gaussian noise. An entry's integer gradient has norm at most B = `largest_gradient` by
@@ -16,8 +17,7 @@ is minus the sum of integer losses, each clipped to a public range of width w
 (`treering.budget.minimising.loss_width`), so a replaced entry moves it by at most w; `select.exponential` draws
 exactly, and is (2w/scale)-DP.
 
-*Formal guarantee of noisy moments* (`fit`): the exact integer sums of xxᵀ, each pair of features once, and of yx, plus
-discrete Gaussian noise: (9/2)/(2σ²)-zCDP (`treering.budget.minimising`); the model is computed from that alone.
+Noisy moments are in ``moments.py``.
 
 *The solver behind output perturbation* (`solve`) makes a public number of passes, and ends within a known distance of
 the minimiser on every data set. It is projected gradient descent in the norm of P = (m+M)/2·S + λI, where S is the mean
@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from fractions import Fraction
 from functools import lru_cache
 from math import floor, sqrt
@@ -41,8 +42,8 @@ import numpy.typing as npt
 
 from treering.arrays import Floats, Ints
 from treering.budget.cost import Cost
-from treering.budget.minimising import BESIDE, largest_gradient, loss_width, minimising, solver_convexity
-from treering.domain.loss import Distance, HuberDistance, HuberHinge, Labels, Logistic, Squared
+from treering.budget.minimising import largest_gradient, loss_width, minimising, solver_convexity
+from treering.domain.loss import Distance, HuberDistance, HuberHinge, Labels, Logistic, RobustLogistic, Squared
 from treering.domain.problem import (
     FEATURE_UNIT,
     MOST_CANDIDATES,
@@ -56,27 +57,29 @@ from treering.domain.problem import (
     check_labels,
 )
 from treering.errors import ParameterError, QueryError
+from treering.gate import Told
 from treering.noise import Gaussian, Laplace
-from treering.params import at_least, exact_scale
-from treering.trusted.counts import MAX_COUNT, Counts, check_query
+from treering.params import exact_scale
+from treering.trusted.counts import Counts, check_query
+from treering.trusted.learning.moments import check_refinement, check_room, exact_rows, fitted, weighted_sum, within
+from treering.trusted.learning.points import Entries, Points, entries_of_cells
 from treering.trusted.noise import check_scale, draw
-from treering.trusted.points import Entries, Points, entries_of_cells
 from treering.trusted.select import exponential
 
-LOSSES: Final = (Logistic, HuberHinge, Squared, Distance, HuberDistance)
+LOSSES: Final = (Logistic, RobustLogistic, HuberHinge, Squared, Distance, HuberDistance)
 """The losses whose constants are proven."""
 
 MOST_ENTRIES: Final = 2**29
 """Exact moments of more entries could overflow 64 bits."""
 
 
-def price(request: Minimise, counts: Counts, rows: tuple[int, int] | None = None) -> Cost:
-    """The cost of a minimisation; ``rows`` is as in `minimum`. Refuses on public values, before anything is charged or
-    read."""
+def price(request: Minimise, counts: Counts, rows: tuple[int, int] | None = None, held: int = 0) -> Cost:
+    """The cost of a minimisation; ``rows`` is as in `entries`, of which ``held`` are not learnt from. Refuses on public
+    values, before anything is charged or read."""
     check_types(request)
     problem, method = request.problem, request.method
-    size = counts.size if rows is None else rows[1] - rows[0]
-    check_labels(_label_kind(request, counts), problem.loss)
+    size = counts.size if rows is None else rows[1] - rows[0] - held
+    check_labels(label_kind(request, counts), problem.loss)
     if size > MOST_ENTRIES:
         raise ParameterError("size", f"must be at most {MOST_ENTRIES:,} entries to learn from")
     cost = minimising(problem, method, size)
@@ -84,13 +87,14 @@ def price(request: Minimise, counts: Counts, rows: tuple[int, int] | None = None
         case Perturbation():
             check_scale(method.scale, 1)
         case Descent():
-            _check_room(size * problem.lipschitz * method.resolution * FEATURE_UNIT, "resolution")
+            check_room(size * problem.lipschitz * method.resolution * FEATURE_UNIT, "resolution")
             check_scale(method.scale, method.resolution * (FEATURE_UNIT if problem.loss.linear else 1))
         case Net():
-            _check_room(size * (problem.lipschitz * problem.radius + 1) * method.resolution, "resolution")
+            check_room(size * (problem.lipschitz * problem.radius + 1) * method.resolution, "resolution")
             candidates(problem, method)
         case NoisyMoments():
             check_scale(method.scale, FEATURE_UNIT**2)
+            check_refinement(method.refinement, size)
     return cost
 
 
@@ -111,22 +115,21 @@ def check_types(request: Minimise) -> None:
             raise ParameterError(name, f"must be a {names}, and no subclass, not a {type(value).__name__}")
 
 
-def minimum(request: Minimise, counts: Counts, rows: tuple[int, int] | None = None) -> tuple[float, ...]:
+def minimum(request: Minimise, entries: Entries, progress: Told | None = None) -> tuple[float, ...]:
     """The noisy minimiser, a model in the ball. To be called once its `price` is charged.
 
-    ``rows`` are sizes that are marked: the rows after the first of them, up to the second; None: all rows.
+    ``progress`` is called at each step of descent: it sees the step and the number of steps, which are public.
     """
     problem, method = request.problem, request.method
-    entries = _read(request, counts, rows)
     match method:
         case Perturbation():
             theta = _perturbed(problem, method, solve(problem, method, entries))
         case Descent():
-            theta = descend(problem, method, entries)
+            theta = descend(problem, method, entries, progress)
         case Net():
             theta = choose(problem, method, entries)
         case NoisyMoments():
-            theta = fit(problem, method, *_noisy_moments(problem, method, entries))
+            theta = fitted(problem, method, entries)
     return tuple(problem.project(theta).tolist())
 
 
@@ -136,14 +139,15 @@ def _perturbed(problem: Problem, method: Perturbation, theta: Floats) -> Floats:
     return np.asarray((np.rint(theta / method.pitch).astype(np.int64) + noise) * method.pitch)
 
 
-def _read(request: Minimise, counts: Counts, rows: tuple[int, int] | None) -> Entries:
+def entries(request: Minimise, counts: Counts, rows: tuple[int, int] | None = None) -> Entries:
+    """PRIVATE: what is learnt from: all rows, or those of an interval between two sizes that are marked."""
     if isinstance(counts, Points):
         return counts.entries(rows)
     assert request.features is not None
     return entries_of_cells(counts, request.features, rows)
 
 
-def _label_kind(request: Minimise, counts: Counts) -> Labels:
+def label_kind(request: Minimise, counts: Counts) -> Labels:
     """The kind of labels. Refuses a map of features for points, none for cells, and a wrong dimension or schema."""
     if isinstance(counts, Points):
         if request.features is not None:
@@ -160,15 +164,9 @@ def _label_kind(request: Minimise, counts: Counts) -> Labels:
     return request.features.label_kind
 
 
-def _check_room(largest: float, name: str) -> None:
-    if largest >= MAX_COUNT:
-        raise ParameterError(name, "times the size is too large for 64-bit sums: use a coarser one")
-
-
 # -- noisy projected gradient descent ----------------------------------------------------------------------------------
 
 
-_MOST_ROWS: Final = 2**16
 _COPIED: Final = 2**24
 _DRAWN: Final = 2**12
 _SHORT: Final = 64.0
@@ -178,12 +176,12 @@ Slope: TypeAlias = Callable[[Floats], Floats]
 """A noisy gradient at a model, with fresh noise each time."""
 
 
-def descend(problem: Problem, method: Descent, entries: Entries) -> Floats:
+def descend(problem: Problem, method: Descent, entries: Entries, progress: Told | None = None) -> Floats:
     """The average model, weighted as the method's schedule says."""
     start = problem.project(np.zeros(problem.dimension) if method.start is None else np.array(method.start))
     unit = gradient_unit(problem, method)
     entries = _by_column(entries)
-    noise = _noise(method, unit, problem.dimension)
+    noise = _noise(method, unit, problem.dimension, progress)
 
     def slope(theta: Floats) -> Floats:
         """A fresh noisy mean gradient."""
@@ -195,12 +193,22 @@ def descend(problem: Problem, method: Descent, entries: Entries) -> Floats:
     return _averaged(problem, method, start, slope)
 
 
-def _noise(method: Descent, unit: int, dimension: int) -> Iterator[Ints]:
+def _noise(method: Descent, unit: int, dimension: int, progress: Told | None) -> Iterator[Ints]:
     """Fresh noise for each step, drawn for many steps at once: one by one it would take as long as the gradients."""
     ahead = max(1, _DRAWN // dimension)
     for first in range(0, method.steps, ahead):
         steps = min(ahead, method.steps - first)
-        yield from draw(Gaussian(method.scale), unit, steps * dimension).reshape(steps, dimension)
+        drawn = draw(Gaussian(method.scale), unit, steps * dimension).reshape(steps, dimension)
+        for step, each in enumerate(drawn, first):
+            if progress is not None:
+                _tell(progress, step, method.steps)
+            yield each
+
+
+def _tell(progress: Told, step: int, steps: int) -> None:
+    """Call a caller's function, whose errors do not matter here: the model is paid for."""
+    with suppress(Exception):
+        progress(step, steps)
 
 
 def _averaged(problem: Problem, method: Descent, theta: Floats, slope: Slope) -> Floats:
@@ -248,13 +256,13 @@ def gradient_sum(problem: Problem, method: Descent, entries: Entries, theta: Flo
     total = np.zeros(problem.dimension, dtype=np.int64)
     if problem.loss.linear:
         precision = _precision(problem, method)
-        for grid, labels, weights in entries.blocks(_rows(largest)):
+        for grid, labels, weights in entries.blocks(exact_rows(largest)):
             predictions = (grid @ (theta / FEATURE_UNIT)).astype(precision, copy=False)
             slopes = problem.loss.slopes(predictions, labels.astype(precision, copy=False))
             slopes *= method.resolution
             # Either precision holds ``largest`` exactly: single precision is for values below 2^24.
             whole = np.clip(np.rint(slopes, out=slopes), -largest, largest, out=slopes)
-            total += _weighted(whole.astype(np.float64, copy=False), weights, grid)
+            total += weighted_sum(whole.astype(np.float64, copy=False), weights, grid)
         return total, gradient_unit(problem, method)
     for grid, labels, weights in entries.blocks():
         each = _short(problem.loss.gradients(theta, grid / FEATURE_UNIT, labels), largest)
@@ -271,20 +279,6 @@ def _precision(problem: Problem, method: Descent) -> npt.DTypeLike:
     loss = problem.loss
     off = 2.0**-22 * (problem.lipschitz + loss.smoothness(problem.radius) * problem.radius) * method.resolution
     return np.float32 if off <= 0.25 and problem.radius <= _SHORT else np.float64
-
-
-def _rows(largest: int) -> int:
-    """The rows of a block: so few that their slopes, at most ``largest``, times features, at most 2^16, sum to less
-    than 2^53, exact in floats; and no more than stay in a processor's cache."""
-    return max(1, min(_MOST_ROWS, 2**36 // largest))
-
-
-def _weighted(slopes: Floats, weights: Ints | None, grid: Floats) -> Ints:
-    """Σ slope·weight·features, exactly: in floats, whose sums stay below 2^53 (`_rows`); weighted ones as 64-bit
-    integers, which the size leaves room for."""
-    if weights is None:
-        return np.asarray((slopes @ grid).astype(np.int64))
-    return np.asarray((slopes.astype(np.int64) * weights) @ grid.astype(np.int64))
 
 
 def _short(gradients: Floats, largest: int) -> Ints:
@@ -359,36 +353,7 @@ def _sums(
     return [int(total) for total in totals]
 
 
-# -- noisy moments -----------------------------------------------------------------------------------------------------
-
-
-def _noisy_moments(problem: Problem, method: NoisyMoments, entries: Entries) -> tuple[Floats, Floats]:
-    """The means of xxᵀ and of yx, plus noise."""
-    unit, dimension = FEATURE_UNIT**2, problem.dimension
-    above = np.triu_indices(dimension, 1)
-    beside = Gaussian(at_least(exact_scale(method.scale, "scale") * BESIDE))
-    noise = np.diag(draw(Gaussian(method.scale), unit, dimension))
-    noise[above] = draw(beside, unit, len(above[0]))
-    cross = entries.moments.cross + draw(Gaussian(method.scale), unit, dimension)
-    square = np.triu(entries.moments.square) + noise
-    whole = unit * float(entries.size)
-    return (square + np.triu(square, 1).T) / whole, cross / whole
-
-
-def fit(problem: Problem, method: NoisyMoments, square: Floats, cross: Floats) -> Floats:
-    """The model that fits released moments: a function of public values alone."""
-    start = problem.project(np.zeros(problem.dimension) if method.start is None else np.array(method.start))
-    scales, basis = np.linalg.eigh(square)
-    scales = np.maximum(scales, 0.0) + problem.regularisation + max(method.ridge, 2.0**-40)
-    return np.asarray(basis @ _within(basis.T @ (cross + method.ridge * start), scales, problem.radius))
-
-
 # -- the solver behind output perturbation -----------------------------------------------------------------------------
-
-
-_ROUNDS: Final = 10
-_PARTS: Final = np.linspace(0.0, 1.0, 65)
-"""Ten rounds, each dividing the interval into 64 parts, find a root to 2^-60 of the first interval."""
 
 
 def solve(problem: Problem, method: Perturbation, entries: Entries) -> Floats:
@@ -404,7 +369,7 @@ def solve(problem: Problem, method: Perturbation, entries: Entries) -> Floats:
     for _ in range(method.iterations):
         slope = _gradient(problem, entries, theta, second) + convexity * theta
         aim = scales * (basis.T @ theta) - basis.T @ slope
-        theta = problem.project(basis @ _within(aim, scales, problem.radius))
+        theta = problem.project(basis @ within(aim, scales, problem.radius))
     return theta
 
 
@@ -419,18 +384,3 @@ def _gradient(problem: Problem, entries: Entries, theta: Floats, second: Floats)
     # Blocks are added up exactly: the error does not grow with their number.
     exact = [math.fsum(column) for column in zip(*(each.tolist() for each in sums), strict=True)]
     return np.array(exact) / (entries.size * float(FEATURE_UNIT))
-
-
-def _within(aim: Floats, scales: Floats, radius: float) -> Floats:
-    """The minimiser of ½·Σ s_j·z_j² − Σ a_j·z_j over the ball: z_j = a_j/(s_j + ν), ν = 0 or such that ‖z‖ = radius."""
-    free = aim / scales
-    if np.linalg.norm(free) <= radius:
-        return np.asarray(free)
-    low, high = 0.0, float(np.linalg.norm(aim)) / radius
-    for _ in range(_ROUNDS):
-        tries = low + (high - low) * _PARTS
-        # ‖z‖ falls as ν grows, and at the right end of the interval it is at most the radius.
-        lengths = np.linalg.norm(aim / (scales + tries[1:-1, None]), axis=1)
-        beyond = int(np.count_nonzero(lengths > radius))
-        low, high = float(tries[beyond]), float(tries[beyond + 1])
-    return np.asarray(aim / (scales + high))

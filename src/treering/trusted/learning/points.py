@@ -25,6 +25,7 @@ from treering.errors import DataError, ParameterError
 from treering.params import whole
 from treering.trusted.counts import Counts, project
 from treering.trusted.sealed import Sealed
+from treering.words import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +147,7 @@ def _one_each(labels: Any, rows: int) -> tuple[Array, bool]:
     if array.ndim != 1:
         raise DataError(f"y should be a 1d array, not one of shape {array.shape}")
     if len(array) != rows:
-        raise DataError(f"{rows:,} rows of features need as many labels, not {len(array):,}")
+        raise DataError(f"{counted(rows, 'row')} of features need as many labels, not {len(array):,}")
     return array, column
 
 
@@ -282,14 +283,32 @@ class Entries(Sealed):
     def moments(self) -> Moments:
         """PRIVATE: the exact second moments of the entries."""
         if self._moments is None:
-            source = self._source
-            self._moments = Moments(source.dimension if isinstance(source, CellFeatures) else source.shape[1])
+            self._moments = Moments(self.dimension)
             for grid, labels, weights in self.blocks():
                 if weights is None:
                     self._moments.add(grid, labels)
                 else:
                     self._moments.add_weighted(grid, labels, weights)
         return self._moments
+
+    @property
+    def dimension(self) -> int:
+        """How many features an entry has: public."""
+        source = self._source
+        return int(source.dimension if isinstance(source, CellFeatures) else source.shape[1])
+
+    def without(self, places: Ints) -> Entries:
+        """PRIVATE: the entries but those at these places; for entries that occur once each."""
+        others = np.delete(self.grid, places, axis=0), np.delete(self.labels, places)
+        return Entries(*others, None, self.size - len(places), None)
+
+    def only(self, places: Ints) -> Entries:
+        """PRIVATE: the entries at these places; for entries that occur once each."""
+        return Entries(self.grid[places], self.labels[places], None, len(places), None)
+
+    def weighing(self, weights: Ints) -> Entries:
+        """PRIVATE: the same entries, each so many times."""
+        return Entries(self._source, self.labels, weights, int(weights.sum()), None)
 
     @property
     def grid(self) -> Floats:
@@ -372,7 +391,7 @@ class Points(Counts):
     def add_rows(self, rows: Rows) -> None:
         """Take in rows that were checked by their own bounds."""
         if rows.dimension != self.dimension:
-            raise DataError(f"features must be rows of {self.dimension} numbers, not {rows.dimension}")
+            raise DataError(f"features must be rows of {counted(self.dimension, 'number')}, not {rows.dimension}")
         grid = on_grid(rows.entries).astype(np.float64)
         marks = self._marks(rows)
         with self.whole():

@@ -15,8 +15,8 @@ from treering.domain.loss import HuberHinge, Logistic
 from treering.domain.problem import FEATURE_UNIT, CellFeatures, Descent, Method, Minimise, Net, Perturbation, Problem
 from treering.noise import Gaussian, Laplace, Noise
 from treering.trusted.counts import MAX_COUNT, Counts
-from treering.trusted.minimisers import MOST_ENTRIES, gradient_sum, price, summed_losses
-from treering.trusted.points import entries_of_cells
+from treering.trusted.learning.minimisers import MOST_ENTRIES, gradient_sum, price, summed_losses
+from treering.trusted.learning.points import entries_of_cells
 
 SCHEMA = tr.Schema({"x": tr.integers(0, 1), "late": tr.categories("no", "yes")})
 LATE = tr.parse("late = 'yes'", SCHEMA)
@@ -88,7 +88,7 @@ def test_output_perturbation_draws_the_noise_it_names(
         drawn.append((noise, unit, number))
         return np.zeros(number, dtype=np.int64)
 
-    monkeypatch.setattr("treering.trusted.minimisers.draw", silent)
+    monkeypatch.setattr("treering.trusted.learning.minimisers.draw", silent)
     ridged = Problem(Logistic(), 2, 1.0, 0.5)
     kernel = TestDatabase(SCHEMA, CELLS).open_gate(budget)
     kernel.minimise(Minimise(ridged, Perturbation(noise, 7.0, 2.0**-20, 3), FEATURES))
@@ -101,7 +101,7 @@ def test_every_coordinate_of_the_model_gets_its_noise(monkeypatch: pytest.Monkey
     models = []
     for step in (0, 1):
         monkeypatch.setattr(
-            "treering.trusted.minimisers.draw",
+            "treering.trusted.learning.minimisers.draw",
             lambda _noise, _unit, number, step=step: np.arange(1, number + 1, dtype=np.int64) * step,
         )
         released = TestDatabase(SCHEMA, CELLS).open_gate(PURE).minimise(Minimise(ridged, method, FEATURES))
