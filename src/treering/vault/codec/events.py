@@ -116,8 +116,8 @@ version of the format."""
 GROWN: Final[dict[type[Any], int]] = {Condensed: 5, Minimised: 5}
 """The later events that version 1 had, too, and with how many of their fields. The rest have their defaults."""
 
-LATER: Final = {"Combined": 6, "SegmentBegun": 7, "Opened": 4}
-"""The classes that have sums since version 3, and how many fields they had before (see `fields.grown`)."""
+LATER: Final = {"Combined": 6, "SegmentBegun": 7, "Opened": 4, "Minimised": 6, "NoisyMoments": 3}
+"""The classes that have got a field since they were first written, and how many they had (see `fields.grown`)."""
 
 PARTS: Final[tuple[type[Any], ...]] = (
     Cost,
@@ -213,7 +213,7 @@ def version_of(event: Event) -> int:
         return _SETTLED[kind]
     if isinstance(event, Minimised):
         new = type(event.method) is NoisyMoments or type(event.problem.loss) in (HuberDistance, RobustLogistic)
-        return FORMAT if new or event.rows is not None else 1
+        return FORMAT if new or (event.rows, event.held) != (None, None) else 1
     if isinstance(event, Tallied) or _has_sums(event):
         return FORMAT
     return 2 if kind in SECOND else 1
