@@ -205,7 +205,7 @@ lock: $(VENV)/.uv ## recompile requirements/*.txt from pyproject.toml and requir
 	$(call say,compiling requirements)
 	@$(COMPILE) $(LOCK) requirements/uv.in -o requirements/uv.txt
 	@for peer in diffprivlib peers-queries peers-jax peers-smartnoise; do \
-	    $(COMPILE) $(LOCK) requirements/$$peer.in -o requirements/$$peer.txt; \
+	    $(COMPILE) $(LOCK) --overrides requirements/torch-by-pip.in requirements/$$peer.in -o requirements/$$peer.txt; \
 	done
 	@$(COMPILE) $(LOCK) pyproject.toml requirements/build.in --extra demo -o requirements/runtime.txt
 	@$(COMPILE) $(LOCK) pyproject.toml requirements/build.in --extra demo --extra dev \

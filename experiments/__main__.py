@@ -23,6 +23,7 @@ NAMES = (
     "rings_flights",
     "rings_renewal",
     "rings_baselines",
+    "turbo_covid",
     "sums_flights",
     "compare_mechanisms",
     "erm_logistic",

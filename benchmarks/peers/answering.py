@@ -10,7 +10,7 @@ import math
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -38,7 +38,7 @@ def told(case: Case) -> Floats:
     return _vault(case, pace=len(widest) if case.together else case.questions)
 
 
-def _vault(case: Case, **options: int) -> Floats:
+def _vault(case: Case, **options: Any) -> Floats:
     found: list[float] = []
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -88,7 +88,8 @@ def _noisy(case: Case, prices: Floats) -> Floats:
     """A count with Gaussian noise of variance σ² costs 1/(2σ²), where a row is replaced."""
     truths, sizes = np.concatenate(case.truths), _sizes(case)
     noise = np.array([draw(Gaussian(math.sqrt(1 / (2 * price))), 1, 1)[0] for price in prices.tolist()])
-    return np.clip(truths + noise, 0, sizes)
+    told: Floats = np.clip(truths + noise, 0, sizes)
+    return told
 
 
 def histogram_told(case: Case) -> Floats:
@@ -156,7 +157,8 @@ def _matching(query: tr.Query) -> int:
 
 
 def _clipped(counts: Floats, size: int) -> Floats:
-    return np.clip(counts, 0, size)
+    clipped: Floats = np.clip(counts, 0, size)
+    return clipped
 
 
 def _sizes(case: Case) -> Floats:

@@ -62,13 +62,12 @@ def prepare(name: str, folder: Path) -> Path:
     if not python.exists():
         requirements = ROOT / "requirements" / f"{name}.txt"
         subprocess.run([uv, "venv", "--quiet", "--seed", "--python", sys.executable, environment], check=True)
+        hashed = ["--quiet", "--require-hashes"]
         if name == "peers-smartnoise":
             subprocess.run([python, "-m", "pip", "install", "--quiet", TORCH], check=True)
-            deps = ["-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes", "-r", requirements]
-            subprocess.run([python, *deps], check=True)
+            subprocess.run([python, "-m", "pip", "install", *hashed, "--no-deps", "-r", requirements], check=True)
         else:
-            install = ["pip", "sync", "--quiet", "--python", python, "--require-hashes", requirements]
-            subprocess.run([uv, *install], check=True)
+            subprocess.run([uv, "pip", "sync", *hashed, "--python", python, requirements], check=True)
     return python
 
 
@@ -79,10 +78,9 @@ def call(peer: Peer, folder: Path, given: Mapping[str, Any]) -> dict[str, Any]:
         case, result = Path(place) / "case.npz", Path(place) / "result.npz"
         np.savez(case, **given)
         command: list[str | Path] = [python, "-m", f"{DRIVERS}.{peer.driver}", case, result, peer.word]
-        both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        done = subprocess.run(command, cwd=ROOT, text=True, check=False, env=_environment(), **both)
+        done = subprocess.run(command, cwd=ROOT, text=True, check=False, env=_environment(), capture_output=True)
         if done.returncode:
-            raise RuntimeError(f"{peer.driver} failed: {done.stdout.strip().splitlines()[-1:]}")
+            raise RuntimeError(f"{peer.driver} failed: {done.stderr.strip().splitlines()[-1:]}")
         return dict(np.load(result))
 
 

@@ -84,7 +84,9 @@ def table(found: Errors, told: bool) -> list[str]:
         sizes = " | ".join(f"{each:,}" for each in case)
         lines.append(f"| {sizes} | {own} | {other[0]}: {other[1]} | {ratio:.2f} |")
     lines.append("")
-    lines.append(f"{number} cases: at most {NEARLY} times, or intervals that overlap, in {nearly}; at most half in {half}.")
+    lines.append(
+        f"{number} cases: at most {NEARLY} times, or intervals that overlap, in {nearly}; at most half in {half}."
+    )
     return lines
 
 

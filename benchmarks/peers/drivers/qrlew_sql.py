@@ -21,7 +21,7 @@ import numpy as np
 from benchmarks.peers.drivers.common import run
 
 DELTA = 1e-9
-FUNCTIONS = {
+FUNCTIONS: dict[str, tuple[int, Any]] = {
     "LN": (1, math.log),
     "COS": (1, math.cos),
     "SQRT": (1, math.sqrt),
