@@ -25,7 +25,7 @@ export PYTHONUNBUFFERED := 1
 say = @printf '\n== %s\n' "$(1)"
 
 .PHONY: help setup setup-dev system demo check format test test-unit newcomer test-durability test-engines
-.PHONY: test-statistical pythons torture interrupts mutants bench compare-diffprivlib experiments docs lock clean
+.PHONY: test-statistical pythons torture interrupts mutants load bench compare-diffprivlib experiments docs lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -171,6 +171,10 @@ N ?= 50
 mutants: setup-dev ## small random mistakes in the trusted base, budget, vault, mechanisms, schedulers: the share tests catch
 	$(call say,mutants)
 	@PYTHONPATH=tests $(BIN)/python -m mutants -n $(N) $(if $(SEED),--seed $(SEED)) $(if $(LEAST),--least $(LEAST)) $(if $(NEAR),--near) $(if $(SKIP),--skip $(SKIP))
+
+load: setup-dev ## the server under load: 200 analysts for a minute, a kill -9, the rate of free answers; on loopback
+	$(call say,load)
+	@$(BIN)/python -m benchmarks.load
 
 bench: setup-dev ## run benchmarks/bench_*.py: a table, and benchmarks/results.json
 	$(call say,benchmarks)

@@ -46,6 +46,7 @@ NAMES = (
     "learn_streams",
     "learn_flights",
     "large_file",
+    "newcomer_datasets",
 )
 
 

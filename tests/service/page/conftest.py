@@ -19,6 +19,12 @@ def pytest_runtest_setup() -> Generator[None, object, object]:
     return (yield from leaving_out())
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, object, object]:
+    """Leave a test out if it opens a browser itself that is not here."""
+    return (yield from leaving_out())
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with browsing() as opened:

@@ -171,7 +171,7 @@ def test_regressions_tell_their_error() -> None:
     found = learner.quality
     assert isinstance(found, Error)
     truth = float(np.sqrt(np.mean((model.predictions(features) - labels) ** 2)))
-    assert abs(found.value - truth) < 4 * found.margin < 0.3 * truth
+    assert abs(found.value - truth) < 4 * found.margin < 0.5 * truth
     assert found.most > 2 * truth
 
 
@@ -235,9 +235,9 @@ def test_margins_of_errors_cover_as_often_as_they_say(of: Any, wrong: float) -> 
         noisy = groups + np.rint(generator.normal(size=tally.groups) * 20 * wrong)
         found = told(model, [Tallied(size, FREE, tally, Gaussian(20.0), noisy.astype(np.int64))], size)
         assert isinstance(found, Error)
-        below = errors[errors <= found.most]
-        truth = (below**2).sum() / size if of == "misses" else below.sum() / size
-        inside += abs(found.value - truth ** (0.5 if of == "misses" else 1.0)) <= found.margin
+        clipped = np.minimum(errors, found.most)
+        truth = np.mean(clipped**2) ** 0.5 if of == "misses" else np.mean(clipped)
+        inside += abs(found.value - truth) <= found.margin
     assert (inside >= 340) == (wrong == 1.0), inside
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 from treering.domain.attribute import Attribute, Categories, Ordered
 from treering.domain.schema import Schema
 from treering.domain.text import identifier, literal
+from treering.shown import BARS
 
 MOST_VALUES: Final = 1000
 """The most values of an attribute that are offered."""
@@ -48,17 +49,16 @@ def values_of(attribute: Attribute) -> list[str]:
 
 
 def examples(schema: Schema) -> list[str]:
-    """Three questions that this schema can answer: a condition, two together, and a table.
+    """Some questions that this schema can answer: a condition, two together, and a table that can be drawn.
 
     >>> from treering.domain.attribute import bins, categories
     >>> examples(Schema({"origin": categories("EWR", "JFK"), "delay": bins([0, 15, 60])}))
     ["origin = 'EWR'", "origin = 'EWR' AND delay >= 15", 'SELECT origin, COUNT(*) AS n FROM t GROUP BY origin']
     """
     ways = [way for name, attribute in schema.attributes.items() if (way := _condition(identifier(name), attribute))]
-    groups = [identifier(name) for name, attribute in schema.attributes.items() if 2 < attribute.size <= 40]
-    groups = groups or [identifier(name) for name in schema.names]
+    groups = [identifier(name) for name, attribute in schema.attributes.items() if attribute.size <= BARS]
     both = [" AND ".join(ways[:2])] if len(ways) > 1 else []
-    return [*ways[:1], *both, f"SELECT {groups[0]}, COUNT(*) AS n FROM t GROUP BY {groups[0]}"]
+    return [*ways[:1], *both, *(f"SELECT {name}, COUNT(*) AS n FROM t GROUP BY {name}" for name in groups[:1])]
 
 
 def _condition(name: str, attribute: Attribute) -> str:
