@@ -347,7 +347,7 @@ async def _killed(
     folder: Path, tokens: Sequence[tuple[str, str]], steward_token: str, seconds: float, seen: Seen
 ) -> None:
     running = start(folder)
-    loaded = asyncio.create_task(load(running, tokens, steward_token, 10 * seconds + 10, seen, seed=0))
+    loaded = asyncio.create_task(load(running, tokens, steward_token, math.inf, seen, seed=0))
     until = math.inf
     while time.monotonic() < until or len(seen.answers) < len(tokens):
         until = until if until < math.inf or not seen.answers else time.monotonic() + seconds
