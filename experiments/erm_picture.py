@@ -16,7 +16,7 @@ import numpy as np
 
 from experiments.erm_logistic import END, QUICK_END, QUICK_STREAMS, STREAMS, Measured, Series, check, measure, report
 from experiments.options import options
-from treering.cli.svg import Line, Panel, render
+from treering.pictures.svg import Line, Panel, render
 
 TARGET = Path(__file__).resolve().parents[1] / "docs" / "images" / "erm_logistic.svg"
 TITLE = "Private logistic regression, 10 features, ε = 1, δ = 10^-6: excess risk as rows arrive"

@@ -25,8 +25,8 @@ from experiments.claims import Claims
 from experiments.learn_streams import DELTA, DRIFT, EPSILON, RECOVERED, TEST, WIDER, WITHIN, Data, Stream, plain, scores
 from experiments.options import options
 from treering.arrays import Floats
-from treering.cli.svg import Line, Panel, render
 from treering.learn import PrivateLogisticRegression
+from treering.pictures.svg import Line, Panel, render
 
 TARGET = Path(__file__).resolve().parents[1] / "docs" / "images" / "learn_every.svg"
 TITLE = "Private logistic regression, ε = 1, δ = 10^-6: accuracy as rows arrive"

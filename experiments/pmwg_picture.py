@@ -20,9 +20,9 @@ from experiments.claims import Claims
 from experiments.flights_stream import stream_of_flights
 from experiments.options import QUICK_BETA, options
 from experiments.stream import Tally
-from treering.cli.svg import Band, Dots, Line, Panel, render
 from treering.demo.flights import SCHEMA
 from treering.domain.workload import random_conjunctions
+from treering.pictures.svg import Band, Dots, Line, Panel, render
 
 TARGET = Path(__file__).resolve().parents[1] / "docs" / "images" / "pmwg_growth.svg"
 EPSILON, DELTA, ALPHA, BETA = 1.0, 1e-9, 0.05, 0.05

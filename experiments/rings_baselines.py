@@ -44,6 +44,7 @@ import treering as tr
 from experiments.claims import Claims
 from experiments.flights_stream import LAST_DAY, START_DAY, stream_of_flights
 from experiments.options import QUICK_BETA, options
+from experiments.record import Record, Row, column, where
 from experiments.stream import Stream
 from treering.budget.promise import Budget
 from treering.demo.flights import SCHEMA
@@ -51,6 +52,7 @@ from treering.demo.story import BETWEEN, DASHBOARD, PACE, drill_down
 from treering.domain.query import evaluate_many
 from treering.domain.workload import marginals, random_conjunctions
 from treering.noise import Gaussian
+from treering.pictures.svg import Dots, Panel
 from treering.trusted.noise import draw
 
 Shares = npt.NDArray[np.float64]
@@ -68,6 +70,16 @@ TIMES, QUICK_TIMES = 2, 1
 WEEK, QUICK_DAYS = 7, START_DAY + BETWEEN
 PAIRS = marginals(SCHEMA, 2)
 OURS, PAPER = "Rings", "PMWG"
+COLOURS = {
+    OURS: "#2563eb",
+    "ContinualHistogram": "#059669",
+    PAPER: "#dc2626",
+    "noise for each question": "#111827",
+    "noise for each table": "#6b7280",
+    "noisy histogram each time": "#d97706",
+    "MWEM at doublings": "#7c3aed",
+    "MarginalsBox at doublings": "#db2777",
+}
 
 
 # -- those that answer -------------------------------------------------------------------------------------------------
@@ -249,13 +261,26 @@ def others(workload: Workload, beta: float, generator: np.random.Generator) -> d
     }
 
 
-def report(claims: Claims, workload: Workload, errors: dict[str, float], limit: float) -> None:
+def report(claims: Claims, record: Record, workload: Workload, errors: dict[str, float], limit: float) -> None:
     """Print a table, and claim that Rings are hardly worse than the best of the others."""
     print(f"{workload.name}: {workload.asked:,} questions, {len(workload.different):,} different; mean errors in rows")
     for name, error in sorted(errors.items(), key=lambda item: item[1]):
         print(f"  {error:>9,.0f}  {name}")
+        record.add({"workload": workload.name, "questions": workload.asked, "mechanism": name, "mean_error": error})
     best = min(error for name, error in errors.items() if name != OURS)
     claims.at_most(f"{workload.name}: Rings / the best of the others", errors[OURS] / best, limit)
+
+
+def panel(rows: Sequence[Row]) -> Panel:
+    """The mean errors: workloads from left to right, a colour for each mechanism."""
+    workloads = list(dict.fromkeys(row["workload"] for row in rows))
+    dots = []
+    for mechanism, colour in COLOURS.items():
+        found = where(rows, mechanism=mechanism)
+        places = [1.0 + workloads.index(row["workload"]) for row in found]
+        dots.append(Dots(mechanism, places, column(found, "mean_error"), colour))
+    labels = ", ".join(f"{place} {name}" for place, name in enumerate(workloads, 1))
+    return Panel("", labels, "mean error, in rows", [each for each in dots if each.x], y_log=True)
 
 
 @dataclass(frozen=True)
@@ -264,6 +289,7 @@ class Comparison:
 
     quick: bool
     claims: Claims
+    record: Record
     generator: np.random.Generator
 
     @property
@@ -288,7 +314,7 @@ class Comparison:
         compared = others(workload, self.beta, self.generator) | {"MWEM at doublings": self._mwem(workload)}
         compared[PAPER] = [Ours(lambda db: tr.PMWG(db, PROMISE, alpha=ALPHA, beta=self.beta))]
         errors = {OURS: ours} | workload.errors(compared)
-        report(self.claims, workload, errors, 1.05)
+        report(self.claims, self.record, workload, errors, 1.05)
         # With fewer rows PMWG has less to learn, and with fewer answers chance has more to say.
         self.claims.at_most("dashboard: Rings / PMWG", ours / errors[PAPER], 0.5 if self.quick else 0.1)
 
@@ -299,7 +325,7 @@ class Comparison:
         compared = others(workload, self.beta, self.generator) | {"MWEM at doublings": self._mwem(workload)}
         compared["noise for each question"] = [Noise(workload.questions) for _ in range(NOISES)]
         compared[OURS] = [self._rings(questions) for _ in range(number)]
-        report(self.claims, workload, workload.errors(compared), 1.5 if self.quick else 1.15)
+        report(self.claims, self.record, workload, workload.errors(compared), 1.5 if self.quick else 1.15)
 
     def marginals(self) -> None:
         """All two-way marginals, week by week."""
@@ -309,16 +335,18 @@ class Comparison:
         if not self.quick:  # its fit takes long to compile
             compared["MarginalsBox at doublings"] = [AtDoublings(tr.MarginalsBox(2), TIMES)]
         compared[OURS] = [self._rings(PACE)]
-        report(self.claims, workload, workload.errors(compared), 1.5 if self.quick else 1.05)
+        report(self.claims, self.record, workload, workload.errors(compared), 1.5 if self.quick else 1.05)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run it; 0 if all claims hold, else 1."""
     given = options(__doc__, arguments)
-    comparison = Comparison(given.quick, Claims(), np.random.default_rng(given.seed))
+    record = Record("rings_baselines", keep=not given.quick)
+    comparison = Comparison(given.quick, Claims(), record, np.random.default_rng(given.seed))
     comparison.dashboard()
     comparison.ad_hoc()
     comparison.marginals()
+    record.finish("The flights of 2013 under one promise, three workloads", [panel(record.rows)], aside=True)
     return comparison.claims.exit_code()
 
 

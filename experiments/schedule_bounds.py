@@ -23,9 +23,11 @@ import numpy as np
 
 from experiments.claims import Claims
 from experiments.options import options
+from experiments.record import Record, Row, column, where
 from treering.budget.convert import paper_rho_of
 from treering.budget.promise import Budget, Promise
 from treering.errors import GuaranteeError
+from treering.pictures.svg import Line, Panel
 from treering.theory import schedule, smalldb
 
 CELLS = QUERIES = 1000
@@ -109,7 +111,32 @@ def exponent(sizes: Sequence[float], values: Sequence[float]) -> float:
     return float(-np.polyfit(np.log(sizes), np.log(values), 1)[0])
 
 
-def check_exponents(claims: Claims) -> None:
+def paper_alpha(size: int, delta: float, p: float, g: float) -> float:
+    """The paper's error; not a number where it has no schedule."""
+    try:
+        return schedule.fixed(size, EPSILON, delta, BETA, p, g, "paper").alpha
+    except GuaranteeError:
+        return math.nan
+
+
+def panel(rows: Sequence[Row], p: float, delta: float) -> Panel:
+    """The errors of a box of rate p, over sizes."""
+    there = where(rows, p=p, delta=delta)
+    papers = [None if math.isnan(alpha) else alpha for alpha in column(there, "paper_alpha")]
+    return Panel(
+        f"p = {p:.3g}, δ = {delta:g}",
+        "rows at the start",
+        "error, for ever",
+        (
+            Line("the paper's schedule", column(there, "size"), papers, "#dc2626"),
+            Line("ours", column(there, "size"), column(there, "alpha"), "#2563eb"),
+        ),
+        x_log=True,
+        y_log=True,
+    )
+
+
+def check_exponents(claims: Claims, record: Record) -> None:
     """The exponents of our error, of n over the logarithm."""
     sizes = [10**power for power in range(6, 15)]
     print("\n| p | g | δ | exponent | found | the paper's |\n|---|---|---|---|---|---|")
@@ -121,6 +148,9 @@ def check_exponents(claims: Claims) -> None:
         wanted, papers = (p / (p / 2 + 1), p / (1.5 * p + 1)) if delta else (p / (p + 1), p / (2 * p + 1))
         print(f"| {p:.4g} | {g:.4g} | {delta:g} | {wanted:.4f} | {found:.4f} | {papers:.4f} |")
         worst = max(worst, abs(found - wanted))
+        key = {"p": p, "g": g, "delta": delta, "exponent": wanted, "found": found, "paper_exponent": papers}
+        for size, plan in zip(sizes, plans, strict=True):
+            record.add(key | {"size": size, "alpha": plan.alpha, "paper_alpha": paper_alpha(size, delta, p, g)})
     claims.at_most("exponents of n/log: farthest from p/(p+1) or p/(p/2+1)", worst, EXPONENT_WITHIN)
 
 
@@ -155,9 +185,12 @@ def check_improving(claims: Claims) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tables and check the claims."""
     quick, claims = options(__doc__, arguments).quick, Claims()
+    record = Record("schedule_bounds", keep=not quick)
     check_smalldb(claims, quick)
     claims.at_most("grid: tight over paper", max(ratios(quick)), 1)
-    check_exponents(claims)
+    check_exponents(claims, record)
+    drawn = [panel(record.rows, p, delta) for p in (P, 1.0) for delta in (0.0, DELTA)]
+    record.finish("BBScheduler: errors by the paper's schedule and by ours, ε = 1", drawn)
     check_improving(claims)
     return claims.exit_code()
 

@@ -32,9 +32,11 @@ import numpy.typing as npt
 import treering as tr
 from experiments.claims import Claims
 from experiments.options import options
+from experiments.record import Record, Row, column
 from experiments.stream import Stream
 from treering.boxes.base import Rate, Release
 from treering.boxes.histogram import HistogramBox
+from treering.pictures.svg import Line, Panel
 from treering.schedulers.improver import PAPER_C, BBImprover
 from treering.theory import schedule
 from treering.theory.schedule import ImprovingSchedule
@@ -140,10 +142,26 @@ def worst_guarantee() -> float:
     return worst
 
 
+def panel(rows: Sequence[Row]) -> Panel:
+    """The errors over sizes."""
+    sizes = column(rows, "size")
+    return Panel(
+        "",
+        "rows",
+        "root mean square error of a share",
+        (
+            Line("the paper's", sizes, column(rows, "paper"), "#dc2626"),
+            Line("ours", sizes, column(rows, "tight"), "#2563eb"),
+        ),
+        x_log=True,
+        y_log=True,
+    )
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the streams and check the claims."""
     given = options(__doc__, arguments)
-    measured, claims = Measured(), Claims()
+    measured, claims, record = Measured(), Claims(), Record("schedulers_improver", keep=not given.quick)
     generator = np.random.default_rng(given.seed)
     for _ in range(QUICK_STREAMS if given.quick else STREAMS):
         improver = run(generator, measured)
@@ -152,6 +170,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"{runs:,} runs for {entries:,} entries; {len(measured.noise):,} sizes; exponent {measured.exponent():.4f}")
     for size, tight, paper in zip(COMPARED, root_means(measured.tight), root_means(measured.paper), strict=True):
         print(f"  {size:>9,} rows: error {tight:.2e}, the paper's {paper:.2e}")
+        record.add({"size": size, "tight": tight, "paper": paper})
+    record.finish("BBImprover over a noisy histogram of 64 cells, ε = 1, δ = 10^-9", [panel(record.rows)])
     claims.at_most("minus the exponent of the noise", -measured.exponent(), -EXPONENT)
     claims.at_most("runs as a share of the entries", runs / entries, MOST_RUNS)
     claims.at_most("largest error past 2n as a multiple of the paper's", float(ratios.max()), 1.0)

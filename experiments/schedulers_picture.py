@@ -14,7 +14,7 @@ from pathlib import Path
 
 from experiments.options import QUICK_BETA, options
 from experiments.schedulers_flights import BETA, CASES, QUICK_STEP, STEP, Course, check, run
-from treering.cli.svg import Band, Dots, Line, Panel, render
+from treering.pictures.svg import Band, Dots, Line, Panel, render
 
 TARGET = Path(__file__).resolve().parents[1] / "docs" / "images" / "schedulers_flights.svg"
 TITLE = "BBScheduler over three boxes: flights of 2013, February to December, day by day"

@@ -64,10 +64,11 @@ def main(arguments: Sequence[str]) -> int:
     """Try the mutants; 1 if the share caught is below the least that was asked for."""
     options = _options(arguments)
     known = harmless()
-    chosen = sample(ROOT / PACKAGE, options.packages, options.number, options.seed)
+    chosen = sample(ROOT / PACKAGE, options.packages, options.number, options.seed)[options.skip :]
     spared = [each for each in chosen if each.key in known]
     tried = [each for each in chosen if each.key not in known]
-    print(f"{len(chosen)} mutants, seed {options.seed}; {len(spared)} are known to be harmless", flush=True)
+    skipped = f" without the first {options.skip}" if options.skip else ""
+    print(f"{len(chosen)} mutants, seed {options.seed}{skipped}; {len(spared)} are known to be harmless", flush=True)
     verdicts: list[Verdict] = []
     with copies(ROOT, files(), options.workers) as made:
         tests = Near(made[0]) if options.near else load(ROOT, made[0], options.workers)
@@ -98,6 +99,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m mutants", description=__doc__)
     parser.add_argument("-n", dest="number", type=int, default=50, help="how many mutants")
     parser.add_argument("--seed", type=int, default=random.randrange(10**6), help="which of them; others each time")
+    parser.add_argument("--skip", type=int, default=0, help="go on after so many of the sample, in its order")
     parser.add_argument("--least", type=float, default=0.0, help="exit with 1 if a smaller share is caught")
     parser.add_argument("--budget", type=float, default=60.0, help="seconds of tests in each stage of a trial")
     parser.add_argument("--workers", type=int, default=2, help="how many mutants at a time")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mutants.changes import Place
+from mutants.quick import PROFILE
 from mutants.reach import FOLDER
 from support.imports import closure, imported, imports_of_package, modules
 
@@ -33,7 +34,9 @@ PYTEST: Final = (
     "pytest",
     "-q",
     "--no-header",
-    "--hypothesis-profile=ci",
+    "-p",
+    "mutants.quick",
+    f"--hypothesis-profile={PROFILE}",
     "-p",
     "no:cacheprovider",
 )

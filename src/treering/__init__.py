@@ -12,9 +12,10 @@ Everything public is here; a name is imported from its module when it is first u
     boxes      Box; AnswersBox, HistogramBox, MarginalsBox, MWEM, SmallDB, from_opendp: static private algorithms
     schedulers BBScheduler, BBImprover, SmallDBG: a box, rerun as the data grow
     learning   ERMRings: a model of the newest rows; ERMG: of all rows; ERM, once; Model. They minimise a Logistic,
-               HuberHinge, Squared, Distance or HuberDistance loss, over points or over cells with CellFeatures;
-               treering.learn: scikit-learn estimators
+               RobustLogistic, HuberHinge, Squared, Distance or HuberDistance loss, over points or over cells with
+               CellFeatures; treering.learn: scikit-learn estimators
     planning   plan, Plan: which of them, for your parameters
+    showing    plot: a released table as a chart, with its margins
     promises   Promise
     errors     TreeringError and everything below it
     modules    audit, budget, domain, learn, theory
@@ -76,6 +77,7 @@ __all__ = [
     "QueryError",
     "QuotaExceeded",
     "Rings",
+    "RobustLogistic",
     "RowFile",
     "Schema",
     "SchemaError",
@@ -101,6 +103,7 @@ __all__ = [
     "numbers",
     "parse",
     "plan",
+    "plot",
     "theory",
 ]
 
@@ -116,11 +119,12 @@ if TYPE_CHECKING:
     from treering.boxes.opendp import from_opendp
     from treering.boxes.smalldb import SmallDB
     from treering.budget.promise import Promise
+    from treering.chart import plot
     from treering.client import Client, connect
     from treering.domain.attribute import ABOVE, BELOW, OTHER, bins, categories, integers
     from treering.domain.calendar import dates
     from treering.domain.language.parse import parse
-    from treering.domain.loss import Distance, HuberDistance, HuberHinge, Logistic, Squared
+    from treering.domain.loss import Distance, HuberDistance, HuberHinge, Logistic, RobustLogistic, Squared
     from treering.domain.numeric import numbers
     from treering.domain.problem import CellFeatures
     from treering.domain.query import Query
@@ -174,11 +178,12 @@ else:
         "boxes.base": ("Box",),
         "boxes.smalldb": ("SmallDB",),
         "budget.promise": ("Promise",),
+        "chart": ("plot",),
         "client": ("Client", "connect"),
         "domain.attribute": ("ABOVE", "BELOW", "OTHER", "bins", "categories", "integers"),
         "domain.calendar": ("dates",),
         "domain.language.parse": ("parse",),
-        "domain.loss": ("Distance", "HuberDistance", "HuberHinge", "Logistic", "Squared"),
+        "domain.loss": ("Distance", "HuberDistance", "HuberHinge", "Logistic", "RobustLogistic", "Squared"),
         "domain.numeric": ("numbers",),
         "domain.problem": ("CellFeatures",),
         "domain.query": ("Query",),

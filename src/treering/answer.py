@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Literal, NamedTuple, TypeAlias
 
+from treering.words import counted
+
 Kind: TypeAlias = Literal["easy", "hard", "measured", "cached", "synthetic"]
 
 
@@ -42,7 +44,7 @@ class Answer:
         """The answer in a notebook, with its interval on a line from no rows to all."""
         low, high = (240 * min(1.0, max(0.0, self.value + side * self.margin)) for side in (-1, 1))
         return (
-            f"<div><b>{self.count:,} ± {self.count_margin:,}</b> of {self.size:,} rows "
+            f"<div><b>{self.count:,} ± {self.count_margin:,}</b> of {counted(self.size, 'row')} "
             f"({self.value:.2%} ± {self.margin:.2%}, 95%)<br>"
             f'<svg width="240" height="14" role="img" aria-label="{self.value:.1%} of the rows">'
             '<line x1="0" y1="7" x2="240" y2="7" stroke="#9ca3af"/>'
@@ -151,5 +153,6 @@ class Guarantee:
         """The guarantee in a notebook, in words."""
         return (
             f"<div><b>epsilon {self.epsilon:g}, delta {self.delta:g}</b>, for ever; alpha {self.alpha:.4g} at "
-            f"{self.size:,} rows, but with probability {self.beta:g}<br><small>{escape(self.statement)}</small></div>"
+            f"{counted(self.size, 'row')}, but with probability {self.beta:g}<br>"
+            f"<small>{escape(self.statement)}</small></div>"
         )

@@ -27,6 +27,7 @@ from treering.domain.problem import Method, Minimise, Problem
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.domain.sums import Sums
+from treering.domain.tally import Tally
 from treering.noise import Noise
 from treering.params import positive
 
@@ -79,6 +80,11 @@ class Root:
 
 Pattern: TypeAlias = Ones | Root
 """Weights for the last leaves of a segment, by a short name: written out, they would be as many as the leaves."""
+
+
+Told: TypeAlias = Callable[[int, int], None]
+"""A callback for long operations: how many steps are done, and how many there are. Both are public, as the number of
+steps is fixed beforehand. What it raises is dropped."""
 
 
 # -- events: what was released -----------------------------------------------------------------------------------------
@@ -317,11 +323,25 @@ class Minimised:
     method: Method
     theta: tuple[float, ...]
     rows: tuple[int, int] | None = None
+    held: int | None = None
+    """How many of the rows, drawn at random, were held out, if any: they were not learnt from (see `Gate.tally`)."""
 
     @property
     def entries(self) -> int:
         """How many rows the model was made from."""
-        return self.size if self.rows is None else self.rows[1] - self.rows[0]
+        return self.size if self.rows is None else self.rows[1] - self.rows[0] - (self.held or 0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tallied:
+    """``values``: how many of the rows that the last `Minimised` held out are in each group of the ``tally``, plus
+    ``noise``. ``drawn`` was taken from their room: they were charged with the model."""
+
+    size: int
+    drawn: Cost
+    tally: Tally
+    noise: Noise
+    values: Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,6 +417,7 @@ Event: TypeAlias = (
     | NodeReleased
     | TreeCondensed
     | Minimised
+    | Tallied
     | Reserved
     | ReservationEnded
     | Condensed
@@ -519,12 +540,20 @@ class Gate(Protocol):
     def left(self, position: int) -> Fraction:
         """What the row at this position may still be charged, in the budget's unit."""
 
-    def minimise(self, request: Minimise, rows: tuple[int, int] | None = None) -> Minimised:
+    def minimise(
+        self, request: Minimise, rows: tuple[int, int] | None = None, *, held: int = 0, progress: Told | None = None
+    ) -> Minimised:
         """A private minimiser of an empirical risk, over points or over the counts of cells.
 
         With ``rows`` = (a, b) it is the risk on the rows after position a, up to b, sizes at which rows can be told
-        apart (see `mark`): no other row is read, and no other pays anything. None: all rows there are.
+        apart (see `mark`): no other row is read, and no other pays anything. None: all rows there are. ``held`` of
+        these rows, drawn at random, are held out for `tally`; ``progress`` is called at each step.
         """
+
+    def tally(self, request: Tally, noise: Noise) -> Tallied:
+        """The rows that the last `minimise` held out, counted by what a public model says of them, plus noise. They
+        have paid for it with the model: all counts together may cost as much as the model did. Once the gate is opened
+        anew, there are none."""
 
     def reserve(self, part: Budget) -> AbstractContextManager[Reserved]:
         """Set a part of the budget aside, charged at once, for the operations of the block: they cannot cost more.

@@ -15,6 +15,7 @@ from treering.domain.problem import Minimise
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.domain.sums import Sums
+from treering.domain.tally import Tally
 from treering.errors import ParameterError, TreeringError
 from treering.gate import (
     Advanced,
@@ -39,6 +40,8 @@ from treering.gate import (
     SegmentEnded,
     Selected,
     Span,
+    Tallied,
+    Told,
 )
 from treering.noise import Noise
 from treering.params import exact_scale
@@ -190,10 +193,18 @@ class RecordedGate:
         """Refused: a record holds no prices."""
         raise TreeringError("a record has no prices: a box derives its noise from its budget")
 
-    def minimise(self, request: Minimise, rows: tuple[int, int] | None = None) -> Minimised:
+    def minimise(
+        self, request: Minimise, rows: tuple[int, int] | None = None, *, held: int = 0, progress: Told | None = None
+    ) -> Minimised:
         """The recorded model."""
         event = self._next(Minimised)
-        _same(event.rows, rows)
+        _same((event.rows, event.held), (rows, held or None))
+        return event
+
+    def tally(self, request: Tally, noise: Noise) -> Tallied:
+        """The recorded counts."""
+        event = self._next(Tallied)
+        _same((event.tally, event.noise), (request, noise))
         return event
 
     def condense(self, note: Any) -> Condensed:

@@ -1,11 +1,12 @@
 """Results as people see them: a number with its ± in one piece, bars in a terminal, small pieces of HTML in a notebook.
 
 A released table is an Arrow table, which a notebook shows as bare columns: `show_tables` teaches IPython to show those
-that `Vault.sql` gives, and `plot` draws one.
+that `Vault.sql` gives. (`treering.plot` draws one.)
 """
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
@@ -13,11 +14,9 @@ from datetime import date
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
-from treering.errors import QueryError
 from treering.words import counted
 
 if TYPE_CHECKING:
-    import plotly.graph_objects as go
     import pyarrow as pa
 
 MARK: Final = b"treering"
@@ -27,6 +26,9 @@ HOLDING: Final = b"treering.margins"
 ALONE: Final = b"each number alone"
 TOGETHER: Final = b"all groups together, as some were chosen by their numbers"
 """What the margins of a released table hold for, with 95%, under a key of its metadata."""
+
+NOTES: Final = b"treering.notes"
+"""What a reader of a released table should know: a JSON list of sentences under this key of its metadata."""
 
 _WIDTH: Final = 240
 """The width of a bar, in pixels."""
@@ -66,6 +68,12 @@ def holding(table: pa.Table) -> str:
     return said.decode()
 
 
+def notes(table: pa.Table) -> list[str]:
+    """What a reader of a released table should know, in sentences."""
+    found: list[str] = json.loads((table.schema.metadata or {}).get(NOTES, b"[]"))
+    return found
+
+
 def plain_value(value: Any) -> Any:
     """A value for JSON: a date as its text, a number that is infinite or no number as None."""
     if value is None or isinstance(value, str | int | bool):
@@ -81,6 +89,8 @@ def number(value: Any, margin: float | None = None) -> str:
     """
     if value is None:
         return "NULL"
+    if isinstance(value, date) and margin is not None:
+        return f"{value} ± {counted(math.ceil(margin), 'day')}"
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
     if margin is None or not math.isfinite(value):
@@ -160,7 +170,7 @@ def released_html(table: pa.Table) -> str | None:
     if MARK not in (table.schema.metadata or {}):
         return None
     heads, rows, _ = written(table)
-    return table_html(heads, rows)
+    return table_html(heads, rows) + "".join(f"<p>{escape(each)}</p>" for each in notes(table))
 
 
 def show_tables() -> None:
@@ -168,26 +178,3 @@ def show_tables() -> None:
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     if shell is not None:
         shell.display_formatter.formatters["text/html"].for_type_by_name("pyarrow.lib", "Table", released_html)
-
-
-def plot(table: pa.Table) -> go.Figure:
-    """A chart of a released table: its first number with its margins, over its first column; one colour for each value
-    of a second column of labels."""
-    import plotly.graph_objects as go
-
-    names = table.column_names
-    noisy = next((name for name in names if f"{name}{MARGIN}" in names), None)
-    if noisy is None or names[0] == noisy:
-        raise QueryError("a chart takes a label and a number with a margin after it: GROUP BY gives them")
-    labels = names[: names.index(noisy)][:2]
-    figure = go.Figure()
-    listed = table.to_pylist()
-    for colour in dict.fromkeys(row[labels[1]] for row in listed) if len(labels) == 2 else [None]:
-        chosen = [row for row in listed if len(labels) < 2 or row[labels[1]] == colour]
-        figure.add_bar(
-            x=[str(row[labels[0]]) for row in chosen],
-            y=[row[noisy] for row in chosen],
-            error_y={"type": "data", "array": [row[f"{noisy}{MARGIN}"] for row in chosen]},
-            name=noisy if colour is None else str(colour),
-        )
-    return figure.update_layout(xaxis_title=labels[0], yaxis_title=noisy)

@@ -14,13 +14,23 @@ DISK_FULL: Final = "the disk is full"
 """What every message about a full disk says."""
 
 
-def counted(number: int, noun: str, plural: str = "") -> str:
-    """So many of something.
+def counted(number: float, noun: str, plural: str = "") -> str:
+    """So many of something, as a whole number.
 
-    >>> counted(1, "row"), counted(2000, "row"), counted(0, "query", "queries")
-    ('1 row', '2,000 rows', '0 queries')
+    >>> counted(1, "row"), counted(2000, "row"), counted(0, "query", "queries"), counted(0.8, "row")
+    ('1 row', '2,000 rows', '0 queries', '1 row')
     """
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+    shown = f"{number:,}" if isinstance(number, int) else f"{number:,.0f}"
+    return f"{shown} {noun if shown == '1' else plural or noun + 's'}"
+
+
+def rows(number: float) -> str:
+    """So many rows, or a part of one.
+
+    >>> rows(411.6), rows(1), rows(0.25)
+    ('412 rows', '1 row', '0.25 rows')
+    """
+    return counted(number, "row") if number >= 1 else f"{readable(number, 2)} rows"
 
 
 def left_out(rows: int, of: int | None = None) -> str:

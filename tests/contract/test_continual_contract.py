@@ -42,3 +42,27 @@ class TestContinualHistogram(MechanismContract):
 class TestContinualHistogramApproximate(TestContinualHistogram):
     def make(self, db: Any, **options: Any) -> ContinualHistogram:
         return ContinualHistogram(db, **{"epsilon": self.epsilon, "delta": 1e-6, **options})
+
+
+class TestContinualHistogramWindows(TestContinualHistogram):
+    bad_parameters = (
+        *TestContinualHistogram.bad_parameters,
+        *(({"windows": bad}, "windows") for bad in (None, 1, "yes")),
+    )
+
+    def make(self, db: Any, **options: Any) -> ContinualHistogram:
+        return ContinualHistogram(db, **{"epsilon": self.epsilon, "windows": True, **options})
+
+    def test_every_period_of_whole_batches_is_answered_within_its_error(self) -> None:
+        db = self.database()
+        histogram = self.make(db, beta=1e-9)
+        histogram.ask("month = 1")
+        ends = [0]
+        for seed in range(12):
+            ends.append(db.size)
+            db.append_cells(rows(400, seed))
+        assert histogram.boundaries == tuple(ends)
+        answers = [histogram.ask("month <= 2", since=since) for since in ends]
+        assert [answer.size for answer in answers] == [db.size - since for since in ends]
+        errors = [answer.error * answer.size for answer in answers]
+        assert errors == sorted(errors, reverse=True)

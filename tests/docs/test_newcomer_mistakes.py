@@ -34,7 +34,9 @@ high = 12
 kind = "bins"
 edges = [-60, 0, 15, 60, 1440]
 """
-PYTHONIC = re.compile(r"\w\(\)|\b\w+=|\bVault\.|\btr\.|\bNone\b|\bTrue\b|Traceback|np\.|Arrow|e\+\d\d")
+PYTHONIC = re.compile(
+    r"\w\(\)|\b\w+=|\bvault\.|\bVault\.|\btr\.|\bNone\b|\bTrue\b|Traceback|Errno|np\.|Arrow|e\+\d\d|\b_\w+|\b[a-z]+_[a-z]+\b"
+)
 """What only someone who writes Python understands, and numbers in need of decoding."""
 
 
@@ -287,3 +289,103 @@ def test_a_full_disk_is_called_full(folder: Path) -> None:
     assert "the disk is full" in said
     assert treering("verify", folder / "fills").code == 0
     assert treering("ask", folder / "fills", "month = 1").code == 0
+
+
+# -- a grid of mistakes ------------------------------------------------------------------------------------------------
+
+
+ONE_OF_MANY = re.compile(r"(?<![\d.,^])1 [a-z]*(rows|cells|queries|questions|entries|batches|groups|answers|values)\b")
+"""A plural of one."""
+
+PROMISES: list[tuple[object, ...]] = [
+    *[("--epsilon", 1, "--delta", 1e-6, flag, value) for flag in ("--alpha", "--beta", "--share") for value in (0, 2)],
+    *[("--epsilon", 1, flag, value) for flag in ("--pace", "--rows", "--rows-per-person") for value in (0, "x")],
+    *[("--epsilon", value) for value in (0, -1, "x", "inf", 1e400)],
+    *[("--epsilon", 1, "--delta", value) for value in (1, -1, "x")],
+    *[("--epsilon", 1, "--mechanism", kind) for kind in ("magic", "ermg")],
+    *[("--epsilon", 1, "--mechanism", kind, "--pace", 3) for kind in ("pmwg", "scheduler", "continual")],
+    *[("--epsilon", 1, "--mechanism", "scheduler", "--box", box) for box in ("magic", "answers", "mwem", "marginals")],
+    *[
+        ("--epsilon", 1, "--mechanism", "improver", "--box", "mwem", "--questions", name)
+        for name in ("no.txt", "q.csv")
+    ],
+    ("--epsilon", 1, "--guard-only"),
+    ("--epsilon", 1, "--person", "month"),
+    ("--epsilon", 1, "--table", "rows.csv"),
+    ("--epsilon", 1, "--order", "id"),
+    (),
+]
+PLANS: list[tuple[object, ...]] = [
+    *[("--cells", cells, "--rows", 5, "--epsilon", 1) for cells in (0, 1, "2^70", "x")],
+    *[("--cells", 9, "--rows", rows, "--epsilon", 1) for rows in (0, -1)],
+    *[("--cells", 9, "--rows", 9, "--epsilon", 1, "--queries", many) for many in (0, "x")],
+    ("--cells", 9, "--rows", 9, "--epsilon", 1, "--horizon", 3),
+    ("--cells", 9, "--rows", 9, "--epsilon", 1, "--plot", "plan.txt"),
+    ("--cells", 9),
+    (),
+]
+SCHEMAS: dict[str, tuple[str, str]] = {
+    "true": ('"LGA"]', '"LGA"]\nother = 3'),
+    "unknown": ("high = 12", "high = 12\nwidth = 3"),
+    "absent": ("high = 12", ""),
+    "falling": ("[-60, 0,", "[60, 0,"),
+    "numbers": ('kind = "bins"', 'kind = "numbers"\nlow = 0\nhigh = 10\nstep = -1'),
+    "dates": ('kind = "integers"\nlow = 1', 'kind = "dates"\nfirst = "2020-13-01"'),
+}
+SMALL: dict[str, tuple[object, ...]] = {
+    "rings": (),
+    "pmwg": ("--mechanism", "pmwg"),
+    "fine": ("--mechanism", "pmwg", "--alpha", 0.001),
+    "continual": ("--mechanism", "continual"),
+    "scheduler": ("--mechanism", "scheduler"),
+    "improver": ("--mechanism", "improver"),
+    "answers": ("--mechanism", "scheduler", "--box", "answers", "--questions", "one.txt"),
+}
+QUESTIONS: list[tuple[object, ...]] = [
+    ("month = 1",),
+    ("month = 2", "--dry-run"),
+    *[("month = 2", "--within", margin, "--dry-run") for margin in (0, 1, 0.001, 2, "x", "200%")],
+    ("month = 3", "--mechanism", "magic"),
+    ("month = NULL", "--dry-run"),
+    ("origin = JFK", "--dry-run"),
+    *[("--sql", f"SELECT {what} FROM flights") for what in ("AVG(month)", "SUM(origin)", "*", "STDDEV(month)")],
+    ("--sql", "SELECT month, COUNT(*) FROM flights GROUP BY month"),
+]
+
+
+def _plain_if_refused(done: Done) -> bool:
+    """Whether a command was refused; if so, in the words of the command line."""
+    assert not ONE_OF_MANY.search(done.out + done.err), done.out + done.err
+    if done.code:
+        plainly(done, done.code)
+    return bool(done.code)
+
+
+@pytest.mark.parametrize("command", ["create", "plan", "schema"])
+def test_no_refusal_of_options_talks_python(folder: Path, tmp_path: Path, command: str) -> None:
+    (tmp_path / "q.csv").write_text("monht = 1\n")
+    if command == "schema":
+        for name, (there, instead) in SCHEMAS.items():
+            (tmp_path / f"{name}.toml").write_text(SCHEMA.replace(there, instead))
+            given = ("--schema", tmp_path / f"{name}.toml", "--epsilon", 1)
+            assert _plain_if_refused(treering("create", tmp_path / "w", *given)), name
+        return
+    schema = ("create", tmp_path / "w", "--schema", folder / "flights.toml") if command == "create" else ("plan",)
+    for flags in PROMISES if command == "create" else PLANS:
+        named = [tmp_path / str(each) if str(each).endswith((".txt", ".csv")) else each for each in flags]
+        assert _plain_if_refused(treering(*schema, *named)), flags
+
+
+@pytest.mark.parametrize("kind", SMALL)
+def test_no_refusal_of_a_table_with_one_row_talks_python(folder: Path, tmp_path: Path, kind: str) -> None:
+    (tmp_path / "one.csv").write_text("origin,month,delay\nJFK,1,3\n")
+    (folder / "one.txt").write_text("month = 1\n")
+    flags = [folder / each if each == "one.txt" else each for each in SMALL[kind]]
+    vault = folder / f"one row of {kind}"
+    made(vault, "--epsilon", 1, "--delta", 1e-6, *flags)
+    assert treering("append", vault, tmp_path / "one.csv").code == 0
+    refusals = [_plain_if_refused(treering("ask", vault, *question)) for question in QUESTIONS]
+    refusals.append(_plain_if_refused(treering("synth", vault, "--rows", 1, "--out", tmp_path / "synthetic.csv")))
+    refusals.append(_plain_if_refused(treering("train", vault, "--target", "month = 1", "--features", "origin")))
+    assert sum(refusals) >= len(QUESTIONS) - 4
+    _plain_if_refused(treering("status", vault))

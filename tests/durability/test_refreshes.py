@@ -131,6 +131,35 @@ def test_a_part_that_cannot_be_written(place: Path, table: GrowingTable, step: S
         check_once(vault, table, before, crashed=False)
 
 
+@pytest.mark.parametrize("step", BASE)
+def test_a_base_that_cannot_be_written(
+    place: Path, table: GrowingTable, step: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is done without, and the rows are taken in."""
+    monkeypatch.setattr(bases, "_DUE", 0.0)
+    monkeypatch.setattr(bases, "_TIMES", 0.0)
+    failures: list[Stage] = []
+
+    def fail(reached: Stage) -> None:
+        if reached is step:
+            failures.append(step)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    vault = opened(place, table)
+    before = in_a_run(vault)
+    files = sorted((place / "bases").iterdir())
+    observe(fail)
+    try:
+        assert vault.refresh("drop") == table.after.size
+    finally:
+        observe(None)
+    assert failures == [step]
+    assert sorted((place / "bases").iterdir()) == files
+    crash(vault)
+    with opened(place, table) as vault:
+        check_once(vault, table, before, crashed=True)
+
+
 # -- kills -------------------------------------------------------------------------------------------------------------
 
 

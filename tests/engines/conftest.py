@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 
 from support.engines import DuckDB, Files, Postgres, PostgresStage, Stage, postgres_server
-from support.programs import INSTALLED, MissingProgram, left_out
+from support.programs import leaving_out, left_out
 from support.spark import SparkStage, spark_session
 
 ENGINES = ["duckdb", "parquet", "csv", "postgres", "spark"]
@@ -20,22 +19,13 @@ ENGINES = ["duckdb", "parquet", "csv", "postgres", "spark"]
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup() -> Generator[None, object, object]:
     """Leave a test out if what it is given needs a program that is not here."""
-    return (yield from _without_missing_programs())
+    return (yield from leaving_out())
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call() -> Generator[None, object, object]:
     """Leave a test out if it starts a program itself that is not here."""
-    return (yield from _without_missing_programs())
-
-
-def _without_missing_programs() -> Generator[None, object, object]:
-    try:
-        return (yield)
-    except MissingProgram as missing:
-        if os.environ.get("PROGRAMS") == INSTALLED:
-            raise
-        pytest.skip(str(missing))
+    return (yield from leaving_out())
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from support.wheel import Ended, Installed
@@ -73,3 +75,9 @@ def test_the_demonstration_names_its_extra_and_leaves_nothing_behind(installed: 
     assert "pip install 'treering[demo]'" in one_line(done)
     assert done.out == ""
     assert not (installed.folder / "shown").exists()
+
+
+@pytest.mark.parametrize("arguments", [("serve",), ("token", "list")])
+def test_the_server_names_its_extra(installed: Installed, arguments: tuple[str, ...], tmp_path: Path) -> None:
+    said = one_line(installed.run("treering", *arguments, tmp_path))
+    assert "pip install 'treering[server]'" in said

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support.programs import INSTALLED, MissingProgram, java_home, left_out, postgres_programs
+from support.programs import INSTALLED, MissingProgram, chromium, java_home, left_out, postgres_programs
 from support.repository import ROOT
 
 
@@ -65,6 +65,16 @@ def test_a_java_that_spark_does_not_run_on_is_passed_over(tmp_path: Path, monkey
     chosen = java(tmp_path / "chosen", "17.0.1")
     monkeypatch.setenv("JAVA_HOME", str(chosen))
     assert java_home(places) == chosen
+
+
+def test_the_browser_is_found_by_any_of_its_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(MissingProgram, match="Chromium, which was not found"):
+        chromium()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    other = program(tmp_path / "google-chrome")
+    assert chromium() == other
+    own = program(tmp_path / "chromium")
+    assert chromium() == own
 
 
 def test_what_is_left_out_is_counted_by_program() -> None:

@@ -28,8 +28,8 @@ from treering.domain.problem import CellFeatures, Descent, Minimise, Net, Pertur
 from treering.gate import Database
 from treering.params import at_least
 from treering.theory.tails import gaussian_tail, laplace_upper
-from treering.trusted.minimisers import candidates, summed_losses
-from treering.trusted.points import Points
+from treering.trusted.learning.minimisers import candidates, summed_losses
+from treering.trusted.learning.points import Points
 
 SHARE = 0.2
 MISS = 1e-6

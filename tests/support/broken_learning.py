@@ -22,9 +22,9 @@ from treering.domain.loss import HuberHinge
 from treering.domain.problem import Descent, Minimise, Perturbation, Problem
 from treering.noise import Gaussian
 from treering.params import Number, at_least, exact
-from treering.trusted.minimisers import accelerated, gradient_sum, gradient_unit, minimum
+from treering.trusted.learning.minimisers import accelerated, gradient_sum, gradient_unit, minimum
+from treering.trusted.learning.points import Points
 from treering.trusted.noise import draw
-from treering.trusted.points import Points
 
 _DRAFT: Final = Perturbation("laplace", 1.0, 2.0**-12, 10)
 
@@ -48,7 +48,7 @@ class _Learner:
 
     def release(self) -> tuple[float, ...]:
         """The model; one is the whole epsilon."""
-        return minimum(Minimise(self._problem, self.method), self._points)
+        return minimum(Minimise(self._problem, self.method), self._points.entries())
 
 
 class HonestLearner(_Learner):

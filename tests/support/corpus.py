@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from functools import cache
 from typing import Any
@@ -152,10 +152,12 @@ def _matched(ours: pa.Table, theirs: pa.Table) -> tuple[list[tuple[Any, Any]], l
     return matched, list(place.values())
 
 
-def off(value: float | None, true: float | None, margin: float | None) -> bool:
+def off(value: Any, true: Any, margin: float | None) -> bool:
     """Whether a number is further from the truth than its margin."""
     if value is None or true is None:
         return (value is None) != (true is None)
+    if isinstance(value, date) and isinstance(true, date):
+        return abs((value - date(true.year, true.month, true.day)).days) > (margin or 0.0) + 1
     return abs(float(value) - float(true)) > (margin or 0.0) + 1e-9 * max(1.0, abs(float(true)))
 
 

@@ -114,6 +114,8 @@ def dated_schema() -> Schema:
         attributes[f"{column} by {unit}"] = dates("2012-02-28", "2013-03-10", by=unit, column=column, tz=zone)
     for column, part in (("day", "weekday"), ("moment", "hour"), ("instant", "hour"), ("text", "month")):
         attributes[f"{part} of {column}"] = dates(part=part, column=column, tz=zone)
+    # East of Greenwich the first and the last instants of all lie within the years and beyond them, not the reverse.
+    attributes["hour in Tokyo"] = dates(part="hour", column="instant", tz="Asia/Tokyo")
     return Schema({**attributes, "amount": bins([0, 0.1, 7], other=True, missing=True)})
 
 

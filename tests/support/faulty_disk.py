@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,12 +16,12 @@ class FaultyDisk:
     """Armed, it lets so many writes and syncs pass, and refuses the rest."""
 
     def __init__(self) -> None:
-        self._error: type[apsw.Error] | None = None
+        self._error: Callable[[str], apsw.Error] | None = None
         self._passing = 0
         self.refused = 0
 
-    def arm(self, error: type[apsw.Error], passing: int) -> None:
-        """Refuse after this many."""
+    def arm(self, error: Callable[[str], apsw.Error], passing: int) -> None:
+        """Refuse after this many; or, where the error is `killed`, end the process there."""
         self._error, self._passing, self.refused = error, passing, 0
 
     def disarm(self) -> None:
@@ -32,6 +35,23 @@ class FaultyDisk:
             if self._passing < 0:
                 self.refused += 1
                 raise self._error("the tests say so")
+
+
+def killed(_: str) -> apsw.Error:
+    """No error, but the end."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    return apsw.Error("never")
+
+
+def attempt_files(disk: FaultyDisk) -> None:
+    """From now on, until this process ends, files that come, go or get another name count as writes, too."""
+
+    def heard(event: str, given: tuple[Any, ...]) -> None:
+        made = event == "open" and given[2] & os.O_CREAT
+        if made or event in ("os.rename", "os.remove"):
+            disk.attempt()
+
+    sys.addaudithook(heard)
 
 
 @contextmanager

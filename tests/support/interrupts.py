@@ -16,7 +16,9 @@ class Interrupt:
     """
 
     def __init__(self, step: int, *files: str) -> None:
-        self._left, self._files = step, files
+        self._step, self._files = step, files
+        self.passed = 0
+        """How many steps there were so far."""
         self.fell = False
 
     def __enter__(self) -> None:
@@ -32,8 +34,8 @@ class Interrupt:
         line = linecache.getline(file, frame.f_lineno).lstrip()
         if event == "exception" or line.startswith(("with ", "try:")) or (event == "return" and line[:5] == "yield"):
             return self
-        self._left -= 1
-        if self._left < 0 and not self.fell:
+        self.passed += 1
+        if self.passed > self._step and not self.fell:
             self.fell = True
             raise KeyboardInterrupt
         return self

@@ -12,9 +12,11 @@ import re
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 from typing import Final
+
+import pytest
 
 POSTGRES: Final = "PostgreSQL's server"
 JAVA: Final = "Java 17 to 23"
@@ -22,6 +24,8 @@ JAVA: Final = "Java 17 to 23"
 POSTGRES_FOLDERS: Final = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/usr/local/pgsql/bin")
 """Where Debian, Red Hat and PostgreSQL's own makefiles put what they keep off the path."""
 JAVA_FOLDERS: Final = ("/usr/lib/jvm/*/bin",)
+CHROMIUM: Final = "Chromium"
+CHROMIUM_NAMES: Final = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 NEEDS: Final = "needs "
 INSTALLED: Final = "installed"
 """What the environment variable PROGRAMS says where all of them must be there."""
@@ -50,6 +54,25 @@ def java_home(folders: Iterable[str] = JAVA_FOLDERS) -> Path:
         if 17 <= _java_version(folder / "bin" / "java") <= 23:
             return folder
     raise MissingProgram(JAVA)
+
+
+def chromium(names: Iterable[str] = CHROMIUM_NAMES) -> Path:
+    """The browser that tests of the server's page open it in: one of these names on the path."""
+    found = (shutil.which(name) for name in names)
+    for each in found:
+        if each is not None:
+            return Path(each)
+    raise MissingProgram(CHROMIUM)
+
+
+def leaving_out() -> Generator[None, object, object]:
+    """Around a step of a test: leave the test out if it needs a program that is not here, and need not be."""
+    try:
+        return (yield)
+    except MissingProgram as missing:
+        if os.environ.get("PROGRAMS") == INSTALLED:
+            raise
+        pytest.skip(str(missing))
 
 
 def left_out(reasons: Iterable[str]) -> list[str]:

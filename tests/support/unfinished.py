@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 from support.bases import cells
-from support.vaults import DELTA, EPSILON, SCHEMA, crash, frame, guarded, leased, questions, surely_easy
+from support.torture import batch
+from support.vaults import BETA, DELTA, EPSILON, SCHEMA, crash, frame, guarded, leased, questions, surely_easy
 from treering.trusted.kernel import Kernel
+from treering.vault import bases, members
+from treering.vault.files import Stage, observe
 from treering.vault.vault import Vault
 
 
@@ -39,6 +43,34 @@ def with_a_reservation(place: Path) -> None:
     crash(vault)
 
 
+STRAY = {Stage.BASE_NAMED: "append", Stage.PART_NAMED: "append", Stage.CHECKPOINT_NAMED: "ask"}
+"""Where a session is cut off so that a file is left that no line names."""
+
+
+def with_files(place: Path) -> None:
+    """A vault with files that no line names: of a base, a checkpoint and a part. Opening it removes them."""
+    vault = Vault.create(place, SCHEMA, EPSILON, DELTA, mechanism="pmwg", rows_per_person=3, person="who", beta=BETA)
+    vault.append(batch(1000, 1))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bases, "_TIMES", 0.0)
+        patch.setattr(bases, "_DUE", 0.0)
+        patch.setattr(members, "_REPLAYED", 1.0)
+        for number, (stage, work) in enumerate(STRAY.items(), 2):
+            observe(_interrupting(stage))
+            with suppress(KeyboardInterrupt):
+                vault.append(batch(30, number)) if work == "append" else vault.ask_many(questions(3))
+            observe(None)
+    crash(vault)
+
+
+def _interrupting(stage: Stage) -> Callable[[Stage], None]:
+    def interrupt(reached: Stage) -> None:
+        if reached is stage:
+            raise KeyboardInterrupt
+
+    return interrupt
+
+
 UNFINISHED: list[tuple[Callable[[Path], None], int]] = [(with_a_lease, 2), (with_a_reservation, 1)]
 """How to make each, and how many lines its next opening writes."""
 
@@ -49,6 +81,7 @@ class Seen(NamedTuple):
     status: dict[str, Any]
     lines: list[tuple[str, str | None, dict[str, Any]]]
     counts: list[int]
+    files: list[str]
 
 
 def seen(place: Path, before: str) -> Seen:
@@ -58,4 +91,9 @@ def seen(place: Path, before: str) -> Seen:
         status = vault.status()
         status["head"] = status["head"] == before  # Times are part of it.
         lines = [(line["kind"], line["mechanism"], line["body"]) for line in vault.ledger()]
-        return Seen(status, lines, cells(vault).tolist())
+        return Seen(status, lines, cells(vault).tolist(), files(place))
+
+
+def files(place: Path) -> list[str]:
+    """What lies in the folders of a vault."""
+    return sorted(path.relative_to(place).as_posix() for path in place.glob("*/*"))

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
-import sys
+from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
 import pyarrow as pa
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
 
 import treering as tr
 from support.vaults import SCHEMA, frame
 from treering.answer import Answer, Guarantee
-from treering.errors import QueryError
-from treering.shown import MARK, chart, number, plain_value, plot, released_html, show_tables, written
+from treering.shown import MARK, NOTES, chart, number, plain_value, released_html, show_tables, written
 from treering.theory.plan.report import Plan
 
 TABLE = pa.table(
@@ -45,6 +45,8 @@ TABLE = pa.table(
         (math.inf, 3.0, "inf"),
         (True, None, "True"),
         (date(2013, 7, 1), None, "2013-07-01"),
+        (date(2013, 7, 1), 1.0, "2013-07-01 ± 1 day"),
+        (date(2013, 7, 1), 12.2, "2013-07-01 ± 13 days"),
         ("JFK", None, "JFK"),
         (None, 2.0, "NULL"),
     ],
@@ -152,37 +154,44 @@ def test_released_tables_are_shown_and_others_are_left_alone() -> None:
     assert "&lt;b&gt;&amp;" in (released_html(odd) or "")
 
 
-def test_a_notebook_learns_to_show_released_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    known: dict[tuple[str, str], Any] = {}
+@pytest.fixture
+def notebook(tmp_path: Path) -> Iterator[InteractiveShell]:
+    """A real IPython, without a terminal: it has the formatters that a notebook has."""
+    InteractiveShell.clear_instance()
+    config = Config({"HistoryManager": {"enabled": False}})
+    shell = InteractiveShell.instance(config=config, ipython_dir=str(tmp_path))
+    yield shell
+    InteractiveShell.clear_instance()
 
-    def learn(module: str, name: str, shown: Any) -> None:
-        known[module, name] = shown
 
-    formatter = SimpleNamespace(formatters={"text/html": SimpleNamespace(for_type_by_name=learn)})
-    shell = SimpleNamespace(display_formatter=formatter)
-    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+def html_of(shell: InteractiveShell, shown: object) -> str | None:
+    """What a notebook shows."""
+    formatter: Any = shell.display_formatter
+    found: str | None = formatter.format(shown)[0].get("text/html")
+    return found
+
+
+def test_a_notebook_shows_released_tables_and_leaves_others_alone(notebook: InteractiveShell) -> None:
+    released = TABLE.replace_schema_metadata({MARK: b"100", NOTES: b'["Values are clipped to 0 & 5."]'})
+    assert html_of(notebook, released) is None
     show_tables()
-    assert known == {("pyarrow.lib", "Table"): released_html}
+    html = html_of(notebook, released)
+    assert html is not None
+    assert "100 ± 10" in html
+    assert "clipped to 0 &amp; 5." in html
+    assert html_of(notebook, TABLE) is None
 
 
-# -- charts ------------------------------------------------------------------------------------------------------------
+def test_a_notebook_shows_all_that_is_public(notebook: InteractiveShell, tmp_path: Path) -> None:
+    with tr.Vault.create(tmp_path / "v", SCHEMA, epsilon=1.0, delta=1e-6) as vault:
+        vault.append(frame(2000))
+        table = vault.sql("SELECT origin, COUNT(*) AS n FROM flights GROUP BY origin")
+        shown = [vault, vault.schema, vault.ask("late = 'yes'"), table, tr.plot(table), tr.plan(100, 1000, 1.0)]
+        pages = [html_of(notebook, each) for each in shown]
+    assert all(page is not None and page.startswith("<") for page in pages)
+    assert " at 0x" not in "".join(map(repr, shown))
 
 
-def test_a_chart_has_a_bar_for_each_group_with_its_margin() -> None:
-    (bars,) = plot(TABLE).data
-    assert list(bars.x) == ["EWR", "JFK", "None"]
-    assert list(bars.y) == [100, 50, 25]
-    assert list(bars.error_y.array) == [10, 10, 25]
-
-
-def test_a_second_label_is_a_colour() -> None:
-    table = pa.table({"k": ["a", "a", "b"], "late": [True, False, True], "n": [1, 2, 3], "n_margin": [0.5] * 3})
-    figure = plot(table)
-    assert [bars.name for bars in figure.data] == ["True", "False"]
-    assert [list(bars.x) for bars in figure.data] == [["a", "b"], ["a"]]
-
-
-@pytest.mark.parametrize("columns", [["origin", "n"], ["n", "n_margin"]])
-def test_a_table_without_labels_or_margins_makes_no_chart(columns: list[str]) -> None:
-    with pytest.raises(QueryError, match="GROUP BY"):
-        plot(TABLE.select(columns))
+def test_without_a_notebook_nothing_is_learnt() -> None:
+    InteractiveShell.clear_instance()
+    show_tables()

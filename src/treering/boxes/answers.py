@@ -17,6 +17,7 @@ from treering.gate import Gate
 from treering.noise import Noise
 from treering.params import probability, whole
 from treering.theory.static import answer_radius, answers_noise, answers_rate, drawn_radius
+from treering.words import counted
 
 
 class AnswersBox(SchemaBox):
@@ -60,7 +61,7 @@ class AnswersBox(SchemaBox):
         if not len(measured):
             return _Answers(measured, gate.size, np.empty(0), np.empty(0))
         noise = self._noise(budget)
-        progress(0.0, f"answering {len(measured):,} queries")
+        progress(0.0, f"answering {counted(len(measured), 'query', 'queries')}")
         answers = gate.measure(measured.queries, noise).values
         progress(1.0, "answered")
         scales = np.array([query.scale for query in measured.queries], dtype=np.float64)

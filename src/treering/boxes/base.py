@@ -25,7 +25,7 @@ from treering.domain.language.parse import Question, understand, understand_all
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import GuaranteeError, ParameterError, QueryError, SchemaError
-from treering.gate import Database, Gate
+from treering.gate import Database, Gate, Told
 from treering.params import A_SHARE, Number, nonempty, probability
 from treering.words import counted
 
@@ -36,6 +36,11 @@ Both are public."""
 
 def silent(done: float, doing: str) -> None:
     """Report no progress."""
+
+
+def by_steps(progress: Progress, doing: str) -> Told:
+    """Report the steps of an operation of the gate."""
+    return lambda step, steps: progress(step / steps, f"{doing}: step {step + 1:,} of {steps:,}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +70,7 @@ class Release(ABC):
 
     def sample(self, rows: int, generator: np.random.Generator) -> pa.Table:
         """``rows`` synthetic rows in the schema's own values, drawn with ``generator``; or `QueryError`."""
-        raise QueryError(f"{type(self).__name__} answers queries, and has no synthetic rows")
+        raise QueryError("this box answers queries, and has no synthetic rows")
 
     def ask(self, query: Question) -> Answer:
         """The share of the rows that match ``query`` (a `Query` or its text), with its error."""
@@ -250,9 +255,10 @@ class QueryClass:
         for index, query in enumerate(queries):
             found = self._place(query)
             if found is None:
+                which = f"query {index}: " if len(queries) > 1 else ""
+                known = "the query" if len(self) == 1 else f"among the {len(self):,} queries"
                 raise QueryError(
-                    f"query {index}: {_short(query)} is not among the {len(self):,} queries that this {box} was made "
-                    "for, nor the complement of one"
+                    f"{which}{_short(query)} is not {known} that this {box} was made for, nor the complement of one"
                 )
             places[index], flipped[index] = found
         return places, flipped

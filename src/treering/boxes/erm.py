@@ -8,7 +8,7 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 
 from treering.arrays import Floats
-from treering.boxes.base import Progress, Release, SchemaBox, silent
+from treering.boxes.base import Progress, Release, SchemaBox, by_steps, silent
 from treering.budget.promise import Budget
 from treering.domain.loss import Loss
 from treering.domain.problem import CellFeatures, Method, Minimise, Problem, Start, check_labels
@@ -20,6 +20,7 @@ from treering.params import probability, whole
 from treering.theory.ageing import aged_bound
 from treering.theory.erm.methods import NET_CANDIDATES, Choice, Choosing, Descending, Perturbing
 from treering.theory.erm.steps import bound
+from treering.words import counted
 
 How: TypeAlias = Literal["auto", "perturbation", "descent", "net"]
 
@@ -125,8 +126,9 @@ class ERM(SchemaBox):
         request = Minimise(
             self.problem, choice.method(size, budget, chance, _last_model(gate, self.problem)), self.features
         )
-        progress(0.0, f"learning by {type(request.method).__name__}")
-        event = gate.minimise(request)
+        doing = f"learning by {type(request.method).__name__}"
+        progress(0.0, doing)
+        event = gate.minimise(request, progress=by_steps(progress, doing))
         progress(1.0, "learnt")
         if event.problem != self.problem:
             raise TreeringError("the run is about another problem than is on record")
@@ -209,7 +211,10 @@ class Model(Release):
     def __init__(self, schema: Schema, event: Minimised, beta: float) -> None:
         super().__init__(schema, event.size)
         self.rows: tuple[int, int] = event.rows or (0, event.size)
-        """The rows that it was learnt from: those after the first of these positions, up to the second."""
+        """The rows that it was learnt from: those after the first of these positions, up to the second, but for `held`
+        of them."""
+        self.held: int = event.held or 0
+        """How many of these rows, drawn at random, were held out to test models."""
         self.problem: Problem = event.problem
         """What was minimised."""
         self.method: Method = event.method
@@ -234,7 +239,9 @@ class Model(Release):
         """
         rows = np.asarray(features, dtype=np.float64)
         if rows.ndim != 2 or rows.shape[1] != len(self.theta):
-            raise ParameterError("features", f"must be rows of {len(self.theta)} numbers, as those it was trained on")
+            raise ParameterError(
+                "features", f"must be rows of {counted(len(self.theta), 'number')}, as those it was trained on"
+            )
         return np.asarray(rows @ np.array(self.theta))
 
     def weights(self, features: CellFeatures) -> dict[str, float]:
@@ -258,7 +265,8 @@ class Model(Release):
         return aged_bound(self.excess_risk, fresh, centred=False, staleness=worst_risk(self.problem))
 
     def __repr__(self) -> str:
-        return f"Model({len(self.theta)} coefficients; {self.size:,} rows; excess risk at most {self.excess_risk:.3g})"
+        trained = f"{counted(len(self.theta), 'coefficient')}; {counted(self.size, 'row')}"
+        return f"Model({trained}; excess risk at most {self.excess_risk:.3g})"
 
 
 def worst_risk(problem: Problem) -> float:

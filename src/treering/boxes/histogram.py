@@ -27,6 +27,7 @@ from treering.noise import Noise
 from treering.params import probability, whole
 from treering.theory.cells import CellNoise, SmoothLaplaceCell, all_subsets, exact, smooth, subset_radius
 from treering.theory.static import LARGEST_BETA, histogram_noise, histogram_radius, histogram_rate, rate_of
+from treering.words import counted
 
 MOST_CELLS: Final = 2**24
 """The most cells of a universe."""
@@ -90,7 +91,7 @@ class HistogramBox(SchemaBox):
         noise = self._noise(budget)
         probability(beta, "beta")
         self._check(gate)
-        progress(0.0, f"adding noise to {self.schema.cells:,} cells")
+        progress(0.0, f"adding noise to {counted(self.schema.cells, 'cell')}")
         counts = NoisyCounts(self.schema, gate.size, gate.histogram(noise).counts)
         progress(1.0, "released")
         if self._class is None:

@@ -20,6 +20,7 @@ from treering.domain.schema import Schema
 from treering.errors import GuaranteeError, ParameterError, TreeringError
 from treering.gate import Gate
 from treering.params import probability, whole
+from treering.words import counted
 
 Alpha: TypeAlias = Callable[[int, Budget, float], float]
 """(size, budget, beta) → the error, as a share of the rows, that no query exceeds, except with probability beta."""
@@ -78,7 +79,8 @@ class ForeignBox(SchemaBox):
         stated = float(self._alpha(size, budget, chance))
         if math.isnan(stated) or stated < 0:
             raise GuaranteeError(
-                f"alpha must be an error of 0 or more, and is {stated} for {size:,} rows in {cells:,} cells"
+                f"alpha must be an error of 0 or more, and is {stated} for {counted(size, 'row')} in "
+                f"{counted(cells, 'cell')}"
             )
         return stated
 

@@ -12,9 +12,18 @@ from typing import Final
 
 import numpy as np
 
-from treering.budget.cost import Cost, exponential, gaussian, laplace
+from treering.budget.cost import FREE, Cost, exponential, gaussian, laplace
 from treering.domain.loss import Squared
-from treering.domain.problem import MOST_CANDIDATES, Descent, Method, Net, NoisyMoments, Perturbation, Problem
+from treering.domain.problem import (
+    MOST_CANDIDATES,
+    Descent,
+    Method,
+    Net,
+    NoisyMoments,
+    Perturbation,
+    Problem,
+    Refinement,
+)
 from treering.errors import GuaranteeError, ParameterError
 from treering.params import exact_scale
 
@@ -169,7 +178,18 @@ def _summing(problem: Problem, method: NoisyMoments) -> Cost:
     """
     if type(problem.loss) is not Squared:
         raise ParameterError("loss", f"{type(problem.loss).__name__} has no moments that tell all: use descent")
-    return gaussian(MOMENTS, exact_scale(method.scale, "scale"))
+    return gaussian(MOMENTS, exact_scale(method.scale, "scale")) + _refining(method.refinement)
+
+
+def _refining(refinement: Refinement | None) -> Cost:
+    """The cost of all rounds. In each, a replaced entry moves two counts of residuals by one: 2/(2·errors²). It moves
+    the sum of clipped residuals times features, which have norm at most c·1, by at most 2c, with noise of scale
+    slopes·c: (2c)²/(2(slopes·c)²), whatever the c that the counts have led to. Everything composes adaptively."""
+    if refinement is None:
+        return FREE
+    counts = gaussian(2, exact_scale(refinement.errors, "errors"))
+    sums = gaussian(4, exact_scale(refinement.slopes, "slopes"))
+    return Cost(None, refinement.rounds * (counts.rho + sums.rho))
 
 
 # -- the exponential mechanism over a net ------------------------------------------------------------------------------

@@ -121,7 +121,9 @@ def _price(
     if sql is not None:
         price = vault.price_sql(sql, within, mechanism)
     else:
-        price = vault.price_many([question or ""], mechanism, within)
+        from treering.domain.language.parse import parse
+
+        price = vault.price_many([parse(question or "", vault.schema)], mechanism, within)
     return {**price._asdict(), **_promise(vault)}
 
 
@@ -172,18 +174,28 @@ def show_table(out: Output, table: pa.Table) -> None:
     out.table(heads, rows, right=right)
 
 
+def show_notes(out: Output, table: pa.Table) -> None:
+    """Show what a reader of a released table should know."""
+    from treering.shown import notes
+
+    for note in notes(table):
+        out.line(note, "dim")
+
+
 def table_dict(table: pa.Table) -> dict[str, Any]:
     """A released table as plain values; dates are texts."""
-    from treering.shown import plain_value
+    from treering.shown import notes, plain_value
 
     columns = [[plain_value(value) for value in column.to_pylist()] for column in table.columns]
-    return {"columns": table.column_names, "rows": [list(row) for row in zip(*columns, strict=True)]}
+    listed = [list(row) for row in zip(*columns, strict=True)]
+    return {"columns": table.column_names, "rows": listed, "notes": notes(table)}
 
 
 def _show_table(out: Output, table: pa.Table, plain: dict[str, Any]) -> None:
     from treering.shown import holding
 
     show_table(out, table)
+    show_notes(out, table)
     out.line(f"Of {counted(plain['size'], 'row')}; ± for {holding(table)}, with 95%.", "dim")
     _show_costs(out, plain)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
@@ -12,7 +13,7 @@ import typer
 
 from treering.cli.output import JsonFlag, Output, VaultPath, count, number, warn
 from treering.cli.rows import read_sample
-from treering.words import counted, readable
+from treering.words import counted, readable, reason
 
 if TYPE_CHECKING:
     from treering.domain.attribute import Attribute
@@ -72,9 +73,18 @@ def create(
     guard_only: Annotated[
         bool, typer.Option("--guard-only", help="For pmwg: measure nothing before its guard asks for it.")
     ] = False,
+    windows: Annotated[
+        bool,
+        typer.Option("--windows", help="For continual: count each batch by itself, for questions about recent rows."),
+    ] = False,
     box: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help='For scheduler and improver: "histogram", "answers", "mwem", "smalldb".'),
+        typer.Option(
+            metavar="NAME", help='For scheduler and improver: "histogram", "marginals", "answers", "mwem", "smalldb".'
+        ),
+    ] = None,
+    ways: Annotated[
+        int | None, typer.Option(metavar="NUMBER", help="For marginals: so many attributes at a time.", min=1)
     ] = None,
     questions: Annotated[
         Path | None, typer.Option(metavar="FILE", help="For a box: all its questions, a predicate on each line.")
@@ -123,21 +133,26 @@ def create(
     given = (epsilon, delta, alpha, beta, mechanism, share, rows_per_person)
     expected = EXPECTED_ROWS if rows is None else rows
     read = Schema.load(schema)
-    _caution(epsilon, delta)
-    options = _options(pace, guard_only, box, questions)
+    options = _options(pace, guard_only, windows, box, ways, questions)
     column = "id" if order is None else order
     with Vault.create(vault, read, *given, person=person, rows=expected, table=table, order=column, **options) as made:
+        _caution(epsilon, delta)
         _made(vault, made.status(), table, out)
 
 
-def _options(pace: int | None, guard_only: bool, box: str | None, questions: Path | None) -> dict[str, Any]:
+def _options(
+    pace: int | None, guard_only: bool, windows: bool, box: str | None, ways: int | None, questions: Path | None
+) -> dict[str, Any]:
     """The options of the first mechanism that were given."""
-    options: dict[str, Any] = {"pace": pace, "measure_first": False if guard_only else None, "box": box}
+    options: dict[str, Any] = {"pace": pace, "box": box, "ways": ways}
+    options["measure_first"] = False if guard_only else None
+    options["windows"] = True if windows else None
     if questions is not None:
         try:
             lines = questions.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
-            raise typer.BadParameter(f"{questions} cannot be read as text: {error}") from None
+            why = reason(error) if isinstance(error, OSError) else "it is not UTF-8"
+            raise typer.BadParameter(f"{questions} cannot be read as text: {why}") from None
         options["queries"] = [line.strip() for line in lines if line.strip()]
     return {name: value for name, value in options.items() if value is not None}
 
@@ -217,8 +232,8 @@ def _draft(vault: Path, schema: Path | None, sample: Path, out: Output) -> None:
 
     def show(shown: Output) -> None:
         shown.line(f"A draft with {counted(draft.schema.cells, 'cell')} is in {target}. Read it, and edit it.", "bold")
-        for name, reason in draft.left_out.items():
-            shown.line(f"Left out: {name!r}, as {reason}.")
+        for name, why in draft.left_out.items():
+            shown.line(f"Left out: {name!r}, as {why}.")
         if draft.schema.cells > _FOR_ALPHA:
             shown.line("That is for rings: with --alpha at most 2^26 can be had. Delete attributes, or join bins.")
         shown.line(f"Then: treering create {quote(str(vault))} --schema {quote(str(target))} --epsilon 1")
@@ -242,6 +257,9 @@ _MOST_INTEGERS: Final = 64
 _YEARS_TO_COME: Final = 10
 _MOST_YEARS_OF_MONTHS: Final = 50
 _BINS: Final = 8
+_NEARLY_ALL: Final = 0.9
+_NUMBER: Final = r"^\s*[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?\s*$"
+_OTHER_DATE: Final = r"\s*[0-9]{1,4}[/.-][0-9]{1,2}[/.-][0-9]{1,4}(\s.*)?"
 
 
 @dataclass(frozen=True)
@@ -312,15 +330,30 @@ def _attribute(column: Any) -> Attribute | str:
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
         return _number(column, missing or bool(pc.any(pc.is_nan(column)).as_py()))
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_dictionary(kind):
-        values = sorted({value for value in column.to_pylist() if value is not None})
-        if not values:
-            return "it has no values"
-        if len(values) > _MOST_CATEGORIES:
-            return f"it has {len(values):,} different texts; at most {_MOST_CATEGORIES} are listed"
-        return categories(*values, other=True, missing=missing)
+        return _texts(column, missing)
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         return _dates(column)
     return f"its type is {kind}"
+
+
+def _texts(column: Any, missing: bool) -> Attribute | str:
+    """A short list of texts; or numbers, if nearly all of them are: `numbers` has a cell for what is none."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from treering.domain.attribute import categories
+
+    values = sorted({value for value in column.to_pylist() if value is not None})
+    if not values:
+        return "it has no values"
+    if len(values) <= _MOST_CATEGORIES:
+        return categories(*values, other=True, missing=missing)
+    numbers = column.cast(pa.string()).filter(pc.match_substring_regex(column.cast(pa.string()), _NUMBER))
+    if len(numbers) >= _NEARLY_ALL * (len(column) - column.null_count):
+        return _number(numbers.cast(pa.float64()), missing)
+    if all(re.fullmatch(_OTHER_DATE, value) for value in values):
+        return "its dates are not written as 2012-01-31, the way that they are read"
+    return f"it has {len(values):,} different texts; at most {_MOST_CATEGORIES} are listed"
 
 
 def _dates(column: Any) -> Attribute | str:
@@ -358,15 +391,18 @@ def _number(column: Any, missing: bool) -> Attribute | str:
     width = _round(high - low)
     first, last = math.floor(low / width), math.floor(high / width) + 1
     edges = [round(place * width, 12) for place in range(first, last + 1)]
-    return numbers(edges[0], edges[-1], step=1 if whole else _step(values, width), edges=edges)
+    return numbers(edges[0], edges[-1], step=_step(values, width, (last - first) * width), edges=edges)
 
 
-def _step(values: list[float], width: float) -> float:
+def _step(values: list[float], width: float, span: float) -> float:
     """The step that numbers have: 1, or a power of ten below it, the greatest of which all are multiples; but no less
-    than a ten-thousandth of a bin."""
+    than a ten-thousandth of a bin, and no less than there may be steps for."""
+    from treering.domain.numeric import MAX_STEPS
+
     least = math.floor(math.log10(width)) - 4
     power = next((each for each in range(0, least, -1) if all(round(v, -each) == v for v in values)), least)
-    return float(f"1e{min(power, math.floor(math.log10(width)))}")
+    coarse = math.ceil(math.log10(span / MAX_STEPS))
+    return float(f"1e{max(coarse, min(power, math.floor(math.log10(width))))}")
 
 
 def _round(span: float) -> float:

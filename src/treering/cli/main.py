@@ -61,7 +61,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for group in (demo, plan, create, rows, ask, shell, serve, mcp, look, synth, audit, bench):
+for group in (demo, plan, create, rows, ask, shell, look, synth, audit, bench, serve, mcp):
     group.register(app)
 
 

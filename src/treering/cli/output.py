@@ -120,8 +120,8 @@ def warn(text: str) -> None:
 
 
 @contextmanager
-def progress(words: str, unit: str) -> Iterator[Advance]:
-    """A bar on stderr with the rate and the time left, at a terminal only."""
+def progress(words: str, unit: str = "") -> Iterator[Advance]:
+    """A bar on stderr with the rate, if it has a unit, and the time left; at a terminal only."""
     if not sys.stderr.isatty():
         yield _silent
         return
@@ -142,7 +142,7 @@ def progress(words: str, unit: str) -> Iterator[Advance]:
 
         def advance(done: int, total: int) -> None:
             elapsed = shown.tasks[0].elapsed
-            rate = f"{done / elapsed:,.0f} {unit}/s" if elapsed else ""
+            rate = f"{done / elapsed:,.0f} {unit}/s" if elapsed and unit else ""
             shown.update(task, completed=done, total=total, rate=rate)
 
         yield advance
@@ -344,20 +344,28 @@ def message_of(error: Exception) -> str:
 
 
 _OPTIONS: Final = {
-    **{name: name for name in ("epsilon", "delta", "alpha", "beta", "mechanism", "share", "person", "rows", "within")},
-    **{name: name for name in ("key", "head", "order", "target", "features", "loss", "radius", "name")},
-    "rows_per_person": "rows-per-person",
-    "kind": "mechanism",
+    **{name: f"--{name}" for name in ("epsilon", "delta", "alpha", "beta", "mechanism", "share", "person", "rows")},
+    **{name: f"--{name}" for name in ("within", "key", "head", "order", "table", "target", "features", "loss", "name")},
+    **{name: f"--{name}" for name in ("radius", "every", "validation", "pace", "box", "ways", "cells", "horizon")},
+    **{name: f"--{name}" for name in ("delimiter", "encoding", "seed")},
+    "rows_per_person": "--rows-per-person",
+    "measure_first": "--guard-only",
+    "queries": "--questions",
+    "kind": "--mechanism",
+    "size": "--rows",
+    "path": "the file's name",
 }
-"""The options that are parameters of the package, by the parameter's name."""
+"""What the command line calls the parameters of the package, by the parameter's name."""
 
 _SAID: Final = (
     (r'on_invalid="(\w+)"', r"--on-invalid \1"),
     (r"\b(other|missing)=True", r"\1 = true"),
-    (r"\bshare=(\d)", r"--share \1"),
+    (r"\b(share|alpha|beta|epsilon|delta)=(\d)", r"--\1 \2"),
     (r"`Vault\.read`, ", ""),
     (r"\brows_per_person\b", "--rows-per-person"),
-    (r"\b(bins|integers|categories|append|refresh|status)\(\)", r"\1"),
+    (r"\b([a-z]+)\(\)", r"\1"),
+    (r"--target and features", "--target and --features"),
+    (r"add one: vault\.add\('rings', share\)", "a vault made with --mechanism rings has one"),
 )
 """What the package calls things, and what the command line and the schema's file call them."""
 
@@ -365,8 +373,14 @@ _SAID: Final = (
 def _named(error: TreeringError) -> str:
     """The error's text; a parameter that is an option goes by the option's name."""
     if isinstance(error, ParameterError) and error.parameter in _OPTIONS:
-        return str(error).replace(error.parameter, f"--{_OPTIONS[error.parameter]}", 1)
+        said = str(error).replace(error.parameter, _OPTIONS[error.parameter], 1)
+        return re.sub(r"(?<= is no option of )(.*; there are )(.*)", lambda found: found[1] + _options(found[2]), said)
     return str(error)
+
+
+def _options(names: str) -> str:
+    """The options of a mechanism, as the command line calls them."""
+    return ", ".join(_OPTIONS[name] for name in names.split(", ") if name in _OPTIONS)
 
 
 def _spoken(text: str) -> str:
@@ -395,4 +409,4 @@ def _one_line(text: str) -> str:
     stay sentences."""
     kept = [line.strip() for line in text.splitlines() if not line.startswith("  ")]
     *before, last = [line for line in kept if line] or [""]
-    return " ".join([*(line if line[-1] in ".:;,?!" else f"{line}." for line in before), last])
+    return " ".join([*(line if re.search(r"[.:;,?!]\)?$", line) else f"{line}." for line in before), last])

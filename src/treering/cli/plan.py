@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from treering.cli.output import Advance, JsonFlag, Output, count, endless, last_size, number, progress
-from treering.cli.svg import Line, Panel, render
+from treering.pictures.svg import Line, Panel, render
+from treering.words import counted
 
 if TYPE_CHECKING:
     from treering.theory.plan import Plan, PlanRow
@@ -84,6 +85,8 @@ def plan(
         raise typer.BadParameter("give --schema, or the number of its cells with --cells")
     if sum(value is not None for value in (rows, epsilon, alpha)) != 2:
         raise typer.BadParameter("give two of --rows, --epsilon and --alpha; the third is what the plan finds")
+    if queries < 1:
+        raise typer.BadParameter("--queries must be at least 1")
     if plot is not None:
         _check_plot(plot)
     from treering.theory.plan import plan as make
@@ -238,7 +241,7 @@ def curves(found: Plan, advance: Advance) -> Chart:
         if any(height is not None for height in heights):
             colour = _COLOURS[len(drawn) % len(_COLOURS)]
             drawn.append(Line(row.name, sizes, heights, colour, _DASHES if row.declared else ""))
-    title = f"Guaranteed error, {found.cells:,} cells, epsilon = {epsilon:.3g}, delta = {found.delta:g}"
+    title = f"Guaranteed error, {counted(found.cells, 'cell')}, epsilon = {epsilon:.3g}, delta = {found.delta:g}"
     return Chart(title, tuple(drawn))
 
 

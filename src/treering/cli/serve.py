@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from logging.handlers import WatchedFileHandler
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -61,15 +63,18 @@ def serve(
         bool, typer.Option("--behind-proxy", help="A proxy on this machine speaks TLS: cookies are for TLS only.")
     ] = False,
 ) -> None:
-    """Serve a vault over HTTP: an API for programs at /api/v1, a page for people at /.
+    """Serve a vault over HTTP, to people and programs.
 
-    The first start makes a steward's token, and shows it once.
+    An API for programs is at /api/v1, a page for people at /. The first start makes a steward's token, and shows it
+    once.
     """
     check_vault(vault)
     check_binding(host, tls_cert, tls_key, insecure_bind)
-    run = _server()
+    _needs("treering serve")
     _log_to(access_log)
     from numpy.random import default_rng
+
+    from treering.service.run import run
 
     tls = None if tls_cert is None or tls_key is None else (tls_cert, tls_key)
     secure = behind_proxy or tls is not None
@@ -99,22 +104,22 @@ def _loopback(host: str) -> bool:
         return False
 
 
-def _server() -> Any:
-    """What runs the server; an error that says what to install if that is not there."""
+def _needs(what: str) -> None:
+    """Refuse, with the extra to install, if what serves HTTP is not there."""
     from importlib.util import find_spec
+
+    from treering.lazy import missing
 
     for package in ("fastapi", "uvicorn"):
         if find_spec(package) is None:
-            from treering.lazy import missing
-
-            raise typer.BadParameter(missing("serve", package, "server"))
-    from treering.service.run import run
-
-    return run
+            raise typer.BadParameter(missing(what, package, "server"))
 
 
 def _log_to(file: Path | None) -> None:
-    handler = logging.StreamHandler(sys.stderr) if file is None else logging.FileHandler(file, encoding="utf-8")
+    handler: logging.Handler = logging.StreamHandler(sys.stderr)
+    if file is not None:
+        os.close(os.open(file, os.O_WRONLY | os.O_CREAT, 0o600))
+        handler = WatchedFileHandler(file, encoding="utf-8")  # Also after it was rotated.
     handler.setFormatter(logging.Formatter("%(message)s"))
     for name in ("treering.access", "treering.failures"):
         log = logging.getLogger(name)
@@ -142,9 +147,9 @@ def new(
     as_json: JsonFlag = False,
 ) -> None:
     """Make a token. It is shown once."""
-    from treering.service.auth import Quota
-
     with _opened(vault) as register:
+        from treering.service.auth import Quota
+
         lifetime = None if days is None else days * DAY
         token, text = register.issue(name, role, lifetime, Quota(answers, budget))
     plain = {**_plain(token), "token": text}
@@ -177,6 +182,7 @@ def revoke(
 @contextmanager
 def _opened(vault: Path) -> Iterator[Register]:
     check_vault(vault)
+    _needs("treering token")
     from treering.service.access import Register
     from treering.vault.files import Folder
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from treering.cli.ask import margin, show_table
+from treering.cli.ask import margin, show_notes, show_table
 from treering.cli.output import Output, VaultPath, amount, message_of, unit, writing
 from treering.errors import ParameterError, QueryError, TreeringError
 from treering.words import counted
@@ -158,6 +158,7 @@ class Shell:
         table = self._vault.sql(text, within=self._within)
         self._last = table
         show_table(self._out, table)
+        show_notes(self._out, table)
         for bar in chart(table):
             self._out.line(bar)
         self._say_left()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -38,7 +39,7 @@ _TRAIN_EXAMPLES = """Examples:
 
 
 VALIDATION = 0.1
-"""The part of a model's share that tests it, unless another is given."""
+"""The part of a ring's rows that is held out for tests, unless another is given."""
 
 
 def register(app: typer.Typer) -> None:
@@ -99,9 +100,9 @@ def train(
     ] = None,
     validation: Annotated[
         float | None,
-        typer.Option(parser=number, metavar="NUMBER", help="The part of its share that tests it; 0.1 if not given."),
+        typer.Option(parser=number, metavar="NUMBER", help="The part of rows held out to test it; 0.1 if not given."),
     ] = None,
-    loss: Annotated[str, typer.Option(metavar="NAME", help='"logistic", "hinge" or "squared".')] = "logistic",
+    loss: Annotated[str, typer.Option(metavar="NAME", help='"logistic", "robust", "hinge" or "squared".')] = "logistic",
     radius: Annotated[
         float | None, typer.Option(parser=number, metavar="NUMBER", help="The largest norm that the model may have.")
     ] = None,
@@ -114,8 +115,8 @@ def train(
     --target, --features and --share. Later `treering train VAULT --name NAME` shows the newest model, which costs only
     what its share has set aside.
 
-    It learns from the newest rows, and each row pays for one model. A tenth of the share tells how good models are:
-    each is tested on rows that came after it, before the next one learns from them.
+    It learns from the newest rows, and each row pays for one model. A tenth of these rows, at most 10,000, is held out:
+    they tell how good the model is, and how good the one before still is.
     """
     with writing(vault) as opened:
         before = opened.status()
@@ -126,10 +127,8 @@ def train(
             _add(opened, target, features, share, **options, loss=loss, radius=radius, name=name)
         elif target is not None or features is not None or share is not None:
             raise typer.BadParameter(f"{name} was trained before: leave out --target, --features and --share")
-        with progress(f"training {name}", "models") as advance:
-            advance(0, 1)
-            model = opened.model(name)
-            advance(1, 1)
+        with progress(f"training {name}") as advance:
+            model = opened.model(name, progress=lambda done, _: advance(round(1_000 * done), 1_000))
         after = opened.status()
         spec = next(each for each in after["mechanisms"] if each["name"] == name)
         weights = _weights(opened, spec, model)
@@ -141,6 +140,7 @@ def train(
         "weights": weights,
         "excess_risk_bound": spec["model"]["excess_risk_bound"],
         "quality": spec.get("quality"),
+        "quality_later": spec.get("quality_later"),
         "cost": max(0.0, after["spent"] - before["spent"]),
         "remaining": spec["remaining"],
         "unit": after["unit"],
@@ -177,17 +177,23 @@ def _weights(vault: Vault, spec: dict[str, Any], model: Any) -> dict[str, float]
     return weights
 
 
-def _tested(quality: dict[str, Any] | None, size: int) -> str:
-    """How good the latest model was that was tested, on rows that it was not learnt from."""
+def _tested(quality: dict[str, Any] | None, later: dict[str, Any] | None) -> Iterator[str]:
+    """How good the latest model is, and the one before, on rows that they were not learnt from."""
     if quality is None:
-        return "It was not tested yet: that takes rows that came after it."
-    _, last = quality["trained"]
-    which = "Tested" if last == size else f"The model of the first {last:,} rows, tested"
-    words = f"{which} on {counted(quality['rows'], 'row')} that came after it: accuracy"
-    told = f"{words} {quality['accuracy']:.1%} ± {quality['accuracy_margin']:.1%}"
+        yield "It was not tested."
+    else:
+        yield f"Tested on {counted(quality['rows'], 'row')} that were held out: {_figures(quality)}."
+    if later is not None:
+        _, last = later["trained"]
+        yield f"On the same rows, the model before, of the rows up to {last:,}: {_figures(later)}."
+
+
+def _figures(quality: dict[str, Any]) -> str:
+    """Accuracy and AUC with their margins."""
+    told = f"accuracy {quality['accuracy']:.1%} ± {quality['accuracy_margin']:.1%}"
     if quality["auc"] is None:
-        return f"{told}; too few rows to tell the AUC."
-    return f"{told}, AUC {quality['auc']:.3f} ± {quality['auc_margin']:.3f}."
+        return f"{told}; too few rows to tell the AUC"
+    return f"{told}, AUC {quality['auc']:.3f} ± {quality['auc_margin']:.3f}"
 
 
 def show_model(out: Output, plain: dict[str, Any]) -> None:
@@ -202,7 +208,8 @@ def show_model(out: Output, plain: dict[str, Any]) -> None:
         out.line(f"and {len(ordered) - len(rows):,} more (--json has all).", "dim")
     out.line("A row is predicted to match where the sum, the intercept included, is above 0.", "dim")
     out.line(f"Its risk is within {plain['excess_risk_bound']:.4g} of the best such model's, on those rows.")
-    out.line(_tested(plain["quality"], last))
+    for line in _tested(plain["quality"], plain["quality_later"]):
+        out.line(line)
     paid = "Free" if plain["cost"] == 0 else f"Cost {unit(plain['unit'], plain['cost'])}"
     out.line(f"{paid}; {unit(plain['unit'], plain['remaining'])} of its share left.", "dim")
     shares = ", ".join(f"{name} {share:g}" for name, share in plain["shares"].items())

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import date, timedelta
 from html import escape
+from itertools import pairwise
 from statistics import median
 from typing import Final
 
 import plotly.graph_objects as go
 
 from treering.demo.story import BETA, DELTA, EPSILON, LATE, Figure, Story
+from treering.pictures.rings import Ring, drawn
 
 YEAR: Final = 2013
 """The year of the flights."""
@@ -23,10 +25,10 @@ table { border-collapse: collapse; } td, th { padding: 0.2rem 0.8rem; text-align
 td { vertical-align: top; } td.number { text-align: right; }
 .rings { text-align: center; }
 .rings svg { width: 100%; max-width: 32rem; height: auto; }
+.wood { stroke: #8d6e63; } .wood-0 { fill: #bcaaa4; } .wood-1 { fill: #efebe9; } .rings text { fill: #263238; }
 @media (max-width: 40rem) { body { margin: 1rem auto; } h1 { font-size: 1.5rem; } h2 { font-size: 1.2rem; } }
 """
 _CHART: Final = {"responsive": True, "displayModeBar": False}
-_WOOD: Final = ("#bcaaa4", "#efebe9")
 
 
 def report(story: Story) -> str:
@@ -38,54 +40,38 @@ def report(story: Story) -> str:
         ("Thousands of questions, one promise", _budget(story)),
         ("A model that learns as the flights come", _learning(story)),
     ]
-    drawn = [
+    shown = [
         f"<h2>{escape(title)}</h2>{figure.to_html(full_html=False, include_plotlyjs=place == 0, config=_CHART)}"
         for place, (title, figure) in enumerate(charts)
     ]
-    grown = months([(moment.day, moment.size) for moment in story.moments])
+    grown = drawn(months([(moment.day, moment.size) for moment in story.moments]), noun="flight", named=True)
     told = "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences(story))
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1"><title>treering: a year of flights</title>'
         f"<style>{_STYLE}</style></head><body><h1>A year of flights under one privacy promise</h1>{told}"
-        f"{''.join(drawn)}<h2>Growth rings</h2><p>Each ring is a month of flights, its area in proportion to their "
+        f"{''.join(shown)}<h2>Growth rings</h2><p>Each ring is a month of flights, its area in proportion to their "
         "number; the core is those that were there when the first question came. A new ring brings a budget of its own "
         "and pays for itself: those inside it do not pay again.</p>"
-        f'<div class="rings">{rings(grown)}</div>'
+        f'<div class="rings">{grown}</div>'
         f"<h2>Who may spend what</h2>{_shares(story)}</body></html>\n"
     )
 
 
-def months(sizes: Sequence[tuple[int, int]]) -> list[tuple[str, int]]:
-    """The size at the end of each month, under the month's name, from the days of the year and the sizes at their ends.
+def months(sizes: Sequence[tuple[int, int]]) -> list[Ring]:
+    """A ring for the rows of each month, from the days of the year and the sizes at their ends.
 
-    >>> months([(120, 5), (121, 6), (151, 8), (152, 9), (160, 10)])
-    [('to April', 5), ('May', 8), ('June', 10)]
+    >>> [(ring.name, ring.rows) for ring in months([(120, 5), (121, 6), (151, 8), (152, 9), (160, 10)])]
+    [('to April', 5), ('May', 3), ('June', 2)]
     """
     last = {_month(day): size for day, size in sizes}
-    return [(name if place else f"to {name}", size) for place, (name, size) in enumerate(last.items())]
+    ends = [0, *last.values()]
+    names = [name if place else f"to {name}" for place, name in enumerate(last)]
+    return [Ring(name, end - begin) for name, (begin, end) in zip(names, pairwise(ends), strict=True)]
 
 
 def _month(day: int) -> str:
     return f"{date(YEAR, 1, 1) + timedelta(days=day - 1):%B}"
-
-
-def rings(grown: Sequence[tuple[str, int]], width: int = 520) -> str:
-    """Names and sizes drawn as the rings of a tree, as SVG; the area inside each is in proportion to the size."""
-    middle, most = width / 2, max(size for _, size in grown)
-    outer = [0.97 * middle * (size / most) ** 0.5 for _, size in grown]
-    drawn = []
-    for place, ((name, size), radius) in reversed(list(enumerate(zip(grown, outer, strict=True)))):
-        inner, before = (outer[place - 1], grown[place - 1][1]) if place else (0.0, 0)
-        height = middle - (inner + radius) / 2 + 4 if place else middle + 4
-        drawn.append(
-            f'<g><title>{escape(name)}: {size - before:,} flights</title><circle cx="{middle:g}" cy="{middle:g}" '
-            f'r="{radius:.1f}" fill="{_WOOD[place % 2]}" stroke="{_BARK}"/><text x="{middle:g}" y="{height:.1f}" '
-            f'font-size="{min(16.0, 0.85 * (radius - inner)):.1f}" text-anchor="middle" fill="{_INK}">{escape(name)}'
-            "</text></g>"
-        )
-    label = f'viewBox="0 0 {width} {width}" role="img" aria-label="growth rings"'
-    return f"<svg {label}>{''.join(drawn)}</svg>"
 
 
 def _courses(story: Story) -> go.Figure:

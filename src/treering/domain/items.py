@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
 from treering.domain.attribute import Bins, Integers
+from treering.domain.calendar import DatePart, Dates
 from treering.domain.query import Query
+
+QUANTIFIED: Final = (Integers, Bins, Dates, DatePart)
+"""The attributes whose quantiles can be had: their values have an order."""
 
 ItemKind: TypeAlias = Literal["count", "sum", "quantile", "mean"]
 
@@ -33,6 +37,6 @@ class Item:
         """The rows in each cell of the attribute, in the order of its values."""
         schema = self.query.schema
         attribute = schema.attributes[schema.names[self.position]]
-        assert isinstance(attribute, Integers | Bins)
+        assert isinstance(attribute, QUANTIFIED)
         codes = np.arange(attribute.size)
         return [self.query & Query.conjunction(schema, {self.position: codes == code}) for code in attribute.line]

@@ -55,18 +55,18 @@ def attribute_from_dict(name: str, plain: Mapping[str, Any], version: int) -> At
     if any(key in plain and not isinstance(plain[key], list) for key in ("values", "edges")):
         raise SchemaError(f"attribute {name!r}: {'values' if kind == 'categories' else 'edges'} is a list")
     try:
-        return make(plain, _flags(name, kind, plain, version))
+        return make(plain, _flags(kind, plain, version))
     except (SchemaError, TypeError) as error:
         raise SchemaError(f"attribute {name!r}: {error}") from None
 
 
-def _flags(name: str, kind: str, plain: Mapping[str, Any], version: int) -> dict[str, Any]:
+def _flags(kind: str, plain: Mapping[str, Any], version: int) -> dict[str, Any]:
     flags = _given(plain, *_FLAGS)
     ordered = kind in ("integers", "bins")
     if ordered and (flags.get("other") == TOGETHER or (version == 1 and flags.get("other") is True)):
         flags |= {"other": True, "together": True}
     if not all(isinstance(flags.get(key, False), bool) for key in ("other", "missing")):
-        raise SchemaError(f"attribute {name!r}: other and missing are true or false")
+        raise SchemaError("other and missing are true or false")
     return flags
 
 

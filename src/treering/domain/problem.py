@@ -26,6 +26,7 @@ from treering.domain.schema import Schema
 from treering.domain.text import identifier, set_text
 from treering.errors import ParameterError, QueryError, SchemaError
 from treering.params import exact, exact_scale, whole
+from treering.words import counted
 
 MOST_DIMENSIONS: Final = 4096
 
@@ -51,7 +52,8 @@ class Problem:
     def __post_init__(self) -> None:
         if not isinstance(self.loss, Loss):
             raise ParameterError(
-                "loss", "must be a Loss: Logistic(), HuberHinge(), Squared(), Distance() or HuberDistance()"
+                "loss",
+                "must be a Loss: Logistic(), RobustLogistic(), HuberHinge(), Squared(), Distance() or HuberDistance()",
             )
         if whole(self.dimension, "dimension") > MOST_DIMENSIONS:
             raise ParameterError("dimension", f"must be at most {MOST_DIMENSIONS:,}, not {self.dimension:,}")
@@ -280,7 +282,9 @@ def _checked_vectors(vectors: npt.ArrayLike | OneHot, shape: tuple[int, ...], na
     given = np.asarray(vectors, dtype=np.float64)
     joint = math.prod(shape)
     if given.ndim != 2 or given.shape[0] != joint or given.shape[1] < 1:
-        raise ParameterError("vectors", f"must be {joint:,} rows, one for each joint value of {', '.join(names)}")
+        raise ParameterError(
+            "vectors", f"must be {counted(joint, 'row')}, one for each joint value of {', '.join(names)}"
+        )
     if not np.isfinite(given).all():
         raise ParameterError("vectors", "must be finite")
     if np.linalg.norm(given, axis=1).max() > 1 + 1e-9:
@@ -509,17 +513,39 @@ class Net:
 
 
 @dataclass(frozen=True, slots=True)
+class Refinement:
+    """How a model of noisy moments is made finer: ``rounds`` steps, each from what the model leaves of the labels.
+
+    A round counts the entries by the size of their residual y − ⟨θ, x⟩, with noise of scale ``errors``, and takes for
+    its clip c the least power of two that few residuals exceed. Then it releases the sum of x times the residual
+    clipped to ±c, with noise of scale ``slopes``·c, and takes a Newton step with the noisy moments. A model that fits
+    well leaves small residuals, hence little noise. The objective of the noisy moments rises by at most ``allowed``.
+    """
+
+    rounds: int
+    errors: float
+    slopes: float
+    allowed: float
+
+    def __post_init__(self) -> None:
+        _check_steps(self.rounds, "rounds")
+        for name in ("errors", "slopes", "allowed"):
+            exact_scale(getattr(self, name), name)
+
+
+@dataclass(frozen=True, slots=True)
 class NoisyMoments:
     """Squared loss only: the second moments of the entries plus discrete Gaussian noise, and the model that fits them.
 
     The moments are the means A of xxᵀ and b of yx. ``scale`` is that of the noise on their sums, in units of one
     entry. The model minimises ½θᵀÂθ − ⟨b̂, θ⟩ + λ/2·‖θ‖² + ``ridge``/2·‖θ − start‖² over the ball, Â being the noisy
-    A with negative eigenvalues set to 0: a function of what was released.
+    A with negative eigenvalues set to 0: a function of what was released. ``refinement``: it is then made finer.
     """
 
     scale: float
     ridge: float = 0.0
     start: Start = None
+    refinement: Refinement | None = None
 
     def __post_init__(self) -> None:
         exact_scale(self.scale, "scale")
@@ -545,12 +571,14 @@ class Minimise:
         if not isinstance(self.method, Perturbation | Descent | Net | NoisyMoments):
             raise ParameterError("method", "must be a Perturbation, a Descent, a Net or NoisyMoments")
         if self.features is not None and self.features.dimension != self.problem.dimension:
-            raise ParameterError("features", f"must have {self.problem.dimension} numbers each")
+            raise ParameterError("features", f"must have {counted(self.problem.dimension, 'number')} each")
         start = None if isinstance(self.method, Net) else self.method.start
         if start is not None and not (
             len(start) == self.problem.dimension and math.hypot(*start) <= self.problem.radius * (1 + 1e-9)
         ):
-            raise ParameterError("start", f"must be {self.problem.dimension} numbers, a model within the ball")
+            raise ParameterError(
+                "start", f"must be {counted(self.problem.dimension, 'number')}, a model within the ball"
+            )
 
 
 def _check_steps(steps: int, name: str) -> None:

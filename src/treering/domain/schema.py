@@ -20,7 +20,7 @@ import tomli_w
 from treering.domain.attribute import Attribute, Value
 from treering.domain.kinds import FORMATS, attribute_from_dict
 from treering.errors import SchemaError
-from treering.words import reason
+from treering.words import counted, reason
 
 MAX_CELLS: Final = 2**62
 """The most cells a universe may have: cell numbers are 64-bit integers."""
@@ -113,14 +113,14 @@ class Schema:
 
     def __repr__(self) -> str:
         inside = ", ".join(f"{name}: {size}" for name, size in zip(self.names, self.shape, strict=True))
-        return f"Schema({inside}; {self.cells:,} cells)"
+        return f"Schema({inside}; {counted(self.cells, 'cell')})"
 
     def __str__(self) -> str:
         """A line for each attribute: its name, its size, its values."""
         rows = [(name, f"{size:,}", words) for name, size, words in self._described()]
         widths = [max(len(row[place]) for row in rows) for place in (0, 1)]
         lines = [f"{name:<{widths[0]}}  {size:>{widths[1]}}  {words}" for name, size, words in rows]
-        return "\n".join([*lines, f"{self.cells:,} cells"])
+        return "\n".join([*lines, counted(self.cells, "cell")])
 
     def _repr_html_(self) -> str:
         """The same as a table, which notebooks show."""
@@ -129,7 +129,8 @@ class Schema:
             f"<tr><td>{escape(name)}</td><td>{size:,}</td><td>{escape(words)}</td></tr>"
             for name, size, words in self._described()
         )
-        return f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table><p>{self.cells:,} cells</p>"
+        table = f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
+        return f"{table}<p>{counted(self.cells, 'cell')}</p>"
 
     def _described(self) -> Iterator[tuple[str, int, str]]:
         """Name, size and values of each attribute, in words."""

@@ -12,7 +12,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, Final, Self
 
@@ -24,14 +24,16 @@ from sklearn.utils.validation import validate_data
 
 from treering.arrays import Array, Floats
 from treering.boxes.erm import Model
+from treering.domain.attribute import Attribute
 from treering.domain.loss import Distance, HuberHinge, Logistic, Loss, Squared
 from treering.errors import GuaranteeError, Halted, ParameterError
 from treering.params import Number, exact, whole
 from treering.schedulers.epochs import Epoch
 from treering.schedulers.ermg import ERMG
 from treering.schedulers.ermrings import RADIUS, ERMRings
+from treering.schedulers.tested import Error, Quality
 from treering.trusted.database import GrowingPoints
-from treering.trusted.points import Bounds, Rows, features_of
+from treering.trusted.learning.points import Bounds, Rows, features_of
 from treering.words import counted
 
 OF_ALL: Final[dict[type[Loss], float]] = {Logistic: 4.0, HuberHinge: 4.0, Squared: 2.0, Distance: 1.0}
@@ -59,9 +61,9 @@ class PrivateEstimator(BaseEstimator, ABC):
 
     Formal guarantee. *Privacy*: everything that the estimator makes public from one `fit` to the next — all models of
     all `partial_fit` — is together (epsilon, delta)-DP, for rows that differ in one of them, features and label
-    replaced. Proof: rows are opened in ``trusted/points.py`` alone, which makes each of them an entry, by declared
-    constants; entries live in `GrowingPoints`, which only the learner's gate reads, under one budget; attributes are
-    computed from what it released.
+    replaced. Proof: rows are opened in ``trusted/learning/points.py`` alone, which makes each of them an entry, by
+    declared constants; entries live in `GrowingPoints`, which only the learner's gate reads, under one budget;
+    attributes are computed from what it released.
     The number of rows, and when a model is released, are public. Each `fit` makes a promise of its own: rows that are
     fitted twice, as a search over parameters does, are protected by the sum: a grid of k settings with f folds makes
     k·(f−1) promises about each row, and one more for the last fit.
@@ -86,11 +88,16 @@ class PrivateEstimator(BaseEstimator, ABC):
     - ``radius``: the models are those with ‖θ‖ ≤ radius, for features scaled to norm at most 1; None: one that suits
       the loss
     - ``regularisation``: the weight λ of λ/2·‖θ‖² in the objective
+    - ``validation``: for ``rows="newest"``, the part of each ring's rows, below ½, that is held out, and tells how good
+      models are: ``validation_``. 0, the default: none, and models learn from all rows. At 0.1 their noise is a ninth
+      more
+    - ``progress``: called at each step of a model with the part that is done and a text, both public
     - ``profile``, ``method``, ``c``: for ``rows="all"``, as for `treering.ERMG`
 
-    Attributes after a release: ``excess_risk_bound_``, ``epochs_`` (one for each run, failed ones included), ``spent_``
-    (in rho, or in epsilon for delta = 0), ``n_samples_seen_``, ``next_release_`` (the number of rows at which the next
-    model is released), ``n_features_in_``, and ``feature_names_in_`` for data frames.
+    Attributes after a release: ``excess_risk_bound_``, ``validation_`` (see `treering.ERMRings.quality`; None if no row
+    was held out), ``epochs_`` (one for each run, failed ones included), ``spent_`` (in rho, or in epsilon for
+    delta = 0), ``n_samples_seen_``, ``next_release_`` (the number of rows at which the next model is released),
+    ``n_features_in_``, and ``feature_names_in_`` for data frames.
 
     A pickled or copied estimator has the model and the public attributes but not the rows, so it cannot learn on.
     """
@@ -143,6 +150,16 @@ class PrivateEstimator(BaseEstimator, ABC):
         """A loss of 1, in the units of the caller's data."""
         return 1.0
 
+    def _error_unit(self) -> float:
+        """An error of 1, in the units of the caller's data."""
+        return 1.0
+
+    def _in_units(self, found: Quality | Error | None) -> Quality | Error | None:
+        if not isinstance(found, Error):
+            return found
+        unit = self._error_unit()
+        return replace(found, value=found.value * unit, margin=found.margin * unit, most=found.most * unit)
+
     def _blur(self) -> float:
         """How much the excess risk may be above that of the loss which is minimised."""
         return 0.0
@@ -189,12 +206,17 @@ class PrivateEstimator(BaseEstimator, ABC):
             every=self.every,
             radius=self.radius,
             regularisation=self.regularisation,
+            validation=self.validation,
+            progress=self.progress,
         )
 
     def _of_all(self, points: GrowingPoints, loss: Loss) -> ERMG:
+        if self.validation:
+            raise ParameterError("validation", 'must be 0 for rows="all": no row of theirs is held out')
         return ERMG(
             *(points, loss, self.epsilon, self.delta, self.beta, self.profile),
             c=self.c,
+            progress=self.progress,
             radius=OF_ALL.get(type(loss), RADIUS) if self.radius is None else self.radius,
             regularisation=self.regularisation,
             method=self.method,
@@ -225,6 +247,7 @@ class PrivateEstimator(BaseEstimator, ABC):
         if model is not None:
             held.waiting = ""
             self.excess_risk_bound_ = (learner.excess_risk_bound + self._blur()) * self._unit()
+            self.validation_ = self._in_units(learner.quality if isinstance(learner, ERMRings) else None)
             self._present(np.array(model.theta))
 
     @contextmanager
@@ -269,6 +292,7 @@ class PrivateEstimator(BaseEstimator, ABC):
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = dict(super().__getstate__())
+        state["progress"] = None  # A function of the caller's own, and of no use where no model is trained.
         if state.pop("_held", None) is not None:
             state["_left_behind"] = True
         return state
@@ -280,18 +304,24 @@ SEARCHING: Final = (
 )
 
 
+REPEATING: Final = tuple(
+    f"sklearn.{each}" for each in ("model_selection", "calibration", "ensemble", "feature_selection", "multiclass")
+)
+"""The modules of scikit-learn that fit copies of an estimator to the same rows."""
+
+
 def _within_a_search() -> bool:
-    """Whether scikit-learn is fitting copies of an estimator: GridSearchCV, cross_val_score and the like."""
+    """Whether scikit-learn is fitting copies of an estimator: GridSearchCV, cross_val_score, bagging and the like."""
     frame = inspect.currentframe()
     while frame is not None:
-        if frame.f_globals.get("__name__", "").startswith("sklearn.model_selection"):
+        if frame.f_globals.get("__name__", "").startswith(REPEATING):
             return True
         frame = frame.f_back
     return False
 
 
 def _same(now: dict[str, Any], then: dict[str, Any]) -> bool:
-    return all(np.array_equal(now[name], value) for name, value in then.items())
+    return all(np.array_equal(now[name], value) for name, value in then.items() if name != "progress")
 
 
 # -- declared bounds ---------------------------------------------------------------------------------------------------
@@ -316,10 +346,12 @@ def declared(value: Number | None, name: str) -> float:
     return float(exact(value, name))
 
 
-def declared_classes(classes: npt.ArrayLike | None) -> Array:
-    """The two declared labels, sorted; the second is the positive class."""
+def declared_classes(classes: npt.ArrayLike | Attribute | None) -> Array:
+    """The two declared labels, sorted; the second is the positive class. An attribute's are its values."""
     if classes is None:
         raise ParameterError("classes", f"must be declared: {_HOW['classes']}. {_NOT_FROM_DATA}")
+    if isinstance(classes, Attribute):
+        classes = [classes.regular_value(code) for code in range(classes.regular)]
     given = np.asarray(classes, dtype=object)
     strings = [isinstance(label, str) for label in given.flat]
     numbers = [isinstance(label, Real | np.bool_) and math.isfinite(label) for label in given.flat]

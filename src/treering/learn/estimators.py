@@ -10,11 +10,13 @@ from scipy.special import expit
 from sklearn.base import ClassifierMixin, RegressorMixin
 
 from treering.arrays import Array, Floats
-from treering.domain.loss import Distance, HuberDistance, HuberHinge, Logistic, Loss, Squared
+from treering.boxes.base import Progress
+from treering.domain.attribute import Attribute
+from treering.domain.loss import Distance, HuberDistance, HuberHinge, Logistic, Loss, RobustLogistic, Squared
 from treering.errors import ParameterError
 from treering.learn.base import LinearEstimator, PrivateEstimator, declared, declared_classes
 from treering.params import Number
-from treering.trusted.points import Bounds
+from treering.trusted.learning.points import Bounds
 
 
 class _Classifier(ClassifierMixin, LinearEstimator):
@@ -22,7 +24,7 @@ class _Classifier(ClassifierMixin, LinearEstimator):
 
     classes_: Array
 
-    def partial_fit(self, X: Any, y: Any = None, classes: npt.ArrayLike | None = None) -> Self:
+    def partial_fit(self, X: Any, y: Any = None, classes: npt.ArrayLike | Attribute | None = None) -> Self:
         """Add rows. The first model is released at ``start`` rows, later ones when the schedule says so.
 
         ``classes`` may be declared here, at the first call, instead of in the constructor, as in scikit-learn.
@@ -54,7 +56,7 @@ class _Classifier(ClassifierMixin, LinearEstimator):
     def _declared(self) -> Array:
         return declared_classes(self.classes)
 
-    def _check_declared(self, classes: npt.ArrayLike) -> None:
+    def _check_declared(self, classes: npt.ArrayLike | Attribute) -> None:
         if declared_classes(classes).tolist() != self.classes_.tolist():
             raise ParameterError("classes", "must stay the ones that were declared first")
 
@@ -77,9 +79,12 @@ class PrivateLogisticRegression(_Classifier):
     """Logistic regression over rows that keep arriving: all models ever released are private together.
 
     Formal guarantee: as `treering.learn.base.PrivateEstimator`, for the mean of log(1 + e^{−yp}) plus
-    ``regularisation``/2·‖θ‖² over the ball of ``radius``, p the prediction and y = ±1.
+    ``regularisation``/2·‖θ‖² over the ball of ``radius``, p the prediction and y = ±1. For ``robust=True``, the default
+    for ``rows="newest"``, the loss goes on as a straight line where yp < 0 (`treering.RobustLogistic`): a row moves the
+    model half as much, so there is half the noise. ``robust=False`` is for coefficients that are log odds.
 
-    ``norm_bound`` and ``classes`` (the two labels) are public and must be declared. ``radius`` bounds predictions:
+    ``norm_bound`` and ``classes`` (the two labels, or the attribute of a schema that has them) are public and must be
+    declared. ``radius`` bounds predictions:
     |p| ≤ radius for rows within the norm bound; a larger radius can fit more, and needs more rows.
     ``fit_intercept=False`` fixes the intercept at 0. `treering.learn.base.PrivateEstimator` explains the other
     parameters.
@@ -99,16 +104,19 @@ class PrivateLogisticRegression(_Classifier):
         *,
         beta: Number = 0.05,
         norm_bound: Number | None = None,
-        classes: npt.ArrayLike | None = None,
+        classes: npt.ArrayLike | Attribute | None = None,
         start: int = 1000,
         rows: str = "newest",
         every: Number = 2.0,
         radius: float | None = None,
         regularisation: float = 0.0,
+        validation: Number = 0,
+        robust: bool = True,
         fit_intercept: bool = True,
         profile: str = "tight",
         method: str = "auto",
         c: Number | None = None,
+        progress: Progress | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -120,18 +128,23 @@ class PrivateLogisticRegression(_Classifier):
         self.every = every
         self.radius = radius
         self.regularisation = regularisation
+        self.validation = validation
+        self.robust = robust
         self.fit_intercept = fit_intercept
         self.profile = profile
         self.method = method
         self.c = c
+        self.progress = progress
 
     def predict_proba(self, X: Any) -> Floats:
-        """The model's probability of each class, for each row of ``X``: 1/(1 + e^{−p}) for the second class."""
-        predictions = self._linear(X)
-        return np.column_stack([expit(-predictions), expit(predictions)])
+        """The model's probability of each class, for each row of ``X``: that for which the prediction has the least
+        expected loss. For the logistic loss it is 1/(1 + e^{−p}) for the second class."""
+        predictions, loss = self._linear(X), self._loss()
+        second = loss.chances(predictions) if isinstance(loss, RobustLogistic) else expit(predictions)
+        return np.column_stack([1 - second, second])
 
     def _loss(self) -> Loss:
-        return Logistic()
+        return RobustLogistic() if self.robust and self._newest() else Logistic()
 
 
 class PrivateSVC(_Classifier):
@@ -140,7 +153,8 @@ class PrivateSVC(_Classifier):
     Formal guarantee: as `treering.learn.base.PrivateEstimator`, for the mean of the hinge loss, its kink rounded within
     ``width`` of the margin, plus ``regularisation``/2·‖θ‖², over the ball of ``radius``.
 
-    ``norm_bound`` and ``classes`` (the two labels) are public and must be declared. ``fit_intercept=False`` fixes the
+    ``norm_bound`` and ``classes`` (the two labels, or the attribute of a schema that has them) are public and must be
+    declared. ``fit_intercept=False`` fixes the
     intercept at 0. `treering.learn.base.PrivateEstimator` explains the other parameters.
     """
 
@@ -151,17 +165,19 @@ class PrivateSVC(_Classifier):
         *,
         beta: Number = 0.05,
         norm_bound: Number | None = None,
-        classes: npt.ArrayLike | None = None,
+        classes: npt.ArrayLike | Attribute | None = None,
         start: int = 1000,
         rows: str = "newest",
         every: Number = 2.0,
         radius: float | None = None,
         regularisation: float = 0.0,
+        validation: Number = 0,
         width: float = 0.5,
         fit_intercept: bool = True,
         profile: str = "tight",
         method: str = "auto",
         c: Number | None = None,
+        progress: Progress | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -173,11 +189,13 @@ class PrivateSVC(_Classifier):
         self.every = every
         self.radius = radius
         self.regularisation = regularisation
+        self.validation = validation
         self.width = width
         self.fit_intercept = fit_intercept
         self.profile = profile
         self.method = method
         self.c = c
+        self.progress = progress
 
     def _loss(self) -> Loss:
         return HuberHinge(self.width)
@@ -218,10 +236,12 @@ class PrivateRidge(RegressorMixin, LinearEstimator):
         every: Number = 2.0,
         radius: float | None = None,
         regularisation: float = 0.0,
+        validation: Number = 0,
         fit_intercept: bool = True,
         profile: str = "tight",
         method: str = "auto",
         c: Number | None = None,
+        progress: Progress | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -233,10 +253,12 @@ class PrivateRidge(RegressorMixin, LinearEstimator):
         self.every = every
         self.radius = radius
         self.regularisation = regularisation
+        self.validation = validation
         self.fit_intercept = fit_intercept
         self.profile = profile
         self.method = method
         self.c = c
+        self.progress = progress
 
     def predict(self, X: Any) -> Floats:
         """⟨coef, x⟩ + intercept for each row of ``X``."""
@@ -249,7 +271,10 @@ class PrivateRidge(RegressorMixin, LinearEstimator):
         return Bounds(self._norm(), self._intercept(), label=declared(self.label_bound, "label_bound"))
 
     def _unit(self) -> float:
-        return declared(self.label_bound, "label_bound") ** 2
+        return self._error_unit() ** 2
+
+    def _error_unit(self) -> float:
+        return declared(self.label_bound, "label_bound")
 
     def _present(self, theta: Floats) -> None:
         bound = declared(self.label_bound, "label_bound")
@@ -291,9 +316,11 @@ class PrivateMedian(PrivateEstimator):
         every: Number = 2.0,
         radius: float | None = None,
         regularisation: float = 0.0,
+        validation: Number = 0,
         profile: str = "tight",
         method: str = "auto",
         c: Number | None = None,
+        progress: Progress | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -304,9 +331,11 @@ class PrivateMedian(PrivateEstimator):
         self.every = every
         self.radius = radius
         self.regularisation = regularisation
+        self.validation = validation
         self.profile = profile
         self.method = method
         self.c = c
+        self.progress = progress
 
     def distances(self, X: Any) -> Floats:
         """The distance of each row of ``X`` from the median."""
@@ -329,6 +358,9 @@ class PrivateMedian(PrivateEstimator):
         return Bounds(self._norm())
 
     def _unit(self) -> float:
+        return self._norm()
+
+    def _error_unit(self) -> float:
         return self._norm()
 
     def _present(self, theta: Floats) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from fractions import Fraction
@@ -27,6 +27,7 @@ from treering.errors import ParameterError, QueryError, TreeringError
 from treering.gate import Database
 from treering.mechanisms.histogram.hypothesis import Hypothesis
 from treering.params import A_SHARE, Number, nonempty, probability
+from treering.words import counted, rows
 
 NO_ROWS: Final = "rings, a continual histogram and a model draw no rows: a mechanism of kind pmwg or scheduler does"
 
@@ -122,7 +123,7 @@ class Mechanism(ABC):
         """
         raise QueryError(NO_ROWS)
 
-    def learnt(self, *, update: bool) -> Any:
+    def learnt(self, *, update: bool, progress: Callable[[float, str], None] | None = None) -> Any:
         """The latest model of a learner; with ``update``, a new one is trained first if one is due."""
         raise QueryError("this mechanism answers queries, and learns no model")
 
@@ -232,11 +233,11 @@ class Answering(Mechanism):
         size = self._rows_to_share()
         wanted, promised = wished(within, size), self.prospect(queries) * size
         if promised > wanted and self.known_within(queries, within) is None:
-            able = "no margin" if promised >= size else f"a margin of {math.ceil(promised):,} rows"
+            able = "nor any other" if promised >= size else f"but one of {counted(math.ceil(promised), 'row')}"
             raise ParameterError(
                 "within",
-                f"of {wanted:,.0f} rows cannot be promised here, but {able}: leave it out, or ask a mechanism of kind "
-                "'rings', which pays for what is wished",
+                f"asks for a margin of {rows(wanted)}, which cannot be promised here, {able}: leave it out, or ask a "
+                "mechanism of kind 'rings', which pays for what is wished",
             )
 
     @abstractmethod
@@ -362,8 +363,9 @@ class Adaptive(Answering):
                 self._engine.ask_many(queries, answers)
         except TreeringError as error:
             error.answers = tuple(answers)
-            if len(queries) > 1:
-                error.add_note(f"{len(answers):,} of the {len(queries):,} queries were answered before this.")
+            if answers:
+                was = "was" if len(answers) == 1 else "were"
+                error.add_note(f"{len(answers):,} of the {len(queries):,} queries {was} answered before this.")
             raise
         return answers
 

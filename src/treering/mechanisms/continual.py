@@ -23,6 +23,7 @@ from treering.errors import GuaranteeError, ParameterError, TreeringError
 from treering.gate import Database
 from treering.mechanisms.base import Answering
 from treering.mechanisms.series.base import Series, Window
+from treering.mechanisms.series.leaves import LeafSeries
 from treering.mechanisms.series.root import RootSeries
 from treering.mechanisms.series.tree import RecordedTree, TreeSeries
 from treering.mechanisms.series.view import ROUNDING, View, share
@@ -32,7 +33,9 @@ from treering.theory.continual import (
     StructuredBound,
     bound,
     by_roots,
+    kept_leaves,
     leaf_beta,
+    leaves_law,
     prefix_law,
     start_noise,
     windows,
@@ -67,6 +70,9 @@ class ContinualHistogram(Answering):
 
     - ``epsilon``, ``delta``: the privacy promise; a `Promise` may take the place of ``epsilon``
     - ``beta``: the probability that any answer, ever, is outside its error
+    - ``windows``: True if questions are about the latest batches rather than about all rows: each batch is counted by
+      itself, at the whole price. ``since`` may then name the end of every batch (of the last 2^25/cells batches), and a
+      batch alone has the least noise there can be; in rows, errors grow as the square root of the number of batches
 
     >>> import treering as tr
     >>> from treering.mechanisms.continual import ContinualHistogram
@@ -84,11 +90,22 @@ class ContinualHistogram(Answering):
     (True, 1000, (0, 10000))
     """
 
-    notes = (*RootSeries.notes, *TreeSeries.notes)
+    notes = (*RootSeries.notes, *TreeSeries.notes, *LeafSeries.notes)
 
-    def __init__(self, db: Database, epsilon: Number | Promise, delta: Number = 0.0, beta: Number = 0.05) -> None:
+    def __init__(
+        self,
+        db: Database,
+        epsilon: Number | Promise,
+        delta: Number = 0.0,
+        beta: Number = 0.05,
+        *,
+        windows: bool = False,
+    ) -> None:
         promise = Promise.of(epsilon, delta)
         self._beta = float(probability(beta, "beta"))
+        if not isinstance(windows, bool):
+            raise ParameterError("windows", f"must be True or False, not {type(windows).__name__}")
+        self._by_leaf = windows
         start_noise(promise.budget)  # Refuses an epsilon that is too small.
         if db.schema.cells > MAX_CELLS:
             raise ParameterError(
@@ -212,6 +229,8 @@ class ContinualHistogram(Answering):
     def _new_series(self, start: int) -> Series:
         """The series of all cells, at the price of the whole budget."""
         groups, budget = Groups.marginal(self._gate.schema), self._gate.budget
+        if self._by_leaf:
+            return LeafSeries(groups, budget, start)
         return (RootSeries if by_roots(budget, groups.number) else TreeSeries)(groups, budget, start)
 
     def _grown(self) -> None:
@@ -250,19 +269,27 @@ class ContinualHistogram(Answering):
 
     def _prospect(self, leaf: int) -> StructuredBound:
         """The bound about all rows once there are ``leaf`` batches."""
-        budget, schema = self._gate.budget, self._gate.schema
+        schema = self._gate.schema
         if self._old is None:
-            number = windows(budget, schema.cells, leaf)
+            number = self._windows(leaf)
         else:
-            number = len(self._old.boundaries) + windows(budget, schema.cells, max(1, leaf - self._old.leaf))
+            number = len(self._old.boundaries) + self._windows(max(1, leaf - self._old.leaf))
         return bound(self._law(leaf), schema.shape, leaf_beta(self._beta, leaf, number))
+
+    def _windows(self, leaf: int) -> int:
+        """How many periods can be asked about once the series has so many leaves."""
+        budget, cells = self._gate.budget, self._gate.schema.cells
+        return min(leaf, kept_leaves(cells)) if self._by_leaf else windows(budget, cells, leaf)
 
     def _law(self, leaf: int) -> Law:
         """The law of a cell's noise in the estimate of all rows once there are ``leaf`` batches."""
-        budget, cells = self._gate.budget, self._gate.schema.cells
         if self._old is None:
-            return prefix_law(budget, cells, leaf)
-        return self._old.window(0).law + prefix_law(budget, cells, max(1, leaf - self._old.leaf))
+            return self._series_law(leaf)
+        return self._old.window(0).law + self._series_law(max(1, leaf - self._old.leaf))
+
+    def _series_law(self, leaf: int) -> Law:
+        budget, cells = self._gate.budget, self._gate.schema.cells
+        return leaves_law(start_noise(budget), leaf) if self._by_leaf else prefix_law(budget, cells, leaf)
 
     def _view(self, since: int) -> View:
         if since not in self._views:

@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import operator
 from abc import abstractmethod
 from collections.abc import Sequence
+from datetime import date
 from fractions import Fraction
 from typing import NamedTuple, TypeAlias
 
@@ -16,7 +19,8 @@ import numpy as np
 from treering.answer import Estimate
 from treering.arrays import Floats
 from treering.domain.attribute import Attribute, Bins, Integers
-from treering.domain.items import Item
+from treering.domain.calendar import DatePart, Dates
+from treering.domain.items import QUANTIFIED, Item
 from treering.domain.language.measures import Codes, Count, Mean, Measure, Quantile, Release, Request, Sum, needs_cells
 from treering.domain.language.parse import Question
 from treering.domain.numeric import Numbers
@@ -36,6 +40,9 @@ _EXACT = Reading(0.0, 0.0, 0.0, 0.0)
 
 Needs: TypeAlias = dict[tuple[Codes, Measure], list[Query]]
 """For each group and measure, the queries whose rows it needs to know."""
+
+
+Interval: TypeAlias = tuple[float, float]
 
 
 class Known(NamedTuple):
@@ -222,11 +229,18 @@ class Measuring(Planning):
         able = [ring for ring in self._rings if ring.series.size == known.size and all(map(ring.covers, real))]
         if not real:  # No row can match, or all lie in one cell: everything is public.
             counts = [known.rows(query).value for query in queries]
-            return Cells(np.array(counts), [0] * len(queries), 1, Law(0.0))
+            nothing = np.zeros(len(queries))
+            return Cells(np.array(counts), [0] * len(queries), 1, Law(0.0), nothing, nothing)
         ring = min(able, key=lambda each: each.next_variance(real[0], known.size))
         view, reduced = ring.view(0), [ring.reduced(query) for query in queries]
         numbers = [chosen_groups(query) for query in reduced]
-        return Cells(np.array(view.sums(reduced)), numbers, ring.series.groups.number, view.law)
+        below = list(itertools.accumulate(reduced, operator.or_))
+        above = [
+            *reversed(list(itertools.accumulate(reversed(reduced[1:]), operator.or_))),
+            Query.none(below[0].schema),
+        ]
+        radii = (view.radii(below), view.radii(above))
+        return Cells(np.array(view.sums(reduced)), numbers, ring.series.groups.number, view.law, *radii)
 
 
 class Cells(NamedTuple):
@@ -238,6 +252,9 @@ class Cells(NamedTuple):
     groups: int
     """How many groups the estimate has."""
     law: Law
+    below: Floats
+    above: Floats
+    """Bounds on the noise of the rows up to each cell, and of those after it, that all answers keep together."""
 
 
 def _plain(reading: Reading) -> Estimate:
@@ -291,43 +308,60 @@ def mean(grid: Grid, total: Reading, rows: Reading, normal: bool) -> Estimate:
     return Estimate(value, *ends, max(value - outer[0], outer[1] - value))
 
 
-def bounds(attribute: Attribute) -> list[tuple[float, float]]:
-    """The least and the greatest value of each cell of a column, in the order of its values."""
-    assert isinstance(attribute, Integers | Bins)
-    found = []
+def bounds(attribute: Attribute) -> list[Interval]:
+    """The least and the greatest value of each cell of a column, in the order of its values; of dates, as days since
+    1970."""
+    assert isinstance(attribute, QUANTIFIED)
+    found: list[Interval] = []
     for code in attribute.line:
         if code >= attribute.regular:
             found.append(_outside(attribute, below=code == attribute.below_code))
-        elif isinstance(attribute, Integers):
+        elif isinstance(attribute, Integers | DatePart):
             found.append((float(attribute.low + code),) * 2)
+        elif isinstance(attribute, Dates):
+            found.append((_days(attribute.edges[code]), _days(attribute.edges[code + 1]) - 1))
         else:
             found.append((attribute.edges[code], attribute.edges[code + 1]))
     return found
 
 
-def _outside(attribute: Integers | Bins, *, below: bool) -> tuple[float, float]:
+def _outside(attribute: Attribute, *, below: bool) -> Interval:
     """The values of a cell outside: those of integers and numbers are clipped to their bounds."""
     if isinstance(attribute, Integers):
         return (float(attribute.low if below else attribute.high),) * 2
+    if isinstance(attribute, Dates):
+        return (-math.inf, _days(attribute.edges[0]) - 1) if below else (_days(attribute.edges[-1]), math.inf)
+    assert isinstance(attribute, Bins)
     first, last = attribute.edges[0], attribute.edges[-1]
     if isinstance(attribute, Numbers):
         return (attribute.low, first) if below else (last, attribute.high)
     return (-math.inf, first) if below else (last, math.inf)
 
 
+def _days(day: date) -> float:
+    return float((day - date(1970, 1, 1)).days)
+
+
 def quantile(attribute: Attribute, level: float, cells: Cells) -> Estimate:
     """A quantile: `treering.theory.quantiles`."""
     limits = bounds(attribute)
-    levels = np.cumsum(cells.counts) - level * cells.counts.sum()
-    margins = level_margins(cells.law, cells.numbers, cells.groups, level)
-    first, last = cells_between(levels.tolist(), margins)
-    low, high = limits[first][0], limits[last][1]
+    levels = (np.cumsum(cells.counts) - level * cells.counts.sum()).tolist()
+    low, high = _span(limits, levels, level_margins(cells.law, cells.numbers, cells.groups, level))
     if cells.counts.sum() <= 0:
         return Estimate(None, low, high)
-    cell, part = point(levels.tolist())
+    cell, part = point(levels)
     start, end = limits[cell]
     value = start + part * (end - start) if math.isfinite(end - start) else end if math.isinf(start) else start
-    return Estimate(min(high, max(low, value)), low, high)
+    value = min(high, max(low, value))
+    wide = _span(limits, levels, ((1 - level) * cells.below + level * cells.above).tolist())
+    error = max(value - min(low, wide[0]), max(high, wide[1]) - value)
+    return Estimate(value, low, high, error if math.isfinite(error) else None)
+
+
+def _span(limits: Sequence[tuple[float, float]], levels: Sequence[float], margins: Sequence[float]) -> Interval:
+    """The least and the greatest value of the cells that a quantile lies in, if the levels are within their margins."""
+    first, last = cells_between(levels, margins)
+    return limits[first][0], limits[last][1]
 
 
 def average(attribute: Attribute, cells: Cells) -> Estimate:

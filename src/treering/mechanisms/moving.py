@@ -25,6 +25,7 @@ from treering.errors import GuaranteeError, QueryError
 from treering.gate import FINE
 from treering.params import at_least, exact
 from treering.theory.sparse import RunScales, nsg_accuracy
+from treering.words import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +59,8 @@ class PaperNoise:
         """Refuse a query that a replaced row can move by more than Δ_t."""
         if Fraction(query.spread, query.scale * size) > self._delta(size):
             raise QueryError(
-                f"a replaced row can move this query by {query.spread / query.scale:g} of {size:,} rows, which is more "
-                f"than the sensitivity given, {float(self._delta(size)):g}"
+                f"a replaced row can move this query by {query.spread / query.scale:g} of {counted(size, 'row')}, "
+                f"which is more than the sensitivity given, {float(self._delta(size)):g}"
             )
 
     def alpha(self, scales: RunScales, reach: int, size: int, queries: int, hard: int, beta: float) -> float:

@@ -37,6 +37,7 @@ from treering.theory.pmwg import (
     static_start,
 )
 from treering.theory.sparse import paper_scales
+from treering.words import counted
 
 _MANY: Final = 10**15
 """A number of queries that is not written out."""
@@ -205,8 +206,8 @@ class Paper:
         if not self.covered:
             needed = alpha_start(given.alpha, cells, given.epsilon, given.delta, given.beta, given.kappa, given.p)
             statement = (
-                f"no accuracy is proven for this alpha from a start of {start:,} rows; "
-                f"the paper's theorem would cover it from {needed:,} rows"
+                f"no accuracy is proven for this alpha from a start of {counted(start, 'row')}; "
+                f"the paper's theorem would cover it from {counted(needed, 'row')}"
             )
         elif self.state.beyond:
             statement = "no accuracy is proven any more: more queries were asked than the paper's theorem allows"
@@ -305,7 +306,7 @@ class StaticPaper(Paper):
         if asked or not queries:
             super().ask_many(asked, answers)
         if len(asked) < len(queries):
-            raise Halted(f"this was made for {self.queries:,} queries and has given its last answer")
+            raise Halted(f"this was made for {counted(self.queries, 'query', 'queries')} and has given its last answer")
 
     @property
     def covered(self) -> bool:
@@ -319,8 +320,9 @@ class StaticPaper(Paper):
         needed = static_start(given.alpha, *privacy, self.queries)
         if size < needed:
             raise GuaranteeError(
-                f"the paper's theorem covers alpha={given.alpha:g} for {self.queries:,} queries with this epsilon and "
-                f"delta from {needed:,} rows on; there are {size:,}. Fewer queries or a larger alpha would do too"
+                f"the paper's theorem covers alpha={given.alpha:g} for {counted(self.queries, 'query', 'queries')} "
+                f"with this epsilon and delta from {counted(needed, 'row')} on; there are {size:,}. Fewer queries or a "
+                "larger alpha would do too"
             )
 
     _check_start = check_start

@@ -263,7 +263,7 @@ class PMW(Adaptive):
         """What is promised at the size of the first query; before that, at the present size."""
         size, hard = self._promised()
         statement = (
-            f"every answer is within its error, at most alpha, for {self._queries:,} queries; "
+            f"every answer is within its error, at most alpha, for {counted(self._queries, 'query', 'queries')}; "
             f"at most {hard:,} of them are hard"
         )
         promise = self._promise
@@ -283,7 +283,7 @@ class PMW(Adaptive):
         size = self._engine.state.size
         if size and self._gate.size != size:
             raise GuaranteeError(
-                f"the database has grown from {size:,} to {self._gate.size:,} rows since the first question: "
+                f"the database has grown from {size:,} to {counted(self._gate.size, 'row')} since the first question: "
                 "PMW is for one that stays as it is; use PMWG"
             )
 
@@ -293,7 +293,8 @@ class PMW(Adaptive):
         if not plan.fits:
             needed = static_size(cells, budget, self._alpha, self._beta, self._queries)
             raise GuaranteeError(
-                f"alpha={self._alpha:g} for {self._queries:,} queries needs at least {needed:,} rows with this "
+                f"alpha={self._alpha:g} for {counted(self._queries, 'query', 'queries')} needs at least "
+                f"{counted(needed, 'row')} with this "
                 f"epsilon and delta; there are {size:,}. Fewer queries or a larger alpha would do too"
             )
         return plan

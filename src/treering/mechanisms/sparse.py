@@ -26,6 +26,7 @@ from treering.mechanisms.moving import PaperNoise
 from treering.noise import Laplace
 from treering.params import exact, probability, whole
 from treering.theory.sparse import RunScales, nsg_accuracy, scales_for
+from treering.words import counted
 
 Reply = TypeVar("Reply")
 
@@ -207,7 +208,7 @@ class _Sparse(Mechanism, Generic[Reply]):
         numeric = ", and a released share is within alpha of the true one" if self._numeric else ""
         return (
             f"above: the true share is at least threshold − alpha; below: at most threshold + alpha{numeric}; "
-            f"for up to {self._queries:,} queries in all"
+            f"for up to {counted(self._queries, 'query', 'queries')} in all"
         )
 
 

@@ -50,6 +50,7 @@ from treering.theory.pmwg import ForeverPlan, growth_potential, hard_target, que
 from treering.theory.pmwg.tight import MEASURED_SHARE, MOST_QUERIES, scaled_for
 from treering.theory.search import roughly_whole
 from treering.theory.sparse import RunScales
+from treering.words import counted
 
 FORGETTING: Final = 1 / 8
 """μ/w: when new rows are a share w of the database, the uniform distribution gets the weight μ in the histogram."""
@@ -156,7 +157,8 @@ class Tight:
         """Whether a run serves the next query. Begins a run if that is worthwhile, by public state alone."""
         state, run = self.state, self.state.run
         if state.asked == self._limit:
-            raise Halted(f"this was made for {self._limit:,} queries and has given its last answer; PMWG has no limit")
+            made_for = counted(self._limit, "query", "queries")
+            raise Halted(f"this was made for {made_for} and has given its last answer; PMWG has no limit")
         if run is not None and self._served(run, 1):
             return True
         request, _ = self._next(self._plan, query, state.size)
@@ -179,7 +181,7 @@ class Tight:
             spent=spent,
             requested=cost,
             total=budget.total,
-            remedy="" if enough is None else f"from about {enough:,} rows on it is cheap enough",
+            remedy="" if enough is None else f"from about {counted(enough, 'row')} on it is cheap enough",
         )
 
     def _payable(self, plan: ForeverPlan, query: Query, size: int) -> bool:

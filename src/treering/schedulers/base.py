@@ -41,7 +41,7 @@ from treering.theory.ageing import aged, aged_bound
 from treering.theory.schedule import MOST_ROWS
 from treering.theory.schedule.paper import covers
 from treering.theory.search import roughly_whole
-from treering.words import counted
+from treering.words import counted, readable
 
 
 class Scheduled(Answering):
@@ -235,14 +235,15 @@ def useful(
         found = error_of(planned)
         if found < limit:
             return planned
-        problem = f"no error below {limit:.3g} is guaranteed from {start:,} rows on: it could be {found:.3g}"
+        from_there = f"from {counted(start, 'row')} on: it could be {readable(found, 3)}"
+        problem = f"no error below {limit:.3g} is guaranteed {from_there}"
     except GuaranteeError as refusal:
         problem = str(refusal)
     enough = roughly_whole(lambda size: error_at(size) < limit, start, MOST_ROWS)
     if enough is None:
         raise GuaranteeError(f"{problem}. No start would do: the box's error does not fall with the size")
     raise GuaranteeError(
-        f"{problem}. From about {enough:,} rows on an error below {limit:.3g} is guaranteed; "
+        f"{problem}. From about {counted(enough, 'row')} on an error below {limit:.3g} is guaranteed; "
         "a larger epsilon would do too"
     )
 

@@ -347,7 +347,8 @@ class Keeper:
         self._gate = gate
         self._boxes = boxes
         self._make_plan = plan
-        self._progress = progress
+        self.progress = progress
+        """What is called during long runs."""
         self._own_alpha = own_alpha
         self._publishing = Lock()
         self._busy = False
@@ -417,7 +418,7 @@ class Keeper:
         last = self._timeline.epochs[-1]
         return GuaranteeError(
             f"epoch {last.index} failed ({last.error}), and there is none before it to answer from; "
-            f"the next one opens at {self._latest.until:,} rows"
+            f"the next one opens at {counted(self._latest.until, 'row')}"
         )
 
     def give_up(self, epoch: Epoch, message: str) -> None:
@@ -488,13 +489,13 @@ class Keeper:
         if attempt.given is None:
             raise Broken(attempt.trouble)
         box, budget = attempt.given
-        name = f"epoch {attempt.index} at {size:,} rows"
-        self._progress(0.0, f"{name}: {type(box).__name__} runs")
+        name = f"epoch {attempt.index} at {counted(size, 'row')}"
+        self.progress(0.0, f"{name}: {type(box).__name__} runs")
         with self._gate.reserve(budget) as reserved:
             self._timeline.follow(reserved)
-            released = box.run(self._gate, budget, attempt.alpha, attempt.beta, self._progress)
+            released = box.run(self._gate, budget, attempt.alpha, attempt.beta, self.progress)
         release = check(released, self._gate.schema, size)
-        self._progress(1.0, f"{name}: open")
+        self.progress(1.0, f"{name}: open")
         return release
 
     def _note(self, note: Any) -> None:

@@ -18,6 +18,7 @@ from treering.schedulers.improver import BBImprover, Improving
 from treering.schedulers.learning import Learner, check_fits, needed_features, own_dimension
 from treering.theory.erm.paper import rate
 from treering.theory.schedule import ImprovingSchedule
+from treering.words import counted
 
 Vacuous: TypeAlias = Literal["allow", "refuse"]
 
@@ -129,6 +130,15 @@ class ERMG(Learner, BBImprover):
         """The proven bound on the latest model's excess risk on all present rows, also those that came after it."""
         return self.model.aged(self._gate.size)
 
+    @property
+    def progress(self) -> Progress:
+        """What is called at each step of a model."""
+        return self._keeper.progress
+
+    @progress.setter
+    def progress(self, progress: Progress) -> None:
+        self._keeper.progress = progress
+
     # -- inside -------------------------------------------------------------------------------------------------------
 
     def alpha_at(self, size: int) -> float:
@@ -142,7 +152,8 @@ class ERMG(Learner, BBImprover):
         asked = present.until if self._keeper.started and present.epoch is None else size
         return self.alpha_at(asked), (
             f"the model in force has an excess empirical risk of at most alpha_at(size), at every size from "
-            f"{plan.start:,} rows on; at {asked:,} rows that is alpha. Any model of the ball has {self._worst:.3g}"
+            f"{counted(plan.start, 'row')} on; at {counted(asked, 'row')} that is alpha. "
+            f"Any model of the ball has {self._worst:.3g}"
         )
 
     def _rate(self, box: Box, promise: Promise) -> Rate:

@@ -5,23 +5,26 @@ from __future__ import annotations
 import dataclasses
 import math
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from fractions import Fraction
+from itertools import chain
 from typing import Any, Final
 
 from treering.answer import Guarantee
-from treering.boxes.base import Progress, silent
+from treering.boxes.base import Progress, by_steps, silent
 from treering.boxes.erm import Model, dimension_of
 from treering.budget.promise import Budget, Promise
 from treering.domain.language.parse import Question, understand
 from treering.domain.loss import Distance, HuberDistance, Loss, Squared
 from treering.domain.problem import CellFeatures, Minimise, Problem, check_labels
 from treering.errors import GuaranteeError, ParameterError, TreeringError
-from treering.gate import Combined, Database, Event, Marked, Minimised, Span
+from treering.gate import Database, Event, Marked, Minimised, Tallied
 from treering.params import Number, exact, probability
 from treering.schedulers.epochs import Epoch
 from treering.schedulers.learning import Learner, check_fits, needed_features, own_dimension
-from treering.schedulers.tested import Quality, noise_for, quality, score_groups
+from treering.schedulers.tested import Error, Quality, noise_for, tallies, told
+from treering.theory.erm.methods import Planned
 from treering.theory.erm.rings import plan_ring, ring_share
 
 RADIUS: Final = 16.0
@@ -31,8 +34,8 @@ keeps shorter ones short: a larger radius costs little but in what is proven."""
 RADII: Final[dict[type[Loss], float]] = {Squared: 4.0, Distance: 1.0, HuberDistance: 1.0}
 """The default radius for losses that need less: labels lie in [−1, 1], and a median within the points."""
 
-FEWEST: Final = 1_000
-"""A model is not tested on fewer rows, unless the next one is due."""
+MOST_HELD: Final = 10_000
+"""No more rows of a ring are held out: they tell accuracy to within 1%, chance included."""
 
 
 class ERMRings(Learner):
@@ -62,9 +65,10 @@ class ERMRings(Learner):
     - ``radius``: models are those with ‖θ‖ ≤ radius, for features in the unit ball; by default 16, for squared loss 4
       and for distances 1
     - ``dimension``, ``regularisation``, ``features``: as for `ERM`
-    - ``validation``: the part of the budget, below ½, that tells how good models are: each is tested on the rows that
-      came after it, before the next one learns from them (see `quality`). Over a database; 0: models are not tested
-    - ``progress``: called for each model
+    - ``validation``: the part of each ring's rows, below ½, that is held out to tell how good models are (see `quality`
+      and `quality_later`); at most 10,000 rows, drawn at random. A model learns from the others, with the whole budget:
+      at 0.1 with a ninth more noise. 0: models are not tested
+    - ``progress``: called at each step of a model
 
     >>> import numpy as np
     >>> from treering.domain.loss import Logistic
@@ -109,14 +113,15 @@ class ERMRings(Learner):
             check_labels(features.label_kind, loss)
         check_fits(db, self.problem, features)
         self._features = features
-        self._tested_by = _part(validation, features)
-        self._progress = progress or silent
+        self._tested_by = _part(validation)
+        self.progress: Progress = progress or silent
+        """What is called at each step of a model."""
         super().__init__(db, Promise.of(epsilon, delta))
         self._lock = threading.RLock()
         self._seen = 0
         self._edges: tuple[int, ...] = (0,)
         self._models: tuple[Model, ...] = ()
-        self._tests: tuple[tuple[Combined, ...], ...] = ()
+        self._tests: tuple[tuple[Tallied, ...], ...] = ()
         self._catch_up()
         db.watch(self._grown)
 
@@ -128,8 +133,6 @@ class ERMRings(Learner):
         with self._lock:
             if self._due():
                 self._train()
-            elif self._testable():
-                self._test()
         return self.model
 
     @property
@@ -146,16 +149,18 @@ class ERMRings(Learner):
         return self._models
 
     @property
-    def quality(self) -> Quality | None:
-        """Accuracy and AUC of the latest model that was tested, on rows that came after it, with their margins: free.
+    def quality(self) -> Quality | Error | None:
+        """How good the latest model is, on the rows of its ring that were held out, with margins: free.
 
-        A model is tested before the next one is trained, on all rows since; and half-way there, at `update`, on half of
-        them. None: no model was tested yet.
+        None: models are not tested, or the process ended between this one and its test.
         """
-        tested = [(model, tests) for model, tests in zip(self._models, self._tests, strict=True) if tests]
-        if not tested or self._features is None:
-            return None
-        return quality(tested[-1][0], self._features, tested[-1][1])
+        return self._told(len(self._models) - 1, latest=True)
+
+    @property
+    def quality_later(self) -> Quality | Error | None:
+        """How good the model before the latest is on the held-out rows of the ring that came after it: free. Less than
+        its own `quality` was: rows have changed since. None: there is no such test yet."""
+        return self._told(len(self._models) - 1, latest=False)
 
     @property
     def excess_risk_bound(self) -> float:
@@ -199,7 +204,7 @@ class ERMRings(Learner):
         if self._models:
             alpha, rows = self.excess_risk_bound, self.model.rows
         else:
-            alpha = plan_ring(self.problem, size, self._learning, ring_share(self._beta, 0)).alpha
+            alpha = self._plan(size - self._to_hold(size)).alpha
             rows = (0, size)
         promise = self._promise
         return Guarantee(
@@ -216,7 +221,8 @@ class ERMRings(Learner):
             found["model"]["rows"] = list(self.model.rows)
         epochs = [dataclasses.asdict(epoch) for epoch in self.epochs]
         if self._tested_by:
-            found["quality"] = None if self.quality is None else dataclasses.asdict(self.quality)
+            tests = {"quality": self.quality, "quality_later": self.quality_later}
+            found |= {name: None if each is None else dataclasses.asdict(each) for name, each in tests.items()}
         return {**found, "epochs": epochs, "next_epoch": self.next_epoch}
 
     def price(self, query: Question) -> Fraction:
@@ -231,25 +237,21 @@ class ERMRings(Learner):
         size = self._gate.size
         return self._begin() < size and (not self._models or size >= (self.next_epoch or 0))
 
-    @property
-    def _learning(self) -> Budget:
-        """What a model costs the rows of its ring."""
-        budget = self._promise.budget
-        return Budget(budget.kind, budget.total * (1 - self._tested_by))
-
-    def _begin(self, needed: Fraction | None = None) -> int:
-        """Where the next ring begins: the first edge past the last ring whose next row can pay for a model, or what is
-        ``needed``. (A run that was interrupted may have charged rows, and released nothing.)"""
-        last = self._models[-1].size if self._models else 0
-        least = self._learning.total if needed is None else needed
+    def _begin(self) -> int:
+        """Where the next ring begins: the first edge past the last ring whose next row can pay for a model. (A run that
+        was interrupted may have charged rows, and released nothing.)"""
+        last, least = self._models[-1].size if self._models else 0, self._promise.budget.total
         return next((edge for edge in self._edges if edge >= last and self._gate.left(edge + 1) >= least), last)
 
-    def _testable(self) -> bool:
-        """Whether the latest model is to be tested now, though the next one is not due."""
-        if not self._tested_by or not self._models:
-            return False
-        half = ((self.next_epoch or 0) - self._models[-1].size) / 2
-        return self._gate.size - self._begin(self._gate.budget.total) >= max(FEWEST, half)
+    def _to_hold(self, rows: int) -> int:
+        """How many rows of a ring are held out."""
+        return min(MOST_HELD, int(rows * self._tested_by))
+
+    def _plan(self, rows: int) -> Planned:
+        """The minimiser for a ring of so many rows to learn from."""
+        before = self._models[-1].theta if self._models else None
+        chance = ring_share(self._beta, len(self._models))
+        return plan_ring(self.problem, rows, self._promise.budget, chance, start=before)
 
     def _grown(self) -> None:
         """Called when the database has grown: train the model that is due. An error is left to the next `update`."""
@@ -259,42 +261,41 @@ class ERMRings(Learner):
 
     def _train(self) -> None:
         """Learn a model from the newest ring, in one durable step; then take it up."""
-        ring = len(self._models)
-        before = self._models[-1].theta if self._models else None
         try:
             with self._gate.transaction():
                 start, size = self._begin(), self._gate.size
-                name = f"model {ring + 1}, of the rows {start + 1:,} to {size:,}"
-                self._progress(0.0, f"{name}: learning")
-                chance = ring_share(self._beta, ring)
-                planned = plan_ring(self.problem, size - start, self._learning, chance, start=before)
+                name = f"model {len(self._models) + 1}, of the rows {start + 1:,} to {size:,}"
+                self.progress(0.0, f"{name}: learning")
+                held = self._to_hold(size - start)
+                request = Minimise(self.problem, self._plan(size - start - held).method, self._features)
                 if size not in self._edges:
                     self._gate.mark()  # First: should the run be interrupted, the next ring can begin here.
-                self._measure(size)
-                self._gate.minimise(Minimise(self.problem, planned.method, self._features), (start, size))
+                self._gate.minimise(request, (start, size), held=held, progress=by_steps(self.progress, name))
+                if held:
+                    self._catch_up()
+                    self._test(self._models[-2:])
         finally:
             self._catch_up()
-        self._progress(1.0, f"{name}: learnt")
+        self.progress(1.0, f"{name}: learnt")
 
-    def _test(self) -> None:
-        """Test the latest model on the rows since, in one durable step."""
-        try:
-            with self._gate.transaction():
-                size = self._gate.size
-                if size not in self._edges:
-                    self._gate.mark()
-                self._measure(size)
-        finally:
-            self._catch_up()
+    def _test(self, models: Sequence[Model]) -> None:
+        """Test these models on the rows that were held out, with equal parts of their room."""
+        labels = self.problem.loss.labels if self._features is None else self._features.label_kind
+        asked = [tallies(model, labels, self._features) for model in models]
+        learnt = next(event for event in reversed(self._gate.history) if isinstance(event, Minimised))
+        budget = self._gate.budget
+        part = budget.amount(learnt.cost) / sum(map(len, asked))
+        for tally in chain.from_iterable(asked):
+            self._gate.tally(tally, noise_for(Budget(budget.kind, part)))
 
-    def _measure(self, size: int) -> None:
-        """Count how the latest model does on the rows that it was not tested on, if there are any, and it is to be."""
-        if not self._tested_by or not self._models or self._features is None:
-            return
-        start = self._begin(self._gate.budget.total)
-        noise = noise_for(Budget(self._gate.budget.kind, self._gate.budget.total * self._tested_by))
-        if start < size:
-            self._gate.combine(score_groups(self._models[-1], self._features), [Span(start, size, 1)], noise)
+    def _told(self, ring: int, *, latest: bool) -> Quality | Error | None:
+        """What the rows that were held out of a ring say of its own model, or of the one before."""
+        which = ring if latest else ring - 1
+        if which < 0:
+            return None
+        model = self._models[which]
+        found = [event for event in self._tests[ring] if event.tally.theta == model.theta]
+        return told(model, found, self._models[ring].held) if found else None
 
     def _catch_up(self) -> None:
         """Take up the events that are on record and were not taken up yet."""
@@ -312,17 +313,15 @@ class ERMRings(Learner):
             chance = ring_share(self._beta, len(self._models))
             self._models = (*self._models, Model(self._gate.schema, event, chance))
             self._tests = (*self._tests, ())
-        elif isinstance(event, Combined):
+        elif isinstance(event, Tallied):
             self._tests = (*self._tests[:-1], (*self._tests[-1], event))
 
 
-def _part(validation: Number, features: CellFeatures | None) -> Fraction:
-    """The part of the budget for tests."""
+def _part(validation: Number) -> Fraction:
+    """The part of each ring's rows that is held out."""
     if not isinstance(validation, bool) and validation == 0:
         return Fraction(0)
     part = exact(validation, "validation")
     if part >= Fraction(1, 2):
-        raise ParameterError("validation", f"must be 0 or a part of the budget below 1/2, not {validation}")
-    if features is None or features.label_kind != "signs":
-        raise ParameterError("validation", "needs a database, and features whose target is a predicate")
+        raise ParameterError("validation", f"must be 0 or a part of the rows below 1/2, not {validation}")
     return part

@@ -14,6 +14,7 @@ from treering.schedulers.base import Scheduled, paper_rate, useful
 from treering.schedulers.epochs import BoxOrFunction, Present, Supply
 from treering.theory import schedule
 from treering.theory.schedule import ImprovingSchedule
+from treering.words import counted
 
 Improving: TypeAlias = Callable[[int], ImprovingSchedule]
 """A function from the starting size to its schedule."""
@@ -91,7 +92,8 @@ class BBImprover(Scheduled):
     def _promised(self, plan: ImprovingSchedule, present: Present, size: int) -> tuple[float, str]:
         asked = present.until if self._keeper.started and present.epoch is None else size
         return self.alpha_at(asked), (
-            f"every answer is within its error, at every size from {plan.start:,} rows on; at {asked:,} rows that is "
+            f"every answer is within its error, at every size from {counted(plan.start, 'row')} on; "
+            f"at {counted(asked, 'row')} that is "
             "at most alpha, at others at most alpha_at(size), which falls as the database grows"
         )
 

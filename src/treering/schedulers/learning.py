@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from treering.answer import Answer
+from treering.boxes.base import Progress
 from treering.boxes.erm import NO_ANSWERS, Model
 from treering.domain.language.parse import Question
 from treering.domain.problem import CellFeatures, Problem, check_labels
@@ -37,9 +38,18 @@ class Learner(Answering):
     def excess_risk_bound(self) -> float:
         """The proven bound on the latest model's excess risk."""
 
-    def learnt(self, *, update: bool) -> Model:
-        """`update` with ``update``, otherwise `model`."""
-        return self.update() if update else self.model
+    progress: Progress
+    """What is called at each step of a model."""
+
+    def learnt(self, *, update: bool, progress: Progress | None = None) -> Model:
+        """`update` with ``update``, otherwise `model`. ``progress`` is called for this model alone."""
+        if not update:
+            return self.model
+        before, self.progress = self.progress, progress or self.progress
+        try:
+            return self.update()
+        finally:
+            self.progress = before
 
     def describe(self) -> dict[str, Any]:
         """See `Mechanism.describe`; with the latest model, if there is one."""

@@ -18,6 +18,7 @@ from treering.schedulers.base import Scheduled, paper_rate, useful
 from treering.schedulers.epochs import BoxOrFunction, Present, Supply
 from treering.theory import schedule
 from treering.theory.schedule import FixedSchedule
+from treering.words import counted
 
 
 class BBScheduler(Scheduled):
@@ -72,7 +73,7 @@ class BBScheduler(Scheduled):
         first = plan.epoch(0)
         alpha = plan.alpha + max(0.0, self._keeper.promised(first, first.size) - first.alpha)
         statement = (
-            f"every answer is within its error, at most alpha, at every size from {plan.start:,} rows on; "
+            f"every answer is within its error, at most alpha, at every size from {counted(plan.start, 'row')} on; "
             f"an epoch opens whenever the database has grown by {plan.growth:.3g} of its size"
         )
         if present.epoch is not None:
@@ -80,8 +81,8 @@ class BBScheduler(Scheduled):
             if longest > alpha:
                 alpha = longest
                 statement += (
-                    f"; epoch {present.epoch.index}, of {present.epoch.size:,} rows, has to answer until the next one "
-                    f"opens at {present.until:,} rows, and alpha allows for that"
+                    f"; epoch {present.epoch.index}, of {counted(present.epoch.size, 'row')}, has to answer until the "
+                    f"next one opens at {counted(present.until, 'row')}, and alpha allows for that"
                 )
         return alpha, statement
 

@@ -1,14 +1,19 @@
-"""How good a public model is on rows that came after it: accuracy and AUC, from noisy counts.
+"""How good a public model is on rows that it was not learnt from: accuracy, AUC or error, from noisy counts.
 
-A model is public, and so is what it says of each joint value of the features. `score_groups` sorts joint values by
-their score into a few bins, and by label: disjoint groups, whose noisy counts over some rows are one release of the
-gate. `Quality` is computed from them: what it says is about those rows.
+A run of a learner holds rows out, drawn at random (`treering.gate.Gate.tally`). A model is public, and so is what it
+says of an entry. `tallies` are the counts to ask for; `told` makes a `Quality` or an `Error` of them.
 
-*Margins*, 95%, are those of the noise. Let σ be its deviation, m the number of groups and n the rows, which are public.
-The right predictions are the counts of c of the groups; centred on n they have variance σ²c(1 − c/m). The AUC of binned
-scores, in which two rows of one bin count ½, is U/(PN), with P and N the positive and negative rows; its margin is
-1.96σ times the length of its gradient at the noisy counts. (To first order: so there is no AUC where P or N is not at
-least `CLEAR` deviations of a sum of m counts.)
+*Margins*, 95%, are about rows like those that were held out: both the noise and the chance of which rows were drawn.
+Let σ be the noise's deviation, and n the rows, which are public.
+
+- *Accuracy* is that of two counts, right and wrong, centred on n: its noise has variance σ²/(2n²), chance a(1 − a)/n.
+- The *AUC* of binned scores, in which two rows of one bin count ½, is U/(PN), with P and N the positive and negative
+  rows. Its noise is σ times the length of its gradient at the noisy counts, chance that of DeLong et al. (1988): the
+  mean square of what each row adds, over P and over N. (To first order: so there is no AUC where P or N is not at least
+  `CLEAR` deviations of a sum of all counts.)
+- An *error* (a miss |⟨θ, x⟩ − y|, or a distance ‖θ − x‖) is in a bin of `CUTS`, which grow by a fifth, and counts as if
+  errors were spread evenly over their bin. Those beyond the first cut with few rows above it, no more than noise may
+  be, count as the cut.
 """
 
 from __future__ import annotations
@@ -19,36 +24,104 @@ from typing import Final
 
 import numpy as np
 
-from treering.arrays import Floats, Ints
+from treering.arrays import Floats
 from treering.boxes.erm import Model
 from treering.budget.promise import Budget
-from treering.domain.groups import Groups
+from treering.domain.loss import Labels
 from treering.domain.problem import FEATURE_UNIT, CellFeatures
-from treering.gate import Combined
+from treering.domain.tally import Tally
+from treering.gate import Tallied
 from treering.noise import Gaussian, Laplace, Noise
 from treering.params import at_least
 from treering.theory.erm.methods import root_above
 from treering.theory.rings import NORMAL
 
 BINS: Final = 8
-"""The most bins on either side of 0, where predictions change."""
+"""The most bins of scores on either side of 0, where predictions change."""
 
 CLEAR: Final = 4.0
+FEW: Final = 0.005
 _BLOCK: Final = 2**16
+
+CUTS: Final = tuple(2.0 ** (power / 4) for power in range(-48, 5))
+"""Where bins of errors end: from 2^-12 to 2, the largest distance of two points of the unit ball."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """Accuracy and AUC of a model on ``rows`` rows that it was not learnt from, with the margins of their noise."""
+    """Accuracy and AUC of a classifier on ``rows`` rows that it was not learnt from, with their margins."""
 
     trained: tuple[int, int]
-    """The rows that the model was learnt from, as `Model.rows`."""
+    """The ring that the model was learnt from, as `Model.rows`."""
     rows: int
     accuracy: float
     accuracy_margin: float
     auc: float | None
-    """None if there are too few rows of one of the labels."""
+    """None over points, and if there are too few rows of one of the labels."""
     auc_margin: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Error:
+    """The root of the mean squared error of a regression, or the mean distance from a median, on ``rows`` rows that it
+    was not learnt from, with its margin."""
+
+    trained: tuple[int, int]
+    """The ring that the model was learnt from, as `Model.rows`."""
+    rows: int
+    value: float
+    margin: float
+    most: float
+    """Larger errors count as this: they are too few to be told from noise, or at most a two-hundredth of the rows."""
+
+
+def tallies(model: Model, labels: Labels, features: CellFeatures | None) -> tuple[Tally, ...]:
+    """The counts that tell how good a model is."""
+    if labels == "none":
+        return (Tally(model.theta, "distances", CUTS),)
+    if labels == "numbers":
+        return (Tally(model.theta, "misses", CUTS),)
+    hits = Tally(model.theta, "margins", (0.0,))
+    return (hits,) if features is None else (hits, Tally(model.theta, "scores", score_cuts(model, features)))
+
+
+def told(model: Model, counts: Sequence[Tallied], rows: int) -> Quality | Error:
+    """What counts of ``rows`` held-out rows say of a model, in the order of `tallies`."""
+    first = counts[0]
+    if first.tally.of != "margins":
+        return _error(model, first, rows)
+    auc, margin = (None, None) if len(counts) == 1 else _auc(counts[1])
+    return Quality(model.rows, rows, *_accuracy(first, rows), auc, margin)
+
+
+def noise_for(budget: Budget) -> Noise:
+    """The noise of counts that cost at most the ``budget``: 1/σ² zCDP, 2/s pure (``trusted/pricing.py``)."""
+    if budget.kind == "pure":
+        return Laplace(at_least(2 / budget.total))
+    return Gaussian(at_least(root_above(1 / budget.total)))
+
+
+def _deviation(noise: Noise) -> float:
+    return noise.scale * (2**0.5 if isinstance(noise, Laplace) else 1.0)
+
+
+# -- classifiers -------------------------------------------------------------------------------------------------------
+
+
+def _accuracy(counted: Tallied, rows: int) -> tuple[float, float]:
+    wrong, right = counted.values.tolist()
+    accuracy = float(np.clip((right - wrong + rows) / (2 * rows), 0, 1))
+    noise = _deviation(counted.noise) ** 2 / (2 * rows**2)
+    return accuracy, NORMAL * (noise + accuracy * (1 - accuracy) / rows) ** 0.5
+
+
+def _auc(counted: Tallied) -> tuple[float | None, float | None]:
+    counts, deviation = counted.values.astype(np.float64), _deviation(counted.noise)
+    found = area(counts.reshape(-1, 2), CLEAR * deviation * len(counts) ** 0.5)
+    if found is None:
+        return None, None
+    auc, slope, chance = found
+    return float(np.clip(auc, 0, 1)), NORMAL * ((deviation * slope) ** 2 + chance) ** 0.5
 
 
 def scores_of(model: Model, features: CellFeatures) -> Floats:
@@ -58,18 +131,11 @@ def scores_of(model: Model, features: CellFeatures) -> Floats:
     return np.concatenate(parts)
 
 
-def score_groups(model: Model, features: CellFeatures) -> Groups:
-    """Groups of joint values: number 2b for the negative ones of bin b of the scores, 2b + 1 for the positive ones.
-
-    Bins lie on one side of 0, and about as many different scores are in each.
-    """
+def score_cuts(model: Model, features: CellFeatures) -> tuple[float, ...]:
+    """Where bins of scores end: at 0, and so that about as many different scores lie in each bin on either side."""
     scores = scores_of(model, features)
     cuts = np.unique([0.0, *_cuts(scores[scores <= 0]), *_cuts(scores[scores > 0])])
-    found = np.searchsorted(cuts, scores)  # A score above a cut, and no other, is beyond it.
-    _, bins = np.unique(found, return_inverse=True)
-    shape = tuple(features.schema.shape[position] for position in features.joint)
-    table = 2 * bins.reshape(shape).astype(np.int64) + (features.labels > 0).reshape(shape)
-    return Groups(features.joint, tuple(np.arange(size, dtype=np.int64) for size in shape), table)
+    return tuple(cuts.tolist())
 
 
 def _cuts(scores: Floats) -> Floats:
@@ -77,41 +143,9 @@ def _cuts(scores: Floats) -> Floats:
     return different[np.linspace(0, len(different), BINS, endpoint=False, dtype=np.intp)] if len(different) else scores
 
 
-def noise_for(budget: Budget) -> Noise:
-    """The noise of a test that costs a row at most the ``budget``: 1/σ² zCDP, 2/s pure (``trusted/combining.py``)."""
-    if budget.kind == "pure":
-        return Laplace(at_least(2 / budget.total))
-    return Gaussian(at_least(root_above(1 / budget.total)))
-
-
-def quality(model: Model, features: CellFeatures, tests: Sequence[Combined]) -> Quality:
-    """What the tests of one model, over rows that do not overlap, say together."""
-    groups, noise = tests[0].groups, tests[0].noise
-    deviation = noise.scale * (2**0.5 if isinstance(noise, Laplace) else 1.0)
-    assert groups.table is not None
-    counts = np.sum([test.values for test in tests], axis=0).astype(np.float64)
-    size = sum(span.end - span.start for test in tests for span in test.spans)
-    return _quality(model, scores_of(model, features), groups.table, counts, deviation * len(tests) ** 0.5, size)
-
-
-def _quality(model: Model, scores: Floats, table: Ints, counts: Floats, deviation: float, size: int) -> Quality:
-    bins, groups = table.reshape(-1) // 2, len(counts)
-    highest = np.full(-(-groups // 2), -np.inf)
-    np.maximum.at(highest, bins, scores)
-    right = np.zeros(groups, dtype=bool)
-    right[0::2] = highest <= 0
-    right[1::2] = highest[: groups // 2] > 0
-    chosen = int(right.sum())
-    accuracy = (counts[right].sum() + chosen / groups * (size - counts.sum())) / size
-    margin = NORMAL * deviation * (chosen * (1 - chosen / groups)) ** 0.5 / size
-    auc = area(np.append(counts, 0.0)[: 2 * len(highest)].reshape(-1, 2), CLEAR * deviation * groups**0.5)
-    told = (None, None) if auc is None else (float(np.clip(auc[0], 0, 1)), NORMAL * deviation * auc[1])
-    return Quality(model.rows, size, float(np.clip(accuracy, 0, 1)), margin, *told)
-
-
-def area(counts: Floats, least: float) -> tuple[float, float] | None:
-    """The area under the ROC curve of bins with so many negative and positive rows, and the length of its gradient;
-    None if there are fewer than ``least`` of either.
+def area(counts: Floats, least: float) -> tuple[float, float, float] | None:
+    """The area under the ROC curve of bins with so many negative and positive rows, the length of its gradient, and the
+    variance by chance; None if there are fewer than ``least`` of either.
 
     >>> area(np.array([[3.0, 1.0], [1.0, 3.0]]), 1.0)[0]
     0.75
@@ -123,5 +157,39 @@ def area(counts: Floats, least: float) -> tuple[float, float] | None:
     below = np.cumsum(negative) - negative / 2
     above = ones - np.cumsum(positive) + positive / 2
     auc = float(positive @ below / (ones * others))
-    gradient = np.concatenate([(below / others - auc) / ones, (above / ones - auc) / others])
-    return auc, float(np.linalg.norm(gradient))
+    each, other = below / others - auc, above / ones - auc
+    slope = float(np.linalg.norm(np.concatenate([each / ones, other / others])))
+    chance = positive @ np.square(each) / ones**2 + negative @ np.square(other) / others**2
+    return auc, slope, max(0.0, float(chance))
+
+
+# -- errors ------------------------------------------------------------------------------------------------------------
+
+
+def _error(model: Model, counted: Tallied, rows: int) -> Error:
+    power = 2 if counted.tally.of == "misses" else 1
+    deviation, counts = _deviation(counted.noise), counted.values.astype(np.float64)
+    last = _last(counts, deviation, rows)
+    sizes = np.minimum(_moments(power), CUTS[last] ** power)
+    mean = max(0.0, float(counts @ sizes) / rows)
+    spread = max(0.0, float(counts @ np.square(sizes)) / rows - mean**2) / rows
+    margin = NORMAL * (float(sizes @ sizes) * (deviation / rows) ** 2 + spread) ** 0.5
+    value = mean ** (1 / power)
+    if power == 2:  # The margin of a root: by its slope, and no steeper than where the square is its own margin.
+        margin /= max(2 * value, margin**0.5)
+    return Error(model.rows, rows, value, margin, CUTS[last])
+
+
+def _last(counts: Floats, deviation: float, rows: int) -> int:
+    """The first cut beyond which there are few rows, or no more than noise may be."""
+    beyond = np.cumsum(counts[::-1])[::-1][1:]
+    few = np.maximum(FEW * rows, deviation * np.sqrt(np.arange(len(beyond), 0, -1)))
+    found = beyond <= few
+    return int(found.argmax()) if found.any() else len(CUTS) - 1
+
+
+def _moments(power: int) -> Floats:
+    """The mean of u or of u², u uniform on a bin of errors."""
+    ends = np.array([*CUTS, CUTS[-1]])
+    starts = np.array([0.0, *CUTS])
+    return np.asarray((starts + ends) / 2 if power == 1 else (starts**2 + starts * ends + ends**2) / 3)

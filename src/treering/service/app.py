@@ -20,7 +20,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from treering.answer import Answer
 from treering.errors import TreeringError
 from treering.service.auth import request_id
-from treering.service.desk import Desk
+from treering.service.desk import Desk, Limits
+from treering.service.pages.site import install
 from treering.service.problems import Problem, problem_of, response_of
 from treering.service.routes import around, look, questions, rows, tokens
 from treering.service.routes.bodies import ProblemTold
@@ -29,6 +30,9 @@ from treering.service.wire import answers_list
 ACCESS: Final = logging.getLogger("treering.access")
 """A line in JSON for each request: when, who, what, how it ended, and what it has cost."""
 FAILURES: Final = logging.getLogger("treering.failures")
+
+PROMPT: Final = 60.0
+"""Seconds for a whole body that is no file."""
 
 HEADERS: Final = (
     (b"x-content-type-options", b"nosniff"),
@@ -55,19 +59,6 @@ class Application(FastAPI):
 
 def make_app(desk: Desk) -> FastAPI:
     """The application that serves this desk, and closes it in the end."""
-
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        telling = asyncio.create_task(desk.herald.run())
-        try:
-            yield
-        finally:
-            await desk.stop()
-            telling.cancel()
-            with suppress(asyncio.CancelledError):
-                await telling
-            await asyncio.get_running_loop().run_in_executor(None, desk.close)
-
     app = Application(
         title="treering",
         summary="Differential privacy for databases that never stop growing.",
@@ -75,16 +66,31 @@ def make_app(desk: Desk) -> FastAPI:
         openapi_url="/api/v1/openapi.json",
         docs_url=None,
         redoc_url=None,
-        lifespan=lifespan,
+        lifespan=_lifespan,
     )
     app.state.desk = desk
     for each in (questions.router, look.router, rows.router, tokens.router, around.router, around.guarded):
         app.include_router(each)
+    install(app, desk)
     for kind in (TreeringError, HTTPException):
         app.add_exception_handler(kind, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_middleware(Around, desk=desk)
     return app
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    desk: Desk = app.state.desk
+    telling = asyncio.create_task(desk.herald.run())
+    try:
+        yield
+    finally:
+        await desk.stop()
+        telling.cancel()
+        with suppress(asyncio.CancelledError):
+            await telling
+        await asyncio.get_running_loop().run_in_executor(None, desk.close)
 
 
 async def _refused(_: Request, error: Exception) -> Response:
@@ -115,74 +121,77 @@ class Around:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        began, name, status = time.perf_counter(), request_id(), 0
         scope.setdefault("state", {})
-
-        async def sent(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                message["headers"] = [*message["headers"], *HEADERS, (b"x-request-id", name.encode())]
-            await send(message)
-
+        began, sending = time.perf_counter(), _Sending(send)
         try:
-            await self._app(scope, self._limited(scope, receive), sent)
+            await self._app(scope, _Coming(scope, receive, self._desk.limits), sending)
         except Exception as error:
-            FAILURES.error(json.dumps({"request": name, **_place(error)}))
-            if status:
+            FAILURES.error(json.dumps({"request": sending.name, **_place(error)}))
+            if sending.status:
                 raise
-            await response_of(problem_of(error))(scope, receive, sent)
+            await response_of(problem_of(error))(scope, receive, sending)
         finally:
-            self._note(scope, name, status, time.perf_counter() - began)
+            self._note(scope, sending, time.perf_counter() - began)
 
-    def _limited(self, scope: Scope, receive: Receive) -> Receive:
-        """The body, unless it is too large or too slow."""
-        limits, taken = self._desk.limits, 0
-        most = limits.upload if scope["path"] == "/api/v1/rows" else limits.body
-        until = time.monotonic() + limits.patience
-        too_large = Problem(413, "body_too_large", f"a body has at most {most:,} bytes here", {"Connection": "close"})
+    def _note(self, scope: Scope, sent: _Sending, seconds: float) -> None:
+        state, route = scope["state"], getattr(scope.get("route"), "path", "other")
+        self._desk.metrics.saw(scope["method"], route, sent.status, seconds)
+        token = state["caller"].token if "caller" in state else None
+        plain = {
+            "time": round(time.time(), 3),
+            "request": sent.name,
+            **{key: getattr(token, name, None) for key, name in (("token", "id"), ("name", "name"), ("role", "role"))},
+            "action": f"{scope['method']} {route}",
+            "status": sent.status,
+            "seconds": round(seconds, 4),
+            "cost": state.get("cost"),
+        }
+        ACCESS.info(json.dumps(plain))
+
+
+class _Sending:
+    """A response on its way: adds headers, and sees the status."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.name, self.status = request_id(), 0
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            message["headers"] = [*message["headers"], *HEADERS, (b"x-request-id", self.name.encode())]
+        await self._send(message)
+
+
+class _Coming:
+    """A request's body on its way: refused if it is too large or too slow."""
+
+    def __init__(self, scope: Scope, receive: Receive, limits: Limits) -> None:
+        self._receive, self._silence = receive, limits.silence
+        file = scope["path"] == "/api/v1/rows"
+        self._most = limits.upload if file else limits.body
+        self._until = time.monotonic() + (limits.patience if file else min(limits.patience, PROMPT))
         stated = dict(scope["headers"]).get(b"content-length", b"0")
-        announced, done = int(stated) if stated.isdigit() else 0, False
+        self._announced, self._taken, self._whole = int(stated) if stated.isdigit() else 0, 0, False
 
-        async def received() -> Message:
-            nonlocal taken, done
-            if done:
-                return await receive()
-            if announced > most:
-                raise too_large
-            try:
-                async with asyncio.timeout(min(limits.silence, max(0.0, until - time.monotonic()))):
-                    message = await receive()
-            except TimeoutError:
-                raise Problem(408, "too_slow", "the body came too slowly", {"Connection": "close"}) from None
-            taken += len(message.get("body", b""))
-            done = not message.get("more_body", False)
-            if taken > most:
-                raise too_large
-            return message
+    async def __call__(self) -> Message:
+        if self._whole:
+            return await self._receive()
+        self._check(self._announced)
+        try:
+            async with asyncio.timeout(min(self._silence, max(0.0, self._until - time.monotonic()))):
+                message = await self._receive()
+        except TimeoutError:
+            raise Problem(408, "too_slow", "the body came too slowly", {"Connection": "close"}) from None
+        self._taken += len(message.get("body", b""))
+        self._whole = not message.get("more_body", False)
+        self._check(self._taken)
+        return message
 
-        return received
-
-    def _note(self, scope: Scope, name: str, status: int, seconds: float) -> None:
-        state = scope["state"]
-        route = getattr(scope.get("route"), "path", "other")
-        self._desk.metrics.saw(scope["method"], route, status, seconds)
-        caller = state.get("caller")
-        ACCESS.info(
-            json.dumps(
-                {
-                    "time": round(time.time(), 3),
-                    "request": name,
-                    "token": None if caller is None else caller.token.id,
-                    "name": None if caller is None else caller.token.name,
-                    "role": None if caller is None else caller.token.role,
-                    "action": f"{scope['method']} {route}",
-                    "status": status,
-                    "seconds": round(seconds, 4),
-                    "cost": state.get("cost"),
-                }
-            )
-        )
+    def _check(self, length: int) -> None:
+        if length > self._most:
+            words = f"a body has at most {self._most:,} bytes here"
+            raise Problem(413, "body_too_large", words, {"Connection": "close"})
 
 
 def _place(error: BaseException) -> dict[str, Any]:

@@ -189,7 +189,7 @@ class Desk:
         used, quota, total = self.register.used(caller.token.id), caller.token.quota, self.vault.total
         words = (
             f"this could cost {price / total:.3g} of the budget and counts as {counted(answers, 'charged answer')}; "
-            f"{left_of(quota, used, total)} of this token's quota for the week; what is known already stays free"
+            f"of this token's quota for the week is left: {left_of(quota, used, total)}; what is known stays free"
         )
         lacking = quota.answers is not None and used.answers + answers > quota.answers
         left = (quota.answers or 0) - used.answers if lacking else (quota.budget or 0.0) * total - used.budget
@@ -204,4 +204,4 @@ def left_of(quota: Quota, used: Used, total: float) -> str:
     parts = [] if quota.answers is None else [counted(max(0, quota.answers - used.answers), "charged answer")]
     if quota.budget is not None:
         parts.append(f"{max(0.0, quota.budget - used.budget / total):.3g} of the budget")
-    return f"{' and '.join(parts)} {'is' if parts[0].startswith(('1 ', '0.')) and len(parts) == 1 else 'are'} left"
+    return " and ".join(parts)

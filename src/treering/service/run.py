@@ -54,6 +54,22 @@ def _heed(number: int, frame: FrameType | None) -> None:
     """Do nothing more about a signal."""
 
 
+def _config(desk: Desk, host: str, port: int, tls: tuple[Path, Path] | None) -> uvicorn.Config:
+    cert, key = (None, None) if tls is None else map(str, tls)
+    return uvicorn.Config(
+        make_app(desk),
+        host,
+        port,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=GRACE,
+        ssl_certfile=cert,
+        ssl_keyfile=key,
+    )
+
+
 def run(
     path: Path,
     host: str,
@@ -79,18 +95,7 @@ def run(
     if not register.tokens:
         _, text = register.issue(FIRST, "steward")
         say(f"the first steward's token, shown this once: {text}")
-    config = uvicorn.Config(
-        make_app(desk),
-        host,
-        port,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        timeout_graceful_shutdown=GRACE,
-        ssl_certfile=None if tls is None else str(tls[0]),
-        ssl_keyfile=None if tls is None else str(tls[1]),
-    )
+    config = _config(desk, host, port, tls)
     for each in (signal.SIGINT, signal.SIGTERM):  # uvicorn raises again what it has heeded.
         signal.signal(each, _heed)
     try:

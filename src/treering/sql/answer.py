@@ -5,6 +5,7 @@ The first stage is `split`, and asking a mechanism for the statement's items; `a
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 
@@ -16,7 +17,7 @@ from treering.answer import Answer, Estimate
 from treering.arrays import Floats
 from treering.domain.schema import Schema
 from treering.errors import QueryError
-from treering.shown import ALONE, HOLDING, MARK, TOGETHER, show_tables
+from treering.shown import ALONE, HOLDING, MARK, NOTES, TOGETHER, show_tables
 from treering.sql.duck import run, written
 from treering.sql.finish import Released, draws_for, finish
 from treering.sql.read import TABLE
@@ -42,7 +43,8 @@ def answer(statement: Statement, told: Sequence[Estimate], noise: Floats | None,
     show_tables()
     found = finish(statement, Released(statement.items, told, noise), column_names(statement))
     held = TOGETHER if taint(statement.outer).selects else ALONE
-    return found.replace_schema_metadata({MARK: str(size).encode(), HOLDING: held})
+    said = json.dumps(statement.notes, ensure_ascii=False).encode()
+    return found.replace_schema_metadata({MARK: str(size).encode(), HOLDING: held, NOTES: said})
 
 
 def told_by(answers: Sequence[Answer]) -> list[Estimate]:

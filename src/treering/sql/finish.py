@@ -24,6 +24,7 @@ from treering.answer import Estimate
 from treering.arrays import Floats
 from treering.domain.items import Item
 from treering.sql.duck import run, written
+from treering.sql.measures import undated
 from treering.sql.split import Core, Row, Statement
 from treering.sql.taint import Taint, taint
 
@@ -168,7 +169,7 @@ def _direct(outer: exp.Expr, found: Taint) -> dict[int, exp.Column] | None:
         return None
     margins: dict[int, exp.Column] = {}
     for number, node in enumerate(outer.expressions):
-        inner = node.unalias().unnest()
+        inner = undated(node.unalias().unnest())
         if not found.columns[number]:
             continue
         if not isinstance(inner, exp.Column) or not inner.table.startswith("released_"):
@@ -197,8 +198,8 @@ def _drawn(
     wanted = list(zip(*(result.column(number).to_pylist() for number in labels), strict=True)) or [()] * result.num_rows
     margins: dict[int, list[float | None]] = {}
     for number in noisy:
-        values = np.array(drawn.column(f"c{number}").cast(pa.float64()).to_pylist(), dtype=np.float64)
-        said = result.column(number).cast(pa.float64()).to_pylist()
+        values = np.array(_numbers(drawn.column(f"c{number}")).to_pylist(), dtype=np.float64)
+        said = _numbers(result.column(number)).to_pylist()
         margins[number] = [
             _half_width(values[rows[key]], centre, factor) for key, centre in zip(wanted, said, strict=True)
         ]
@@ -261,5 +262,10 @@ def _beside(result: pa.Table, margins: dict[int, list[float | None]], names: Seq
     return pa.Table.from_arrays(columns, names=called)
 
 
+def _numbers(column: Any) -> Any:
+    """A column as floats; of dates, days since 1970."""
+    return (column.cast(pa.int32()) if kinds.is_date32(column.type) else column).cast(pa.float64())
+
+
 def _is_number(kind: pa.DataType) -> bool:
-    return bool(kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_decimal(kind))
+    return bool(kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_decimal(kind) or kinds.is_date32(kind))

@@ -10,15 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import date
 from fractions import Fraction
 from typing import Final, TypeGuard
 
 import numpy as np
 from sqlglot import exp
 
-from treering.domain.attribute import Bins, Categories, Integers
-from treering.domain.items import Item, ItemKind
-from treering.domain.language.measures import EXTREME
+from treering.domain.attribute import Bins, Categories
+from treering.domain.calendar import Dates
+from treering.domain.items import QUANTIFIED, Item, ItemKind
+from treering.domain.language.measures import EXTREME, Mean, Quantile, Sum, notes_of
 from treering.domain.numeric import Numbers
 from treering.domain.query import MAX_TABLE, RESOLUTION, Query, too_large
 from treering.domain.schema import Schema
@@ -83,6 +85,7 @@ Column = Callable[[Figure], exp.Expr]
 """Gives the column of the released table in which a figure will be."""
 
 
+_FIRST_DAY: Final = date(1970, 1, 1)
 _ARITHMETIC: Final = (exp.Column, exp.Identifier, exp.Literal, exp.Paren, exp.Neg, exp.Mul, exp.Add, exp.Sub)
 
 
@@ -94,6 +97,8 @@ class Aggregates:
     column: Column
     sums: bool
     """Whether sums are kept; if not, those of integers are counted value by value."""
+    notes: list[str] = field(default_factory=list)
+    """What a reader of the numbers should know."""
     where: Query = field(init=False)
 
     def __post_init__(self) -> None:
@@ -109,9 +114,22 @@ class Aggregates:
             return self._count(node, chosen)
         if isinstance(node, exp.CountIf):
             return self._counted(chosen & condition(node.this, self.schema))
+        self._note(node)
         if isinstance(node, exp.Sum | exp.Avg):
             return self._sum(node, chosen)
         return self._quantile(node, chosen)
+
+    def _note(self, node: exp.Expr) -> None:
+        """Note what the number of a column does not tell: that values are clipped, say."""
+        summed = isinstance(node, exp.Sum | exp.Avg)
+        column, level = (node.this.unnest(), 0.5) if summed else _quantile_of(node)
+        if not isinstance(column, exp.Column) or not 0 < level < 1:
+            return
+        name = self.schema.names[position_of(column, self.schema)]
+        quantile = Quantile(name, level, extreme=isinstance(node, exp.Min | exp.Max))
+        measure = Sum(name) if isinstance(node, exp.Sum) else Mean(name) if summed else quantile
+        told = notes_of(measure, attribute_of(column, self.schema))
+        self.notes += [note for note in told if not note.endswith(", as in SQL.")]  # which is what was asked for
 
     def _sum(self, node: exp.Sum | exp.Avg, chosen: Query) -> exp.Expr:
         if isinstance(node.this, exp.Distinct):
@@ -156,11 +174,12 @@ class Aggregates:
         column, level = _quantile_of(node)
         if column is None:
             raise _refused(node, "counts, sums, averages and quantiles are")
-        if not isinstance(column, exp.Column) or not isinstance(attribute_of(column, self.schema), Integers | Bins):
-            raise _refused(node, "quantiles are of a column of numbers")
+        if not isinstance(column, exp.Column) or not isinstance(attribute_of(column, self.schema), QUANTIFIED):
+            raise _refused(node, "quantiles are of a column of numbers or dates")
         if not 0 < level < 1:
             raise _refused(node, "the level of a quantile is between 0 and 1")
-        return self.column(Figure(chosen, None, "quantile", position_of(column, self.schema), level))
+        figure = self.column(Figure(chosen, None, "quantile", position_of(column, self.schema), level))
+        return dated(figure) if isinstance(attribute_of(column, self.schema), Dates) else figure
 
     # -- sums ---------------------------------------------------------------------------------------------------------
 
@@ -280,6 +299,20 @@ class Aggregates:
                 and isinstance(attribute.values[0], str)
             ):
                 raise _refused(node, f"the categories of {identifier(name)} have no sum")
+
+
+def dated(days: exp.Expr) -> exp.Expr:
+    """The date so many days after the first of 1970, which is how dates are released; null beyond the calendar."""
+    least, most = (exp.convert((end - _FIRST_DAY).days) for end in (date.min, date.max))
+    there = exp.Between(this=days.copy(), low=least, high=most)
+    day = exp.cast(exp.Literal.string(str(_FIRST_DAY)), "DATE")
+    return exp.case().when(there, exp.Add(this=day, expression=exp.cast(exp.func("ROUND", days), "INT")))
+
+
+def undated(node: exp.Expr) -> exp.Expr:
+    """The number of days that `dated` has made a date; any other expression as it is."""
+    inner = node.find(exp.Column) if isinstance(node, exp.Case) else None
+    return inner if inner is not None and node == dated(inner.copy()) else node
 
 
 def _linear(node: exp.Expr) -> bool:

@@ -19,7 +19,7 @@ from treering.domain.items import Item
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import QueryError
-from treering.sql.conditions import condition
+from treering.sql.conditions import condition, noted
 from treering.sql.keys import Key, empty, key
 from treering.sql.measures import Aggregates, Figure
 from treering.sql.nodes import AGGREGATES
@@ -53,6 +53,8 @@ class Core:
     """The figure that says how many rows a group has: there is one if some group is special."""
     items: list[list[Item]] = field(default_factory=list)
     """For each group, the item of each figure."""
+    notes: list[str] = field(default_factory=list)
+    """What a reader of the figures should know."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -65,6 +67,11 @@ class Statement:
     outer: exp.Expr
     items: tuple[Item, ...]
     """All that is to be released, as one batch: each item once."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the result should know, in plain words."""
+        return tuple(dict.fromkeys(note for core in self.cores for note in core.notes))
 
     @property
     def queries(self) -> tuple[Query, ...] | None:
@@ -111,6 +118,7 @@ class _Splitting:
     def core(self) -> Core:
         """The core; its SELECT is changed in place to one over the released table."""
         select = self._select
+        self._core.notes = list(noted(select, self._schema))
         clause = select.args.get("where")
         where = Query.all(self._schema) if clause is None else condition(clause.this, self._schema)
         self._keys = self._found_keys()
@@ -119,6 +127,7 @@ class _Splitting:
         self._check_columns()
         if any(not isinstance(star.parent, exp.Count) for star in select.find_all(exp.Star)):
             raise QueryError("* stands in COUNT(*) only")
+        self._core.notes += self._aggregates.notes
         self._list_groups(where)
         self._turn_to_released()
         return self._core

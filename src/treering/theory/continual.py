@@ -1,6 +1,7 @@
 """ContinualHistogram: every cell of a growing database, kept current for ever by a series over its batches.
 
 Leaves are batches, closed at public moments. Under zCDP the series is one of square roots (`treering.theory.series`).
+Where all periods are wanted, each leaf is counted by itself (`any_period`).
 Under pure differential privacy, and with very many cells, it is one of binary trees, as follows.
 
 *Trees.* `treering.budget.cost` says which leaves a node holds. A leaf of segment k lies in k+1 nodes, each released
@@ -267,6 +268,22 @@ def tree_law(noise: Noise, nodes: Iterable[Node]) -> Law:
     )
 
 
+def leaves_law(noise: Noise, leaves: int) -> Law:
+    """The law of a group's noise in the sum of so many leaves that were each counted by itself.
+
+    >>> leaves_law(Gaussian(3.0), 4).deviation, leaves_law(Laplace(5.0), 2).parts
+    (6.0, ((1.0, 5.0, 2),))
+    """
+    if isinstance(noise, Gaussian):
+        return Law(whole(leaves, "leaves") * noise.scale**2)
+    return Law(0.0, ((1.0, noise.scale, whole(leaves, "leaves")),))
+
+
+def kept_leaves(groups: int) -> int:
+    """How many leaves, each counted by itself, are told apart where there are so many groups."""
+    return max(1, series.LIMIT // whole(groups, "groups"))
+
+
 def by_roots(budget: Budget, groups: int) -> bool:
     """Whether so many groups are kept current by square roots: under zCDP, unless there are too many. Trees otherwise.
 
@@ -325,6 +342,21 @@ def bound(law: Law, shape: tuple[int, ...], beta: float) -> StructuredBound:
     together.
     """
     return StructuredBound(every_bound(law, math.prod(shape), beta), shape, (1 - ANY_SHARE) * beta)
+
+
+def any_period(noise: Noise, cells: int, beta: float, leaves: int) -> float:
+    """The error of every query about every period of whole leaves, for ``leaves`` leaves, each counted by itself: in
+    rows for each leaf of the period.
+
+    A period of w leaves has w times the moments' logarithm of one, and each bound is min over λ of (that + a tail)/λ:
+    so at most w times the bound for one leaf, when that is taken by moments, too. (The bound that is stated for a
+    single leaf may be by its exact law; the larger of both counts.) The last leaf has the least share of beta.
+    """
+    share = leaf_beta(beta, leaves, min(leaves, kept_leaves(cells)))
+    one = leaves_law(noise, 1)
+    moments = one.cell if isinstance(noise, Gaussian) else TreeLaplaceCell(one.parts)
+    bounds = (every_bound(one, cells, share), CentredBound(moments, cells, ANY_SHARE * share))
+    return max(each.worst for each in bounds)
 
 
 def alpha(budget: Budget, cells: int, size: int, beta: float, leaf: int = 1) -> float:

@@ -64,6 +64,20 @@ def gaussian(scale: float | Fraction, count: int) -> list[int]:
     return [_bell(top, bottom, word) for _ in range(count)]
 
 
+def subset(size: int, number: int) -> list[int]:
+    """``number`` different integers below ``size``, increasing; every set of so many is equally likely.
+
+    They are drawn one by one, and one that is there already is not kept: the next new one is uniform on all others.
+
+    >>> subset(3, 3)
+    [0, 1, 2]
+    """
+    word, chosen = _fair_words().__next__, set[int]()
+    while len(chosen) < min(number, size):
+        chosen.add(_below(size, word))
+    return sorted(chosen)
+
+
 def _fair_words() -> Iterator[int]:
     """PRIVATE: uniform 64-bit words from the operating system. Whoever knows them knows the noise."""
     while True:

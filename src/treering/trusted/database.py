@@ -23,7 +23,7 @@ from treering.errors import DataError, EngineError, ParameterError, SchemaError
 from treering.trusted.counts import Counts
 from treering.trusted.journal import MemoryJournal
 from treering.trusted.kernel import Kernel
-from treering.trusted.points import POINTS, Points, Rows
+from treering.trusted.learning.points import POINTS, Points, Rows
 from treering.trusted.rows.encode import encode_rows
 from treering.trusted.sealed import Sealed
 from treering.words import counted, left_out
@@ -246,7 +246,7 @@ class GrowingPoints(Sealed):
         self._watchers.add(grown)
 
     def __repr__(self) -> str:
-        return f"GrowingPoints({self.size:,} points; {self.dimension} features)"
+        return f"GrowingPoints({counted(self.size, 'point')}; {counted(self.dimension, 'feature')})"
 
 
 # -- who is told that a database has grown -----------------------------------------------------------------------------

@@ -37,6 +37,7 @@ from treering.budget.promise import Budget
 from treering.domain.problem import Minimise
 from treering.domain.query import Query
 from treering.domain.schema import Schema
+from treering.domain.tally import Tally
 from treering.errors import Halted, ParameterError, QueryError, TreeringError
 from treering.gate import (
     FINE,
@@ -56,14 +57,18 @@ from treering.gate import (
     RunRequest,
     RunStarted,
     Selected,
+    Tallied,
+    Told,
 )
 from treering.noise import Laplace, Noise
 from treering.params import exact_scale
-from treering.trusted import minimisers, opendp, pricing
+from treering.trusted import opendp, pricing
 from treering.trusted.charges import Charges
 from treering.trusted.combining import Combining, Tallies
 from treering.trusted.counts import DENSE_CELLS, MAX_COUNT, Counts, check_query
 from treering.trusted.journal import Journal, Secret, ends_run, live_runs
+from treering.trusted.learning import minimisers
+from treering.trusted.learning.holding import Held, check_held, room_of, split
 from treering.trusted.noise import Ahead, Answering, check_noise, check_scale, draw, draw_laplace
 from treering.trusted.sealed import Sealed
 from treering.trusted.select import exponential
@@ -85,8 +90,8 @@ class Kernel(Combining):
     """
 
     __slots__ = (
-        *("_answering", "_charges", "_counts", "_first_reserved_run", "_journal", "_next_run", "_process", "_runs"),
-        "_tallies",
+        *("_answering", "_charges", "_counts", "_first_reserved_run", "_held", "_journal", "_next_run", "_process"),
+        *("_runs", "_tallies"),
     )
 
     def __init__(self, counts: Counts, budget: Budget, journal: Journal) -> None:
@@ -94,6 +99,7 @@ class Kernel(Combining):
         self._counts = counts
         self._charges = Charges(budget)
         self._first_reserved_run = 0
+        self._held: Held | None = None
         self._journal = journal
         self._runs: dict[int, Run] = {}
         self._tallies: dict[int, Tallies] = {}
@@ -244,23 +250,41 @@ class Kernel(Combining):
                 raise opendp.failure(self.schema.cells)
             return event
 
-    def minimise(self, request: Minimise, rows: tuple[int, int] | None = None) -> Minimised:
+    def minimise(
+        self, request: Minimise, rows: tuple[int, int] | None = None, *, held: int = 0, progress: Told | None = None
+    ) -> Minimised:
         """A private minimiser of an empirical risk (see ``minimisers``), on all rows or on those of an interval.
 
         Cost: derived from the problem's constants, the method's noise and the number of rows, by
-        ``budget/minimising.py``. The rows of the interval pay it, and no other row is read.
+        ``budget/minimising.py``. The rows of the interval pay it, and no other row is read. Those that are held out
+        (see ``holding``) pay the same.
         """
         with self._working():
+            self._held = None
             if rows is not None:
                 self._check_unreserved()
                 self._check_interval(rows)
-            cost = minimisers.price(request, self._counts, rows)
+            check_held(held, 0 if rows is None else rows[1] - rows[0])
+            cost = minimisers.price(request, self._counts, rows, held)
             if rows is None:
                 self._charge(cost)
             else:
                 self._charges.charge_rows(cost, *rows)
-            theta = self._minimum(request, rows)
-            return self._release(Minimised(self.size, cost, request.problem, request.method, theta, rows))
+            theta = self._minimum(request, rows, held, room_of(cost, self.budget), progress)
+            return self._release(Minimised(self.size, cost, request.problem, request.method, theta, rows, held or None))
+
+    def tally(self, request: Tally, noise: Noise) -> Tallied:
+        """Held-out rows counted by what a public model says of them, plus noise (see ``holding``). Cost, out of their
+        room: 2/s pure, 1/σ² zCDP."""
+        with self._working():
+            held = self._held
+            if held is None:
+                raise Halted("no rows are held out: those of the last model are forgotten when the gate is opened anew")
+            held.check(request)
+            check_noise(noise, 1)
+            cost = pricing.combining(request.groups, 1, noise)
+            held.charge(cost)
+            return self._release(Tallied(self.size, cost, request, noise, held.tally(request, noise)))
 
     @contextmanager
     def reserve(self, part: Budget) -> Iterator[Reserved]:
@@ -321,6 +345,7 @@ class Kernel(Combining):
             new = Kernel(self._counts, self.budget, self._journal)
             # In one step, which an interrupt cannot tear. (Of tallies there are none yet.)
             self._charges, self._runs, self._next_run, self._tallies = new._charges, new._runs, new._next_run, {}
+            self._held = None
 
     # -- internals ----------------------------------------------------------------------------------------------------
 
@@ -332,12 +357,18 @@ class Kernel(Combining):
     def _charge(self, cost: Cost) -> None:
         self._charges.charge(cost, self.size)
 
-    def _minimum(self, request: Minimise, rows: tuple[int, int] | None) -> tuple[float, ...]:
+    def _minimum(
+        self, request: Minimise, rows: tuple[int, int] | None, held: int, room: Budget, progress: Told | None
+    ) -> tuple[float, ...]:
         """The noisy minimiser. For rows up to the present size, that size is marked while they are read."""
         if rows is None:
-            return minimisers.minimum(request, self._counts)
+            return minimisers.minimum(request, minimisers.entries(request, self._counts), progress)
         with self._marked_now():
-            return minimisers.minimum(request, self._counts, rows)
+            entries = minimisers.entries(request, self._counts, rows)
+        if held:
+            entries, others = split(entries, held)
+            self._held = Held(others, minimisers.label_kind(request, self._counts), room)
+        return minimisers.minimum(request, entries, progress)
 
     def _end_run(self, run: int, refund: Fraction) -> None:
         self._journal.ending(run)

@@ -4,23 +4,20 @@
 value. No probability is ever rounded. So integers of L1 sensitivity Δ plus `Laplace` noise of scale s are (Δ/s)-DP, and
 integers of L2 sensitivity Δ plus `Gaussian` noise of scale s are Δ²/(2s²)-zCDP.
 
-Two samplers keep this, both by Canonne, Kamath and Steinke (2020), from fair coin flips alone. Which of them draws
-depends on how many draws are wanted, a public number:
+Two samplers keep this, both after Canonne, Kamath and Steinke (2020), and both from the operating system's bits. Which
+of them draws depends on public numbers alone:
 
-- up to `FEW`: ours (see ``coins`` for the proof), from the operating system's generator;
-- more: OpenDP's, which turns the float into the same rational, from OpenSSL's generator (which reseeds itself after a
-  fork). It takes 0.15 ms for any call, and 0.2 ms more at a new scale.
+- more than `FEW` draws, at a scale for which it can: ``clocks``, in whole arrays;
+- otherwise: ``coins``, one by one, in integers only.
 
-OpenDP clamps its results to 64 bits, and ours would be refused beyond them. At scales of at most `LARGEST_SCALE` a draw
-leaves ±2^60 with probability below e^{−4,000}: neither of these, nor an overflow when noise is added to counts that
-leave it room, will ever happen.
+A draw beyond 64 bits would be refused. At scales of at most `LARGEST_SCALE` a draw leaves ±2^60 with probability below
+e^{−4,000}: neither that, nor an overflow when noise is added to counts that leave it room, will ever happen.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from typing import Final, assert_never
@@ -32,16 +29,14 @@ from treering.arrays import Ints
 from treering.errors import ParameterError
 from treering.noise import Gaussian, Laplace, Noise
 from treering.params import at_least, exact_scale
-from treering.trusted import coins
+from treering.trusted import clocks, coins
 from treering.trusted.sealed import Sealed
 
 LARGEST_SCALE: Final = 2.0**48
 """The largest scale that is drawn, a query's weight scale W included."""
 
-FEW: Final = 64
-"""Up to this many draws use our own sampler. The speeds do not cross here: ours takes half of OpenDP's time at any
-count. But OpenDP's is the field's vetted sampler and lets other threads work meanwhile, and beyond this count its time
-goes into the draws, not into the call."""
+FEW: Final = 12
+"""Up to this many draws are drawn one by one: a call to the sampler of arrays takes as long as that."""
 
 FIRST_BLOCK: Final = 1
 LARGEST_BLOCK: Final = 1024
@@ -99,36 +94,13 @@ def _check_count(count: int) -> None:
         raise ParameterError("count", f"must be a whole number, 0 or more, not {count}")
 
 
-def _sample(noise: Noise, count: int) -> list[int]:
-    if count > FEW:
-        return _measurement(noise)(np.zeros(count, dtype=np.int64))
+def _sample(noise: Noise, count: int) -> Ints | list[int]:
+    singly = count <= FEW or not clocks.LEAST <= noise.scale <= clocks.LARGEST
     match noise:
         case Laplace():
-            return coins.laplace(noise.scale, count)
+            return coins.laplace(noise.scale, count) if singly else clocks.laplace(noise.scale, count)
         case Gaussian():
-            return coins.gaussian(noise.scale, count)
-        case _:
-            assert_never(noise)
-
-
-@lru_cache(maxsize=8)
-def _measurement(noise: Noise) -> Callable[[Ints], list[int]]:
-    """OpenDP's measurement that adds ``noise`` to a vector. Building one takes 0.2 ms, so the latest few are kept.
-
-    The imports are here, and narrow, because they are slow: ``opendp.prelude`` would load scikit-learn as well.
-    """
-    from opendp.domains import atom_domain, vector_domain
-    from opendp.measurements import make_gaussian, make_laplace
-    from opendp.metrics import l1_distance, l2_distance
-    from opendp.mod import enable_features
-
-    enable_features("contrib")
-    vectors = vector_domain(atom_domain(T="i64"))
-    match noise:
-        case Laplace():
-            return make_laplace(vectors, l1_distance(T="i64"), scale=noise.scale)
-        case Gaussian():
-            return make_gaussian(vectors, l2_distance(T="i64"), scale=noise.scale)
+            return coins.gaussian(noise.scale, count) if singly else clocks.gaussian(noise.scale, count)
         case _:
             assert_never(noise)
 

@@ -27,7 +27,7 @@ from treering.boxes.marginals import MarginalsBox
 from treering.boxes.mwem import MWEM
 from treering.boxes.smalldb import SmallDB
 from treering.budget.promise import Promise
-from treering.domain.loss import HuberHinge, Logistic, Loss, Squared
+from treering.domain.loss import HuberHinge, Logistic, Loss, RobustLogistic, Squared
 from treering.domain.problem import CellFeatures
 from treering.domain.schema import Schema
 from treering.errors import DamagedVault, ParameterError
@@ -136,7 +136,7 @@ def _pmwg(db: Database, promise: Promise, options: Options) -> PMWG:
 
 
 def _continual(db: Database, promise: Promise, options: Options) -> ContinualHistogram:
-    return ContinualHistogram(db, promise, beta=options.get("beta", 0.05))
+    return ContinualHistogram(db, promise, beta=options.get("beta", 0.05), windows=options.get("windows", False))
 
 
 def _scheduler(db: Database, promise: Promise, options: Options) -> BBScheduler:
@@ -196,13 +196,18 @@ _BOXES: Final[dict[str, tuple[Callable[[Options], Box], str]]] = {
     "mwem": (lambda options: MWEM(options["queries"]), "queries"),
     "smalldb": (lambda options: SmallDB(options["queries"]), "queries"),
 }
-_LOSSES: Final[dict[str, Callable[[], Loss]]] = {"logistic": Logistic, "hinge": HuberHinge, "squared": Squared}
+_LOSSES: Final[dict[str, Callable[[], Loss]]] = {
+    "logistic": Logistic,
+    "robust": RobustLogistic,
+    "hinge": HuberHinge,
+    "squared": Squared,
+}
 _BOXED: Final = ("box", "queries", "ways", "beta")
 _LEARNT: Final = ("target", "features", "loss", "radius", "regularisation", "beta")
 _BUILDERS: Final[dict[str, tuple[Callable[[Database, Promise, Options], Answering], tuple[str, ...]]]] = {
     "rings": (_rings, ("beta", "pace")),
     "pmwg": (_pmwg, ("alpha", "beta", "measure_first")),
-    "continual": (_continual, ("beta",)),
+    "continual": (_continual, ("beta", "windows")),
     "scheduler": (_scheduler, _BOXED),
     "improver": (_improver, _BOXED),
     "ermg": (_ermg, _LEARNT),

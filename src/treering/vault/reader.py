@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from itertools import islice
 from os import PathLike
-from typing import Any
+from typing import Any, NamedTuple
 
 from treering.budget.cost import Cost
 from treering.budget.promise import Budget
@@ -19,11 +19,21 @@ from treering.vault.files import Folder
 from treering.vault.journal import Recovered, recover
 from treering.vault.kinds import Spec, codec
 from treering.vault.ledger import Ledger, reading, rows_of
-from treering.vault.lines import EVENT, MECHANISM, Entry, Line, check, opened
+from treering.vault.lines import EVENT, MECHANISM, ROWS, Entry, Line, check, opened
 from treering.vault.members import shown
 from treering.vault.parts import Parts
 from treering.vault.record import Record, persons
-from treering.words import readable
+from treering.words import counted, readable
+
+
+class Appended(NamedTuple):
+    """A batch of rows, as the ledger tells of it."""
+
+    seq: int
+    """The number of its line."""
+    time: float
+    """When it came, in seconds since 1970."""
+    rows: int
 
 
 class VaultReader:
@@ -47,6 +57,12 @@ class VaultReader:
             promise = Record.of(islice(check(rows_of(connection)), 1), self._folder).origin.promise
             lines = ledger(check(rows_of(connection)), promise.budget)
             yield from (plain for plain in lines if plain["seq"] > after)
+
+    def batches(self, after: int = 0) -> list[Appended]:
+        """The same as `Vault.batches`. Lines are not checked: `verify` does that."""
+        with reading(self._folder.ledger) as connection:
+            found = [entry for entry in rows_of(connection, after) if entry.kind == ROWS]
+        return [Appended(entry.seq, entry.time / 1e6, entry.line.plain()["rows"]) for entry in found]
 
     def verify(self, head: str | None = None) -> dict[str, Any]:
         """Check the vault: the chain of hashes, every part and secret, and that replay gives the same state.
@@ -202,7 +218,7 @@ def _promise(record: Record) -> str:
         whole += f", delta {float(promise.delta):g}"
     if rows == 1:
         return f"{whole}, for one row, for ever" + (f" ({each})" if promise.delta else "")
-    return f"{whole}, for a person with up to {rows} rows, for ever: {each} for one row"
+    return f"{whole}, for a person with up to {counted(rows, 'row')}, for ever: {each} for one row"
 
 
 def _mechanism(spec: Spec, mechanism: Answering) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
+from treering.boxes.base import Progress
 from treering.boxes.erm import Model
 from treering.budget.promise import Promise
 from treering.domain.schema import Schema
@@ -37,7 +38,7 @@ from treering.vault.ledger import Ledger
 from treering.vault.lines import MECHANISM, Line, body, seal
 from treering.vault.members import Assembly, chosen
 from treering.vault.parts import Parts
-from treering.vault.reader import VaultReader, status, verify
+from treering.vault.reader import Appended, VaultReader, status, verify
 from treering.vault.record import (
     PERSON_KEY,
     Origin,
@@ -325,11 +326,12 @@ class Vault(Asking):
             self._access.check()
             return chosen(self._members, mechanism)[1].mechanism.sample(rows, generator)
 
-    def model(self, mechanism: str | None = None, *, update: bool = True) -> Model:
+    def model(self, mechanism: str | None = None, *, update: bool = True, progress: Progress | None = None) -> Model:
         """The latest model of a learner ("ermrings" or "ermg"), the named one or the first; the first call trains the
         first model.
 
-        With ``update=False``, the latest model there is: free, even if a new one is due.
+        With ``update=False``, the latest model there is: free, even if a new one is due. ``progress`` is called at each
+        step of training, with the part that is done and a text, both public.
         """
         with self._access.alone():
             self._access.check()
@@ -338,7 +340,7 @@ class Vault(Asking):
             if learner.answers:
                 raise ParameterError("mechanism", f"{named!r} learns no model: add one of kind 'ermrings' or 'ermg'")
             with self._ledger.transaction():
-                model: Model = learner.learnt(update=update)
+                model: Model = learner.learnt(update=update, progress=progress)
                 return model
 
     # -- the promise --------------------------------------------------------------------------------------------------
@@ -350,7 +352,7 @@ class Vault(Asking):
 
             "rings"                   beta, pace
             "pmwg"                    alpha, beta, measure_first
-            "continual"               beta
+            "continual"               beta, windows
             "scheduler", "improver"   box, queries, ways, beta
             "ermg"                    target, features, loss, radius, regularisation, beta
             "ermrings"                the same, and every, validation
@@ -388,6 +390,11 @@ class Vault(Asking):
         """Every line of the ledger whose ``seq`` is above ``after``, oldest first, with ``seq``, ``kind``, ``cost``,
         ``size``, ``hash`` and more."""
         return VaultReader(self._folder.path).ledger(after)
+
+    def batches(self, after: int = 0) -> list[Appended]:
+        """The batches of rows, oldest first: when each came, and how many rows it had. Only those whose line of the
+        ledger has a number above ``after``, which is faster than all."""
+        return VaultReader(self._folder.path).batches(after)
 
     def verify(self, head: str | None = None) -> dict[str, Any]:
         """Check the whole vault: see `VaultReader.verify`."""

@@ -71,7 +71,7 @@ def test_questions_are_checked() -> None:
         release.ask_many(["late = 'yes'", "colour = 'red'"])
     with pytest.raises(tr.QueryError, match="list"):
         release.ask_many("late = 'yes'")
-    with pytest.raises(tr.QueryError, match="Fixed answers queries, and has no synthetic rows"):
+    with pytest.raises(tr.QueryError, match="this box answers queries, and has no synthetic rows"):
         release.sample(3, np.random.default_rng(0))
 
 

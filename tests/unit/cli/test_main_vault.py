@@ -157,10 +157,10 @@ def test_a_model_is_trained_and_kept(folder: Path) -> None:
     flags = ("--target", "delay >= 15", "--features", "origin,month", "--share", 0.2, "--name", "late")
     made = treering("train", folder / "v", *flags, "--json").json
     assert set(made) == {
-        *("name", "target", "size", "rows", "weights", "excess_risk_bound", "quality", "cost", "remaining", "unit"),
-        "shares",
+        *("name", "target", "size", "rows", "weights", "excess_risk_bound", "quality", "quality_later", "cost"),
+        *("remaining", "unit", "shares"),
     }
-    assert made["quality"] is None
+    assert (made["quality"]["rows"], made["quality_later"]) == (ROWS // 10, None)
     assert "month = 3" in made["weights"]
     later = treering("train", folder / "v", "--name", "late")
     assert "when is delay >= 15?" in later.out
@@ -172,18 +172,23 @@ def test_a_model_is_trained_and_kept(folder: Path) -> None:
     assert "late grew (•) 1 ring" in treering("status", folder / "v").out
 
 
-def test_a_model_is_tested_on_rows_that_came_after_it(folder: Path, tmp_path: Path) -> None:
+def test_a_model_is_tested_on_rows_that_were_held_out(folder: Path, tmp_path: Path) -> None:
     place, made = tmp_path / "v", ("--schema", folder / "flights.toml", "--epsilon", 4, "--delta", "1e-6")
     assert treering("create", place, *made, "--share", 0.5).code == 0
     assert treering("append", place, folder / "rows.csv", "--key", "first").code == 0
     flags = ("--target", "delay >= 15", "--features", "origin,month", "--share", 0.5, "--validation", 0.25)
-    assert "It was not tested yet" in treering("train", place, *flags).out
+    first = treering("train", place, *flags).out
+    assert f"Tested on {ROWS // 4:,} rows that were held out: accuracy 9" in first
+    assert "the model before" not in first
     assert treering("append", place, folder / "rows.csv", "--key", "second").code == 0
     shown, found = treering("train", place), treering("train", place, "--json").json
     assert (found["rows"], found["cost"]) == ([ROWS, 2 * ROWS], 0)
-    assert (found["quality"]["trained"], found["quality"]["rows"]) == ([0, ROWS], ROWS)
-    assert found["quality"]["accuracy"] > 0.9  # origin and month tell it
-    assert f"The model of the first {ROWS:,} rows, tested on {ROWS:,} rows that came after it: accuracy" in shown.out
+    assert (found["quality"]["trained"], found["quality"]["rows"]) == ([ROWS, 2 * ROWS], ROWS // 4)
+    assert (found["quality_later"]["trained"], found["quality_later"]["rows"]) == ([0, ROWS], ROWS // 4)
+    assert min(found["quality"]["accuracy"], found["quality_later"]["accuracy"]) > 0.9  # origin and month tell it
+    assert f"On the same rows, the model before, of the rows up to {ROWS:,}: accuracy" in shown.out
+    untested = (*flags[:4], "--share", 0.1, "--name", "other", "--validation", 0)
+    assert "It was not tested." in treering("train", place, *untested).out
 
 
 def test_a_model_of_all_rows(folder: Path, tmp_path: Path) -> None:

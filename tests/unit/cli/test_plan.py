@@ -15,7 +15,7 @@ import treering as tr
 from support.cli import refused, treering
 from treering.cli.output import count, endless, last_size, number
 from treering.cli.plan import Chart, picture
-from treering.cli.svg import Line
+from treering.pictures.svg import Line
 from treering.theory.plan import plan
 
 BASE = ("--cells", 128, "--rows", "1e6", "--epsilon", 1, "--delta", "1e-9")

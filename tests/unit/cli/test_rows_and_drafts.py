@@ -92,6 +92,22 @@ def test_a_draft_has_a_cell_for_what_the_sample_does_not_show() -> None:
     assert Schema.from_dict(draft.schema.to_dict()) == draft.schema
 
 
+def test_numbers_with_a_word_for_missing_and_numbers_of_any_size_make_attributes() -> None:
+    texts = [f"{number / 10}" for number in range(200)] + ["nil"] * 9
+    sample = pa.table({"isig": texts, "volume": [number * 1_000_000 + 7 for number in range(209)]})
+    draft = infer(sample)
+    assert draft.schema.attributes["isig"] == numbers(0, 20, step=0.1, edges=range(0, 21, 5))
+    volume = draft.schema.attributes["volume"]
+    assert volume == numbers(0, 250_000_000, step=1000, edges=range(0, 250_000_001, 50_000_000))
+    assert draft.left_out == {}
+
+
+def test_dates_that_are_written_otherwise_are_left_out_with_the_reason() -> None:
+    days = [f"2012/{1 + number % 12:02}/{1 + number // 12:02}" for number in range(100)]
+    draft = infer(pa.table({"date": days, "size": range(100)}))
+    assert draft.left_out == {"date": "its dates are not written as 2012-01-31, the way that they are read"}
+
+
 def test_many_texts_make_no_attribute() -> None:
     with pytest.raises(SchemaError, match="no column of the sample"):
         infer(pa.table({"name": [f"person {number}" for number in range(100)]}))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import stat
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ import typer
 
 import treering as tr
 from support.cli import refused, treering
-from treering.cli.serve import check_binding
+from treering.cli.serve import _log_to, check_binding
 from treering.service.access import Register
 
 
@@ -81,3 +83,24 @@ def test_bad_tokens_are_refused(vault: Path, options: list[str]) -> None:
 def test_a_folder_that_is_no_vault_gets_no_tokens(tmp_path: Path) -> None:
     refused(treering("token", "new", str(tmp_path), "--name", "ada"))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_log_is_private(tmp_path: Path) -> None:
+    _log_to(tmp_path / "access.log")
+    log = logging.getLogger("treering.access")
+    try:
+        log.info("one")
+        assert (tmp_path / "access.log").read_text() == "one\n"
+        assert stat.S_IMODE((tmp_path / "access.log").stat().st_mode) == 0o600
+    finally:
+        for each in (log, logging.getLogger("treering.failures")):
+            for handler in list(each.handlers):
+                each.removeHandler(handler)
+                handler.close()
+            each.propagate = True
+
+
+def test_without_what_serves_it_says_what_to_install(vault: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    assert "treering serve needs fastapi: pip install 'treering[server]'" in refused(treering("serve", str(vault)))
+    assert "treering token needs fastapi" in refused(treering("token", "list", str(vault)))

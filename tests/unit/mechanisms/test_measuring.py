@@ -13,6 +13,7 @@ import pytest
 import treering as tr
 from support.databases import TestDatabase
 from support.rings import is_quote
+from treering.domain.items import Item
 from treering.domain.language.measures import Count, Mean, Measure, Quantile, Request, Sum
 from treering.domain.sums import Grid
 from treering.mechanisms.measuring import Cells, average, bounds, count, mean, quantile, summed
@@ -153,6 +154,37 @@ def test_several_series_about_one_sum_are_combined() -> None:
     assert second.margin < 0.55 * first.margin
 
 
+@KINDS
+def test_a_sum_that_a_series_was_begun_for_is_surer_than_later_ones(delta: float) -> None:
+    _, rings = made(delta, 1.0, 30_000)
+    first, later = rings.sum("fare", "a = 'x'"), rings.sum("fare", "a = 'y'")
+    assert [each.sums for each in rings.series].count("fare") == 1
+    assert first.margin == later.margin
+    assert first.error is not None
+    assert later.error is not None
+    assert first.error < later.error
+
+
+@KINDS
+def test_noise_that_is_drawn_anew_is_as_wide_as_the_margins_say(delta: float) -> None:
+    """Nineteen draws of twenty lie within a margin, for each kind of number. Pure ones are bounds, and rather wide."""
+    _, rings = made(delta, 1.0, 30_000)
+    x, y = (tr.parse(f"a = '{name}'", SCHEMA) for name in "xy")
+    fare, k, b, one = (SCHEMA.names.index(name) for name in ("fare", "k", "b", "one"))
+    items = [
+        *(Item("sum", y, fare), Item("count", x), Item("quantile", x, k), Item("sum", x, fare), Item("mean", y, b)),
+        *(Item("sum", x | y, one), Item("count", x | y)),
+    ]
+    told = rings.tell(items)
+    drawn = rings.draw(items, told, 4000)
+    assert drawn.shape == (4000, len(items))
+    for estimate, noise in zip(told, drawn.T, strict=True):
+        assert estimate.margin is not None
+        width = float(np.quantile(np.abs(noise), 0.95))
+        assert (0.9 if delta else 0.45) * estimate.margin <= width <= 1.1 * estimate.margin
+    assert abs(np.corrcoef(drawn[:, 0], drawn[:, 3])[0, 1]) < 0.1
+
+
 def test_a_sum_over_everything_and_over_nothing() -> None:
     _, rings = made(1e-6)
     table = rows()
@@ -261,7 +293,8 @@ def test_the_bounds_of_cells() -> None:
 
 
 def exact(*counts: float) -> Cells:
-    return Cells(np.array(counts, dtype=float), [1] * len(counts), len(counts) + 1, Law(0.0))
+    none = np.zeros(len(counts))
+    return Cells(np.array(counts, dtype=float), [1] * len(counts), len(counts) + 1, Law(0.0), none, none)
 
 
 def test_a_quantile_is_interpolated_within_its_bin() -> None:

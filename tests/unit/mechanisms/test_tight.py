@@ -163,6 +163,7 @@ def test_a_guard_is_begun_when_it_pays() -> None:
     assert number >= state.streak > 1000
     assert state.measured >= 0.9 * started.cost.rho  # prices had been a little lower at first
     spent = pmwg.spent
+    assert {pmwg.price(query) for query in queries} == {0}
     assert {answer.kind for answer in pmwg.ask_many(queries)} <= {"easy", "cached"}
     assert pmwg.spent == spent
 

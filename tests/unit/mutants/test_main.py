@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from mutants.__main__ import PACKAGES, all_places, described, harmless, report, sample, table
-from mutants.changes import mutant
+from mutants.__main__ import PACKAGES, all_places, described, harmless, main, report, sample, table
+from mutants.changes import Mutant, mutant
 from mutants.trials import Verdict
 from support.imports import SOURCE
 
@@ -35,6 +36,23 @@ def test_no_place_is_chosen_twice_and_all_can_be(house: Path) -> None:
 
 def test_every_change_of_a_place_can_be_chosen(house: Path) -> None:
     assert {sample(house, ["vault"], 1, seed)[0].after for seed in range(20)} == {"z = a <= b", "z = a >= b"}
+
+
+def test_a_sample_can_be_gone_on_with(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """After the first two of five: the other three are those that all five would have ended with."""
+    tried: list[Mutant] = []
+
+    def trials(mutants: Sequence[Mutant], *_: object) -> list[Verdict]:
+        tried.extend(mutants)
+        return [Verdict(each, "") for each in mutants]
+
+    monkeypatch.setattr("mutants.__main__.trials", trials)
+    monkeypatch.setattr("mutants.__main__.check", lambda *_: None)
+    monkeypatch.setattr("mutants.__main__.files", list)
+    assert main(["-n", "5", "--seed", "1", "--skip", "2", "--near", "--workers", "1", "budget"]) == 0
+    known = harmless()
+    assert tried == [each for each in sample(HOUSE, ["budget"], 5, 1)[2:] if each.key not in known]
+    assert "3 mutants, seed 1 without the first 2;" in capsys.readouterr().out
 
 
 def test_every_package_has_many_places() -> None:

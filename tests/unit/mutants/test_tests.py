@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from mutants.changes import Change, Place
 from mutants.reach import Reach, scope_of
-from mutants.tests import Map, belongs, importers
+from mutants.tests import PYTEST, Map, belongs, environment, importers
 from support.repository import ROOT
 
 OWN = "tests/unit/vault/test_parts.py"
@@ -128,3 +129,18 @@ def test_calls_are_seen_in_all_threads() -> None:
     assert ["test_tests.py", "stages"] in seen
     assert ["test_tests.py", "test_calls_are_seen_in_all_threads.called"] in seen
     assert {file for file, _ in seen} == {"test_tests.py"}
+
+
+def test_examples_that_fail_are_not_made_smaller(tmp_path: Path) -> None:
+    """Hypothesis looks at the first that fails again, and at no others."""
+    (tmp_path / "test_it.py").write_text(
+        "from hypothesis import given, strategies as st\n"
+        "@given(st.integers(17, 10**9))\n"
+        "def test_it(number):\n"
+        "    with open('seen', 'a') as file:\n"
+        "        file.write(f'{number}\\n')\n"
+        "    assert number < 18\n"
+    )
+    subprocess.run([*PYTEST, "test_it.py"], cwd=tmp_path, env=environment(ROOT), check=False, capture_output=True)
+    seen = [int(line) for line in (tmp_path / "seen").read_text().split()]
+    assert len([number for number in seen if number >= 18]) <= 3

@@ -180,12 +180,39 @@ def test_progress_is_said_for_each_model() -> None:
     learner = _rings(db, progress=lambda done, doing: said.append((done, doing)))
     learner.update()
     db.append_cells(_cells(2_000, 1))
-    assert said == [
+    assert [each for each in said if "step" not in each[1]] == [
         (0.0, "model 1, of the rows 1 to 2,000: learning"),
         (1.0, "model 1, of the rows 1 to 2,000: learnt"),
         (0.0, "model 2, of the rows 2,001 to 4,000: learning"),
         (1.0, "model 2, of the rows 2,001 to 4,000: learnt"),
     ]
+    for number, model in enumerate(learner.models, 1):
+        steps = [each for each in said if each[1].startswith(f"model {number}") and "step" in each[1]]
+        assert isinstance(model.method, Descent)
+        assert [done for done, _ in steps] == [step / model.method.steps for step in range(model.method.steps)]
+        assert steps[-1][1].endswith(f"step {model.method.steps} of {model.method.steps}")
+
+
+def test_progress_that_fails_costs_no_model() -> None:
+    def fails(_: float, doing: str) -> None:
+        if "step" in doing:
+            raise ValueError("the terminal is gone")
+
+    learner = _rings(_database(), progress=fails)
+    assert learner.update().rows == (0, 2_000)
+
+
+def test_progress_can_be_asked_for_one_model() -> None:
+    said: list[float] = []
+    learner = _rings(_database())
+    learner.learnt(update=True, progress=lambda done, _: said.append(done))
+    assert said[0] == 0
+    assert said[-1] == 1
+    assert len(said) > 10
+    assert learner.learnt(update=False) is learner.model
+    before = len(said)
+    learner.learnt(update=True)
+    assert len(said) == before
 
 
 def test_the_guarantee_and_the_description_name_the_ring() -> None:
@@ -276,7 +303,7 @@ def test_a_refusal_is_left_to_the_next_update(monkeypatch: pytest.MonkeyPatch) -
     learner = _rings(db)
     learner.update()
 
-    def refused(*_: Any) -> None:
+    def refused(*_: Any, **__: Any) -> None:
         raise tr.GuaranteeError("not now")
 
     with monkeypatch.context() as patched:

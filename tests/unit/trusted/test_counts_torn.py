@@ -16,7 +16,7 @@ from support.interrupts import Interrupt
 from treering.trusted import counts as module
 from treering.trusted.counts import Counts
 from treering.trusted.database import DroppedRows
-from treering.trusted.points import Moments
+from treering.trusted.learning.points import Moments
 
 SCHEMA = tr.Schema({"late": tr.categories("no", "yes"), "month": tr.integers(1, 12)})
 WIDE = tr.Schema({f"a{number}": tr.integers(0, 63) for number in range(5)})
@@ -47,7 +47,7 @@ def test_an_interrupt_while_rows_are_counted_tears_the_database(monkeypatch: pyt
     with monkeypatch.context() as patch:
         patch.setattr(module, "_tally", broken)
         with pytest.raises(KeyboardInterrupt):
-            db.append(ROWS)
+            db.append(ROWS[: SCHEMA.cells])  # More would be counted first.
     spent = sparse.spent
     check_refused(lambda: db.append(ROWS))
     check_refused(lambda: sparse.ask("late = 'yes'"))

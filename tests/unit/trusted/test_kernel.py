@@ -18,6 +18,7 @@ from support.databases import TestDatabase
 from treering.budget.promise import Budget
 from treering.gate import FINE, Compared, Crossing, Gate, Measured, RunEnded, RunRequest, RunStarted
 from treering.noise import Gaussian, Laplace, Noise
+from treering.trusted.counts import MAX_COUNT
 from treering.trusted.kernel import Kernel
 
 SCHEMA = tr.Schema({"origin": tr.categories("EWR", "JFK"), "month": tr.integers(1, 12)})
@@ -171,6 +172,23 @@ def test_a_reach_compares_the_same_on_a_finer_grid() -> None:
         assert crossing is not None
         assert crossing.index == 1
         assert crossing.value == pytest.approx(FINE * 360, abs=FINE / 2)
+
+
+@pytest.mark.parametrize("beyond", [MAX_COUNT, -MAX_COUNT])
+@pytest.mark.parametrize("place", [0, 1])
+def test_one_bar_or_estimate_beyond_all_counts_is_refused(beyond: int, place: int) -> None:
+    gate, db = kernel()
+    gate.begin_run(RunRequest(0.02, 0.01))
+    touched, wide, fits = db.touched, [5, 5], [MAX_COUNT - 1, 1 - MAX_COUNT]
+    wide[place] = beyond
+    with pytest.raises(tr.ParameterError, match=r"bars must be integers below 2\^61"):
+        gate.first_exceeding(0, [JFK, JFK], wide)
+    with pytest.raises(tr.ParameterError, match=r"estimates must be integers below 2\^61"):
+        gate.first_exceeding(0, [JFK, JFK], fits, wide)
+    with pytest.raises(tr.ParameterError, match=r"estimates must be integers below 2\^61"):
+        gate.select([JFK, JFK], 1.0, wide)
+    assert db.touched == touched
+    assert gate.first_exceeding(0, [JFK], fits[:1]).crossing is None
 
 
 def test_a_reach_is_at_least_what_a_replaced_row_moves() -> None:

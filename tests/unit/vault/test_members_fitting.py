@@ -91,7 +91,7 @@ def test_a_wish_is_met_by_who_knows_it_or_else_by_the_cheapest(tmp_path: Path) -
         assert answering(vault, "month = 1", within=4000) == "continual"
         assert vault.price("month = 1", within=4000) == 0
         with pytest.raises(
-            tr.ParameterError, match=r"within of 5 rows cannot be promised here, but a margin of \d+ row"
+            tr.ParameterError, match=r"within asks for a margin of 5 rows, which .* here, but one of \d+ row"
         ):
             vault.ask(LATE, "continual", within=5)
         with pytest.raises(tr.ParameterError, match="within") as told:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import shutil
@@ -17,7 +18,7 @@ import pytest
 import treering as tr
 from support.interrupts import Interrupt
 from support.torture import batch
-from support.unfinished import seen, with_a_lease, with_a_reservation
+from support.unfinished import files, seen, with_a_lease, with_a_reservation, with_files
 from support.vaults import BETA, DELTA, EPSILON, SCHEMA, crash, guarded, questions
 from treering.boxes import histogram
 from treering.theory.static import histogram_radius
@@ -75,8 +76,9 @@ def planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
         (with_a_reservation, 1, 61, OPENING),
         (with_a_lease, 2, 2, ("vault/files.py",)),
         (with_a_lease, 2, 4, ("vault/journal.py",)),
+        (with_files, 0, 5, ("vault/files.py",)),
     ],
-    ids=["at rest", "with a lease", "with a reservation", "the lock", "the lease"],
+    ids=["at rest", "with a lease", "with a reservation", "the lock", "the lease", "files that no line names"],
 )
 def test_an_interrupt_at_any_step_of_an_opening(
     begin: Callable[[Path], None], writes: int, stride: int, files: tuple[str, ...], tmp_path: Path
@@ -101,6 +103,31 @@ def test_an_interrupt_at_any_step_of_an_opening(
         shutil.rmtree(place)
         step += 1 if EVERY_STEP else stride
     assert step > 40
+
+
+def test_files_that_cannot_be_removed_keep_a_vault_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At each of them: what is gone is not missed, and the next opening removes the rest."""
+    with_files(tmp_path / "original")
+    before = Vault.read(tmp_path / "original").status()["head"]
+    expected = seen(Path(shutil.copytree(tmp_path / "original", tmp_path / "expected")), before)
+    strays = len(files(tmp_path / "original")) - len(expected.files)
+    remove = Path.unlink
+    for passing in range(strays):
+        place, left = Path(shutil.copytree(tmp_path / "original", tmp_path / f"{passing}")), [None] * passing
+
+        def unlink(path: Path, left: list[None] = left) -> None:
+            if not left:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            left.pop()
+            remove(path)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "unlink", unlink)
+            with pytest.raises(tr.VaultError, match="cannot remove what a crash has left"):
+                Vault.open(place)
+        assert len(files(place)) == len(expected.files) + strays - passing
+        assert seen(place, before) == expected
+    assert strays == 3
 
 
 def test_a_vault_that_is_lost_locks_nobody_out(tmp_path: Path) -> None:

@@ -198,7 +198,12 @@ class Request:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader of the estimates should know, in plain words."""
-        found = [note for measure in self.measures for note in _notes(measure, self)]
+        found = [
+            note
+            for measure in self.measures
+            if not isinstance(measure, Count)
+            for note in notes_of(measure, self.attribute(measure.column))
+        ]
         if self.by:
             found.append("Every group of the schema has a row: which groups are empty is private.")
         return tuple(dict.fromkeys(found))
@@ -209,13 +214,12 @@ def needs_cells(measure: Measure, attribute: Attribute) -> bool:
     return isinstance(measure, Quantile) or (isinstance(measure, Mean) and Grid.of(attribute) is None)
 
 
-def _notes(measure: Measure, request: Request) -> Iterator[str]:
-    if isinstance(measure, Count):
-        return
-    attribute, column = request.attribute(measure.column), identifier(measure.column)
+def notes_of(measure: Sum | Mean | Quantile, attribute: Attribute) -> Iterator[str]:
+    """What a reader of a measure should know."""
+    column = identifier(measure.column)
     if isinstance(measure, Quantile) and measure.extreme:
         yield f"{measure} is the {measure.level:.0%} quantile: the value of a single row is private."
-    if isinstance(measure, Quantile) and not isinstance(attribute, Integers):
+    if isinstance(measure, Quantile) and isinstance(attribute, Bins):
         yield f"Quantiles of {column} are known as far as its bins tell: intervals are made of whole bins."
     if isinstance(measure, Mean) and Grid.of(attribute) is None:
         yield f"{measure} is known as far as its bins tell: the interval holds it wherever values lie in them."

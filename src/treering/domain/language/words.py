@@ -14,6 +14,7 @@ from typing import ClassVar, Final, TypeAlias
 
 from sqlglot import Token, TokenError, Tokenizer, TokenType
 
+from treering.domain.attribute import Categories
 from treering.domain.calendar import EXTRACTED, UNITS, DatePart
 from treering.domain.language.condition import Literal, brief, close_matches
 from treering.domain.schema import Schema
@@ -240,8 +241,13 @@ def column(text: str, token: Token, schema: Schema, call: bool = False) -> Colum
     close = [identifier(name) for name in close_matches(token.text, schema.names)]
     names = ", ".join(schema.names[:20]) + (", …" if len(schema.names) > 20 else "")
     hint = f"did you mean {' or '.join(close)}?" if close else f"there are {names}."
-    hint += " A text stands in single quotes." if quoted else ""
+    hint += " A text stands in single quotes." if quoted or _is_category(token.text, schema) else ""
     raise complaint(text, start, end, f"there is no attribute {word!r}; {hint}")
+
+
+def _is_category(text: str, schema: Schema) -> bool:
+    """Whether the text is one that an attribute lists."""
+    return any(isinstance(each, Categories) and text in each.values for each in schema.attributes.values())
 
 
 def _check_order(text: str, words: Sequence[Word]) -> None:

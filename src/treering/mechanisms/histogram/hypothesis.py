@@ -31,6 +31,7 @@ from treering.domain.schema import Schema
 from treering.errors import GuaranteeError, ParameterError, QueryError
 from treering.mechanisms.histogram.blocks import MARGINAL_CELLS, Axes, Sets, Tabulated, zeros
 from treering.mechanisms.histogram.step import Spectrum, Step, projection, tilting
+from treering.words import counted
 
 __all__ = ["LEAST_WEIGHT", "MAX_CELLS", "REFRESH", "Hypothesis", "KeptHistogram", "Step"]
 
@@ -125,7 +126,7 @@ class Hypothesis:
         return self._steps
 
     def __repr__(self) -> str:
-        return f"Hypothesis({self.schema.cells:,} cells, {self._steps:,} steps)"
+        return f"Hypothesis({counted(self.schema.cells, 'cell')}, {counted(self._steps, 'step')})"
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -184,7 +185,7 @@ class Hypothesis:
     def restore(self, kept: KeptHistogram) -> None:
         """Take on the state that `keep` returned: from here on equal steps give equal bits."""
         if kept.vector is not None and kept.vector.shape != (self.schema.cells,):
-            raise ParameterError("kept", f"must have a number for each of the {self.schema.cells:,} cells")
+            raise ParameterError("kept", f"must have a number for each of the {counted(self.schema.cells, 'cell')}")
         self._vector = None
         if kept.vector is not None:
             self._vector = Tabulated(zeros(self.schema.cells), self._shape)

@@ -27,7 +27,7 @@ from treering.mechanisms.series.ring import UNFIT, Opened, Ring, reduced_to, sha
 from treering.theory import rings as theory
 from treering.theory.continual import Law
 from treering.theory.sums import noise_price
-from treering.words import counted
+from treering.words import counted, readable, rows
 
 MANY: Final = 100
 """The pace from which on questions are taken to share nothing."""
@@ -263,9 +263,9 @@ class Planning(Answering):
         size, least = self._gate.size, min(self._margins(batch, groups, price, sums))
         if least >= size:
             raise GuaranteeError(
-                f"with what is left of epsilon a {'count' if sums is None else 'sum'} is known within {least:,.0f} "
-                f"rows, and there are {size:,}; it takes at least {counted(math.floor(least) + 1, 'row')}, or a larger "
-                "epsilon"
+                f"with what is left of epsilon a {'count' if sums is None else 'sum'} is known within "
+                f"{rows(least)}, and the table has {size:,}; it takes at least "
+                f"{counted(math.floor(least) + 1, 'row')}, or a larger epsilon"
             )
 
     def _unaffordable(
@@ -284,8 +284,8 @@ class Planning(Answering):
             best = max(self._margins(batch, groups, left, sums))
             at = math.ceil(self._gate.size * best / wanted)
             remedy = (
-                f"with all that is left a margin of {best:,.0f} rows can be had instead of {wanted:,.0f}, and the same "
-                f"share of the rows from {at:,} rows on"
+                f"with all that is left a margin of {rows(best)} can be had instead of {readable(wanted)}, and "
+                f"the same share of the rows from {counted(at, 'row')} on"
             )
         return BudgetExceeded(
             budget.unit, spent=budget.total - left, requested=price, total=budget.total, remedy=remedy

@@ -102,6 +102,14 @@ class View(_Cells):
             for query, count, radius in zip(queries, self.sums(queries), radii.tolist(), strict=True)
         ]
 
+    def radii(self, queries: Sequence[Query]) -> Floats:
+        """Bounds on the noise of queries, in rows, that all of them keep together."""
+        found = np.zeros(len(queries))
+        noisy = [place for place, query in enumerate(queries) if not query.constant]
+        if noisy:
+            found[noisy] = self._errors.radius([queries[place] for place in noisy]) * ROUNDING
+        return found
+
     def answers(self, queries: Sequence[Query]) -> list[Answer]:
         """An answer for each query, about the same rows."""
         told = zip(queries, self.readings(queries), strict=True)

@@ -25,12 +25,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 from typing import Final
 
 from treering.budget.minimising import MOMENTS, gradient_sensitivity
 from treering.budget.promise import Budget
 from treering.domain.loss import Squared
-from treering.domain.problem import MOST_STEPS, Descent, NoisyMoments, Problem, Start
+from treering.domain.problem import MOST_STEPS, Descent, NoisyMoments, Problem, Refinement, Start
 from treering.params import at_least, probability, whole
 from treering.theory.erm.methods import Planned, per_unit, plan, root_above
 from treering.theory.erm.steps import descent_bound, gradient_rounding, moments_bound
@@ -44,6 +45,16 @@ NEAR: Final = 4 / 3
 
 PULL: Final = 2.0
 """The ridge of noisy moments, in units of σ√d: about as far as their noise moves eigenvalues, up and down."""
+
+
+ROUNDS: Final = 2
+FITTED: Final = Fraction(1, 2)
+COUNTED: Final = Fraction(1, 20)
+"""Squared loss: the part of the budget for the moments, and that for counts of residuals in all rounds. The residuals
+themselves have the rest."""
+
+ALLOWED: Final = 1 / 16
+"""How far the rounds may raise the objective of the noisy moments, as a part of the noise in the proven bound."""
 
 
 def plan_ring(problem: Problem, size: int, budget: Budget, beta: float, *, start: Start = None) -> Planned:
@@ -139,6 +150,16 @@ def expected_risk(problem: Problem, method: Descent, size: int, distance: float)
 
 
 def _moments(problem: Problem, size: int, budget: Budget, beta: float, start: Start) -> Planned:
-    scale = at_least(root_above(MOMENTS / (2 * budget.total)))
-    method = NoisyMoments(scale, PULL * scale / size * math.sqrt(problem.dimension), start)
+    scale = at_least(root_above(MOMENTS / (2 * FITTED * budget.total)))
+    ridge = PULL * scale / size * math.sqrt(problem.dimension)
+    method = NoisyMoments(scale, ridge, start, _refinement(problem, size, budget, scale))
     return Planned(method, moments_bound(problem, method, size, beta))
+
+
+def _refinement(problem: Problem, size: int, budget: Budget, scale: float) -> Refinement:
+    """The rounds after the fit: what the moments leave of the budget, in equal parts."""
+    errors = COUNTED * budget.total / ROUNDS
+    slopes = (1 - FITTED - COUNTED) * budget.total / ROUNDS
+    number = problem.dimension * (problem.dimension + 3) / 2
+    noise = (problem.radius**2 + 2) / math.sqrt(2) * scale / size * math.sqrt(number)
+    return Refinement(ROUNDS, at_least(root_above(1 / errors)), at_least(root_above(2 / slopes)), ALLOWED * noise)

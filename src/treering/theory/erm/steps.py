@@ -335,6 +335,9 @@ def moments_bound(problem: Problem, method: NoisyMoments, size: int, beta: float
     about half the variance: by (norms) at most 1.004·σ²(m + 2√(mx) + 2x), x = log(1/β), σ = scale/n.
 
         excess ≤ (R² + 2)/√2·σ·√(1.004(m + 2√(mx) + 2x)) + ridge/2·D².
+
+    A refined model θ′ is as good up to `Refinement.allowed` a: let G be the objective of the noisy moments, which θ
+    minimises. G(θ′) ≤ G(θ) + a ≤ G(θ*) + a, and the rest of the proof is the same.
     """
     x, d = math.log(1 / float(probability(beta, "beta"))), problem.dimension
     number = d * (d + 1) / 2 + d
@@ -342,7 +345,8 @@ def moments_bound(problem: Problem, method: NoisyMoments, size: int, beta: float
     far = problem.radius + (0.0 if method.start is None else math.hypot(*method.start))
     # The solver adds a ridge of at least 2^-40, and rounds floats: far less than the room that is left here.
     pulled = (method.ridge + 2.0**-30) / 2 * far**2
-    return ((problem.radius**2 + 2) / math.sqrt(2) * noise + pulled) * (1 + 2.0**-30)
+    refined = 0.0 if method.refinement is None else method.refinement.allowed
+    return ((problem.radius**2 + 2) / math.sqrt(2) * noise + pulled + refined) * (1 + 2.0**-30)
 
 
 # -- noisy descent -----------------------------------------------------------------------------------------------------

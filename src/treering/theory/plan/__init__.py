@@ -42,6 +42,7 @@ from treering.theory.plan.rows import (
     Learnt,
     Lifetime,
     PerQuery,
+    Windows,
 )
 from treering.theory.search import narrowed
 
@@ -126,6 +127,7 @@ def plan(
     *,
     alpha: Number | None = None,
     adaptive: bool = True,
+    batch: float | None = None,
 ) -> Plan:
     """Which mechanism to use, and what it guarantees.
 
@@ -143,6 +145,8 @@ def plan(
     ``alpha``     the largest error wanted, as a share of the rows
     ``adaptive``  False if all queries are declared before any is answered; if True, mechanisms that need them declared
                   are listed, but never the best
+    ``batch``     the least number of rows that come together; if it is given, there is a row for questions about the
+                  latest batches, too. None: a hundredth of ``size``
 
     The best is the one with the smallest alpha (or epsilon, or size) among those that a vault can have: ``command``
     makes it. Others are made in Python, by their ``use``, or are there to compare with.
@@ -159,11 +163,13 @@ def plan(
     'Rings'
     """
     wanted = _wanted(size, epsilon, alpha)
-    case = _case(cells, size, epsilon, delta, beta, queries, horizon)
+    case = _case(cells, size, epsilon, delta, beta, queries, horizon, batch)
     goal = None if alpha is None else float(probability(alpha, "alpha"))
     if not isinstance(adaptive, bool):
         raise ParameterError("adaptive", f"must be True or False, not {type(adaptive).__name__}")
     candidates = GROWING if case.grows else STATIC
+    if case.grows and case.batch is not None:
+        candidates = (*candidates, Windows())
     ranked = rank([_ranked(each, case, wanted, goal, adaptive) for each in candidates], wanted)
     return Plan(
         wanted,
@@ -205,6 +211,7 @@ def _case(
     beta: Number,
     queries: float,
     horizon: float | None,
+    batch: float | None,
 ) -> Case:
     universe = _count(cells, "cells", 2, MOST_CELLS)
     rows = 1 if size is None else _count(size, "size", 1, MOST_ROWS)
@@ -218,7 +225,8 @@ def _case(
     failing = float(probability(beta, "beta"))
     if failing < LEAST_BETA:
         raise ParameterError("beta", f"must be at least {LEAST_BETA:g}, not {failing:g}")
-    return Case(universe, rows, float(promise.epsilon), float(promise.delta), failing, number, last)
+    least = None if batch is None else _count(batch, "batch", 1, MOST_ROWS)
+    return Case(universe, rows, float(promise.epsilon), float(promise.delta), failing, number, last, least)
 
 
 def _count(value: float, name: str, least: int, most: int) -> int:

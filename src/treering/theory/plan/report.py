@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from treering.errors import ParameterError
 from treering.theory.plan.rows import GUESS, Lifetime, number, rounded_up
+from treering.words import counted
 
 Wanted: TypeAlias = Literal["alpha", "epsilon", "size"]
 """The quantity that a plan computes."""
@@ -206,17 +207,18 @@ def _quantity(value: float, wanted: Wanted) -> str:
 
 
 def _question(plan: Plan) -> str:
-    start = "a start to be found" if plan.size is None else f"{plan.size:,} rows"
+    start = "a start to be found" if plan.size is None else counted(plan.size, "row")
     if plan.horizon is None:
         growth = "which do not grow"
     else:
         growth = "growing for ever" if plan.horizon == math.inf else f"growing to {plan.horizon:,.0f}"
-    many = "any number of" if plan.queries == math.inf else f"{plan.queries:,.0f}"
     kind = "adaptive" if plan.adaptive else "declared"
+    asked = counted(plan.queries, f"{kind} query", f"{kind} queries")
+    many = f"any number of {kind} queries" if plan.queries == math.inf else asked
     privacy = "epsilon to be found" if plan.epsilon is None else f"epsilon = {plan.epsilon:g}"
     wish = "" if plan.alpha is None else f", alpha = {plan.alpha:g} wanted"
     return (
-        f"{plan.cells:,} cells; {start}, {growth}; {many} {kind} queries; {privacy}, delta = {plan.delta:g}, "
+        f"{counted(plan.cells, 'cell')}; {start}, {growth}; {many}; {privacy}, delta = {plan.delta:g}, "
         f"beta = {plan.beta:g}{wish}"
     )
 
@@ -263,7 +265,7 @@ def reason(ranked: list[Ranked], wanted: Wanted) -> str:
     does = {
         "alpha": f"keeps every answer within {number(row.alpha)}",
         "epsilon": f"does it with epsilon = {number(row.epsilon)}",
-        "size": f"does it from {row.size:,.0f} rows on",
+        "size": f"does it from {counted(row.size, 'row')} on",
     }[wanted]
     text = f"Best: {row.name}. It {does}, because {first.because}."
     rival = next((each.row for each in ranked[1:] if each.eligible), None)

@@ -27,6 +27,7 @@ from treering.theory.plan.rows import (
 )
 from treering.theory.rings import estimate_share as share_of_series
 from treering.theory.rings import first_law, margin, usual_price
+from treering.words import counted
 
 _ONE_GROUP: Final = ((1.0, 1),)
 """The centred weights of a question about one group of very many: those of one of fewer are smaller."""
@@ -68,8 +69,8 @@ class RingsCandidate(Candidate):
 
     def because(self, case: Case) -> str:
         return (
-            f"each of {case.queries:,.0f} groups of questions can have a part of the budget of its own, which a row "
-            "pays once, and rows to come bring theirs"
+            f"{'a group' if case.queries == 1 else f'each of {case.queries:,.0f} groups'} of questions can have a part "
+            "of the budget of its own, which a row pays once, and rows to come bring theirs"
         )
 
     def note(self, case: Case) -> str:
@@ -78,7 +79,7 @@ class RingsCandidate(Candidate):
         if self._noise(case) is None:
             return ""
         rows = margin(first_law(self._price(case), FEW_GROUPS), _ONE_GROUP)
-        growing = f" kept current with batches of {batch_of(case):,} rows or more," if case.grows else ""
+        growing = f" kept current with batches of {counted(batch_of(case), 'row')} or more," if case.grows else ""
         return (
             f"for conditions joined by AND,{growing} and as many questions as you like about the same groups of rows; "
             f"a first answer is within ± {number(rows)} rows, with 95%"

@@ -22,10 +22,11 @@ from treering.noise import Gaussian, Laplace, Noise
 from treering.params import at_least, root_at_least
 from treering.theory import continual, series
 from treering.theory.cells import CellNoise, SmoothLaplaceCell, SubGaussianCell, all_subsets, subset_radius
-from treering.theory.continual import CentredBound
+from treering.theory.continual import CentredBound, any_period
 from treering.theory.schedule.epochs import AlphaOf
 from treering.theory.search import rarity
 from treering.theory.static import answer_radius, histogram_noise, mwem_plan
+from treering.words import counted
 
 GUESS: Final = 0.5
 """The error of answering ½ every time, without data: a guarantee is worth something only below it."""
@@ -48,6 +49,8 @@ class Case:
     """How many queries will be asked; infinite: without end."""
     horizon: float
     """The largest number of rows that matters; infinite: for ever; equal to ``size``: the data do not grow."""
+    batch: int | None = None
+    """The least number of rows of a batch; None: one over `BATCHES` of the starting size."""
 
     @property
     def budget(self) -> Budget:
@@ -86,9 +89,9 @@ class Lifetime:
         ('for ever, 1,000 queries', 'up to 2,000,000 rows')
         """
         if self.size < math.inf:
-            rows = f"up to {self.size:,.0f} rows"
-            return rows if self.queries == math.inf else f"{rows}, {self.queries:,.0f} queries"
-        return "for ever" if self.queries == math.inf else f"for ever, {self.queries:,.0f} queries"
+            rows = f"up to {counted(self.size, 'row')}"
+            return rows if self.queries == math.inf else f"{rows}, {counted(self.queries, 'query', 'queries')}"
+        return "for ever" if self.queries == math.inf else f"for ever, {counted(self.queries, 'query', 'queries')}"
 
     def covers(self, case: Case) -> bool:
         """Whether the guarantee lasts for all queries and all sizes of a question."""
@@ -328,7 +331,8 @@ class BoxCandidate(Candidate):
         if not case.grows or not fresh < math.inf:
             return ""
         return (
-            f"static only: within {number(fresh)} of the first {case.size:,} rows, and blind to those that come after"
+            f"static only: within {number(fresh)} of the first {counted(case.size, 'row')}, and blind to those that "
+            "come after"
         )
 
 
@@ -347,8 +351,8 @@ class Histogram(BoxCandidate):
 
     def because(self, case: Case) -> str:
         return (
-            f"{case.cells:,} cells are few for {case.size:,} rows: a noisy count of every cell is paid for once, and "
-            "then answers everything"
+            f"{counted(case.cells, 'cell')} are few for {counted(case.size, 'row')}: a noisy count of every cell is "
+            "paid for once, and then answers everything"
         )
 
 
@@ -391,6 +395,8 @@ class Answers(BoxCandidate):
         return mean_size(answers_noise(budget, int(case.queries))) / case.size
 
     def because(self, case: Case) -> str:
+        if case.queries == 1:
+            return "a single query can have all the noise that the budget allows"
         return f"{case.queries:,.0f} queries are few enough for each to have noise of its own"
 
 
@@ -423,7 +429,7 @@ class Learnt(BoxCandidate):
 
 
 BATCHES: Final = 100
-"""A plan assumes batches of at least one over this of the starting size."""
+"""A plan assumes batches of at least one over this of the starting size, unless it is told."""
 
 _WIDE: Final = 2.0**20
 _UP: Final = 1 + 1e-9
@@ -466,19 +472,52 @@ class Continual(Candidate):
 
     def because(self, case: Case) -> str:
         return (
-            f"{case.cells:,} cells are few for {case.size:,} rows, and new rows are counted apart from old ones, so "
-            "that nothing is paid for twice"
+            f"{counted(case.cells, 'cell')} are few for {counted(case.size, 'row')}, and new rows are counted apart "
+            "from old ones, so that nothing is paid for twice"
         )
 
     def note(self, case: Case) -> str:
         if not case.grows:
             return ""
-        return f"for batches of {batch_of(case):,} rows or more; its error falls as 1/rows in the long run"
+        return f"for batches of {counted(batch_of(case), 'row')} or more; its error falls as 1/rows in the long run"
+
+
+class Windows(Candidate):
+    """ContinualHistogram(windows=True): every period of whole batches up to the horizon, each batch counted by itself.
+
+    Guarantee: `treering.theory.continual.any_period`, over the rows of the smallest batch: an error of a period is at
+    most its number of leaves times that, and it has at least so many times the rows.
+    """
+
+    name = "ContinualHistogram(windows=True)"
+    use = "ContinualHistogram(db, ..., windows=True)"
+    create = "--mechanism continual --windows"
+    most_cells = 2**22
+
+    def alpha(self, case: Case) -> float:
+        noise, batch = _noise(case), min(case.size, batch_of(case))
+        if noise is None or case.horizon == math.inf:
+            return math.inf
+        leaves = 1 + int(case.horizon - case.size) // batch_of(case)
+        return any_period(noise, case.cells, case.beta, leaves) / batch
+
+    def expected(self, case: Case, alpha: float) -> float | None:
+        """The typical error after the first batch."""
+        return Continual().expected(case, alpha)
+
+    def lifetime(self, case: Case) -> Lifetime:
+        return Lifetime(math.inf, case.horizon)
+
+    def because(self, case: Case) -> str:
+        return f"batches of {batch_of(case):,} rows are large for {case.cells:,} cells, and each is counted by itself"
+
+    def note(self, case: Case) -> str:
+        return f"for the rows of any one batch of {batch_of(case):,} rows, or of the latest so many, or all"
 
 
 def batch_of(case: Case) -> int:
     """The least number of rows of a batch that the plan assumes."""
-    return -(-case.size // BATCHES)
+    return -(-case.size // BATCHES) if case.batch is None else case.batch
 
 
 def _noise(case: Case) -> Noise | None:

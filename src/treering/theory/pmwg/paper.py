@@ -24,6 +24,7 @@ from treering.budget.convert import paper_epsilon_of
 from treering.errors import GuaranteeError, ParameterError
 from treering.params import Number, chance, positive, whole
 from treering.theory.search import first_whole, least_positive
+from treering.words import counted
 
 LARGEST_BETA: Final = 2.0**-7.5
 """β must be below this wherever the proof goes through the incomplete gamma function: all but δ = 0, p = ½."""
@@ -48,7 +49,7 @@ def check_paper(start: int, cells: int, epsilon: Number, delta: Number, beta: Nu
     if whole(cells, "cells") < 3:
         problems.append(f"cells must be at least 3, not {cells}")
     if whole(start, "start") < fewest:
-        problems.append(f"the database must start with at least {fewest} rows, not {start}")
+        problems.append(f"the database must start with at least {counted(fewest, 'row')}, not {start}")
     if exponent < 0.25:
         problems.append(f"p must lie in [1/4, 1), not {p}")
     if chance(beta, "beta") >= LARGEST_BETA and not own_case:

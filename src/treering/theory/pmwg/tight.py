@@ -28,6 +28,7 @@ from treering.errors import GuaranteeError, ParameterError
 from treering.params import Number, chance, positive, whole
 from treering.theory.search import first_whole, rarity
 from treering.theory.sparse import RunScales, Scales, split
+from treering.words import counted
 
 ROUNDING: Final = 2.5
 """The part of the slack, in rows, that rounding to integers takes: see `Guard.scales`."""
@@ -228,8 +229,8 @@ class Guard:
         if not math.isfinite(self.cost(size, tail1, tail2)):
             needed = math.ceil(max(2 * ROUNDING / (self.share * self.alpha), 1 / self.error))
             raise GuaranteeError(
-                f"alpha={self.alpha:g} at {size:,} rows is finer than whole rows allow; "
-                f"it takes at least {needed:,} rows, or a larger alpha"
+                f"alpha={self.alpha:g} at {counted(size, 'row')} is finer than whole rows allow; "
+                f"it takes at least {counted(needed, 'row')}, or a larger alpha"
             )
         run = run_scales(self.slack(size), tail1, tail2)
         return RunScales(run.threshold, run.query, _SHRINK / self._answer_inverse(size, tail1))

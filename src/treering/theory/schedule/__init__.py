@@ -24,6 +24,7 @@ from treering.theory.schedule.paper import (
     rate_of,
 )
 from treering.theory.schedule.scheduler import fixed_for, fixed_logarithm, fixed_start, fixed_within
+from treering.words import counted
 
 __all__ = [
     "MOST_ROWS",
@@ -87,8 +88,8 @@ def fixed(
     schedule = fixed_within(start, budget, beta, p, g, centred, also=(papers,))
     if schedule.alpha >= 1 and (papers >= 1 or covers(epsilon, delta)):
         raise GuaranteeError(
-            f"no schedule guarantees an error below 1 from {start:,} rows on; start with about "
-            f"{fixed_start(budget, beta, p, g, centred):,} rows, or with a larger epsilon"
+            f"no schedule guarantees an error below 1 from {counted(start, 'row')} on; start with about "
+            f"{counted(fixed_start(budget, beta, p, g, centred), 'row')}, or with a larger epsilon"
         )
     return schedule
 

@@ -41,6 +41,7 @@ from treering.theory.schedule.epochs import (
     rational_exp,
 )
 from treering.theory.search import chance_of, first_whole
+from treering.words import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +123,8 @@ class PaperFixed(FixedSchedule):
         growth = paper_growth(start, epsilon, delta, beta, p, g)
         if not growth < 1:
             raise GuaranteeError(
-                f"the paper's BBScheduler needs a growth gamma in (0, 1) between epochs, and {start:,} rows give "
-                f"{growth:.4g}; start with at least {paper_start(epsilon, delta, beta, p, g):,} rows"
+                f"the paper's BBScheduler needs a growth gamma in (0, 1) between epochs, and {counted(start, 'row')} "
+                f"give {growth:.4g}; start with at least {counted(paper_start(epsilon, delta, beta, p, g), 'row')}"
             )
         if growth < LEAST_GROWTH:
             raise GuaranteeError(f"gamma would be {growth:.3g}, finer than 2^-40: g is too small to be scheduled")

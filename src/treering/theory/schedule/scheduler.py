@@ -75,6 +75,7 @@ from treering.theory.schedule.epochs import (
 )
 from treering.theory.schedule.paper import BoxRate, rate_of
 from treering.theory.search import GOLDEN, chance_of, least_near, roughly_whole
+from treering.words import counted
 
 _MOST_GROWTH: Final = 1 - 2.0**-20
 _GRID: Final = tuple(max(LEAST_GROWTH, _MOST_GROWTH * 2.0 ** (-step / 2)) for step in range(81))
@@ -515,8 +516,8 @@ def fixed_for(
     if schedule.alpha >= limit:
         advice = _start_that_would_do(lambda size: _Search(alpha_of, size, budget, failing, waiting), rows, limit)
         raise GuaranteeError(
-            f"no schedule guarantees an error below {limit:g} from {rows:,} rows on: it could be {schedule.alpha:.3g}; "
-            f"start with {advice}, or with a larger budget"
+            f"no schedule guarantees an error below {limit:g} from {counted(rows, 'row')} on: it could be "
+            f"{schedule.alpha:.3g}; start with {advice}, or with a larger budget"
         )
     return schedule
 
@@ -531,4 +532,4 @@ def _start_that_would_do(search_at: Callable[[int], _Search], start: int, limit:
     found = roughly_whole(does, start, MOST_ROWS)
     if found is None:
         return "a box whose error falls with the size (with this one no size would do)"
-    return f"about {found:,} rows"
+    return f"about {counted(found, 'row')}"

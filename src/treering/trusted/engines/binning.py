@@ -171,7 +171,7 @@ def _half_steps(column: Value, attribute: Attribute) -> Value:
     grid = Grid.of(attribute)
     assert grid is not None
     if column.type().is_null():
-        return _whole(0)
+        return column.cast("int64").fill_null(_whole(0))
     real, steps = column.cast("float64"), _whole(grid.steps)
     absent = [(column.isnan(), _whole(0))] if column.type().is_floating() else []
     within = ((real - _real(grid.low)) / _real(grid.step) + _real(0.5)).floor().cast("int64")

@@ -47,7 +47,8 @@ def _integers(column: pa.Array, attribute: Categories) -> pa.Array:
     unlisted = next(number for number in count() if number not in attribute.values)
     plain = pc.utf8_trim_whitespace(column)
     fits = pc.match_substring_regex(plain, WHOLE)
-    return pc.if_else(fits, plain, str(unlisted)).cast(pa.int64())
+    unsigned = pc.utf8_ltrim(plain, "+")  # Arrow reads no plus.
+    return pc.if_else(fits, unsigned, str(unlisted)).cast(pa.int64())
 
 
 def _booleans(column: pa.Array, attribute: Categories) -> pa.Array:

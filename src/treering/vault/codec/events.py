@@ -29,10 +29,11 @@ from treering.budget.cost import Cost
 from treering.budget.promise import Budget
 from treering.budget.rows import Charge, Steps
 from treering.domain.groups import Groups
-from treering.domain.loss import Distance, HuberDistance, HuberHinge, Logistic, Squared
-from treering.domain.problem import Descent, Net, NoisyMoments, Perturbation, Problem
+from treering.domain.loss import Distance, HuberDistance, HuberHinge, Logistic, RobustLogistic, Squared
+from treering.domain.problem import Descent, Net, NoisyMoments, Perturbation, Problem, Refinement
 from treering.domain.schema import Schema
 from treering.domain.sums import Sums
+from treering.domain.tally import Tally
 from treering.errors import DamagedVault, NewerVault, VaultError
 from treering.gate import (
     Advanced,
@@ -63,6 +64,7 @@ from treering.gate import (
     SegmentEnded,
     Selected,
     Span,
+    Tallied,
     TreeCondensed,
     TreeStarted,
 )
@@ -104,8 +106,8 @@ FIRST: Final[tuple[type[Any], ...]] = (
 )
 """The events of version 1 that have not changed since."""
 
-THIRD: Final[tuple[type[Any], ...]] = (Minimised,)
-"""The events of version 3. (`Minimised` is older, and has one more field now.)"""
+THIRD: Final[tuple[type[Any], ...]] = (Minimised, Tallied)
+"""The events of version 3. (`Minimised` is older, and has more fields now.)"""
 
 EVENTS: Final = (*FIRST, *SECOND, *THIRD)
 """The events that a line can hold. The name and fields of a class that was ever written are fixed: a change needs a new
@@ -114,8 +116,8 @@ version of the format."""
 GROWN: Final[dict[type[Any], int]] = {Condensed: 5, Minimised: 5}
 """The later events that version 1 had, too, and with how many of their fields. The rest have their defaults."""
 
-LATER: Final = {"Combined": 6, "SegmentBegun": 7, "Opened": 4}
-"""The classes that have sums since version 3, and how many fields they had before (see `fields.grown`)."""
+LATER: Final = {"Combined": 6, "SegmentBegun": 7, "Opened": 4, "Minimised": 6, "NoisyMoments": 3}
+"""The classes that have got a field since they were first written, and how many they had (see `fields.grown`)."""
 
 PARTS: Final[tuple[type[Any], ...]] = (
     Cost,
@@ -142,6 +144,9 @@ PARTS: Final[tuple[type[Any], ...]] = (
     Steps,
     OpenSegment,
     Sums,
+    Tally,
+    Refinement,
+    RobustLogistic,
 )
 """The classes that fields of events can hold. Those that notes can hold are declared by the mechanisms."""
 
@@ -203,12 +208,19 @@ class EventCodec:
 
 def version_of(event: Event) -> int:
     """The version of an event's line: the earliest that could have it."""
+    kind = type(event)
+    if kind in _SETTLED:
+        return _SETTLED[kind]
     if isinstance(event, Minimised):
-        new = type(event.method) is NoisyMoments or type(event.problem.loss) is HuberDistance
-        return FORMAT if new or event.rows is not None else 1
-    if _has_sums(event):
+        new = type(event.method) is NoisyMoments or type(event.problem.loss) in (HuberDistance, RobustLogistic)
+        return FORMAT if new or (event.rows, event.held) != (None, None) else 1
+    if isinstance(event, Tallied) or _has_sums(event):
         return FORMAT
-    return 2 if type(event) in SECOND else 1
+    return 2 if kind in SECOND else 1
+
+
+_SETTLED: Final = {Advanced: 2, Compared: 1}
+"""The version of events that come in great numbers and never hold sums."""
 
 
 @lru_cache(maxsize=4)

@@ -147,6 +147,37 @@ def test_sums_of_millions_of_equal_cells_stay_exact(shape: Shape, kept: tuple[in
     assert max(errors) < Fraction(1, 10**14)
 
 
+ODD: list[Shape] = [(7,), (3, 5), (2, 3, 7), (5, 37), (1, 2, 1), (2, 23, 31)]
+"""Lengths that no loop of two, four or eight divides."""
+
+
+@pytest.mark.parametrize("python", [True, False], ids=["as Python, which sees where an array ends", "compiled"])
+@pytest.mark.parametrize("shape", ODD)
+def test_odd_lengths(shape: Shape, python: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if python:
+        monkeypatch.setattr(blocks, "compiled", lambda kernel: kernel)
+    everything = range(len(shape))
+    for seed, axes in enumerate([[0], [len(shape) - 1], [*everything]]):
+        cells, sets = vector(shape, seed), random_sets(shape, axes, seed)
+        sets[axes[-1]][0] = not sets[axes[-1]][1:].any()  # so that something is outside, where it can be
+        mask = mask_of(shape, sets)
+        sums = blocks.block_sums(cells, shape, sets)
+        np.testing.assert_allclose(sums, [cells[mask].sum(), cells[~mask].sum()], rtol=1e-13)
+        dropped = tuple(axis for axis in everything if axis not in axes)
+        expected = cells.reshape(shape).sum(axis=dropped).reshape(-1)
+        np.testing.assert_allclose(blocks.marginal(cells, shape, axes), expected, rtol=1e-13)
+        expected = np.where(mask, cells * 1.7, cells)
+        blocks.scale_block(cells, shape, sets, 1.7)
+        np.testing.assert_array_equal(cells, expected)
+        expected = (cells * 0.9 + 0.01) * np.where(mask, 1.7, 0.3)
+        blocks.reweigh_block(cells, shape, sets, inside=1.7, outside=0.3, slope=0.9, level=0.01)
+        np.testing.assert_allclose(cells, expected, rtol=1e-14)
+        table = vector(tuple(shape[axis] for axis in axes), seed + 1)
+        expected = (cells * 0.9 + 0.01) * spread(shape, axes, table)
+        blocks.reweigh_table(cells, shape, axes, table, slope=0.9, level=0.01)
+        np.testing.assert_allclose(cells, expected, rtol=1e-14)
+
+
 def test_nothing_vanishes() -> None:
     shape = (4, 300)
     sets = {0: np.array([True, False, False, True])}

@@ -1,0 +1,59 @@
+"""Others ask while a file is read."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import treering as tr
+from treering.trusted.rows.batches import take_in
+
+SCHEMA = tr.Schema({"late": tr.categories("no", "yes")})
+ROWS = [{"late": "no"}] * 1000
+PATIENCE = 60.0
+
+
+class Slow:
+    """Reading rows takes until `go`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.reading, self.go = threading.Barrier(3), threading.Event()
+        monkeypatch.setattr("treering.vault.vault.take_in", self._read)
+
+    def _read(self, *given: Any, **named: Any) -> Any:
+        self.reading.wait(PATIENCE)
+        assert self.go.wait(PATIENCE)
+        return take_in(*given, **named)
+
+
+@pytest.mark.parametrize("key", [None, "k"])
+def test_questions_do_not_wait_for_rows_that_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str | None
+) -> None:
+    with tr.Vault.create(tmp_path / "v", SCHEMA, epsilon=1.0) as vault, ThreadPoolExecutor(3) as pool:
+        vault.append(ROWS)
+        slow = Slow(monkeypatch)
+        coming = [pool.submit(vault.append, ROWS, "refuse", key) for _ in range(2)]
+        slow.reading.wait(PATIENCE)  # Both are being read.
+        assert pool.submit(vault.ask, "late = 'no'").result(PATIENCE).size == 1000
+        slow.go.set()
+        sizes = sorted(each.result(PATIENCE) for each in coming)
+        assert sizes == ([2000, 3000] if key is None else [2000, 2000]), "with one key, once"
+        assert vault.size == sizes[-1]
+
+
+def test_a_vault_that_was_closed_meanwhile_takes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with tr.Vault.create(tmp_path / "v", SCHEMA, epsilon=1.0) as vault, ThreadPoolExecutor(2) as pool:
+        slow = Slow(monkeypatch)
+        coming = [pool.submit(vault.append, ROWS) for _ in range(2)]
+        slow.reading.wait(PATIENCE)
+        vault.close()
+        slow.go.set()
+        for each in coming:
+            with pytest.raises(tr.VaultError, match="closed"):
+                each.result(PATIENCE)
+    assert tr.Vault.read(tmp_path / "v").status()["size"] == 0
