@@ -108,7 +108,7 @@ def start(folder: Path) -> Running:
     process = subprocess.Popen([sys.executable, *command, *log], stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     for line in process.stderr:
-        if found := re.search(r"listening at http://127\.0\.0\.1:(\d+)", line):
+        if found := re.search(r"listening at \w+://127\.0\.0\.1:(\d+)", line):
             return Running(process, int(found[1]))
     raise BrokenPromiseError(f"the server did not start: it ended with {process.wait()}")
 
@@ -347,7 +347,7 @@ async def _killed(
     folder: Path, tokens: Sequence[tuple[str, str]], steward_token: str, seconds: float, seen: Seen
 ) -> None:
     running = start(folder)
-    loaded = asyncio.create_task(load(running, tokens, steward_token, 10 * seconds + 10, seen, seed=0))
+    loaded = asyncio.create_task(load(running, tokens, steward_token, math.inf, seen, seed=0))
     until = math.inf
     while time.monotonic() < until or len(seen.answers) < len(tokens):
         until = until if until < math.inf or not seen.answers else time.monotonic() + seconds
