@@ -134,7 +134,7 @@ def test_an_interrupt_between_model_and_test_costs_the_test(monkeypatch: pytest.
 
 def test_large_rings_hold_out_no_more_than_is_needed() -> None:
     db = TestDatabase(SCHEMA, [])
-    db.append_cells(np.tile(_cells(1_000), 120))
+    db.append_cells(_cells(1_000) * 120)
     assert _rings(db, validation=0.1).update().held == MOST_HELD
 
 
