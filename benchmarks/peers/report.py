@@ -4,7 +4,7 @@
 
 For each case of the map, the mean error in rows of treering's default, its 95% confidence interval over seeds, and the
 same of the best peer; first of those that are told neither how many questions nor how many batches there will be, then
-of all. With one seed there is no interval, and with few of them a wide one (Student's t).
+of all. Intervals are Student's, of three seeds or more.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from typing import Final, NamedTuple
 from benchmarks.peers.answering import OURS
 
 RESULTS: Final = Path(__file__).with_name("results") / "map.csv"
-STUDENT: Final = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36, 9: 2.31, 10: 2.26}
+FEWEST: Final = 3
+"""With fewer seeds an interval is so wide that it would overlap with everybody's: none is shown, and none counts."""
+STUDENT: Final = {3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36, 9: 2.31, 10: 2.26}
 """The 97.5% quantiles of Student's t, by the number of seeds."""
 NEARLY, HALF = 1.05, 0.5
 
@@ -36,8 +38,9 @@ class Mean(NamedTuple):
     def of(cls, values: Sequence[float]) -> Mean:
         """Of the values of some seeds."""
         number = len(values)
-        spread = stdev(values) if number > 1 else math.inf
-        return cls(fmean(values), STUDENT.get(number, 2.0) * spread / math.sqrt(number) if number > 1 else math.inf)
+        if number < FEWEST:
+            return cls(fmean(values), math.inf)
+        return cls(fmean(values), STUDENT.get(number, 2.0) * stdev(values) / math.sqrt(number))
 
     def overlaps(self, other: Mean) -> bool:
         """Whether the two intervals have a point in common; without an interval, never."""

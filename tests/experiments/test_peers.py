@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from benchmarks.peers import __main__ as comparison
-from benchmarks.peers import answering, report
+from benchmarks.peers import answering, report, turbo
 from benchmarks.peers.cases import BATCHES, RHO, Case
 from experiments import turbo_covid
 
@@ -74,3 +74,17 @@ def test_the_pool_by_marginal_algebra_is_the_pool() -> None:
         for position, mask in zip(query.attributes, query.masks, strict=True):
             weights = weights * mask.reshape([-1 if axis == position else 1 for axis in range(4)])
         assert answers[place] == pytest.approx((weights * counts).sum())
+
+
+def test_turbos_policy_pays_once_for_a_question_and_answers_what_it_has_learnt_for_nothing() -> None:
+    questions, counts = turbo.pool(), turbo_covid.blocks()[0].reshape(-1)
+    assert questions.shape == (34_425, 128)
+    share = float(counts[questions[7]].sum() / counts.sum())
+    policy = turbo.Policy(int(counts.sum()), 128, ready=1, rate=0.05)
+    first = policy.ask(7, questions[7], share)
+    assert policy.spent == policy.one
+    assert policy.ask(7, questions[7], share) == first
+    assert policy.spent == policy.one
+    policy.ask(-1, np.ones(128, dtype=bool), 1.0)  # All cells: every one has its update, and what is asked is known.
+    policy.ask(-2, np.ones(128, dtype=bool), 1.0)
+    assert policy.spent == pytest.approx((1 + 1 + 12) * policy.one)
