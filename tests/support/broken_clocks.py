@@ -9,8 +9,8 @@ from typing import Any, Final
 import numpy as np
 
 from treering.arrays import Ints
-from treering.trusted import clocks
-from treering.trusted.clocks import Clocks
+from treering.trusted.samplers import clocks
+from treering.trusted.samplers.clocks import Clocks
 
 _brackets, _clocks = clocks._brackets, clocks._clocks
 

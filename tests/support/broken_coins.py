@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from treering.trusted import coins
-from treering.trusted.coins import Words
+from treering.trusted.samplers import coins
+from treering.trusted.samplers.coins import Words
 
 
 def keeps_minus_zero(top: int, bottom: int, word: Words) -> int:

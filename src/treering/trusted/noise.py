@@ -29,7 +29,7 @@ from treering.arrays import Ints
 from treering.errors import ParameterError
 from treering.noise import Gaussian, Laplace, Noise
 from treering.params import at_least, exact_scale
-from treering.trusted import clocks, coins
+from treering.trusted.samplers import clocks, coins
 from treering.trusted.sealed import Sealed
 
 LARGEST_SCALE: Final = 2.0**48

@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 from treering.arrays import Ints
 from treering.errors import ParameterError
 from treering.noise import Gaussian, Laplace, Noise
-from treering.trusted import clocks, coins
 from treering.trusted import noise as module
 from treering.trusted.noise import (
     FEW,
@@ -31,6 +30,7 @@ from treering.trusted.noise import (
     draw_gaussian,
     draw_laplace,
 )
+from treering.trusted.samplers import clocks, coins
 
 WIDE = LARGEST_SCALE
 """At this scale two draws are equal with probability below 2^−49, so equal draws are the same draw."""

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from support import broken_clocks
 from support.enumeration import UNDECIDED, Choices, Law, law
 from treering.arrays import Flags, Floats, Ints, Words
-from treering.trusted import clocks
-from treering.trusted.clocks import LARGEST, LEAST, Clocks, gaussian, laplace
+from treering.trusted.samplers import clocks
+from treering.trusted.samplers.clocks import LARGEST, LEAST, Clocks, gaussian, laplace
 
 DIGITS = Context(prec=60)
 WORD = 2**64

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from support import broken_coins
 from support.enumeration import UNDECIDED, Again, Choices, Law, Options, law
-from treering.trusted import coins
-from treering.trusted.coins import Words, gaussian, laplace
+from treering.trusted.samplers import coins
+from treering.trusted.samplers.coins import Words, gaussian, laplace
 
 One: TypeAlias = Callable[[int, int, Words], int]
 

@@ -1,0 +1,1 @@
+"""Exact samplers of discrete noise: one draw after the other, and whole arrays."""
