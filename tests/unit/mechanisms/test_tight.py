@@ -110,9 +110,11 @@ def test_a_hard_query_moves_the_histogram_towards_the_truth() -> None:
     pmwg = make(db, measure_first=False, alpha=0.2)
     query = tr.parse("a = 0 AND b = 2", SCHEMA)  # holds the heavy cell
     before, right = pmwg.hypothesis.answer(query), truth(db, query)
+    patience = engine(pmwg).state.patience
     answer = pmwg.ask(query)
     after = pmwg.hypothesis.answer(query)
     assert answer.kind == "hard"
+    assert engine(pmwg).state.patience == 2 * patience
     assert abs(after - right) < abs(before - right) - 0.1
     assert pmwg.hard_queries == 1
     assert pmwg.potential is not None
