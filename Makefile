@@ -190,6 +190,7 @@ compare-peers: setup-dev ## treering's default beside its peers, each in an envi
 	@$(BIN)/python -m benchmarks.peers
 	@$(BIN)/python -m benchmarks.peers.continual
 	@$(BIN)/python -m benchmarks.peers.learning
+	@$(BIN)/python -m benchmarks.peers.turbo
 	@$(BIN)/python -m benchmarks.peers.report
 
 docs: setup-dev ## build the documentation into site/

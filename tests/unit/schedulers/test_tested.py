@@ -206,13 +206,10 @@ def test_bins_on_either_side_of_zero_hold_about_as_many_scores() -> None:
     steps = np.zeros(len(model.theta))
     steps[-90:] = (np.arange(90) - 59.5) / 200
     model.theta = tuple(steps)
-    table, scores = score_groups(model, features).table, scores_of(model, features)
-    assert table is not None
+    scores = scores_of(model, features)
+    bins = np.searchsorted(score_cuts(model, features), scores)
     for above in (False, True):
-        held = [
-            len(np.unique(scores[table.reshape(-1) // 2 == each]))
-            for each in np.unique(table.reshape(-1)[(scores > 0) == above] // 2)
-        ]
+        held = [len(np.unique(scores[bins == each])) for each in np.unique(bins[(scores > 0) == above])]
         assert len(held) == 9  # The lowest score is a bin of its own.
         assert max(held[1:-1]) - min(held[1:-1]) <= 1
 

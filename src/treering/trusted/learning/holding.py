@@ -30,9 +30,9 @@ from treering.domain.problem import FEATURE_UNIT
 from treering.domain.tally import TAKES, Tally
 from treering.errors import ParameterError
 from treering.noise import Noise
-from treering.trusted.coins import subset
 from treering.trusted.learning.points import Entries
 from treering.trusted.noise import draw
+from treering.trusted.samplers.coins import subset
 from treering.trusted.sealed import Sealed
 
 
