@@ -22,11 +22,11 @@ from treering.domain.problem import CellFeatures, Descent, Minimise, NoisyMoment
 from treering.domain.tally import Tally
 from treering.gate import Minimised, Tallied
 from treering.noise import Gaussian, Laplace
-from treering.trusted.coins import subset
 from treering.trusted.counts import Counts
 from treering.trusted.kernel import Kernel
 from treering.trusted.learning.holding import split
 from treering.trusted.learning.points import entries_of_cells
+from treering.trusted.samplers.coins import subset
 
 FEATURES = np.array([[1.0, 0.0], [0.0, 1.0]])
 REQUEST = Minimise(Problem(Logistic(), 2, 4.0), Descent("accelerated", 2, 10.0, 0.1))
