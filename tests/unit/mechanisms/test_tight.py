@@ -92,6 +92,8 @@ def test_a_question_asked_twice_is_paid_for_once() -> None:
     pmwg = make(db)
     first = pmwg.ask("a = 1 AND b = 1")
     spent, touched = pmwg.spent, db.touched
+    known = [tr.parse(text, SCHEMA) for text in ("a = 1 AND b = 1", "NOT (a = 1 AND b = 1)", "TRUE", "FALSE")]
+    assert [engine(pmwg).price(query) for query in known] == [0] * 4
     again, complement = pmwg.ask("b = 1 AND NOT a <> 1"), pmwg.ask("NOT (a = 1 AND b = 1)")
     assert (first.kind, again.kind, complement.kind) == ("measured", "cached", "cached")
     assert again.value == first.value

@@ -17,7 +17,7 @@ import treering.trusted.rows.encode as encode_module
 from treering.domain.attribute import OTHER, Attribute, bins, categories, integers
 from treering.domain.schema import Schema
 from treering.errors import DataError
-from treering.trusted.rows.encode import encode
+from treering.trusted.rows.encode import accepts, encode
 
 OPEN = Schema(
     {
@@ -289,3 +289,14 @@ def test_dicts_and_arrow_agree(rows: list[dict[str, Any]]) -> None:
     again, dropped_again = encode(arrow(rows), STRICT, drop=True)
     assert strict.tolist() == again.tolist()
     assert dropped == dropped_again == len(rows) - len(strict)
+
+
+def test_single_values_have_a_type_that_the_attribute_can_hold() -> None:
+    for attribute in (categories("x", "y"), categories(1, 2), integers(1, 12), bins([0, 1])):
+        assert accepts(attribute, None)
+        assert accepts(attribute, float("nan"))
+    for attribute, fits in ((categories("x"), "z"), (categories(1, 2), 7), (categories(True), False)):
+        assert [accepts(attribute, value) for value in ("z", 7, False, 1.5)] == [
+            type(value) is type(fits) for value in ("z", 7, False, 1.5)
+        ]
+    assert [accepts(bins([0, 1]), value) for value in ("z", 7, False, 1.5)] == [False, True, False, True]
