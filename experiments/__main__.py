@@ -39,6 +39,7 @@ NAMES = (
     "rings_renewal",
     "rings_baselines",
     "crossover_map",
+    "turbo_covid",
     "sums_flights",
     "compare_mechanisms",
     "erm_logistic",
@@ -46,6 +47,7 @@ NAMES = (
     "learn_streams",
     "learn_flights",
     "large_file",
+    "newcomer_datasets",
 )
 
 

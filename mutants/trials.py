@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from queue import Queue
 from typing import Final
@@ -25,6 +26,7 @@ PATIENCE: Final = 4
 """How many times as long as usual tests may take: the machine has other work, too."""
 STARTING: Final = 60
 """How many seconds more: imports, kernels that are compiled."""
+_TIMES: Final = count(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +97,9 @@ def _changed(path: Path, change: Change) -> Iterator[None]:
         kept = Path(shutil.copy2(path, folder))
         try:
             path.write_text(applied(path.read_text(), change))
-            # Python and numba compile a file again if its time has changed, by whole seconds.
-            later = kept.stat().st_mtime + 10
+            # Python and numba compile a file again if its time has changed, by whole seconds. Each mutant has a time of
+            # its own: numba keeps what it has compiled, and would take one for another that is as long.
+            later = kept.stat().st_mtime + 10 * next(_TIMES)
             os.utime(path, (later, later))
             yield
         finally:

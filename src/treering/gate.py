@@ -323,13 +323,13 @@ class Minimised:
     method: Method
     theta: tuple[float, ...]
     rows: tuple[int, int] | None = None
-    held: int = 0
-    """How many of the rows, drawn at random, were held out: they were not learnt from (see `Gate.tally`)."""
+    held: int | None = None
+    """How many of the rows, drawn at random, were held out, if any: they were not learnt from (see `Gate.tally`)."""
 
     @property
     def entries(self) -> int:
         """How many rows the model was made from."""
-        return self.size if self.rows is None else self.rows[1] - self.rows[0] - self.held
+        return self.size if self.rows is None else self.rows[1] - self.rows[0] - (self.held or 0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -198,7 +198,7 @@ class RecordedGate:
     ) -> Minimised:
         """The recorded model."""
         event = self._next(Minimised)
-        _same((event.rows, event.held), (rows, held))
+        _same((event.rows, event.held), (rows, held or None))
         return event
 
     def tally(self, request: Tally, noise: Noise) -> Tallied:

@@ -372,7 +372,7 @@ def test_no_refusal_of_options_talks_python(folder: Path, tmp_path: Path, comman
         return
     schema = ("create", tmp_path / "w", "--schema", folder / "flights.toml") if command == "create" else ("plan",)
     for flags in PROMISES if command == "create" else PLANS:
-        named = [tmp_path / each if str(each).endswith((".txt", ".csv")) else each for each in flags]
+        named = [tmp_path / str(each) if str(each).endswith((".txt", ".csv")) else each for each in flags]
         assert _plain_if_refused(treering(*schema, *named)), flags
 
 

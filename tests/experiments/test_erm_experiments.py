@@ -40,7 +40,7 @@ def test_a_model_that_lags_breaks_the_claims_on_streams(
     """Limits far below 0 stand for models that are worse."""
     monkeypatch.setattr(learn_streams, "WITHIN_RMSE", -0.5)
     claims = Claims()
-    learn_streams.regress(claims, 1, 1, 1.0)
+    learn_streams.regress(claims, 1, 30.0, 1, 1.0)
     assert claims.exit_code() == 1
     assert "BROKEN" in capsys.readouterr().out
 

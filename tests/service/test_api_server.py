@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -133,7 +134,13 @@ def test_a_life(folder: Path) -> None:
             first = client.post(f"{API}/ask", json={"query": "late = 'no'"}).json()
             until(lambda: seen[-1]["spent"] == pytest.approx(first["cost"]))
             analyst = client.post(f"{API}/tokens", json={"name": "ada", "quota": {"answers": 1}}).json()["token"]
-            assert server.stop() == 0
+            with server.client() as busy_client, ThreadPoolExecutor(1) as pool:
+                texts = [f"month = {number % 12 + 1}" for number in range(1000)]
+                under_way = pool.submit(busy_client.post, f"{API}/ask", json={"queries": texts})
+                time.sleep(0.1)
+                assert server.stop() == 0
+                told = under_way.result()
+            assert told.status_code == 200 or (told.status_code, told.headers["retry-after"]) == (503, "5")
             assert ended.wait(PATIENCE), "the stream of events ends, and does not hold the server up"
         log = [json.loads(line) for line in server.lines if line.startswith("{")]
         asked = next(line for line in log if line["action"] == "POST /api/v1/ask")

@@ -1,6 +1,6 @@
 """Noise has the scale it says: the right one is accepted; 2/3 and 3/2 of it, and even 9/10 and 11/10, are rejected.
 
-Both samplers are held to this: OpenDP's, which `draw` uses for large counts such as those here, and our own.
+Both samplers are held to this: ``clocks``, which `draw` uses for large counts such as those here, and ``coins``.
 
 Every check has a false-alarm rate of at most 1e-9 and a bound on its miss rate that is asserted (``support.goodness``).
 """
@@ -15,11 +15,12 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from support.broken_clocks import coarse
 from support.broken_coins import forgets_the_rest, keeps_every_remainder, keeps_minus_zero, rounds_up
 from support.goodness import Integers, Masses, edges_for, fits, gaussian_masses, laplace_masses, miss_rate, tally
 from treering.noise import Gaussian, Laplace, Noise
-from treering.trusted import coins
-from treering.trusted.noise import FEW as DRAWN_BY_US
+from treering.trusted import clocks, coins
+from treering.trusted.noise import FEW as DRAWN_SINGLY
 from treering.trusted.noise import LARGEST_SCALE, Ahead, draw, draw_gaussian, draw_laplace
 
 FEW = 8_000
@@ -35,22 +36,22 @@ Kind = Callable[[float], Noise]
 Law = Callable[[float, Integers], Masses]
 
 
-def our_laplace(scale: float, count: int) -> Integers:
+def single_laplace(scale: float, count: int) -> Integers:
     return np.array(coins.laplace(scale, count), dtype=np.int64)
 
 
-def our_gaussian(scale: float, count: int) -> Integers:
+def single_gaussian(scale: float, count: int) -> Integers:
     return np.array(coins.gaussian(scale, count), dtype=np.int64)
 
 
-SAMPLERS = pytest.mark.parametrize("sampler", [draw_laplace, draw_gaussian, our_laplace, our_gaussian])
+SAMPLERS = pytest.mark.parametrize("sampler", [draw_laplace, draw_gaussian, single_laplace, single_gaussian])
 KINDS = pytest.mark.parametrize(
     ("sampler", "law"),
     [
         pytest.param(draw_laplace, laplace_masses, id="laplace"),
         pytest.param(draw_gaussian, gaussian_masses, id="gaussian"),
-        pytest.param(our_laplace, laplace_masses, id="our laplace"),
-        pytest.param(our_gaussian, gaussian_masses, id="our gaussian"),
+        pytest.param(single_laplace, laplace_masses, id="single laplace"),
+        pytest.param(single_gaussian, gaussian_masses, id="single gaussian"),
     ],
 )
 NOISES = pytest.mark.parametrize(
@@ -61,7 +62,7 @@ NOISES = pytest.mark.parametrize(
     ],
 )
 
-assert FEW > DRAWN_BY_US
+assert FEW > DRAWN_SINGLY
 
 
 @cache
@@ -90,7 +91,7 @@ def test_a_wrong_scale_is_rejected(sampler: Sampler, law: Law, scale: float, off
 
 @NOISES
 @pytest.mark.parametrize(("scale", "factor"), FACTORED)
-@pytest.mark.parametrize("at_once", [FEW, DRAWN_BY_US])
+@pytest.mark.parametrize("at_once", [FEW, DRAWN_SINGLY])
 def test_a_factor_multiplies_the_scale(kind: Kind, law: Law, scale: float, factor: int, at_once: int) -> None:
     product = scale * factor
     edges = edges_for(product)
@@ -207,16 +208,16 @@ def masses(law: Callable[[Floats, float], Floats], scale: float, edges: Integers
 @pytest.mark.parametrize(
     ("sampler", "place", "broken", "right", "wrong", "scale"),
     [
-        (our_laplace, "_signed", keeps_minus_zero, decayed, lambda k, s: decayed(k, s) * (1 + (k == 0)), 0.7),
-        (our_laplace, "_signed", keeps_minus_zero, decayed, lambda k, s: decayed(k, s) * (1 + (k == 0)), 10.0),
-        (our_laplace, "_signed", rounds_up, decayed, lambda k, s: decayed(k, s) * (k != 0), 0.7),
-        (our_laplace, "_signed", rounds_up, decayed, lambda k, s: decayed(k, s) * (k != 0), 3.3),
-        (our_laplace, "_signed", keeps_every_remainder, decayed, in_steps, 3.3),
-        (our_laplace, "_signed", keeps_every_remainder, decayed, in_steps, 333.3),
-        (our_gaussian, "_bell", forgets_the_rest, bell, in_whole_steps, 3.3),
-        (our_gaussian, "_bell", forgets_the_rest, bell, in_whole_steps, 33.3),
-        (our_gaussian, "_signed", keeps_minus_zero, bell, lambda k, s: bell(k, s) * (1 + (k == 0)), 0.7),
-        (our_gaussian, "_signed", keeps_minus_zero, bell, lambda k, s: bell(k, s) * (1 + (k == 0)), 10.0),
+        (single_laplace, "_signed", keeps_minus_zero, decayed, lambda k, s: decayed(k, s) * (1 + (k == 0)), 0.7),
+        (single_laplace, "_signed", keeps_minus_zero, decayed, lambda k, s: decayed(k, s) * (1 + (k == 0)), 10.0),
+        (single_laplace, "_signed", rounds_up, decayed, lambda k, s: decayed(k, s) * (k != 0), 0.7),
+        (single_laplace, "_signed", rounds_up, decayed, lambda k, s: decayed(k, s) * (k != 0), 3.3),
+        (single_laplace, "_signed", keeps_every_remainder, decayed, in_steps, 3.3),
+        (single_laplace, "_signed", keeps_every_remainder, decayed, in_steps, 333.3),
+        (single_gaussian, "_bell", forgets_the_rest, bell, in_whole_steps, 3.3),
+        (single_gaussian, "_bell", forgets_the_rest, bell, in_whole_steps, 33.3),
+        (single_gaussian, "_signed", keeps_minus_zero, bell, lambda k, s: bell(k, s) * (1 + (k == 0)), 0.7),
+        (single_gaussian, "_signed", keeps_minus_zero, bell, lambda k, s: bell(k, s) * (1 + (k == 0)), 10.0),
     ],
 )
 def test_a_broken_sampler_is_rejected(
@@ -236,6 +237,32 @@ def test_a_broken_sampler_is_rejected(
     counts = tally(sampler(scale, MANY), edges)
     assert not fits(counts, ours)
     assert fits(counts, theirs)
+
+
+@pytest.mark.parametrize(("sampler", "law"), [(clocks.laplace, decayed), (clocks.gaussian, bell)])
+@pytest.mark.parametrize("slack", [0.01, 100.0])
+def test_how_much_the_first_word_decides_does_not_matter(
+    sampler: Sampler, law: Callable[[Floats, float], Floats], slack: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clocks, "_SLACK", slack)
+    edges = edges_for(3.3)
+    counts = tally(sampler(3.3, FEW // 2), edges)
+    assert fits(counts, masses(law, 3.3, edges))
+    for off in (2 / 3, 3 / 2):
+        assert miss_rate(masses(law, 3.3 * off, edges), masses(law, 3.3, edges), FEW // 2) < MISSED
+        assert not fits(counts, masses(law, 3.3 * off, edges))
+
+
+@pytest.mark.parametrize(("sampler", "law"), [(clocks.laplace, decayed), (clocks.gaussian, bell)])
+def test_a_first_word_without_a_margin_is_rejected(
+    sampler: Sampler, law: Callable[[Floats, float], Floats], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edges = edges_for(3.3)
+    monkeypatch.setattr(clocks, "_clocks", coarse(1 / 8))
+    monkeypatch.setattr(clocks, "_SLACK", 1 / 8)
+    assert fits(tally(sampler(3.3, FEW), edges), masses(law, 3.3, edges))
+    monkeypatch.setattr(clocks, "_clocks", coarse(0.0))
+    assert not fits(tally(sampler(3.3, MANY), edges), masses(law, 3.3, edges))
 
 
 # -- the ruler itself --------------------------------------------------------------------------------------------------

@@ -140,6 +140,26 @@ def test_quantiles_lie_in_their_intervals_over_200_repetitions(delta: float) -> 
         assert np.mean(points) < 0.88
 
 
+@pytest.mark.parametrize("delta", [1e-6, 0.0], ids=["approximate", "pure"])
+def test_all_quantiles_keep_their_errors_together_and_errors_are_not_idle(delta: float) -> None:
+    """With beta = 1e-9 none of 30 releases may have a quantile outside its error; 95% is not that."""
+    db, _ = database()
+    rows, levels = table(), (0.1, 0.5, 0.9)
+    values = [np.asarray(rows["n"])[np.asarray(rows["h"]) == group] for group in (0, 1)]
+    true = [[float(np.quantile(group, level, method="inverted_cdf")) for level in levels] for group in values]
+    request = Request.of(SCHEMA, [Quantile("n", level) for level in levels], ["h"])
+    found: list[tuple[float, float, float]] = []
+    for release in releases(db, request, delta, 30, epsilon=0.6):
+        for wanted, row in zip(true, release.rows, strict=True):
+            for each, there in zip(row, wanted, strict=True):
+                found.append((abs((each.value or 0.0) - there), each.margin or 0.0, each.error or 0.0))
+    distances, margins, errors = np.array(found).T
+    assert np.all(distances <= errors)
+    assert np.all(margins <= errors)
+    assert np.mean(errors) < 10
+    assert np.mean(margins < errors) > 0.5
+
+
 # -- noise and attacks -------------------------------------------------------------------------------------------------
 
 SMALL = tr.Schema({"v": tr.numbers(0, 4)})

@@ -13,10 +13,11 @@ from treering.budget.cost import Cost, laplace
 from treering.budget.promise import Budget
 from treering.budget.rows import Charge, Steps
 from treering.domain.groups import Groups
-from treering.domain.loss import HuberDistance, HuberHinge, Squared
-from treering.domain.problem import Net, NoisyMoments, Problem
+from treering.domain.loss import HuberDistance, HuberHinge, RobustLogistic, Squared
+from treering.domain.problem import Net, NoisyMoments, Problem, Refinement
 from treering.domain.query import Query
 from treering.domain.sums import Sums
+from treering.domain.tally import Tally
 from treering.mechanisms.histogram.step import Step
 from treering.mechanisms.series.ring import Opened
 from treering.mechanisms.series.root import Finished, Tail
@@ -179,6 +180,26 @@ LINES: list[tuple[gate.Event, str]] = [
         '"b:AAAAAAAA4D8AAAAAAAD4Pw=="},"variance":2.25}]}}}',
     ),
     (gate.Marked(9), '{"v":2,"event":"Marked","size":9}'),
+    (
+        gate.Minimised(
+            9,
+            TENTH,
+            Problem(RobustLogistic(), 2),
+            NoisyMoments(2.0, 0.5, None, Refinement(2, 3.0, 4.0, 0.5)),
+            (0.25, -0.5),
+            (4, 9),
+            2,
+        ),
+        '{"v":3,"event":"Minimised","size":9,"cost":{"epsilon":"1/10","rho":"1/200"},"problem":{"loss":{'
+        '"RobustLogistic":{}},"dimension":2,"radius":1.0,"regularisation":0.0},"method":{"NoisyMoments":{"scale":2.0,'
+        '"ridge":0.5,"start":null,"refinement":{"rounds":2,"errors":3.0,"slopes":4.0,"allowed":0.5}}},"theta":[0.25,'
+        '-0.5],"rows":[4,9],"held":2}',
+    ),
+    (
+        gate.Tallied(9, TENTH, Tally((0.25, -0.5), "margins", (0.0,)), Laplace(2.0), np.array([3, -1])),
+        '{"v":3,"event":"Tallied","size":9,"drawn":{"epsilon":"1/10","rho":"1/200"},"tally":{"theta":[0.25,-0.5],'
+        '"of":"margins","cuts":[0.0]},"noise":{"Laplace":{"scale":2.0}},"values":{"dtype":"<i8","shape":[2],"values":[3,-1]}}',
+    ),
 ]
 
 SUMMED = replace(BEGUN, sums=Sums(3, 1439, True))

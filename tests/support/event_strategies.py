@@ -21,6 +21,7 @@ from treering.domain.problem import Descent, Net, NoisyMoments, Perturbation, Pr
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.domain.sums import Sums
+from treering.domain.tally import Tally
 from treering.mechanisms.histogram.hypothesis import KeptHistogram
 from treering.mechanisms.histogram.step import Step
 from treering.mechanisms.paper import Over, Updated
@@ -139,6 +140,14 @@ def summaries() -> st.SearchStrategy[Summary]:
     return st.builds(Summary, sizes, states, histograms, records)
 
 
+tallies = st.builds(
+    Tally,
+    st.just((0.25, -0.5)),
+    st.sampled_from(["margins", "scores", "misses", "distances"]),
+    st.sampled_from([(0.0,), (-0.5, 0.1, 2.0)]),
+)
+
+
 def notes(schema: Schema) -> st.SearchStrategy[Any]:
     """What mechanisms note, and plain values of any shape, which somebody's box may."""
     stepped = steps_of(schema)
@@ -208,8 +217,12 @@ def events(schema: Schema) -> dict[type[Any], st.SearchStrategy[Any]]:
         gate.NodeReleased: st.builds(gate.NodeReleased, sizes, sizes, sizes, sizes, noises, counts),
         gate.TreeCondensed: st.builds(gate.TreeCondensed, sizes, sizes, sizes, values, notes(schema)),
         gate.Minimised: st.builds(
-            gate.Minimised, sizes, costs, problems, methods, models, st.none() | st.tuples(sizes, sizes)
+            gate.Minimised,
+            *(sizes, costs, problems, methods, models),
+            st.none() | st.tuples(sizes, sizes),
+            st.none() | sizes,
         ),
+        gate.Tallied: st.builds(gate.Tallied, sizes, costs, tallies, noises, counts),
         gate.Reserved: st.builds(gate.Reserved, sizes, costs, budgets),
         gate.ReservationEnded: st.builds(gate.ReservationEnded, sizes),
         gate.Condensed: st.builds(

@@ -68,7 +68,7 @@ class Breaking:
     """A connection that breaks: passes requests on to a server, and loses the first ``replies`` replies."""
 
     def __init__(self, url: str, replies: int) -> None:
-        host, port = url.removeprefix("http://").split(":")
+        host, port = url.rpartition("/")[2].split(":")
         self._server = host, int(port)
         self._left = replies
         self.requests = 0

@@ -166,8 +166,8 @@ def notebook(tmp_path: Path) -> Iterator[InteractiveShell]:
 
 def html_of(shell: InteractiveShell, shown: object) -> str | None:
     """What a notebook shows."""
-    assert shell.display_formatter is not None
-    found: str | None = shell.display_formatter.format(shown)[0].get("text/html")
+    formatter: Any = shell.display_formatter
+    found: str | None = formatter.format(shown)[0].get("text/html")
     return found
 
 

@@ -213,7 +213,7 @@ class Model(Release):
         self.rows: tuple[int, int] = event.rows or (0, event.size)
         """The rows that it was learnt from: those after the first of these positions, up to the second, but for `held`
         of them."""
-        self.held: int = event.held
+        self.held: int = event.held or 0
         """How many of these rows, drawn at random, were held out to test models."""
         self.problem: Problem = event.problem
         """What was minimised."""

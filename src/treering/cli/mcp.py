@@ -28,8 +28,8 @@ _EXAMPLES = """Examples:
 \b
   treering mcp flights.treering                                 an agent may spend a quarter of the promise
   treering mcp flights.treering --quota-budget 5% --quota-answers 20
-  TREERING_TOKEN=… treering mcp https://flights.example.org     with the token's own quota
-  treering mcp https://flights.example.org --token-file token.txt
+  TREERING_TOKEN=… treering mcp http://127.0.0.1:8765           with the token's own quota
+  treering mcp http://127.0.0.1:8765 --token-file token.txt
 """
 
 
@@ -77,7 +77,7 @@ def mcp(
 
 @contextmanager
 def _desk(vault: str, answers: int | None, budget: float | None, token_file: Path | None) -> Iterator[Desk]:
-    if vault.startswith(("http://", "https://")):
+    if vault.partition("://")[0] in ("http", "https"):
         if answers is not None or budget is not None:
             raise typer.BadParameter(
                 "a server has a quota for each token: --quota-answers and --quota-budget are for folders"

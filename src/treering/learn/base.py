@@ -24,6 +24,7 @@ from sklearn.utils.validation import validate_data
 
 from treering.arrays import Array, Floats
 from treering.boxes.erm import Model
+from treering.domain.attribute import Attribute
 from treering.domain.loss import Distance, HuberHinge, Logistic, Loss, Squared
 from treering.errors import GuaranteeError, Halted, ParameterError
 from treering.params import Number, exact, whole
@@ -303,11 +304,17 @@ SEARCHING: Final = (
 )
 
 
+REPEATING: Final = tuple(
+    f"sklearn.{each}" for each in ("model_selection", "calibration", "ensemble", "feature_selection", "multiclass")
+)
+"""The modules of scikit-learn that fit copies of an estimator to the same rows."""
+
+
 def _within_a_search() -> bool:
-    """Whether scikit-learn is fitting copies of an estimator: GridSearchCV, cross_val_score and the like."""
+    """Whether scikit-learn is fitting copies of an estimator: GridSearchCV, cross_val_score, bagging and the like."""
     frame = inspect.currentframe()
     while frame is not None:
-        if frame.f_globals.get("__name__", "").startswith("sklearn.model_selection"):
+        if frame.f_globals.get("__name__", "").startswith(REPEATING):
             return True
         frame = frame.f_back
     return False
@@ -339,11 +346,14 @@ def declared(value: Number | None, name: str) -> float:
     return float(exact(value, name))
 
 
-def declared_classes(classes: npt.ArrayLike | None) -> Array:
-    """The two declared labels, sorted; the second is the positive class."""
+def declared_classes(classes: npt.ArrayLike | Attribute | None) -> Array:
+    """The two declared labels, sorted; the second is the positive class. An attribute's are its values."""
     if classes is None:
         raise ParameterError("classes", f"must be declared: {_HOW['classes']}. {_NOT_FROM_DATA}")
-    given = np.asarray(classes, dtype=object)
+    values = classes
+    if isinstance(classes, Attribute):
+        values = np.array([classes.regular_value(code) for code in range(classes.regular)], dtype=object)
+    given = np.asarray(values, dtype=object)
     strings = [isinstance(label, str) for label in given.flat]
     numbers = [isinstance(label, Real | np.bool_) and math.isfinite(label) for label in given.flat]
     if given.ndim != 1 or not (all(strings) or all(numbers)):

@@ -11,6 +11,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 
 from treering.arrays import Array, Floats
 from treering.boxes.base import Progress
+from treering.domain.attribute import Attribute
 from treering.domain.loss import Distance, HuberDistance, HuberHinge, Logistic, Loss, RobustLogistic, Squared
 from treering.errors import ParameterError
 from treering.learn.base import LinearEstimator, PrivateEstimator, declared, declared_classes
@@ -23,7 +24,7 @@ class _Classifier(ClassifierMixin, LinearEstimator):
 
     classes_: Array
 
-    def partial_fit(self, X: Any, y: Any = None, classes: npt.ArrayLike | None = None) -> Self:
+    def partial_fit(self, X: Any, y: Any = None, classes: npt.ArrayLike | Attribute | None = None) -> Self:
         """Add rows. The first model is released at ``start`` rows, later ones when the schedule says so.
 
         ``classes`` may be declared here, at the first call, instead of in the constructor, as in scikit-learn.
@@ -55,7 +56,7 @@ class _Classifier(ClassifierMixin, LinearEstimator):
     def _declared(self) -> Array:
         return declared_classes(self.classes)
 
-    def _check_declared(self, classes: npt.ArrayLike) -> None:
+    def _check_declared(self, classes: npt.ArrayLike | Attribute) -> None:
         if declared_classes(classes).tolist() != self.classes_.tolist():
             raise ParameterError("classes", "must stay the ones that were declared first")
 
@@ -82,7 +83,8 @@ class PrivateLogisticRegression(_Classifier):
     for ``rows="newest"``, the loss goes on as a straight line where yp < 0 (`treering.RobustLogistic`): a row moves the
     model half as much, so there is half the noise. ``robust=False`` is for coefficients that are log odds.
 
-    ``norm_bound`` and ``classes`` (the two labels) are public and must be declared. ``radius`` bounds predictions:
+    ``norm_bound`` and ``classes`` (the two labels, or the attribute of a schema that has them) are public and must be
+    declared. ``radius`` bounds predictions:
     |p| ≤ radius for rows within the norm bound; a larger radius can fit more, and needs more rows.
     ``fit_intercept=False`` fixes the intercept at 0. `treering.learn.base.PrivateEstimator` explains the other
     parameters.
@@ -102,7 +104,7 @@ class PrivateLogisticRegression(_Classifier):
         *,
         beta: Number = 0.05,
         norm_bound: Number | None = None,
-        classes: npt.ArrayLike | None = None,
+        classes: npt.ArrayLike | Attribute | None = None,
         start: int = 1000,
         rows: str = "newest",
         every: Number = 2.0,
@@ -151,7 +153,8 @@ class PrivateSVC(_Classifier):
     Formal guarantee: as `treering.learn.base.PrivateEstimator`, for the mean of the hinge loss, its kink rounded within
     ``width`` of the margin, plus ``regularisation``/2·‖θ‖², over the ball of ``radius``.
 
-    ``norm_bound`` and ``classes`` (the two labels) are public and must be declared. ``fit_intercept=False`` fixes the
+    ``norm_bound`` and ``classes`` (the two labels, or the attribute of a schema that has them) are public and must be
+    declared. ``fit_intercept=False`` fixes the
     intercept at 0. `treering.learn.base.PrivateEstimator` explains the other parameters.
     """
 
@@ -162,7 +165,7 @@ class PrivateSVC(_Classifier):
         *,
         beta: Number = 0.05,
         norm_bound: Number | None = None,
-        classes: npt.ArrayLike | None = None,
+        classes: npt.ArrayLike | Attribute | None = None,
         start: int = 1000,
         rows: str = "newest",
         every: Number = 2.0,

@@ -377,13 +377,15 @@ class Rings(Measuring):
 
     def _follow(self, event: Event) -> None:
         """Take up an event of the gate."""
-        if isinstance(event, Noted) and isinstance(event.note, Opened):
+        if isinstance(event, Advanced):
+            self._segments[event.segment].series.follow(event)
+        elif isinstance(event, Noted) and isinstance(event.note, Opened):
             self._rings.append(self._ring(event.note))
         elif isinstance(event, SegmentBegun | SegmentEnded):
             ring = self._rings[event.series]
             self._segments[event.segment] = ring
             ring.series.follow(event)
-        elif isinstance(event, Advanced | SegmentCondensed):
+        elif isinstance(event, SegmentCondensed):
             self._segments[event.segment].series.follow(event)
 
     def _current(self, asked: Sequence[Query], since: int | None) -> Iterator[tuple[Ring, list[Query]]]:

@@ -12,7 +12,8 @@ Let σ be the noise's deviation, and n the rows, which are public.
   mean square of what each row adds, over P and over N. (To first order: so there is no AUC where P or N is not at least
   `CLEAR` deviations of a sum of all counts.)
 - An *error* (a miss |⟨θ, x⟩ − y|, or a distance ‖θ − x‖) is in a bin of `CUTS`, which grow by a fifth, and counts as if
-  errors were spread evenly over their bin. Bins above the last one that has clearly more rows than noise are left out.
+  errors were spread evenly over their bin. Those beyond the first cut with few rows above it, no more than noise may
+  be, count as the cut.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ BINS: Final = 8
 """The most bins of scores on either side of 0, where predictions change."""
 
 CLEAR: Final = 4.0
+FEW: Final = 0.005
 _BLOCK: Final = 2**16
 
 CUTS: Final = tuple(2.0 ** (power / 4) for power in range(-48, 5))
@@ -70,7 +72,7 @@ class Error:
     value: float
     margin: float
     most: float
-    """Rows with larger errors are left out: they are too few to be told from noise."""
+    """Larger errors count as this: they are too few to be told from noise, or at most a two-hundredth of the rows."""
 
 
 def tallies(model: Model, labels: Labels, features: CellFeatures | None) -> tuple[Tally, ...]:
@@ -167,20 +169,27 @@ def area(counts: Floats, least: float) -> tuple[float, float, float] | None:
 def _error(model: Model, counted: Tallied, rows: int) -> Error:
     power = 2 if counted.tally.of == "misses" else 1
     deviation, counts = _deviation(counted.noise), counted.values.astype(np.float64)
-    clear = np.flatnonzero(counts[:-1] > CLEAR * deviation)
-    last = int(clear[-1]) + 1 if len(clear) else 1
-    sizes = _moments(power)[:last]
-    mean = max(0.0, float(counts[:last] @ sizes) / rows)
-    spread = max(0.0, float(counts[:last] @ np.square(sizes)) / rows - mean**2) / rows
+    last = _last(counts, deviation, rows)
+    sizes = np.minimum(_moments(power), CUTS[last] ** power)
+    mean = max(0.0, float(counts @ sizes) / rows)
+    spread = max(0.0, float(counts @ np.square(sizes)) / rows - mean**2) / rows
     margin = NORMAL * (float(sizes @ sizes) * (deviation / rows) ** 2 + spread) ** 0.5
     value = mean ** (1 / power)
     if power == 2:  # The margin of a root: by its slope, and no steeper than where the square is its own margin.
         margin /= max(2 * value, margin**0.5)
-    return Error(model.rows, rows, value, margin, CUTS[last - 1])
+    return Error(model.rows, rows, value, margin, CUTS[last])
+
+
+def _last(counts: Floats, deviation: float, rows: int) -> int:
+    """The first cut beyond which there are few rows, or no more than noise may be."""
+    beyond = np.cumsum(counts[::-1])[::-1][1:]
+    few = np.maximum(FEW * rows, deviation * np.sqrt(np.arange(len(beyond), 0, -1)))
+    found = beyond <= few
+    return int(found.argmax()) if found.any() else len(CUTS) - 1
 
 
 def _moments(power: int) -> Floats:
     """The mean of u or of u², u uniform on a bin of errors."""
-    ends = np.array(CUTS)
-    starts = np.concatenate([[0.0], ends[:-1]])
+    ends = np.array([*CUTS, CUTS[-1]])
+    starts = np.array([0.0, *CUTS])
     return np.asarray((starts + ends) / 2 if power == 1 else (starts**2 + starts * ends + ends**2) / 3)

@@ -2,7 +2,8 @@
 
 The file ``service/register.jsonl`` in the vault's folder has a line for each thing that happened: a token was made, a
 token was revoked, a token used so much. A line is on disk before what it allows happens. The state is the sum of all
-lines; opening the register writes the sum as a new, short file, which takes the place of the old one whole.
+lines; opening the register, and a file that has become long, write the sum as a new, short file, which takes the place
+of the old one whole.
 
 The vault does not know this file: `verify` and `backup` leave it out, so a copy of a vault has no tokens. The process
 that has the register open keeps it locked.
@@ -10,6 +11,7 @@ that has the register open keeps it locked.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -29,6 +31,8 @@ from treering.words import reason
 
 WEEK: Final = 7 * 86400.0
 HOUR: Final = 3600.0
+LONG: Final = 2**22
+"""Bytes from which on the file is made short again while the server runs."""
 KEPT: Final = 90 * 86400.0
 """Seconds for which a token that is no longer accepted stays listed."""
 
@@ -56,6 +60,7 @@ class Register:
         self._ids: dict[str, str] = {}
         self._used: dict[str, dict[int, list[float]]] = defaultdict(dict)
         self._length = self._synced = 0
+        self._long = LONG
         self._file = self._locked = -1
         try:
             self._open()
@@ -75,9 +80,9 @@ class Register:
     def close(self) -> None:
         """Let the next process in."""
         with self._lock:
-            if self._file >= 0:
-                os.close(self._file)
-                os.close(self._locked)
+            for descriptor in (self._file, self._locked):
+                if descriptor >= 0:
+                    os.close(descriptor)
             self._file = self._locked = -1
 
     # -- tokens -------------------------------------------------------------------------------------------------------
@@ -179,6 +184,21 @@ class Register:
             raise VaultError(f"cannot write to the register of tokens: {reason(error)}; nothing was charged") from None
         self._length += len(line)
         self._take(plain)
+        if self._length > self._long:
+            self._shorten()
+
+    def _shorten(self) -> None:
+        """Put a short file in the place of a long one; if that fails, go on with the long one."""
+        with self._syncing:
+            before = self._file
+            try:
+                self._file = self._condense()
+                os.close(before)
+            except OSError:
+                if not os.path.samestat(os.fstat(before), self._path.stat()):  # Which of the two will stay?
+                    os.close(before)
+                    self._file = -1  # Nothing more is written, and so nothing more is allowed.
+        self._long = max(LONG, 2 * self._length)
 
     def _sync(self, length: int) -> None:
         """Return once the first ``length`` bytes are on disk: one sync for all threads that wait."""
@@ -186,6 +206,8 @@ class Register:
             if self._synced < length:
                 reached = self._length
                 try:
+                    if self._file < 0:
+                        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
                     os.fdatasync(self._file)
                 except OSError as error:
                     raise VaultError(f"cannot write to the register of tokens: {reason(error)}") from None

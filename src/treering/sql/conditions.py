@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from typing import Final
-from zoneinfo import ZoneInfo
 
 import numpy as np
 from sqlglot import exp
 
-from treering.domain.calendar import Dates, read_moment
+from treering.domain.calendar import Dated, Dates, read_moment
 from treering.domain.language.parse import parse
 from treering.domain.query import Query
 from treering.domain.schema import Schema
@@ -27,7 +26,7 @@ _PREDICATES: Final = (exp.Predicate, exp.Connector, exp.Not, exp.Boolean)
 _COMPUTED: Final = (exp.Func, exp.Add, exp.Sub, exp.Mul, exp.Div)
 _PATTERNS: Final = (exp.Like, exp.ILike)
 _ENDS: Final = (exp.LTE, exp.LT, exp.GT, exp.Between)
-_LAST: Final = re.compile(r"(\d{4}-\d{2}-\d{2}) 23:59:59(?:\.9+0*)?")
+_LAST: Final = re.compile(r"\d{4}-\d{2}-\d{2} 23:59:59(?:\.9+0*)?")
 """The last second of a day, which tools write where they mean the day's end."""
 
 _UTC: Final = re.compile(r"(\d{4}-\d{2}-\d{2})T(\d{2}:\d{2}:\d{2}(?:\.\d+)?)Z")
@@ -94,33 +93,41 @@ def _plain(node: exp.Expr, schema: Schema) -> exp.Expr:
             return _value(each) if each.find(exp.Column) is None else _day(each, schema)
         return each
 
-    zones = (getattr(attribute_of(each, schema), "tz", None) for each in node.find_all(exp.Column))
-    zone = next((each for each in zones if each), None)
+    named = (attribute_of(each, schema) for each in node.find_all(exp.Column))
+    zone = next((each for each in named if isinstance(each, Dated) and each.tz is not None), None)
     return node.copy().transform(plain)
 
 
-def _local(text: str, zone: str) -> str:
-    """An instant as the clocks of a zone show it; any other text as it is."""
+def _local(text: str, attribute: Dated) -> str:
+    """An instant as the clocks of an attribute's zone show it; any other text as it is."""
     moment = read_moment(text)
     if not isinstance(moment, datetime) or moment.tzinfo is None:
         return text
-    return str(moment.astimezone(ZoneInfo(zone)).replace(tzinfo=None))
+    return str(attribute.local(moment) or text)
 
 
 def _whole_days(node: exp.Expr, schema: Schema) -> exp.Expr:
     """A condition in which the last second of a day is the day's end, where that bounds an attribute of dates."""
-    for each in list(node.find_all(*_ENDS)):
-        end = each.args["high"] if isinstance(each, exp.Between) else each.expression
-        last = _LAST.fullmatch(end.name) if isinstance(end, exp.Literal) else None
-        if last is None or not isinstance(each.this, exp.Column) or not _dated(each.this, schema):
-            continue
-        after = date.fromisoformat(last[1]) + timedelta(days=1)
-        end.replace(exp.Literal.string(str(after) if isinstance(each, exp.LT) else f"{last[1]} 23:59:59.999999"))
-    return node
+
+    def whole(each: exp.Expr) -> exp.Expr:
+        if not isinstance(each, _ENDS) or not _ends_a_day(each, schema):
+            return each
+        name = "high" if isinstance(each, exp.Between) else "expression"
+        end = exp.Literal.string(f"{each.args[name].name[:10]} 23:59:59.999999")
+        if isinstance(each, exp.LT):
+            return exp.LTE(this=each.this, expression=end)
+        each.set(name, end)
+        return each
+
+    return node.transform(whole)
 
 
-def _dated(column: exp.Column, schema: Schema) -> bool:
-    return isinstance(attribute_of(column, schema), Dates)
+def _ends_a_day(node: exp.Expr, schema: Schema) -> bool:
+    """Whether a comparison is of an attribute of dates with the last second of a day."""
+    end = node.args["high"] if isinstance(node, exp.Between) else node.expression
+    if not isinstance(end, exp.Literal) or not _LAST.fullmatch(end.name) or read_moment(end.name) is None:
+        return False
+    return isinstance(node.this, exp.Column) and isinstance(attribute_of(node.this, schema), Dates)
 
 
 def noted(select: exp.Expr, schema: Schema) -> Iterator[str]:
@@ -133,7 +140,7 @@ def noted(select: exp.Expr, schema: Schema) -> Iterator[str]:
         if isinstance(each, _PATTERNS):
             if attribute.other:
                 yield f"{each.key.upper()} looks at the values that are listed: others of {name} are left out."
-        elif isinstance(attribute, Dates) and (plain := _plain(each, schema)) != _whole_days(plain.copy(), schema):
+        elif isinstance(attribute, Dates) and (plain := _plain(each, schema)) != _whole_days(plain, schema):
             yield f"{name} is known by {attribute.by}: 23:59:59 stands for the end of the day."
 
 

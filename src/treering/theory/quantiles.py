@@ -16,6 +16,12 @@ T̂_a, of this one cell, is below −m_a, which happens with 2.5% at most. If U 
 m_{b−1} ≥ 1 while T_{b−1} < 1: 2.5% again. The cells a and b are fixed by the data, not chosen by the noise, so no union
 over the cells is needed. As a ≤ j* ≤ b, nothing else is to be shown. ∎ If noise makes U < L, the hull of both is taken.
 
+**All answers together.** Let |T̂_j − T_j| ≤ e_j hold for all j at once. Then L and U with e_j for m_j hold a and b
+for certain: if L > a then T̂_a + e_a < −1 ≤ T_a contradicts it, and so for U. T_j = (1 − q)·F_j − q·(D − F_j), where F_j
+and D − F_j count rows: if their estimates are within r_j and s_j, e_j = (1 − q)·r_j + q·s_j. The bounds r_j and s_j are
+those that all questions to an estimate keep together, but with its share of beta (``theory/rings.py``), so the ends are
+an *error*: it holds for all answers of a mechanism at once, however the quantile was chosen. ∎
+
 T_j weighs the cells of the group up to j with 1 − q, those after it with −q and all other rows with 0: a weighted
 question to one estimate, whose margin ``theory/rings.py`` states.
 

@@ -229,11 +229,11 @@ class Charges:
 
     def take(self, event: Event) -> None:
         """What an event changes about segments and marks. Charges of the live operation were made before."""
-        if isinstance(event, SegmentBegun):
+        if isinstance(event, Advanced):
+            self.segments[event.segment].take(event)
+        elif isinstance(event, SegmentBegun):
             self._next_segment = event.segment + 1
             self.segments[event.segment] = Segment(event, self.budget)
-        elif isinstance(event, Advanced):
-            self.segments[event.segment].take(event)
         elif isinstance(event, SegmentCondensed):
             self._reopen(event.segment, event.edges, event.drawn)
         elif isinstance(event, SegmentEnded):
@@ -393,12 +393,12 @@ def sizes_to_mark(events: Iterable[Event]) -> tuple[int, ...]:
     trees: dict[int, int] = {}
     cut: dict[int, int] = {}
     for event in events:
-        if isinstance(event, LeafCut):
+        if isinstance(event, Advanced):
+            edges[event.segment].append(event.size)
+        elif isinstance(event, LeafCut):
             cut[event.tree] = event.size
         elif isinstance(event, NodeReleased | TreeCondensed):
             trees[event.tree] = cut[event.tree] if isinstance(event, NodeReleased) else event.starts[0]
-        elif isinstance(event, Advanced):
-            edges[event.segment].append(event.size)
         elif isinstance(event, SegmentBegun):
             edges[event.segment] = [event.start]
         elif isinstance(event, SegmentCondensed):

@@ -76,6 +76,9 @@ class MemoryJournal(Sealed):
 
     def write(self, event: Event) -> None:
         """Record an event. Consecutive easy comparisons are kept as one event, so that free answers need no memory."""
+        if isinstance(event, Advanced):  # By far the most events of a long life, when it is read back.
+            self._events.append(event)
+            return
         last = self._events[-1] if self._events else None
         if is_easy(event) and is_easy(last) and (event.run, event.size) == (last.run, last.size):
             self._events[-1] = replace(last, asked=last.asked + event.asked)

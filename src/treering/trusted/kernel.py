@@ -271,7 +271,7 @@ class Kernel(Combining):
             else:
                 self._charges.charge_rows(cost, *rows)
             theta = self._minimum(request, rows, held, room_of(cost, self.budget), progress)
-            return self._release(Minimised(self.size, cost, request.problem, request.method, theta, rows, held))
+            return self._release(Minimised(self.size, cost, request.problem, request.method, theta, rows, held or None))
 
     def tally(self, request: Tally, noise: Noise) -> Tallied:
         """Held-out rows counted by what a public model says of them, plus noise (see ``holding``). Cost, out of their

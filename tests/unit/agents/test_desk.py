@@ -29,7 +29,8 @@ def test_a_desk_without_a_quota_has_the_whole_promise(vault: tr.Vault) -> None:
 def test_a_quota_is_told_in_words() -> None:
     allowance = Allowance("rho", 1.0, 0.5, quota=0.25, quota_left=0.125, answers_left=1, resets="on Monday")
     assert str(allowance) == (
-        "rho 0.125 of your quota of 0.25; 1 paid answer; rho 0.5 of everybody's 1; more of your quota comes back on Monday"
+        "rho 0.125 of your quota of 0.25; 1 paid answer; rho 0.5 of everybody's 1; "
+        "more of your quota comes back on Monday"
     )
 
 

@@ -19,6 +19,7 @@ from opendp.metrics import absolute_distance
 from opendp.mod import enable_features
 
 from treering.budget.convert import (
+    _log_inverse,
     delta_of,
     epsilon_of,
     paper_composition,
@@ -221,3 +222,14 @@ def test_bad_deltas_are_refused(wrong: float) -> None:
     for convert in (epsilon_of, rho_of, paper_epsilon_of, paper_rho_of):
         with pytest.raises(ParameterError, match=r"^delta must be"):
             convert(1.0, wrong)
+
+
+@pytest.mark.parametrize("delta", [0.9, 0.3, 1e-5, 1e-9, 1e-300, Fraction(1, 10**400), Fraction(2, 3)])
+def test_the_logarithm_of_delta_is_rounded_up(delta: float | Fraction) -> None:
+    """Against fifty digits: never below, and hardly above."""
+    with localcontext() as context:
+        context.prec = 50
+        chance = Fraction(delta)
+        exact = (Decimal(chance.denominator) / Decimal(chance.numerator)).ln()
+        found = Decimal(_log_inverse(delta))
+    assert exact <= found <= exact + (1 + exact) * Decimal(2) ** -43

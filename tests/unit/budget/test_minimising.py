@@ -67,6 +67,19 @@ def test_a_warm_start_counts_as_far_away_as_it_can_be() -> None:
     assert solver_distance(SVM, far) == pytest.approx(2 * solver_distance(SVM, near), rel=1e-6)
 
 
+@pytest.mark.parametrize(("radius", "dimension"), [(1.0, 3), (3.0, 3), (0.25, 40)])
+def test_after_many_passes_rounding_is_left(radius: float, dimension: int) -> None:
+    """e ≤ 2u·(B + 100d²)·(L + T(R+2)), over λ(1−q): never less, and no more than its own rounding above that."""
+    problem = Problem(HuberHinge(), dimension, radius, 0.5)
+    method = Perturbation("laplace", 1.0, 2.0**-20, 10_000)
+    steep, rate = Fraction(problem.loss.smoothness(radius)) + Fraction(1, 2), Fraction(solver_rate(problem, method))
+    error = (
+        Fraction(2, 2**53) * (4096 + 100 * dimension**2) * (Fraction(problem.lipschitz) + steep * Fraction(radius + 2))
+    )
+    bound = error / (Fraction(1, 2) * (1 - rate))
+    assert bound <= Fraction(solver_distance(problem, method)) <= bound * (1 + Fraction(1, 2**39))
+
+
 def test_descent_costs_its_steps() -> None:
     method = Descent("averaged", 7, 10.0)
     assert gradient_sensitivity(SVM, method) == 2

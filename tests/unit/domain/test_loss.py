@@ -12,10 +12,13 @@ from hypothesis import strategies as st
 
 import treering as tr
 from treering.arrays import Floats
-from treering.domain.loss import Distance, HuberDistance, HuberHinge, Logistic, Loss, Squared
+from treering.domain.loss import Distance, HuberDistance, HuberHinge, Logistic, Loss, RobustLogistic, Squared
 from treering.domain.problem import Problem
 
-LOSSES: list[Loss] = [Logistic(), HuberHinge(), HuberHinge(0.1), Squared(), Distance(), HuberDistance(0.25)]
+LOSSES: list[Loss] = [
+    *(Logistic(), RobustLogistic(), HuberHinge(), HuberHinge(0.1)),
+    *(Squared(), Distance(), HuberDistance(0.25)),
+]
 SMOOTH = [loss for loss in LOSSES if loss.linear]
 RADII = [0.5, 1.0, 3.0]
 
@@ -164,3 +167,22 @@ def test_a_bad_problem_is_refused(field: str, value: float) -> None:
     given: dict[str, object] = {"loss": Logistic(), "dimension": 2, field: value}
     with pytest.raises(tr.ParameterError, match=field):
         build(**given)
+
+
+def test_the_robust_loss_is_the_logistic_one_where_it_is_right_and_straight_where_not() -> None:
+    features, one = np.linspace(-3, 3, 61).reshape(-1, 1), np.ones(61)
+    ours, logistic = (loss.values(np.ones(1), features, one) for loss in (RobustLogistic(), Logistic()))
+    right = features[:, 0] >= 0
+    np.testing.assert_allclose(ours[right], logistic[right])
+    np.testing.assert_allclose(np.diff(ours[~right]), -0.05)
+
+
+@pytest.mark.parametrize("chance", [0.02, 0.3, 0.5, 0.6, 0.97])
+def test_chances_are_those_that_a_prediction_is_best_for(chance: float) -> None:
+    """Of a grid of predictions, the one with the least expected loss has nearly this chance."""
+    predictions = np.linspace(-8, 8, 16_001)
+    loss = RobustLogistic()
+    expected = chance * loss.values(np.ones(1), predictions[:, None], np.ones(16_001))
+    expected += (1 - chance) * loss.values(np.ones(1), predictions[:, None], -np.ones(16_001))
+    best = predictions[[int(expected.argmin())]]
+    assert loss.chances(best)[0] == pytest.approx(chance, abs=1e-3)

@@ -29,8 +29,8 @@ def test_easy_data_are_learnt_whatever_the_classes_are_called(kind: Any, labels:
 
 def test_chances_are_those_of_the_logistic_model() -> None:
     X, numbers = easy(2000)
-    model = PrivateLogisticRegression(**RICH, norm_bound=10.0, classes=("over", "under")).fit(X, sides(numbers))
-    chances = model.predict_proba(X)
+    model = PrivateLogisticRegression(**RICH, norm_bound=10.0, classes=("over", "under"), robust=False)
+    chances = model.fit(X, sides(numbers)).predict_proba(X)
     assert np.allclose(chances.sum(axis=1), 1)
     assert np.allclose(np.log(chances[:, 1] / chances[:, 0]), model.decision_function(X))
     assert model.predict_proba([[1e300, 0.0], [-1e300, 0.0]]).tolist() == [[1.0, 0.0], [0.0, 1.0]]

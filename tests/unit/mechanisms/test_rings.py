@@ -428,3 +428,25 @@ def test_the_guarantee_is_that_of_the_next_new_question() -> None:
     assert promised.alpha >= mechanism.ask("late = 'yes'").error * (1 - 1e-6)
     assert mechanism.guarantee.alpha > promised.alpha  # a later series has less of beta
     assert "margin with 95%" in promised.statement
+
+
+@KINDS
+def test_all_rows_and_everyone_can_be_asked_about_at_once(delta: float) -> None:
+    """Since 0 is for every question, and one whose answer is public needs no series that began then."""
+    mechanism = rings(database(), delta)
+    assert mechanism.ask("TRUE", since=17).value == 1
+    first = mechanism.ask("late = 'yes'", since=0)
+    assert first.value == mechanism.ask("late = 'yes'").value
+    with pytest.raises(tr.ParameterError, match="since"):
+        mechanism.ask("late = 'yes'", since=17)
+
+
+@KINDS
+def test_a_quote_is_the_price_and_exact(delta: float) -> None:
+    mechanism = rings(database(), delta)
+    query = tr.parse("late = 'yes'", mechanism._gate.schema)
+    price = mechanism.price(query)
+    assert tuple(mechanism.quote([query])) == (price, True, True)
+    assert price > 0
+    mechanism.ask(query)
+    assert tuple(mechanism.quote([query])) == (0, True, True)

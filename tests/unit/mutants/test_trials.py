@@ -8,7 +8,7 @@ import pytest
 
 from mutants.changes import Mutant, mutant, places
 from mutants.tests import Map
-from mutants.trials import check, copies, trials
+from mutants.trials import _changed, check, copies, trials
 
 CODE = """def add(one, other):
     return one + other
@@ -101,3 +101,15 @@ def test_a_copy_in_which_tests_fail_is_no_place_for_trials(checkout: Path) -> No
     files = [path for path in checkout.rglob("*") if path.is_file()]
     with copies(checkout, files, 1) as made, pytest.raises(RuntimeError, match="without any mutant"):
         check(made[0], known(test_nothing=0.1))
+
+
+def test_no_two_mutants_of_a_file_have_the_same_time(checkout: Path) -> None:
+    """Otherwise what numba has compiled of one would be taken for another that is as long."""
+    file = checkout / "src/treering/sums.py"
+    one, other = mutants("return one - other", "found -= 1")
+    before, times = file.stat().st_mtime, set()
+    for each in (one, other, one):
+        with _changed(file, each.change):
+            times.add(int(file.stat().st_mtime))
+        assert (file.read_text(), file.stat().st_mtime) == (CODE, before)
+    assert len(times | {int(before)}) == 4

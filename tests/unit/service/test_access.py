@@ -106,6 +106,53 @@ def test_opening_makes_the_file_short(register: Register) -> None:
     again.close()
 
 
+def test_a_long_file_is_made_short_while_others_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("treering.service.access.LONG", 2000)
+    register = Register(tmp_path)
+    tokens = [register.issue(f"{number}", "analyst", None, Quota(answers=10_000))[0] for number in range(4)]
+
+    def take(number: int) -> None:
+        for _ in range(100):
+            reserved = register.reserve(tokens[number].id, tokens[number].quota, 1, 0.5, 4.0)
+            assert reserved is not None
+            reserved.settle(0.25)
+
+    threads = [threading.Thread(target=take, args=(number,)) for number in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert (register.folder / "register.jsonl").stat().st_size < 10_000
+    again = reopened(register)
+    assert [again.used(token.id).answers for token in tokens] == [100] * 4
+    assert [again.used(token.id).budget for token in tokens] == pytest.approx([25.0] * 4)
+    again.close()
+
+
+def test_a_file_that_cannot_be_made_short_stays_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("treering.service.access.LONG", 300)
+    register = Register(tmp_path)
+    monkeypatch.setattr(os, "fsync", failing(errno.EIO))
+    texts = [register.issue("ada", "analyst")[1] for _ in range(5)]
+    monkeypatch.undo()
+    again = reopened(register)
+    assert [again.accept(text).name for text in texts] == ["ada"] * 5
+    again.close()
+
+
+def test_a_new_file_that_may_not_last_allows_nothing_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("treering.service.access.LONG", 300)
+    register = Register(tmp_path)
+    monkeypatch.setattr("treering.service.access.sync_folder", failing(errno.EIO))
+    register.issue("ada", "analyst")
+    with pytest.raises(VaultError):
+        register.issue("bob", "analyst")
+    with pytest.raises(VaultError):
+        register.reserve("a", Quota(answers=1), 1, 1.0, 4.0)
+    monkeypatch.undo()
+    reopened(register).close()
+
+
 def test_use_is_of_the_last_week(register: Register, monkeypatch: pytest.MonkeyPatch) -> None:
     register.reserve("a", Quota(answers=9), 2, 1.0, 4.0)
     now, until = time.time(), register.used("a").until

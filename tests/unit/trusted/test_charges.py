@@ -21,7 +21,9 @@ from treering.budget.weights import squares
 from treering.domain.groups import Groups
 from treering.errors import BudgetExceeded, ParameterError
 from treering.gate import (
+    Compared,
     Condensed,
+    Crossing,
     LeafCut,
     Measured,
     NodeReleased,
@@ -381,6 +383,16 @@ def test_a_restart_that_forgot_a_mark_is_refused() -> None:
     fresh = TestDatabase(SCHEMA, life.rows, life.journal.copy())
     with pytest.raises(tr.VaultError, match="told apart at size 3, and it was not marked"):
         fresh.open_gate(PLENTY["pure"])
+
+
+def test_a_run_that_crossed_is_refunded_nothing_when_it_is_followed() -> None:
+    """Below the threshold it goes on, and is held; a crossing ends it, and all rows that met it have paid in full."""
+    charges = Charges(Budget("pure", Fraction(4)))
+    charges.follow(RunStarted(10, laplace(1, 2), 0, RunRequest(4.0, 8.0)))
+    for compared, later in ((Compared(10, 0, 5, None), Fraction(7, 2)), (Compared(12, 0, 1, Crossing(0, None)), 4)):
+        charges.follow(compared)
+        assert [charges.ledger.left(position) for position in (1, 12, 13)] == [Fraction(7, 2), Fraction(7, 2), later]
+    assert charges.ledger.spent == Fraction(1, 2)
 
 
 # -- records of version 0.1.0 ------------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ import json
 import math
 import os
 import pickle
-import subprocess
 import sys
 from collections.abc import Callable
 from decimal import Decimal
@@ -20,8 +19,7 @@ from hypothesis import strategies as st
 from treering.arrays import Ints
 from treering.errors import ParameterError
 from treering.noise import Gaussian, Laplace, Noise
-from treering.params import at_least
-from treering.trusted import coins
+from treering.trusted import clocks, coins
 from treering.trusted import noise as module
 from treering.trusted.noise import (
     FEW,
@@ -59,43 +57,59 @@ def test_draws_differ(sampler: Sampler) -> None:
     assert len(set(np.concatenate(parts).tolist())) == 1100 + 2 * FEW
 
 
-@NOISES
-def test_a_few_draws_are_ours_and_more_are_opendps(noise: Noise, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
+class Watched:
+    """Stands in for a sampler's two functions, and remembers what they were asked for."""
 
-    def measurement(zeros: Ints) -> Ints:
-        asked.append(len(zeros))
-        return zeros
+    def __init__(self) -> None:
+        self.asked: list[tuple[float, int]] = []
 
-    monkeypatch.setattr(module, "_measurement", lambda _: measurement)
-    for count in (0, 1, FEW):
-        assert all(draw(noise, 1, count))
-    assert asked == []
-    assert not any(draw(noise, 1, FEW + 1))
-    assert asked == [FEW + 1]
+    def __call__(self, scale: float, count: int) -> list[int]:
+        self.asked.append((scale, count))
+        return [0] * count
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> tuple[Watched, Watched]:
+    """What ``coins`` and ``clocks`` are asked for."""
+    found = Watched(), Watched()
+    for sampler, each in zip((coins, clocks), found, strict=True):
+        monkeypatch.setattr(sampler, "laplace", each)
+        monkeypatch.setattr(sampler, "gaussian", each)
+    return found
+
+
+@pytest.mark.parametrize("kind", [Laplace, Gaussian])
+def test_many_draws_are_drawn_together_where_that_is_possible(
+    kind: Callable[[float], Noise], watched: tuple[Watched, Watched]
+) -> None:
+    singly, together = watched
+    usual = [clocks.LEAST, 1.0, clocks.LARGEST]
+    for count in (0, 1, FEW, FEW + 1, 1000):
+        for scale in (*usual, math.nextafter(clocks.LEAST, 0), math.nextafter(clocks.LARGEST, math.inf)):
+            draw(kind(scale), 1, count)
+    assert together.asked == [(scale, count) for count in (FEW + 1, 1000) for scale in usual]
+    assert len(singly.asked) == 25 - len(together.asked)
 
 
 @pytest.mark.parametrize("kind", [Laplace, Gaussian])
 @pytest.mark.parametrize("factor", [1, 5])
 def test_both_samplers_get_the_same_scale(
-    kind: Callable[[float], Noise], factor: int, monkeypatch: pytest.MonkeyPatch
+    kind: Callable[[float], Noise], factor: int, watched: tuple[Watched, Watched]
 ) -> None:
-    got: list[float] = []
-
-    def ours(scale: float, count: int) -> list[int]:
-        got.append(scale)
-        return [0] * count
-
-    def theirs(noise: Noise) -> Callable[[Ints], Ints]:
-        got.append(noise.scale)
-        assert isinstance(noise, type(kind(1.0)))
-        return lambda zeros: zeros
-
-    monkeypatch.setattr(coins, "laplace" if kind is Laplace else "gaussian", ours)
-    monkeypatch.setattr(module, "_measurement", theirs)
     for count in (1, FEW + 1):
         draw(kind(0.1), factor, count)
-    assert got == [check_scale(0.1, factor)] * 2
+    singly, together = watched
+    assert singly.asked == [(check_scale(0.1, factor), 1)]
+    assert together.asked == [(check_scale(0.1, factor), FEW + 1)]
+
+
+@pytest.mark.parametrize("module_", [coins, clocks])
+def test_each_noise_has_its_own_law(module_: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    count = 1 if module_ is coins else FEW + 1
+    monkeypatch.setattr(module_, "laplace", lambda _, count: [1] * count)
+    monkeypatch.setattr(module_, "gaussian", lambda _, count: [2] * count)
+    assert draw(Laplace(1.0), 1, count).tolist() == [1] * count
+    assert draw(Gaussian(1.0), 1, count).tolist() == [2] * count
 
 
 @SAMPLERS
@@ -142,7 +156,7 @@ def test_the_largest_scale_leaves_room_for_counts(noise: Noise) -> None:
 def test_the_samplers_get_a_float(kind: Any, scale: Any, factor: int, monkeypatch: pytest.MonkeyPatch) -> None:
     sample, got = module._sample, list[Noise]()
 
-    def watched(noise: Noise, count: int) -> list[int]:
+    def watched(noise: Noise, count: int) -> Ints | list[int]:
         got.append(noise)
         return sample(noise, count)
 
@@ -178,30 +192,6 @@ def test_a_product_with_a_power_of_two_is_exact(scale: float, power: int) -> Non
 def test_a_scale_alone_is_itself(scale: float) -> None:
     assert check_scale(scale, 1) == scale
     assert type(check_scale(scale, 1)) is float
-
-
-@pytest.mark.parametrize("scale", [1e-3, 0.1, 0.3, 1 / 3, 2.5, 1e9])
-def test_opendp_works_with_the_exact_scale(scale: float) -> None:
-    # OpenDP states its loss from the rational that it samples with, rounded up once: another rounding would show.
-    laplace: Any = module._measurement(Laplace(scale))
-    assert laplace.map(1) == at_least(1 / Fraction(scale))
-    gaussian: Any = module._measurement(Gaussian(scale))
-    assert gaussian.map(1) == at_least(1 / (2 * Fraction(scale) ** 2))
-
-
-def test_opendp_is_loaded_late_and_in_part() -> None:
-    script = """
-import json, sys
-from treering.trusted.noise import draw_laplace
-before = [name for name in sys.modules if name.startswith("opendp")]
-draw_laplace(1.0, 1)
-before += [name for name in sys.modules if name.startswith("opendp")]
-draw_laplace(1.0, 1000)
-after = [name for name in ("opendp.measurements", "opendp.prelude", "sklearn", "polars") if name in sys.modules]
-print(json.dumps([before, after]))
-"""
-    run = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
-    assert json.loads(run.stdout) == [[], ["opendp.measurements"]]
 
 
 # -- drawing ahead -----------------------------------------------------------------------------------------------------

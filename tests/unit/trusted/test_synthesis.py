@@ -174,8 +174,9 @@ def test_a_small_scale_finds_the_best_database() -> None:
     assert gate.draw_rows(CLASSES["prefixes"], 6, 0.01).cells == (0, 0, 0, 1, 2, 2)
     assert gate.draw_rows(CLASSES["intervals"], 6, 0.01).cells == (0, 0, 0, 1, 2, 2)
     assert gate.draw_rows(CLASSES["prefixes from above"], 6, 0.01).cells == (0, 0, 0, 1, 2, 2)
-    gate, _ = kernel((0, 0, 1, 5), SCHEMA)
-    assert score(CLASSES["enumeration"], (0, 0, 1, 5), gate.draw_rows(CLASSES["enumeration"], 4, 0.01).cells) == 0
+    for _ in range(20):  # Several are the best.
+        gate, _ = kernel((0, 0, 1, 5), SCHEMA)
+        assert score(CLASSES["enumeration"], (0, 0, 1, 5), gate.draw_rows(CLASSES["enumeration"], 4, 0.01).cells) == 0
 
 
 def test_missing_and_other_values_come_along() -> None:

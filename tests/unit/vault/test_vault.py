@@ -378,3 +378,14 @@ def test_rows_stay_where_they_are_only_with_a_table(vault: Vault) -> None:
 
 def test_the_constants_of_these_tests_leave_room() -> None:
     assert (EPSILON, DELTA, BETA) == (1000.0, 1e-6, 1e-9)
+
+
+def test_a_vault_is_settled_when_one_of_its_mechanisms_is(tmp_path: Path) -> None:
+    """A continual histogram has paid for all questions to come with the first one."""
+    with guarded(tmp_path / "vault", rows=1000, share=0.5) as vault:
+        vault.add("continual", 0.5)
+        assert vault.settled is False
+        vault.ask("late = 'yes'", "pmwg")
+        assert vault.settled is False
+        vault.ask("late = 'yes'", "continual")
+        assert vault.settled is True

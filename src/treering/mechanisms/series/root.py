@@ -119,11 +119,11 @@ class RootSeries(Series):
 
     def follow(self, event: Event) -> None:
         """Take up an event of the gate."""
-        if isinstance(event, SegmentBegun):
-            self._follow_begun(event)
-        elif isinstance(event, Advanced) and self._is_current(event.segment):
+        if isinstance(event, Advanced) and self._is_current(event.segment):
             self._edges.append(event.size)
             self._releases += event.values
+        elif isinstance(event, SegmentBegun):
+            self._follow_begun(event)
         elif isinstance(event, SegmentEnded) and self._concerns(event):
             self._take(event.note)
             self._follow_end()

@@ -104,8 +104,11 @@ class View(_Cells):
 
     def radii(self, queries: Sequence[Query]) -> Floats:
         """Bounds on the noise of queries, in rows, that all of them keep together."""
-        told = [0.0 if query.constant else float(self._errors.radius([query])[0]) * ROUNDING for query in queries]
-        return np.array(told)
+        found = np.zeros(len(queries))
+        noisy = [place for place, query in enumerate(queries) if not query.constant]
+        if noisy:
+            found[noisy] = self._errors.radius([queries[place] for place in noisy]) * ROUNDING
+        return found
 
     def answers(self, queries: Sequence[Query]) -> list[Answer]:
         """An answer for each query, about the same rows."""

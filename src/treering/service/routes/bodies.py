@@ -39,15 +39,15 @@ class PlanBody(_Sent):
 
     cells: Annotated[int, Field(ge=1, le=2**62)] | None = None
     size: Annotated[int, Field(ge=1, le=2**60)] | None = None
-    epsilon: Positive | None = None
-    delta: Annotated[float, Field(ge=0, lt=1)] | None = None
-    beta: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    epsilon: Annotated[float, Field(ge=1e-6, le=1e6)] | None = None
+    delta: Annotated[float, Field(ge=0, le=0.5)] | None = None
+    beta: Annotated[float, Field(ge=1e-12, le=0.5)] = 0.05
     queries: Annotated[float, Field(ge=1, le=1e18)] | None = Field(100, description="How many; null: without end.")
     horizon: Annotated[float, Field(ge=1, le=2**60)] | None = Field(
         None, description="The largest size; null: for ever."
     )
     grows: bool = Field(True, description="False if the data do not grow.")
-    alpha: Annotated[float, Field(gt=0, lt=1)] | None = None
+    alpha: Annotated[float, Field(ge=1e-6, lt=1)] | None = None
 
 
 class QuotaBody(_Sent):

@@ -116,8 +116,8 @@ version of the format."""
 GROWN: Final[dict[type[Any], int]] = {Condensed: 5, Minimised: 5}
 """The later events that version 1 had, too, and with how many of their fields. The rest have their defaults."""
 
-LATER: Final = {"Combined": 6, "SegmentBegun": 7, "Opened": 4}
-"""The classes that have sums since version 3, and how many fields they had before (see `fields.grown`)."""
+LATER: Final = {"Combined": 6, "SegmentBegun": 7, "Opened": 4, "Minimised": 6, "NoisyMoments": 3}
+"""The classes that have got a field since they were first written, and how many they had (see `fields.grown`)."""
 
 PARTS: Final[tuple[type[Any], ...]] = (
     Cost,
@@ -208,12 +208,19 @@ class EventCodec:
 
 def version_of(event: Event) -> int:
     """The version of an event's line: the earliest that could have it."""
+    kind = type(event)
+    if kind in _SETTLED:
+        return _SETTLED[kind]
     if isinstance(event, Minimised):
         new = type(event.method) is NoisyMoments or type(event.problem.loss) in (HuberDistance, RobustLogistic)
-        return FORMAT if new or event.rows is not None else 1
+        return FORMAT if new or (event.rows, event.held) != (None, None) else 1
     if isinstance(event, Tallied) or _has_sums(event):
         return FORMAT
-    return 2 if type(event) in SECOND else 1
+    return 2 if kind in SECOND else 1
+
+
+_SETTLED: Final = {Advanced: 2, Compared: 1}
+"""The version of events that come in great numbers and never hold sums."""
 
 
 @lru_cache(maxsize=4)

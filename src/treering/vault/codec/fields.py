@@ -118,6 +118,8 @@ def sequence(codec: Codec) -> Codec:
     def read_all(raw: Any, queries: Queries) -> tuple[Any, ...]:
         if itself is not None and set(map(type, listed(raw))) == {itself}:
             return tuple(raw)
+        if type(raw) is list and len(raw) == 1:
+            return (read(raw[0], queries),)
         return tuple([read(each, queries) for each in listed(raw)])
 
     return Codec(write_all, read_all)
@@ -226,10 +228,12 @@ def _once(write: Write) -> Write:
 
 def _record_reader(kind: type[Any], codecs: dict[str, Codec], *, remembered: bool) -> Read:
     names, readers = tuple(codecs), [codec.read for codec in codecs.values()]
+    unchanged = [(codec.itself, codec.read) for codec in codecs.values()]
 
     def make(queries: Any, *raws: Any) -> Any:
         try:
-            return kind(*[read(raw, queries) for read, raw in zip(readers, raws, strict=True)])
+            pairs = zip(unchanged, raws, strict=True)
+            return kind(*[raw if type(raw) is itself else read(raw, queries) for (itself, read), raw in pairs])
         except Unfit:
             raise DamagedVault(f"{kind.__name__}.{blame(queries, raws)}") from None
         except (ValueError, ArithmeticError):
@@ -253,8 +257,11 @@ def _record_reader(kind: type[Any], codecs: dict[str, Codec], *, remembered: boo
         return make(queries, *raw.values())
 
     def read_shared(raw: Any, queries: Queries) -> Any:
-        if type(raw) is dict and tuple(raw) == names and {dict, list}.isdisjoint(map(type, raw.values())):
-            return shared(None, *raw.values())
+        if type(raw) is dict and tuple(raw) == names:
+            try:
+                return shared(None, *raw.values())
+            except TypeError:  # A list or an object in it cannot be looked up.
+                pass
         return read(raw, queries)
 
     return read_shared if remembered else read

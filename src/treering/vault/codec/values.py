@@ -196,15 +196,16 @@ def read_array(raw: Any) -> Array:
     if type(raw) is not dict or len(raw) != 3 or "dtype" not in raw:
         raise Unfit("is not an array")
     dtype, shape = _dtype(raw["dtype"]), raw.get("shape")
-    if type(shape) is not list or len(shape) > 64 or any(type(size) is not int or size < 0 for size in shape):
+    if type(shape) is not list or len(shape) > 64 or not set(map(type, shape)) <= {int} or min(shape, default=0) < 0:
         raise Unfit("has no shape")
-    length = math.prod(shape) * dtype.itemsize
-    if length > _MOST_BYTES:
+    size = math.prod(shape)
+    if size * dtype.itemsize > _MOST_BYTES:
         raise Unfit("is an array that is too large")
-    array = _listed(raw["values"], dtype) if "values" in raw else _packed(raw.get("data"), dtype, length)
-    if array.size != math.prod(shape):
+    array = _listed(raw["values"], dtype) if "values" in raw else _packed(raw.get("data"), dtype, size * dtype.itemsize)
+    if array.size != size:
         raise Unfit("has another number of entries than its shape says")
-    array = array.reshape(shape)
+    if len(shape) != 1:
+        array = array.reshape(shape)
     array.setflags(write=False)
     return array
 
@@ -224,10 +225,17 @@ def _packed(data: Any, dtype: np.dtype[Any], length: int) -> Array:
 
 
 def _dtype(text: Any) -> np.dtype[Any]:
+    if type(text) is not str:
+        raise Unfit("has no dtype of numbers")
+    return _dtype_of(text)
+
+
+@lru_cache(maxsize=64)
+def _dtype_of(text: str) -> np.dtype[Any]:
     try:
-        dtype = np.dtype(text) if type(text) is str else None
+        dtype = np.dtype(text)
     except (TypeError, ValueError, SyntaxError):
-        dtype = None
-    if dtype is None or dtype.kind not in _PLAIN_KINDS or dtype.str != text:
+        raise Unfit("has no dtype of numbers") from None
+    if dtype.kind not in _PLAIN_KINDS or dtype.str != text:
         raise Unfit("has no dtype of numbers")
     return dtype

@@ -15,6 +15,7 @@ from treering.domain.attribute import integers
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.mechanisms.histogram.hypothesis import Hypothesis
+from treering.mechanisms.histogram.step import _falling_root
 
 SEEDS = st.integers(0, 2**32)
 
@@ -95,3 +96,17 @@ def test_weighted_targets_are_met_where_newton_alone_fails(share: float, middle:
     assert hypothesis.answer(query) - low == pytest.approx(target - low, rel=1e-3, abs=0)
     assert math.fsum(cells_of(hypothesis)) == pytest.approx(1, abs=1e-12)
     assert math.isfinite(step.change(0.5))
+
+
+@pytest.mark.parametrize("root", [0.0, 1.0, -1.0, 3.7, -100.0])
+def test_a_falling_root_is_found_also_where_it_is_looked_for_first(root: float) -> None:
+    """At the start, or at the end of the first stretch: exactly 0 is neither side."""
+    calls = 0
+
+    def excess(rate: float) -> tuple[float, float]:
+        nonlocal calls
+        calls += 1
+        assert calls < 1000
+        return root - rate, 1.0
+
+    assert _falling_root(excess) == pytest.approx(root, abs=1e-9)

@@ -71,6 +71,16 @@ def test_a_wish_for_a_sum_is_priced_by_the_groups_it_sums() -> None:
     assert rings._plan(Asked([], {2: [two]}), 400.0, None).price > 0
 
 
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_sum_of_some_groups_is_known_and_of_very_many_gets_a_series(delta: float) -> None:
+    """Of up to four, whose variances add up to that many times one's: whether counts come with the sums or not."""
+    _, rings = made(delta)
+    rings._carry_out(rings._plan(Asked([], {2: [tr.parse(f"n = {n}", SCHEMA) for n in range(10)]}), None, None))
+    for groups in (1, 2, 3, 4, 8):
+        planned = rings._plan(Asked([], {2: [tr.parse(f"n < {groups}", SCHEMA)]}), None, None)
+        assert (planned.stale, len(planned.fresh)) == ([], int(groups == 8))
+
+
 def test_groups_of_sums() -> None:
     assert sum_groups([tr.Query.all(SCHEMA)], 2, SCHEMA).number == 1
     assert sum_groups([KNOWN], 1, SCHEMA).number == Groups.atoms([KNOWN]).number

@@ -1,0 +1,67 @@
+"""`make load` in short: many analysts at once, and a server that is killed among them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import treering as tr
+from benchmarks import load
+from benchmarks.load import BrokenPromiseError, Seen, killed_under_load, make, reconcile, serving, under_load, warm
+
+
+def test_nothing_is_lost_or_charged_twice_under_load(tmp_path: Path) -> None:
+    found = under_load(tmp_path / "v", analysts=200, seconds=5)
+    assert found["answers"] > 200
+    assert found["requests"] > found["answers"]
+    assert found["charges"] >= 20
+
+
+def test_nothing_received_is_lost_and_nothing_charged_twice_when_a_server_is_killed(tmp_path: Path) -> None:
+    found = killed_under_load(tmp_path / "v", analysts=100, seconds=2)
+    assert found["answers before"] > 1
+    assert found["without a reply"] > 0
+    assert found["answers after"] > found["answers before"] + found["without a reply"]
+
+
+def test_what_does_not_agree_with_the_ledger_is_seen(tmp_path: Path) -> None:
+    tokens, _ = make(tmp_path / "v", 1)
+    seen = Seen()
+    with serving(tmp_path / "v") as running:
+        asyncio.run(warm(running, tokens[0], seen, "one"))
+    assert reconcile(tmp_path / "v", seen, killed=False)["charges"] > 0
+    (name,) = seen.answers
+    other = [tr.Answer(0.5, 0.1, 1000, "measured")]
+    wrong = {
+        "answers that are not on record": Seen({**seen.answers, "nobody:2": other}, seen.cost),
+        "answers on record that nobody received": Seen({}, seen.cost),
+        "charged but not told": Seen(seen.answers, seen.cost / 2),
+        "told but not charged": Seen(seen.answers, seen.cost * 2),
+        "rows that were lost": Seen(seen.answers, seen.cost, size=10**6),
+        "errors": Seen(seen.answers, seen.cost, errors=Counter({"500": 1})),
+    }
+    for words, each in wrong.items():
+        with pytest.raises(BrokenPromiseError, match=words):
+            reconcile(tmp_path / "v", each, killed=False)
+    with pytest.raises(BrokenPromiseError, match="not on record"):
+        reconcile(tmp_path / "v", Seen({name: other}, seen.cost), killed=True)
+
+
+def test_a_release_made_twice_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens, _ = make(tmp_path / "v", 1)
+    seen = Seen()
+    with serving(tmp_path / "v") as running:
+        asyncio.run(warm(running, tokens[0], seen, "one"))
+    lines = list(tr.Vault.read(tmp_path / "v").ledger())
+    twice = next(line for line in lines if line["kind"] == "Advanced")
+
+    class Doubled:
+        def ledger(self) -> list[object]:
+            return [*lines, twice]
+
+    monkeypatch.setattr(load.Vault, "read", lambda _: Doubled())
+    with pytest.raises(BrokenPromiseError, match="releases made twice"):
+        reconcile(tmp_path / "v", seen, killed=True)

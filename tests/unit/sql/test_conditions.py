@@ -1,0 +1,107 @@
+"""Conditions as tools write them: the last second of a day, instants, patterns; and what is noted of them."""
+
+from __future__ import annotations
+
+import pytest
+
+import treering as tr
+from treering.sql.split import Statement, split
+
+SCHEMA = tr.Schema(
+    {
+        "day": tr.dates("2013-01-01", "2013-12-31"),
+        "month": tr.dates("2013-01-01", "2013-12-31", by="month"),
+        "there": tr.dates("2013-01-01", "2013-12-31", tz="America/New_York"),
+        "place": tr.categories("Asia", "Africa", "Europe", other=True),
+        "size": tr.categories("small", "large"),
+    }
+)
+JANUARY = "day >= '2013-01-01' AND day < '2013-02-01'"
+
+
+def asked(condition: str) -> Statement:
+    """A count of the rows that match."""
+    return split(f"SELECT COUNT(*) FROM t WHERE {condition}", SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("condition", "meant"),
+    [
+        ("day BETWEEN '2013-01-01 00:00:00' AND '2013-01-31 23:59:59'", JANUARY),
+        ("day BETWEEN '2013-01-01T00:00:00Z' AND '2013-01-31T23:59:59Z'", JANUARY),
+        ("day >= '2013-01-01 00:00:00' AND day <= '2013-01-31 23:59:59'", JANUARY),
+        ("day >= '2013-01-01' AND day <= TIMESTAMP '2013-01-31 23:59:59.999'", JANUARY),
+        ("day >= '2013-01-01' AND day <= CAST('2013-01-31 23:59:59.999' AS TIMESTAMP)", JANUARY),
+        ("day >= '2013-01-01' AND day < '2013-01-31 23:59:59'", JANUARY),
+        ("NOT day > '2013-01-31 23:59:59' AND day >= '2013-01-01'", JANUARY),
+        ("month <= '2013-03-31 23:59:59'", "month < '2013-04-01'"),
+        ("month > '2013-03-31 23:59:59'", "month >= '2013-04-01'"),
+        ("day < '2013-01-31 23:59:59'", "day < '2013-02-01'"),
+    ],
+)
+def test_the_last_second_of_a_day_is_its_end_and_that_is_noted(condition: str, meant: str) -> None:
+    found = asked(condition)
+    assert found.items == asked(meant).items
+    (note,) = found.notes
+    assert note.endswith("23:59:59 stands for the end of the day.")
+    assert asked(meant).notes == ()
+
+
+@pytest.mark.parametrize("condition", ["day < '2013-02-01 00:00:00' AND day >= '2013-01-01 00:00:00'", JANUARY])
+def test_a_midnight_needs_no_note(condition: str) -> None:
+    assert asked(condition).items == asked(JANUARY).items
+    assert asked(condition).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("condition", "advice"),
+    [
+        ("day <= '2013-01-31 12:00:00'", "day < '2013-02-01'"),
+        ("day <= '2013-01-31 23:59:58'", "day < '2013-02-01'"),
+        ("day = '2013-01-31 23:59:59'", "day < '2013-02-01'"),
+        ("month <= '2013-01-30 23:59:59'", "month < '2013-02-01'"),
+    ],
+)
+def test_other_moments_are_refused_with_what_could_be_asked(condition: str, advice: str) -> None:
+    with pytest.raises(tr.QueryError, match="would cut") as refusal:
+        asked(condition)
+    assert advice in str(refusal.value)
+    asked(advice)
+
+
+def test_an_instant_is_that_of_the_attribute_s_clocks() -> None:
+    local = asked("there >= '2013-01-01' AND there < '2013-02-01'")
+    utc = asked("there >= '2013-01-01T05:00:00Z' AND there < '2013-02-01T05:00:00Z'")
+    assert utc.items == local.items
+    assert asked("there >= '2013-01-01' AND there <= '2013-02-01T04:59:59Z'").items == local.items
+    with pytest.raises(tr.QueryError, match="would cut"):
+        asked("there >= '2013-01-01T00:00:00Z'")
+
+
+@pytest.mark.parametrize(
+    ("condition", "meant"),
+    [
+        ("place LIKE 'A%'", "place IN ('Asia', 'Africa')"),
+        ("place NOT LIKE 'A%'", "place = 'Europe'"),
+        ("place ILIKE '%A'", "place IN ('Asia', 'Africa')"),
+        ("NOT (place LIKE 'A%')", "place = 'Europe'"),
+    ],
+)
+def test_a_pattern_is_about_the_values_that_are_listed_and_that_is_noted(condition: str, meant: str) -> None:
+    found = asked(condition.replace("'%A'", "'a%'"))
+    assert found.items == asked(meant).items
+    (note,) = found.notes
+    assert "others of place are left out" in note
+    assert asked("size LIKE 's%'").notes == ()
+
+
+@pytest.mark.parametrize("moment", ["2013-02-31 23:59:59", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
+def test_moments_that_are_none_are_refused_and_nothing_else_happens(moment: str) -> None:
+    for name in ("day", "month", "there"):
+        with pytest.raises(tr.QueryError):
+            asked(f"{name} <= '{moment}'")
+
+
+def test_what_else_is_not_told_of_values_that_are_not_listed_is_refused() -> None:
+    with pytest.raises(tr.QueryError):
+        asked("upper(place) = 'ASIA'")
