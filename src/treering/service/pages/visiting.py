@@ -77,7 +77,7 @@ async def fields(request: Request) -> dict[str, str]:
     try:
         return dict(parse_qsl(body, keep_blank_values=True, max_num_fields=50))
     except ValueError:
-        raise Problem(400, "bad_form", "a form of this page has fewer fields") from None
+        raise Problem(400, "invalid_request", "a form of this page has fewer fields") from None
 
 
 def to(path: str) -> Response:
