@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 import treering as tr
-from benchmarks import load
 from benchmarks.load import BrokenPromiseError, Seen, killed_under_load, make, reconcile, serving, under_load, warm
 
 
@@ -62,6 +61,6 @@ def test_a_release_made_twice_is_seen(tmp_path: Path, monkeypatch: pytest.Monkey
         def ledger(self) -> list[object]:
             return [*lines, twice]
 
-    monkeypatch.setattr(load.Vault, "read", lambda _: Doubled())
+    monkeypatch.setattr(tr.Vault, "read", lambda _: Doubled())
     with pytest.raises(BrokenPromiseError, match="releases made twice"):
         reconcile(tmp_path / "v", seen, killed=True)

@@ -37,7 +37,7 @@ class Described:
 
     def try_out(self, operation: Any, mode: GenerationMode, token: str) -> None:
         """Call an operation with generated data, and compare the replies with the description."""
-        wanted = [checks.CHECKS.get_one(name) for name in NAMES]
+        wanted: list[Any] = [checks.CHECKS.get_one(name) for name in NAMES]
 
         @settings(
             max_examples=EXAMPLES,
@@ -48,7 +48,7 @@ class Described:
             suppress_health_check=list(HealthCheck),
         )
         @given(case=operation.as_strategy(generation_mode=mode))
-        def calls(case: Case) -> None:
+        def calls(case: Case[Any]) -> None:
             headers = {} if token == "none" else {"Authorization": f"Bearer {self.tokens[token]}"}
             reply = case.call(headers=headers)
             self.statuses[operation.label, reply.status_code] += 1

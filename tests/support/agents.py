@@ -31,7 +31,8 @@ def conversation(server: Any, calls: Sequence[Call]) -> list[CallToolResult]:
     async def talk(client: Client) -> list[CallToolResult]:
         return [await client.call_tool(name, arguments) for name, arguments in calls]
 
-    return within(server, talk)
+    told: list[CallToolResult] = within(server, talk)
+    return told
 
 
 def within(server: Any, work: Callable[[Client], Coroutine[Any, Any, Any]]) -> Any:

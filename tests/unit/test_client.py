@@ -8,7 +8,7 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -222,18 +222,20 @@ def test_a_wrong_or_revoked_token_is_refused(served: Served, steward: Client) ->
 class _Other(http.server.BaseHTTPRequestHandler):
     """Some other server."""
 
+    content = b""
+
     def do_GET(self) -> None:
-        content = b'{"hello": "world"}' if self.server.server_address[1] % 2 else b"<html>hello</html>"
         self.send_response(200)
-        self.send_header("Content-Length", str(len(content)))
+        self.send_header("Content-Length", str(len(self.content)))
         self.end_headers()
-        self.wfile.write(content)
+        self.wfile.write(self.content)
 
     def log_message(self, *_: object) -> None: ...
 
 
-def test_another_server_is_told_from_ours(served: Served) -> None:
-    other = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Other)
+@pytest.mark.parametrize("content", [b'{"hello": "world"}', b"<html>hello</html>", b"[]"])
+def test_another_server_is_told_from_ours(content: bytes) -> None:
+    other = http.server.ThreadingHTTPServer(("127.0.0.1", 0), type("Other", (_Other,), {"content": content}))
     threading.Thread(target=other.serve_forever, daemon=True).start()
     try:
         with pytest.raises(tr.ServiceError, match="is no treering server"):
@@ -241,6 +243,9 @@ def test_another_server_is_told_from_ours(served: Served) -> None:
     finally:
         other.shutdown()
         other.server_close()
+
+
+def test_another_path_or_version_is_said_so(served: Served) -> None:
     with pytest.raises(tr.ServiceError, match="no treering server of this version"):
         tr.connect(f"{served.url}/elsewhere", served.token())
 
@@ -348,7 +353,7 @@ def rows() -> pa.Table:
 
 @pytest.mark.parametrize("form", ["arrow", "pandas", "polars", "dicts"])
 def test_frames_of_every_kind_are_appended(served: Served, steward: Client, form: str) -> None:
-    forms = {
+    forms: dict[str, Callable[[], Any]] = {
         "arrow": rows,
         "pandas": lambda: rows().to_pandas(),
         "polars": lambda: pl.from_arrow(rows()),

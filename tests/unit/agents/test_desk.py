@@ -11,7 +11,8 @@ import pytest
 
 import treering as tr
 from support.agents import table
-from treering.agents.desk import Allowance, VaultDesk
+from support.served import serving
+from treering.agents.desk import Allowance, ServerDesk, VaultDesk
 
 
 @pytest.fixture
@@ -28,10 +29,9 @@ def test_a_desk_without_a_quota_has_the_whole_promise(vault: tr.Vault) -> None:
 
 def test_a_quota_is_told_in_words() -> None:
     allowance = Allowance("rho", 1.0, 0.5, quota=0.25, quota_left=0.125, answers_left=1, resets="on Monday")
-    assert str(allowance) == (
-        "rho 0.125 of your quota of 0.25; 1 paid answer; rho 0.5 of everybody's 1; "
-        "more of your quota comes back on Monday"
-    )
+    first, second, third, last = str(allowance).split("; ")
+    assert (first, second) == ("rho 0.125 of your quota of 0.25", "1 paid answer")
+    assert (third, last) == ("rho 0.5 of everybody's 1", "more of your quota comes back on Monday")
 
 
 def test_what_can_be_spent_is_the_least_of_all_limits() -> None:
@@ -88,6 +88,31 @@ def test_threads_cannot_spend_more_together(vault: tr.Vault) -> None:
     with ThreadPoolExecutor(len(queries)) as pool:
         assert sum(pool.map(asks, queries)) == 3
     assert desk.allowance().answers_left == 0
+
+
+def test_a_server_has_the_desk_of_its_token(tmp_path: Path) -> None:
+    vault = table(tmp_path / "v")
+    with (
+        serving(vault, tmp_path / "v") as served,
+        served.client("analyst", answers=2, budget=0.5) as client,
+    ):
+        desk = ServerDesk(client)
+        before = desk.allowance()
+        paid = desk.ask(["origin = 'JFK'", "month = 1"], None)
+        after = desk.allowance()
+        assert paid.told == vault.ask_many(["origin = 'JFK'", "month = 1"])
+        assert (before.quota, before.answers_left, before.unit) == (vault.total / 2, 2, "rho")
+        assert after.quota_left == pytest.approx(vault.total / 2 - paid.cost)
+        assert (after.answers_left, after.left) == (0, 0)
+        assert after.promise_left == pytest.approx(vault.total - vault.spent)
+        assert after.resets is not None
+        free = desk.sql("SELECT month, COUNT(*) FROM t GROUP BY month", None)
+        assert (free.size, free.cost) == (20_000, 0)
+        assert desk.price(["late = 'yes'"], None).most > 0
+        assert desk.price_sql("SELECT COUNT(*) FROM t WHERE late = 'yes'", 100.0).most > 0
+        with pytest.raises(tr.QuotaExceeded) as caught:
+            desk.ask(["late = 'yes'"], None)
+        assert (caught.value.unit, caught.value.left) == ("answers", 0)
 
 
 def test_a_price_is_free(vault: tr.Vault) -> None:

@@ -13,6 +13,7 @@ from mcp import StdioServerParameters, stdio_client
 
 from support.agents import conversation, plain, table, text
 from support.cli import treering
+from support.served import serving
 from treering.cli import mcp
 from treering.vault.vault import Vault
 
@@ -47,6 +48,23 @@ def test_an_agent_asks_over_standard_input_and_is_refused_past_its_quota(tmp_pat
     assert plain(status)["budget"]["quota_left"] == pytest.approx(0.05 * total - plain(asked)["cost"])
     with Vault.open(tmp_path / "v") as vault:
         assert vault.spent == pytest.approx(plain(asked)["cost"])
+
+
+def test_an_agent_asks_a_server_with_its_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    vault = table(tmp_path / "v")
+    with serving(vault, tmp_path / "v") as served:
+        monkeypatch.setenv(mcp.TOKEN, served.token(answers=1))
+        calls: list[tuple[str, dict[str, Any]]] = [
+            ("ask", {"queries": ["origin = 'JFK'"]}),
+            ("ask", {"queries": ["month = 2"]}),
+            ("sql", {"sql": "SELECT origin, COUNT(*) FROM t GROUP BY origin"}),
+        ]
+        asked, refused, free = conversation(program(served.url), calls)
+        (answer,) = plain(asked)["answers"]
+        assert answer["value"] == vault.ask("origin = 'JFK'").value
+        assert plain(refused)["error"] == "quota_exceeded"
+        assert "would be free" in text(refused) or "Measured already" in text(refused)
+        assert (free.is_error, plain(free)["cost"], plain(free)["budget"]["answers_left"]) == (False, 0, 0)
 
 
 def test_a_vault_that_is_not_there_is_said_so(tmp_path: Path) -> None:
