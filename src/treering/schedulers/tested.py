@@ -181,9 +181,9 @@ def _error(model: Model, counted: Tallied, rows: int) -> Error:
 
 
 def _last(counts: Floats, deviation: float, rows: int) -> int:
-    """The first cut beyond which there are few rows, or no more than noise may be."""
+    """The first cut beyond which there are few rows, or no more than noise may be: two deviations of their sum."""
     beyond = np.cumsum(counts[::-1])[::-1][1:]
-    few = np.maximum(FEW * rows, deviation * np.sqrt(np.arange(len(beyond), 0, -1)))
+    few = np.maximum(FEW * rows, 2 * deviation * np.sqrt(np.arange(len(beyond), 0, -1)))
     found = beyond <= few
     return int(found.argmax()) if found.any() else len(CUTS) - 1
 

@@ -171,8 +171,8 @@ def test_regressions_tell_their_error() -> None:
     found = learner.quality
     assert isinstance(found, Error)
     truth = float(np.sqrt(np.mean((model.predictions(features) - labels) ** 2)))
-    assert abs(found.value - truth) < 4 * found.margin < 0.5 * truth
-    assert found.most > 2 * truth
+    assert abs(found.value - truth) < 4 * found.margin
+    assert found.most > truth
 
 
 def test_medians_tell_their_mean_distance() -> None:

@@ -276,7 +276,7 @@ def test_every_schedule_comes_down() -> None:
 
 def test_noise_for_more_numbers_than_are_drawn_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each step's noise is then drawn by itself."""
-    monkeypatch.setattr("treering.trusted.minimisers._DRAWN", 1)
+    monkeypatch.setattr("treering.trusted.learning.minimisers._DRAWN", 1)
     assert descended("averaged", 240, 1 / Problem(Squared(), 2).smoothness) < 0.004
 
 
