@@ -25,7 +25,8 @@ export PYTHONUNBUFFERED := 1
 say = @printf '\n== %s\n' "$(1)"
 
 .PHONY: help setup setup-dev system demo check format test test-unit newcomer test-durability test-engines
-.PHONY: test-statistical pythons torture interrupts mutants load bench compare-diffprivlib experiments docs lock clean
+.PHONY: test-statistical pythons torture interrupts mutants load bench compare-diffprivlib compare-peers experiments
+.PHONY: docs lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -184,6 +185,13 @@ compare-diffprivlib: setup-dev ## logistic regression beside diffprivlib's, whic
 	$(call say,diffprivlib)
 	@$(BIN)/python -m benchmarks.compare_diffprivlib
 
+compare-peers: setup-dev ## treering's default beside its peers, each in an environment of its own; goes on where it was
+	$(call say,peers)
+	@$(BIN)/python -m benchmarks.peers
+	@$(BIN)/python -m benchmarks.peers.continual
+	@$(BIN)/python -m benchmarks.peers.learning
+	@$(BIN)/python -m benchmarks.peers.report
+
 docs: setup-dev ## build the documentation into site/
 	$(call say,documentation)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
@@ -200,7 +208,9 @@ COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gene
 lock: $(VENV)/.uv ## recompile requirements/*.txt from pyproject.toml and requirements/*.in
 	$(call say,compiling requirements)
 	@$(COMPILE) $(LOCK) requirements/uv.in -o requirements/uv.txt
-	@$(COMPILE) $(LOCK) requirements/diffprivlib.in -o requirements/diffprivlib.txt
+	@for peer in diffprivlib peers-queries peers-jax peers-smartnoise; do \
+	    $(COMPILE) $(LOCK) --overrides requirements/torch-by-pip.in requirements/$$peer.in -o requirements/$$peer.txt; \
+	done
 	@$(COMPILE) $(LOCK) --no-deps requirements/datasets.in -o requirements/datasets.txt
 	@$(COMPILE) $(LOCK) pyproject.toml requirements/build.in --extra demo --extra server -o requirements/runtime.txt
 	@$(COMPILE) $(LOCK) pyproject.toml requirements/build.in --extra demo --extra server --extra dev \

@@ -39,6 +39,7 @@ NAMES = (
     "rings_renewal",
     "rings_baselines",
     "crossover_map",
+    "turbo_covid",
     "sums_flights",
     "compare_mechanisms",
     "erm_logistic",

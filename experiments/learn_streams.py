@@ -39,6 +39,7 @@ from experiments.claims import Claims
 from experiments.options import options
 from treering.arrays import Array, Floats
 from treering.learn import PrivateLogisticRegression, PrivateRidge
+from treering.schedulers.tested import Quality
 
 EPSILON, DELTA = 1.0, 1e-6
 ROWS, TEST, BATCH, EARLY = 50_000, 10_000, 1_000, 5_000
@@ -144,6 +145,7 @@ def validate(claims: Claims, stream: Stream, runs: int, wider: float) -> None:
             model = classifier(validation=part)
             found[place] += scores(model, train, (EARLY, ROWS), lambda each: each.score(*test)) / runs
         figure, truth = model.validation_, model.score(*test)
+        assert isinstance(figure, Quality)
         within += abs(figure.accuracy - truth) <= figure.accuracy_margin
         print(f"    said {figure.accuracy:.4f} ± {figure.accuracy_margin:.4f} on {figure.rows:,} rows, is {truth:.4f}")
     for size, (without, held) in zip((EARLY, ROWS), found.T, strict=True):

@@ -189,45 +189,45 @@ def streaming(row: PlanRow, beta: float, repetitions: int, number: int, generato
     size = int(given[0].sum())
     cells = [rows_of(block) for block in given]
     truths = pool_answers(given.astype(np.float64))
-    for _ in range(repetitions):
+    for repetition in range(repetitions):
         db = tr.GrowingDatabase(SCHEMA)
         histogram = tr.ContinualHistogram(db, row.epsilon, 0.0, beta, windows=True)
         for arrived, block in enumerate(cells, start=1):
             db.append_cells(block)
-            if arrived == 1:
-                histogram.price("age = 0")  # Free: nothing is spent before the first answer.
             since = [size * (arrived - latest) for latest in range(1, arrived + 1)]
-            _ask_after(histogram, since, truths[:arrived], size, queries, found, generator, number)
+            errors, values = _errors_after(histogram, since, truths[:arrived], size)
+            found.take(errors)
+            many = STREAM_QUESTIONS // number
+            places = generator.integers(arrived, size=many), generator.integers(len(queries), size=many)
+            found.asked(errors[places])
+            if repetition % 10 == 0:
+                _sample(histogram, since[0], values, queries, found, generator)
     return found
 
 
-def _ask_after(
+def _errors_after(
+    histogram: tr.ContinualHistogram, since: Sequence[int], truths: Floats, size: int
+) -> tuple[Floats, Floats]:
+    """The error of every question about every period, and the answers about the latest block alone."""
+    rows = size * np.arange(1, len(since) + 1)[:, None]
+    counts = np.stack([histogram.counts(start) for start in since]).reshape(-1, *SCHEMA.shape)
+    values = np.clip(pool_answers(counts) / rows, 0, 1)
+    return np.abs(values - np.cumsum(truths[::-1], axis=0) / rows), values[0]
+
+
+def _sample(
     histogram: tr.ContinualHistogram,
-    since: Sequence[int],
-    truths: Floats,
-    size: int,
+    since: int,
+    values: Floats,
     queries: Sequence[tr.Query],
     found: Found,
     generator: np.random.Generator,
-    number: int,
 ) -> None:
-    """Check every question about every period, draw those that are asked, and ask a few of them one by one."""
-    periods = np.arange(1, len(since) + 1)
-    errors = np.empty((len(since), truths.shape[1]))
-    latest = np.zeros(truths.shape[1])
-    for place, start in enumerate(since):
-        latest = latest + truths[-1 - place]
-        rows = size * (place + 1)
-        values = np.clip(pool_answers(histogram.counts(start).reshape(SCHEMA.shape)) / rows, 0, 1)
-        errors[place] = np.abs(values - latest / rows)
-        if place in (0, len(since) - 1):
-            sample = generator.integers(len(queries), size=SAMPLE // 10)
-            asked = histogram.ask_many([queries[each] for each in sample], since=start)
-            assert max(answer.error for answer in asked) <= ALPHA
-            found.compare(asked, values[sample])
-    found.take(errors)
-    many = STREAM_QUESTIONS // number
-    found.asked(errors[generator.integers(len(periods), size=many), generator.integers(len(queries), size=many)])
+    """Ask some of the questions about the latest block, whose errors are the largest that are stated."""
+    sample = generator.integers(len(queries), size=SAMPLE)
+    asked = histogram.ask_many([queries[each] for each in sample], since=since)
+    assert max(answer.error for answer in asked) <= ALPHA
+    found.compare(asked, values[sample])
 
 
 # -- the report --------------------------------------------------------------------------------------------------------

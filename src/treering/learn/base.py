@@ -350,9 +350,10 @@ def declared_classes(classes: npt.ArrayLike | Attribute | None) -> Array:
     """The two declared labels, sorted; the second is the positive class. An attribute's are its values."""
     if classes is None:
         raise ParameterError("classes", f"must be declared: {_HOW['classes']}. {_NOT_FROM_DATA}")
+    values = classes
     if isinstance(classes, Attribute):
-        classes = [classes.regular_value(code) for code in range(classes.regular)]
-    given = np.asarray(classes, dtype=object)
+        values = np.array([classes.regular_value(code) for code in range(classes.regular)], dtype=object)
+    given = np.asarray(values, dtype=object)
     strings = [isinstance(label, str) for label in given.flat]
     numbers = [isinstance(label, Real | np.bool_) and math.isfinite(label) for label in given.flat]
     if given.ndim != 1 or not (all(strings) or all(numbers)):

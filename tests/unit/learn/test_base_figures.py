@@ -13,6 +13,7 @@ import treering as tr
 from treering.arrays import Floats
 from treering.budget.promise import Promise
 from treering.learn import PrivateLogisticRegression, PrivateMedian, PrivateRidge, PrivateSVC
+from treering.schedulers.tested import Error
 
 
 def _rows() -> tuple[Floats, Floats]:
@@ -40,8 +41,10 @@ def test_errors_are_in_the_units_of_the_data() -> None:
     y = 30 * x[:, 0] + np.clip(noise, -3, 3) * 5
     ridge = PrivateRidge(norm_bound=1.0, label_bound=50.0, validation=0.1).fit(x, y)
     truth = float(np.sqrt(np.mean((ridge.predict(x) - y) ** 2)))
+    assert isinstance(ridge.validation_, Error)
     assert abs(ridge.validation_.value - truth) < 4 * ridge.validation_.margin
     median = PrivateMedian(norm_bound=100.0, validation=0.1).fit(60 * x)
+    assert isinstance(median.validation_, Error)
     assert abs(median.validation_.value + median.score(60 * x)) < 4 * median.validation_.margin + 2
 
 

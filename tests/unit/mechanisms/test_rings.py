@@ -446,7 +446,7 @@ def test_a_quote_is_the_price_and_exact(delta: float) -> None:
     mechanism = rings(database(), delta)
     query = tr.parse("late = 'yes'", mechanism._gate.schema)
     price = mechanism.price(query)
-    assert mechanism.quote([query]) == (price, True, True)
+    assert tuple(mechanism.quote([query])) == (price, True, True)
     assert price > 0
     mechanism.ask(query)
-    assert mechanism.quote([query]) == (0, True, True)
+    assert tuple(mechanism.quote([query])) == (0, True, True)

@@ -134,7 +134,7 @@ def test_an_interrupt_between_model_and_test_costs_the_test(monkeypatch: pytest.
 
 def test_large_rings_hold_out_no_more_than_is_needed() -> None:
     db = TestDatabase(SCHEMA, [])
-    db.append_cells(np.tile(_cells(1_000), 120))
+    db.append_cells(_cells(1_000) * 120)
     assert _rings(db, validation=0.1).update().held == MOST_HELD
 
 
@@ -195,6 +195,26 @@ def test_cuts_of_scores_are_at_zero_and_between_scores() -> None:
     assert 0.0 in cuts
     bins = np.searchsorted(cuts, scores)
     assert len(set(bins)) == len(set(scores)) == 3  # few scores: a bin for each
+
+
+def test_bins_on_either_side_of_zero_hold_about_as_many_scores() -> None:
+    """Ninety scores, of which thirty are above 0: as many bins on a side, and each as full as the others there."""
+    schema = tr.Schema({"n": tr.integers(0, 89), "late": tr.categories("no", "yes")})
+    features = CellFeatures.one_hot(schema, ["n"], "late = 'yes'")
+    learner = ERMRings(TestDatabase(schema, [0, 1] * 3000), Logistic(), epsilon=4.0, delta=1e-6, features=features)
+    model = learner.update()
+    steps = np.zeros(len(model.theta))
+    steps[-90:] = (np.arange(90) - 59.5) / 200
+    model.theta = tuple(steps)
+    table, scores = score_groups(model, features).table, scores_of(model, features)
+    assert table is not None
+    for above in (False, True):
+        held = [
+            len(np.unique(scores[table.reshape(-1) // 2 == each]))
+            for each in np.unique(table.reshape(-1)[(scores > 0) == above] // 2)
+        ]
+        assert len(held) == 9  # The lowest score is a bin of its own.
+        assert max(held[1:-1]) - min(held[1:-1]) <= 1
 
 
 @pytest.mark.parametrize("wrong", [1.0, 2.0])

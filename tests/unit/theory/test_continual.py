@@ -23,10 +23,13 @@ from treering.theory.continual import (
     KEPT,
     Law,
     TreeLaplaceCell,
+    any_period,
     deviation,
+    every_bound,
     first_leaves,
     kept_nodes,
     leaf_beta,
+    leaves_law,
     own_weight,
     prefix_law,
     start_noise,
@@ -222,3 +225,16 @@ def test_what_is_expected_is_below_what_is_guaranteed(delta: float, leaf: int) -
     for cells in (2, 100, 10_000):
         expected = continual.expected_error(budget, cells, 10**7, cells / 2, leaf)
         assert 0 < expected < continual.alpha(budget, cells, 10**7, 0.05, leaf)
+
+
+@pytest.mark.parametrize("noise", [Laplace(40.0), Laplace(0.7), Gaussian(30.0)])
+@pytest.mark.parametrize("cells", [2, 128])
+def test_no_period_of_leaves_has_a_larger_error_for_each_of_them(noise: Any, cells: int) -> None:
+    """What a plan promises for every period, beside what is stated for each: at every leaf, and for every length."""
+    promised = any_period(noise, cells, 0.01, 12)
+    for leaf in (1, 5, 12):
+        share = leaf_beta(0.01, leaf, leaf)
+        for length in range(1, leaf + 1):
+            stated = every_bound(leaves_law(noise, length), cells, share).worst
+            assert stated <= length * promised * (1 + 1e-9)
+    assert promised <= any_period(noise, cells, 0.01, 13)

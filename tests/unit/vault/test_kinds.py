@@ -160,9 +160,13 @@ SECOND = {
 """What format 2 has more."""
 
 THIRD = {
-    "Minimised": "size cost problem method theta rows",
+    "Minimised": "size cost problem method theta rows held",
     "HuberDistance": "width",
-    "NoisyMoments": "scale ridge start",
+    "NoisyMoments": "scale ridge start refinement",
+    "Refinement": "rounds errors slopes allowed",
+    "RobustLogistic": "",
+    "Tallied": "size drawn tally noise values",
+    "Tally": "theta of cuts",
     "Combined": "size cost groups spans noise values sums",
     "SegmentBegun": "size segment series start groups noise room sums",
     "Opened": "series groups price registered sums",

@@ -13,6 +13,7 @@ import pytest
 
 import treering as tr
 from support.vaults import asked, frame, guarded, kinds, mechanism, questions, states
+from treering.vault.together import Together
 from treering.vault.vault import Vault
 
 ROW = {"origin": "JFK", "month": 1, "late": "no"}
@@ -225,3 +226,14 @@ def test_a_child_that_lives_on_does_not_hold_the_lock(place: Path) -> None:
         os.close(done)
         os.close(ready)
         os.waitpid(child, 0)
+
+
+def test_a_forked_child_is_refused_before_it_waits_for_threads_it_does_not_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of the parent's threads may have been at work for others: in the child nobody ends that."""
+    with guarded(tmp_path / "vault", rows=100) as vault, monkeypatch.context() as patch:
+        patch.setattr(vault._access, "_process", -1)
+        patch.setattr(Together, "run", lambda *_: pytest.fail("it would wait for ever"))
+        with pytest.raises(tr.VaultError, match="a forked child must open its own"):
+            vault.ask("late = 'yes'")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from treering.domain.attribute import Attribute, Categories, Ordered
+from treering.domain.attribute import Attribute, Categories, Integers, Ordered
 from treering.domain.schema import Schema
 from treering.domain.text import identifier, literal
 from treering.shown import BARS
@@ -44,7 +44,8 @@ def values_of(attribute: Attribute) -> list[str]:
     if isinstance(attribute, Categories):
         return [literal(value) for value in attribute.values[:MOST_VALUES]]
     if isinstance(attribute, Ordered):
-        return [attribute.bound(place) for place in range(min(attribute.regular, MOST_VALUES) + 1)]
+        bounds = attribute.regular + (not isinstance(attribute, Integers))  # above the last integer there is nothing
+        return [attribute.bound(place) for place in range(min(bounds, MOST_VALUES))]
     return []
 
 

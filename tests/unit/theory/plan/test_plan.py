@@ -6,8 +6,10 @@ import json
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 
+import treering as tr
 from support.plan_rows import row_of
 from treering.errors import ParameterError
 from treering.theory.plan import GROWING, STATIC, plan
@@ -237,3 +239,23 @@ def test_a_row_that_is_not_there_is_refused_with_those_that_are() -> None:
     with pytest.raises(ParameterError, match=r"must be one of .*PMWG.*, not 'PMWH'") as refused:
         planned.row("PMWH")
     assert all(row.name in str(refused.value) for row in planned.rows)
+
+
+def test_a_batch_brings_a_row_for_the_latest_batches() -> None:
+    """Its error is what the mechanism states for a single batch at the end, and never less."""
+    name, horizon = "ContinualHistogram(windows=True)", 20_000 * 8
+    made = tr.plan(cells=64, size=20_000, epsilon=0.5, horizon=horizon, batch=20_000)
+    assert name not in [row.name for row in tr.plan(cells=64, size=20_000, epsilon=0.5, horizon=horizon).rows]
+    assert name not in [row.name for row in tr.plan(cells=64, size=20_000, epsilon=0.5, horizon=None, batch=9).rows]
+    assert made.row(name).create == "--mechanism continual --windows"
+    assert tr.plan(cells=64, size=20_000, epsilon=0.5, batch=20_000).row(name).alpha == math.inf
+    db = tr.GrowingDatabase(tr.Schema({"a": tr.integers(0, 63)}))
+    db.append_cells(np.zeros(20_000, dtype=np.int64))
+    histogram = tr.ContinualHistogram(db, 0.5, windows=True)
+    histogram.ask("a = 0")
+    for _ in range(7):
+        db.append_cells(np.zeros(20_000, dtype=np.int64))
+    half = [histogram.ask("a < 32", since=since).error for since in histogram.boundaries]
+    assert 0 < max(half) <= made.row(name).alpha
+    with pytest.raises(tr.ParameterError, match="batch"):
+        tr.plan(cells=64, size=20_000, epsilon=0.5, batch=0)

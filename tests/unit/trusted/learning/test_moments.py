@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -227,7 +228,7 @@ def test_a_good_fit_leaves_little_noise() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"rounds": 0}, {"errors": 0.0}, {"slopes": math.inf}, {"allowed": -1.0}])
-def test_a_refinement_that_is_none_is_refused(wrong: dict[str, float]) -> None:
+def test_a_refinement_that_is_none_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(tr.ParameterError, match=next(iter(wrong))):
         Refinement(**{"rounds": 1, "errors": 1.0, "slopes": 1.0, "allowed": 1.0, **wrong})
 

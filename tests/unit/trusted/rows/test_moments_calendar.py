@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
@@ -12,7 +12,17 @@ import pyarrow as pa
 import pytest
 
 from treering.domain.calendar import Dated, DatePart, Dates, dates
-from treering.trusted.rows.moments import EPOCH, FIRST, LAST, civil_number, dated_codes, month_of, number, weekday_of
+from treering.trusted.rows.moments import (
+    EPOCH,
+    FIRST,
+    LAST,
+    civil_number,
+    dated_code,
+    dated_codes,
+    month_of,
+    number,
+    weekday_of,
+)
 
 ZONES: Final = ("America/New_York", "Asia/Tokyo", "Europe/Lisbon", "Asia/Kathmandu", "Australia/Lord_Howe", "UTC")
 UNITS: Final = ("day", "week", "month", "quarter", "year")
@@ -158,3 +168,23 @@ def test_texts_with_an_offset_are_instants(zone: str) -> None:
         assert dated_codes(attribute, pa.array([*texts])).tolist() == codes
         plain = dated_codes(attribute, pa.array(["2013-03-10T11:12"]))  # Already local.
         assert plain.tolist() == [expected(attribute, datetime(2013, 3, 10, 11))]
+
+
+def test_single_values_of_python() -> None:
+    """What Python has one of: instants only where there is a zone to date them by."""
+    plain, zoned = dates(part="hour"), dates(part="hour", tz="Asia/Tokyo")
+    east = timezone(timedelta(hours=5))
+    values: list[tuple[Any, int | None, int | None]] = [
+        (datetime(2013, 3, 10, 11, 12), 11, 11),
+        (datetime(2013, 3, 10, 11, 12, tzinfo=UTC), None, 20),
+        (datetime(2013, 3, 10, 11, 12, tzinfo=east), None, 15),
+        (date(2013, 3, 10), 0, 0),
+        (np.datetime64("2013-03-10T11:12"), 11, 11),
+        (np.datetime64("NaT"), None, None),
+        ("2013-03-10T11:12", 11, 11),
+        ("2013-03-10T11:12Z", None, 20),
+        *((value, None, None) for value in (None, 11, 11.5, True, b"2013-03-10", "\udcff", "x")),
+    ]
+    for value, alone, there in values:
+        assert dated_code(plain, value) == (plain.missing_code if alone is None else alone)
+        assert dated_code(zoned, value) == (zoned.missing_code if there is None else there)

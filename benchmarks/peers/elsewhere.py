@@ -1,0 +1,120 @@
+"""Peers in environments of their own: made here, run by drivers, never part of what treering needs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from benchmarks.peers.answering import from_tables
+from benchmarks.peers.cases import DELTA, EPSILON, RHO, Case, Floats
+
+ROOT: Final = Path(__file__).resolve().parent.parent.parent
+DRIVERS: Final = "benchmarks.peers.drivers"
+TORCH: Final = "torch==2.13.0"
+"""Its CPU build is a file that pip finds on some machines, and uv does not."""
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A driver, the environment it runs in, and what it can do."""
+
+    driver: str
+    environment: str
+    word: str = ""
+    most_cells: int = 2**62
+    most_questions: int = 2**62
+    sizes: tuple[int, ...] = ()
+    """The sizes that it is run on, where all would take too long; none: all."""
+
+    def fits(self, case: Case) -> str:
+        """Why it is not run on a case; nothing if it is."""
+        if case.cells > self.most_cells:
+            return f"not run above {self.most_cells:,} cells: it would take too long"
+        if case.questions > self.most_questions:
+            return f"not run above {self.most_questions:,} questions: it would take too long"
+        return f"run on tables of {self.sizes[0]:,} rows only" if self.sizes and case.size not in self.sizes else ""
+
+
+ELSEWHERE: Final[dict[str, Peer]] = {
+    "OpenDP, told": Peer("opendp_noise", "peers-queries"),
+    "diffprivlib, told": Peer("diffprivlib_noise", "diffprivlib"),
+    "pyqrlew, told": Peer("qrlew_sql", "peers-queries", most_cells=2**7, most_questions=10**2, sizes=(10**4,)),
+    "jax-privacy's prefix sums, told": Peer("jax_prefix", "peers-jax"),
+    "mbi at doublings, told": Peer("mbi_fit", "peers-jax", most_cells=2**12),
+    "SmartNoise MWEM at doublings, told": Peer("smartnoise", "peers-smartnoise", "mwem", 2**12, sizes=(10**5,)),
+    "SmartNoise MST at doublings, told": Peer("smartnoise", "peers-smartnoise", "mst", 2**7, sizes=(10**4,)),
+    "SmartNoise AIM at doublings, told": Peer("smartnoise", "peers-smartnoise", "aim", 2**7, sizes=(10**4,)),
+}
+
+
+def prepare(name: str, folder: Path) -> Path:
+    """The Python of an environment, which is made if it is not there."""
+    environment, uv = folder / name, Path(sys.prefix) / "bin" / "uv"
+    python = environment / "bin" / "python"
+    if not python.exists():
+        requirements = ROOT / "requirements" / f"{name}.txt"
+        subprocess.run([uv, "venv", "--quiet", "--seed", "--python", sys.executable, environment], check=True)
+        hashed = ["--quiet", "--require-hashes"]
+        if name == "peers-smartnoise":
+            subprocess.run([python, "-m", "pip", "install", "--quiet", TORCH], check=True)
+            subprocess.run([python, "-m", "pip", "install", *hashed, "--no-deps", "-r", requirements], check=True)
+        else:
+            subprocess.run([uv, "pip", "sync", *hashed, "--python", python, requirements], check=True)
+    return python
+
+
+def call(peer: Peer, folder: Path, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Run a driver on some arrays, and return its own."""
+    python = prepare(peer.environment, folder)
+    with tempfile.TemporaryDirectory() as place:
+        case, result = Path(place) / "case.npz", Path(place) / "result.npz"
+        np.savez(case, **given)
+        command: list[str | Path] = [python, "-m", f"{DRIVERS}.{peer.driver}", case, result, peer.word]
+        done = subprocess.run(command, cwd=ROOT, text=True, check=False, env=_environment(), capture_output=True)
+        if done.returncode:
+            raise RuntimeError(f"{peer.driver} failed: {done.stderr.strip().splitlines()[-1:]}")
+        return dict(np.load(result))
+
+
+def _environment() -> dict[str, str]:
+    """This process's, without the paths of this environment's modules."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
+
+def answers(case: Case, peer: Peer, folder: Path) -> tuple[Floats, float, float]:
+    """The answers of a peer in rows; the seconds and the memory, in MiB, that it took."""
+    found = call(peer, folder, _given(case))
+    if "tables" in found:
+        told = from_tables(case, dict(zip(found["at"].tolist(), found["tables"], strict=True)))
+    else:
+        sizes = np.repeat(np.array(case.sizes, dtype=np.float64), [len(asked) for asked in case.asked])
+        told = np.clip(np.asarray(found["answers"], dtype=np.float64), 0, sizes)
+    return told, float(found["seconds"]), float(found["peak"])
+
+
+def _given(case: Case) -> dict[str, Any]:
+    """A case as arrays."""
+    asked = [query for batch in case.asked for query in batch]
+    masks = {f"masks_{place}": np.ones((len(asked), size), dtype=bool) for place, size in enumerate(case.schema.shape)}
+    for number, query in enumerate(asked):
+        assert query.masks is not None
+        for position, mask in zip(query.attributes, query.masks, strict=True):
+            masks[f"masks_{position}"][number] = mask
+    return {
+        "shape": np.array(case.schema.shape),
+        "increments": np.diff(np.stack(case.histograms), axis=0, prepend=0),
+        "truths": np.concatenate(case.truths),
+        "when": np.repeat(np.arange(len(case.asked)), [len(each) for each in case.asked]),
+        "epsilon": EPSILON,
+        "delta": DELTA,
+        "rho": RHO,
+        **masks,
+    }
