@@ -35,6 +35,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
 
@@ -290,7 +291,7 @@ def reconcile(folder: Path, seen: Seen, *, killed: bool) -> dict[str, Any]:
     recorded = {
         line["key"]: [Answer(*each) for each in line["body"]["answers"]] for line in lines if line["kind"] == "answers"
     }
-    charged = math.fsum(line["cost"] for line in lines)
+    charged = paid_by_newest(lines)
     lost = [name for name, answers in seen.answers.items() if recorded.get(name) != answers]
     released = Counter((line["body"]["segment"], line["size"]) for line in lines if line["kind"] == "Advanced")
     opened = Counter(json.dumps(line["body"]["note"]["Opened"]["groups"]) for line in lines if line["kind"] == "Opened")
@@ -311,6 +312,21 @@ def reconcile(folder: Path, seen: Seen, *, killed: bool) -> dict[str, Any]:
     with Vault.open(folder) as vault:
         vault.verify()
     return {"answers": len(seen.answers), "requests": seen.requests, "charges": len(released), "charged": charged}
+
+
+def paid_by_newest(lines: Sequence[dict[str, Any]]) -> float:
+    """What the newest rows have paid, summed over all charges: what replies call their cost.
+
+    The last leaf of a segment is charged like the others, and gets back what it did not need when the segment ends.
+    """
+    leaves = {(each["body"]["segment"], each["size"]): each["cost"] for each in lines if each["kind"] == "Advanced"}
+    costs = [each["cost"] for each in lines]
+    for line in lines:
+        leaf = leaves.get((line["body"].get("segment"), line["size"])) if line["kind"] == "SegmentEnded" else None
+        if leaf is not None:
+            last = max(line["body"]["charges"], key=lambda each: int(each["end"]))
+            costs.append(float(Fraction(last["amount"])) - leaf)
+    return math.fsum(costs)
 
 
 def _off(one: float, other: float) -> float:

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 import treering as tr
+from benchmarks import load
 from benchmarks.load import BrokenPromiseError, Seen, killed_under_load, make, reconcile, serving, under_load, warm
+from treering.answer import Bill
 
 
 def test_nothing_is_lost_or_charged_twice_under_load(tmp_path: Path) -> None:
@@ -64,3 +66,18 @@ def test_a_release_made_twice_is_seen(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(tr.Vault, "read", lambda _: Doubled())
     with pytest.raises(BrokenPromiseError, match="releases made twice"):
         reconcile(tmp_path / "v", seen, killed=True)
+
+
+def test_what_replies_call_their_cost_is_what_the_ledger_says_that_the_newest_rows_pay(tmp_path: Path) -> None:
+    """Over the end of a segment of 16 leaves, whose last leaf gets something back."""
+    told = 0.0
+    with tr.Vault.create(tmp_path / "v", load.SCHEMA, 4.0, 1e-6) as vault:
+        vault.append(load.table(5_000, 0))
+        for number in range(20):
+            bill = Bill()
+            vault.ask_many(["a = 1"], bill=bill)
+            told += bill.cost
+            vault.append(load.table(50, number))
+        lines = list(vault.ledger())
+    assert load.paid_by_newest(lines) == pytest.approx(told, rel=1e-9)
+    assert sum(line["cost"] for line in lines) > 1.001 * told
