@@ -72,10 +72,6 @@ def create(
     guard_only: Annotated[
         bool, typer.Option("--guard-only", help="For pmwg: measure nothing before its guard asks for it.")
     ] = False,
-    windows: Annotated[
-        bool,
-        typer.Option("--windows", help="For continual: count each batch by itself, for questions about recent rows."),
-    ] = False,
     box: Annotated[
         str | None,
         typer.Option(metavar="NAME", help='For scheduler and improver: "histogram", "answers", "mwem", "smalldb".'),
@@ -128,18 +124,15 @@ def create(
     expected = EXPECTED_ROWS if rows is None else rows
     read = Schema.load(schema)
     _caution(epsilon, delta)
-    options = _options(pace, guard_only, windows, box, questions)
+    options = _options(pace, guard_only, box, questions)
     column = "id" if order is None else order
     with Vault.create(vault, read, *given, person=person, rows=expected, table=table, order=column, **options) as made:
         _made(vault, made.status(), table, out)
 
 
-def _options(
-    pace: int | None, guard_only: bool, windows: bool, box: str | None, questions: Path | None
-) -> dict[str, Any]:
+def _options(pace: int | None, guard_only: bool, box: str | None, questions: Path | None) -> dict[str, Any]:
     """The options of the first mechanism that were given."""
     options: dict[str, Any] = {"pace": pace, "measure_first": False if guard_only else None, "box": box}
-    options["windows"] = True if windows else None
     if questions is not None:
         try:
             lines = questions.read_text(encoding="utf-8").splitlines()
