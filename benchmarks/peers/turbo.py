@@ -116,7 +116,8 @@ def pool() -> Flags:
     joint = joint & masks[1][None, :, None, None, None, :, None, None]
     joint = joint & masks[2][None, None, :, None, None, None, :, None]
     joint = joint & masks[3][None, None, None, :, None, None, None, :]
-    return joint.reshape(math.prod(len(each) for each in masks), -1)
+    cells: Flags = joint.reshape(math.prod(len(each) for each in masks), -1)
+    return cells
 
 
 def run(asked: Ints, questions: Flags, counts: Ints, ready: int, rate: float) -> tuple[float, float]:
