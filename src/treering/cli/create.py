@@ -73,10 +73,6 @@ def create(
     guard_only: Annotated[
         bool, typer.Option("--guard-only", help="For pmwg: measure nothing before its guard asks for it.")
     ] = False,
-    windows: Annotated[
-        bool,
-        typer.Option("--windows", help="For continual: count each batch by itself, for questions about recent rows."),
-    ] = False,
     box: Annotated[
         str | None,
         typer.Option(
@@ -133,7 +129,7 @@ def create(
     given = (epsilon, delta, alpha, beta, mechanism, share, rows_per_person)
     expected = EXPECTED_ROWS if rows is None else rows
     read = Schema.load(schema)
-    options = _options(pace, guard_only, windows, box, ways, questions)
+    options = _options(pace, guard_only, box, ways, questions)
     column = "id" if order is None else order
     with Vault.create(vault, read, *given, person=person, rows=expected, table=table, order=column, **options) as made:
         _caution(epsilon, delta)
@@ -141,12 +137,11 @@ def create(
 
 
 def _options(
-    pace: int | None, guard_only: bool, windows: bool, box: str | None, ways: int | None, questions: Path | None
+    pace: int | None, guard_only: bool, box: str | None, ways: int | None, questions: Path | None
 ) -> dict[str, Any]:
     """The options of the first mechanism that were given."""
     options: dict[str, Any] = {"pace": pace, "box": box, "ways": ways}
     options["measure_first"] = False if guard_only else None
-    options["windows"] = True if windows else None
     if questions is not None:
         try:
             lines = questions.read_text(encoding="utf-8").splitlines()

@@ -136,7 +136,7 @@ def _pmwg(db: Database, promise: Promise, options: Options) -> PMWG:
 
 
 def _continual(db: Database, promise: Promise, options: Options) -> ContinualHistogram:
-    return ContinualHistogram(db, promise, beta=options.get("beta", 0.05), windows=options.get("windows", False))
+    return ContinualHistogram(db, promise, beta=options.get("beta", 0.05))
 
 
 def _scheduler(db: Database, promise: Promise, options: Options) -> BBScheduler:
@@ -207,7 +207,7 @@ _LEARNT: Final = ("target", "features", "loss", "radius", "regularisation", "bet
 _BUILDERS: Final[dict[str, tuple[Callable[[Database, Promise, Options], Answering], tuple[str, ...]]]] = {
     "rings": (_rings, ("beta", "pace")),
     "pmwg": (_pmwg, ("alpha", "beta", "measure_first")),
-    "continual": (_continual, ("beta", "windows")),
+    "continual": (_continual, ("beta",)),
     "scheduler": (_scheduler, _BOXED),
     "improver": (_improver, _BOXED),
     "ermg": (_ermg, _LEARNT),

@@ -352,7 +352,7 @@ class Vault(Asking):
 
             "rings"                   beta, pace
             "pmwg"                    alpha, beta, measure_first
-            "continual"               beta, windows
+            "continual"               beta
             "scheduler", "improver"   box, queries, ways, beta
             "ermg"                    target, features, loss, radius, regularisation, beta
             "ermrings"                the same, and every, validation

@@ -211,7 +211,7 @@ def _case(
     beta: Number,
     queries: float,
     horizon: float | None,
-    batch: float | None,
+    batch: float | None = None,
 ) -> Case:
     universe = _count(cells, "cells", 2, MOST_CELLS)
     rows = 1 if size is None else _count(size, "size", 1, MOST_ROWS)

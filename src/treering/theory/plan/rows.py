@@ -491,7 +491,6 @@ class Windows(Candidate):
 
     name = "ContinualHistogram(windows=True)"
     use = "ContinualHistogram(db, ..., windows=True)"
-    create = "--mechanism continual --windows"
     most_cells = 2**22
 
     def alpha(self, case: Case) -> float:
