@@ -1,5 +1,5 @@
-"""One server in a test process, and one browser for a module: while it is open an event loop runs in this thread, which
-tests of other modules could not bear. Every test has visitors of its own."""
+"""One server and one browser for a module: while a browser is open an event loop runs in this thread, which tests of
+other modules could not bear. Every test has visitors of its own."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def browser() -> Iterator[Browser]:
         yield opened
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     path = tmp_path_factory.mktemp("served") / "flights.treering"
     with serving(new_vault(path), path) as running:
