@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from sqlglot import exp
@@ -33,6 +33,18 @@ class Group:
 
 Key = tuple[Group, ...]
 
+MAX_GROUPS: Final = 10_000
+"""The most groups of one core."""
+
+
+def check_number(groups: int) -> None:
+    """Refuse more groups than are answered at once."""
+    if groups > MAX_GROUPS:
+        raise QueryError(
+            f"the statement has {groups:,} groups; at most {MAX_GROUPS:,} are answered at once: group by fewer "
+            "attributes, or by fewer values"
+        )
+
 
 def key(node: exp.Expr, schema: Schema) -> Key:
     """The groups of an expression of attributes, in the order of their first codes."""
@@ -49,6 +61,7 @@ def key(node: exp.Expr, schema: Schema) -> Key:
 
 def _column(node: exp.Column, schema: Schema) -> Key:
     attribute, position = attribute_of(node, schema), position_of(node, schema)
+    check_number(attribute.size)  # before they are listed, which takes a while for a million
     codes = np.arange(attribute.size)
     listed = [code for code in range(attribute.size) if not _outside_dates(attribute, code)]
     return tuple(

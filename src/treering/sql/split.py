@@ -20,13 +20,10 @@ from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import QueryError
 from treering.sql.conditions import condition, noted
-from treering.sql.keys import Key, empty, key
+from treering.sql.keys import Key, check_number, empty, key
 from treering.sql.measures import Aggregates, Figure
 from treering.sql.nodes import AGGREGATES
 from treering.sql.read import Text, read
-
-MAX_GROUPS: Final = 10_000
-"""The most groups of one core."""
 
 _PARTS: Final = ("expressions", "having", "order", "qualify", "distinct")
 """The clauses of a core in which keys and aggregates stand."""
@@ -203,11 +200,7 @@ class _Splitting:
     def _list_groups(self, where: Query) -> None:
         """The groups that some row can be in."""
         number = math.prod(len(each) for each in self._core.keys)
-        if number > MAX_GROUPS:
-            raise QueryError(
-                f"the statement has {number:,} groups; at most {MAX_GROUPS:,} are answered at once: group by fewer "
-                "attributes, or by fewer values"
-            )
+        check_number(number)
         for parts in itertools.product(*self._core.keys):
             rows = where
             for part in parts:

@@ -151,3 +151,9 @@ def test_a_text_is_needed() -> None:
         split(cast(Any, 7), SCHEMA)
     with pytest.raises(QueryError, match="characters"):
         split("SELECT COUNT(*) FROM flights WHERE " + "late AND " * 100_000 + "late", SCHEMA)
+
+
+def test_a_million_groups_are_refused_before_they_are_listed() -> None:
+    schema = Schema({"id": integers(1, 10**6)})
+    with pytest.raises(QueryError, match="1,000,000 groups; at most 10,000"):
+        split("SELECT id, COUNT(*) FROM flights GROUP BY id", schema)
