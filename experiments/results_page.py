@@ -123,6 +123,8 @@ SECTIONS = (
     ),
 )
 
+CLAIM = ("experiment", "claim", "found", "at most", "holds")
+
 HEAD = """# Results
 
 Everything on this page was written by `make experiments`, from the tables in `experiments/results`. Data and questions
@@ -151,7 +153,14 @@ def _claims(rows: Sequence[Row]) -> str:
     words = (
         f"{counted(len(rows), 'claim')}, {broken} of them broken. A claim says that what was found is at most a limit."
     )
-    return f"## All claims\n\n{words}\n\n{_table(['experiment', 'claim', 'found', 'at most', 'holds'], cells)}\n"
+    return f"## All claims\n\n{words}{_missing(rows)}\n\n{_table(CLAIM, cells)}\n"
+
+
+def _missing(rows: Sequence[Row]) -> str:
+    """Which experiments have tables of their own here, but were not run with the others."""
+    known = {row["experiment"] for row in rows}
+    left = [section.name for section in SECTIONS if section.name not in known]
+    return f" Not run with the others: {', '.join(left)}." if left else ""
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -172,8 +172,9 @@ def _watch(copy: Path, files: Sequence[str], workers: int) -> dict[str, dict[str
 
 
 def environment(copy: Path) -> dict[str, str]:
-    """What a process that runs tests in a copy is given: the copy's modules first; one core each."""
-    path = os.pathsep.join(str(copy / folder) for folder in ("src", "tests", ""))
+    """What a process that runs tests in a copy is given: the copy's modules first, then this package; one core each."""
+    folders = [*(copy / folder for folder in ("src", "tests", "")), Path(__file__).resolve().parents[1]]
+    path = os.pathsep.join(map(str, folders))
     alone = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     return {**os.environ, **alone, "PYTHONPATH": path}
 

@@ -61,11 +61,12 @@ def mcp(
         Path | None, typer.Option(metavar="FILE", help=f"A file with the token for a server. [default: ${TOKEN}]")
     ] = None,
 ) -> None:
-    """Let an agent ask, over the Model Context Protocol on standard input and output.
+    """Let a language model's agent ask, with a quota.
 
-    The agent has an analyst's rights: it sees the schema, prices and released answers, and what is left of its quota.
-    With a folder, the quota is for as long as this runs, and nobody else can open the vault for writing; with the
-    address of a server, it is the token's, and others ask at the same time.
+    It speaks the Model Context Protocol on standard input and output. The agent has an analyst's rights: it sees the
+    schema, prices and released answers, and what is left of its quota. With a folder, the quota is for as long as this
+    runs, and nobody else can open the vault for writing; with the address of a server, it is the token's, and others
+    ask at the same time.
     """
     if find_spec("mcp") is None:
         raise typer.BadParameter(missing("treering mcp", "mcp", "mcp"))

@@ -119,7 +119,7 @@ class RobustLogistic(Loss):
     convex, L = ½ and M = ¼. Where the label is 1 with probability η > ½, the expected loss is least at the p > 0 with
     (1 − η)/2 = η/(1 + e^p): on the right side of 0, and η = (e^p + 1)/(e^p + 3), which is `chances`.
 
-    >>> RobustLogistic().chances(np.array([0.0, math.log(5)])).tolist()
+    >>> RobustLogistic().chances(np.array([0.0, math.log(5)])).round(12).tolist()
     [0.5, 0.75]
     """
 

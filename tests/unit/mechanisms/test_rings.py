@@ -313,7 +313,7 @@ def test_an_empty_table_is_refused() -> None:
 def test_a_tiny_table_is_refused_with_the_size_it_takes(delta: float) -> None:
     db = TestDatabase(SCHEMA, cells(10))
     mechanism = rings(db, delta)
-    with pytest.raises(tr.GuaranteeError, match="there are 10; it takes at least") as caught:
+    with pytest.raises(tr.GuaranteeError, match="the table has 10; it takes at least") as caught:
         mechanism.ask("late = 'yes'")
     assert (mechanism.spent, db.touched) == (0, 0)
     words = str(caught.value).split()

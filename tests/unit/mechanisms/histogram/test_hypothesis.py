@@ -202,7 +202,7 @@ def test_a_larger_universe_is_refused() -> None:
 def test_a_universe_of_one_cell() -> None:
     schema = Schema({"only": categories("this")})
     hypothesis = Hypothesis(schema)
-    assert repr(hypothesis) == "Hypothesis(1 cells, 0 steps)"
+    assert repr(hypothesis) == "Hypothesis(1 cell, 0 steps)"
     assert hypothesis.answer(Query.all(schema)) == 1.0
     assert hypothesis.marginal(["only"]).tolist() == [1.0]
     assert hypothesis.sample(2).to_pydict() == {"only": ["this", "this"]}
