@@ -2,7 +2,7 @@
 
     python -m experiments.crossover_map [--quick] [--seed N]
 
-Tables of 2^7, 2^12 and 2^17 cells that grow from n to 2n rows in four steps; 10, 100 or 1,000 different questions,
+Tables of 2^7, 2^12 and 2^17 cells that grow from n to 2n rows in four steps; 10, 100 or 300 different questions,
 random conjunctions of one to three attributes, a fifth of them at each size; ε = 1, δ = 10^-6. Every mechanism has the
 whole promise, and answers the same questions about the same rows. Rings are told the number of questions as their pace,
 and PMWG is given the alpha that the planner says it can promise for ever. *Measured* is the mean error as a share of
@@ -37,7 +37,7 @@ from treering.pictures.svg import Line, Panel
 
 EPSILON, DELTA, BETA = 1.0, 1e-6, 0.05
 SHAPES = {2**7: (2,) * 7, 2**12: (4,) * 6, 2**17: (8, 8, 8, 16, 16)}
-QUESTIONS, SIZES, GROWTH = (10, 100, 1_000), (10_000, 100_000, 1_000_000), 4
+QUESTIONS, SIZES, GROWTH = (10, 100, 300), (10_000, 100_000, 1_000_000), 4
 QUICK = ((2**7, 10, 10_000), (2**7, 100, 10_000))
 FACTOR, RIGHT = 3.0, 4.0
 RINGS, CONTINUAL, SCHEDULED, PMWG = "Rings", "ContinualHistogram", "BBScheduler over HistogramBox", "PMWG"
