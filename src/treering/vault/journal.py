@@ -45,7 +45,7 @@ def recover(entries: Sequence[Entry], codec: EventCodec, checkpoints: Checkpoint
     start, events = _last_checkpoint(entries, checkpoints)
     commitments = {entry.line.plain()["run"]: entry.commitment for entry in entries if entry.commitment}
     leases: dict[int, Compared] = {}
-    with _without_collections():
+    with without_collections():
         for entry in entries[start:]:
             if entry.kind == LEASE:
                 plain = entry.line.plain()
@@ -66,7 +66,7 @@ def recover(entries: Sequence[Entry], codec: EventCodec, checkpoints: Checkpoint
 
 
 @contextmanager
-def _without_collections() -> Iterator[None]:
+def without_collections() -> Iterator[None]:
     """Many objects are made in the block, and all of them stay: looking for garbage among them would take long."""
     enabled = gc.isenabled()
     gc.disable()

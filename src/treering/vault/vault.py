@@ -33,6 +33,7 @@ from treering.vault import ledger as ledgers
 from treering.vault.asking import Asking
 from treering.vault.checkpoints import Checkpoints
 from treering.vault.files import Folder, Stage, WriterLock, reached, sync_folder
+from treering.vault.journal import without_collections
 from treering.vault.kinds import EXPECTED_ROWS, Spec, choose, codec, lowered, spec, with_shares
 from treering.vault.ledger import Ledger
 from treering.vault.lines import MECHANISM, Line, body, seal
@@ -177,7 +178,8 @@ class Vault(Asking):
             lock.take(wait)
             ledger = ledgers.open_writer(folder.ledger)
             try:
-                return cls(folder, lock, ledger, table)
+                with without_collections():
+                    return cls(folder, lock, ledger, table)
             except BaseException:
                 ledger.close()
                 raise

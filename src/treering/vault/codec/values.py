@@ -191,12 +191,21 @@ def write_array(value: Any) -> dict[str, Any]:
     return {**head, "data": write_bytes(value.tobytes())}
 
 
+_INTEGERS: Final = frozenset({int})
+"""The type of an integer; bool, which is a kind of int, has another."""
+
+
 def read_array(raw: Any) -> Array:
     """The array that `write_array` wrote, read-only."""
     if type(raw) is not dict or len(raw) != 3 or "dtype" not in raw:
         raise Unfit("is not an array")
     dtype, shape = _dtype(raw["dtype"]), raw.get("shape")
-    if type(shape) is not list or len(shape) > 64 or not set(map(type, shape)) <= {int} or min(shape, default=0) < 0:
+    if (
+        type(shape) is not list
+        or len(shape) > 64
+        or not _INTEGERS.issuperset(map(type, shape))
+        or min(shape, default=0) < 0
+    ):
         raise Unfit("has no shape")
     size = math.prod(shape)
     if size * dtype.itemsize > _MOST_BYTES:
@@ -211,7 +220,7 @@ def read_array(raw: Any) -> Array:
 
 
 def _listed(values: Any, dtype: np.dtype[Any]) -> Array:
-    if type(values) is not list or not set(map(type, values)) <= {int} or dtype.kind not in "iu":
+    if type(values) is not list or dtype.kind not in "iu" or not _INTEGERS.issuperset(map(type, values)):
         raise Unfit("has entries that are not integers")
     try:
         return np.array(values, dtype=dtype)
