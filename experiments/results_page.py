@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from experiments.record import RESULTS, ROOT, Row, read
-from treering.words import counted
+from treering.words import counted, readable
 
 PAGE = ROOT / "docs" / "results.md"
 
@@ -176,7 +176,7 @@ def _cell(text: str) -> str:
         return text
     if value != value:
         return "–"
-    return f"{value:,.0f}" if value == int(value) and value >= 10 else f"{value:.3g}"
+    return readable(value, 3)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
