@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import product
@@ -32,6 +33,7 @@ from experiments.options import options
 from experiments.record import Record, Row, Values, column, where
 from experiments.stream import Stream
 from treering.domain.workload import random_conjunctions
+from treering.errors import GuaranteeError
 from treering.pictures.svg import Line, Panel
 
 EPSILON, DELTA, BETA = 1.0, 1e-6, 0.05
@@ -82,9 +84,10 @@ class Place:
             "predicted": math.nan if row.expected is None else row.expected,
             "recommended": "yes" if best is not None and best.name == name else "no",
         }
-        if row.alpha == math.inf:
-            return said | {"measured": math.nan, "refused": "no guarantee"}
-        return said | {"measured": self._error(self.makes[name], seed), "refused": ""}
+        with suppress(GuaranteeError):
+            if row.alpha < math.inf:
+                return said | {"measured": self._error(self.makes[name], seed), "refused": ""}
+        return said | {"measured": math.nan, "refused": "no guarantee"}
 
     def _error(self, make: Callable[[tr.GrowingDatabase], Mechanism], seed: int) -> float:
         generator = np.random.default_rng([seed, self.cells, self.questions, self.size])
