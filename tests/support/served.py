@@ -93,7 +93,8 @@ class Breaking:
             if self._left > 0:
                 self._left -= 1
             else:
-                caller.sendall(reply)
+                # Said aloud, so that a client does not send its next request into a connection that is being closed.
+                caller.sendall(reply.replace(b"\r\n", b"\r\nconnection: close\r\n", 1))
 
     def lose(self, replies: int) -> None:
         """Lose the next replies."""
