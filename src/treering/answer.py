@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from html import escape
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from treering.words import counted
 
@@ -52,6 +52,19 @@ class Answer:
             f'<circle cx="{240 * self.value:.1f}" cy="7" r="4" fill="#1e3a8a"/></svg><br>'
             f"<small>± {self.count_error:,} for all answers together; {self.kind}</small></div>"
         )
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values, for JSON: `Answer(value, error, size, kind, margin)` makes it again, exactly."""
+        return {
+            "value": self.value,
+            "margin": self.margin,
+            "error": self.error,
+            "count": self.count,
+            "count_margin": self.count_margin,
+            "count_error": self.count_error,
+            "size": self.size,
+            "kind": self.kind,
+        }
 
     @property
     def count(self) -> int:

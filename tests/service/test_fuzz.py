@@ -196,12 +196,12 @@ def test_a_private_number_or_text_is_recognised() -> None:
 def test_an_answer_that_tells_the_true_count_is_seen(fuzzed: Fuzzed, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [f"month = {month} AND hour <> {hour}" for month in (1, 2, 7, 8, 11, 12) for hour in (1, 2, 3)]
     true = [canaries.true_count(fuzzed.vault, tr.parse(text, canaries.SCHEMA)) for text in texts]
-    plain = wire.answer_dict
+    plain = tr.Answer.to_dict
 
     def told(answer: tr.Answer) -> dict[str, Any]:
         return {**plain(answer), "exactly": true}
 
-    monkeypatch.setattr("treering.service.routes.questions.answer_dict", told)
+    monkeypatch.setattr(tr.Answer, "to_dict", told)
     ended = fuzzed.ask([("query", text) for text in texts], seed=3)
     with pytest.raises(AssertionError, match="month"):
         ended.check()

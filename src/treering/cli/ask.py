@@ -87,18 +87,7 @@ def _ask_one(
 
     query = parse(question, vault.schema)
     answer, costs = _paid(vault, lambda: vault.ask(query, mechanism, key, within))
-    plain = {
-        "question": str(query),
-        "value": answer.value,
-        "margin": answer.margin,
-        "error": answer.error,
-        "count": answer.count,
-        "count_margin": answer.count_margin,
-        "count_error": answer.count_error,
-        "size": answer.size,
-        "kind": answer.kind,
-        **costs,
-    }
+    plain = {"question": str(query), **answer.to_dict(), **costs}
     out.result(plain, lambda shown: show(shown, plain))
 
 

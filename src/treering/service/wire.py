@@ -53,28 +53,14 @@ def finite(plain: Any) -> Any:
 # -- answers -----------------------------------------------------------------------------------------------------------
 
 
-def answer_dict(answer: Answer) -> dict[str, Any]:
-    """One answer. (`Answer(value, error, size, kind, margin)` makes it again, exactly.)"""
-    return {
-        "value": answer.value,
-        "margin": answer.margin,
-        "error": answer.error,
-        "count": answer.count,
-        "count_margin": answer.count_margin,
-        "count_error": answer.count_error,
-        "size": answer.size,
-        "kind": answer.kind,
-    }
-
-
 def answer_of(plain: dict[str, Any]) -> Answer:
-    """The answer that `answer_dict` wrote."""
+    """The answer that `Answer.to_dict` wrote."""
     return Answer(*(plain[name] for name in ("value", "error", "size", "kind", "margin")))
 
 
 def answers_list(answers: Sequence[Answer]) -> list[dict[str, Any]]:
     """A batch of answers."""
-    return [answer_dict(each) for each in answers]
+    return [each.to_dict() for each in answers]
 
 
 def costs_dict(bill: Bill, vault: Vault) -> dict[str, Any]:

@@ -21,7 +21,6 @@ from treering.service.wire import (
     JSON,
     PARQUET,
     accepted,
-    answer_dict,
     answer_of,
     answers_list,
     dumped,
@@ -40,8 +39,8 @@ ANSWER = Answer(0.1 + 0.2, 1 / 3, 12345, "measured", 0.07)
 
 
 def test_an_answer_comes_back_exactly() -> None:
-    assert answer_of(json.loads(dumped(answer_dict(ANSWER)))) == ANSWER
-    assert answers_list([ANSWER, ANSWER]) == [answer_dict(ANSWER)] * 2
+    assert answer_of(json.loads(dumped(ANSWER.to_dict()))) == ANSWER
+    assert answers_list([ANSWER, ANSWER]) == [ANSWER.to_dict()] * 2
 
 
 def test_what_is_infinite_is_null() -> None:

@@ -21,7 +21,6 @@ from treering.service.wire import (
     JSON,
     PARQUET,
     accepted,
-    answer_dict,
     answers_list,
     costs_dict,
     price_dict,
@@ -91,7 +90,7 @@ def _answer(desk: Desk, caller: Caller, body: AskBody, key: str | None, form: st
     costs = {**costs_dict(bill, desk.vault), "quota": desk.left(caller)}
     if body.queries is not None:
         return answer_json({"answers": answers_list(answers), **costs}), bill.cost
-    return answer_json({"question": str(queries[0]), **answer_dict(answers[0]), **costs}), bill.cost
+    return answer_json({"question": str(queries[0]), **answers[0].to_dict(), **costs}), bill.cost
 
 
 def _table(desk: Desk, caller: Caller, body: AskBody, key: str | None, form: str) -> tuple[Response, float]:
