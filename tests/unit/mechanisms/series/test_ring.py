@@ -77,17 +77,10 @@ class Grown:
 
     def truth(self, query: Query, since: int = 0) -> tuple[float, float]:
         """The rows since a size that match, and the sum of their k, in rows at the bound."""
-        rows, total = 0.0, 0.0
-        for cell in self.rows[since:]:
-            weight = weight_of(query, cell)
-            rows += weight
-            total += weight * (2 * int(np.unravel_index(cell, SCHEMA.shape)[1]) - REACH) / REACH
-        return rows, total
-
-
-def weight_of(query: Query, cell: int) -> float:
-    codes = np.unravel_index(cell, SCHEMA.shape)
-    return float(query.weights()[tuple(codes[each] for each in query.attributes)]) / query.scale
+        codes = np.unravel_index(np.array(self.rows[since:], dtype=np.int64), SCHEMA.shape)
+        weights = query.weights()[tuple(codes[each] for each in query.attributes)] / query.scale
+        units = (2 * codes[1] - REACH) / REACH
+        return float(np.sum(weights * np.ones(len(units)))), float(np.sum(weights * units))
 
 
 def single(kind: Any, price: Fraction, groups: Groups, sums: Sums | None = None, number: int = 0) -> Ring:
@@ -139,7 +132,6 @@ def test_unions_are_remembered_and_forgotten_when_they_are_many(monkeypatch: pyt
         assert ring.spread(query) == spread
         assert len(ring._reduced) == len(ring._spreads) == 1 + place % 2
         assert query in ring._reduced
-    assert module._REMEMBERED == 2
 
 
 def test_so_many_are_remembered() -> None:
@@ -219,6 +211,23 @@ def test_the_law_before_the_first_leaf_is_that_of_the_first(kind: Any) -> None:
     assert ring.starts(0) == {0: 1}
 
 
+@pytest.mark.parametrize("reach", [1, 2, 3])
+def test_sums_are_told_in_rows_at_the_bound(reach: int) -> None:
+    """Whatever the range: numbers of half steps are divided by how many there are, and so is their noise."""
+    schema = tr.Schema({"a": tr.categories("x", "y"), "k": tr.integers(0, reach)})
+    db = TestDatabase(schema, [cell % schema.cells for cell in range(60 * schema.cells)] + [reach] * 600)
+    rings = Rings(db, 20.0, 1e-6, BETA)
+    x = Query.where(schema, a="x")
+    rings.release(Request.of(schema, [Sum("k")], ["a"]))
+    (ring,) = rings._rings
+    price = noise_price(Budget("zcdp", ring.series.price.total), reach)
+    law = window_law(price, 4, 1, 1)
+    assert ring.next_law(db.size).variance == pytest.approx(law.variance / reach**2)
+    assert ring.view(0).law.variance == pytest.approx(law.variance / reach**2)
+    assert ring.sum_readings([x], 0)[0].value == pytest.approx(600.0)
+    assert ring.view(0).sums([ring.reduced(x)]) == pytest.approx([60 * (reach + 1) + 600])
+
+
 # -- readings ----------------------------------------------------------------------------------------------------------
 
 
@@ -232,10 +241,10 @@ def shares(ring: Ring, both: bool) -> float:
 @KINDS
 def test_sums_with_their_margins_and_errors(kind: Any) -> None:
     """Half of the share for the registered questions, half for all unions; whichever is smaller."""
-    grown = Grown(kind, 3000, 500, 400)
+    grown = Grown(kind, 3000, 500)
     ring, part = grown.summing, shares(grown.summing, kind == "zcdp") / 2
-    for since, leaf in ring.starts(3900).items():
-        law = expected_law(ring, kind, leaf, 3)
+    for since, leaf in ring.starts(3500).items():
+        law = expected_law(ring, kind, leaf, 2)
         for query, groups in ((X, 1), (X | Y, 2), (~X, 2), (Query.all(SCHEMA), 3)):
             (told,) = ring.sum_readings([query], since)
             assert told.value == pytest.approx(grown.truth(query, since)[1], abs=1e-6)
@@ -276,6 +285,7 @@ def test_counts_with_their_margins_and_errors(kind: Any) -> None:
             if ring.reduced(query) in ring._registered:
                 error = min(error, theory.registered_radius(view.law, centred, 3, part))
             assert told.error == pytest.approx(share(error), rel=1e-9)
+            assert view.radii([ring.reduced(query)]) == pytest.approx(limits.radius([ring.reduced(query)]) * ROUNDING)
     ring.clear()
     assert (ring.views, ring.totals) == ({}, {})
 
