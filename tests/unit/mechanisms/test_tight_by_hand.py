@@ -14,7 +14,7 @@ from support.databases import TestDatabase
 from treering.domain.workload import random_conjunctions
 from treering.mechanisms import tight as module
 from treering.mechanisms.histogram.step import Step
-from treering.mechanisms.state import RunState
+from treering.mechanisms.state import Records, RunState
 from treering.mechanisms.tight import Tight, _clip, deviation, measuring_noise
 from treering.noise import Gaussian, Laplace
 from treering.theory.pmwg.tight import MEASURED_SHARE, growth_potential, query_tail, scaled_for
@@ -77,12 +77,12 @@ def test_a_run_serves_as_many_as_it_can(already: int, monkeypatch: pytest.Monkey
 
 
 def test_blocks_grow_while_nothing_is_hard() -> None:
-    pmwg, engine, db = made(even(), epsilon=20.0, measure_first=False, alpha=0.3, beta=RARE)
+    pmwg, engine, db = made(even(20_000), epsilon=100.0, measure_first=False, alpha=0.3, beta=RARE)
     assert engine._block == 256
     for query, block in zip(parsed("a = 1", "a = 2", "b = 3"), (2048, 8192, 8192), strict=True):
         assert pmwg.ask(query).kind == "easy"
         assert engine._block == block
-    db.append_cells([5] * (9 * SIZE))
+    db.append_cells([5] * 180_000)
     assert pmwg.ask("a = 0 AND b = 2").kind == "hard"
     assert engine._block == 1
 
@@ -284,7 +284,7 @@ def test_patience_doubles_with_each_halt_up_to_a_limit() -> None:
     for patience in (2, 4, 8, 16, 32, 64, 64):
         query = tr.parse("a = 0 AND b = 2", SCHEMA)
         engine.ask_many([query], [])
-        engine.records = module.Records(0.2)
+        engine.records = Records(0.2)
         engine.hypothesis = type(engine.hypothesis)(SCHEMA)
         engine.state.potential = math.log(SCHEMA.cells)
         assert engine.state.patience == patience
@@ -320,3 +320,14 @@ def test_prices_are_fractions_of_the_budget() -> None:
     pmwg, engine, _ = made(even())
     assert isinstance(engine.price_many(parsed("a = 1", "a = 2")), Fraction)
     assert pmwg.price("a = 1") == engine._due(parsed("a = 1")[0], SIZE)
+
+
+@pytest.mark.parametrize("options", [{}, {"delta": 0.0}])
+def test_a_refusal_names_the_first_doubling_that_can_start(options: dict[str, Any]) -> None:
+    pmwg = tr.PMWG(
+        TestDatabase(SCHEMA, [0, 1, 2]), **{"epsilon": 1.0, "delta": 1e-6, "alpha": 0.1, "beta": 0.05, **options}
+    )
+    needed = next(3 << power for power in range(1, 40) if pmwg._can_start(3 << power))
+    assert needed > 6
+    with pytest.raises(tr.GuaranteeError, match=f"3 rows cannot pay for one answer, {needed:,} can"):
+        pmwg.ask("a = 1")

@@ -305,6 +305,14 @@ def test_a_series_as_it_is_shown(kind: Any) -> None:
             assert shown.sums == (None if sums is None else "k")
 
 
+def test_estimates_of_trees_cannot_be_written_to() -> None:
+    """They are kept, and read again."""
+    grown = Grown("pure", 3000, 500, 200)
+    for ring in (grown.summing, grown.counting):
+        for since in ring.series.boundaries:
+            assert not ring.series.window(since).counts.flags.writeable
+
+
 # -- noise drawn anew --------------------------------------------------------------------------------------------------
 
 
