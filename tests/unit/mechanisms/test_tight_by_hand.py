@@ -12,9 +12,10 @@ import pytest
 import treering as tr
 from support.databases import TestDatabase
 from treering.domain.workload import random_conjunctions
+from treering.gate import Noted
 from treering.mechanisms import tight as module
 from treering.mechanisms.histogram.step import Step
-from treering.mechanisms.state import Records, RunState
+from treering.mechanisms.state import Doubted, Judged, Records, RunState
 from treering.mechanisms.tight import Tight, _clip, deviation, measuring_noise
 from treering.noise import Gaussian, Laplace
 from treering.theory.pmwg.tight import MEASURED_SHARE, growth_potential, query_tail, scaled_for
@@ -290,6 +291,16 @@ def test_patience_doubles_with_each_halt_up_to_a_limit() -> None:
         assert engine.state.patience == patience
 
 
+def test_a_bad_measurement_ends_a_streak() -> None:
+    _, engine, _ = made(even())
+    for good, streak in ((True, 7), (False, 0)):
+        engine.state.streak = 7
+        engine._follow(Noted(Judged(good=good)))
+        assert engine.state.streak == streak
+    engine._follow(Noted(Doubted()))
+    assert engine.state.doubts == 1
+
+
 # -- noise -------------------------------------------------------------------------------------------------------------
 
 
@@ -331,3 +342,9 @@ def test_a_refusal_names_the_first_doubling_that_can_start(options: dict[str, An
     assert needed > 6
     with pytest.raises(tr.GuaranteeError, match=f"3 rows cannot pay for one answer, {needed:,} can"):
         pmwg.ask("a = 1")
+
+
+def test_of_an_empty_table_nothing_is_known() -> None:
+    pmwg = tr.PMWG(TestDatabase(SCHEMA), 1.0, 1e-6, alpha=0.1, beta=0.05)
+    with pytest.raises(tr.GuaranteeError, match="row"):
+        pmwg.known(parsed("a = 1"))
