@@ -180,6 +180,27 @@ def test_measuring_has_half_of_the_budget_and_not_a_bit_more() -> None:
         assert (engine._choice(engine._plan, query, SIZE)[0] is None) == measured
 
 
+def test_a_run_is_begun_from_the_first_streak_that_pays_for_it() -> None:
+    """To a measurement: where the estimate of its cost does not decide, the exact one does."""
+    _, engine, _ = made(even(), alpha=0.2)
+    (query,), plan, state = parsed("a = 1"), engine._plan, engine.state
+    due = engine._due(query, SIZE)
+    request, cost = engine._run(plan, SIZE, engine._log_queries() if plan.renewals else None)
+    needed = math.ceil(state.patience * cost / due)
+    assert needed > 200
+    for state.streak, expected in ((needed - 1, (None, due)), (needed + 1, (request, cost))):
+        assert engine._choice(plan, query, SIZE) == expected
+
+
+def test_a_run_that_the_budget_does_not_pay_for_is_not_begun() -> None:
+    _, engine, _ = made(even(20_000), alpha=0.05)
+    (query,), plan = parsed("a = 1"), engine._plan
+    _, cost = engine._run(plan, 20_000, engine._log_queries() if plan.renewals else None)
+    assert cost > engine.gate.budget.total
+    engine.state.streak = 10**12
+    assert engine._choice(plan, query, 20_000) == (None, engine._due(query, 20_000))
+
+
 def test_what_is_payable() -> None:
     """From what is left, and from the half that is for measurements; or else by a run."""
     _, engine, _ = made(even(), alpha=0.2)

@@ -133,3 +133,16 @@ def test_cells_are_told_by_one_series_that_is_sharp_enough_for_all() -> None:
     db.append_cells([0] * 10)
     planned = rings._plan(Asked([], {}, [cells, cells[:2]]), 5_000.0, None)
     assert planned == ([ring], [])
+
+
+@KINDS
+@pytest.mark.parametrize("pace", [1, 25])
+def test_from_the_pace_on_every_series_that_can_answer_does(delta: float, pace: int) -> None:
+    """Before, a question that would sum very many groups gets a series of its own: of counts as of sums."""
+    _, rings = made(delta, 5.0, pace=pace)
+    each = [tr.parse(f"n = {n}", SCHEMA) for n in range(10)]
+    wide = tr.parse("n IN (0, 1, 2, 3, 5, 6, 7, 8)", SCHEMA) & tr.parse("n <> 5", SCHEMA)
+    rings._carry_out(rings._plan(Asked([], {2: each}), None, None))
+    assert rings._gate.spent < rings._gate.budget.total
+    assert len(rings._plan(Asked([], {2: [wide]}), None, None).fresh) == (pace > 1)
+    assert rings._plan(Asked([], {2: [wide]}), 1e9, None) == ([], [])
