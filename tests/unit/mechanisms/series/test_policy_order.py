@@ -146,3 +146,9 @@ def test_from_the_pace_on_every_series_that_can_answer_does(delta: float, pace: 
     assert rings._gate.spent < rings._gate.budget.total
     assert len(rings._plan(Asked([], {2: [wide]}), None, None).fresh) == (pace > 1)
     assert rings._plan(Asked([], {2: [wide]}), 1e9, None) == ([], [])
+    _, rings = made(delta, 5.0, pace=pace)
+    pairs = [query & tr.parse(f"m = {m}", SCHEMA) for query in each for m in range(4)]
+    rings._carry_out(rings._plan(Asked(pairs), None, None))
+    assert len(rings._rings) == 1
+    split = tr.parse("n IN (0, 2, 4, 6, 8)", SCHEMA)  # Twenty of forty groups.
+    assert len(rings._plan(Asked([split]), None, None).fresh) == (pace > 1)
