@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
 from treering.arrays import Floats
-from treering.domain.loss import Logistic
-from treering.domain.problem import Descent, Problem
-from treering.trusted.learning.minimisers import _averaged, accelerated
+from treering.domain.loss import Distance, Logistic
+from treering.domain.problem import Descent, Net, Problem
+from treering.trusted.learning.minimisers import _averaged, accelerated, candidates
 
 CENTRE = np.array([0.9, -0.2])
 START = np.array([-0.5, 0.1])
@@ -52,3 +54,20 @@ def test_accelerated_descent() -> None:
         theta = theta if norm <= 0.8 else theta * 0.8 / norm
         average = (1 - part) * average + part * theta
     np.testing.assert_allclose(accelerated(problem, method, START, slope), average, rtol=1e-12)
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3])
+def test_the_net_has_the_points_that_cover_the_ball_and_no_others(dimension: int) -> None:
+    """Those of the lattice within half a diagonal of the ball; what lies outside is moved to its surface."""
+    problem, pitch = Problem(Distance(), dimension, 0.7), 0.19
+    far = 0.7 + pitch * dimension**0.5 / 2
+    expected = []
+    for place in product(range(-20, 21), repeat=dimension):
+        point = pitch * np.array(place)
+        norm = float(np.linalg.norm(point))
+        if norm <= far:
+            expected.append(point * min(1.0, 0.7 / norm) if norm > 0 else point)
+    found = candidates(problem, Net(pitch, 1.0))
+    assert len(found) == len(expected)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+    assert not found.flags.writeable
