@@ -138,17 +138,20 @@ def test_cells_are_told_by_one_series_that_is_sharp_enough_for_all() -> None:
 @KINDS
 @pytest.mark.parametrize("pace", [1, 25])
 def test_from_the_pace_on_every_series_that_can_answer_does(delta: float, pace: int) -> None:
-    """Before, a question that would sum very many groups gets a series of its own: of counts as of sums."""
-    _, rings = made(delta, 5.0, pace=pace)
-    each = [tr.parse(f"n = {n}", SCHEMA) for n in range(10)]
-    wide = tr.parse("n IN (0, 1, 2, 3, 5, 6, 7, 8)", SCHEMA) & tr.parse("n <> 5", SCHEMA)
-    rings._carry_out(rings._plan(Asked([], {2: each}), None, None))
-    assert rings._gate.spent < rings._gate.budget.total
-    assert len(rings._plan(Asked([], {2: [wide]}), None, None).fresh) == (pace > 1)
-    assert rings._plan(Asked([], {2: [wide]}), 1e9, None) == ([], [])
-    _, rings = made(delta, 5.0, pace=pace)
-    pairs = [query & tr.parse(f"m = {m}", SCHEMA) for query in each for m in range(4)]
-    rings._carry_out(rings._plan(Asked(pairs), None, None))
-    assert len(rings._rings) == 1
+    """Before, one that was opened for a modest wish is far worse than one of the usual price: of counts as of sums."""
+    for asked in (Asked([], {2: [X]}), Asked([X]), Asked([], {}, [(X, Y)])):
+        _, rings = made(delta, 5.0, pace=pace)
+        rings._carry_out(rings._plan(asked, 2_000.0, None))
+        assert len(rings._rings) == 1
+        assert rings._gate.spent < rings._gate.budget.total / 100
+        assert len(rings._plan(asked, None, None).fresh) == (pace > 1)
+        assert rings._plan(asked, 2_000.0, None) == ([], [])
+
+
+def test_a_question_that_sums_many_groups_gets_a_series_while_there_are_few() -> None:
+    _, rings = made(epsilon=5.0)
+    each = [tr.parse(f"n = {n} AND m = {m}", SCHEMA) for n in range(10) for m in range(4)]
+    rings._carry_out(rings._plan(Asked(each), None, None))
     split = tr.parse("n IN (0, 2, 4, 6, 8)", SCHEMA)  # Twenty of forty groups.
-    assert len(rings._plan(Asked([split]), None, None).fresh) == (pace > 1)
+    assert len(rings._plan(Asked([split]), None, None).fresh) == 1
+    assert rings._plan(Asked([split]), 5_000.0, None) == ([], [])
