@@ -309,7 +309,7 @@ def test_patience_doubles_with_each_halt_up_to_a_limit() -> None:
         engine.records = Records(0.2)
         engine.hypothesis = type(engine.hypothesis)(SCHEMA)
         engine.state.potential = math.log(SCHEMA.cells)
-        assert engine.state.patience == patience
+        assert (engine.state.patience, engine.state.streak, engine.state.run) == (patience, 0, None)
 
 
 def test_a_bad_measurement_ends_a_streak() -> None:
