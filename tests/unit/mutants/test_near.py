@@ -23,8 +23,8 @@ def test_a_modules_own_tests_come_first_and_its_doctest_before_them() -> None:
 
 
 def test_a_module_without_tests_of_its_own_has_near_ones() -> None:
-    (near,) = stages("mechanisms/series/ring.py", "Ring.reaches")
-    assert {"tests/unit/mechanisms/test_rings.py", "tests/unit/mechanisms/test_rings_wishes.py"} <= set(near)
+    (near,) = stages("mechanisms/series/base.py", "Series.close")
+    assert {f"tests/unit/mechanisms/series/test_{name}.py" for name in ("root", "tree", "leaves")} <= set(near)
 
 
 def test_what_takes_long_is_not_run() -> None:

@@ -42,6 +42,16 @@ def test_a_bill_says_what_was_charged(vault: tr.Vault) -> None:
         assert bill.settled == vault.settled
 
 
+def test_one_mechanism_from_which_all_is_free_is_enough(tmp_path: Path) -> None:
+    with tr.Vault.create(tmp_path / "v", SCHEMA, epsilon=1.0, delta=1e-9, mechanism="continual", share=0.5) as vault:
+        vault.add("rings", 0.5)
+        vault.append(ROWS)
+        bill = Bill()
+        vault.ask_many(["late = 'no'"], vault.status()["mechanisms"][0]["name"], bill=bill)
+        assert [member.mechanism.settled for member in vault._members] == [True, False]
+        assert bill.settled is vault.settled is True
+
+
 def test_what_could_cost_more_is_refused_and_costs_nothing(vault: tr.Vault) -> None:
     price, before = vault.price("late = 'no'"), vault.status()
     with pytest.raises(Dearer) as refused:

@@ -316,3 +316,10 @@ def test_nodes_that_are_out_of_order_are_not_taken_in() -> None:
     tree.follow(NodeReleased(3, 0, 0, 3, Laplace(1.0), counts))
     with pytest.raises(tr.ParameterError, match="not expected"):
         tree.follow(NodeReleased(3, 0, 0, 3, Laplace(1.0), counts))
+
+
+def test_a_node_of_no_leaf_is_not_taken_in() -> None:
+    tree = RecordedTree()
+    tree.follow(TreeStarted(1, Cost(Fraction(1), Fraction(1, 2)), 0, Laplace(1.0)))
+    with pytest.raises(tr.ParameterError, match="not expected"):
+        tree.follow(NodeReleased(1, 0, 0, 1, Laplace(1.0), np.zeros(3, dtype=np.int64)))

@@ -76,3 +76,17 @@ def test_few_queries_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(queries._known) <= 3
         assert len(queries._sets) <= 3
     assert queries.read(raws[-1]) is queries.read(raws[-1])
+
+
+def test_room_is_counted_by_flags_and_weights() -> None:
+    """Each set and each query counts 64 more than its flags or weights; one of sets alone has one entry."""
+    schema = tr.Schema({"a": tr.integers(0, 9), "b": tr.integers(0, 2)})
+    queries = Queries(schema)
+    queries.read({"where": {"a": "0"}})
+    assert queries._entries == (64 + 10) + (64 + 1)
+    queries.read({"where": {"a": "0", "b": "1"}})
+    assert queries._entries == (64 + 10) + (64 + 3) + 2 * (64 + 1)
+    weighted = Query.weighted(schema, np.linspace(0, 1, 30).reshape(10, 3))
+    before = queries._entries
+    queries.read(write_query(weighted))
+    assert queries._entries == before + 64 + 30

@@ -1,0 +1,157 @@
+"""Which of several series is brought up to date: the sharpest first, no more than is needed, and what that costs."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+import treering as tr
+from support.databases import TestDatabase
+from treering.domain.groups import Groups
+from treering.mechanisms.series.policy import Asked, _alone, _spreads_in, portions
+from treering.theory import rings as theory
+
+SCHEMA = tr.Schema({"a": tr.categories("x", "y", "z"), "n": tr.integers(0, 9), "m": tr.integers(0, 3)})
+X, Y, Z = (tr.parse(f"a = '{name}'", SCHEMA) for name in "xyz")
+KINDS = pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "approximate"])
+
+
+def made(delta: float = 1e-6, epsilon: float = 1.0, **options: Any) -> tuple[TestDatabase, tr.Rings]:
+    db = TestDatabase(SCHEMA, list(range(SCHEMA.cells)) * 200)
+    return db, tr.Rings(db, epsilon, delta, 1e-9, **options)
+
+
+ASKED = [Asked([X]), Asked([], {1: [X]}), Asked([], {}, [(X, Y)])]
+
+
+@KINDS
+@pytest.mark.parametrize("asked", ASKED, ids=["counts", "sums", "cells"])
+def test_the_sharpest_of_several_is_renewed_and_no_other(delta: float, asked: Asked) -> None:
+    """Two series know the same, the second more sharply. A narrower wish needs both, where they can be combined."""
+    db, rings = made(delta, 2.0)
+    for wanted in (900.0, 450.0):
+        rings._carry_out(rings._plan(asked, wanted, None))
+    coarse, sharp = (ring.number for ring in rings._rings[-2:])
+    assert rings._plan(asked, 5_000.0, None) == ([], [])
+    db.append_cells([0] * 100)
+    planned = rings._plan(asked, 5_000.0, None)
+    assert ([ring.number for ring in planned.stale], planned.fresh) == ([sharp], [])
+    assert planned.price == rings._rings[sharp].series.price.total
+    rings._carry_out(planned)
+    assert rings._rings[coarse].series.size < rings._rings[sharp].series.size == db.size
+    assert rings._plan(asked, 5_000.0, None) == ([], [])
+
+
+def test_what_one_question_needs_is_there_for_the_others() -> None:
+    """The finer question has one series, the coarser one two: the one that both have is enough."""
+    db, rings = made(epsilon=5.0)
+    fine = X & tr.parse("n = 1", SCHEMA)
+    rings._carry_out(rings._plan(Asked([fine]), 500.0, None))
+    rings._carry_out(rings._plan(Asked([X]), 100.0, None))
+    both, alone = rings._rings
+    assert both.covers(X)
+    assert not alone.covers(fine)
+    assert alone.next_variance(X, db.size) < both.next_variance(X, db.size)
+    db.append_cells([0] * 50)
+    for asked in ([X, fine], [fine, X]):
+        assert rings._plan(Asked(asked), 5_000.0, None).stale == [both]
+    assert rings._plan(Asked([X]), 5_000.0, None).stale == [alone]
+
+
+def test_a_wish_that_one_series_does_not_meet_renews_more() -> None:
+    db, rings = made(epsilon=5.0)
+    for wanted in (400.0, 250.0):
+        rings._carry_out(rings._plan(Asked([X]), wanted, None))
+    db.append_cells([0] * 100)
+    first, second = rings._rings
+    margins = [theory.NORMAL * ring.next_variance(X, db.size) ** 0.5 for ring in (second, first)]
+    both = (margins[0] ** -2 + margins[1] ** -2) ** -0.5
+    assert rings._plan(Asked([X]), margins[0] * 1.001, None) == ([second], [])
+    assert rings._plan(Asked([X]), (both + margins[0]) / 2, None) == ([second, first], [])
+    assert rings._plan(Asked([X]), both * 1.001, None) == ([second, first], [])
+    assert len(rings._plan(Asked([X]), both * 0.99, None).fresh) == 1
+
+
+def test_prices_of_what_is_opened_and_renewed_add_up() -> None:
+    db, rings = made()
+    rings._carry_out(rings._plan(Asked([X]), None, None))
+    db.append_cells([0] * 100)
+    planned = rings._plan(Asked([X, tr.parse("m = 1", SCHEMA)], {1: [Y]}), None, None)
+    assert len(planned.fresh) == 2
+    # The sums of n by a bring counts by a with them.
+    assert planned.stale == []
+    left = rings._gate.budget.total - rings._gate.spent
+    prices = [theory.usual_price(rings._gate.budget.total, left, 1, 25)]
+    prices.append(theory.usual_price(rings._gate.budget.total, left - prices[0], 2, 25))
+    assert [each.price for each in planned.fresh] == prices
+    assert [each.series for each in planned.fresh] == [1, 2]
+    assert planned.price == sum(prices, Fraction(0))
+    again = rings._plan(Asked([X]), None, None)
+    assert again.price == rings._rings[0].series.price.total
+
+
+@KINDS
+def test_the_first_so_many_series_are_equal_and_later_ones_smaller(delta: float) -> None:
+    _, rings = made(delta, 50.0, pace=2)
+    for text in ("a = 'x'", "m = 1", "n = 3", "n < 5 AND m = 2"):
+        rings.ask(text)
+    prices = [ring.series.price.total for ring in rings._rings]
+    total = rings._gate.budget.total
+    assert prices[:2] == [total * Fraction(2, 5)] * 2
+    assert 0 < prices[3] < prices[2] < prices[1]
+
+
+def test_a_question_by_itself_is_a_pair_where_that_saves_much() -> None:
+    """From the pace of 100 on, of several questions those that would sum many groups; one alone always."""
+    many = [tr.parse(f"n = {n}", SCHEMA) for n in range(10)]
+    wide = tr.parse("n < 5", SCHEMA)
+    own = _spreads_in([*many, wide], Groups.atoms([*many, wide]))
+    assert own[wide] == pytest.approx(2.5)
+    assert own[many[0]] == pytest.approx(0.9)
+    assert _alone([*many, wide]) == [wide]
+    assert _alone([many[0]]) == [many[0]]
+    for pace, number in ((99, 1), (100, 2)):
+        found = portions([*many, wide], pace)
+        assert len(found) == number
+        assert sum(len(batch) for batch, _ in found) == 11
+    (_, groups) = portions([wide], 100)[0]
+    assert groups.number == 2
+    assert portions([], 100) == []
+
+
+def test_cells_are_told_by_one_series_that_is_sharp_enough_for_all() -> None:
+    db, rings = made(epsilon=5.0)
+    cells = (X, Y, Z)
+    rings._carry_out(rings._plan(Asked([], {}, [cells]), 300.0, None))
+    (ring,) = rings._rings
+    margin = theory.NORMAL * max(ring.next_variance(query, db.size) for query in cells) ** 0.5
+    assert rings._plan(Asked([], {}, [cells, cells[:2]]), margin * 1.001, None) == ([], [])
+    (opened,) = rings._plan(Asked([], {}, [cells]), margin * 0.99, None).fresh
+    assert (opened.groups.number, opened.registered, opened.series) == (3, cells, 1)
+    db.append_cells([0] * 10)
+    planned = rings._plan(Asked([], {}, [cells, cells[:2]]), 5_000.0, None)
+    assert planned == ([ring], [])
+
+
+@KINDS
+@pytest.mark.parametrize("pace", [1, 25])
+def test_from_the_pace_on_every_series_that_can_answer_does(delta: float, pace: int) -> None:
+    """Before, one that was opened for a modest wish is far worse than one of the usual price: of counts as of sums."""
+    for asked in (Asked([], {2: [X]}), Asked([X]), Asked([], {}, [(X, Y)])):
+        _, rings = made(delta, 5.0, pace=pace)
+        rings._carry_out(rings._plan(asked, 2_000.0, None))
+        assert len(rings._rings) == 1
+        assert rings._gate.spent < rings._gate.budget.total / 100
+        assert len(rings._plan(asked, None, None).fresh) == (pace > 1)
+        assert rings._plan(asked, 2_000.0, None) == ([], [])
+
+
+def test_a_question_that_sums_many_groups_gets_a_series_while_there_are_few() -> None:
+    _, rings = made(epsilon=5.0)
+    each = [tr.parse(f"n = {n} AND m = {m}", SCHEMA) for n in range(10) for m in range(4)]
+    rings._carry_out(rings._plan(Asked(each), None, None))
+    split = tr.parse("n IN (0, 2, 4, 6, 8)", SCHEMA)  # Twenty of forty groups.
+    assert len(rings._plan(Asked([split]), None, None).fresh) == 1
+    assert rings._plan(Asked([split]), 5_000.0, None) == ([], [])

@@ -1,0 +1,105 @@
+"""The numbers that this package names: formats of files, defaults, and times that were measured.
+
+What old files mean depends on them, and what people get who say nothing. Whoever changes one of them does it twice,
+here too, and on purpose.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from importlib import import_module
+from inspect import signature
+from typing import Any, Final
+
+import pytest
+
+from treering.gate import Advanced, Compared, Condensed, Minimised
+from treering.vault.codec import events
+from treering.vault.lines import Line
+from treering.vault.reader import VaultReader
+from treering.vault.record import Record
+from treering.vault.vault import Vault
+
+NUMBERS: Final[dict[str, dict[str, Any]]] = {
+    "bases": {
+        "_KEPT": 2,
+        "_DUE": 0.1,
+        "_WORTHWHILE": 0.125,
+        "_TIMES": 3.0,
+        "_FILE": 0.0004,
+        "_CELL_READ": 3e-8,
+        "_PERSON_READ": 2e-6,
+        "_BASE": 0.005,
+        "_CELL_WRITTEN": 7e-8,
+        "_PERSON_WRITTEN": 1e-6,
+    },
+    "codec.events": {
+        "FORMAT": 3,
+        "GROWN": {Condensed: 5, Minimised: 5},
+        "_SETTLED": {Advanced: 2, Compared: 1},
+    },
+    "codec.fields": {"_REMEMBERED": 1024},
+    "codec.queries": {"_READABLE": 40, "_MOST_STRETCHES": 256, "_REMEMBERED": 4_194_304, "_OVERHEAD": 64},
+    "codec.values": {
+        "_DECIMAL_BITS": 4096,
+        "_NAN_BITS": 2047 * (1 << 52) + (1 << 51),
+        "_LISTED": 64,
+        "_MOST_BYTES": 1 << 40,
+        "_FAST": 1,
+    },
+    "files": {"_PAUSE": 0.02},
+    "journal": {"FIRST_LEASE": 1024},
+    "kinds": {"EXPECTED_ROWS": 1_000_000, "LEAST_KEPT": Fraction(1, 100)},
+    "ledger": {"FORMAT": 1, "APPLICATION": int.from_bytes(b"tree", "big")},
+    "lines": {"ROOT": b"\0" * 32},
+    "together": {"DELAY": 0.0003, "POLL": 0.05},
+    "vault": {"DEFAULT_ALPHA": 0.05, "WAIT": 10.0},
+}
+
+
+@pytest.mark.parametrize(("module", "name"), [(module, name) for module, names in NUMBERS.items() for name in names])
+def test_a_number_is_what_it_was(module: str, name: str) -> None:
+    found, expected = getattr(import_module(f"treering.vault.{module}"), name), NUMBERS[module][name]
+    assert type(found) is type(expected)
+    assert found == expected
+
+
+def test_lines_of_later_formats_say_so() -> None:
+    assert {name: events.LATER[name] for name in ("Combined", "Opened", "NoisyMoments")} == {
+        "Combined": 6,
+        "Opened": 4,
+        "NoisyMoments": 3,
+    }
+
+
+def _defaults(function: Any) -> dict[str, Any]:
+    parameters = signature(function).parameters.items()
+    return {name: each.default for name, each in parameters if each.default is not each.empty}
+
+
+def test_what_a_vault_is_if_nothing_is_said() -> None:
+    assert _defaults(Vault.create) == {
+        "delta": 0.0,
+        "alpha": None,
+        "beta": 0.05,
+        "mechanism": "auto",
+        "share": 1.0,
+        "rows_per_person": 1,
+        "person": None,
+        "rows": 1_000_000,
+        "table": None,
+        "order": "id",
+        "wait": 10.0,
+    }
+    assert _defaults(Vault.open) == {"wait": 10.0, "table": None}
+    assert _defaults(Vault.model) == {"mechanism": None, "update": True, "progress": None}
+
+
+@pytest.mark.parametrize("function", [Vault.ledger, Vault.batches, VaultReader.ledger, VaultReader.batches])
+def test_the_record_is_read_from_its_beginning(function: Any) -> None:
+    assert _defaults(function) == {"after": 0}
+
+
+def test_a_line_is_about_no_mechanism_and_a_record_begins_empty() -> None:
+    assert Line("kind", "{}").mechanism == -1
+    assert signature(Record).parameters["seq"].default == 0
