@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pytest
 
-from treering.gate import Advanced, Compared, Condensed, Minimised
+from treering.gate import Condensed, Minimised
 from treering.vault.codec import events
 from treering.vault.lines import Line
 from treering.vault.reader import VaultReader
@@ -34,9 +34,8 @@ NUMBERS: Final[dict[str, dict[str, Any]]] = {
         "_PERSON_WRITTEN": 1e-6,
     },
     "codec.events": {
-        "FORMAT": 3,
+        "FORMAT": 4,
         "GROWN": {Condensed: 5, Minimised: 5},
-        "_SETTLED": {Advanced: 2, Compared: 1},
     },
     "codec.fields": {"_REMEMBERED": 1024},
     "codec.queries": {"_READABLE": 40, "_MOST_STRETCHES": 256, "_REMEMBERED": 4_194_304, "_OVERHEAD": 64},

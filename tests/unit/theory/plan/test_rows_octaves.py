@@ -1,4 +1,4 @@
-"""From batch j to batch 2j the deviation of a series by square roots grows by less than 1.8: `Continual` rests on it."""
+"""From batch j to 2j the deviation of a series by square roots grows by less than 1.8: `Continual` rests on it."""
 
 from __future__ import annotations
 
