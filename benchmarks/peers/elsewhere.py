@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -14,7 +15,8 @@ from typing import Any, Final
 import numpy as np
 
 from benchmarks.peers.answering import from_tables
-from benchmarks.peers.cases import DELTA, EPSILON, RHO, Case, Floats
+from benchmarks.peers.cases import DELTA, EPSILON, RHO, Case, Floats, read
+from benchmarks.peers.measure import Took, TooLong, limited
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 DRIVERS: Final = "benchmarks.peers.drivers"
@@ -24,7 +26,7 @@ TORCH: Final = "torch==2.13.0"
 
 @dataclass(frozen=True)
 class Peer:
-    """A driver, the environment it runs in, and what it can do."""
+    """A driver, the environment it runs in, and what it is run on."""
 
     driver: str
     environment: str
@@ -33,6 +35,8 @@ class Peer:
     most_questions: int = 2**62
     sizes: tuple[int, ...] = ()
     """The sizes that it is run on, where all would take too long; none: all."""
+    seeds: int = 3
+    """With how many seeds it is run."""
 
     def fits(self, case: Case) -> str:
         """Why it is not run on a case; nothing if it is."""
@@ -46,12 +50,12 @@ class Peer:
 ELSEWHERE: Final[dict[str, Peer]] = {
     "OpenDP, told": Peer("opendp_noise", "peers-queries"),
     "diffprivlib, told": Peer("diffprivlib_noise", "diffprivlib"),
-    "pyqrlew, told": Peer("qrlew_sql", "peers-queries", most_cells=2**7, most_questions=10**2, sizes=(10**4,)),
     "jax-privacy's prefix sums, told": Peer("jax_prefix", "peers-jax"),
     "mbi at doublings, told": Peer("mbi_fit", "peers-jax", most_cells=2**12),
-    "SmartNoise MWEM at doublings, told": Peer("smartnoise", "peers-smartnoise", "mwem", 2**12, sizes=(10**5,)),
-    "SmartNoise MST at doublings, told": Peer("smartnoise", "peers-smartnoise", "mst", 2**7, sizes=(10**4,)),
-    "SmartNoise AIM at doublings, told": Peer("smartnoise", "peers-smartnoise", "aim", 2**7, sizes=(10**4,)),
+    "pyqrlew, told": Peer("qrlew_sql", "peers-queries", "", 2**7, 10**2, sizes=(10**4,), seeds=1),
+    "SmartNoise MWEM at doublings, told": Peer("smartnoise", "peers-smartnoise", "mwem", 2**7, seeds=1),
+    "SmartNoise MST at doublings, told": Peer("smartnoise", "peers-smartnoise", "mst", 2**7, sizes=(10**4,), seeds=1),
+    "SmartNoise AIM at doublings, told": Peer("smartnoise", "peers-smartnoise", "aim", 2**7, sizes=(10**4,), seeds=1),
 }
 
 
@@ -78,7 +82,11 @@ def call(peer: Peer, folder: Path, given: Mapping[str, Any]) -> dict[str, Any]:
         case, result = Path(place) / "case.npz", Path(place) / "result.npz"
         np.savez(case, **given)
         command: list[str | Path] = [python, "-m", f"{DRIVERS}.{peer.driver}", case, result, peer.word]
-        done = subprocess.run(command, cwd=ROOT, text=True, check=False, env=_environment(), capture_output=True)
+        done = subprocess.run(
+            command, cwd=ROOT, text=True, check=False, env=_environment(), capture_output=True, preexec_fn=limited
+        )
+        if done.returncode == -signal.SIGXCPU:
+            raise TooLong
         if done.returncode:
             raise RuntimeError(f"{peer.driver} failed: {done.stderr.strip().splitlines()[-1:]}")
         return dict(np.load(result))
@@ -89,30 +97,45 @@ def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
 
-def answers(case: Case, peer: Peer, folder: Path) -> tuple[Floats, float, float]:
-    """The answers of a peer in rows; the seconds and the memory, in MiB, that it took."""
-    found = call(peer, folder, _given(case))
+def answers(case: Case, peer: Peer, folder: Path, kept: Path) -> tuple[Floats, Took]:
+    """The answers of a peer in rows, and what they took.
+
+    A peer that makes tables does not see the questions: its tables are kept in the folder ``kept``, and answer all
+    cases of the same rows.
+    """
+    path = kept / f"{peer.driver}{peer.word}-{case.cells}-{case.size}-{case.seed}.npz"
+    found = dict(np.load(path)) if path.exists() else call(peer, folder, _given(case))
     if "tables" in found:
+        np.savez(path, **found)
         told = from_tables(case, dict(zip(found["at"].tolist(), found["tables"], strict=True)))
     else:
-        sizes = np.repeat(np.array(case.sizes, dtype=np.float64), [len(asked) for asked in case.asked])
-        told = np.clip(np.asarray(found["answers"], dtype=np.float64), 0, sizes)
-    return told, float(found["seconds"]), float(found["peak"])
+        numbers = np.cumsum([0, *(len(places) for places, _ in case.different)])
+        each = [
+            np.clip(found["answers"][start:end], 0, size)[which]
+            for start, end, size, (_, which) in zip(numbers, numbers[1:], case.sizes, case.different, strict=False)
+        ]
+        told = np.concatenate(each)
+    return told, Took(*(float(found[name]) for name in Took._fields))
 
 
 def _given(case: Case) -> dict[str, Any]:
-    """A case as arrays."""
-    asked = [query for batch in case.asked for query in batch]
+    """A case as arrays, with each question once for each batch."""
+    places = [each for each, _ in case.different]
+    asked = [case.pool[place] for each in places for place in each.tolist()]
     masks = {f"masks_{place}": np.ones((len(asked), size), dtype=bool) for place, size in enumerate(case.schema.shape)}
     for number, query in enumerate(asked):
         assert query.masks is not None
         for position, mask in zip(query.attributes, query.masks, strict=True):
             masks[f"masks_{position}"][number] = mask
+    tables = [
+        read(case.schema, table, [case.pool[place] for place in each.tolist()])
+        for table, each in zip(case.histograms, places, strict=True)
+    ]
     return {
         "shape": np.array(case.schema.shape),
         "increments": np.diff(np.stack(case.histograms), axis=0, prepend=0),
-        "truths": np.concatenate(case.truths),
-        "when": np.repeat(np.arange(len(case.asked)), [len(each) for each in case.asked]),
+        "truths": np.concatenate(tables),
+        "when": np.repeat(np.arange(len(places)), [len(each) for each in places]),
         "epsilon": EPSILON,
         "delta": DELTA,
         "rho": RHO,
