@@ -62,16 +62,22 @@ ELSEWHERE: Final[dict[str, Peer]] = {
 def prepare(name: str, folder: Path) -> Path:
     """The Python of an environment, which is made if it is not there."""
     environment, uv = folder / name, Path(sys.prefix) / "bin" / "uv"
-    python = environment / "bin" / "python"
-    if not python.exists():
-        requirements = ROOT / "requirements" / f"{name}.txt"
-        subprocess.run([uv, "venv", "--quiet", "--seed", "--python", sys.executable, environment], check=True)
-        hashed = ["--quiet", "--require-hashes"]
-        if name == "peers-smartnoise":
-            subprocess.run([python, "-m", "pip", "install", "--quiet", TORCH], check=True)
-            subprocess.run([python, "-m", "pip", "install", *hashed, "--no-deps", "-r", requirements], check=True)
-        else:
-            subprocess.run([uv, "pip", "sync", *hashed, "--python", python, requirements], check=True)
+    python, whole = environment / "bin" / "python", environment / "whole"
+    if whole.exists():
+        return python
+    requirements, hashed = ROOT / "requirements" / f"{name}.txt", ["--quiet", "--require-hashes"]
+    commands: list[list[str | Path]] = [
+        [uv, "venv", "--quiet", "--clear", "--seed", "--python", sys.executable, environment],
+        [uv, "pip", "sync", *hashed, "--python", python, requirements],
+    ]
+    if name == "peers-smartnoise":
+        pip: list[str | Path] = [python, "-m", "pip", "install", "--quiet"]
+        commands[1:] = [[*pip, TORCH], [*pip, "--require-hashes", "--no-deps", "-r", requirements]]
+    print(f"making the environment {name}", flush=True)
+    for command in commands:
+        if subprocess.run(command, check=False).returncode:
+            raise RuntimeError(f"the environment {name} could not be made")
+    whole.touch()
     return python
 
 
