@@ -43,11 +43,11 @@ class Place(NamedTuple):
     @property
     def wanted(self) -> bool:
         """Whether there is such a row at all: a cache is nothing where no question is asked again, and the dear ones
-        are run with a few seeds only. Why one is not run on a kind of case is said once, with the first seed."""
+        are run with a few seeds only."""
         if "cache," in self.name and not self.case.repeating:
             return False
         peer = ELSEWHERE.get(self.name)
-        return peer is None or self.case.seed <= (1 if peer.fits(self.case) else peer.seeds)
+        return peer is None or self.case.seed <= peer.last_seed(self.case)
 
 
 def places(seeds: Sequence[int]) -> list[Place]:

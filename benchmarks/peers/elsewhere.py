@@ -36,7 +36,8 @@ class Peer:
     sizes: tuple[int, ...] = ()
     """The sizes that it is run on, where all would take too long; none: all."""
     seeds: int = 3
-    """With how many seeds it is run."""
+    """With how many seeds it is run, and with how many where questions are a million."""
+    seeds_of_many: int = 3
 
     def fits(self, case: Case) -> str:
         """Why it is not run on a case; nothing if it is."""
@@ -46,10 +47,16 @@ class Peer:
             return f"not run above {self.most_questions:,} questions: it would take too long"
         return f"run on tables of {self.sizes[0]:,} rows only" if self.sizes and case.size not in self.sizes else ""
 
+    def last_seed(self, case: Case) -> int:
+        """The last seed that it is run with; why it is not run on a kind of case is said once, with the first."""
+        if self.fits(case):
+            return 1
+        return min(self.seeds, self.seeds_of_many) if case.repeating else self.seeds
+
 
 ELSEWHERE: Final[dict[str, Peer]] = {
     "OpenDP, told": Peer("opendp_noise", "peers-queries"),
-    "diffprivlib, told": Peer("diffprivlib_noise", "diffprivlib"),
+    "diffprivlib, told": Peer("diffprivlib_noise", "diffprivlib", seeds_of_many=1),
     "jax-privacy's prefix sums, told": Peer("jax_prefix", "peers-jax"),
     "mbi at doublings, told": Peer("mbi_fit", "peers-jax", most_cells=2**12),
     "pyqrlew, told": Peer("qrlew_sql", "peers-queries", "", 2**7, 10**2, sizes=(10**4,), seeds=1),
