@@ -118,9 +118,8 @@ def main(arguments: Sequence[str] | None = None, folder: Path = RESULTS) -> int:
                 run.run(name)
     failed = run.finish()
     minutes = sum(float(row["seconds"]) for row in run.times) / 60
-    print(
-        f"\n{len(NAMES)} experiments in {minutes:.0f} minutes, {len(failed)} with broken claims {' '.join(failed)}".rstrip()
-    )
+    broken = f"{len(failed)} with broken claims {' '.join(failed)}".rstrip()
+    print(f"\n{len(NAMES)} experiments in {minutes:.0f} minutes, {broken}")
     if not given.quick:
         results_page.main([])
     return 1 if failed else 0
