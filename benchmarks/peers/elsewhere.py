@@ -38,6 +38,8 @@ class Peer:
     seeds: int = 3
     """With how many seeds it is run, and with how many where questions are a million."""
     seeds_of_many: int = 3
+    reads: bool = False
+    """Whether it reads the questions, and not their truths or the table alone."""
 
     def fits(self, case: Case) -> str:
         """Why it is not run on a case; nothing if it is."""
@@ -59,7 +61,7 @@ ELSEWHERE: Final[dict[str, Peer]] = {
     "diffprivlib, told": Peer("diffprivlib_noise", "diffprivlib", seeds_of_many=1),
     "jax-privacy's prefix sums, told": Peer("jax_prefix", "peers-jax"),
     "mbi at doublings, told": Peer("mbi_fit", "peers-jax", most_cells=2**12),
-    "pyqrlew, told": Peer("qrlew_sql", "peers-queries", "", 2**7, 10**2, sizes=(10**4,), seeds=1),
+    "pyqrlew, told": Peer("qrlew_sql", "peers-queries", "", 2**7, 10**2, sizes=(10**4,), seeds=1, reads=True),
     "SmartNoise MWEM at doublings, told": Peer("smartnoise", "peers-smartnoise", "mwem", 2**7, seeds=1),
     "SmartNoise MST at doublings, told": Peer("smartnoise", "peers-smartnoise", "mst", 2**7, sizes=(10**4,), seeds=1),
     "SmartNoise AIM at doublings, told": Peer("smartnoise", "peers-smartnoise", "aim", 2**7, sizes=(10**4,), seeds=1),
@@ -117,7 +119,9 @@ def answers(case: Case, peer: Peer, folder: Path, kept: Path) -> tuple[Floats, T
     cases of the same rows.
     """
     path = kept / f"{peer.driver}{peer.word}-{case.cells}-{case.size}-{case.seed}.npz"
-    found = dict(np.load(path)) if path.exists() else call(peer, folder, _given(case))
+    found = (
+        dict(np.load(path)) if path.exists() else call(peer, folder, given(case) | (masks(case) if peer.reads else {}))
+    )
     if "tables" in found:
         np.savez(path, **found)
         told = from_tables(case, dict(zip(found["at"].tolist(), found["tables"], strict=True)))
@@ -131,26 +135,30 @@ def answers(case: Case, peer: Peer, folder: Path, kept: Path) -> tuple[Floats, T
     return told, Took(*(float(found[name]) for name in Took._fields))
 
 
-def _given(case: Case) -> dict[str, Any]:
+def given(case: Case) -> dict[str, Any]:
     """A case as arrays, with each question once for each batch."""
     places = [each for each, _ in case.different]
-    asked = [case.pool[place] for each in places for place in each.tolist()]
-    masks = {f"masks_{place}": np.ones((len(asked), size), dtype=bool) for place, size in enumerate(case.schema.shape)}
-    for number, query in enumerate(asked):
-        assert query.masks is not None
-        for position, mask in zip(query.attributes, query.masks, strict=True):
-            masks[f"masks_{position}"][number] = mask
-    tables = [
+    truths = [
         read(case.schema, table, [case.pool[place] for place in each.tolist()])
         for table, each in zip(case.histograms, places, strict=True)
     ]
     return {
         "shape": np.array(case.schema.shape),
         "increments": np.diff(np.stack(case.histograms), axis=0, prepend=0),
-        "truths": np.concatenate(tables),
+        "truths": np.concatenate(truths),
         "when": np.repeat(np.arange(len(places)), [len(each) for each in places]),
         "epsilon": EPSILON,
         "delta": DELTA,
         "rho": RHO,
-        **masks,
     }
+
+
+def masks(case: Case) -> dict[str, Any]:
+    """The questions themselves, for those who read them."""
+    asked = [case.pool[place] for each, _ in case.different for place in each.tolist()]
+    found = {f"masks_{place}": np.ones((len(asked), size), dtype=bool) for place, size in enumerate(case.schema.shape)}
+    for number, query in enumerate(asked):
+        assert query.masks is not None
+        for position, mask in zip(query.attributes, query.masks, strict=True):
+            found[f"masks_{position}"][number] = mask
+    return found
