@@ -73,12 +73,19 @@ class Ones:
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """For the last ``leaves`` leaves, the newest first, the weights of ``budget/weights.py``: the square root."""
+    """For the last ``leaves`` leaves, the newest first, `Weights.ROOT` of ``budget/weights.py``: the square root."""
 
     leaves: int
 
 
-Pattern: TypeAlias = Ones | Root
+@dataclass(frozen=True, slots=True)
+class Fading:
+    """The same with `Weights.FADING`, which fall faster."""
+
+    leaves: int
+
+
+Pattern: TypeAlias = Ones | Root | Fading
 """Weights for the last leaves of a segment, by a short name: written out, they would be as many as the leaves."""
 
 

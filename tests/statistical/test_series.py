@@ -89,7 +89,7 @@ def measured() -> Measured:
                 truth[: since + 1] = 0
                 window = series.window(since)
                 recent[leaf] = since + 1, window, window.counts - truth
-    assert asked == {theory.root_noise(UNIT.total, 1024, GROUPS.number).scale}
+    assert asked == {theory.release_noise(UNIT.total, theory.segment_length(1, GROUPS.number), GROUPS.number).scale}
     return Measured(prefix, recent)
 
 

@@ -6,7 +6,6 @@ not catch it proves nothing about the code that it passes (``tests/unit/support/
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from fractions import Fraction
@@ -19,6 +18,7 @@ from treering.arrays import Floats, Ints
 from treering.budget.cost import Cost
 from treering.budget.promise import Budget
 from treering.budget.rows import Steps
+from treering.budget.weights import Weights
 from treering.domain.groups import Groups
 from treering.domain.query import Query
 from treering.domain.schema import Schema
@@ -110,15 +110,15 @@ def the_second_segment_at_half_price(patch: pytest.MonkeyPatch) -> None:
 
 
 def noise_for_weights_that_were_not_rounded(patch: pytest.MonkeyPatch) -> None:
-    """DEFECT: the noise of a series follows from the real weights C(2k, k)/4^k, and integers near them are released."""
+    """DEFECT: the noise of a series follows from the real weights, and integers near them are released."""
 
-    def noise(price: Fraction, length: int, groups: int) -> Gaussian:
-        moved = 1 if groups == 1 else 2
-        terms = (Fraction(2**12 * math.comb(2 * k, k), 4**k) ** 2 for k in range(length))
-        squares = sum(terms, Fraction(0))
+    def noise(price: Fraction, length: int, groups: int, weights: Weights) -> Gaussian:
+        moved, later = 1 if groups == 1 else 2, np.arange(1.0, length)
+        reals = np.cumprod(1 - 0.5 / later) / (1 + np.cumsum(1 / later) / 6 if weights is Weights.FADING else 1)
+        squares = Fraction(2**24) * (1 + Fraction(float(np.sum(reals**2))))
         return Gaussian(root_at_least(moved * squares / 2 / price))
 
-    patch.setattr(theory, "root_noise", noise)
+    patch.setattr(theory, "release_noise", noise)
 
 
 # -- which rows --------------------------------------------------------------------------------------------------------

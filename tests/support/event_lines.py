@@ -167,6 +167,11 @@ LINES: list[tuple[gate.Event, str]] = [
         '"<i8","shape":[2],"values":[0,7]}]}',
     ),
     (
+        gate.Advanced(9, Cost(None, Fraction(1, 8)), 0, 2, (gate.Fading(2),), (np.array([3, -1]),)),
+        '{"v":4,"event":"Advanced","size":9,"cost":{"epsilon":null,"rho":"1/8"},"segment":0,"leaf":2,"patterns":'
+        '[{"Fading":{"leaves":2}}],"values":[{"dtype":"<i8","shape":[2],"values":[3,-1]}]}',
+    ),
+    (
         gate.SegmentCondensed(9, 0, np.array([4, 6, 9]), np.array([2, 1]), None),
         '{"v":2,"event":"SegmentCondensed","size":9,"segment":0,"edges":{"dtype":"<i8","shape":[3],"values":[4,6,9]},'
         '"drawn":{"dtype":"<i8","shape":[2],"values":[2,1]},"note":null}',

@@ -102,7 +102,7 @@ groups = st.builds(
     Groups, st.lists(sizes, max_size=3).map(tuple), st.lists(counts, max_size=3).map(tuple), st.none() | counts
 )
 spans = st.builds(gate.Span, sizes, sizes, integers)
-patterns = st.builds(gate.Ones, sizes) | st.builds(gate.Root, sizes)
+patterns = st.builds(gate.Ones, sizes) | st.builds(gate.Root, sizes) | st.builds(gate.Fading, sizes)
 charges = st.lists(st.builds(Charge, sizes, sizes, fractions), max_size=3).map(tuple)
 ladders = st.lists(st.tuples(sizes, fractions), max_size=3).map(tuple)
 sums = st.none() | st.builds(Sums, sizes, sizes, st.booleans())

@@ -27,12 +27,13 @@ from treering.gate import (
     Combined,
     Compared,
     Event,
+    Fading,
     HistogramReleased,
     Measured,
+    Ones,
     Pattern,
     ReservationEnded,
     Reserved,
-    Root,
     RunEnded,
     RunRequest,
     RunStarted,
@@ -103,9 +104,13 @@ def measure_of(weight: int, kind: str) -> int:
 
 def weights(pattern: Pattern) -> list[int]:
     """The weights of the last leaves, the newest last."""
-    if not isinstance(pattern, Root):
+    if isinstance(pattern, Ones):
         return [1] * pattern.leaves
-    nearest = [Fraction(2**12 * math.comb(2 * k, k), 4**k) for k in range(pattern.leaves)]
+    nearest, fading = [], Fraction(1)
+    for k in range(pattern.leaves):
+        if k and isinstance(pattern, Fading):
+            fading += Fraction(1, 6 * k)
+        nearest.append(Fraction(2**12 * math.comb(2 * k, k), 4**k) / fading)
     return [math.floor(each + Fraction(1, 2)) for each in nearest][::-1]
 
 

@@ -15,7 +15,7 @@ import treering as tr
 from support.databases import TestDatabase
 from treering.budget.promise import Budget
 from treering.domain.groups import Groups
-from treering.gate import Pattern, Root
+from treering.gate import Ones, Pattern
 from treering.noise import Laplace, Noise
 from treering.trusted.charges import newest_last
 from treering.trusted.kernel import Kernel
@@ -43,7 +43,7 @@ def counted(batches: Iterable[Sequence[int]]) -> npt.NDArray[np.int64]:
 def combined(batches: Sequence[Sequence[int]], pattern: Pattern) -> npt.NDArray[np.int64]:
     """What a pattern counts, once these batches are the leaves."""
     last = batches[len(batches) - pattern.leaves :]
-    weights = newest_last(pattern).tolist() if isinstance(pattern, Root) else [1] * pattern.leaves
+    weights = [1] * pattern.leaves if isinstance(pattern, Ones) else newest_last(pattern).tolist()
     found = np.zeros(SCHEMA.cells, dtype=np.int64)
     for weight, batch in zip(weights, last, strict=True):
         found += weight * counted([batch])

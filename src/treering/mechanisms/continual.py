@@ -33,12 +33,8 @@ from treering.theory.continual import (
     StructuredBound,
     bound,
     by_roots,
-    kept_leaves,
     leaf_beta,
-    leaves_law,
-    prefix_law,
     start_noise,
-    windows,
 )
 from treering.theory.rings import margin, spectrum
 from treering.words import counted
@@ -165,7 +161,7 @@ class ContinualHistogram(Answering):
         """See `Answering.prospect`: the margins that these queries will have."""
         with self._lock:
             size = self._rows_to_share()
-            law = self._law(self.batches + (size > self._series.size))
+            law = self._next_law(size)
             return max((share(margin(law, spectrum(query)), size) for query in queries), default=0.0)
 
     def counts(self, since: int = 0) -> Floats:
@@ -217,7 +213,7 @@ class ContinualHistogram(Answering):
         return Guarantee(
             float(self._promise.epsilon),
             float(self._promise.delta),
-            min(1.0, share(self._prospect(leaf).worst, size)),
+            min(1.0, share(self._prospect(size).worst, size)),
             self._beta,
             size,
             "every answer, to whatever queries and at whatever time, is within its own error of the true share; "
@@ -251,7 +247,7 @@ class ContinualHistogram(Answering):
             raise ParameterError(
                 "since", "must be 0 before the first answer: the rows there are become the first batch"
             )
-        rows = float(self._prospect(1).every.radius(1)) * ROUNDING
+        rows = float(self._prospect(size).every.radius(1)) * ROUNDING
         if rows >= size:
             raise GuaranteeError(
                 "with this epsilon not even the count of a single cell is known within "
@@ -267,29 +263,16 @@ class ContinualHistogram(Answering):
                 with self._gate.transaction():
                     self._series.advance(self._gate)
 
-    def _prospect(self, leaf: int) -> StructuredBound:
-        """The bound about all rows once there are ``leaf`` batches."""
-        schema = self._gate.schema
-        if self._old is None:
-            number = self._windows(leaf)
-        else:
-            number = len(self._old.boundaries) + self._windows(max(1, leaf - self._old.leaf))
-        return bound(self._law(leaf), schema.shape, leaf_beta(self._beta, leaf, number))
+    def _prospect(self, size: int) -> StructuredBound:
+        """The bound about all rows once the batch that ends at this size is taken in."""
+        leaf = max(1, self.batches + (size > self._series.size))
+        number = len(self._series.next_starts(size)) + (len(self._old.boundaries) if self._old else 0)
+        return bound(self._next_law(size), self._gate.schema.shape, leaf_beta(self._beta, leaf, number))
 
-    def _windows(self, leaf: int) -> int:
-        """How many periods can be asked about once the series has so many leaves."""
-        budget, cells = self._gate.budget, self._gate.schema.cells
-        return min(leaf, kept_leaves(cells)) if self._by_leaf else windows(budget, cells, leaf)
-
-    def _law(self, leaf: int) -> Law:
-        """The law of a cell's noise in the estimate of all rows once there are ``leaf`` batches."""
-        if self._old is None:
-            return self._series_law(leaf)
-        return self._old.window(0).law + self._series_law(max(1, leaf - self._old.leaf))
-
-    def _series_law(self, leaf: int) -> Law:
-        budget, cells = self._gate.budget, self._gate.schema.cells
-        return leaves_law(start_noise(budget), leaf) if self._by_leaf else prefix_law(budget, cells, leaf)
+    def _next_law(self, size: int) -> Law:
+        """The law of a cell's noise in the estimate of all rows once the batch that ends at this size is taken in."""
+        law = self._series.next_law(size, self._series.start)
+        return law if self._old is None else self._old.window(0).law + law
 
     def _view(self, since: int) -> View:
         if since not in self._views:

@@ -29,11 +29,11 @@ from treering.domain.language.measures import Measure, Request
 from treering.domain.language.parse import Question, understand, understand_all
 from treering.domain.query import Query
 from treering.errors import ParameterError, QueryError
-from treering.gate import Advanced, Database, Event, Noted, SegmentBegun, SegmentCondensed, SegmentEnded
+from treering.gate import Advanced, Condensed, Database, Event, Noted, SegmentBegun, SegmentCondensed, SegmentEnded
 from treering.mechanisms.base import Quote, wished
 from treering.mechanisms.measuring import Known, Measuring
 from treering.mechanisms.series.policy import Asked, Planned, batches
-from treering.mechanisms.series.ring import Opened, Ring, SeriesState, combined, weights_of
+from treering.mechanisms.series.ring import KeptRing, KeptRings, Opened, Ring, SeriesState, combined, weights_of
 from treering.mechanisms.series.root import RootSeries
 from treering.mechanisms.series.tree import TreeSeries
 from treering.mechanisms.series.view import Reading, answer, constant, share
@@ -77,7 +77,7 @@ class Rings(Measuring):
     Fraction(0, 1)
     """
 
-    notes = (Opened, *RootSeries.notes, *TreeSeries.notes)
+    notes = (KeptRings, KeptRing, Opened, *RootSeries.notes, *TreeSeries.notes)
 
     def __init__(
         self,
@@ -97,6 +97,8 @@ class Rings(Measuring):
         """See `Mechanism._resume`."""
         self._rings: list[Ring] = []
         self._segments: dict[int, Ring] = {}
+        self._condensed = 0
+        """How many numbers the last checkpoint holds."""
         for event in self._gate.history:
             self._follow(event)
 
@@ -387,6 +389,37 @@ class Rings(Measuring):
             ring.series.follow(event)
         elif isinstance(event, SegmentCondensed):
             self._segments[event.segment].series.follow(event)
+        elif isinstance(event, Condensed):
+            self._restore(event)
+
+    # -- checkpoints --------------------------------------------------------------------------------------------------
+
+    @property
+    def _kept(self) -> int:
+        """How many numbers a checkpoint would hold."""
+        return sum(ring.series.kept for ring in self._rings)
+
+    @property
+    def backlog(self) -> int | None:
+        """See `Mechanism.backlog`. A checkpoint holds all releases of segments in progress, so none is due before there
+        are a quarter more of them than in the last: all checkpoints together are then at most five times as large."""
+        return 0 if self._rings and 4 * (self._kept - self._condensed) >= self._condensed else None
+
+    def condense(self) -> None:
+        """See `Mechanism.condense`."""
+        with self._lock:
+            self._gate.condense(KeptRings(tuple(ring.keep() for ring in self._rings)))
+            self._condensed = self._kept
+
+    def _restore(self, event: Condensed) -> None:
+        self._rings, self._segments = [], {}
+        for kept in event.note.rings:
+            ring = self._ring(kept.opened)
+            segments = [each.begun for each in event.segments if each.begun.series == ring.number]
+            ring.restore(kept.state, segments)
+            self._segments |= dict.fromkeys((each.segment for each in segments), ring)
+            self._rings.append(ring)
+        self._condensed = self._kept
 
     def _current(self, asked: Sequence[Query], since: int | None) -> Iterator[tuple[Ring, list[Query]]]:
         """The series that are up to date, each with the queries that it answers."""

@@ -1,16 +1,24 @@
 """A series: how many rows of each group there are, kept current for ever at a fixed price a row.
 
-Groups are disjoint sets of cells. Leaves are the rows between two asks, cut at public moments. They come in segments of
-1, 16, 1024 and from then on 2^20 leaves (fewer where there are many groups: `segment_length`). In a segment of T
-leaves, with x_s rows of a group in leaf s, the release of leaf t is, for each group,
+Groups are disjoint sets of cells. Leaves are the rows between two asks, cut at public moments. The first leaf, which is
+often the only one, is a segment by itself; from then on segments have 2^20 leaves (fewer where there are many groups:
+`segment_length`). In a segment of T leaves, with x_s rows of a group in leaf s, the release of leaf t is, for each
+group,
 
     y_t = Σ_{s≤t} w_{t−s}·x_s + z_t,
 
-w the integers of `treering.budget.weights`, near UNIT·r_k, and z_t fresh discrete Gaussian noise of scale σ, both in
-units of 1/UNIT rows. The r_k are the coefficients of (1−x)^{−1/2}: summing up is done half before the noise and half
-after it (the square root factorisation: Bennett 1977; Fichtenberger, Henzinger and Upadhyay 2023).
+w the integers of `treering.budget.weights`, and z_t fresh discrete Gaussian noise of scale σ, both in units of 1/UNIT
+rows. Summing up is done half before the noise and half after it (the square root factorisation: Bennett 1977;
+Fichtenberger, Henzinger and Upadhyay 2023). Where T is known, w_k near UNIT·r_k is best, r_k the coefficients of
+(1−x)^{−1/2}: the last of T answers has the deviation S(T) = Σ_{k<T} r_k², near (log T)/π + 1.07, in units of 1/√price.
+But then the t-th answer has √(S(T)·S(t)), and who does not know T must take it far too large, or begin anew again and
+again. So the weights *fade*: w_k near UNIT·r_k/(1 + H_k/6), H_k the harmonic numbers (`Weights.FADING`). The sum of
+their squares is 1.93 after 2^10 leaves and 2.23 after 2^20 (r: 3.27 and 5.48), so that T hardly matters, and the t-th
+answer is known nearly as well as if T = t had been known: `deviation`. (That weights which decay by a power of a
+logarithm do it was shown by Jacobsen and Fawaz, arXiv 2506.15018; nothing below depends on which weights are taken.)
+Segments after that one have w_k near UNIT·r_k: what counts from then on is how sharp a segment is when it is complete.
 
-*Privacy.* Neighbours replace one row, which keeps its place. Let c be the price and σ that of `root_noise`. **All
+*Privacy.* Neighbours replace one row, which keeps its place. Let c be the price and σ that of `release_noise`. **All
 releases of a series, for ever, are c-zCDP.** Proof: the replaced row lies in the same leaf s of both streams, since
 leaves are cut at public moments, and so in one segment; the releases of all others are the same function of the same
 rows. The release of leaf t ≥ s of its own segment, of T leaves, has the row with weight w_{t−s}. At most two numbers
@@ -18,16 +26,16 @@ change by that, as the row moves from one group to another: the release costs 2w
 up to Σ_{k≤T−s} w_k²/σ² ≤ squares(T)/σ² ≤ c. With a single group one number changes, at half the cost: so σ² is half. ∎
 Segments hold different rows, so *each has the whole price*, and nothing is split over infinite time.
 
-*Estimates.* Let l(x) = 1/((1−x)·w(x)) as a power series (`root_inverse`). **Σ_{k<t} l_k·y_{t−k} is unbiased for
+*Estimates.* Let l(x) = 1/((1−x)·w(x)) as a power series (`inverse`). **Σ_{k<t} l_k·y_{t−k} is unbiased for
 x_1 + … + x_t, with variance at most σ²·Σ_{k<t} l_k².** Proof: l(x)·w(x) = 1/(1−x), so x_s has the weight Σ_{k≤t−s}
 l_k·w_{t−s−k} = 1 for every s ≤ t. The noise is symmetric, independent from leaf to leaf, and of variance at most σ²
 (Canonne, Kamath and Steinke 2020). ∎ It is the only unbiased linear estimate there is: the matrix of the w_{t−s} is
-triangular with w_0 on its diagonal, hence invertible. Since w and not r was released, l is computed from w.
+triangular with w_0 on its diagonal, hence invertible. Since integers were released, l is computed from them.
 
 *Windows.* The rows of leaves f to t are the difference of two prefixes, and these have noise in common: y_i counts with
 l_{t−i} − l_{f−1−i} (`window_coefficients`), and the variance is σ² times the sum of *their* squares. A difference of
-the variances would be far too small: for a leaf alone, f = t, it is σ²·l_{t−1}², which goes to 0, and the truth goes to
-(4/π)·σ²/UNIT², the 4/π being the sum of the squares of the coefficients of (1−x)^{1/2}.
+the variances would be far too small: for a leaf alone, f = t, it is σ²·l_{t−1}², which goes to 0, and the truth is
+above σ²/UNIT², that leaf's own noise.
 
 *Several segments.* Their noise is independent and their leaves are disjoint: estimates add up, and variances too.
 
@@ -56,22 +64,21 @@ from typing import Final
 import numpy as np
 
 from treering.arrays import Floats
-from treering.budget.weights import LONGEST, UNIT, root_weights, squares
+from treering.budget.weights import LONGEST, UNIT, Weights
 from treering.errors import ParameterError
 from treering.noise import Gaussian
 from treering.params import exact, root_at_least, whole
 
 # -- segments ----------------------------------------------------------------------------------------------------------
 
-EARLY: Final = (1, 16, 1024)
-"""The lengths of the first segments: the first answer, which is often the only one, then two weeks, then three years of
-a question a day."""
-
 LIMIT: Final = 2**25
 """The most numbers that a segment keeps: its releases, one for each group and leaf."""
 
-MOST_GROUPS: Final = LIMIT // EARLY[-1]
-"""With more groups than these, the segment of 1024 leaves would keep more than `LIMIT`: then trees are used instead."""
+SHORTEST: Final = 2**10
+"""The fewest leaves of a segment, after the first."""
+
+MOST_GROUPS: Final = LIMIT // SHORTEST
+"""With more groups than these, segments would have fewer than `SHORTEST` leaves: then trees are used instead."""
 
 
 KEPT: Final = 4
@@ -92,29 +99,52 @@ def segment_length(segment: int, groups: int) -> int:
     """How many leaves a segment has; they are numbered from 0.
 
     Each later segment adds the same variance. Where many groups make them short that is felt in the end: with 32,768
-    groups the deviation after 10^4 leaves is 10.6, above the 9.4 of trees; with up to 32, 6.1.
+    groups the deviation after 10^4 leaves is 10.5, above the 9.4 of trees; with up to 32, 5.1.
 
-    >>> [segment_length(segment, 12) for segment in range(5)], segment_length(3, 1728)
-    ([1, 16, 1024, 1048576, 1048576], 19418)
+    >>> [segment_length(segment, 12) for segment in range(4)], segment_length(1, 1728)
+    ([1, 1048576, 1048576, 1048576], 19418)
     """
     if not rooted(groups):
         raise ParameterError("groups", f"must be at most {MOST_GROUPS}, not {groups}: use trees")
-    return EARLY[segment] if whole(segment, "segment", 0) < len(EARLY) else min(LONGEST, LIMIT // groups)
+    return min(LONGEST, LIMIT // groups) if whole(segment, "segment", 0) else 1
+
+
+def segment_weights(segment: int) -> Weights:
+    """The rule of a segment's weights."""
+    return Weights.FADING if whole(segment, "segment", 0) < 2 else Weights.ROOT
+
+
+def segment_rule(room: int, groups: int) -> tuple[Weights, int]:
+    """The weights, and the number of leaves, of a segment that was begun with a room, which is the sum of the squares
+    of its weights. (Until weights faded, segments had 1, 16, 1024 and then 2^20 leaves, all by square roots.)
+
+    >>> segment_rule(Weights.FADING.squares(2**20), 12), segment_rule(Weights.ROOT.squares(16), 12)
+    ((<Weights.FADING: 'fading'>, 1048576), (<Weights.ROOT: 'root'>, 16))
+    """
+    found = _rules(segment_length(1, groups)).get(room)
+    if found is None:
+        raise ParameterError("room", f"of a segment is none that a series of {groups:,} groups has")
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _rules(longest: int) -> dict[int, tuple[Weights, int]]:
+    """The segments that a series may have, by their room."""
+    fading = [(Weights.FADING, length) for length in (1, longest)]
+    roots = [(Weights.ROOT, length) for length in (16, 1024, longest)]
+    return {weights.squares(length): (weights, length) for weights, length in (*roots, *fading)}
 
 
 def place(leaf: int, groups: int) -> tuple[int, int]:
     """The segment that a leaf lies in, from 0, and its position there, from 1.
 
-    >>> [place(leaf, 2) for leaf in (1, 2, 17, 18, 1041, 1042)]
-    [(0, 1), (1, 1), (1, 16), (2, 1), (2, 1024), (3, 1)]
+    >>> [place(leaf, 2) for leaf in (1, 2, 17, 2**20 + 1, 2**20 + 2)]
+    [(0, 1), (1, 1), (1, 16), (1, 1048576), (2, 1)]
     """
-    position = whole(leaf, "leaf")
-    for segment, length in enumerate(EARLY):
-        if position <= length:
-            return segment, position
-        position -= length
-    later, before = divmod(position - 1, segment_length(len(EARLY), groups))
-    return len(EARLY) + later, before + 1
+    if whole(leaf, "leaf") == 1:
+        return 0, 1
+    before, position = divmod(leaf - 2, segment_length(1, groups))
+    return before + 1, position + 1
 
 
 def starts(leaf: int, groups: int) -> tuple[int, ...]:
@@ -125,7 +155,7 @@ def starts(leaf: int, groups: int) -> tuple[int, ...]:
     recent ones, and fewer the longer ago.
 
     >>> starts(5, 2), starts(100, 2)[:7]
-    ((1, 2, 3, 4, 5), (1, 2, 6, 10, 12, 14, 15))
+    ((1, 2, 3, 4, 5), (1, 2, 34, 50, 66, 74, 82))
     """
     current, position = place(leaf, groups)
     oldest = current - (1 if position == segment_length(current, groups) else 2)
@@ -157,75 +187,81 @@ a series which has begun is never refused its next segment."""
 
 
 @lru_cache(maxsize=1024)
-def root_noise(price: Fraction, length: int, groups: int) -> Gaussian:
+def release_noise(price: Fraction, length: int, groups: int, weights: Weights = Weights.FADING) -> Gaussian:
     """The noise of each release of a segment, in units of 1/UNIT rows: of the least scale that keeps to the price.
 
     Guarantee: squares(length)/scale² ≤ price, exactly; half of that for a single group.
 
-    >>> root_noise(Fraction(1, 4), 1, 2), root_noise(Fraction(1, 8), 1, 1)
+    >>> release_noise(Fraction(1, 4), 1, 2), release_noise(Fraction(1, 8), 1, 1)
     (Gaussian(scale=8192.0), Gaussian(scale=8192.0))
     """
     if exact(price, "price") < LEAST_PRICE:
         raise ParameterError("price", "is too small: the noise would be wider than any database that can be")
     moved = 1 if whole(groups, "groups") == 1 else 2
-    return Gaussian(root_at_least(Fraction(moved * squares(length), 2) / price))
+    return Gaussian(root_at_least(Fraction(moved * weights.squares(length), 2) / price))
 
 
 # -- estimates ---------------------------------------------------------------------------------------------------------
 
 
-def root_inverse(length: int) -> Floats:
+def inverse(length: int, weights: Weights = Weights.FADING) -> Floats:
     """The coefficients l_k of 1/((1−x)·w(x)) for k < ``length``, positive; read-only.
 
-    >>> [float(each) for each in UNIT * root_inverse(4)]
+    >>> [float(each) for each in UNIT * inverse(4, Weights.ROOT)]
     [1.0, 0.5, 0.375, 0.3125]
     """
     if whole(length, "length") > LONGEST:
         raise ParameterError("length", f"must be at most 2^20, not {length}")
-    return _inverse(1 << (length - 1).bit_length())[:length]
+    return _inverse(1 << (length - 1).bit_length(), weights)[:length]
 
 
 @cache
-def _inverse(length: int) -> Floats:
+def _inverse(length: int, weights: Weights) -> Floats:
     """The same for a power of two."""
     if length == 1:
-        inverse: Floats = np.array([1 / UNIT])
+        found: Floats = np.array([1 / UNIT])
     else:
-        half = _inverse(length // 2)
+        half = _inverse(length // 2, weights)
         spectrum = np.fft.rfft(half, length)
-        steps = np.fft.rfft(np.diff(root_weights(length), prepend=0))
+        steps = np.fft.rfft(np.diff(weights.first(length), prepend=0))
         # Of the 3/2·length coefficients of the product, those beyond the length come round onto the first half.
         excess = np.fft.irfft(spectrum * steps, length)[length // 2 :]
         rest = np.fft.irfft(spectrum * np.fft.rfft(-excess, length), length)[: length // 2]
-        inverse = np.concatenate([half, rest])
-    inverse.setflags(write=False)
-    return inverse
+        found = np.concatenate([half, rest])
+    found.setflags(write=False)
+    return found
 
 
-def prefix_coefficients(last: int) -> Floats:
+def prefix_coefficients(last: int, weights: Weights = Weights.FADING) -> Floats:
     """How much the releases of leaves 1 to ``last`` of a segment count in the estimate of their rows; read-only.
 
-    >>> [float(each) for each in UNIT * prefix_coefficients(3)]
+    >>> [float(each) for each in UNIT * prefix_coefficients(3, Weights.ROOT)]
     [0.375, 0.5, 1.0]
     """
-    return root_inverse(last)[::-1]
+    return inverse(last, weights)[::-1]
 
 
-def window_coefficients(first: int, last: int) -> Floats:
+def window_coefficients(first: int, last: int, weights: Weights = Weights.FADING) -> Floats:
     """How much they count in the estimate of the rows of leaves ``first`` to ``last``, positions of one segment.
 
-    >>> [float(each) for each in UNIT * window_coefficients(3, 3)]
+    >>> [float(each) for each in UNIT * window_coefficients(3, 3, Weights.ROOT)]
     [-0.125, -0.5, 1.0]
     """
     if not whole(first, "first") <= whole(last, "last"):
         raise ParameterError("first", f"must be at most {last}, the last leaf, not {first}")
-    coefficients = prefix_coefficients(last).copy()
+    coefficients = prefix_coefficients(last, weights).copy()
     if first > 1:
-        coefficients[: first - 1] -= prefix_coefficients(first - 1)
+        coefficients[: first - 1] -= prefix_coefficients(first - 1, weights)
     return coefficients
 
 
 # -- accuracy ----------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=4096)
+def energy(first: int, last: int, weights: Weights = Weights.FADING) -> float:
+    """The sum of the squares of the `window_coefficients`: times the noise's variance, that of the estimate."""
+    return float(np.sum(window_coefficients(first, last, weights) ** 2))
 
 
 def variance(first: int, last: int, price: Fraction, groups: int) -> float:
@@ -242,8 +278,8 @@ def variance(first: int, last: int, price: Fraction, groups: int) -> float:
     (start, begin), (end, stop) = place(first, groups), place(last, groups)
     if start == end:
         return _variance(start, begin, stop, price, groups)
-    # From the segment after the early ones on, all have the same length.
-    between = Counter(min(segment, len(EARLY)) for segment in range(start + 1, end))
+    # From the third segment on, all are alike.
+    between = Counter(min(segment, 2) for segment in range(start + 1, end))
     return math.fsum(
         [
             _variance(start, begin, segment_length(start, groups), price, groups),
@@ -258,21 +294,19 @@ def variance(first: int, last: int, price: Fraction, groups: int) -> float:
 
 def _variance(segment: int, first: int, last: int, price: Fraction, groups: int) -> float:
     """The variance within one segment, whose positions ``first`` and ``last`` are."""
-    return root_noise(price, segment_length(segment, groups), groups).scale ** 2 * _energy(first, last)
-
-
-@lru_cache(maxsize=4096)
-def _energy(first: int, last: int) -> float:
-    return float(np.sum(window_coefficients(first, last) ** 2))
+    weights = segment_weights(segment)
+    noise = release_noise(price, segment_length(segment, groups), groups, weights)
+    return noise.scale**2 * energy(first, last, weights)
 
 
 def deviation(leaf: int, groups: int = 2) -> float:
     """The standard deviation, in rows, of a group's estimated rows up to ``leaf``, at price 1: in units of 1/√price.
 
-    A question asked every day has less than 1.3 times the deviation after a year that the square root would have had,
-    had it been known that it is for a year: 2.94. The trees of `treering.theory.continual` have 6.7 there.
+    Had it been known how many answers there would be, the best would have 1.25 after two, 2.94 after 365 and 4.00
+    after 10,000 (`Weights.ROOT`): here it is at most 1.44 times, and from 30 to 10,000 answers less than 1.3 times, as
+    much. The trees of `treering.theory.continual` have 6.7 after 365.
 
-    >>> [round(deviation(leaf), 2) for leaf in (1, 2, 7, 17, 100, 245, 365, 1000, 10_000)]
-    [1.0, 1.72, 2.04, 2.19, 3.59, 3.73, 3.79, 3.93, 6.1]
+    >>> [round(deviation(leaf), 2) for leaf in (1, 2, 7, 17, 100, 245, 365, 1000, 10_000, 10**6)]
+    [1.0, 1.8, 2.3, 2.59, 3.19, 3.52, 3.67, 4.07, 5.07, 7.34]
     """
     return math.sqrt(variance(1, leaf, Fraction(1), groups))

@@ -17,7 +17,7 @@ from treering.arrays import Ints
 from treering.budget.cost import Cost
 from treering.budget.promise import Budget, Filter
 from treering.budget.rows import Charge, RowLedger, Steps, priced
-from treering.budget.weights import root_weights
+from treering.budget.weights import Weights
 from treering.domain.sums import Sums
 from treering.errors import ParameterError
 from treering.gate import (
@@ -26,6 +26,7 @@ from treering.gate import (
     Compared,
     Condensed,
     Event,
+    Fading,
     ForeignReleased,
     HistogramReleased,
     LeafCut,
@@ -414,6 +415,6 @@ def sizes_to_mark(events: Iterable[Event]) -> tuple[int, ...]:
 
 def newest_last(pattern: Pattern) -> Ints:
     """The weights of a pattern, for the last leaves, in their order."""
-    if isinstance(pattern, Root):
-        return root_weights(pattern.leaves)[::-1]
+    if isinstance(pattern, Root | Fading):
+        return (Weights.ROOT if isinstance(pattern, Root) else Weights.FADING).first(pattern.leaves)[::-1]
     return np.ones(pattern.leaves, dtype=np.int64)

@@ -48,6 +48,7 @@ from treering.gate import (
     Advanced,
     Combined,
     Event,
+    Fading,
     Marked,
     Ones,
     Pattern,
@@ -252,8 +253,8 @@ def _check_patterns(segment: Segment, patterns: Sequence[Pattern], size: int) ->
     if size <= segment.edges[-1]:
         raise ParameterError("segment", f"has no new rows since its last leaf, which ends at {segment.edges[-1]:,}")
     for pattern in patterns:
-        if type(pattern) not in (Ones, Root) or type(pattern.leaves) is not int:
-            raise ParameterError("patterns", "are Ones or Root, each with a number of leaves")
+        if type(pattern) not in (Ones, Root, Fading) or type(pattern.leaves) is not int:
+            raise ParameterError("patterns", "are Ones, Root or Fading, each with a number of leaves")
     segment.check(patterns)
     largest = max((int(newest_last(pattern).max()) for pattern in patterns), default=1)
     if reach(segment.begun.sums) * largest * (size - segment.edges[0]) >= MAX_COUNT:

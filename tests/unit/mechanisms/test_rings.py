@@ -151,7 +151,10 @@ def test_quotes_are_what_is_charged(delta: float) -> None:
 
 
 @KINDS
-def test_new_rows_pay_for_what_is_asked_again_and_old_rows_nothing(delta: float) -> None:
+def test_new_rows_pay_for_what_is_asked_again_and_old_rows_nothing(
+    delta: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("treering.theory.series.LONGEST", 16)
     db = database()
     mechanism = rings(db, delta)
     mechanism.ask_many(["late = 'yes'"])
@@ -372,7 +375,6 @@ def test_a_question_about_very_many_joint_values_is_registered() -> None:
 
 def test_the_starts_of_periods_are_those_of_the_series(monkeypatch: pytest.MonkeyPatch) -> None:
     """With short segments: at each leaf, within, at the end of and after segments."""
-    monkeypatch.setattr("treering.theory.series.EARLY", (1, 2, 3))
     monkeypatch.setattr("treering.theory.series.LONGEST", 4)
     db = database()
     mechanism = rings(db)

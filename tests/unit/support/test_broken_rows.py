@@ -345,9 +345,10 @@ def stated_variances() -> None:
         for _ in range(13):
             db.append_cells([0])
             series.advance(gate)
-    weights = np.array([float(2**12 * math.comb(2 * k, k) / 4**k) for k in range(12)]).round()
+    fading = [1 + sum(1 / each for each in range(1, k + 1)) / 6 for k in range(12)]
+    weights = np.array([float(2**12 * math.comb(2 * k, k) / 4**k) / fading[k] for k in range(12)]).round()
     matrix = np.array([[weights[t - s] if s <= t else 0.0 for s in range(12)] for t in range(12)])
-    scale = theory.root_noise(price.total, 16, MANY.number).scale
+    scale = theory.release_noise(price.total, 2**20, MANY.number).scale
     for since in series.boundaries[1:]:
         sums = np.array([float(leaf >= since) for leaf in range(1, 13)])
         exact = scale**2 * float(np.sum((sums @ np.linalg.inv(matrix)) ** 2))

@@ -91,7 +91,7 @@ def test_a_margin_holds_with_95_percent_under_zcdp(groups: int, chosen: int, lea
 def test_the_discrete_noise_is_normal_enough(price: Fraction) -> None:
     """By convolution, and for prices far above any that are used: the exact law of 1/2·(X_1 − X_2), which is that of
     one of two groups, on the grid of 1/4096 rows."""
-    noise = series.root_noise(price, 1, 2)
+    noise = series.release_noise(price, 1, 2)
     assert isinstance(noise, Gaussian)
     # A coarser grid, of at most some thousand steps, is a harder case.
     scale = min(noise.scale, 400.0)

@@ -17,13 +17,14 @@ from support.row_lives import GROUPS, PLENTY, SCHEMA, SHARP, Life, account, reco
 from treering.budget.cost import Cost, laplace, pure
 from treering.budget.promise import Budget, BudgetKind
 from treering.budget.rows import Charge
-from treering.budget.weights import squares
+from treering.budget.weights import Weights
 from treering.domain.groups import Groups
 from treering.errors import BudgetExceeded, ParameterError
 from treering.gate import (
     Compared,
     Condensed,
     Crossing,
+    Fading,
     LeafCut,
     Measured,
     NodeReleased,
@@ -217,7 +218,7 @@ def test_room_is_enforced_leaf_by_leaf(kind: BudgetKind) -> None:
 
 def test_a_segment_of_roots_has_room_for_its_leaves_and_no_more() -> None:
     life = Life("zcdp", [0])
-    segment = life.begin_segment(MANY, squares(5), 0)
+    segment = life.begin_segment(MANY, Weights.ROOT.squares(5), 0)
     for leaf in range(1, 6):
         life.advance(segment, [Root(leaf)])
         life.append([leaf % 6])
@@ -229,7 +230,7 @@ def test_a_segment_of_roots_has_room_for_its_leaves_and_no_more() -> None:
         life.gate.advance(segment, [Root(6)])
     life.advance(segment, [Root(5)])
     life.end_segment(segment)
-    used = [squares(5), squares(5) + squares(5) - 4096**2]
+    used = [Weights.ROOT.squares(5), Weights.ROOT.squares(5) + Weights.ROOT.squares(5) - 4096**2]
     price = unit(MANY.number, SHARP["zcdp"], "zcdp")
     assert account(life.gate)[0] >= used[0] * price
     assert life.agrees()
@@ -301,7 +302,7 @@ def step(life: Life, name: str, data: st.DataObject) -> None:
             life.measure()
             gate.begin_run(RunRequest(3.0, 5.0))
     elif name == "begin_segment" and gate.size:
-        room = data.draw(st.integers(1, 6) | st.just(squares(8)))
+        room = data.draw(st.integers(1, 6) | st.just(Weights.ROOT.squares(8)))
         life.begin_segment(data.draw(st.sampled_from(GROUPS)), room, data.draw(st.sampled_from(life.edges)))
     elif name == "advance":
         ready = [number for number, edges in life.segments.items() if edges[-1] < gate.size]
@@ -320,7 +321,7 @@ def step(life: Life, name: str, data: st.DataObject) -> None:
 
 def _advance(life: Life, segment: int, data: st.DataObject) -> None:
     leaf = len(life.segments[segment])
-    kinds: list[Any] = [Ones, Root]
+    kinds: list[Any] = [Ones, Root, Fading]
     patterns: list[Pattern] = [
         data.draw(st.sampled_from(kinds))(data.draw(st.integers(1, leaf))) for _ in range(data.draw(st.integers(0, 2)))
     ]
@@ -436,7 +437,7 @@ def test_the_leaves_of_an_old_tree_were_charged_once() -> None:
 def test_a_lasting_account_keeps_few_steps() -> None:
     """A series over a thousand leaves is a few steps in the ledger, while it lasts and after it."""
     life = Life("zcdp", [0])
-    segment = life.begin_segment(ONE, squares(64), 0)
+    segment = life.begin_segment(ONE, Weights.ROOT.squares(64), 0)
     for leaf in range(1, 65):
         life.advance(segment, [Root(leaf)])
         life.append([leaf % 6])

@@ -27,7 +27,7 @@ from support.row_lives import account
 from treering.budget.promise import Budget
 from treering.domain.groups import Groups
 from treering.domain.query import Query
-from treering.gate import Ones, Pattern, Root, RunRequest, Span
+from treering.gate import Fading, Ones, Pattern, Root, RunRequest, Span
 from treering.noise import Gaussian, Laplace, Noise
 from treering.trusted.journal import Secret
 from treering.trusted.kernel import Kernel
@@ -63,7 +63,7 @@ class Setting:
     @property
     def room(self) -> int:
         """The most that a leaf's weights sum to."""
-        single = 4096 if Root(2) in self.patterns else 1
+        single = 4096 if Root(2) in self.patterns or Fading(2) in self.patterns else 1
         return 20 * (single if self.kind == "pure" else single**2)
 
 
@@ -72,10 +72,11 @@ SETTINGS = [Setting("pure", groups, Laplace(2.5), (Ones(2), Ones(1)), Laplace(3.
     for groups in GROUPS
     for leaf, patterns, once in (
         (Gaussian(6000.0), (Root(2),), Gaussian(2.5)),
+        (Gaussian(5500.0), (Fading(2),), Gaussian(2.5)),
         (Laplace(2.5), (Ones(2),), Laplace(3.0)),
     )
 ]
-IDS = [f"{each.kind} {type(each.leaf).__name__} {each.groups}" for each in SETTINGS]
+IDS = [f"{each.kind} {type(each.patterns[0]).__name__} {each.groups}" for each in SETTINGS]
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ def lived(setting: Setting, cells: tuple[int, ...], ending: Ending | None) -> Li
     db = TestDatabase(SCHEMA, cells[:2])
     gate = db.open_gate(Budget(setting.kind, Fraction(10**6)))
     groups = GROUPS[setting.groups]
-    first = Root(1) if Root(2) in setting.patterns else Ones(1)
+    first = type(setting.patterns[0])(1)
     asked: list[Asked] = []
     moments: list[Moment] = []
     with transparent() as seen:

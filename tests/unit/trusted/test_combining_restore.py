@@ -12,9 +12,20 @@ from hypothesis import strategies as st
 import treering as tr
 from support.databases import TestDatabase
 from support.segments import BATCHES, CELLS, PLENTY, ROOM, SCHEMA, SHARP, begin, combined, counted, grown, refused
-from treering.budget.weights import root_weights
+from treering.budget.weights import Weights
 from treering.errors import VaultError
-from treering.gate import Advanced, Marked, Ones, Pattern, Root, SegmentBegun, SegmentCondensed, SegmentEnded, Span
+from treering.gate import (
+    Advanced,
+    Fading,
+    Marked,
+    Ones,
+    Pattern,
+    Root,
+    SegmentBegun,
+    SegmentCondensed,
+    SegmentEnded,
+    Span,
+)
 from treering.noise import Laplace
 from treering.trusted.charges import sizes_to_mark
 from treering.trusted.counts import Counts
@@ -23,7 +34,7 @@ from treering.trusted.kernel import Kernel
 
 
 def every(leaf: int) -> list[Pattern]:
-    return [Ones(1), Ones(leaf), Root(leaf)]
+    return [Ones(1), Ones(leaf), Root(leaf), Fading(leaf)]
 
 
 def check(event: Advanced, batches: list[list[int]]) -> None:
@@ -124,7 +135,7 @@ def test_a_condensed_segment_leaves_two_events_in_the_journal_and_one_that_ended
     gate.advance(other, [])
     event = gate.condense_segment(segment, "all there was")
     assert (event.edges.tolist(), event.note) == (list(range(21)), "all there was")
-    assert event.drawn.tolist() == root_weights(20)[::-1].tolist()
+    assert event.drawn.tolist() == Weights.ROOT.first(20)[::-1].tolist()
     kinds = [SegmentBegun, SegmentBegun, Advanced, SegmentCondensed]
     assert [type(each) for each in gate.history] == kinds
     db.append_cells([0])

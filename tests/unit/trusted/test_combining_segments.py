@@ -13,16 +13,19 @@ from hypothesis import strategies as st
 
 import treering as tr
 from support.databases import TestDatabase
+from support.row_lives import weights
 from support.segments import BATCHES, CELLS, PLENTY, ROOM, SCHEMA, SHARP, begin, combined, counted, grown, refused
 from treering.budget.promise import Budget
-from treering.budget.weights import root_weights, squares
+from treering.budget.weights import Weights
 from treering.domain.groups import MOST_GROUPS, Groups
 from treering.errors import VaultError
-from treering.gate import Advanced, Event, Ones, Pattern, Root, SegmentBegun
+from treering.gate import Advanced, Event, Fading, Ones, Pattern, Root, SegmentBegun
 from treering.noise import Gaussian, Laplace, Noise
 from treering.trusted import combining
 from treering.trusted.journal import MemoryJournal
 from treering.trusted.kernel import Kernel
+
+KINDS = st.sampled_from([Ones, Root, Fading])
 
 # -- what is released --------------------------------------------------------------------------------------------------
 
@@ -38,7 +41,7 @@ def test_a_release_counts_the_rows_of_its_leaves_by_their_weights_and_no_others(
         if leaf > 1:
             db.append_cells(batches[leaf - 1])
         last = st.integers(1, leaf)
-        asked = data.draw(st.lists(st.builds(Ones, last) | st.builds(Root, last), max_size=3))
+        asked = data.draw(st.lists(st.builds(Ones, last) | st.builds(Root, last) | st.builds(Fading, last), max_size=3))
         event = gate.advance(segment, asked)
         assert (event.leaf, event.size, event.patterns) == (leaf, db.size, tuple(asked))
         for pattern, values in zip(asked, event.values, strict=True):
@@ -154,12 +157,12 @@ def test_nothing_is_charged_for_what_is_released_from_the_room() -> None:
 
 
 @given(
-    st.lists(st.lists(st.tuples(st.booleans(), st.integers(1, 12)), max_size=3), min_size=1, max_size=12),
+    st.lists(st.lists(st.tuples(KINDS, st.integers(1, 12)), max_size=3), min_size=1, max_size=12),
     st.booleans(),
 )
 @settings(deadline=None)
 def test_what_was_not_used_of_the_room_is_given_back_in_the_end(
-    leaves: list[list[tuple[bool, int]]], pure: bool
+    leaves: list[list[tuple[type[Pattern], int]]], pure: bool
 ) -> None:
     """A row has then paid for its own weights, exactly: their sum in a pure budget, their squares' in a zCDP one."""
     noise = Laplace(2.0**40) if pure else Gaussian(2.0**40)
@@ -171,11 +174,11 @@ def test_what_was_not_used_of_the_room_is_given_back_in_the_end(
         db.append_cells([0])
         if leaf == 1:
             segment = gate.begin_segment(CELLS, noise, 2**33).segment
-        patterns: list[Pattern] = [(Root if root else Ones)(min(width, leaf)) for root, width in asked]
+        patterns: list[Pattern] = [kind(min(width, leaf)) for kind, width in asked]
         gate.advance(segment, patterns)
         for pattern in patterns:
             for back in range(pattern.leaves):
-                weight = int(root_weights(pattern.leaves)[back]) if isinstance(pattern, Root) else 1
+                weight = weights(pattern)[-1 - back]
                 used[leaf - 1 - back] += weight if pure else weight**2
     gate.end_segment(segment)
     unit = Fraction(2, 2**40) if pure else Fraction(1, 2**80)
@@ -245,7 +248,7 @@ def untyped(value: object) -> Any:
 @pytest.mark.parametrize("pure", [True, False], ids=["pure", "zcdp"])
 def test_no_leaf_gives_more_than_its_room(pure: bool) -> None:
     noise = Laplace(2.0**40) if pure else Gaussian(2.0**40)
-    room = int(root_weights(3).sum()) if pure else squares(3)
+    room = int(Weights.ROOT.first(3).sum()) if pure else Weights.ROOT.squares(3)
     db, gate, segment = grown(0, noise, room)
     for leaf in range(1, 4):
         refused(gate, segment, [Root(leaf), Ones(leaf)] if leaf == 3 else [Root(leaf)] * 2, "patterns use more")
@@ -274,7 +277,7 @@ def test_leaves_that_are_not_there_cannot_be_named() -> None:
     "pattern",
     [
         *(Ones(0), Ones(-1), Root(0), Root(-3), Ones(True), Root(True)),
-        *(kind(leaves) for kind in (Ones, Root) for leaves in untyped((1.0, "1", None, np.int64(1)))),
+        *(kind(leaves) for kind in (Ones, Root, Fading) for leaves in untyped((1.0, "1", None, np.int64(1)))),
         *(None, 1, "Ones", (1,), np.ones(2)),
         type("Other", (Ones,), {})(1),
     ],

@@ -354,3 +354,33 @@ def test_a_run_that_a_crash_ended_is_charged_to_rows_that_came_after_its_lease(t
     with Vault.open(place) as vault:
         assert not mechanism(vault)._gate._runs
         assert mechanism(vault).left(20_500) == left < mechanism(vault).left(20_501)
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_checkpoints_of_rings_change_nothing_but_the_time(tmp_path: Path, delta: float) -> None:
+    """Whole, damaged, or gone: the state, the account and the next answers are the same."""
+    place = tmp_path / "vault"
+    with Vault.create(place, SCHEMA, 10.0, delta, mechanism="rings") as vault:
+        for number in range(20):
+            vault.append(frame(500, seed=number))
+            vault.ask_many(questions(2))
+        before, told = states(vault), vault.ask_many(questions(2))
+        assert kinds(vault).count("checkpoint") >= 3
+    files = sorted((place / "checkpoints").iterdir())
+    assert len(files) == 2
+    for damage in ("none", "last", "both", "gone"):
+        copy = tmp_path / damage
+        shutil.copytree(place, copy)
+        if damage == "gone":
+            shutil.rmtree(copy / "checkpoints")
+        elif damage != "none":
+            for file in files[0 if damage == "both" else 1 :]:
+                (copy / "checkpoints" / file.name).write_bytes(file.read_bytes()[:-1] + b"x")
+        with Vault.open(copy) as vault:
+            assert isinstance(journal(vault).events()[0], Condensed) == (damage in ("none", "last"))
+            assert states(vault) == before
+            assert vault.ask_many(questions(2)) == told
+            vault.append(frame(100, seed=99))
+            vault.ask_many(questions(2))
+            assert vault.verify()["size"] == vault.size

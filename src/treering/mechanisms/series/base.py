@@ -8,6 +8,7 @@ which weights are used, and how estimates are made of what is released, is in ``
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -86,6 +87,14 @@ class Series(ABC):
         """The estimate of the rows since one of the `boundaries`."""
 
     @abstractmethod
+    def next_starts(self, size: int) -> tuple[int, ...]:
+        """The `boundaries` once the series is current at a size."""
+
+    @abstractmethod
+    def next_law(self, size: int, since: int) -> Law:
+        """The law of the noise of a group's number since one of the `next_starts`, once the series is current."""
+
+    @abstractmethod
     def fingerprint(self) -> str:
         """A hash of the public state."""
 
@@ -140,6 +149,10 @@ class Series(ABC):
         """The current segment is over, and `size` is where it ended."""
         begun, self._next = self._next, None
         self._segment = begun if begun is not None and begun.start == self.size else None
+
+    def _reopen(self, segments: Sequence[SegmentBegun]) -> None:
+        """Go on with the segments that are open: the current one and, if that is complete, the next."""
+        self._segment, self._next = (*segments, None, None)[:2]
 
     def close(self, gate: Gate) -> None:
         """End the series: its rows get back what they paid for releases that will not come. What is known stays."""

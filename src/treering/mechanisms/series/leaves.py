@@ -19,7 +19,7 @@ from treering.domain.groups import Groups
 from treering.domain.sums import Sums
 from treering.gate import Advanced, Event, Gate, Ones, SegmentBegun, SegmentEnded
 from treering.mechanisms.series.base import Series, Window
-from treering.theory.continual import kept_leaves, leaves_law, start_noise
+from treering.theory.continual import Law, kept_leaves, leaves_law, start_noise
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,6 +122,19 @@ class LeafSeries(Series):
             total += each.counts
         total.setflags(write=False)
         return Window(leaves[0].start, self.size, total, leaves_law(self._noise, sum(each.leaves for each in leaves)))
+
+    def next_starts(self, size: int) -> tuple[int, ...]:
+        """The `boundaries` once the series is current at a size."""
+        if size <= self.size or not self._leaves:
+            return self.boundaries
+        sizes = (*self.boundaries, self.size)
+        forgotten = max(0, len(sizes) - kept_leaves(self.numbers))
+        return (sizes[0], *sizes[1 + forgotten :])
+
+    def next_law(self, size: int, since: int) -> Law:
+        """The law of the noise of a group's rows since one of the `next_starts`, once the series is current."""
+        counted = sum(each.leaves for each in self._leaves if each.start >= since)
+        return leaves_law(self._noise, max(1, counted + (size > self.size)))
 
     def fingerprint(self) -> str:
         """A hash of the public state."""

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 
-from treering.arrays import Floats
+from treering.arrays import Floats, Ints
 from treering.budget.promise import Budget, BudgetKind
 from treering.domain.groups import Groups
 from treering.domain.query import MAX_TABLE, Query
 from treering.domain.schema import Schema
 from treering.domain.sums import Sums
-from treering.mechanisms.series.base import Series, Window
-from treering.mechanisms.series.root import RootSeries
-from treering.mechanisms.series.tree import TreeSeries
+from treering.errors import DamagedVault
+from treering.gate import SegmentBegun
+from treering.mechanisms.series.base import Window
+from treering.mechanisms.series.root import NO_RELEASES, KeptRoots, RootSeries
+from treering.mechanisms.series.tree import Estimates, TreeSeries
 from treering.mechanisms.series.view import Reading, Totals, View
 from treering.theory import rings as theory
-from treering.theory.continual import Law, bound, by_roots, starts, window_law
+from treering.theory.continual import Law, bound, by_roots
 from treering.theory.draws import group_noise
 from treering.theory.sums import union_radius
 
@@ -44,6 +46,43 @@ class Opened:
     registered: tuple[Query, ...]
     sums: Sums | None = None
     """What is kept of each group instead of its rows, or beside them."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeptRing:
+    """A series of a checkpoint: how it was opened, and its state."""
+
+    opened: Opened
+    state: KeptRoots | Estimates
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeptRings:
+    """NOTE: the whole public state of `Rings`, in place of the events that led to it."""
+
+    line_version: ClassVar[int] = 4
+    """The first version of the ledger's lines that has it."""
+    rings: tuple[KeptRing, ...]
+
+    def unloaded(self) -> tuple[KeptRings, tuple[bytes, ...]]:
+        """This note without the releases of its series, and their bytes."""
+        held = [each.state.releases for each in self.rings if isinstance(each.state, KeptRoots)]
+        return self._with([NO_RELEASES] * len(held)), tuple(each.astype("<i8").tobytes() for each in held)
+
+    def loaded(self, arrays: Sequence[bytes]) -> KeptRings:
+        """This note with the releases whose bytes `unloaded` returned."""
+        leaves = [len(each.state.edges) - 1 for each in self.rings if isinstance(each.state, KeptRoots)]
+        flat = [np.frombuffer(each, "<i8").astype(np.int64, copy=False) for each in arrays]
+        found = zip(leaves, flat, strict=True)
+        return self._with([each.reshape(number, -1) if number else NO_RELEASES for number, each in found])
+
+    def _with(self, releases: Iterable[Ints]) -> KeptRings:
+        rest = iter(releases)
+        states = [
+            replace(each.state, releases=next(rest)) if isinstance(each.state, KeptRoots) else each.state
+            for each in self.rings
+        ]
+        return KeptRings(tuple(replace(ring, state=state) for ring, state in zip(self.rings, states, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +117,8 @@ class Ring:
         numbers = opened.groups.number if sums is None else sums.numbers(opened.groups.number)
         make = RootSeries if by_roots(price, numbers) else TreeSeries
         self.number = opened.series
-        self.series: Series = make(opened.groups, price, 0, opened.series, sums)
+        self._opened = opened
+        self.series: RootSeries | TreeSeries = make(opened.groups, price, 0, opened.series, sums)
         self.counted = sums is None or sums.counts
         """Whether rows are counted."""
         self.count_price = price.total if sums is None or not sums.counts else price.total / 2
@@ -97,6 +137,20 @@ class Ring:
         self._reduced: dict[Query, Query | None] = {}
         self._spreads: dict[Query, float] = {}
         self._laws: dict[tuple[int, int], Law] = {}
+
+    def keep(self) -> KeptRing:
+        """The series as a checkpoint has it."""
+        return KeptRing(self._opened, self.series.keep())
+
+    def restore(self, state: KeptRoots | Estimates, segments: Sequence[SegmentBegun]) -> None:
+        """Go on from the state in a checkpoint, with those segments of the gate that are open."""
+        match self.series, state:
+            case RootSeries() as roots, KeptRoots() as kept:
+                roots.restore(kept, segments)
+            case TreeSeries() as tree, Estimates() as kept:
+                tree.restore(kept, segments)
+            case _:
+                raise DamagedVault("a checkpoint holds the state of another kind of series: delete the checkpoints")
 
     def covers(self, query: Query) -> bool:
         """Whether a query's rows are counted: it is a union of groups."""
@@ -146,16 +200,9 @@ class Ring:
         power = 1 if self.series.price.kind == "zcdp" else 2
         return UNFIT * float(self.count_price / usual) ** power
 
-    def starts(self, size: int) -> dict[int, int]:
-        """The sizes since which rows can be asked about, once the series is current, each with the leaf that begins
-        there: the next leaf begins where the last one ended, and for it some older start is forgotten."""
-        series, numbers = self.series, self.series.numbers
-        known = dict(zip(series.boundaries, starts(series.price, numbers, max(1, series.leaf)), strict=True))
-        if size > series.size:
-            known[series.size] = series.leaf + 1
-            kept = set(starts(series.price, numbers, series.leaf + 1))
-            known = {since: leaf for since, leaf in known.items() if leaf in kept}
-        return known
+    def starts(self, size: int) -> tuple[int, ...]:
+        """The sizes since which rows can be asked about, once the series is current."""
+        return self.series.next_starts(size)
 
     def reaches(self, since: int | None, size: int) -> bool:
         """Whether rows since a size can be asked about, once the series is current."""
@@ -171,13 +218,11 @@ class Ring:
 
     def next_law(self, size: int, since: int | None = None) -> Law:
         """The law of the noise of a group's rows, or sum, about all rows since a size, once the series is current."""
-        series = self.series
-        leaf = max(1, series.leaf + (size > series.size))
-        first = self.starts(size)[since] if since else 1
-        if (first, leaf) not in self._laws:
-            law = window_law(series.noise_price, series.numbers, first, leaf)
-            self._laws = {(first, leaf): law if self._unit == 1 else law.scaled(1 / self._unit)}
-        return self._laws[first, leaf]
+        asked = size, since or 0
+        if asked not in self._laws:
+            law = self.series.next_law(*asked)
+            self._laws = {asked: law if self._unit == 1 else law.scaled(1 / self._unit)}
+        return self._laws[asked]
 
     def view(self, since: int) -> View:
         """The estimate of the rows since a size."""

@@ -35,7 +35,7 @@ from treering.gate import (
 )
 from treering.mechanisms.series.base import Series, Window
 from treering.noise import Noise
-from treering.theory.continual import first_leaves, kept_nodes, own_weight, start_noise, stretch, tree_law
+from treering.theory.continual import Law, first_leaves, kept_nodes, own_weight, start_noise, stretch, tree_law
 
 _FEW_NODES: Final = 16
 """Releases are not condensed before there are this many of them."""
@@ -157,6 +157,39 @@ class TreeSeries(Series):
     def window(self, since: int) -> Window:
         """The estimate of the rows since one of the `boundaries`."""
         return self._estimate.window(since)
+
+    def next_starts(self, size: int) -> tuple[int, ...]:
+        """The `boundaries` once the series is current at a size."""
+        return tuple(self._next_leaves(size))
+
+    def next_law(self, size: int, since: int) -> Law:
+        """The law of the noise of a group's number since one of the `next_starts`, once the series is current."""
+        leaf = max(1, self.leaf + (size > self.size))
+        return tree_law(self._noise, stretch(self._next_leaves(size)[since], leaf))
+
+    def _next_leaves(self, size: int) -> dict[int, int]:
+        """For each of the `next_starts`, the leaf that begins there: the next one begins where the last one ended, and
+        for it some older start is forgotten."""
+        known = dict(zip(self.boundaries, first_leaves(max(1, self.leaf)), strict=True))
+        if size <= self.size:
+            return known
+        known[self.size] = self.leaf + 1
+        kept = set(first_leaves(self.leaf + 1))
+        return {since: leaf for since, leaf in known.items() if leaf in kept}
+
+    @property
+    def kept(self) -> int:
+        """How many numbers `keep` holds, about."""
+        return self._estimate.arrays * self.numbers
+
+    def keep(self) -> Estimates:
+        """A note of the whole public state, but for the segments of the gate that are open."""
+        return self._estimate.note()
+
+    def restore(self, note: Estimates, segments: Sequence[SegmentBegun]) -> None:
+        """Go on from a note of `keep`, with the segments of this series that are open."""
+        self._estimate.restore(note)
+        self._reopen(segments)
 
     def fingerprint(self) -> str:
         """A hash of the public state."""

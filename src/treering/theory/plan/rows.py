@@ -585,7 +585,7 @@ def estimate_share(scale: float | None, leaf: int, cells: int, beta: float) -> f
     weight = math.exp(-rarity(math.log(2 ** (segment + 1) - 1)))
     windows = continual.KEPT * (segment + 1) + 1
     if scale is None and series.rooted(cells):  # In three segments, and one in each of the others.
-        windows = 3 * (windows + series.KEPT) + (2 << segment) // series.segment_length(len(series.EARLY), cells)
+        windows = 3 * (windows + series.KEPT) + (2 << segment) // series.segment_length(1, cells)
     return beta * weight / windows
 
 

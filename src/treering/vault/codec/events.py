@@ -42,6 +42,7 @@ from treering.gate import (
     Condensed,
     Crossing,
     Event,
+    Fading,
     ForeignReleased,
     HistogramReleased,
     LeafCut,
@@ -72,9 +73,10 @@ from treering.noise import Gaussian, Laplace
 from treering.vault.codec.fields import Codec, Fields
 from treering.vault.codec.queries import Queries
 
-FORMAT: Final = 3
+FORMAT: Final = 4
 """The latest version of the lines. Version 2 has charges by row; version 3 has sums, models of some rows, and what they
-are made by. A line that an earlier version could have is still of that version."""
+are made by; version 4 has weights that fade, and checkpoints of series. A line that an earlier version could have is
+still of that version."""
 
 SECOND: Final[tuple[type[Any], ...]] = (
     Condensed,
@@ -109,6 +111,9 @@ FIRST: Final[tuple[type[Any], ...]] = (
 THIRD: Final[tuple[type[Any], ...]] = (Minimised, Tallied)
 """The events of version 3. (`Minimised` is older, and has more fields now.)"""
 
+FOURTH: Final[tuple[type[Any], ...]] = (Advanced, Condensed)
+"""The events that may hold what only version 4 has."""
+
 EVENTS: Final = (*FIRST, *SECOND, *THIRD)
 """The events that a line can hold. The name and fields of a class that was ever written are fixed: a change needs a new
 version of the format."""
@@ -140,6 +145,7 @@ PARTS: Final[tuple[type[Any], ...]] = (
     Span,
     Ones,
     Root,
+    Fading,
     Charge,
     Steps,
     OpenSegment,
@@ -150,7 +156,7 @@ PARTS: Final[tuple[type[Any], ...]] = (
 )
 """The classes that fields of events can hold. Those that notes can hold are declared by the mechanisms."""
 
-SHARED: Final = frozenset({Cost, Budget, Laplace, Gaussian, Ones, Root})
+SHARED: Final = frozenset({Cost, Budget, Laplace, Gaussian, Ones, Root, Fading})
 """Classes of small immutable values that recur: equal ones are read as one object."""
 
 
@@ -201,7 +207,8 @@ class EventCodec:
         if type(name) is not str or (version, name) not in self._codecs:
             raise DamagedVault("it names no event of its version")
         event: Event = self._codecs[version, name].read(raw, self._queries)
-        if (version == FORMAT) != (version_of(event) == FORMAT):
+        right = version_of(event)
+        if version != right and max(version, right) > 2:
             raise DamagedVault("it is of another version than what it holds")
         return event
 
@@ -209,18 +216,18 @@ class EventCodec:
 def version_of(event: Event) -> int:
     """The version of an event's line: the earliest that could have it."""
     kind = type(event)
-    if kind in _SETTLED:
-        return _SETTLED[kind]
+    if isinstance(event, Advanced):
+        return 4 if any(type(each) is Fading for each in event.patterns) else 2
+    if isinstance(event, Compared):
+        return 1
     if isinstance(event, Minimised):
         new = type(event.method) is NoisyMoments or type(event.problem.loss) in (HuberDistance, RobustLogistic)
-        return FORMAT if new or (event.rows, event.held) != (None, None) else 1
+        return 3 if new or (event.rows, event.held) != (None, None) else 1
+    if isinstance(event, Condensed) and getattr(event.note, "line_version", 0) == 4:
+        return 4
     if isinstance(event, Tallied) or _has_sums(event):
-        return FORMAT
+        return 3
     return 2 if kind in SECOND else 1
-
-
-_SETTLED: Final = {Advanced: 2, Compared: 1}
-"""The version of events that come in great numbers and never hold sums."""
 
 
 @lru_cache(maxsize=4)
@@ -230,9 +237,9 @@ def _codecs(notes: tuple[type[Any], ...]) -> dict[tuple[int, str], Codec]:
     return (
         {(1, kind.__name__): fields.of(kind) for kind in FIRST}
         | {(1, kind.__name__): fields.once(kind, number) for kind, number in GROWN.items()}
-        | {(version, kind.__name__): fields.of(kind) for version in (2, FORMAT) for kind in SECOND}
-        | {(FORMAT, kind.__name__): fields.of(kind) for kind in THIRD}
-        | {(FORMAT, Noted.__name__): fields.of(Noted)}
+        | {(version, kind.__name__): fields.of(kind) for version in (2, 3) for kind in SECOND}
+        | {(3, kind.__name__): fields.of(kind) for kind in (*THIRD, Noted)}
+        | {(4, kind.__name__): fields.of(kind) for kind in FOURTH}
     )
 
 

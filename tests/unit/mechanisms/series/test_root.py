@@ -16,11 +16,11 @@ from support.exact_losses import transparent
 from support.grown_series import GrownSeries
 from support.row_lives import SCHEMA, account
 from treering.budget.promise import Budget
-from treering.budget.weights import squares
+from treering.budget.weights import Weights
 from treering.domain.groups import Groups
 from treering.domain.query import Query
 from treering.errors import BudgetExceeded
-from treering.gate import Advanced, Ones, Root, SegmentBegun, SegmentEnded, Span
+from treering.gate import Advanced, Fading, Ones, Root, SegmentBegun, SegmentEnded, Span
 from treering.mechanisms.series.root import RootSeries
 from treering.noise import Gaussian
 from treering.theory import series as theory
@@ -30,10 +30,13 @@ GROUPS = Groups.of([Query.where(SCHEMA, b=0), Query.where(SCHEMA, b=2, a=1)])
 ONE = Groups.of([Query.where(SCHEMA, b=[0, 1])])
 BUDGET = Budget("zcdp", Fraction(1))
 PRICE = Budget("zcdp", Fraction(1, 3))
+SHORT = 16
+"""The leaves of a segment in most tests, so that there are several: 2^20 in truth."""
 
 
 @pytest.fixture(autouse=True)
-def _no_noise() -> Iterator[None]:
+def _no_noise(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(theory, "LONGEST", SHORT)
     with transparent():
         yield
 
@@ -51,12 +54,14 @@ def check(grown: Grown) -> None:
     assert (series.leaf, series.size) == (len(sizes) - 1, len(grown.rows))
     firsts = theory.starts(series.leaf, groups)
     assert series.boundaries == tuple(sizes[first - 1] for first in firsts)
+    assert series.next_starts(series.size) == series.boundaries
     for first, since in zip(firsts, series.boundaries, strict=True):
         window = series.window(since)
         assert (window.start, window.end) == (since, len(grown.rows))
         assert grown.exact(window)
         stated = theory.variance(first, series.leaf, PRICE.total, groups)
         assert window.law.deviation**2 == pytest.approx(stated, rel=1e-9)
+        assert series.next_law(series.size, since).variance == pytest.approx(stated, rel=1e-9)
 
 
 # -- estimates ---------------------------------------------------------------------------------------------------------
@@ -80,16 +85,58 @@ def test_whatever_the_leaves_are(sizes: list[int]) -> None:
         check(grown)
 
 
-def test_without_noise_three_segments_and_the_next_are_exact() -> None:
-    """1,045 leaves: the segment of 1,024 is complete with leaf 1,041."""
+def test_without_noise_long_segments_and_the_next_are_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    """1,030 leaves of as many groups as make segments short: the first long one is complete with leaf 1,025."""
+    monkeypatch.setattr(theory, "LONGEST", 1024)
     grown = Grown()
-    grown.leaves([1] * 1039)
-    for leaf in range(1040, 1046):
+    grown.leaves([1] * 1022)
+    for leaf in range(1023, 1030):
         grown.leaves([2])
         assert grown.series.leaf == leaf
         check(grown)
-    assert [theory.place(leaf, 2) for leaf in (1041, 1042)] == [(2, 1024), (3, 1)]
+    assert [theory.place(leaf, 2) for leaf in (1025, 1026)] == [(1, 1024), (2, 1)]
     assert grown.again().fingerprint() == grown.series.fingerprint()
+
+
+def test_what_the_next_leaf_will_bring_is_what_it_brings() -> None:
+    """The periods that can be asked about, the laws of their noise, and the price: before and after each leaf."""
+    grown = Grown()
+    for _ in range(2 * SHORT + 5):
+        grown.append([0, 1])
+        size = len(grown.rows)
+        starts = grown.series.next_starts(size)
+        laws = [grown.series.next_law(size, since).variance for since in starts]
+        price = grown.series.next_price
+        grown.series.advance(grown.gate)
+        grown.sizes.append(size)
+        assert grown.series.boundaries == starts
+        assert [grown.series.window(since).law.variance for since in starts] == pytest.approx(laws, rel=1e-9)
+        assert float(account(grown.gate)[size - 1]) == pytest.approx(float(price), rel=1e-9)
+
+
+def test_an_interrupt_between_segments_changes_nothing_of_that() -> None:
+    """A segment is complete and the next one not begun, or the complete one not ended."""
+    for done in ("nothing", "the next segment is begun"):
+        grown = Grown()
+        grown.leaves([1] * SHORT)
+        with pytest.MonkeyPatch.context() as patch:
+            kept = RootSeries._end if done == "nothing" else RootSeries._begin
+            patch.setattr(RootSeries, "_turn", lambda *_: None)
+            grown.leaves([1])
+            if done != "nothing":
+                kept(grown.series, grown.gate)
+        assert grown.series.leaf == SHORT + 1
+        grown.append([0])
+        size = len(grown.rows)
+        starts, price = grown.series.next_starts(size), grown.series.next_price
+        laws = [grown.series.next_law(size, since).variance for since in starts]
+        assert price == PRICE.total
+        grown.series.advance(grown.gate)
+        grown.sizes.append(size)
+        assert grown.series.boundaries == starts
+        assert [grown.series.window(since).law.variance for since in starts] == pytest.approx(laws, rel=1e-9)
+        assert grown.exact(grown.series.window(0))
+        assert grown.again().fingerprint() == grown.series.fingerprint()
 
 
 def test_a_leaf_needs_rows() -> None:
@@ -117,23 +164,27 @@ def test_each_row_pays_the_price_once_and_no_more() -> None:
         assert paid[-1] == 0
         # While a segment lasts its rows have paid for all of it; nearly the price, and never more.
         assert min(paid[:-1]) > 0
-        assert paid[-2] > price * Fraction(999, 1000) or theory.place(leaf, 2) in [(0, 1), (1, 16)]
+        assert paid[-2] > price * Fraction(999, 1000) or theory.place(leaf, 2) in [(0, 1), (1, 16), (2, 16)]
     assert grown.gate.spent <= price
 
 
-def test_segments_have_the_noise_and_the_room_of_the_theory() -> None:
+@pytest.mark.parametrize("longest", [SHORT, 2**20])
+def test_segments_have_the_noise_and_the_room_of_the_theory(longest: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(theory, "LONGEST", longest)
     grown = Grown()
     grown.leaves([1] * 20)
     begun = [event for event in grown.record if isinstance(event, SegmentBegun)]
-    for segment, (event, length) in enumerate(zip(begun, (1, 16, 1024), strict=True)):
+    right = [(Weights.FADING, 1), (Weights.FADING, longest), (Weights.ROOT, longest)]
+    for segment, (event, (weights, length)) in enumerate(zip(begun, right, strict=False)):
         assert event.segment == segment
-        assert event.room == squares(length)
+        assert event.room == weights.squares(length)
         assert isinstance(event.noise, Gaussian)
-        cost = Fraction(squares(length)) / Fraction(event.noise.scale) ** 2
-        below = Fraction(squares(length)) / Fraction(np.nextafter(event.noise.scale, 0.0)) ** 2
+        cost = Fraction(event.room) / Fraction(event.noise.scale) ** 2
+        below = Fraction(event.room) / Fraction(np.nextafter(event.noise.scale, 0.0)) ** 2
         assert cost <= PRICE.total < below
     patterns = [event.patterns for event in grown.record if isinstance(event, Advanced)]
-    assert patterns == [(Root(theory.place(leaf, 2)[1]),) for leaf in range(1, 21)]
+    kinds = [(Root if theory.place(leaf, 2)[0] == 2 else Fading)(theory.place(leaf, 2)[1]) for leaf in range(1, 21)]
+    assert patterns == [(each,) for each in kinds]
 
 
 def test_a_whole_budget_is_enough_for_ever() -> None:
@@ -152,9 +203,9 @@ def test_closing_gives_back_what_will_not_be_used() -> None:
     grown.series.close(grown.gate)
     after = account(grown.gate)
     # Of the current segment, position k of 13 has been in 14 − k releases.
-    noise = theory.root_noise(PRICE.total, 1024, 2)
+    noise = theory.release_noise(PRICE.total, SHORT, 2, Weights.ROOT)
     for leaf in range(18, 31):
-        used = squares(31 - leaf) / Fraction(noise.scale) ** 2
+        used = Weights.ROOT.squares(31 - leaf) / Fraction(noise.scale) ** 2
         for position in (2 * leaf - 2, 2 * leaf - 1):
             assert after[position] < before[position]
             assert 0 <= after[position] - used < Fraction(1, 2**200)
@@ -174,7 +225,7 @@ def test_a_series_that_never_began_costs_nothing_to_close() -> None:
     grown.series.close(grown.gate)
     assert not grown.gate.history
     grown.append([0])
-    segment = grown.gate.begin_segment(GROUPS, Gaussian(1.0), 1).segment
+    segment = grown.gate.begin_segment(GROUPS, Gaussian(4096.0), 4096**2).segment
     grown.series.follow(grown.gate.history[0])
     grown.series.close(grown.gate)
     ended = grown.gate.history[-1]
@@ -217,9 +268,9 @@ def test_complete_segments_are_short_on_record() -> None:
     kinds = Counter(type(event).__name__ for event in grown.gate.history)
     assert kinds == {"SegmentEnded": 2, "SegmentBegun": 1, "Advanced": 13}
     # Of segments before the last two that are complete, only the estimate of all rows is kept.
-    grown.leaves([1] * 1020)
+    grown.leaves([1] * 20)
     kept = [len(each.tails) for each in grown.series._finished]
-    assert kept == [1, len(theory.recent(16)), len(theory.recent(1024))]
+    assert kept == [1, 1, *[len(theory.recent(SHORT))] * 2]
 
 
 def test_events_of_others_change_nothing() -> None:

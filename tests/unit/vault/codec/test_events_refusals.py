@@ -110,7 +110,7 @@ OF_ROWS = next(line for event, line in LINES if type(event) is gate.Minimised an
         (OF_ROWS, '"rows":[4,9]', '"rows":[4,"9"]', "Minimised.rows is not an integer"),
         (RECORD, '"marks":[4]', '"marks":[4.0]', "Condensed.marks is not an integer"),
         (RECORD, '[4,"1/4"]', '[4,"1/4",0]', "Steps.everyone is not a list of 2"),
-        (ADVANCED, "Ones", "Twos", "Advanced.patterns is not one of Ones, Root"),
+        (ADVANCED, "Ones", "Twos", "Advanced.patterns is not one of Ones, Root, Fading"),
         (CUT, "LeafCut", "Leafcut", "names no event"),
         (CUT, "LeafCut", "Grown", "names no event"),
         (CUT, '"LeafCut"', "[]", "names no event"),
@@ -215,8 +215,8 @@ def test_a_value_that_was_read_before_opens_no_door_for_one_of_another_type() ->
 
 
 def test_a_newer_line_is_told_from_a_damaged_one() -> None:
-    with pytest.raises(NewerVault, match="format 4, and this treering reads up to 3"):
-        decode(CUT.replace('"v":1', '"v":4').replace("LeafCut", "Unheard"), SCHEMA)
+    with pytest.raises(NewerVault, match="format 5, and this treering reads up to 4"):
+        decode(CUT.replace('"v":1', '"v":5').replace("LeafCut", "Unheard"), SCHEMA)
 
 
 def test_a_packed_array_is_not_unpacked_beyond_its_length() -> None:
