@@ -1,7 +1,8 @@
 """Those that answer in this environment: treering's default, and policies of others over the same exact noise.
 
 Each takes a case and gives the answers to its questions, in rows, batch by batch. None sees the questions of later
-batches unless its docstring says that it is told.
+batches unless its docstring says that it is told. Where questions repeat, each is asked once a batch: the same question
+about the same rows has the same answer, for nothing, from everybody that has a cache.
 """
 
 from __future__ import annotations
@@ -41,10 +42,11 @@ def _vault(case: Case, **options: Any) -> Iterator[Floats]:
         tempfile.TemporaryDirectory() as folder,
         tr.Vault.create(Path(folder) / "vault", case.schema, EPSILON, DELTA, **options) as vault,
     ):
-        for batch, asked in zip(case.batches, case.asked, strict=True):
+        for batch, (places, which) in zip(case.batches, case.different, strict=True):
             vault.append(_frame(case.schema, batch))
+            asked = [case.pool[place] for place in places.tolist()]
             answers = vault.ask_many(asked) if case.together else [vault.ask(query) for query in asked]
-            yield np.array([answer.value for answer in answers]) * vault.size
+            yield np.array([answer.value for answer in answers])[which] * vault.size
 
 
 def _frame(schema: tr.Schema, cells: Ints) -> object:

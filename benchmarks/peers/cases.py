@@ -113,11 +113,6 @@ class Case:
         return np.array_split(order, BATCHES)
 
     @cached_property
-    def asked(self) -> list[list[tr.Query]]:
-        """The questions that are asked after each batch."""
-        return [[self.pool[place] for place in places.tolist()] for places in self.places]
-
-    @cached_property
     def different(self) -> list[tuple[Ints, Ints]]:
         """For each batch the different ones among its questions, by their places in the pool, and which each one is."""
         return [np.unique(places, return_inverse=True) for places in self.places]

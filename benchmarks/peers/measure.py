@@ -58,7 +58,7 @@ def make(case: Case, path: Path) -> None:
     """Make a case with its truth, in a process of its own, and write it down: this one stays small."""
 
     def work() -> dict[str, str]:
-        _ = case.truths, case.batches, case.asked
+        _ = case.truths, case.batches
         path.write_bytes(pickle.dumps(case, pickle.HIGHEST_PROTOCOL))
         return {}
 

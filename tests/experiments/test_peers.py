@@ -25,8 +25,8 @@ MANY = Case(2**12, 10**6, 10**6, 1)
 
 def test_a_case_is_as_large_as_it_says_and_its_truth_is_that_of_its_rows() -> None:
     assert SMALL.sizes[-1] == 2_000
-    assert len(SMALL.batches) == len(SMALL.asked) == BATCHES
-    query, rows = SMALL.asked[3][0], np.concatenate(SMALL.batches[:4])
+    assert len(SMALL.batches) == len(SMALL.places) == BATCHES
+    query, rows = SMALL.pool[SMALL.places[3][0]], np.concatenate(SMALL.batches[:4])
     codes = np.unravel_index(rows, SMALL.schema.shape)
     assert query.masks is not None
     matching = np.all([mask[codes[place]] for place, mask in zip(query.attributes, query.masks, strict=True)], axis=0)
@@ -37,8 +37,8 @@ def test_a_million_questions_come_from_a_pool_and_are_read_once_each() -> None:
     case = MANY
     assert sum(map(len, case.places)) == 10**6
     assert len(set(case.pool)) == 10**4
-    assert case.asked[2][5] is case.pool[case.places[2][5]]
-    assert case.truths[2][5] == (case.asked[2][5].weights() * table_over(case, 2, case.asked[2][5].attributes)).sum()
+    query = case.pool[case.places[2][5]]
+    assert case.truths[2][5] == (query.weights() * table_over(case, 2, query.attributes)).sum()
     assert [len(places) for places, _ in case.different] == [len(set(places.tolist())) for places in case.places]
 
 
