@@ -200,3 +200,10 @@ HERE: Final[dict[str, Answerer]] = {
     "CacheDP's policy": cachedp,
 }
 OURS: Final = ("treering", "treering, told the questions", "ContinualHistogram")
+
+
+def left_out(name: str, case: Case) -> str:
+    """Why one is not run on a case; nothing if it is."""
+    if name == OURS[1] and case.repeating:
+        return "told its groups it is like the cases of 10,000 questions: not worth the minutes"
+    return ""
