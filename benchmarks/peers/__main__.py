@@ -130,7 +130,7 @@ class Runner:
         try:
             path = self._written(case)
             if peer is None:
-                return here(path, HERE[name])
+                return here(path, name)
             prepare(peer.environment, self._environments)
             return elsewhere(path, lambda read: answers(read, peer, self._environments, self._folder))
         except TooLong:

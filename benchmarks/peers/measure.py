@@ -1,14 +1,17 @@
-"""One answerer on one case, in a process of its own, so that its time and its memory are its own.
+"""One answerer on one case, in a new Python, so that its time and its memory are its own.
+
+    python -m benchmarks.peers.measure CASE NAME
 
 *Times* are of the processor, all threads together, so that other work on the machine does not count; nor does waiting
 for the disk. *Set-up* is from the start of Python until the questions after the first batch are answered: importing,
 making what is needed, a first fit. *Questions a second* are those after the other batches, over the time from then on.
 *Memory* is the most that the process had in RAM: Python, libraries, the case itself, and what answering takes. Reading
-the case is in nobody's time.
+the case is in nobody's time. Policies are not programs that one could use: only their errors are kept.
 """
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import pickle
 import resource
@@ -16,15 +19,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from benchmarks.peers.answering import Answerer
+from benchmarks.peers.answering import HERE, OURS, Answerer
 from benchmarks.peers.cases import BATCHES, Case, Floats
 
 LIMIT: Final = 900
@@ -43,15 +45,19 @@ class Took(NamedTuple):
     peak: float
 
 
-def columns(case: Case, told: Floats, took: Took) -> dict[str, str]:
-    """The columns of the table of results."""
+def accuracy(case: Case, told: Floats) -> dict[str, str]:
+    """The columns of errors."""
     off = np.abs(told - np.concatenate(case.truths))
     numbers = {"mean": off.mean(), "p95": np.percentile(off, 95), "max": off.max()}
+    return {name: f"{value:.4g}" for name, value in numbers.items()}
+
+
+def columns(case: Case, told: Floats, took: Took) -> dict[str, str]:
+    """The columns of errors, times and memory."""
     after = max(took.seconds - took.setup, 1e-6)
     rest = case.questions * (BATCHES - 1) / BATCHES
-    numbers |= {"setup_seconds": took.setup, "seconds": took.seconds}
-    numbers |= {"per_second": rest / after, "peak_mib": took.peak}
-    return {name: f"{value:.4g}" for name, value in numbers.items()}
+    numbers = {"setup_seconds": took.setup, "seconds": took.seconds, "per_second": rest / after, "peak_mib": took.peak}
+    return accuracy(case, told) | {name: f"{value:.4g}" for name, value in numbers.items()}
 
 
 def make(case: Case, path: Path) -> None:
@@ -65,19 +71,37 @@ def make(case: Case, path: Path) -> None:
     apart(work)
 
 
-def here(path: Path, answer: Answerer) -> dict[str, str]:
+def here(path: Path, name: str) -> dict[str, str]:
     """Run one that answers in this environment."""
-    before = importing()
+    if name not in OURS:
+        return apart(lambda: _policy(path, name))
+    command: list[str | Path] = [sys.executable, "-m", "benchmarks.peers.measure", path, name]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, preexec_fn=limited)
+    if done.returncode == -signal.SIGXCPU:
+        raise TooLong
+    if done.returncode:
+        raise RuntimeError(f"{name} failed: {done.stderr.strip().splitlines()[-1:]}")
+    found: dict[str, str] = json.loads(done.stdout)
+    return found
 
-    def work() -> dict[str, str]:
-        case: Case = pickle.loads(path.read_bytes())
-        read = time.process_time()
-        found, first = _drained(answer(case))
-        seconds = time.process_time() - read
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        return columns(case, found, Took(before + first - read, before + seconds, peak))
 
-    return apart(work)
+def _policy(path: Path, name: str) -> dict[str, str]:
+    case: Case = pickle.loads(path.read_bytes())
+    return accuracy(case, np.concatenate(list(HERE[name](case))))
+
+
+def alone(path: Path, answer: Answerer) -> dict[str, str]:
+    """Answer, where nothing else has been done in this process."""
+    began = time.process_time()
+    case: Case = pickle.loads(path.read_bytes())
+    reading = time.process_time() - began
+    batches = answer(case)
+    found = [next(batches)]
+    setup = time.process_time() - reading
+    found += batches
+    seconds = time.process_time() - reading
+    took = Took(setup, seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    return columns(case, np.concatenate(found), took)
 
 
 def elsewhere(path: Path, answers: Callable[[Case], tuple[Floats, Took]]) -> dict[str, str]:
@@ -88,20 +112,6 @@ def elsewhere(path: Path, answers: Callable[[Case], tuple[Floats, Took]]) -> dic
         return columns(case, *answers(case))
 
     return apart(work)
-
-
-def _drained(batches: Iterator[Floats]) -> tuple[Floats, float]:
-    """All answers, and when the first of them were there."""
-    found = [next(batches)]
-    first = time.process_time()
-    return np.concatenate([*found, *batches]), first
-
-
-@cache
-def importing() -> float:
-    """The processor seconds that a new Python takes to import treering: those who answer here had that before."""
-    command = "import time, treering; print(time.process_time())"
-    return float(subprocess.run([sys.executable, "-c", command], check=True, capture_output=True, text=True).stdout)
 
 
 def apart(work: Callable[[], dict[str, str]]) -> dict[str, str]:
@@ -137,3 +147,7 @@ def _send(work: Callable[[], dict[str, str]], sender: Connection) -> None:
         sender.send(None)
     except Exception as error:
         sender.send(f"{type(error).__name__}: {error}")
+
+
+if __name__ == "__main__":
+    print(json.dumps(alone(Path(sys.argv[1]), HERE[sys.argv[2]])))

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.peers.__main__ import RESULTS
-from benchmarks.peers.answering import HERE
+from benchmarks.peers.answering import HERE, OURS
 from benchmarks.peers.cases import QUESTIONS, SHAPES, SIZES
 from benchmarks.peers.elsewhere import ELSEWHERE
 from benchmarks.peers.means import Errors, Mean, best, errors
@@ -85,13 +85,13 @@ def everybody(found: Errors, size: int) -> str:
 
 
 def costs(rows: Iterable[Row]) -> str:
-    """A line for each that answers: what it takes on the smallest table, for each number of questions."""
+    """A line for each program: what it takes on the smallest table, for each number of questions."""
     kept: dict[str, dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         if row["mean"] and int(row["cells"]) == min(SHAPES) and int(row["size"]) == min(SIZES):
             kept[row["peer"]][int(row["questions"])].append(row)
     lines = []
-    for name in (*HERE, *ELSEWHERE):
+    for name in (*OURS, *ELSEWHERE):
         if name in kept:
             columns = [(field, number) for field in ("setup_seconds", "per_second", "peak_mib") for number in QUESTIONS]
             lines.append([SHOWN.get(name, name), *(_middle(kept[name][number], field) for field, number in columns)])
@@ -137,9 +137,9 @@ def _mean(mean: Mean | None) -> str:
 
 def _middle(rows: Sequence[Row], field: str) -> str:
     """The median over seeds."""
-    if not rows:
+    values = sorted(float(row[field]) for row in rows if row[field])
+    if not values:
         return "–"
-    values = sorted(float(row[field]) for row in rows)
     return readable(float(f"{values[len(values) // 2]:.2g}"), 2)
 
 
