@@ -28,6 +28,7 @@ import numpy as np
 
 from benchmarks.peers.answering import HERE, OURS, Answerer
 from benchmarks.peers.cases import BATCHES, Case, Floats
+from benchmarks.peers.drivers.common import peak
 
 LIMIT: Final = 900
 """The most seconds, of the processor, that anybody is given for a case."""
@@ -100,7 +101,7 @@ def alone(path: Path, answer: Answerer) -> dict[str, str]:
     setup = time.process_time() - reading
     found += batches
     seconds = time.process_time() - reading
-    took = Took(setup, seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    took = Took(setup, seconds, peak())
     return columns(case, np.concatenate(found), took)
 
 
