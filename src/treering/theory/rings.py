@@ -27,7 +27,8 @@ of weight × error, and under zCDP the variance is 1/Σ(1/variance).
 
 **Prices.** The first answer of a series of price c has v = 1/c under zCDP (for two groups or more), so a margin of M
 rows costs c = 1.96²·S/M². Without a wish, the first ``pace`` series get equal parts of four fifths of the budget, and
-the j-th one after them 1/(pace + j) of the least that any row has left: a sequence that never reaches 0.
+the j-th one after them 1/(pace + j) of the least that any row has left: a sequence that never reaches 0. A series that
+tells all cells apart answers every count there will ever be, so it may have the parts of all early series to come.
 
 A question by itself can be one of two groups, it and all other rows. That gives the smallest spread that a count can
 have: k of m groups, 1 ≤ k < m, have k(1 − k/m) ≥ 1 − 1/m ≥ ½ (it is concave in k, so least at k = 1 or m − 1), with
@@ -184,6 +185,17 @@ def price_of(rows: float, centred: Spectrum, groups: int, kind: BudgetKind) -> F
 
 def _budget(kind: BudgetKind, price: float) -> Budget:
     return Budget(kind, Fraction(price))
+
+
+def whole_price(total: Fraction, left: Fraction, opened: int, pace: int) -> Fraction:
+    """The price of a series that tells all cells apart, after so many were opened: the parts of all of the first
+    ``pace`` series that are not opened yet, and that nobody needs any more. At most four fifths of what is left.
+
+    >>> whole_price(Fraction(1), Fraction(1), 0, 25), whole_price(Fraction(1), Fraction(1, 5), 25, 25)
+    (Fraction(4, 5), Fraction(1, 130))
+    """
+    parts = max(1, pace - opened)
+    return min(parts * usual_price(total, left, opened, pace), EARLY_SHARE * left)
 
 
 def usual_price(total: Fraction, left: Fraction, opened: int, pace: int) -> Fraction:

@@ -216,3 +216,11 @@ def test_early_series_get_what_is_left_where_wishes_took_the_rest() -> None:
     price = rings.usual_price(Fraction(1), Fraction(1, 100), 3, 25)
     assert 0 < price < Fraction(1, 100)
     assert rings.usual_price(Fraction(1), Fraction(1, 100), 0, 1) == Fraction(1, 200)
+
+
+@pytest.mark.parametrize("pace", [1, 2, 25, 1000])
+@given(left=st.fractions(Fraction(1, 10**6), 1), opened=st.integers(0, 2000))
+def test_the_price_of_the_whole_table_leaves_a_fifth(pace: int, left: Fraction, opened: int) -> None:
+    price = rings.whole_price(Fraction(1), left, opened, pace)
+    assert 0 < price <= left * Fraction(4, 5)
+    assert price >= min(rings.usual_price(Fraction(1), left, opened, pace), left * Fraction(4, 5))

@@ -26,6 +26,7 @@ from treering.mechanisms.base import Answering, wished
 from treering.mechanisms.series.ring import UNFIT, Opened, Ring, reduced_to, sharp, sharp_sum
 from treering.theory import rings as theory
 from treering.theory.continual import Law
+from treering.theory.series import rooted
 from treering.theory.sums import noise_price
 from treering.words import counted, readable, rows
 
@@ -66,8 +67,9 @@ class Planning(Answering):
     def _least_left(self) -> Fraction:
         return self._gate.budget.total - self._gate.spent
 
-    def _usual(self, left: Fraction, opened: int) -> Fraction:
-        return theory.usual_price(self._gate.budget.total, left, opened, self._pace)
+    def _usual(self, left: Fraction, opened: int, *, whole: bool = False) -> Fraction:
+        price = theory.whole_price if whole else theory.usual_price
+        return price(self._gate.budget.total, left, opened, self._pace)
 
     def _wished(self, within: float | None) -> float | None:
         """The margin that is wanted, in rows."""
@@ -164,17 +166,28 @@ class Planning(Answering):
 
     def _add_openings(self, missing: Sequence[Query], wanted: float | None, planned: Planned) -> None:
         """Add the series that must be opened for the counts of some queries, and their prices."""
-        for batch, groups in portions(missing, self._pace):
+        found, schema = portions(missing, self._pace), self._gate.schema
+        if wanted is None and tell_all([groups for _, groups in found], schema):
+            self._add_opening(missing, Groups.marginal(schema), None, planned, None, whole=True)
+            return
+        for batch, groups in found:
             self._add_opening(batch, groups, wanted, planned, None)
 
     def _add_opening(
-        self, batch: Sequence[Query], groups: Groups, wanted: float | None, planned: Planned, sums: Sums | None
+        self,
+        batch: Sequence[Query],
+        groups: Groups,
+        wanted: float | None,
+        planned: Planned,
+        sums: Sums | None,
+        *,
+        whole: bool = False,
     ) -> None:
-        """Add a series over some groups, for a batch of queries, at the price that it takes."""
+        """Add a series over some groups, or of the ``whole`` table, for a batch of queries, at the price it takes."""
         left = self._least_left - sum((each.price for each in planned.fresh), Fraction(0))
         number = len(self._rings) + len(planned.fresh)
         if wanted is None:
-            price = self._usual(left, number)
+            price = self._usual(left, number, whole=whole)
         elif sums is None:
             price = self._price(batch, groups, wanted)
         else:
@@ -308,6 +321,13 @@ def sum_groups(batch: Sequence[Query], position: int, schema: Schema) -> Groups:
 def _sum_law(price: Budget, sums: Sums, groups: int) -> Law:
     """The law of the noise of a group's sum, in rows, in the first answer of a series at this price."""
     return theory.first_law(noise_price(price, sums.reach), max(2, sums.numbers(groups))).scaled(1 / sums.reach)
+
+
+def tell_all(wanted: Sequence[Groups], schema: Schema) -> bool:
+    """Whether one series of all cells takes the place of several: these have no fewer groups together, and are not too
+    many to be kept by square roots. It answers every count that will ever be asked for, at the price of them all."""
+    cells = schema.cells
+    return len(wanted) > 1 and rooted(cells) and sum(groups.number for groups in wanted) >= cells
 
 
 def batches(queries: Sequence[Query]) -> list[list[Query]]:

@@ -10,8 +10,9 @@ import treering as tr
 from support.databases import TestDatabase
 from treering.domain.groups import Groups
 from treering.mechanisms.base import wished
-from treering.mechanisms.series.policy import Asked, batches, sum_groups
-from treering.theory.rings import usual_price
+from treering.mechanisms.series.policy import Asked, batches, sum_groups, tell_all
+from treering.theory.rings import usual_price, whole_price
+from treering.theory.series import MOST_GROUPS
 
 SCHEMA = tr.Schema({"a": tr.categories("x", "y", "z"), "n": tr.integers(0, 9, missing=True), "m": tr.integers(0, 3)})
 X, KNOWN = tr.parse("a = 'x'", SCHEMA), tr.parse("a = 'x' AND n IS NOT NULL", SCHEMA)
@@ -106,3 +107,62 @@ def test_cells_that_several_series_know_apart_get_one_that_knows_them_all(pace: 
     db.append([{"hour": 2, "a": "y"}] * 100)
     assert rings.quantile("hour", 0.5).value == 1
     assert len(rings.series) == before + (pace >= 100)
+
+
+# -- the whole table ---------------------------------------------------------------------------------------------------
+
+SMALL = tr.Schema({name: tr.integers(0, 2) for name in "abc"})
+PAIRS = [f"{one} = {value} AND {other} = {value}" for one, other in ("ab", "bc", "ac") for value in range(3)]
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_list_that_needs_as_many_groups_as_there_are_cells_gets_the_whole_table(delta: float) -> None:
+    """Three pairs of attributes have 27 groups together, and the table has 27 cells: one series tells all of them, at
+    the price of all series that it saves, and every count from then on is free."""
+    db = TestDatabase(SMALL, list(range(SMALL.cells)) * 200)
+    rings = tr.Rings(db, 1.0, delta, 1e-9)
+    total = rings._gate.budget.total
+    assert rings.price_many(PAIRS) == whole_price(total, total, 0, 25) == total * Fraction(4, 5)
+    answers = rings.ask_many(PAIRS)
+    (series,) = rings.series
+    assert (series.attributes, series.groups) == (("a", "b", "c"), 27)
+    assert rings.spent == pytest.approx(0.8 * float(total))
+    for text, truth in {"a = 0": 1 / 3, "a = 1 AND b = 2 AND c = 0": 1 / 27, "a <> 1 OR c = 2": 7 / 9}.items():
+        assert rings.price(text) == 0
+        assert abs(rings.ask(text).value - truth) <= rings.ask(text).error
+    assert all(abs(answer.value - 1 / 9) <= answer.error for answer in answers)
+    # New rows pay the same, and a wish is still for what is left.
+    db.append_cells([0] * 10)
+    assert rings.price("a = 0") == pytest.approx(0.8 * float(total))
+    assert 0 < rings.price("a = 0 AND b = 1", within=40) <= total / 5
+
+
+def test_fewer_groups_a_wish_or_a_question_alone_do_not_get_it() -> None:
+    db = TestDatabase(SMALL, list(range(SMALL.cells)) * 200)
+    total = tr.Rings(db, 1.0, 1e-6)._gate.budget.total
+    usual = usual_price(total, total, 0, 25)
+    for asked, price in ((PAIRS[:6], 2 * usual), (PAIRS[:1], usual), (["a = 0", "b = 0", "c = 0"], 3 * usual)):
+        rings = tr.Rings(db, 1.0, 1e-6)
+        assert rings.price_many(asked) == price
+    rings = tr.Rings(db, 1.0, 1e-6)
+    rings.ask_many(PAIRS, within=300)
+    assert [series.groups for series in rings.series] == [9, 9, 9]
+
+
+def test_the_whole_table_is_not_too_large_to_be_kept() -> None:
+    wide = tr.Schema({"a": tr.integers(1, MOST_GROUPS // 2), "b": tr.integers(0, 1)})
+    wider = tr.Schema({"a": tr.integers(1, MOST_GROUPS // 2 + 1), "b": tr.integers(0, 1)})
+    for schema, kept in ((wide, True), (wider, False)):
+        groups = [Groups.marginal(schema)] * 2
+        assert tell_all(groups, schema) == kept
+        assert not tell_all(groups[:1], schema)
+        assert not tell_all([Groups.marginal(schema, ["a"]), Groups.marginal(schema, ["b"])], schema)
+
+
+def test_after_other_series_it_gets_what_is_left_of_the_early_parts() -> None:
+    db = TestDatabase(SMALL, list(range(SMALL.cells)) * 200)
+    rings = tr.Rings(db, 1.0, 1e-6)
+    total = rings._gate.budget.total
+    rings.ask("a = 0")
+    rings.ask("b = 0")
+    assert rings.price_many(PAIRS) == 23 * usual_price(total, total, 0, 25)
