@@ -27,8 +27,9 @@ from treering.words import readable
 
 PAGE: Final = ROOT / "docs" / "peers.md"
 PICTURE: Final = IMAGES / "peers_map.svg"
-BEGIN: Final = "<!-- The map: from here on written by `python -m benchmarks.peers.report`. -->"
-END: Final = "<!-- The map: up to here. -->"
+BEGIN: Final = "<!-- {}: from here on written by `python -m benchmarks.peers.report`. -->"
+END: Final = "<!-- {}: up to here. -->"
+CONTINUAL: Final = RESULTS.with_name("continual.csv")
 NEARLY, HALF = 1.05, 0.5
 DEFAULT: Final = "treering"
 SHOWN: Final = {DEFAULT: "**treering's default**", "treering, told the questions": "treering, told `pace`"}
@@ -176,20 +177,32 @@ def generated(rows: Sequence[Row]) -> str:
     return "\n\n".join(parts)
 
 
-def put(page: str, text: str) -> str:
-    """The page with this text between its markers."""
-    head, rest = page.split(BEGIN)
-    _, tail = rest.split(END)
-    return f"{head}{BEGIN}\n\n{text}\n\n{END}{tail}"
+def continual(rows: Sequence[Row]) -> str:
+    """Counts kept current, beside jax-privacy's."""
+    lines = []
+    for row in rows:
+        measured = f" (measured: {row['treering_measured']})" if row["treering_measured"] else ""
+        told, own = row["jax_privacy_told"], row["treering_untold"] + measured
+        lines.append([f"{int(row['batches']):,}", told, own, f"{float(row['ratio']):.2f}"])
+    return table(["T", "jax-privacy, told T", "treering, untold", "ratio"], lines)
 
 
-def main(arguments: Sequence[str] | None = None, results: Path = RESULTS) -> int:
+def put(page: str, results: Path = RESULTS, others: Path = CONTINUAL) -> str:
+    """The page with what is made from these tables of results between its markers."""
+    for name, text in {"The map": generated(read(results)), "Counts": continual(read(others))}.items():
+        head, rest = page.split(BEGIN.format(name))
+        _, tail = rest.split(END.format(name))
+        page = f"{head}{BEGIN.format(name)}\n\n{text}\n\n{END.format(name)}{tail}"
+    return page
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     """Write both."""
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args(
         arguments
     )
-    rows = read(results)
-    PAGE.write_text(put(PAGE.read_text(encoding="utf-8"), generated(rows)), encoding="utf-8")
+    rows = read(RESULTS)
+    PAGE.write_text(put(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     PICTURE.write_text(picture(errors(rows)), encoding="utf-8")
     for told in (False, True):
         print(f"{'Peers are told' if told else 'Nobody is told anything'}. {summary(errors(rows), told=told)}")

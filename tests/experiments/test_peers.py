@@ -159,7 +159,7 @@ def test_intervals_that_overlap_count_and_those_of_few_seeds_do_not() -> None:
 def test_the_page_and_the_picture_are_what_the_table_of_results_says() -> None:
     rows = read(comparison.RESULTS)
     page = report.PAGE.read_text(encoding="utf-8")
-    assert page == report.put(page, report.generated(rows))
+    assert page == report.put(page)
     assert report.PICTURE.read_text(encoding="utf-8") == picture(errors(rows))
     for told in (True, False):
         assert page.count(report.summary(errors(rows), told=told)) == 1
