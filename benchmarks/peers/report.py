@@ -61,6 +61,19 @@ def summary(found: Errors, *, told: bool) -> str:
     )
 
 
+def claim(found: Errors, *, told: bool) -> str:
+    """Whether what was to be shown is so."""
+    counts = verdicts(found, told=told)
+    missed = [
+        *(["the first part does not hold"] if counts["worse"] else []),
+        *(["the second part does not hold"] if 3 * counts["half"] < counts["cases"] else []),
+    ]
+    return (
+        f"*To be shown*: at most {NEARLY} times, or intervals that overlap, in every case, and at most half in a third of "
+        f"them. *Found*: {' and '.join(missed) or 'it is so'}."
+    )
+
+
 def duel(found: Errors, *, told: bool) -> str:
     """A line for each case: the default and the best peer."""
     lines = []
@@ -157,10 +170,12 @@ def generated(rows: Sequence[Row]) -> str:
         "### Nobody is told anything",
         "treering's default beside the best of those that need not be told. Mean errors in rows ± the 95% interval.",
         summary(found, told=False),
+        claim(found, told=False),
         duel(found, told=False),
         "### Peers are told, and treering is not",
         "The best of all peers, told beforehand how many questions, or how many batches, there will be.",
         summary(found, told=True),
+        claim(found, told=True),
         duel(found, told=True),
         "### Everybody",
         *(

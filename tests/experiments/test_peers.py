@@ -146,6 +146,8 @@ def test_the_report_counts_losses() -> None:
     assert report.verdicts(found, told=True) == {"cases": 1, "near": 0, "overlaps": 0, "half": 0, "worse": 1}
     assert report.verdicts(found, told=False) == {"cases": 1, "near": 1, "overlaps": 0, "half": 1, "worse": 0}
     assert "it is worse in 1." in report.summary(found, told=True)
+    assert report.claim(found, told=False).endswith("it is so.")
+    assert report.claim(found, told=True).endswith("the first part does not hold and the second part does not hold.")
 
 
 def test_intervals_that_overlap_count_and_those_of_few_seeds_do_not() -> None:
