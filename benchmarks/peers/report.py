@@ -69,8 +69,8 @@ def claim(found: Errors, *, told: bool) -> str:
         *(["the second part does not hold"] if 3 * counts["half"] < counts["cases"] else []),
     ]
     return (
-        f"*To be shown*: at most {NEARLY} times, or intervals that overlap, in every case, and at most half in a third of "
-        f"them. *Found*: {' and '.join(missed) or 'it is so'}."
+        f"*To be shown*: at most {NEARLY} times, or intervals that overlap, in every case, and at most half in a third. "
+        f"*Found*: {' and '.join(missed) or 'it is so'}."
     )
 
 
