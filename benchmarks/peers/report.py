@@ -69,7 +69,7 @@ def claim(found: Errors, *, told: bool) -> str:
         *(["the second part does not hold"] if 3 * counts["half"] < counts["cases"] else []),
     ]
     return (
-        f"*To be shown*: at most {NEARLY} times, or intervals that overlap, in every case, and at most half in a third. "
+        f"*To be shown*: at most {NEARLY} times, or intervals that overlap, in every case, at most half in a third. "
         f"*Found*: {' and '.join(missed) or 'it is so'}."
     )
 
