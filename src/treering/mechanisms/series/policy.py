@@ -200,17 +200,18 @@ class Planning(Answering):
     def _price(self, batch: Sequence[Query], groups: Groups, wanted: float) -> Fraction:
         """What it takes for every query of a batch to be within what is wanted, given what is known already.
 
-        At least as much as the dearest series that knows one of them: otherwise a question asked again and again with
-        the same wish would open ever smaller ones.
+        At least as much as the dearest series that knows one of them (the usual price, if that is more than is left):
+        otherwise a question asked again and again with the same wish would open ever smaller ones.
         """
         kind, classes = self._gate.budget.kind, groups.classes(self._gate.schema)
-        prices = [Fraction(0)]
+        left, prices = self._least_left, [Fraction(0)]
         for query in batch:
             reduced = reduced_to(groups, query, classes)
             known = [ring for ring in self._rings if ring.covers(query)]
             dearest = max((ring.count_price for ring in known), default=Fraction(0))
+            least = dearest if dearest <= left else self._usual(left, len(self._rings))
             rest = theory.missing(wanted, [ring.next_variance(query, self._gate.size) for ring in known], kind)
-            prices.append(max(theory.price_of(rest, theory.spectrum(reduced), groups.number, kind), dearest))
+            prices.append(max(theory.price_of(rest, theory.spectrum(reduced), groups.number, kind), least))
         return max(prices)
 
     # -- sums ---------------------------------------------------------------------------------------------------------

@@ -124,7 +124,9 @@ class RootSeries(Series):
 
     @property
     def _rule_of_next(self) -> tuple[Weights, int]:
-        """The same of the segment after the current one."""
+        """The same of the segment after the current one, which may have been begun already."""
+        if self._next is not None:
+            return theory.segment_rule(self._next.room, self.numbers)
         return self._rule_after([*(each.leaves for each in self._finished), len(self._releases)])
 
     @property

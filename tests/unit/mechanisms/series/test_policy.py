@@ -131,10 +131,15 @@ def test_a_list_that_needs_as_many_groups_as_there_are_cells_gets_the_whole_tabl
         assert rings.price(text) == 0
         assert abs(rings.ask(text).value - truth) <= rings.ask(text).error
     assert all(abs(answer.value - 1 / 9) <= answer.error for answer in answers)
-    # New rows pay the same, and a wish is still for what is left.
+    # New rows pay the same, and what is left is enough for a wish.
     db.append_cells([0] * 10)
     assert rings.price("a = 0") == pytest.approx(0.8 * float(total))
-    assert 0 < rings.price("a = 0 AND b = 1", within=40) <= total / 5
+    known = rings.ask("a = 0")
+    wish = 0.9 * known.margin
+    assert usual_price(total, total / 5, 1, 25) <= rings.price("a = 0", within=wish) <= total / 5
+    sharper = rings.ask("a = 0", within=wish)
+    assert sharper.margin <= wish * (1 + 1e-6)
+    assert rings.price("a = 0", within=wish) == 0
 
 
 def test_fewer_groups_a_wish_or_a_question_alone_do_not_get_it() -> None:
