@@ -45,10 +45,14 @@ class Peer:
     def fits(self, case: Case) -> str:
         """Why it is not run on a case; nothing if it is."""
         if case.cells > self.most_cells:
-            return f"not run above {self.most_cells:,} cells: it would take too long"
+            return f"not run above {self.most_cells:,} cells, to save time"
         if case.questions > self.most_questions:
-            return f"not run above {self.most_questions:,} questions: it would take too long"
-        return f"run on tables of {self.sizes[0]:,} rows only" if self.sizes and case.size not in self.sizes else ""
+            return f"not run above {self.most_questions:,} questions, to save time"
+        return (
+            f"run on tables of {self.sizes[0]:,} rows only, to save time"
+            if self.sizes and case.size not in self.sizes
+            else ""
+        )
 
     def last_seed(self, case: Case) -> int:
         """The last seed that it is run with; why it is not run on a kind of case is said once, with the first."""
@@ -61,7 +65,7 @@ ELSEWHERE: Final[dict[str, Peer]] = {
     "OpenDP, told": Peer("opendp_noise", "peers-queries"),
     "diffprivlib, told": Peer("diffprivlib_noise", "diffprivlib", seeds_of_many=1),
     "jax-privacy's prefix sums, told": Peer("jax_prefix", "peers-jax"),
-    "mbi at doublings, told": Peer("mbi_fit", "peers-jax", most_cells=2**12),
+    "mbi at doublings, told": Peer("mbi_fit", "peers-jax"),
     "pyqrlew, told": Peer("qrlew_sql", "peers-queries", "", 2**7, 10**2, sizes=(10**4,), seeds=1, reads=True),
     "SmartNoise MWEM at doublings, told": Peer("smartnoise", "peers-smartnoise", "mwem", 2**7, sizes=(10**4,), seeds=1),
     "SmartNoise MST at doublings, told": Peer("smartnoise", "peers-smartnoise", "mst", 2**7, sizes=(10**4,), seeds=1),
