@@ -24,7 +24,7 @@ from benchmarks.peers.elsewhere import Peer, call
 from treering.theory.series import deviation
 
 RESULTS: Final = Path(__file__).with_name("results") / "continual.csv"
-LENGTHS: Final = (1, 50, 365, 1_024, 10_000)
+LENGTHS: Final = (1, 20, 50, 365, 1_024, 10_000)
 MEASURED: Final = 365
 CELLS: Final = 1024
 
