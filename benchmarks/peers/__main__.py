@@ -144,6 +144,11 @@ class Runner:
         return path
 
 
+def _meant(word: str, name: str) -> bool:
+    """Whether a word is a name, or the beginning of one and no whole name itself."""
+    return word == name or (name.startswith(word) and word not in (*HERE, *ELSEWHERE))
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is missing; 1 if something failed, which the next run tries again."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -168,7 +173,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         and place.case.questions in given.questions
         and place.case.seed in given.seeds
         and not results.has(*place)
-        and (given.only is None or any(place.name.startswith(each) for each in given.only))
+        and (given.only is None or any(_meant(each, place.name) for each in given.only))
     ]
     failed, began = 0, time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
