@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from benchmarks.peers.__main__ import RESULTS
+from benchmarks.peers.__main__ import FIELDS, RESULTS, SEEDS, places
 from benchmarks.peers.answering import HERE, OURS
 from benchmarks.peers.cases import QUESTIONS, SHAPES, SIZES
 from benchmarks.peers.elsewhere import ELSEWHERE
@@ -122,6 +122,21 @@ def reasons(rows: Iterable[Row]) -> str:
     return table(["", "cases", "why"], sorted(lines))
 
 
+def missing(rows: Iterable[Row]) -> str:
+    """What the plan has and the table of results has not."""
+    known = {tuple(row[field] for field in FIELDS[:5]) for row in rows}
+    counted = Counter(
+        (name, case.questions, case.seed)
+        for case, name in places(range(1, max(SEEDS.values()) + 1))
+        if (*case.key, name) not in known
+    )
+    if not counted:
+        return "Everything else that was planned was run."
+    lines = [[name, f"{asked:,}", str(seed), str(number)] for (name, asked, seed), number in counted.items()]
+    words = "Planned, and not run yet; `make compare-peers` goes on with it:"
+    return f"{words}\n\n{table(['', 'questions', 'seed', 'cases'], lines)}"
+
+
 def seeds(rows: Iterable[Row]) -> str:
     """With how many seeds each number of questions was run, by treering's default and at most by a peer."""
     found: dict[tuple[int, bool], set[tuple[str, ...]]] = defaultdict(set)
@@ -188,6 +203,7 @@ def generated(rows: Sequence[Row]) -> str:
         costs(rows),
         "### Not run",
         reasons(rows),
+        missing(rows),
     ]
     return "\n\n".join(parts)
 
