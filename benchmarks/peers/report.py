@@ -125,16 +125,18 @@ def reasons(rows: Iterable[Row]) -> str:
 def missing(rows: Iterable[Row]) -> str:
     """What the plan has and the table of results has not."""
     known = {tuple(row[field] for field in FIELDS[:5]) for row in rows}
-    counted = Counter(
-        (name, case.questions, case.seed)
-        for case, name in places(range(1, max(SEEDS.values()) + 1))
-        if (*case.key, name) not in known
-    )
-    if not counted:
+    left: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for case, name in places(range(1, max(SEEDS.values()) + 1)):
+        if (*case.key, name) not in known:
+            left[name, case.questions].append(case.seed)
+    if not left:
         return "Everything else that was planned was run."
-    lines = [[name, f"{asked:,}", str(seed), str(number)] for (name, asked, seed), number in counted.items()]
+    lines = [
+        [name, f"{asked:,}", ", ".join(map(str, sorted(set(found)))), str(len(found))]
+        for (name, asked), found in sorted(left.items())
+    ]
     words = "Planned, and not run yet; `make compare-peers` goes on with it:"
-    return f"{words}\n\n{table(['', 'questions', 'seed', 'cases'], lines)}"
+    return f"{words}\n\n{table(['', 'questions', 'seeds', 'runs'], lines)}"
 
 
 def seeds(rows: Iterable[Row]) -> str:
