@@ -68,8 +68,11 @@ def test_a_release_made_twice_is_seen(tmp_path: Path, monkeypatch: pytest.Monkey
         reconcile(tmp_path / "v", seen, killed=True)
 
 
-def test_what_replies_call_their_cost_is_what_the_ledger_says_that_the_newest_rows_pay(tmp_path: Path) -> None:
-    """Over the end of a segment of 16 leaves, whose last leaf gets something back."""
+def test_what_replies_call_their_cost_is_what_the_ledger_says_that_the_newest_rows_pay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over the end of a segment of 16 leaves (2^20 in truth), whose last leaf gets something back."""
+    monkeypatch.setattr("treering.theory.series.LONGEST", 16)
     told = 0.0
     with tr.Vault.create(tmp_path / "v", load.SCHEMA, 4.0, 1e-6) as vault:
         vault.append(load.table(5_000, 0))

@@ -26,7 +26,7 @@ def test_the_table_marks_the_winner_and_says_why() -> None:
     assert done.code == 0
     (best,) = (line for line in done.out.splitlines() if line.startswith("*"))
     assert "Rings" in best
-    assert "±1,694" in best
+    assert "±1,397" in best
     assert "Best: Rings. It keeps every answer within" in done.out
     assert "To make it: treering create VAULT --schema SCHEMA.toml --epsilon 1 --delta 1e-09" in done.out
     assert "In Python:  Rings(db, ..., pace=)" in done.out

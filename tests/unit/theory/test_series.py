@@ -405,7 +405,7 @@ def test_trees_are_better_at_few_leaves_only() -> None:
     leaves = [*range(1, 1300), 2047, 4095, 8191, 16_383, 10**6, 2**20 - 1]
     trees = {leaf: continual.deviation(Gaussian(1.0), cost.prefix(leaf)) for leaf in leaves}
     assert [leaf for leaf in leaves if trees[leaf] < deviation(leaf)] == [2, 3, 5, 7, 15]
-    assert max(deviation(leaf) / trees[leaf] for leaf in leaves) < 1.22
+    assert max(deviation(leaf) / trees[leaf] for leaf in leaves) < 1.31
 
 
 def test_twelve_bits_are_enough() -> None:

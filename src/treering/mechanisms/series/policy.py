@@ -167,7 +167,7 @@ class Planning(Answering):
     def _add_openings(self, missing: Sequence[Query], wanted: float | None, planned: Planned) -> None:
         """Add the series that must be opened for the counts of some queries, and their prices."""
         found, schema = portions(missing, self._pace), self._gate.schema
-        if wanted is None and tell_all([groups for _, groups in found], schema):
+        if wanted is None and tell_all(found, schema):
             self._add_opening(missing, Groups.marginal(schema), None, planned, None, whole=True)
             return
         for batch, groups in found:
@@ -324,11 +324,12 @@ def _sum_law(price: Budget, sums: Sums, groups: int) -> Law:
     return theory.first_law(noise_price(price, sums.reach), max(2, sums.numbers(groups))).scaled(1 / sums.reach)
 
 
-def tell_all(wanted: Sequence[Groups], schema: Schema) -> bool:
-    """Whether one series of all cells takes the place of several: these have no fewer groups together, and are not too
-    many to be kept by square roots. It answers every count that will ever be asked for, at the price of them all."""
-    cells = schema.cells
-    return len(wanted) > 1 and rooted(cells) and sum(groups.number for groups in wanted) >= cells
+def tell_all(wanted: Sequence[tuple[Sequence[Query], Groups]], schema: Schema) -> bool:
+    """Whether one series of all cells takes the place of those for questions about several sets of attributes: these
+    have no fewer groups together, and cells are not too many to be kept by square roots. It answers every count that
+    will ever be asked for."""
+    sets = {query.attributes for queries, _ in wanted for query in queries}
+    return len(sets) > 1 and rooted(schema.cells) and sum(groups.number for _, groups in wanted) >= schema.cells
 
 
 def batches(queries: Sequence[Query]) -> list[list[Query]]:

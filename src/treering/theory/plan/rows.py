@@ -448,7 +448,7 @@ class Continual(Candidate):
 
     That is for trees. By square roots (`treering.theory.series`) the variance rises with every batch, so the last batch
     of a quarter has the largest, and at most 3(4(k+2)+1) estimates share β, and one for each segment of full length.
-    From batch j to batch 2j the variance is at most tripled (a test looks at it): the deviation grows by less than 1.8.
+    From batch j to batch 2j the deviation grows by less than 1.8 (a test looks at it).
     """
 
     name = "ContinualHistogram"

@@ -146,7 +146,9 @@ def test_fewer_groups_a_wish_or_a_question_alone_do_not_get_it() -> None:
     db = TestDatabase(SMALL, list(range(SMALL.cells)) * 200)
     total = tr.Rings(db, 1.0, 1e-6)._gate.budget.total
     usual = usual_price(total, total, 0, 25)
-    for asked, price in ((PAIRS[:6], 2 * usual), (PAIRS[:1], usual), (["a = 0", "b = 0", "c = 0"], 3 * usual)):
+    cells = [f"a = {a} AND b = {b} AND c = {c}" for a in range(3) for b in range(3) for c in range(3)]
+    once = ((PAIRS[:6], 2 * usual), (PAIRS[:1], usual), (["a = 0", "b = 0", "c = 0"], 3 * usual), (cells, usual))
+    for asked, price in once:
         rings = tr.Rings(db, 1.0, 1e-6)
         assert rings.price_many(asked) == price
     rings = tr.Rings(db, 1.0, 1e-6)
@@ -158,10 +160,18 @@ def test_the_whole_table_is_not_too_large_to_be_kept() -> None:
     wide = tr.Schema({"a": tr.integers(1, MOST_GROUPS // 2), "b": tr.integers(0, 1)})
     wider = tr.Schema({"a": tr.integers(1, MOST_GROUPS // 2 + 1), "b": tr.integers(0, 1)})
     for schema, kept in ((wide, True), (wider, False)):
-        groups = [Groups.marginal(schema)] * 2
-        assert tell_all(groups, schema) == kept
-        assert not tell_all(groups[:1], schema)
-        assert not tell_all([Groups.marginal(schema, ["a"]), Groups.marginal(schema, ["b"])], schema)
+        alone, pair = tr.parse("a = 1", schema), tr.parse("a = 1 AND b = 1", schema)
+        assert tell_all([([alone, pair], Groups.marginal(schema))], schema) == kept
+        assert not tell_all([([pair], Groups.marginal(schema))], schema)
+        assert not tell_all([([alone], Groups.marginal(schema, ["a"])), ([pair], Groups.atoms([pair]))], schema)
+
+
+def test_a_list_that_tells_all_cells_apart_gets_it_too() -> None:
+    db = TestDatabase(SMALL, list(range(SMALL.cells)) * 200)
+    rings = tr.Rings(db, 1.0, 1e-6)
+    total = rings._gate.budget.total
+    every = [f"a = {value} AND b = {value} AND c = {value}" for value in range(3)]
+    assert rings.price_many([*every, "a = 0"]) == whole_price(total, total, 0, 25)
 
 
 def test_after_other_series_it_gets_what_is_left_of_the_early_parts() -> None:

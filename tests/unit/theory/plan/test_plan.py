@@ -136,7 +136,7 @@ def test_a_plan_reads_as_a_table_with_words() -> None:
     text = str(plan(65536, 10**6, 1.0, 1e-9))
     assert "65,536 cells; 1,000,000 rows, growing for ever; 100 adaptive queries" in text
     assert "guaranteed error" in text
-    assert "Best: Rings. It keeps every answer within 0.00169, because" in text
+    assert "Best: Rings. It keeps every answer within 0.00140, because" in text
     assert (
         "To make it: treering create VAULT --schema SCHEMA.toml --epsilon 1 --delta 1e-09 --mechanism rings --pace 100"
     ) in text
