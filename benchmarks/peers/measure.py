@@ -34,6 +34,10 @@ LIMIT: Final = 900
 """The most seconds, of the processor, that anybody is given for a case."""
 
 
+SHORTEST: Final = 0.001
+"""The fewest seconds that a speed is told from."""
+
+
 class TooLong(Exception):
     """It did not end within `LIMIT`."""
 
@@ -55,9 +59,10 @@ def accuracy(case: Case, told: Floats) -> dict[str, str]:
 
 def columns(case: Case, told: Floats, took: Took) -> dict[str, str]:
     """The columns of errors, times and memory."""
-    after = max(took.seconds - took.setup, 1e-6)
-    rest = case.questions * (BATCHES - 1) / BATCHES
-    numbers = {"setup_seconds": took.setup, "seconds": took.seconds, "per_second": rest / after, "peak_mib": took.peak}
+    numbers = {"setup_seconds": took.setup, "seconds": took.seconds, "peak_mib": took.peak}
+    after = took.seconds - took.setup
+    if after >= SHORTEST:
+        numbers["per_second"] = case.questions * (BATCHES - 1) / BATCHES / after
     return accuracy(case, told) | {name: f"{value:.4g}" for name, value in numbers.items()}
 
 
