@@ -185,13 +185,14 @@ compare-diffprivlib: setup-dev ## logistic regression beside diffprivlib's, whic
 	$(call say,diffprivlib)
 	@$(BIN)/python -m benchmarks.compare_diffprivlib
 
+# Parts that are there already are not run again. A part that fails does not keep the next ones from running.
 compare-peers: setup-dev ## treering's default beside its peers, each in an environment of its own; goes on where it was
 	$(call say,peers)
-	@$(BIN)/python -m benchmarks.peers
-	@$(BIN)/python -m benchmarks.peers.continual
-	@$(BIN)/python -m benchmarks.peers.learning
-	@$(BIN)/python -m benchmarks.peers.turbo
-	@$(BIN)/python -m benchmarks.peers.report
+	@ended=0; \
+	for part in peers 'peers.continual --resume' 'peers.learning --resume' 'peers.turbo --resume' peers.report; do \
+	    $(BIN)/python -m benchmarks.$$part || ended=1; \
+	done; \
+	exit $$ended
 
 docs: setup-dev ## build the documentation into site/
 	$(call say,documentation)

@@ -2,7 +2,8 @@
 
 A run that was broken off goes on where it was: experiments that have ended are noted in ``results/claims.part``, rows
 of the one under way in a file of its own. ``--fresh`` begins anew. At the end ``results/claims.csv`` has every claim
-with what was found, and `experiments.results_page` writes docs/results.md.
+with what was found, ``results/durations.csv`` how long each took, and `experiments.results_page` writes
+docs/results.md.
 
 The other pictures in docs/ are not drawn anew: ``python -m experiments.pmwg_picture`` does that, and so do
 ``schedulers_picture``, ``erm_picture`` and ``learn_picture``.
@@ -56,11 +57,13 @@ class Run:
 
     def __init__(self, given: argparse.Namespace, folder: Path) -> None:
         self._quick, self._part, self._final = given.quick, folder / "claims.part", folder / "claims.csv"
+        self._times_part, self._times_final = folder / "durations.part", folder / "durations.csv"
         self._arguments = [*(["--quick"] if given.quick else []), "--seed", str(given.seed)]
         if given.fresh:
             for left in folder.glob("*.part"):
                 left.unlink()
         self.rows: list[Row] = [] if given.quick else read(self._part)
+        self.times: list[Row] = [] if given.quick else read(self._times_part)
 
     def ended(self, name: str) -> bool:
         """Whether an earlier run, which was broken off, came past this experiment."""
@@ -69,21 +72,26 @@ class Run:
     def run(self, name: str) -> None:
         """Run one experiment, and keep its claims."""
         began = time.perf_counter()
-        print(f"\n-- experiments.{name}", flush=True)
+        print(f"\n-- experiments.{name}, {NAMES.index(name) + 1} of {len(NAMES)}", flush=True)
         with heard() as claims:
             code = import_module(f"experiments.{name}").main(self._arguments)
         if code and all(claim.holds for claim in claims):
             claims.append(Claim("ended with an error", 1, 0))
         self.rows += [_row(name, claim) for claim in claims]
+        seconds = time.perf_counter() - began
+        self.times.append({"experiment": name, "seconds": f"{seconds:.0f}"})
         if not self._quick:
+            write(self._times_part, self.times)
             write(self._part, self.rows)
-        print(f"   {time.perf_counter() - began:.0f} seconds", flush=True)
+        print(f"   {seconds:.0f} seconds", flush=True)
 
     def finish(self) -> list[str]:
         """Keep all claims for the page; those who have a broken one."""
         if not self._quick:
             write(self._part, self.rows)
             self._part.replace(self._final)
+            write(self._times_part, self.times)
+            self._times_part.replace(self._times_final)
         return list(dict.fromkeys(row["experiment"] for row in where(self.rows, holds="no")))
 
 
@@ -109,7 +117,9 @@ def main(arguments: Sequence[str] | None = None, folder: Path = RESULTS) -> int:
             if not run.ended(name):
                 run.run(name)
     failed = run.finish()
-    print(f"\n{len(NAMES)} experiments, {len(failed)} with broken claims {' '.join(failed)}".rstrip())
+    minutes = sum(float(row["seconds"]) for row in run.times) / 60
+    broken = f"{len(failed)} with broken claims {' '.join(failed)}".rstrip()
+    print(f"\n{len(NAMES)} experiments in {minutes:.0f} minutes, {broken}")
     if not given.quick:
         results_page.main([])
     return 1 if failed else 0

@@ -137,7 +137,7 @@ makes two tables neighbours, here and everywhere.
 def page(folder: Path = RESULTS) -> str:
     """The page's text."""
     parts = [HEAD, *(_section(section, read(folder / f"{section.name}.csv")) for section in SECTIONS)]
-    return "\n".join([*parts, _claims(read(folder / "claims.csv"))])
+    return "\n".join([*parts, _claims(read(folder / "claims.csv")), *_durations(read(folder / "durations.csv"))])
 
 
 def _section(section: Section, rows: Sequence[Row]) -> str:
@@ -154,6 +154,12 @@ def _claims(rows: Sequence[Row]) -> str:
         f"{counted(len(rows), 'claim')}, {broken} of them broken. A claim says that what was found is at most a limit."
     )
     return f"## All claims\n\n{words}{_missing(rows)}\n\n{_table(CLAIM, cells)}\n"
+
+
+def _durations(rows: Sequence[Row]) -> list[str]:
+    """How long the last whole run took, if that was noted."""
+    minutes = sum(float(row["seconds"]) for row in rows) / 60
+    return [f"The whole run took {minutes:.0f} minutes (`experiments/results/durations.csv`).\n"] if rows else []
 
 
 def _missing(rows: Sequence[Row]) -> str:

@@ -1,7 +1,8 @@
 """Those that answer in this environment: treering's default, and policies of others over the same exact noise.
 
-Each takes a case and returns the answers to its questions, in rows, in the order in which they are asked. None sees the
-questions of later batches unless its docstring says that it is told.
+Each takes a case and gives the answers to its questions, in rows, batch by batch. None sees the questions of later
+batches unless its docstring says that it is told. Where questions repeat, each is asked once a batch: the same question
+about the same rows has the same answer, for nothing, from everybody that has a cache.
 """
 
 from __future__ import annotations
@@ -15,111 +16,128 @@ from typing import Any, Final
 import numpy as np
 
 import treering as tr
-from benchmarks.peers.cases import BATCHES, DELTA, EPSILON, RHO, Case, Floats, read
+from benchmarks.peers.cases import BATCHES, DELTA, EPSILON, RHO, Case, Floats, Ints
+from treering.domain.query import evaluate_many
 from treering.noise import Gaussian
 from treering.trusted.noise import draw
 
-Answerer = Callable[[Case], Floats | str]
-"""Answers, or why there are none."""
-
-EXACT_CELLS: Final = 2**12
+Answerer = Callable[[Case], Iterator[Floats]]
 
 
-def default(case: Case) -> Floats:
+def default(case: Case) -> Iterator[Floats]:
     """`tr.Vault.create(path, schema, epsilon, delta)` and questions: nothing is told, nothing tuned."""
     return _vault(case)
 
 
-def told(case: Case) -> Floats:
+def told(case: Case) -> Iterator[Floats]:
     """The same with ``pace``, about how many groups of questions there will be, as others are told their number: all
     questions where they are asked one by one, the sets of attributes that are not in others where they are lists."""
-    sets = {frozenset(query.attributes) for asked in case.asked for query in asked}
+    sets = {frozenset(query.attributes) for query in case.pool}
     widest = [each for each in sets if not any(each < other for other in sets)]
     return _vault(case, pace=len(widest) if case.together else case.questions)
 
 
-def _vault(case: Case, **options: Any) -> Floats:
-    found: list[float] = []
+def _vault(case: Case, **options: Any) -> Iterator[Floats]:
     with (
         tempfile.TemporaryDirectory() as folder,
         tr.Vault.create(Path(folder) / "vault", case.schema, EPSILON, DELTA, **options) as vault,
     ):
-        for batch, asked in zip(case.batches, case.asked, strict=True):
+        for batch, (places, which) in zip(case.batches, case.different, strict=True):
             vault.append(_frame(case.schema, batch))
+            asked = [case.pool[place] for place in places.tolist()]
             answers = vault.ask_many(asked) if case.together else [vault.ask(query) for query in asked]
-            found += [answer.value * vault.size for answer in answers]
-    return np.array(found)
+            yield np.array([answer.value for answer in answers])[which] * vault.size
 
 
-def _frame(schema: tr.Schema, cells: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> object:
+def _frame(schema: tr.Schema, cells: Ints) -> object:
     import pyarrow as pa
 
     codes = np.unravel_index(cells, schema.shape)
     return pa.table(dict(zip(schema.names, codes, strict=True)))
 
 
-def continual(case: Case) -> Floats | str:
+def continual(case: Case) -> Iterator[Floats]:
     """ContinualHistogram: every cell kept current; neither told the number of batches nor of questions."""
-    if case.cells > EXACT_CELLS:
-        return f"not run above {EXACT_CELLS:,} cells: to draw its exact noise would take minutes"
-    db, made, found = tr.GrowingDatabase(case.schema), None, []
-    for batch, asked in zip(case.batches, case.asked, strict=True):
+    db, made = tr.GrowingDatabase(case.schema), None
+    for number, batch in enumerate(case.batches):
         db.append_cells(batch)
         made = made or tr.ContinualHistogram(db, tr.Promise(EPSILON, DELTA))
-        found.append(_clipped(read(case.schema, made.counts(), asked), db.size))
-    return np.concatenate(found)
+        yield _clipped(case.read(number, made.counts()), db.size)
 
 
 # -- policies ----------------------------------------------------------------------------------------------------------
 
 
-def noise_told(case: Case) -> Floats:
-    """Gaussian noise for each question, told how many there will be: an even part of the budget each."""
-    return _noisy(case, np.full(case.questions, RHO / case.questions))
+def even(number: int) -> Floats:
+    """An even part of the budget for each of so many questions."""
+    return np.full(number, 1 / number)
 
 
-def noise_untold(case: Case) -> Floats:
-    """The same, not told: question j gets 1/(j(j+1)) of the budget, which is all of it in the end."""
-    places = np.arange(1, case.questions + 1)
-    return _noisy(case, RHO / (places * (places + 1)))
+def quickly(number: int) -> Floats:
+    """1/(j(j+1)) of the budget for question j, which is all of it in the end: for those who do not know the number."""
+    places = np.arange(1, number + 1)
+    return 1 / (places * (places + 1))
 
 
-def _noisy(case: Case, prices: Floats) -> Floats:
-    """A count with Gaussian noise of variance σ² costs 1/(2σ²), where a row is replaced."""
-    truths, sizes = np.concatenate(case.truths), _sizes(case)
-    noise = np.array([draw(Gaussian(math.sqrt(1 / (2 * price))), 1, 1)[0] for price in prices.tolist()])
-    told: Floats = np.clip(truths + noise, 0, sizes)
-    return told
+def slowly(number: int) -> Floats:
+    """The same with parts that fall more slowly, as 1/(j·log²(j+1)), of which all together are the budget."""
+    places = np.arange(1, number + 1)
+    parts: Floats = 1 / (places * np.log(places + 1) ** 2) / SLOWLY
+    return parts
 
 
-def histogram_told(case: Case) -> Floats:
-    """Noise in every cell, anew after each batch, told their number; the total is set right."""
-    return _from_tables(case, [math.sqrt(BATCHES / RHO)] * BATCHES)
+def _slow_sum() -> float:
+    """The sum of 1/(j·log²(j+1)) over all j, from above: the rest is less than the integral of 1/(x·log²x)."""
+    last = 10**6
+    places = np.arange(1, last + 1)
+    return float((1 / (places * np.log(places + 1) ** 2)).sum() + 1 / math.log(last))
 
 
-def histogram_untold(case: Case) -> Floats:
-    """The same, not told: batch j gets 1/(j(j+1)) of the budget."""
-    return _from_tables(case, [math.sqrt(j * (j + 1) / RHO) for j in range(1, BATCHES + 1)])
+SLOWLY: Final = _slow_sum()
 
 
-def _from_tables(case: Case, scales: Sequence[float]) -> Floats:
-    found = []
-    for table, scale, asked in zip(case.histograms, scales, case.asked, strict=True):
-        noisy = table + _drawn(scale, case.cells)
-        size = int(table.sum())
-        centred = noisy - (noisy.sum() - size) / case.cells
-        found.append(_clipped(read(case.schema, centred, asked), size))
-    return np.concatenate(found)
+def noise(parts: Callable[[int], Floats], *, cache: bool = False) -> Answerer:
+    """Gaussian noise for each question; with a cache, one that was asked since the last batch costs nothing."""
+
+    def answer(case: Case) -> Iterator[Floats]:
+        asked = [places for places, _ in case.different] if cache else case.places
+        prices = RHO * parts(sum(map(len, asked)))
+        ends = np.cumsum([0, *map(len, asked)])
+        for batch, (_, which) in enumerate(case.different):
+            drawn = _gaussians(prices[ends[batch] : ends[batch + 1]])
+            yield _clipped(case.truths[batch] + (drawn[which] if cache else drawn), case.sizes[batch])
+
+    return answer
 
 
-def _drawn(scale: float, number: int) -> Floats:
-    """Exact noise; for very many cells, where scales are of thirty rows and more, normal noise stands for it."""
-    if number <= EXACT_CELLS:
-        return draw(Gaussian(scale), 1, number).astype(np.float64)
-    return np.random.default_rng().normal(scale=scale, size=number)
+def _gaussians(prices: Floats) -> Floats:
+    """A draw for each price: a count with Gaussian noise of variance σ² costs 1/(2σ²), where a row is replaced."""
+    different, which = np.unique(prices, return_inverse=True)
+    if len(different) == 1:
+        return draw(Gaussian(math.sqrt(1 / (2 * different[0]))), 1, len(prices)).astype(np.float64)
+    if len(different) <= MOST_SCALES:
+        return np.array([draw(Gaussian(math.sqrt(1 / (2 * price))), 1, 1)[0] for price in prices.tolist()], dtype=float)
+    # So many scales, all far above a row: rounded normal noise stands for the exact one, which is drawn one by one.
+    return np.rint(np.random.default_rng().normal(scale=np.sqrt(1 / (2 * different))[which]))
 
 
-def cachedp(case: Case) -> Floats:
+MOST_SCALES: Final = 1000
+
+
+def histogram(parts: Callable[[int], Floats]) -> Answerer:
+    """Noise in every cell, anew after each batch; the total is set right."""
+
+    def answer(case: Case) -> Iterator[Floats]:
+        for batch, (table, price) in enumerate(zip(case.histograms, RHO * parts(BATCHES), strict=True)):
+            # A replaced row moves two cells by one each.
+            noisy = table + draw(Gaussian(math.sqrt(1 / price)), 1, case.cells)
+            size = case.sizes[batch]
+            yield _clipped(case.read(batch, noisy - (noisy.sum() - size) / case.cells), size)
+
+    return answer
+
+
+def cachedp(case: Case) -> Iterator[Floats]:
     """CacheDP's policy, told how many batches there will be, with the best accuracy that its budget lasts for.
 
     (Mazmudar et al., VLDB 2022.) An analyst states an accuracy, here one deviation for all. A question is answered from
@@ -129,13 +147,11 @@ def cachedp(case: Case) -> Floats:
     *proactive querying*: they are disjoint). The cache is about one table: when rows come it is empty again, and the
     budget is split over batches. The deviation is the least, in hindsight, with which no question is refused.
     """
-    found = []
-    for table, asked in zip(case.histograms, case.asked, strict=True):
-        found.append(_cached(case, table, asked))
-    return np.concatenate(found)
+    for (places, which), table in zip(case.different, case.histograms, strict=True):
+        yield _cached(case, table, [case.pool[place] for place in places.tolist()])[which]
 
 
-def _cached(case: Case, table: np.ndarray[tuple[int, ...], np.dtype[np.int64]], asked: Sequence[tr.Query]) -> Floats:
+def _cached(case: Case, table: Ints, asked: Sequence[tr.Query]) -> Floats:
     """One batch. A count of k joint values has deviation 1 if each has variance 1/k, which costs k."""
     prices: dict[tuple[int, ...], int] = {}
     for query in asked:
@@ -145,24 +161,18 @@ def _cached(case: Case, table: np.ndarray[tuple[int, ...], np.dtype[np.int64]], 
     kept: dict[tuple[int, ...], Floats] = {}
     for attributes, price in prices.items():
         marginal = cube.sum(axis=tuple(set(range(cube.ndim)) - set(attributes)))
-        kept[attributes] = marginal + draw(Gaussian(deviation / math.sqrt(price)), 1, marginal.size).reshape(
-            marginal.shape
-        )
-    counts = [float((kept[query.attributes] * query.weights()).sum()) for query in asked]
-    return _clipped(np.array(counts), int(table.sum()))
+        drawn = draw(Gaussian(deviation / math.sqrt(price)), 1, marginal.size)
+        kept[attributes] = (marginal + drawn.reshape(marginal.shape)).astype(np.float64)
+    return _clipped(evaluate_many(asked, kept.__getitem__, np.float64), int(table.sum()))
 
 
 def _matching(query: tr.Query) -> int:
-    return int(query.weights().sum())
+    return math.prod(int(mask.sum()) for mask in query.masks or ())
 
 
 def _clipped(counts: Floats, size: int) -> Floats:
     clipped: Floats = np.clip(counts, 0, size)
     return clipped
-
-
-def _sizes(case: Case) -> Floats:
-    return np.repeat(np.array(case.sizes, dtype=np.float64), [len(asked) for asked in case.asked])
 
 
 def from_tables(case: Case, tables: Mapping[int, Floats]) -> Floats:
@@ -171,20 +181,29 @@ def from_tables(case: Case, tables: Mapping[int, Floats]) -> Floats:
 
 
 def _aged(case: Case, tables: Mapping[int, Floats]) -> Iterator[Floats]:
-    for batch, (asked, size) in enumerate(zip(case.asked, case.sizes, strict=True)):
+    for batch, size in enumerate(case.sizes):
         made = max(at for at in tables if at <= batch)
-        counts = read(case.schema, tables[made], list(asked)) * (size / case.sizes[made])
-        yield _clipped(counts, size)
+        yield _clipped(case.read(batch, tables[made]) * (size / case.sizes[made]), size)
 
 
 HERE: Final[dict[str, Answerer]] = {
     "treering": default,
     "treering, told the questions": told,
     "ContinualHistogram": continual,
-    "noise per question, told": noise_told,
-    "noise per question, untold": noise_untold,
-    "noisy histogram, told": histogram_told,
-    "noisy histogram, untold": histogram_untold,
+    "noise per question, told": noise(even),
+    "noise per question and a cache, told": noise(even, cache=True),
+    "noise per question, untold": noise(quickly),
+    "noise per question, slowly less, untold": noise(slowly),
+    "noise per question, slowly less, and a cache, untold": noise(slowly, cache=True),
+    "noisy histogram, told": histogram(even),
+    "noisy histogram, untold": histogram(quickly),
     "CacheDP's policy": cachedp,
 }
 OURS: Final = ("treering", "treering, told the questions", "ContinualHistogram")
+
+
+def left_out(name: str, case: Case) -> str:
+    """Why one is not run on a case; nothing if it is."""
+    if name == OURS[1] and case.repeating:
+        return "told its groups it is like the cases of 10,000 questions: not worth the minutes"
+    return ""

@@ -2,9 +2,11 @@
 
 A case is a number of cells, of questions, of rows at the end, and a seed, of the data and the questions alone. The
 table has `BATCHES` batches: a fifth of the rows, then the rest in even parts. After each batch an even part of the
-questions is asked: conjunctions of one to three random sets of values, all different. A hundred are asked one by one,
-as a person does; ten thousand, five hundred after each batch, as lists, as a report does. Rows are drawn from a mixture
-of distributions in which attributes are independent, so that together they are not; the mixture drifts with time.
+questions is asked: conjunctions of one to three random sets of values. A hundred, all different, are asked one by one,
+as a person does; ten thousand, all different, five hundred after each batch, as lists, as a report does. A million are
+drawn from a pool of ten thousand with repetition, fifty thousand after each batch: on 128 cells there are no more than
+20,200 such conjunctions. Rows are drawn from a mixture of distributions in which attributes are independent, so that
+together they are not; the mixture drifts with time.
 """
 
 from __future__ import annotations
@@ -28,9 +30,10 @@ RHO: Final = float(tr.Promise(EPSILON, DELTA).budget.total)
 """What this promise comes to in zCDP: everyone who composes in zCDP has it."""
 BATCHES: Final = 20
 SHAPES: Final = {2**7: (2, 2, 4, 8), 2**12: (2, 4, 8, 8, 8), 2**17: (2, 4, 8, 8, 16, 16)}
-QUESTIONS: Final = (10**2, 10**4)
+QUESTIONS: Final = (10**2, 10**4, 10**6)
 SIZES: Final = (10**4, 10**5, 10**6)
 TOGETHER: Final = 1000
+POOL: Final = 10**4
 _PARTS: Final = 5
 
 
@@ -85,13 +88,39 @@ class Case:
         return generator.permutation(np.ravel_multi_index(codes, self.schema.shape).astype(np.int64))
 
     @cached_property
-    def asked(self) -> list[list[tr.Query]]:
-        """The questions that are asked after each batch."""
-        generator = np.random.default_rng([self.seed, self.cells, self.questions, 1])
+    def pool(self) -> list[tr.Query]:
+        """The different questions."""
+        wanted = min(self.questions, POOL)
+        generator = np.random.default_rng([self.seed, self.cells, wanted, 1])
         found: dict[tr.Query, None] = {}
-        while len(found) < self.questions:
-            found |= dict.fromkeys(random_conjunctions(self.schema, self.questions - len(found), generator))
-        return [part.tolist() for part in np.array_split(np.array(list(found), dtype=object), BATCHES)]
+        while len(found) < wanted:
+            found |= dict.fromkeys(random_conjunctions(self.schema, wanted - len(found), generator))
+        return list(found)
+
+    @property
+    def repeating(self) -> bool:
+        """Whether a question may be asked again."""
+        return self.questions > POOL
+
+    @cached_property
+    def places(self) -> list[Ints]:
+        """The questions that are asked after each batch, by their places in the pool."""
+        order = np.arange(self.questions)
+        if self.repeating:
+            order = np.random.default_rng([self.seed, self.cells, self.questions, 2]).integers(
+                POOL, size=self.questions
+            )
+        return np.array_split(order, BATCHES)
+
+    @cached_property
+    def different(self) -> list[tuple[Ints, Ints]]:
+        """For each batch the different ones among its questions, by their places in the pool, and which each one is."""
+        return [np.unique(places, return_inverse=True) for places in self.places]
+
+    def read(self, batch: int, table: npt.NDArray[np.generic]) -> Floats:
+        """The answers that a table of all cells gives to the questions after a batch."""
+        places, which = self.different[batch]
+        return read(self.schema, table, [self.pool[place] for place in places.tolist()])[which]
 
     @cached_property
     def histograms(self) -> list[Ints]:
@@ -107,7 +136,7 @@ class Case:
     @cached_property
     def truths(self) -> list[Floats]:
         """The counts of the questions that are asked after each batch."""
-        return [read(self.schema, table, asked) for table, asked in zip(self.histograms, self.asked, strict=True)]
+        return [self.read(batch, table) for batch, table in enumerate(self.histograms)]
 
 
 def read(schema: tr.Schema, table: npt.NDArray[np.generic], queries: list[tr.Query]) -> Floats:

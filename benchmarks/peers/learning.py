@@ -72,15 +72,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--environments", type=Path, default=Path(sys.prefix) / "peers", help="where peers live")
     parser.add_argument("--runs", type=int, default=RUNS, help="of each private one (default: 3)")
+    parser.add_argument("--resume", action="store_true", help="do nothing if the table is there")
     given = parser.parse_args(arguments)
-    RESULTS.parent.mkdir(exist_ok=True)
+    if given.resume and RESULTS.exists():
+        return 0
+    found = []
+    for seed in SEEDS:
+        for line in lines(seed, given.runs, given.environments):
+            print(",".join(map(str, line.values())), flush=True)
+            found.append(line)
     with RESULTS.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
         writer.writeheader()
-        for seed in SEEDS:
-            for line in lines(seed, given.runs, given.environments):
-                print(",".join(map(str, line.values())), flush=True)
-                writer.writerow(line)
+        writer.writerows(found)
     return 0
 
 

@@ -1,6 +1,6 @@
 """Turbo's policy on its own workload, over exact noise: what it spends, beside what its authors' code spent.
 
-    python -m benchmarks.peers.turbo [--questions N] [--seed N]
+    python -m benchmarks.peers.turbo [--questions N] [--seed N] [--resume]
 
 The static settings of `experiments.turbo_covid`. After Kostopoulou et al. (SOSP 2023), with ε₁ = log(1/β)/(nα), the
 price of one answer with Laplace noise that is within α with 1 − β:
@@ -136,7 +136,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--questions", type=int, default=STATIC_QUESTIONS)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--resume", action="store_true", help="do nothing if the table is there")
     given = parser.parse_args(arguments)
+    if given.resume and RESULTS.exists():
+        return 0
     questions, counts = pool(), blocks()[0].reshape(-1)
     lines: list[tuple[object, ...]] = [
         ("setting", "policy_spent", "turbo", "cache_spent", "exact_cache", "ready", "rate", "worst")

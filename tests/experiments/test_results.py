@@ -106,6 +106,8 @@ def test_a_run_that_was_broken_off_goes_on(tmp_path: Path, fake: Callable[[str, 
     fake("second", claiming(0.75))
     assert everything.main([], tmp_path) == 0
     assert [row["found"] for row in read(tmp_path / "claims.csv")] == ["0.5", "0.75"]
+    assert [row["experiment"] for row in read(tmp_path / "durations.csv")] == ["first", "second"]
+    assert not list(tmp_path.glob("*.part"))
     with pytest.raises(Interrupted):
         everything.main(["--fresh"], tmp_path)
 
@@ -140,6 +142,12 @@ def test_a_page_shows_numbers_as_people_write_them(tmp_path: Path) -> None:
     assert "| 1,000,000 |  |  |  | 0.0123 | – |" in text
     assert "1 claims, 1 of them broken" not in text
     assert "1 claim, 1 of them broken" in text
+
+
+def test_a_page_says_how_long_it_took_if_that_is_known(tmp_path: Path) -> None:
+    assert "whole run" not in results_page.page(tmp_path)
+    write(tmp_path / "durations.csv", [{"experiment": name, "seconds": "600"} for name in "abc"])
+    assert "took 30 minutes" in results_page.page(tmp_path)
 
 
 def test_the_exact_losses_are_those_of_the_proof_and_of_the_pseudocode() -> None:

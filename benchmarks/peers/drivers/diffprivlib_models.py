@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.peers.drivers.common import run
+from benchmarks.peers.drivers.common import once
 
 
 def work(case: Mapping[str, Any], _: str) -> dict[str, Any]:
@@ -33,4 +33,4 @@ def work(case: Mapping[str, Any], _: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    run(work)
+    once(work)

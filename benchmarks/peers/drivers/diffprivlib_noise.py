@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
-from benchmarks.peers.drivers.common import run
+import numpy as np
+
+from benchmarks.peers.drivers.common import by_batch, run
 
 
-def work(case: Mapping[str, Any], _: str) -> dict[str, Any]:
+def work(case: Mapping[str, Any], _: str) -> Iterator[Any]:
     """Answer each question with the part of the budget that advanced composition leaves it."""
     library = import_module("diffprivlib")
-    truths = case["truths"].tolist()
     epsilon, delta = float(case["epsilon"]), float(case["delta"])
     accountant = library.BudgetAccountant(epsilon, delta, slack=delta)
-    part, _ = accountant.remaining(len(truths))
+    part, _ = accountant.remaining(len(case["truths"]))
     mechanism = library.mechanisms.Laplace(epsilon=part, sensitivity=1.0)
-    return {"answers": [mechanism.randomise(truth) for truth in truths]}
+    for truths in by_batch(case, case["truths"]):
+        yield np.array([mechanism.randomise(truth) for truth in truths.tolist()])
 
 
 if __name__ == "__main__":

@@ -7,22 +7,32 @@ numbers of batches that the case lists as ``lengths``.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from benchmarks.peers.drivers.common import run
+from benchmarks.peers.drivers.common import once, run
 
 
-def work(case: Mapping[str, Any], word: str) -> dict[str, Any]:
-    """A table of all cells after each batch."""
+def library() -> tuple[Any, Any]:
+    """JAX, with numbers of 64 bits, and jax-privacy's Toeplitz strategies."""
     jax = import_module("jax")
     jax.config.update("jax_enable_x64", True)
-    toeplitz = import_module("jax_privacy.matrix_factorization.toeplitz")
-    if word == "deviations":
-        return {"deviations": [deviation(toeplitz, int(length)) for length in case["lengths"]]}
+    return jax, import_module("jax_privacy.matrix_factorization.toeplitz")
+
+
+def deviations(case: Mapping[str, Any], _: str) -> dict[str, Any]:
+    """The largest deviation for each length."""
+    _, toeplitz = library()
+    return {"deviations": [deviation(toeplitz, int(length)) for length in case["lengths"]]}
+
+
+def work(case: Mapping[str, Any], _: str) -> Iterator[Any]:
+    """A table of all cells after each batch."""
+    jax, toeplitz = library()
     batches, cells = case["increments"].shape
     coefs = toeplitz.optimal_max_error_strategy_coefs(batches)
     # A replaced row moves two cells by one each, which is √2; the strategy's columns have this norm.
@@ -30,13 +40,12 @@ def work(case: Mapping[str, Any], word: str) -> dict[str, Any]:
     inverse = toeplitz.inverse_as_streaming_matrix(coefs)
     state = inverse.init_multiply(jax.numpy.zeros(cells))
     key = jax.random.key(np.random.SeedSequence().generate_state(1)[0])
-    tables, noise = [], np.zeros(cells)
+    table = np.zeros(cells)
     for batch in range(batches):
         key, fresh = jax.random.split(key)
         correlated, state = inverse.multiply_next(scale * jax.random.normal(fresh, (cells,)), state)
-        noise = noise + np.asarray(correlated)
-        tables.append(case["increments"][: batch + 1].sum(axis=0) + noise)
-    return {"tables": np.array(tables), "at": np.arange(batches)}
+        table = table + case["increments"][batch] + np.asarray(correlated)
+        yield batch, table
 
 
 def deviation(toeplitz: Any, length: int) -> float:
@@ -47,4 +56,4 @@ def deviation(toeplitz: Any, length: int) -> float:
 
 
 if __name__ == "__main__":
-    run(work)
+    once(deviations) if sys.argv[3] == "deviations" else run(work)

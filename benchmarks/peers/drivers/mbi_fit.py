@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from itertools import combinations
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 from benchmarks.peers.drivers.common import doublings, run, upto
 
 
-def work(case: Mapping[str, Any], _: str) -> dict[str, Any]:
+def work(case: Mapping[str, Any], _: str) -> Iterator[Any]:
     """A table of all cells at each doubling, for an even part of the budget each."""
     import_module("jax").config.update("jax_enable_x64", True)
     mbi = import_module("mbi")
@@ -22,7 +22,6 @@ def work(case: Mapping[str, Any], _: str) -> dict[str, Any]:
     domain, pairs, times = mbi.Domain(names, shape), list(combinations(range(len(shape)), 2)), doublings(case)
     scale = math.sqrt(len(pairs) * len(times) / float(case["rho"]))  # A replaced row moves two cells of a marginal.
     generator = np.random.default_rng()
-    tables = []
     for batch in times:
         cube = upto(case, batch).reshape(shape)
         measurements = []
@@ -31,8 +30,7 @@ def work(case: Mapping[str, Any], _: str) -> dict[str, Any]:
             noisy = marginal.reshape(-1) + generator.normal(scale=scale, size=marginal.size)
             measurements.append(mbi.LinearMeasurement(noisy, tuple(names[axis] for axis in pair), stddev=scale))
         model = mbi.estimation.MirrorDescent().estimate(domain, measurements, known_total=float(cube.sum()))
-        tables.append(np.asarray(model.project(names).datavector()).reshape(-1))
-    return {"tables": np.array(tables), "at": np.array(times)}
+        yield batch, np.asarray(model.project(names).datavector()).reshape(-1)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ as many as there are true ones, are the table. MWEM is pure and leaves delta unu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks.peers.drivers.common import doublings, run, upto
 
 
-def work(case: Mapping[str, Any], word: str) -> dict[str, Any]:
+def work(case: Mapping[str, Any], word: str) -> Iterator[Any]:
     """A table of all cells at each doubling."""
     synthesizer, frame = import_module("snsynth").Synthesizer, import_module("pandas").DataFrame
     shape, times = tuple(case["shape"].tolist()), doublings(case)
@@ -23,7 +23,6 @@ def work(case: Mapping[str, Any], word: str) -> dict[str, Any]:
     parts = {"epsilon": float(case["epsilon"]) / len(times)}
     if word != "mwem":
         parts["delta"] = float(case["delta"]) / len(times)
-    tables = []
     for batch in times:
         rows = np.repeat(np.arange(np.prod(shape)), upto(case, batch))
         codes = dict(zip(names, np.unravel_index(rows, shape), strict=True))
@@ -31,8 +30,7 @@ def work(case: Mapping[str, Any], word: str) -> dict[str, Any]:
         made.fit(frame(codes), categorical_columns=names, preprocessor_eps=0.0)
         drawn = made.sample(len(rows))
         cells = np.ravel_multi_index([drawn[name].to_numpy().astype(int) for name in names], shape)
-        tables.append(np.bincount(cells, minlength=int(np.prod(shape))))
-    return {"tables": np.array(tables), "at": np.array(times)}
+        yield batch, np.bincount(cells, minlength=int(np.prod(shape)))
 
 
 if __name__ == "__main__":

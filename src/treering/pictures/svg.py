@@ -64,6 +64,7 @@ class Dots:
     x: Sequence[float]
     y: Sequence[float]
     colour: str
+    radius: float = 2.0
 
 
 Series: TypeAlias = Line | Band | Dots
@@ -71,7 +72,7 @@ Series: TypeAlias = Line | Band | Dots
 
 @dataclass(frozen=True)
 class Panel:
-    """One chart: series in the order in which they are drawn."""
+    """One chart: series in the order in which they are drawn. One without a label is not in the legend."""
 
     title: str
     x_label: str
@@ -124,7 +125,7 @@ def render(
     series, width = panels[0].series, panel_width * len(panels)
     corner = (float(width), TOP + 10) if legend_aside else (float(LEFT), 42)
     if legend_aside:
-        width += math.ceil(max(map(_legend_width, series), default=0.0))
+        width += math.ceil(max(map(_legend_width, filter(_named, series)), default=0.0))
     parts = [
         f'<svg xmlns="{_NAMESPACE}" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
         f'font-family="system-ui, sans-serif" font-size="12" fill="{_INK}" role="img">',
@@ -197,7 +198,7 @@ class _Frame:
             back = zip(reversed(series.x), reversed(series.high), strict=True)
             return [f'<polygon points="{self._points([*there, *back])}" fill="{series.colour}"/>']
         if isinstance(series, Dots):
-            return [self._dot(x, y, series.colour) for x, y in zip(series.x, series.y, strict=True)]
+            return [self._dot(x, y, series.colour, series.radius) for x, y in zip(series.x, series.y, strict=True)]
         return [self._piece(piece, series) for piece in series.pieces()]
 
     def _piece(self, piece: Sequence[tuple[float, float]], line: Line) -> str:
@@ -208,13 +209,13 @@ class _Frame:
     def _points(self, places: Sequence[tuple[float, float]]) -> str:
         return " ".join(f"{self._x.at(x):.1f},{self._y.at(y):.1f}" for x, y in places)
 
-    def _dot(self, x: float, y: float, colour: str) -> str:
-        return f'<circle cx="{self._x.at(x):.1f}" cy="{self._y.at(y):.1f}" r="2" fill="{colour}"/>'
+    def _dot(self, x: float, y: float, colour: str, radius: float = 2.0) -> str:
+        return f'<circle cx="{self._x.at(x):.1f}" cy="{self._y.at(y):.1f}" r="{radius:g}" fill="{colour}"/>'
 
 
 def _legend(series: Sequence[Series], across: float, down: int, *, column: bool) -> list[str]:
     parts = []
-    for each in series:
+    for each in filter(_named, series):
         parts += _legend_entry(each, across, down)
         if column:
             down += 22
@@ -231,6 +232,10 @@ def _legend_entry(series: Series, across: float, down: int) -> list[str]:
     else:
         key = f'<line x1="{across}" y1="{down}" x2="{across + 22}" y2="{down}" {_stroke(series)}/>'
     return [key, _text(across + 28, down + 4, series.label)]
+
+
+def _named(series: Series) -> bool:
+    return bool(series.label)
 
 
 def _legend_width(series: Series) -> float:

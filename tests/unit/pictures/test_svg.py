@@ -128,6 +128,14 @@ def test_a_legend_aside_is_a_column_beyond_the_panels() -> None:
     assert root.attrib["height"] == "300"
 
 
+def test_a_series_without_a_label_is_drawn_and_not_in_the_legend() -> None:
+    series: list[Series] = [Line("", (0.0, 1.0), (0.0, 1.0), "red"), Dots("dots", (0.5,), (0.5,), "blue", radius=3.5)]
+    root = drawn(render("t", [Panel("p", "x", "y", series)]))
+    assert len(list(root.iter(f"{NAMESPACE}polyline"))) == 1
+    assert not [line for line in root.iter(f"{NAMESPACE}line") if line.attrib["stroke"] == "red"]
+    assert {circle.attrib["r"] for circle in root.iter(f"{NAMESPACE}circle")} == {"3", "3.5"}
+
+
 def test_long_numbers_beside_an_axis_get_room() -> None:
     short, long = (
         drawn(render("t", [Panel("p", "x", "y", [Line("l", (0.0, 1.0), (0.0, top), "black")])])) for top in (1, 100_000)
