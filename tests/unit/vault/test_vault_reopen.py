@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -229,6 +230,21 @@ def busy(place: Path) -> Vault:
     return vault
 
 
+def damaged(place: Path) -> Iterator[tuple[str, Path]]:
+    """Copies of a closed vault with two checkpoints: as it is, with the last or both damaged, and with none."""
+    files = sorted((place / "checkpoints").iterdir())
+    assert len(files) == 2
+    for damage in ("none", "last", "both", "gone"):
+        copy = place.with_name(damage)
+        shutil.copytree(place, copy)
+        if damage == "gone":
+            shutil.rmtree(copy / "checkpoints")
+        elif damage != "none":
+            for file in files[0 if damage == "both" else 1 :]:
+                (copy / "checkpoints" / file.name).write_bytes(file.read_bytes()[:-1] + b"x")
+        yield damage, copy
+
+
 @pytest.mark.usefixtures("soon")
 def test_checkpoints_change_nothing_but_the_time(tmp_path: Path) -> None:
     place = tmp_path / "vault"
@@ -237,16 +253,7 @@ def test_checkpoints_change_nothing_but_the_time(tmp_path: Path) -> None:
     lines = [line["kind"] for line in vault.ledger()]
     vault.close()
     assert lines.count("checkpoint") >= 3
-    files = sorted((place / "checkpoints").iterdir())
-    assert len(files) == 2
-    for damage in ("none", "last", "both", "gone"):
-        copy = tmp_path / damage
-        shutil.copytree(place, copy)
-        if damage == "gone":
-            shutil.rmtree(copy / "checkpoints")
-        elif damage != "none":
-            for file in files[0 if damage == "both" else 1 :]:
-                (copy / "checkpoints" / file.name).write_bytes(file.read_bytes()[:-1] + b"x")
+    for damage, copy in damaged(place):
         with Vault.open(copy) as vault:
             first = journal(vault).events()[0]
             assert isinstance(first, Condensed) == (damage in ("none", "last"))
@@ -367,16 +374,7 @@ def test_checkpoints_of_rings_change_nothing_but_the_time(tmp_path: Path, delta:
             vault.ask_many(questions(2))
         before, told = states(vault), vault.ask_many(questions(2))
         assert kinds(vault).count("checkpoint") >= 3
-    files = sorted((place / "checkpoints").iterdir())
-    assert len(files) == 2
-    for damage in ("none", "last", "both", "gone"):
-        copy = tmp_path / damage
-        shutil.copytree(place, copy)
-        if damage == "gone":
-            shutil.rmtree(copy / "checkpoints")
-        elif damage != "none":
-            for file in files[0 if damage == "both" else 1 :]:
-                (copy / "checkpoints" / file.name).write_bytes(file.read_bytes()[:-1] + b"x")
+    for damage, copy in damaged(place):
         with Vault.open(copy) as vault:
             assert isinstance(journal(vault).events()[0], Condensed) == (damage in ("none", "last"))
             assert states(vault) == before
