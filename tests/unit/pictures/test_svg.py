@@ -191,7 +191,7 @@ def test_the_picture_of_learning_is_what_the_command_draws() -> None:
     ("name", "words"),
     [
         ("plan", ["mechanism", "PMWG"]),
-        ("status", ["rings keeps current", "ermg"]),
+        ("status", ["rings keeps current", "model"]),
         ("ask", ["origin", "EWR", "JFK", "LGA"]),
     ],
 )
