@@ -401,9 +401,10 @@ class Rings(Measuring):
 
     @property
     def backlog(self) -> int | None:
-        """See `Mechanism.backlog`. A checkpoint holds all releases of segments in progress, so none is due before there
-        are a quarter more of them than in the last: all checkpoints together are then at most five times as large."""
-        return 0 if self._rings and 4 * (self._kept - self._condensed) >= self._condensed else None
+        """See `Mechanism.backlog`. A checkpoint holds all releases of segments in progress, so none is due before a
+        quarter as many were made since the last: all checkpoints together hold at most five times what was released."""
+        fresh = sum(ring.series.fresh for ring in self._rings)
+        return 0 if self._rings and 4 * fresh >= self._condensed else None
 
     def condense(self) -> None:
         """See `Mechanism.condense`."""

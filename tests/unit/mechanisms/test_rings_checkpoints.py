@@ -135,3 +135,20 @@ def test_the_state_of_another_kind_of_series_is_refused() -> None:
     for ring, state in ((tree, roots.keep().state), (roots, tree.keep().state)):
         with pytest.raises(tr.DamagedVault, match="the state of another kind of series: delete the checkpoints"):
             ring.restore(state, [])
+
+
+@KINDS
+def test_a_checkpoint_comes_due_again_whatever_is_kept(delta: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trees keep few numbers, and a segment that is over keeps fewer: what counts is what was released since."""
+    monkeypatch.setattr("treering.theory.series.LONGEST", 8)
+    db = database()
+    mechanism = rings(db, delta)
+    made = 0
+    for seed in range(60):
+        db.append_cells(cells(5, seed))
+        mechanism.ask("late = 'yes'")
+        if mechanism.backlog is not None:
+            mechanism.condense()
+            made += 1
+            assert rings(db, delta).backlog == mechanism.backlog
+    assert made >= 20

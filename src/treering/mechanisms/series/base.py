@@ -57,6 +57,8 @@ class Series(ABC):
         """The current segment of the gate; None before the first, and after the last."""
         self._next: SegmentBegun | None = None
         """The segment after the current one, if that is complete and has not ended yet."""
+        self.fresh = 0
+        """How many numbers were released since the last checkpoint."""
 
     @property
     @abstractmethod
@@ -153,6 +155,7 @@ class Series(ABC):
     def _reopen(self, segments: Sequence[SegmentBegun]) -> None:
         """Go on with the segments that are open: the current one and, if that is complete, the next."""
         self._segment, self._next = (*segments, None, None)[:2]
+        self.fresh = 0
 
     def close(self, gate: Gate) -> None:
         """End the series: its rows get back what they paid for releases that will not come. What is known stays."""

@@ -162,6 +162,7 @@ class RootSeries(Series):
         if isinstance(event, Advanced) and self._is_current(event.segment):
             self._edges.append(event.size)
             self._releases += event.values
+            self.fresh += sum(map(len, event.values))
         elif isinstance(event, SegmentBegun):
             self._follow_begun(event)
         elif isinstance(event, SegmentEnded) and self._concerns(event):
@@ -265,7 +266,7 @@ class RootSeries(Series):
         """A note of the whole public state, but for the segments of the gate that are open."""
         releases = np.stack(self._releases) if self._releases else NO_RELEASES.copy()
         releases.setflags(write=False)
-        self._releases = list(releases)  # They are not kept twice.
+        self._releases, self.fresh = list(releases), 0  # They are not kept twice.
         return KeptRoots(tuple(self._finished), np.array(self._edges, dtype=np.int64), releases)
 
     def restore(self, note: KeptRoots, segments: Sequence[SegmentBegun]) -> None:

@@ -129,6 +129,7 @@ class TreeSeries(Series):
             self._follow_begun(event)
         elif isinstance(event, Advanced) and self._is_current(event.segment):
             self._estimate.take(event.size, event.values)
+            self.fresh += sum(map(len, event.values))
         elif isinstance(event, SegmentCondensed):
             self._follow_note(event)
         elif isinstance(event, SegmentEnded) and self._concerns(event):
@@ -184,6 +185,7 @@ class TreeSeries(Series):
 
     def keep(self) -> Estimates:
         """A note of the whole public state, but for the segments of the gate that are open."""
+        self.fresh = 0
         return self._estimate.note()
 
     def restore(self, note: Estimates, segments: Sequence[SegmentBegun]) -> None:
