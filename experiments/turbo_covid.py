@@ -28,10 +28,10 @@ another ε.
 
 from __future__ import annotations
 
-import csv
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Final
@@ -42,14 +42,14 @@ import numpy.typing as npt
 import treering as tr
 from experiments.claims import Claims
 from experiments.options import QUICK_BETA, options
+from experiments.record import Record, Row, Values, column
+from treering.pictures.svg import Dots, Line, Panel
 from treering.theory.plan import PlanRow
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-HERE: Final = Path(__file__).parent
-DATA: Final = HERE / "data" / "covid_blocks.npz"
-RESULTS: Final = HERE / "results" / "turbo_covid.csv"
+DATA: Final = Path(__file__).parent / "data" / "covid_blocks.npz"
 
 SCHEMA: Final = tr.Schema(
     {
@@ -64,6 +64,7 @@ STATIC_QUESTIONS, STREAM_QUESTIONS = 70_000, 300_000
 REPETITIONS, QUICK_BLOCKS, SAMPLE = 100, 6, 200
 TURBO: Final = {"static, uniform": 0.254, "static, Zipf": 0.178, "streaming, a block": 0.150}
 CACHE: Final = {"static, uniform": 4.10, "static, Zipf": 1.91, "streaming, a block": 1.006}
+OURS, RADIUS = "treering", 4.0
 PART: Final = {"static, uniform": 1 / 50, "static, Zipf": 1 / 50, "streaming, a block": 1 / 10}
 
 
@@ -233,57 +234,82 @@ def _sample(
 # -- the report --------------------------------------------------------------------------------------------------------
 
 
-def settings(quick: bool, generator: np.random.Generator) -> Iterator[tuple[str, PlanRow, Found]]:
-    """Each setting with the row that was planned for it, and what was found."""
+def measured(name: str, quick: bool, seed: int) -> Values:
+    """One setting: the row that was planned for it, and what was found."""
     beta, repetitions = (QUICK_BETA, 1) if quick else (BETA, REPETITIONS)
     number = QUICK_BLOCKS if quick else len(blocks())
-    for name in ("static, uniform", "static, Zipf"):
-        row = static_plan(beta)
-        yield name, static_plan(BETA), static(row, beta, repetitions, name.endswith("Zipf"), generator)
-    row = streaming_plan(beta, number)
-    yield (
-        "streaming, a block",
-        streaming_plan(BETA, len(blocks())),
-        streaming(row, beta, repetitions, number, generator),
-    )
+    generator = np.random.default_rng([seed, list(TURBO).index(name)])
+    if name.startswith("static"):
+        row = static_plan(BETA)
+        found = static(static_plan(beta), beta, repetitions, name.endswith("Zipf"), generator)
+    else:
+        row = streaming_plan(BETA, len(blocks()))
+        found = streaming(streaming_plan(beta, number), beta, repetitions, number, generator)
+    return {
+        "mechanism": row.use,
+        "epsilon": row.epsilon,
+        "turbo": TURBO[name],
+        "exact_cache": CACHE[name],
+        "ratio": TURBO[name] / row.epsilon,
+        "repetitions": repetitions,
+        "largest_error": found.largest,
+        "mean_error": found.mean,
+        "differing": found.differing,
+        "alpha": ALPHA,
+        "beta": BETA,
+    }
+
+
+def panels(rows: Sequence[Row]) -> list[Panel]:
+    """What each needs, and the errors, setting by setting."""
+    places = list(map(float, range(1, len(rows) + 1)))
+    needs = (("exact_cache", "an exact cache", "#dc2626"), ("turbo", "Turbo", "#d97706"), ("epsilon", OURS, "#2563eb"))
+    errors = (("largest_error", "the largest error", "#2563eb"), ("mean_error", "the mean error", "#059669"))
+    settings = "1 and 2: static, uniform and Zipf; 3: streaming"
+    return [
+        Panel(
+            "ε for errors within 0.05",
+            settings,
+            "ε; streaming: a block",
+            [Dots(words, places, column(rows, name), colour, RADIUS) for name, words, colour in needs],
+            y_log=True,
+        ),
+        Panel(
+            "errors of treering over all repetitions",
+            settings,
+            "share of the rows",
+            [
+                Line("what was promised", places, [ALPHA] * len(rows), "#6b7280", "4 3"),
+                *(Dots(words, places, column(rows, name), colour, RADIUS) for name, words, colour in errors),
+            ],
+            y_log=True,
+        ),
+    ]
+
+
+def check(rows: Sequence[Row]) -> Claims:
+    """The claims."""
+    claims = Claims()
+    for row in rows:
+        name = row["setting"]
+        claims.at_most(f"{name}: epsilon, as a part of Turbo's", float(row["epsilon"]) / TURBO[name], PART[name])
+        claims.at_most(f"{name}: the largest error", float(row["largest_error"]), ALPHA)
+        claims.at_most(f"{name}: what ask_many says, less what was checked", float(row["differing"]), 1e-9)
+    return claims
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run it; 0 if all claims hold, else 1."""
     given = options(__doc__, arguments)
-    claims, lines = Claims(), list[dict[str, object]]()
-    for name, row, found in settings(given.quick, np.random.default_rng(given.seed)):
-        print(f"{name}: {row.use}, epsilon {row.epsilon:.5f}; Turbo {TURBO[name]:g}, an exact cache {CACHE[name]:g}")
-        claims.at_most(f"{name}: epsilon, as a part of Turbo's", row.epsilon / TURBO[name], PART[name])
-        claims.at_most(f"{name}: the largest error", found.largest, ALPHA)
-        print(f"  the mean error of the questions drawn is {found.mean:.4g}")
-        claims.at_most(f"{name}: what ask_many says, less what was checked", found.differing, 1e-9)
-        lines.append(
-            {
-                "setting": name,
-                "mechanism": row.use,
-                "epsilon": row.epsilon,
-                "turbo": TURBO[name],
-                "exact_cache": CACHE[name],
-                "ratio": TURBO[name] / row.epsilon,
-                "repetitions": 1 if given.quick else REPETITIONS,
-                "largest_error": found.largest,
-                "mean_error": found.mean,
-                "alpha": ALPHA,
-                "beta": BETA,
-            }
+    record = Record("turbo_covid", keep=not given.quick, resume=True)
+    for name in TURBO:
+        row = record.row({"setting": name}, partial(measured, name, given.quick, given.seed))
+        print(
+            f"{name}: {row['mechanism']}, epsilon {row['epsilon']}; Turbo {TURBO[name]:g}, exact cache {CACHE[name]:g}"
         )
-    if not given.quick:
-        _write(lines)
-    return claims.exit_code()
-
-
-def _write(lines: Sequence[dict[str, object]]) -> None:
-    RESULTS.parent.mkdir(exist_ok=True)
-    with RESULTS.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(lines[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(lines)
+        print(f"  the mean error of the questions drawn is {row['mean_error']}")
+    record.finish("Turbo's Covid workload: 128 cells, 34,425 conjunctions", panels(record.rows))
+    return check(record.rows).exit_code()
 
 
 if __name__ == "__main__":

@@ -2,9 +2,10 @@
 
     python -m benchmarks.peers.report
 
-All of it is made from ``results/map.csv``, which `benchmarks.peers` writes. For each case of the map: the mean error in
-rows of treering's default, its 95% confidence interval over seeds, and the same of the best peer; first of those that
-are told neither how many questions nor how many batches there will be, then of all.
+All of it is made from the tables of results that `benchmarks.peers`, scripts beside it and `experiments.turbo_covid`
+write. For each case of the map: the mean error in rows of treering's default, its 95% confidence interval over seeds,
+and the same of the best peer; first of those that are told neither how many questions nor how many batches there will
+be, then of all. The tables beside the map are made by `benchmarks.peers.others`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import argparse
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Final
 
 from benchmarks.peers.__main__ import FIELDS, RESULTS, SEEDS, places
@@ -21,15 +21,16 @@ from benchmarks.peers.answering import HERE, OURS
 from benchmarks.peers.cases import QUESTIONS, SHAPES, SIZES
 from benchmarks.peers.elsewhere import ELSEWHERE
 from benchmarks.peers.means import Errors, Mean, best, errors
+from benchmarks.peers.others import continual, learning, table, workload
 from benchmarks.peers.picture import picture
 from experiments.record import IMAGES, ROOT, Row, read
+from experiments.record import RESULTS as EXPERIMENTS
 from treering.words import readable
 
 PAGE: Final = ROOT / "docs" / "peers.md"
 PICTURE: Final = IMAGES / "peers_map.svg"
 BEGIN: Final = "<!-- {}: from here on written by `python -m benchmarks.peers.report`. -->"
 END: Final = "<!-- {}: up to here. -->"
-CONTINUAL: Final = RESULTS.with_name("continual.csv")
 NEARLY, HALF = 1.05, 0.5
 DEFAULT: Final = "treering"
 SHOWN: Final = {DEFAULT: "**treering's default**", "treering, told the questions": "treering, told `pace`"}
@@ -174,11 +175,6 @@ def _middle(rows: Sequence[Row], field: str) -> str:
     return readable(float(f"{values[len(values) // 2]:.2g}"), 2)
 
 
-def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table of a page."""
-    return "\n".join(f"| {' | '.join(line)} |" for line in (heads, ["---"] * len(heads), *rows))
-
-
 def generated(rows: Sequence[Row]) -> str:
     """All that the page says about the map in numbers."""
     found = errors(rows)
@@ -210,19 +206,20 @@ def generated(rows: Sequence[Row]) -> str:
     return "\n\n".join(parts)
 
 
-def continual(rows: Sequence[Row]) -> str:
-    """Counts kept current, beside jax-privacy's."""
-    lines = []
-    for row in rows:
-        measured = f" (measured: {row['treering_measured']})" if row["treering_measured"] else ""
-        told, own = row["jax_privacy_told"], row["treering_untold"] + measured
-        lines.append([f"{int(row['batches']):,}", told, own, f"{float(row['ratio']):.2f}"])
-    return table(["T", "jax-privacy, told T", "treering, untold", "ratio"], lines)
+def texts() -> dict[str, str]:
+    """What stands between the markers of the page, by their names."""
+    results = RESULTS.parent
+    return {
+        "Turbo": workload(read(EXPERIMENTS / "turbo_covid.csv"), read(results / "turbo.csv")),
+        "The map": generated(read(RESULTS)),
+        "Counts": continual(read(results / "continual.csv")),
+        "Learning": learning(read(results / "learning.csv")),
+    }
 
 
-def put(page: str, results: Path = RESULTS, others: Path = CONTINUAL) -> str:
-    """The page with what is made from these tables of results between its markers."""
-    for name, text in {"The map": generated(read(results)), "Counts": continual(read(others))}.items():
+def put(page: str) -> str:
+    """The page with what is made from the tables of results between its markers."""
+    for name, text in texts().items():
         head, rest = page.split(BEGIN.format(name))
         _, tail = rest.split(END.format(name))
         page = f"{head}{BEGIN.format(name)}\n\n{text}\n\n{END.format(name)}{tail}"
