@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
 import pytest
 
 import treering as tr
@@ -386,24 +385,26 @@ def test_a_summary_stands_for_all_events() -> None:
     assert third.state == again.state, "what follows a summary does not change it"
 
 
-def test_blocks_grow_by_a_factor_and_shrink_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    engine, _ = made(measure_first=False)
-    in_run(engine)
-    comparing = Comparing(monkeypatch)
-    generator = np.random.default_rng(1)
-    tables = generator.integers(0, 9, (700, 16)) / 8
-    queries = [tr.Query.weighted(SCHEMA, table) for table in tables]
-    answers: list[tr.Answer] = []
-    engine.ask_many(queries, answers)
-    assert [len(asked) for _, asked, _, _ in comparing.calls] == [256, 444]
-    assert engine._block == 8192
-    engine.ask_many(queries[:1], [])
-    assert engine._block == 8192
-    comparing.crossing, comparing.value = 0, 3000
-    engine.ask_many(parsed("b >= 2"), [])
-    assert engine._block == 1
-    comparing.crossing = None
-    in_run(engine)
-    del comparing.calls[:]
-    engine.ask_many(queries[:80], [])
-    assert [len(asked) for _, asked, _, _ in comparing.calls] == [1, 8, 64, 7]
+def test_blocks_grow_while_queries_are_easy_and_shrink_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, _ = made()
+    (query,) = parsed("a = 1")
+    sizes: list[int] = []
+
+    def guarded(queries: Sequence[tr.Query], answers: list[tr.Answer]) -> bool:
+        sizes.append(len(queries))
+        answers += [tr.Answer(0.5, ALPHA, SIZE, "easy")] * len(queries)
+        return easy
+
+    monkeypatch.setattr(engine, "_guarding", lambda _: True)
+    monkeypatch.setattr(engine, "_guarded", guarded)
+    easy = True
+    engine.ask_many([query] * 20_000, [])
+    assert sizes == [256, 2048, 8192, 8192, 1312]
+    easy = False
+    engine.ask_many([query] * 2, [])
+    assert sizes[5:] == [2]
+    engine.ask_many([query] * 2, [])
+    assert sizes[6:] == [1, 1]
+    easy = True
+    engine.ask_many([query] * 80, [])
+    assert sizes[8:] == [1, 8, 64, 7]
