@@ -190,6 +190,18 @@ def test_a_noisy_answer_that_is_just_the_histograms_is_taken_to_be_above() -> No
     assert engine.hypothesis.answer(query) == pytest.approx(0.5 + guard.gap + 1 / (2 * SIZE))
 
 
+def test_a_hard_answer_that_cannot_be_is_kept_and_doubted() -> None:
+    engine, db = made()
+    (query,) = parsed("b >= 2")
+    engine.state.potential = 1e-9
+    with engine.gate.transaction():
+        answer = engine._hard(query, 3600, 2000, 0.5)
+    assert answer == tr.Answer(0.9, engine._plan.guard.error, SIZE, "hard")
+    assert notes(db) == [Kept(query, 0.9), Doubted()]
+    assert (engine.state.doubts, engine.state.potential, engine.hypothesis.steps) == (1, 1e-9, 0)
+    assert engine.records.best(query, SIZE) == (0.9, engine._plan.guard.error)
+
+
 # -- measurements ------------------------------------------------------------------------------------------------------
 
 

@@ -285,12 +285,29 @@ def test_a_record_serves_up_to_alpha_itself() -> None:
     assert engine._recall(QUERY, SIZE) == tr.Answer(1.0, 0.15, SIZE, "cached")
 
 
+def test_what_is_known_is_free() -> None:
+    engine = made()
+    everyone = tr.Query.all(SCHEMA)
+    assert engine.price(QUERY) > 0
+    engine.records.keep(QUERY, Measurement(0.25, 0.2, SIZE))
+    for query in (QUERY, ~QUERY, everyone, ~everyone):
+        assert (engine.price(query), type(engine.price(query))) == (0, Fraction)
+
+
 def test_nothing_is_recalled_before_the_first_question() -> None:
     pmwg = tr.PMWG(TestDatabase(SCHEMA, [0] * SIZE), 1000.0, 1e-6, alpha=0.2, beta=0.05)
     everyone = tr.Query.all(SCHEMA)
     assert pmwg._engine.recall(everyone) is None
     pmwg.ask("TRUE")
     assert pmwg._engine.recall(everyone) == tr.Answer(1.0, 0.0, SIZE, "easy")
+
+
+def test_a_size_that_promises_nothing_is_not_noted() -> None:
+    db = TestDatabase(SCHEMA, [0])
+    pmwg = tr.PMWG(db, 1.0, 1e-6, alpha=0.2, beta=0.05)
+    with pytest.raises(tr.GuaranteeError, match="1 row cannot pay for one answer"):
+        pmwg.ask("TRUE")
+    assert db.journal.events() == ()
 
 
 def test_growth_is_noted_once() -> None:
@@ -312,15 +329,16 @@ def test_growth_is_noted_once() -> None:
 
 @pytest.mark.parametrize("in_run", [False, True])
 def test_the_outlook_is_what_the_rest_of_the_budget_pays_for(in_run: bool) -> None:
-    engine = made(epsilon=3.0)
-    engine.gate.measure([QUERY], Gaussian(100.0))
+    engine = made(epsilon=200.0)
+    engine.gate.measure([QUERY], Gaussian(math.sqrt(1 / engine.gate.budget.total)))  # half of the budget
     state, given = engine.state, engine._plan
     state.asked, state.runs, state.hard = 123_456, 7, 3
     state.run = RunState(0, 7, RunScales(1.0, 1.0, None)) if in_run else None
     left = float(engine.gate.budget.total - engine.gate.spent)
-    assert 0 < left < engine.gate.budget.total
+    assert left == pytest.approx(float(engine.gate.budget.total) / 2)
     ceiling = given.ceiling(SIZE, 3)
     expected = until_spent(SIZE, given.guard, 0.05, left, ceiling, scaled_for(123_456), 7, in_run=in_run)
+    assert expected.affordable > 10
     found = engine.outlook()
     assert (found.hard_left, found.hard_possible, found.queries_left) == (
         expected.affordable,
