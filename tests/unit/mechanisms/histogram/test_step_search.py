@@ -24,10 +24,9 @@ VALUES: Floats = np.array([0.25, 0.375, 0.5, 0.75])
 MASSES: Floats = np.array([0.1, 0.2, 0.3, 0.4])
 
 
-@pytest.mark.parametrize("rate", [-40.0, -3.0, -0.5, 0.0, 0.5, 3.0, 40.0])
-def test_the_excess_is_in_log_odds_and_its_slope_is_its_derivative(
-    rate: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def excesses(monkeypatch: pytest.MonkeyPatch) -> list[Excess]:
+    """The functions whose roots were looked for: all are 7."""
     found: list[Excess] = []
 
     def root(excess: Excess) -> float:
@@ -35,8 +34,13 @@ def test_the_excess_is_in_log_odds_and_its_slope_is_its_derivative(
         return 7.0
 
     monkeypatch.setattr(module, "_falling_root", root)
+    return found
+
+
+@pytest.mark.parametrize("rate", [-40.0, -3.0, -0.5, 0.0, 0.5, 3.0, 40.0])
+def test_the_excess_is_in_log_odds_and_its_slope_is_its_derivative(rate: float, excesses: list[Excess]) -> None:
     assert _rate(VALUES, MASSES, 0.6) == 14.0, "per spread of the values, which is one half"
-    (excess,) = found
+    (excess,) = excesses
     tilted = MASSES * np.exp(-rate * (VALUES - 0.25) / 0.5)
     odds = math.log(float(tilted @ (VALUES - 0.25)) / float(tilted @ (0.75 - VALUES))) - math.log(0.35 / 0.15)
     value, slope = excess(rate)
@@ -45,11 +49,9 @@ def test_the_excess_is_in_log_odds_and_its_slope_is_its_derivative(
 
 
 @pytest.mark.parametrize(("rate", "side"), [(1e6, -math.inf), (-1e6, math.inf)])
-def test_an_end_that_vanishes_is_infinitely_far(rate: float, side: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    found: list[Excess] = []
-    monkeypatch.setattr(module, "_falling_root", lambda excess: found.append(excess) or 0.0)
+def test_an_end_that_vanishes_is_infinitely_far(rate: float, side: float, excesses: list[Excess]) -> None:
     _rate(VALUES, MASSES, 0.6)
-    assert found[0](rate) == (side, 0.0)
+    assert excesses[0](rate) == (side, 0.0)
 
 
 @pytest.mark.parametrize("target", [0.2501, 0.3, 0.5, 0.575, 0.7, 0.7499])
