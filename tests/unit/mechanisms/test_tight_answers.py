@@ -336,7 +336,8 @@ def test_notes_are_followed() -> None:
     (query,), state = parsed("b >= 2"), engine.state
     step = engine.hypothesis.plan(query, 0.6)
     engine._follow(Noted(Learned(step, 0.125)))
-    assert (engine.hypothesis.answer(query), state.potential) == (pytest.approx(0.6), math.log(16) + 0.125)
+    assert engine.hypothesis.answer(query) == pytest.approx(0.6)
+    assert state.potential == math.log(16) + 0.125
     assert len(engine.records) == 0
     potential, cells = state.potential, engine.hypothesis.marginal(["a", "b"])
     engine._follow(Noted(Grown(5000)))

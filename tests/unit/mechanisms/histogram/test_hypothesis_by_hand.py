@@ -48,7 +48,8 @@ def test_a_warm_start_is_stored_relative_to_its_largest_cell() -> None:
     hypothesis = Hypothesis.warm(SCHEMA, shares, 0.25)
     vector, total, kept, even, steps = stored(hypothesis)
     assert vector == (shares / 33).tolist()
-    assert (total, kept, even, steps) == (pytest.approx(6.0), 0.75, 0.25, 0)
+    assert total == pytest.approx(6.0)
+    assert (kept, even, steps) == (0.75, 0.25, 0)
     assert Hypothesis.warm(SCHEMA, shares.reshape(4, 3), 0.25).fingerprint() == hypothesis.fingerprint()
 
 
@@ -222,7 +223,8 @@ def test_growth_mixes_in_the_even_distribution() -> None:
         assert stored(hypothesis)[2:4] == (kept, 1 - kept)
     tiny = Hypothesis.warm(SCHEMA, np.arange(12), 1e-30)
     tiny.grow(1e-30)
-    assert stored(tiny)[2:4] == (1.0, pytest.approx(2e-30, rel=1e-12))
+    assert stored(tiny)[2] == 1.0
+    assert stored(tiny)[3] == pytest.approx(2e-30, rel=1e-12)
 
 
 def test_plans_are_the_projection_and_the_tilt_of_the_spectrum() -> None:
@@ -241,7 +243,8 @@ def test_plans_are_the_projection_and_the_tilt_of_the_spectrum() -> None:
         for complement, rate in ((False, 0.5), (True, -0.5)):
             step = hypothesis.exponential_step(query, 0.5, complement=complement)
             expected = tilting(query, spectrum, rate)
-            assert (step.rate, step.factors) == (rate, pytest.approx(expected.factors))
+            assert step.rate == rate
+            assert step.factors == pytest.approx(expected.factors)
             assert step.log_normaliser == pytest.approx(expected.log_normaliser)
     assert hypothesis.exponential_step(QUERY, 5e-324, complement=False).rate == 5e-324
 
