@@ -75,7 +75,8 @@ def test_money_is_counted_from_the_gate() -> None:
 
 def test_what_a_mechanism_does_not_have_is_nothing() -> None:
     plain = made()
-    assert (plain.spare, plain.backlog, plain.settled) == (0, None, False)
+    assert plain.spare == 0
+    assert (plain.backlog, plain.settled) == (None, False)
     assert plain.known(QUERIES) is None
     assert plain.noise(QUERIES, 3) is None
     plain.condense()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -15,7 +16,7 @@ from treering.budget.cost import FREE
 from treering.gate import Compared, Crossing, Noted, RunEnded, RunRequest, RunStarted
 from treering.mechanisms import paper as paper_module
 from treering.mechanisms.histogram.hypothesis import Hypothesis
-from treering.mechanisms.paper import Over, Paper, StaticPaper, Updated, _within
+from treering.mechanisms.paper import Over, Paper, PaperState, StaticPaper, Updated, _within
 from treering.mechanisms.state import Grown
 from treering.theory import pmwg as theory
 from treering.trusted.kernel import Kernel
@@ -123,7 +124,7 @@ def test_answers_within_the_query_budget_are_within_alpha(
         Comparing(monkeypatch, crossing, 300)
         monkeypatch.setattr(Paper, "covered", covered)
         monkeypatch.setattr(paper_module, "_query_budget", lambda *_, budget=budget: budget)
-        engine.state = paper_module.replace(engine.state, questions=6)
+        engine.state = replace(engine.state, questions=6)
         answers: list[tr.Answer] = []
         engine._compare(QUERIES, answers)
         assert [answer.error for answer in answers] == errors
@@ -156,7 +157,7 @@ def test_it_is_over_with_the_first_query_beyond_the_bound(
 ) -> None:
     engine, db = made()
     monkeypatch.setattr(paper_module, "hard_bound", lambda *_: bound)
-    engine.state = paper_module.replace(engine.state, hard=2)
+    engine.state = replace(engine.state, hard=2)
     Comparing(monkeypatch, 2, 300)
     answers: list[tr.Answer] = []
     engine._compare(QUERIES, answers)
@@ -194,19 +195,19 @@ def test_the_outlook_counts_what_is_left(monkeypatch: pytest.MonkeyPatch) -> Non
     budget = [0.0]
     monkeypatch.setattr(paper_module, "hard_bound", lambda *_: 5.75)
     monkeypatch.setattr(paper_module, "_query_budget", lambda *_: budget[0])
-    engine.state = paper_module.replace(engine.state, hard=2, questions=7)
+    engine.state = replace(engine.state, hard=2, questions=7)
     for budget[0], left in ((20.9, 13), (7.5, 0), (3.0, 0)):
         found = engine.outlook()
         assert (found.hard_left, found.hard_possible, found.queries_left) == (3, 3.75, left)
         assert (found.forever, f"(kappa = 1): {left:,} more at this size" in found.statement) == (True, True)
     for budget[0], said in ((10.0**15 + 6, "999,999,999,999,999"), (10.0**15 + 7, "more than 10^15")):
         assert f": {said} more at this size" in engine.outlook().statement
-    engine.state = paper_module.replace(engine.state, hard=7, beyond=True)
+    engine.state = replace(engine.state, hard=7, beyond=True)
     found = engine.outlook()
     assert (found.hard_left, found.hard_possible, found.queries_left, found.forever) == (0, 0.0, 0, False)
     assert "no accuracy is proven any more" in found.statement
     monkeypatch.setattr(Paper, "covered", False)
-    engine.state = paper_module.replace(engine.state, hard=2, beyond=False)
+    engine.state = replace(engine.state, hard=2, beyond=False)
     found = engine.outlook()
     assert (found.hard_left, found.hard_possible, found.queries_left, found.forever) == (3, 3.75, 0, False)
     assert f"from a start of {SIZE:,} rows" in found.statement
@@ -249,10 +250,11 @@ def test_events_are_followed() -> None:
         assert (engine.state.questions, engine.state.run) == (questions, 5)
     assert (engine.state.asked, engine.state.hard) == (12, 0)
     engine._follow(Compared(SIZE, 5, 3, Crossing(2, 1)))
-    assert (engine.state.asked, engine.state.questions, engine.state.hard, engine.state.run) == (15, 8, 1, None)
+    expected = PaperState(SIZE, SIZE, 15, 8, 1, None, over=False, beyond=engine.state.beyond)
+    assert engine.state == expected
     engine._follow(RunStarted(SIZE, FREE, 6, RunRequest(1.0, 2.0)))
     engine._follow(RunEnded(SIZE, 6, Fraction(0)))
-    assert (engine.state.hard, engine.state.run, engine.over) == (2, None, False)
+    assert engine.state == replace(expected, hard=2)
     engine._follow(Noted(Over()))
     assert engine.over
 
