@@ -303,11 +303,16 @@ def test_nothing_is_recalled_before_the_first_question() -> None:
     assert pmwg._engine.recall(everyone) == tr.Answer(1.0, 0.0, SIZE, "easy")
 
 
-def test_a_size_that_promises_nothing_is_not_noted() -> None:
+def test_a_size_that_promises_nothing_is_not_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     db = TestDatabase(SCHEMA, [0])
-    pmwg = tr.PMWG(db, 1.0, 1e-6, alpha=0.2, beta=0.05)
-    with pytest.raises(tr.GuaranteeError, match="1 row cannot pay for one answer"):
-        pmwg.ask("TRUE")
+    engine = tr.PMWG(db, 1.0, 1e-6, alpha=0.2, beta=0.05)._engine
+
+    def planner(size: int) -> None:
+        raise tr.GuaranteeError(f"{size} row is not enough")
+
+    monkeypatch.setattr(engine, "_planner", planner)
+    with pytest.raises(tr.GuaranteeError, match="1 row is not enough"):
+        engine.ask_many([QUERY], [])
     assert db.journal.events() == ()
 
 
