@@ -267,6 +267,14 @@ def test_prices_before_the_first_question_are_those_of_a_plan_for_this_size() ->
     assert (fresh.plan, db.touched, db.journal.events()) == (None, 0, ())
 
 
+def test_a_record_is_followed_from_its_beginning() -> None:
+    db = TestDatabase(SCHEMA, [0] * SIZE)
+    for asked in (0, 1, 2):
+        pmwg = tr.PMWG(db, 1000.0, 1e-6, alpha=0.2, beta=0.05)
+        assert (pmwg.state[0].size, pmwg.state[0].asked) == (SIZE if asked else 0, asked)
+        pmwg._engine.ask_many([tr.Query.where(SCHEMA, b=asked)], [])
+
+
 def test_before_the_first_question_nothing_is_behind() -> None:
     pmwg = tr.PMWG(TestDatabase(SCHEMA, [0]), 1000.0, 1e-6, alpha=0.2, beta=0.05)
     assert (pmwg.backlog, pmwg.halted, pmwg.hard_queries) == (0, False, 0)
