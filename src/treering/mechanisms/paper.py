@@ -303,7 +303,7 @@ class StaticPaper(Paper):
     def ask_many(self, queries: Sequence[Query], answers: list[Answer]) -> None:
         """See `Engine.ask_many`. Queries past the limit are not asked."""
         asked = list(_within(queries, self.queries - self.state.questions))
-        if asked or not queries:
+        if asked:
             super().ask_many(asked, answers)
         if len(asked) < len(queries):
             raise Halted(f"this was made for {counted(self.queries, 'query', 'queries')} and has given its last answer")

@@ -106,7 +106,6 @@ class Tight:
         self.records = Records(alpha)
         self.state = TightState(potential)
         self.plan: ForeverPlan | None = None
-        self._start = 0
         self._planner = planner
         self._measure_first = measure_first
         self._limit = limit
@@ -381,7 +380,7 @@ class Tight:
         if self.plan is not None:
             state = self.state
             records = self.records.standing(state.size)
-            self.gate.condense(Summary(self._start, replace(state), self.hypothesis.keep(), records))
+            self.gate.condense(Summary(self.plan.start, replace(state), self.hypothesis.keep(), records))
             self._condensed = self.hypothesis.steps
 
     @property
@@ -457,7 +456,7 @@ class Tight:
             self._take_up(event.note)
 
     def _take_up(self, summary: Summary) -> None:
-        self._start, self.plan, self.state = summary.start, self._planner(summary.start), replace(summary.state)
+        self.plan, self.state = self._planner(summary.start), replace(summary.state)
         self.hypothesis.restore(summary.histogram)
         self._condensed = summary.histogram.steps
         self.records.restore(summary.records)
@@ -473,7 +472,7 @@ class Tight:
     def _follow_note(self, note: object) -> None:
         state = self.state
         if isinstance(note, Grown) and self.plan is None:
-            self._start, self.plan = note.size, self._planner(note.size)
+            self.plan = self._planner(note.size)
             state.size = note.size
         elif isinstance(note, Grown):
             state.potential = self._grown_potential(note.size)

@@ -295,7 +295,7 @@ def test_the_backlog_is_what_came_after_the_last_summary() -> None:
     again = tr.PMWG(db, 1.0, 1e-6, alpha=0.05, beta=RARE)
     assert isinstance(again._engine, Tight)
     assert (again._engine.backlog, again._engine.hypothesis.steps) == (0, steps)
-    assert (again._engine.state, again._engine._start) == (engine.state, SIZE)
+    assert (again._engine.state, again._engine._plan.start) == (engine.state, SIZE)
     assert again._engine.state is not engine.state
     pmwg.ask_many(random_conjunctions(SCHEMA, 60, np.random.default_rng(4)))
     assert engine.backlog == (engine.hypothesis.steps - steps) * SCHEMA.cells > 0

@@ -163,7 +163,7 @@ class Hypothesis:
         """
         if isinstance(rows, bool) or not isinstance(rows, int) or rows < 0:
             raise ParameterError("rows", f"must be an integer of at least 0, not {rows!r}")
-        places = (np.arange(rows) + 0.5) / max(1, rows) if generator is None else np.sort(generator.random(rows))
+        places = (np.arange(rows) + 0.5) / rows if generator is None else np.sort(generator.random(rows))
         vector = None if self._vector is None else self._vector.cells
         cells = cells_at(places, self.schema.cells, vector, self._slope, self._even / self.schema.cells)
         if generator is not None:
