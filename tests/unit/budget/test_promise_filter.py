@@ -152,14 +152,3 @@ def test_repr_shows_what_is_left() -> None:
     guard = filter_of(2)
     guard.charge(pure(Fraction(1, 2)))
     assert repr(guard) == "Filter(epsilon: spent 0.5 of 2)"
-
-
-def test_a_filter_goes_on_where_an_earlier_one_ended() -> None:
-    guard = filter_of(2)
-    for spent in (Fraction(0), Fraction(3, 2), Fraction(2)):
-        guard.restore(spent)
-        assert (guard.spent, guard.remaining) == (spent, 2 - spent)
-    for spent in (Fraction(-1, 10), Fraction(21, 10)):
-        with pytest.raises(ParameterError, match="spent"):
-            guard.restore(spent)
-    assert guard.spent == 2
