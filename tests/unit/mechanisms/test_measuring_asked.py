@@ -12,11 +12,13 @@ import pytest
 import treering as tr
 from support.databases import TestDatabase
 from support.exact_losses import transparent
+from treering.domain.groups import Groups
 from treering.domain.items import Item
 from treering.domain.language.measures import Count, Mean, Quantile, Request, Sum
 from treering.domain.query import Query
 from treering.mechanisms.measuring import Known
 from treering.mechanisms.series.policy import Asked
+from treering.mechanisms.series.ring import Opened
 
 SCHEMA = tr.Schema(
     {
@@ -24,6 +26,7 @@ SCHEMA = tr.Schema(
         "a": tr.categories("x", "y"),
         "b": tr.bins([0, 1, 5]),
         "n": tr.integers(0, 3),
+        "one": tr.integers(7, 7),
     }
 )
 KINDS = pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "approximate"])
@@ -64,6 +67,33 @@ def test_items_ask_for_what_is_not_public_and_for_each_once(delta: float) -> Non
     cells.append(tuple(Y & query for query in parsed("b < 1", "b >= 1")))
     assert rings._asked_items(items) == Asked([Y, X], {3: [X, Y], 0: [EVERYONE]}, cells)
     assert rings._asked_items([Item("count", EVERYONE), Item("quantile", NOBODY, 3)]) == Asked([], {}, [])
+
+
+@KINDS
+def test_items_are_told_as_requests_are(delta: float) -> None:
+    """Sums in rows at the bound: half of the range is 3/2, its middle 3/2."""
+    _, rings = made(delta)
+    items = [Item("quantile", X, 3, 0.9), Item("mean", X, 2), Item("count", X), Item("sum", X, 3)]
+    tall, average, number, total = rings.tell(items)
+    request = Request.of(SCHEMA, [Quantile("n", 0.9), Mean("b"), Count(), Sum("n")], (), X)
+    ((tall_again, average_again, number_again, total_again),) = rings.release(request).rows
+    assert (tall, average) == (tall_again, average_again)
+    assert tall.value == 3
+    assert number == number_again
+    assert number.value == rings._gate.size / 2
+    assert total_again.value == pytest.approx(1.5 * (total.value or 0) + 1.5 * (number.value or 0))
+
+
+def test_weights_are_added_up_and_counts_are_whole_numbers() -> None:
+    db, rings = made()
+    db.append_cells([0])
+    weighted = Query.weighted(SCHEMA, np.linspace(0.1, 0.73, SCHEMA.cells))
+    count, total = rings.tell([Item("count", X), Item("count", weighted)])
+    assert count.value == int(count.value or 0) == db.counts.count(X)
+    assert total.value == pytest.approx(db.counts.count(weighted) / weighted.scale)
+    assert total.value != round(total.value or 0)
+    assert total.low is not None
+    assert total.value - total.low == pytest.approx(total.margin)
 
 
 # -- requests ----------------------------------------------------------------------------------------------------------
@@ -145,6 +175,16 @@ def test_cells_are_told_by_the_sharpest_series_that_is_current(delta: float) -> 
     rings._advance(rings._rings[1])
     assert _told(rings, cells) == 1
     assert (_told(rings, finer), len(rings._rings)) == (0, 2)
+    # A third one is sharper about the first cell, and does not know the others.
+    rings._open(Opened(2, Groups.pair(cells[0]), rings._least_left / 2, (cells[0],)))
+    assert rings._rings[2].covers(cells[0])
+    assert (_told(rings, cells), len(rings._rings)) == (1, 3)
+
+
+def test_a_column_of_one_value_has_one_cell() -> None:
+    _, rings = made()
+    (told,) = rings.tell([Item("quantile", X, 4)])
+    assert (told.value, told.low, told.high) == (7, 7, 7)
 
 
 def test_cells_that_are_public_need_no_series() -> None:
