@@ -218,6 +218,8 @@ def test_an_average_over_bins_keeps_to_their_ends() -> None:
     assert lower.value is not None
     assert 0.0 == lower.low <= lower.value <= lower.high
     assert average(attribute, _cells([3.0, -3.0], 0.5)) == tr.Estimate(None, 0.0, 20.0)
+    # (−5·0 + 10·10)/5 = 20: even the least average that is possible is the greatest value.
+    assert average(attribute, _cells([-5.0, 10.0], 0.0)) == tr.Estimate(None, 0.0, 20.0)
 
 
 # -- items -------------------------------------------------------------------------------------------------------------

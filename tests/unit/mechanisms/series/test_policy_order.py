@@ -113,6 +113,19 @@ def test_each_series_of_a_batch_is_paid_of_what_the_others_leave() -> None:
     assert rings._gate.spent == 0
 
 
+def test_a_refusal_names_what_is_left_if_anything_is() -> None:
+    _, rings = made()
+    total, groups = rings._gate.budget.total, Groups.atoms([X])
+    for left, wanted, said in (
+        (total / 2, 10.0, "with all that is left a margin of"),
+        (total / 2, None, "stay free"),
+        (Fraction(0), 10.0, "stay free"),
+    ):
+        refusal = rings._unaffordable([X], groups, wanted, total, left, None)
+        assert said in str(refusal)
+        assert (refusal.unit, refusal.spent, refusal.requested) == ("rho", total - left, total)
+
+
 @KINDS
 def test_margins_are_foreseen_as_the_first_answer_will_have_them(delta: float) -> None:
     """Of counts and of sums, for each query of a batch."""
