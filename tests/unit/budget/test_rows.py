@@ -260,11 +260,11 @@ def test_a_rounding_is_no_breach_and_more_than_that_is_one() -> None:
     for above, sound in ((Fraction(0), True), (Fraction(1, 2**200), True), (Fraction(1, 2**199), False)):
         ledger, again = RowLedger(ONE), RowLedger(ONE)
         ledger.settle_rows([], [Charge(0, 1, 1 + above)])
-        assert (ledger.spent, ledger.left(1), ledger.left(2), ledger.least_left(0, 3)) == (1, 0, 1, 0)
+        assert [ledger.spent, ledger.left(1), ledger.left(2), ledger.least_left(0, 3)] == [1, 0, 1, 0]
         if sound:
             ledger.check()
             again.restore(ledger.steps)
-            assert (again.spent, again.left(1)) == (1, 0)
+            assert [again.spent, again.left(1)] == [1, 0]
         else:
             with pytest.raises(BudgetExceeded):
                 ledger.check()
@@ -275,7 +275,7 @@ def test_a_rounding_is_no_breach_and_more_than_that_is_one() -> None:
 def test_charges_at_one_size_are_one_step_and_nothing_is_none() -> None:
     ledger = RowLedger(ONE)
     ledger.charge(Fraction(0), size=3)
-    assert ledger.steps.everyone == ()
+    assert not ledger.steps.everyone
     ledger.charge(Fraction(1, 4), size=5)
     ledger.charge(Fraction(1, 8), size=5)
     assert ledger.steps.everyone == ((5, Fraction(3, 8)),)

@@ -162,14 +162,15 @@ def test_a_long_segment_is_condensed_and_read_back(kind: BudgetKind) -> None:
     """Sixteen releases after the last note, or as many as numbers are kept: all from one note."""
     life = grown(kind)
     fresh = 0
-    for leaf in range(1, 60):
+    for leaf in range(1, 36):
         life.leaves([1])
         fresh += 2 * len(completed_by(leaf))
         assert life.series.fresh == fresh
         assert life.series.kept == 2 * life.series._estimate.arrays
-        again = life.again()
-        assert again.fingerprint() == life.series.fingerprint()
-        assert life.exact(again.window(0))
+        if leaf >= 15:
+            again = life.again()
+            assert again.fingerprint() == life.series.fingerprint()
+            assert life.exact(again.window(0))
         assert life.series._estimate.fresh < max(16, life.series._estimate.arrays)
     condensed = [event for event in life.record if isinstance(event, SegmentCondensed)]
     assert len(condensed) >= 5
