@@ -73,6 +73,7 @@ def test_refunds() -> None:
 
 def test_all_that_is_left_can_be_charged_and_all_that_was_spent_refunded() -> None:
     guard = filter_of(1)
+    assert guard.budget == Budget("pure", Fraction(1))
     guard.charge(pure(Fraction(1, 4)))
     assert guard.can_afford(pure(Fraction(3, 4)))
     assert not guard.can_afford(pure(Fraction(3, 4) + Fraction(1, 10**30)))
