@@ -83,6 +83,16 @@ def test_no_delta_is_above_one_although_rounding_would_make_it_so() -> None:
     """Rho and epsilon of 1e16 nearly cancel: what rounding may have cost is more than what is left of them."""
     for less in (4, 10, 20, 40):
         assert delta_of(1e16, 1e16 - less) == 1
+    for rho in (40, 100, 200):
+        assert delta_of(rho, 1.0) == 1
+
+
+@pytest.mark.parametrize("rho", [10, 15, 20, 25])
+def test_a_delta_near_one_is_rounded_up(rho: float) -> None:
+    """Its terms are tiny: what counts is the rounding of the exponential itself."""
+    for epsilon in (0.0, 0.1, 0.5):
+        found = Decimal(delta_of(rho, epsilon)).ln()
+        assert least_log_delta(rho, epsilon) <= found < 0
 
 
 @pytest.mark.parametrize("rho", [number / 7 for number in range(1, 60)])

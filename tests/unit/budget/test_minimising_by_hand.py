@@ -84,7 +84,13 @@ def test_gradients_are_clipped_to_a_whole_number(problem: Problem, resolution: i
 
 
 @pytest.mark.parametrize(
-    "problem", [Problem(Distance(), 2, 0.5), Problem(HuberDistance(), 1, 2.0), Problem(Logistic(), 3)]
+    "problem",
+    [
+        Problem(Distance(), 2, 0.5),
+        Problem(HuberDistance(), 1, 2.0),
+        Problem(Logistic(), 3),
+        Problem(Logistic(), 3, 1.25),
+    ],
 )
 def test_the_width_of_a_range_of_losses(problem: Problem) -> None:
     """Six units are for roundings."""

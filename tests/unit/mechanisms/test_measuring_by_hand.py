@@ -276,7 +276,7 @@ def test_noise_of_the_first_column_s_sums_is_drawn_as_that_of_any_other() -> Non
         np.testing.assert_array_equal(found[:, 0], rings.noise([x], 20)[:, 0] * 5000)
         np.testing.assert_array_equal(rings.draw(items[2:], told[2:], 20)[:, 1], found[:, 3])
         drawn.append(found[:, [1, 3]])
-    np.testing.assert_allclose(*drawn)
+    np.testing.assert_allclose(drawn[0], drawn[1])
 
 
 def _check_items(items: list[Item], told: list[tr.Estimate], groups: Any, numbers: Any) -> None:
