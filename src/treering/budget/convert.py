@@ -91,12 +91,12 @@ def delta_of(rho: Number, epsilon: Number) -> float:
         return (1 + 2 * math.exp(log_x)) * cost - goal - math.log1p(math.exp(log_x)) + log_x
 
     right = math.log(max(1.0, (goal + 1) / (2 * cost)))
-    x = math.exp(_root(slope, min(0.0, right) - 3 * cost - 1, right))
+    x = math.exp(_root(slope, -3 * cost - 1, right))
     if x < _TINY:
         return 1.0
     terms = (x * (1 + x) * cost, -x * goal, -x * math.log1p(1 / x), -math.log1p(x))
-    exponent = math.fsum(terms) + _MARGIN * math.fsum(map(abs, terms))
-    return 1.0 if exponent >= 0 else max(sys.float_info.min, math.exp(exponent) * (1 + _MARGIN))
+    exponent = min(0.0, math.fsum(terms) + _MARGIN * math.fsum(map(abs, terms)))
+    return min(1.0, max(sys.float_info.min, math.exp(exponent) * (1 + _MARGIN)))
 
 
 def paper_epsilon_of(rho: Number, delta: Number) -> float:

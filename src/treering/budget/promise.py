@@ -237,11 +237,5 @@ class Filter:
             raise ParameterError("amount", "of a refund must lie between 0 and what was spent")
         self._spent = rounded_up(self._spent - amount, self.total)
 
-    def restore(self, spent: Fraction) -> None:
-        """Continue an earlier filter of the same budget, of which ``spent`` had been spent."""
-        if not 0 <= spent <= self.total:
-            raise ParameterError("spent", "of an earlier life must lie between 0 and the total")
-        self._spent = spent
-
     def __repr__(self) -> str:
         return f"Filter({self._budget.unit}: spent {float(self.spent):.6g} of {float(self.total):.6g})"

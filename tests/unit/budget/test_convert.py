@@ -71,12 +71,28 @@ def least_log_delta(rho: float, epsilon: float) -> Decimal:
 
 
 @pytest.mark.parametrize(
-    ("rho", "epsilon"), [pair for pair in product(RHOS, EPSILONS) if least_log_delta(*pair) > -700]
+    ("rho", "epsilon"), [pair for pair in product(RHOS, [0.0, *EPSILONS]) if least_log_delta(*pair) > -700]
 )
 def test_tight_delta_is_rounded_up_and_hardly(rho: float, epsilon: float) -> None:
     """In logarithms, which are as precise as a sum of such terms can be."""
     found, least = Decimal(delta_of(rho, epsilon)).ln(), min(Decimal(0), least_log_delta(rho, epsilon))
     assert least <= found <= least + Decimal("1e-9")
+
+
+def test_no_delta_is_above_one_although_rounding_would_make_it_so() -> None:
+    """Rho and epsilon of 1e16 nearly cancel: what rounding may have cost is more than what is left of them."""
+    for less in (4, 10, 20, 40):
+        assert delta_of(1e16, 1e16 - less) == 1
+    for rho in (40, 100, 200):
+        assert delta_of(rho, 1.0) == 1
+
+
+@pytest.mark.parametrize("rho", [10, 15, 20, 25])
+def test_a_delta_near_one_is_rounded_up(rho: float) -> None:
+    """Its terms are tiny: what counts is the rounding of the exponential itself."""
+    for epsilon in (0.0, 0.1, 0.5):
+        found = Decimal(delta_of(rho, epsilon)).ln()
+        assert least_log_delta(rho, epsilon) <= found < 0
 
 
 @pytest.mark.parametrize("rho", [number / 7 for number in range(1, 60)])
@@ -183,7 +199,24 @@ def test_the_simple_form_is_the_larger(epsilons: list[float], delta: float) -> N
     assert paper_composition(epsilons, delta) <= paper_composition_simple(epsilons, delta)
 
 
-@pytest.mark.parametrize(("epsilons", "delta"), [([0.1], 0.4), ([1.0, 0.01], 1e-6)])
+@pytest.mark.parametrize("delta", [1e-300, 1e-9, 0.01, Fraction(math.exp(-1))])
+def test_what_the_paper_says_is_rounded_up_and_hardly(delta: float | Fraction) -> None:
+    """Against fifty digits, up to the largest sum of squares and the largest delta of the simple form."""
+    for squares, epsilons in ((Fraction(1), [1.0]), (Fraction(5, 8), [0.75, 0.25])):
+        with localcontext() as context:
+            context.prec = 50
+            sum_, chance = (Decimal(each.numerator) / each.denominator for each in (squares, Fraction(delta)))
+            simple = 2 * (-sum_ * chance.ln()).sqrt()
+            exact = sum_ / 2 + (-2 * sum_ * chance.ln()).sqrt()
+        room = 1 + Decimal(2) ** -42
+        assert simple <= Decimal(paper_composition_simple(epsilons, delta)) <= simple * room
+        assert exact <= Decimal(paper_composition(epsilons, delta)) <= exact * room
+
+
+@pytest.mark.parametrize(
+    ("epsilons", "delta"),
+    [([0.1], 0.4), ([1.0, 0.01], 1e-6), ([0.1], math.nextafter(math.exp(-1), 1)), ([1.001], 1e-6)],
+)
 def test_the_simple_form_states_its_conditions(epsilons: list[float], delta: float) -> None:
     with pytest.raises(GuaranteeError, match="1/e"):
         paper_composition_simple(epsilons, delta)

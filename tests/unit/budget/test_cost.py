@@ -57,6 +57,19 @@ def test_gaussian_cost_holds_and_is_tight(sigma: int) -> None:
         assert renyi(order, left, right) == pytest.approx(float(gaussian(1, sigma).rho) * order, rel=1e-6)
 
 
+@pytest.mark.parametrize("scale", [3, Fraction(5, 7), 0.75])
+@pytest.mark.parametrize("squared", [2, Fraction(9, 2)])
+def test_costs_are_exact_whatever_the_scale(scale: Fraction | float, squared: Fraction | int) -> None:
+    exact = Fraction(scale)
+    assert gaussian(squared, scale) == Cost(None, Fraction(squared) / (2 * exact**2))
+    assert pure(exact) == Cost(exact, exact**2 / 2)
+    assert laplace(squared, exact) == pure(squared / exact)
+    assert exponential(squared, exact) == Cost(2 * squared / exact, (2 * squared / exact) ** 2 / 8)
+    assert sparse_run(scale, Fraction(2, 3)) == pure(1 / exact + 3)
+    assert sparse_run(Fraction(2, 3), scale) == pure(Fraction(3, 2) + 2 / exact)
+    assert silent_run(exact) == 1 / exact
+
+
 def test_exponential_cost_holds_for_all_orders() -> None:
     """Two candidates whose scores move in opposite directions: the worst case of the exponential mechanism."""
     scale = Fraction(2)

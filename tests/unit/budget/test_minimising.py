@@ -8,8 +8,10 @@ from fractions import Fraction
 import pytest
 
 import treering as tr
+from treering.budget import minimising as module
 from treering.budget.minimising import (
     gradient_sensitivity,
+    lattice_size,
     loss_sensitivity,
     minimising,
     perturbation_sensitivity,
@@ -112,6 +114,24 @@ def test_a_net_costs_twice_the_range_of_the_loss_over_its_scale() -> None:
 def test_what_a_method_cannot_do_is_refused(problem: Problem, method: Perturbation | Descent | Net, match: str) -> None:
     with pytest.raises(tr.ParameterError, match=match):
         minimising(problem, method, 100)
+
+
+def test_a_net_of_the_most_dimensions_and_candidates_is_possible(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No more points than 64 times as many as there may be candidates: the ball is a small part of its cube."""
+    method = Net(0.5, 1.0)
+    problem = Problem(Logistic(), method.most_dimensions)
+    points = lattice_size(problem, method)
+    for most, possible in ((math.ceil(points / 64), True), (math.ceil(points / 64) - 1, False)):
+        monkeypatch.setattr(module, "MOST_CANDIDATES", most)
+        if possible:
+            assert minimising(problem, method, 1).epsilon is not None
+        else:
+            with pytest.raises(tr.ParameterError, match="too fine"):
+                minimising(problem, method, 1)
+
+
+def test_one_entry_is_enough() -> None:
+    assert minimising(SVM, SOLVED, 1).epsilon is not None
 
 
 def test_no_entries_give_no_risk() -> None:

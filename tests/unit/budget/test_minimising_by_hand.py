@@ -48,14 +48,14 @@ def test_how_far_the_solver_is_from_the_minimiser(
     steep, flat = problem.loss.smoothness(problem.radius), problem.loss.flatness(problem.radius)
     rate = (steep - flat) / (steep + flat + 2 * convexity) * UP
     rate += 10 * problem.dimension**2 * 2.0**-52 * (steep + convexity) / convexity
-    assert solver_rate(problem, method) == pytest.approx(rate, rel=EXACT)
+    assert solver_rate(problem, method) == pytest.approx(rate, rel=EXACT, abs=0)
     far = problem.radius + (0.0 if start is None else min(problem.radius, math.hypot(*start)))
     top = steep + convexity
     rounding = 2.0**-52 * (4096 + 100 * problem.dimension**2) * (problem.lipschitz + top * (problem.radius + 2))
     distance = rate**9 * math.sqrt(top / convexity) * far + rounding / (convexity * (1 - rate))
-    assert solver_distance(problem, method) == pytest.approx(distance * UP, rel=EXACT * 100)
+    assert solver_distance(problem, method) == pytest.approx(distance * UP, rel=EXACT * 100, abs=0)
     moves = (2 * problem.lipschitz / (convexity * 50) + 2 * solver_distance(problem, method)) * UP
-    assert perturbation_sensitivity(problem, method, 50) == pytest.approx(moves, rel=EXACT)
+    assert perturbation_sensitivity(problem, method, 50) == pytest.approx(moves, rel=EXACT, abs=0)
     cost = minimising(problem, method, 50)
     steps = Fraction(perturbation_sensitivity(problem, method, 50)) * 1024
     root = Fraction(math.sqrt(problem.dimension) * UP)
@@ -84,7 +84,13 @@ def test_gradients_are_clipped_to_a_whole_number(problem: Problem, resolution: i
 
 
 @pytest.mark.parametrize(
-    "problem", [Problem(Distance(), 2, 0.5), Problem(HuberDistance(), 1, 2.0), Problem(Logistic(), 3)]
+    "problem",
+    [
+        Problem(Distance(), 2, 0.5),
+        Problem(HuberDistance(), 1, 2.0),
+        Problem(Logistic(), 3),
+        Problem(Logistic(), 3, 1.25),
+    ],
 )
 def test_the_width_of_a_range_of_losses(problem: Problem) -> None:
     """Six units are for roundings."""

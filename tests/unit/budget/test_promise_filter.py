@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treering.budget.cost import FREE, Cost, gaussian, laplace, pure
-from treering.budget.promise import Budget, Filter
+from treering.budget.promise import Budget, Filter, rounded_up
 from treering.errors import BudgetExceeded, ParameterError
 from treering.params import exact, exact_scale
 
@@ -69,6 +69,19 @@ def test_refunds() -> None:
         with pytest.raises(ParameterError, match="refund"):
             guard.refund(wrong)
     assert guard.spent == Fraction(1, 4)
+
+
+def test_all_that_is_left_can_be_charged_and_all_that_was_spent_refunded() -> None:
+    guard = filter_of(1)
+    assert guard.budget == Budget("pure", Fraction(1))
+    guard.charge(pure(Fraction(1, 4)))
+    assert guard.can_afford(pure(Fraction(3, 4)))
+    assert not guard.can_afford(pure(Fraction(3, 4) + Fraction(1, 10**30)))
+    assert guard.spent == Fraction(1, 4)
+    guard.refund(Fraction(0))
+    assert guard.remaining == Fraction(3, 4)
+    guard.refund(Fraction(1, 4))
+    assert [guard.spent, guard.remaining] == [0, 1]
 
 
 @settings(max_examples=200)
@@ -139,6 +152,33 @@ def test_the_grid_follows_the_total(total: Fraction) -> None:
     assert charged <= guard.spent <= charged * (1 + Fraction(1, 2**200))
 
 
+TOTALS = [
+    *(Fraction(1), Fraction(1, 3), Fraction(5, 7), Fraction(2**20 - 1), Fraction(1, 2**20 - 1)),
+    *(Fraction(10**200), Fraction(1, 10**300), Fraction(2**20 - 1, 2**30), Fraction(2**30, 2**20 - 1)),
+]
+
+
+@pytest.mark.parametrize("total", TOTALS)
+def test_a_sum_is_rounded_up_to_a_grid_just_below_the_256th_power_of_a_half(total: Fraction) -> None:
+    """The grid is the power of two that lies between 2^-258 and 2^-256 of the total."""
+    unit = rounded_up(total / 3**400, total)
+    assert total / 2**258 < unit < total / 2**256
+    assert 1 in (unit.numerator, unit.denominator)
+    assert max(unit.numerator, unit.denominator).bit_count() == 1
+    for steps in (1, 2, 1000, 2**200 + 1):
+        for off in (Fraction(1, 3**400), 1 - Fraction(1, 3**400)):
+            assert rounded_up((steps - off) * unit, total) == steps * unit
+    assert rounded_up(total * (1 - Fraction(1, 3**400)), total) == total
+
+
+def test_sums_are_exact_while_their_denominators_have_512_bits() -> None:
+    for odd in (1, 3, 2**300 + 1):
+        for bits, same in ((511, True), (512, True), (513, False)):
+            value = Fraction(odd, 2 ** (bits - 1))
+            assert value.denominator.bit_length() == bits
+            assert (rounded_up(value, Fraction(1)) == value) == same
+
+
 def test_replaying_the_charges_gives_the_same_spent() -> None:
     first, second = filter_of(50), filter_of(50)
     for guard in (first, second):
@@ -152,14 +192,3 @@ def test_repr_shows_what_is_left() -> None:
     guard = filter_of(2)
     guard.charge(pure(Fraction(1, 2)))
     assert repr(guard) == "Filter(epsilon: spent 0.5 of 2)"
-
-
-def test_a_filter_goes_on_where_an_earlier_one_ended() -> None:
-    guard = filter_of(2)
-    for spent in (Fraction(0), Fraction(3, 2), Fraction(2)):
-        guard.restore(spent)
-        assert (guard.spent, guard.remaining) == (spent, 2 - spent)
-    for spent in (Fraction(-1, 10), Fraction(21, 10)):
-        with pytest.raises(ParameterError, match="spent"):
-            guard.restore(spent)
-    assert guard.spent == 2

@@ -255,6 +255,51 @@ def test_what_was_settled_above_the_budget_is_found() -> None:
         ledger.check()
 
 
+def test_a_rounding_is_no_breach_and_more_than_that_is_one() -> None:
+    """Sums may lie above the budget by 2^-200 of it, on record and in a condensed one."""
+    for above, sound in ((Fraction(0), True), (Fraction(1, 2**200), True), (Fraction(1, 2**199), False)):
+        ledger, again = RowLedger(ONE), RowLedger(ONE)
+        ledger.settle_rows([], [Charge(0, 1, 1 + above)])
+        assert [ledger.spent, ledger.left(1), ledger.left(2), ledger.least_left(0, 3)] == [1, 0, 1, 0]
+        if sound:
+            ledger.check()
+            again.restore(ledger.steps)
+            assert [again.spent, again.left(1)] == [1, 0]
+        else:
+            with pytest.raises(BudgetExceeded):
+                ledger.check()
+            with pytest.raises(ParameterError, match="within the budget"):
+                again.restore(ledger.steps)
+
+
+def test_charges_at_one_size_are_one_step_and_nothing_is_none() -> None:
+    ledger = RowLedger(ONE)
+    ledger.charge(Fraction(0), size=3)
+    assert not ledger.steps.everyone
+    ledger.charge(Fraction(1, 4), size=5)
+    ledger.charge(Fraction(1, 8), size=5)
+    assert list(ledger.steps.everyone) == [(5, Fraction(3, 8))]
+    ledger.charge(Fraction(0), size=9)
+    assert list(ledger.steps.everyone) == [(5, Fraction(3, 8))]
+    ledger.charge(Fraction(1, 8), size=9)
+    assert list(ledger.steps.everyone) == [(5, Fraction(3, 8)), (9, Fraction(1, 2))]
+    assert [ledger.left(position) for position in (5, 6, 9, 10)] == [Fraction(1, 2), Fraction(7, 8), Fraction(7, 8), 1]
+    ledger.charge(Fraction(1, 8), size=9)
+    assert list(ledger.steps.everyone) == [(5, Fraction(3, 8)), (9, Fraction(5, 8))]
+    assert [ledger.left(position) for position in (5, 6, 9, 10)] == [Fraction(3, 8), Fraction(3, 4), Fraction(3, 4), 1]
+    assert ledger.spent == Fraction(5, 8)
+
+
+def test_what_is_held_is_on_the_rows_that_are_charged() -> None:
+    ledger = RowLedger(ONE)
+    ledger.hold(0, Fraction(1, 2))
+    assert ledger.spent == ledger.least_left(0, 5) == Fraction(1, 2)
+    with pytest.raises(BudgetExceeded):
+        ledger.charge_rows([Charge(0, 5, Fraction(3, 4))])
+    ledger.charge_rows([Charge(0, 5, Fraction(1, 2))])
+    assert [ledger.left(5), ledger.left(6), ledger.spent] == [0, Fraction(1, 2), 1]
+
+
 # -- time --------------------------------------------------------------------------------------------------------------
 
 

@@ -8,9 +8,11 @@ import pytest
 import treering as tr
 from support.databases import TestDatabase
 from treering.budget.cost import completed_by
+from treering.budget.promise import Promise
 from treering.mechanisms.continual import ContinualHistogram
 from treering.mechanisms.series.tree import TreeEstimate
 from treering.noise import Laplace
+from treering.theory.continual import alpha
 
 SCHEMA = tr.Schema({"a": tr.integers(1, 16), "b": tr.integers(1, 16)})
 BATCHES = 7
@@ -69,3 +71,52 @@ def test_no_error_above_one_is_stated() -> None:
     histogram = ContinualHistogram(TestDatabase(SCHEMA, [0] * 20), 0.1)
     assert histogram.guarantee.alpha == 1.0
     assert 0 < ContinualHistogram(TestDatabase(SCHEMA, [0] * 200_000), 0.5).guarantee.alpha < 1
+
+
+def test_what_is_known_is_told_for_free_while_it_is_current() -> None:
+    """Not before the first question, and not while there are rows that nobody told of."""
+    db = TestDatabase(SCHEMA)
+    histogram = ContinualHistogram(db, 1.0, 1e-6)
+    queries = [tr.parse("a = 1", SCHEMA), tr.parse("b = 2", SCHEMA)]
+    assert histogram.known(queries) is None
+    db.append_cells([0] * 20_000)
+    assert histogram.known(queries) is None
+    assert not histogram.settled
+    told = histogram.ask_many(queries)
+    assert histogram.known(queries) == told
+    assert histogram.settled
+    db.counts.add(np.full(100, 11))
+    spent, events = histogram.spent, db.journal.events()
+    assert histogram.known(queries) is None
+    assert (histogram.spent, db.journal.events()) == (spent, events)
+    assert histogram.known(queries) != histogram.ask_many(queries) == histogram.known(queries)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_the_guarantee_counts_the_batch_that_nobody_told_of(delta: float) -> None:
+    """As it will be once that is taken in."""
+    db = TestDatabase(SCHEMA, [0] * 20_000)
+    histogram = ContinualHistogram(db, 1.0, delta, beta=0.01)
+    for batch in range(1, 5):
+        before = histogram.guarantee
+        wanted = histogram.prospect([tr.parse("a = 1", SCHEMA)])
+        assert histogram.ask("a = 1").margin == pytest.approx(wanted, rel=1e-9)
+        assert histogram.guarantee == before
+        assert before.alpha == pytest.approx(alpha(Promise(1.0, delta).budget, 256, db.size, 0.01, batch), rel=1e-5)
+        assert f"after {batch} batches" in before.statement
+        db.counts.add(np.full(100, 11))
+    assert histogram.batches == 4
+
+
+def test_a_size_at_which_no_batch_ended_is_refused() -> None:
+    db = TestDatabase(SCHEMA, [0] * 20_000)
+    histogram = ContinualHistogram(db, 1.0, 1e-6)
+    histogram.ask("a = 1")
+    db.append_cells([1] * 30)
+    db.append_cells([1] * 30)
+    for since, nearest in ((1, "0 or 20,000"), (20_001, "20,000 or 20,030"), (20_040, "20,030")):
+        for asked in (lambda size: histogram.ask("a = 1", since=size), histogram.counts):
+            with pytest.raises(tr.ParameterError, match=f"still told apart: {nearest}$"):
+                asked(since)
+    for since in (0, 20_000, 20_030):
+        assert histogram.counts(since).sum() == pytest.approx(db.size - since)

@@ -247,6 +247,17 @@ def test_what_cannot_be_had_is_refused_and_nothing_is_spent() -> None:
     assert (rings.spent, db.size) == (0.0, 40)
 
 
+def test_a_request_that_nobody_has_checked_is_refused_and_nothing_is_spent() -> None:
+    """`Request.of` checks what it makes; who makes one otherwise is refused when it is asked."""
+    _, rings = made(1e-6)
+    weighted = tr.Query.weighted(SCHEMA, np.full(SCHEMA.cells, 0.5))
+    for request in (Request(SCHEMA, (), (), tr.Query.all(SCHEMA)), Request(SCHEMA, (Count(),), (), weighted)):
+        for asked in (rings.release, rings.release_price):
+            with pytest.raises(tr.QueryError, match="request"):
+                asked(request)
+    assert (rings.spent, rings.series) == (0.0, ())
+
+
 def test_the_state_is_the_same_after_replay_of_the_journal() -> None:
     db = TestDatabase(SCHEMA, [7, 8, 9] * 2000)
     first = tr.Rings(db, 100.0, 1e-6, 1e-9)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import treering as tr
+from support.databases import TestDatabase
 from support.exact_losses import transparent
 from treering.domain.items import Item
 from treering.domain.query import Query
@@ -217,6 +218,8 @@ def test_an_average_over_bins_keeps_to_their_ends() -> None:
     assert lower.value is not None
     assert 0.0 == lower.low <= lower.value <= lower.high
     assert average(attribute, _cells([3.0, -3.0], 0.5)) == tr.Estimate(None, 0.0, 20.0)
+    # (−5·0 + 10·10)/5 = 20: even the least average that is possible is the greatest value.
+    assert average(attribute, _cells([-5.0, 10.0], 0.0)) == tr.Estimate(None, 0.0, 20.0)
 
 
 # -- items -------------------------------------------------------------------------------------------------------------
@@ -255,6 +258,25 @@ def test_items_without_noise_are_the_truth() -> None:
     np.testing.assert_allclose(drawn[:, [0, 6]], rings.sum_noise(1, [y, x], 30))
     assert drawn[:, 2].any() == bool(told[2].margin)
     assert drawn[:, 5].any()
+
+
+def test_noise_of_the_first_column_s_sums_is_drawn_as_that_of_any_other() -> None:
+    """The same column in the first place and in the last: the same draws, beside counts and quantiles of it."""
+    number, group = tr.integers(0, 4), tr.categories("x", "y")
+    drawn = []
+    for schema, position in ((tr.Schema({"n": number, "a": group}), 0), (tr.Schema({"a": group, "n": number}), 1)):
+        x = Query.where(schema, a="x")
+        db = TestDatabase(schema, [cell % schema.cells for cell in range(5000)])
+        rings = tr.Rings(db, 5.0, 1e-6)
+        items = [Item("count", x), Item("sum", x, position), Item("quantile", x, position), Item("sum", ~x, position)]
+        told = rings.tell(items)
+        found = rings.draw(items, told, 20)
+        assert found[:, [1, 3]].all()
+        np.testing.assert_array_equal(found[:, [1, 3]], rings.sum_noise(position, [x, ~x], 20))
+        np.testing.assert_array_equal(found[:, 0], rings.noise([x], 20)[:, 0] * 5000)
+        np.testing.assert_array_equal(rings.draw(items[2:], told[2:], 20)[:, 1], found[:, 3])
+        drawn.append(found[:, [1, 3]])
+    np.testing.assert_allclose(drawn[0], drawn[1])
 
 
 def _check_items(items: list[Item], told: list[tr.Estimate], groups: Any, numbers: Any) -> None:

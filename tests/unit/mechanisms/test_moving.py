@@ -15,7 +15,7 @@ import treering as tr
 from support.databases import TestDatabase
 from treering.gate import FINE, RunStarted
 from treering.mechanisms.moving import PaperNoise
-from treering.theory.sparse import paper_atg_loss, paper_natg_loss, paper_noise, paper_nsg_beta, run_cost
+from treering.theory.sparse import nsg_accuracy, paper_atg_loss, paper_natg_loss, paper_noise, paper_nsg_beta, run_cost
 
 SCHEMA = tr.Schema({"late": tr.categories("no", "yes")})
 NO, YES = 0, 1
@@ -173,3 +173,25 @@ def test_the_reach_covers_the_sensitivity_where_rounding_would_not() -> None:
     scales = noise.scales(3, numeric=False)
     for size in (3, 7, 10, 49, 1001):
         assert noise.reach(size, 3, scales) >= FINE * Fraction(1)
+
+
+@pytest.mark.parametrize(("risen", "allowed"), [(0.0, True), (9e-13, True), (1e-12, True), (1.1e-12, False)])
+def test_what_may_not_rise_may_rise_by_rounding_alone(risen: float, allowed: bool) -> None:
+    noise = PaperNoise(lambda _: 2.0, lambda size: 0.5 if size == 10 else 0.5 * (1 + risen))
+    scales = noise.scales(10, numeric=True)
+    if allowed:
+        assert noise.reach(20, 10, scales) >= FINE * 20 * Fraction(1, 2)
+    else:
+        with pytest.raises(tr.GuaranteeError, match="not to rise"):
+            noise.reach(20, 10, scales)
+
+
+def test_the_accuracy_is_that_of_an_estimate_on_either_side_and_a_row_of_rounding() -> None:
+    """In units of the reach: noise has these scales there."""
+    noise = PaperNoise(lambda size: 5 * math.sqrt(size))
+    scales = noise.scales(1000, numeric=False)
+    for reach in (FINE, 3 * FINE):
+        given = scales.threshold, scales.query, scales.answer, 20, 0.01, 1
+        both, one = (nsg_accuracy(*given, hard=4, weight=None, two_sided=sides) for sides in (True, False))
+        assert one < both
+        assert noise.alpha(scales, reach, 1000, 20, 4, 0.01) == pytest.approx((both * reach / FINE + 1) / 1000)

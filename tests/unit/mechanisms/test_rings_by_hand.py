@@ -11,7 +11,9 @@ from support.databases import TestDatabase
 from support.exact_losses import transparent
 from support.rings import KINDS, SCHEMA, cells, database, rings
 from treering.budget.promise import Budget
+from treering.domain.language.measures import Count, Mean, Measure, Request
 from treering.domain.query import Query
+from treering.mechanisms import rings as module
 from treering.mechanisms.rings import _shown
 from treering.theory import rings as theory
 
@@ -113,6 +115,92 @@ def _share(query: Query, period: list[int]) -> float:
         codes = (cell // 36, cell // 3 % 12, cell % 3)
         total += int(weights[tuple(codes[position] for position in query.attributes)])
     return total / query.scale / len(period)
+
+
+@KINDS
+def test_what_is_on_record_gives_the_same_rings_again(delta: float) -> None:
+    """With two series of several answers; and what goes on from there is on record, too."""
+    with transparent():
+        db = TestDatabase(SCHEMA, cells(60))
+        mechanism = rings(db, delta, epsilon=1000.0)
+        for text in ("late = 'yes'", "month = 3", "late = 'yes'", "late = 'yes'"):
+            told = mechanism.ask(text)
+            assert rings(db, delta, epsilon=1000.0).ask(text) == told
+            assert rings(db, delta, epsilon=1000.0).state == mechanism.state
+            db.append_cells(cells(10, 2))
+        mechanism = rings(db, delta, epsilon=1000.0)
+        mechanism.ask("late = 'yes'")
+        assert [each.answers for each in mechanism.series] == [4, 1]
+        assert rings(db, delta, epsilon=1000.0).series == mechanism.series
+
+
+@KINDS
+def test_what_is_known_is_told_and_what_is_not_is_none(delta: float) -> None:
+    """Within a wish or without; prices and answers of a wish are those that `price` and `ask` have."""
+    db = database(5000)
+    mechanism = rings(db, delta)
+    queries = [tr.parse("late = 'yes'", SCHEMA), tr.parse("late = 'no'", SCHEMA)]
+    assert mechanism.known(queries) is None
+    told = mechanism.ask_many(queries)
+    margin = told[0].margin
+    assert mechanism.known(queries) == mechanism.known_within(queries, 1.1 * margin) == told
+    assert mechanism.known_within(queries, 0.9 * margin) is None
+    assert mechanism.known([*queries, tr.parse("month = 1", SCHEMA)]) is None
+    price = mechanism.price_within(queries, 0.9 * margin)
+    assert price == mechanism.price_many(queries, 0.9 * margin) > mechanism.price_within(queries, 1.1 * margin) == 0
+    sharper = mechanism.answer_within(queries, 0.9 * margin)
+    assert sharper[0].margin <= 0.9 * margin * (1 + 1e-6)
+    assert len(mechanism.series) == 2
+    db.append_cells([0])
+    assert mechanism.known(queries) is None
+
+
+def test_a_size_is_refused_for_the_question_that_cannot_have_it() -> None:
+    """Wherever it stands in the list, after one that is public and one that can."""
+    db = database(5000)
+    mechanism = rings(db)
+    mechanism.ask("late = 'yes'")
+    db.append_cells(cells(500, 2))
+    mechanism.ask("late = 'yes'")
+    with pytest.raises(tr.ParameterError, match="never asked"):
+        mechanism.ask_many(["TRUE", "late = 'yes'", "month = 3"], since=5000)
+    with pytest.raises(tr.ParameterError, match="asked before: 0 or 5,000"):
+        mechanism.ask_many(["TRUE", "late = 'yes'"], since=4999)
+    with pytest.raises(tr.ParameterError, match="asked before: 5,000$"):
+        mechanism.ask("late = 'yes'", since=5001)
+    assert [each.size for each in mechanism.ask_many(["TRUE", "late = 'yes'"], since=5000)] == [500, 500]
+
+
+def test_a_table_has_so_many_rows_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    mechanism = rings(database(5000))
+    monkeypatch.setattr(module, "MOST_ROWS_OF_A_TABLE", 6)
+    assert mechanism.table(["late", "origin"]).num_rows == 6
+    monkeypatch.setattr(module, "MOST_ROWS_OF_A_TABLE", 5)
+    with pytest.raises(tr.QueryError, match="a table of 6 groups is too long: at most 5"):
+        mechanism.table(["late", "origin"])
+
+
+def test_the_columns_of_a_measure_are_those_of_its_estimates() -> None:
+    mechanism = rings(database(5000))
+    measures: dict[str, Measure] = {"rows": Count(), "mean": Mean("month")}
+    table = mechanism.table(["late"], where="origin = 'JFK'", measures=measures)
+    request = Request.of(SCHEMA, list(measures.values()), ["late"], "origin = 'JFK'")
+    told = mechanism.release(request).rows
+    for place, name in enumerate(measures):
+        assert table[name].to_pylist() == [row[place].value for row in told]
+        assert table[f"{name}_margin"].to_pylist() == [row[place].margin for row in told]
+        assert table[f"{name}_low"].to_pylist() == [row[place].low for row in told]
+        assert table[f"{name}_high"].to_pylist() == [row[place].high for row in told]
+
+
+def test_days_and_what_lies_outside_are_shown_in_words() -> None:
+    days = tr.dates("2020-01-01", "2020-01-02", by="day")
+    shown = [_shown(days.value(code), days) for code in range(days.size)]
+    assert shown == ["2020-01-01", "2020-01-02", "< 2020-01-01", ">= 2020-01-03", None]
+    outside = tr.integers(1, 2, other=True)
+    assert [_shown(outside.value(code), outside) for code in range(outside.size)] == ["1", "2", "< 1", ">= 3"]
+    weekdays = tr.dates(part="weekday")
+    assert [_shown(weekdays.value(code), weekdays) for code in range(weekdays.size)] == [1, 2, 3, 4, 5, 6, 7, None]
 
 
 def test_values_are_shown_as_people_write_them() -> None:

@@ -115,6 +115,18 @@ def test_a_checkpoint_is_due_when_there_is_a_quarter_more() -> None:
     assert due == [None, None, None, None, 0]
 
 
+def test_a_quarter_is_a_quarter() -> None:
+    """Of what the last checkpoint holds, made since in all series together."""
+    mechanism = rings(database(5000))
+    mechanism.ask("late = 'yes'")
+    mechanism.ask("month = 3")
+    one, other = mechanism._rings
+    mechanism._condensed, one.series.fresh = 1000, 100
+    for fresh, due in ((149, None), (150, 0), (151, 0)):
+        other.series.fresh = fresh
+        assert mechanism.backlog == due
+
+
 def test_sums_are_in_it_too() -> None:
     db = TestDatabase(SCHEMA, [each % SCHEMA.cells for each in range(5000)])
     mechanism = Rings(db, 5.0, 1e-6)

@@ -204,7 +204,7 @@ class Planning(Answering):
         otherwise a question asked again and again with the same wish would open ever smaller ones.
         """
         kind, classes = self._gate.budget.kind, groups.classes(self._gate.schema)
-        left, prices = self._least_left, [Fraction(0)]
+        left, prices = self._least_left, list[Fraction]()
         for query in batch:
             reduced = reduced_to(groups, query, classes)
             known = [ring for ring in self._rings if ring.covers(query)]
@@ -250,7 +250,7 @@ class Planning(Answering):
     def _sum_price(self, batch: Sequence[Query], groups: Groups, wanted: float, position: int) -> Fraction:
         """`_price` for sums: a row at a bound of the range adds as much as ``wanted`` counts."""
         kind, size = self._gate.budget.kind, self._gate.size
-        prices = [Fraction(0)]
+        prices: list[Fraction] = []
         for query in batch:
             known = [ring for ring in self._rings if ring.sums_up(position, query)]
             dearest = max((ring.series.price.total for ring in known), default=Fraction(0))

@@ -213,7 +213,7 @@ class RootSeries(Series):
 
     def _first(self, since: int) -> int:
         """The position in the current segment at which the rows since a size begin."""
-        return max(1, self._edges.index(since) + 1 if since in self._edges else 1)
+        return self._edges.index(since) + 1 if since in self._edges else 1
 
     def _estimate(self, first: int) -> tuple[Floats, float]:
         """The rows of the current segment from position ``first`` on, by group, and the variance of the estimates."""

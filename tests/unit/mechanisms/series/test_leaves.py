@@ -122,3 +122,72 @@ def test_closing_keeps_what_is_known(kind: BudgetKind) -> None:
     assert {type(event) for event in life.gate.history} == {SegmentEnded}
     assert life.again().fingerprint() == life.series.fingerprint()
     assert all(life.exact(life.series.window(since)) for since in (0, 2))
+
+
+@KINDS
+@pytest.mark.parametrize("begun", [False, True], ids=["nothing is done", "the next segment is begun"])
+def test_what_an_interrupt_leaves_undone_is_done_by_the_next_leaf(kind: BudgetKind, begun: bool) -> None:
+    """A leaf is there, and its segment has not ended: the series counts it, alive and replayed, and goes on."""
+    life = grown(kind)
+    life.leaves([2])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LeafSeries, "_turn", lambda *_: None)
+        life.leaves([3])
+    if begun:
+        life.series._begin(life.gate)
+    assert (life.series.leaf, life.series.size, life.series.boundaries) == (2, 5, (0, 2))
+    assert life.again().fingerprint() == life.series.fingerprint()
+    life.series.advance(life.gate)
+    assert not any(isinstance(event, Advanced) and event.size > 5 for event in life.record)
+    life.leaves([4])
+    assert (life.series.leaf, life.series.size, life.series.boundaries) == (3, 9, (0, 2, 5))
+    assert all(life.exact(life.series.window(since)) for since in life.series.boundaries)
+    assert life.again().fingerprint() == life.series.fingerprint()
+    assert max(account(life.gate)) <= PRICE
+    assert sum(isinstance(event, SegmentEnded) for event in life.record) == 3
+
+
+@KINDS
+def test_what_the_next_leaf_will_bring_is_what_it_brings(kind: BudgetKind, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The periods that can be asked about and the laws of their noise, before and after each leaf."""
+    monkeypatch.setattr(module, "kept_leaves", lambda _: 4)
+    life = grown(kind, start=3)
+    noise = start_noise(Budget(kind, PRICE))
+    assert (life.series.next_starts(3), life.series.next_law(3, 3)) == ((3,), leaves_law(noise, 1))
+    for leaf in range(1, 9):
+        life.append([0, 1])
+        size = len(life.rows)
+        starts = life.series.next_starts(size)
+        laws = [life.series.next_law(size, since) for since in starts]
+        life.series.advance(life.gate)
+        assert life.series.boundaries == life.series.next_starts(size) == starts
+        assert len(starts) == min(leaf, 4)
+        assert [life.series.window(since).law for since in starts] == laws
+        assert [life.series.next_law(size, since) for since in starts] == laws
+        assert life.series.next_price == PRICE
+
+
+def test_the_fingerprint_covers_every_leaf_and_the_start() -> None:
+    """Of leaves that are over and of one that is not, their ends and their counts."""
+
+    def life(sizes: tuple[int, ...], first: int = 0, *, start: int = 0, over: bool = True) -> str:
+        found = grown("zcdp", start=start)
+        with pytest.MonkeyPatch.context() as patch:
+            for place, size in enumerate(sizes):
+                if place == len(sizes) - 1 and not over:
+                    patch.setattr(LeafSeries, "_turn", lambda *_: None)
+                found.append([first if place == 0 else 0] + [0] * (size - 1))
+                found.series.advance(found.gate)
+        return found.series.fingerprint()
+
+    prints = [
+        *(life((2, 3, 2)), life((3, 2, 2)), life((2, 3, 3)), life((2, 3)), life((2, 3, 2), 5)),
+        *(
+            life((2, 3, 2), over=False),
+            life((2, 3, 3), over=False),
+            life((2, 3, 2), 5, over=False),
+            life((2,), start=1),
+        ),
+    ]
+    assert len(set(prints)) == len(prints)
+    assert life((2, 3, 2)) == prints[0]

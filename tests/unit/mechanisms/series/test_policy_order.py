@@ -11,6 +11,7 @@ import treering as tr
 from support.databases import TestDatabase
 from treering.domain.groups import Groups
 from treering.mechanisms.series.policy import Asked, _alone, _spreads_in, portions
+from treering.mechanisms.series.view import ROUNDING
 from treering.theory import rings as theory
 
 SCHEMA = tr.Schema({"a": tr.categories("x", "y", "z"), "n": tr.integers(0, 9), "m": tr.integers(0, 3)})
@@ -90,6 +91,55 @@ def test_prices_of_what_is_opened_and_renewed_add_up() -> None:
     assert planned.price == sum(prices, Fraction(0))
     again = rings._plan(Asked([X]), None, None)
     assert again.price == rings._rings[0].series.price.total
+
+
+def test_each_series_of_a_batch_is_paid_of_what_the_others_leave() -> None:
+    """After the early ones a price is a part of what is left: of two in one batch, the second gets less."""
+    _, rings = made(epsilon=20.0, pace=1)
+    total = rings._gate.budget.total
+    planned = rings._plan(Asked([X, tr.parse("m = 1", SCHEMA), tr.parse("n = 1", SCHEMA)]), None, None)
+    left = total
+    for number, opened in enumerate(planned.fresh):
+        assert opened.price == theory.usual_price(total, left, number, 1)
+        left -= opened.price
+    assert len({opened.price for opened in planned.fresh}) == 3
+    # Each of two wishes can be paid by itself, and not both.
+    wish = 1.1 * theory.NORMAL * theory.first_law(rings._gate.budget, 3).deviation
+    prices = [rings._plan(Asked([query]), wish, None).price for query in (X, tr.parse("m = 1", SCHEMA))]
+    assert max(prices) < total < sum(prices)
+    with pytest.raises(tr.BudgetExceeded) as caught:
+        rings._plan(Asked([X, tr.parse("m = 1", SCHEMA)]), wish, None)
+    assert (caught.value.spent, caught.value.requested, caught.value.total) == (prices[0], prices[1], total)
+    assert rings._gate.spent == 0
+
+
+def test_a_refusal_names_what_is_left_if_anything_is() -> None:
+    _, rings = made()
+    total, groups = rings._gate.budget.total, Groups.atoms([X])
+    for left, wanted, said in (
+        (total / 2, 10.0, "with all that is left a margin of"),
+        (total / 2, None, "stay free"),
+        (Fraction(0), 10.0, "stay free"),
+    ):
+        refusal = rings._unaffordable([X], groups, wanted, total, left, None)
+        assert said in str(refusal)
+        assert (refusal.unit, refusal.spent, refusal.requested) == ("rho", total - left, total)
+
+
+@KINDS
+def test_margins_are_foreseen_as_the_first_answer_will_have_them(delta: float) -> None:
+    """Of counts and of sums, for each query of a batch."""
+    _, rings = made(delta, 5.0)
+    for asked, queries in ((Asked([X, X | Y]), [X, X | Y]), (Asked([], {1: [X, X | Y]}), [X, X | Y])):
+        (opened,) = rings._plan(asked, None, None).fresh
+        foreseen = rings._margins(queries, opened.groups, opened.price, opened.sums)
+        rings._open(opened)
+        ring = rings._rings[-1]
+        if opened.sums is None:
+            margins = [theory.margin(ring.view(0).law, ring.spectrum(query)) for query in queries]
+        else:
+            margins = [each.margin / ROUNDING for each in ring.sum_readings(queries, 0)]
+        assert foreseen == pytest.approx(margins, rel=1e-9)
 
 
 @KINDS

@@ -318,3 +318,31 @@ def test_sizes_follow_leaves() -> None:
     grown.leaves(sizes)
     assert grown.sizes == [0, *accumulate(sizes)]
     assert grown.series.boundaries == (0, 3, 4, 8, 9)
+
+
+def test_what_was_released_since_the_last_note_is_counted() -> None:
+    """Two numbers a leaf; a note holds those of the current segment, and cannot be written to."""
+    grown = Grown()
+    assert (grown.series.fresh, grown.series.kept) == (0, 0)
+    grown.leaves([1] * 5)
+    assert (grown.series.fresh, grown.series.kept) == (10, 8)
+    assert grown.again().fresh == 8  # What is on record: the first segment is over.
+    before = grown.series.fingerprint()
+    note = grown.series.keep()
+    assert (grown.series.fresh, grown.series.kept) == (0, 8)
+    assert grown.series.fingerprint() == before
+    assert note.edges.tolist() == [1, 2, 3, 4, 5]
+    assert note.releases.shape == (4, 2)
+    for each in (note.releases, *grown.series._releases):
+        assert not each.flags.writeable
+    grown.leaves([1])
+    assert (grown.series.fresh, grown.series.kept) == (2, 10)
+    assert note.releases.shape == (4, 2)
+    begun = [event for event in grown.record if isinstance(event, SegmentBegun)]
+    other = RootSeries(GROUPS, PRICE)
+    other.fresh = 7
+    other.restore(note, begun[1:])
+    assert (other.fresh, other.fingerprint()) == (0, before)
+    empty = RootSeries(GROUPS, PRICE).keep()
+    assert (empty.releases.shape, empty.finished) == ((0, 0), ())
+    assert not empty.releases.flags.writeable

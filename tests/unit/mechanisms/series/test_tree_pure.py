@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from support.exact_losses import transparent
@@ -17,8 +18,8 @@ from treering.budget.cost import completed_by, segment_of
 from treering.budget.promise import Budget, BudgetKind
 from treering.domain.groups import Groups
 from treering.domain.query import Query
-from treering.gate import Advanced, Ones, SegmentBegun, SegmentEnded
-from treering.mechanisms.series.tree import TreeSeries
+from treering.gate import Advanced, Ones, SegmentBegun, SegmentCondensed, SegmentEnded
+from treering.mechanisms.series.tree import TreeEstimate, TreeSeries
 from treering.noise import Laplace
 from treering.theory.continual import first_leaves, start_noise, stretch, tree_law
 from treering.trusted.kernel import Kernel
@@ -139,3 +140,39 @@ def test_a_series_that_is_closed_before_its_first_leaf(kind: BudgetKind) -> None
     assert life.gate.spent == 0
     life.series.advance(life.gate)
     assert life.exact(life.series.window(0))
+
+
+def test_releases_since_the_last_note_and_numbers_that_are_kept_are_counted() -> None:
+    estimate = TreeEstimate(Laplace(2.0))
+    assert (estimate.fresh, estimate.arrays) == (0, 0)
+    nodes = 0
+    for leaf in range(1, 40):
+        estimate.take(leaf, [np.array([leaf, 1])] * len(completed_by(leaf)))
+        nodes += len(completed_by(leaf))
+        note = estimate.note()
+        assert estimate.fresh == nodes
+        assert estimate.arrays == len(note.pieces) + (note.past is not None)
+        again = TreeEstimate(Laplace(2.0))
+        again.restore(note)
+        assert (again.fresh, again.arrays, again.leaf) == (0, estimate.arrays, leaf)
+
+
+@KINDS
+def test_a_long_segment_is_condensed_and_read_back(kind: BudgetKind) -> None:
+    """Sixteen releases after the last note, or as many as numbers are kept: all from one note."""
+    life = grown(kind)
+    fresh = 0
+    for leaf in range(1, 36):
+        life.leaves([1])
+        fresh += 2 * len(completed_by(leaf))
+        assert life.series.fresh == fresh
+        assert life.series.kept == 2 * life.series._estimate.arrays
+        if leaf >= 15:
+            again = life.again()
+            assert again.fingerprint() == life.series.fingerprint()
+            assert life.exact(again.window(0))
+        assert life.series._estimate.fresh < max(16, life.series._estimate.arrays)
+    condensed = [event for event in life.record if isinstance(event, SegmentCondensed)]
+    assert len(condensed) >= 5
+    life.series.keep()
+    assert life.series.fresh == 0
