@@ -296,3 +296,7 @@ def test_a_migration_that_fails_after_its_commit_is_left_alone(ledger: Ledger) -
         with pytest.raises(ZeroDivisionError):
             ledgers.migrate(ledger._connection, path, 1, 2)
     assert not ledger._connection.in_transaction
+
+
+def test_a_ledger_is_marked_as_one() -> None:
+    assert ledgers.APPLICATION.to_bytes(4, "big") == b"tree"
