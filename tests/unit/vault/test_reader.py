@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 import treering as tr
-from support.vaults import guarded, questions
+from support.vaults import frame, guarded, questions, surely_easy
 from treering.budget.promise import Budget
+from treering.vault import reader as readers
 from treering.vault.lines import ROOT, Entry, Line, body, chained
 from treering.vault.reader import Appended, _cost, ledger, stamp
 from treering.vault.vault import Vault
@@ -149,3 +150,48 @@ def test_the_status_sums_over_mechanisms_and_shows_the_first(tmp_path: Path) -> 
         for name in ("hard_queries", "potential", "guarantee"):
             assert status[name] == first[name] is not None
         assert Vault.read(tmp_path / "vault").verify()["spent"] == pytest.approx(sum(spent))
+
+
+# -- verification ------------------------------------------------------------------------------------------------------
+
+
+def test_a_secret_that_is_not_the_one_promised_is_found(tmp_path: Path) -> None:
+    with guarded(tmp_path / "vault", rows=2000) as vault:
+        vault.ask(surely_easy(vault, frame(2000)))
+        (name,) = (name for name in vault._ledger.secrets() if name.startswith("run"))
+        vault.verify()
+        vault._ledger._connection.execute("update secrets set value = value || '0' where name = ?", (name,))
+        with pytest.raises(tr.DamagedVault, match=f"the secret '{name}' is missing, or not the one"):
+            vault.verify()
+
+
+class Replayed:
+    """A mechanism as one of two ways to replay it gives it."""
+
+    def __init__(self, state: int, spent: float) -> None:
+        self.state, self.spent = state, spent
+
+
+@pytest.mark.parametrize(("other", "found"), [((1, 0.5), True), ((2, 0.5), False), ((1, 0.25), False)])
+def test_both_ways_to_replay_must_agree(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: tuple[int, float], found: bool
+) -> None:
+    with guarded(tmp_path / "vault", rows=0, share=0.5) as vault:
+        vault.add("continual", 0.5)
+    ways = iter([[Replayed(1, 0.5), Replayed(7, 2.0)], [Replayed(*other), Replayed(7, 2.0)]])
+    monkeypatch.setattr(readers, "shown", lambda *_: next(ways))
+    reader = Vault.read(tmp_path / "vault")
+    if found:
+        assert reader.verify()["spent"] == 2.5
+    else:
+        with pytest.raises(tr.DamagedVault, match="a checkpoint of 'pmwg' is not what its lines give"):
+            reader.verify()
+
+
+def test_a_status_never_has_less_than_nothing_left(tmp_path: Path) -> None:
+    """Sums of floats may exceed the whole by a little."""
+    with guarded(tmp_path / "vault", rows=0) as vault:
+        broke: Any = type("Broke", (), {"spent": 2 * vault.total, "describe": lambda _: {"epochs": 3}})()
+        status = readers.status(vault._record, [broke])
+        assert (status["remaining"], status["spent"]) == (0.0, 2 * vault.total)
+        assert (status["epochs"], status["guarantee"]) == (3, None)

@@ -413,3 +413,55 @@ def test_a_vault_ends_with_its_block(tmp_path: Path) -> None:
         assert isinstance(vault, Vault)
     with pytest.raises(tr.VaultError, match="the vault is closed"):
         vault.append([ROW])
+
+
+# -- models and synthetic rows -----------------------------------------------------------------------------------------
+
+
+class Learner:
+    """A mechanism that learns, and writes two lines when it does."""
+
+    answers, spent, settled = False, 0.0, False
+
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+        self.asked: list[tuple[bool, Any]] = []
+
+    def learnt(self, *, update: bool, progress: Any) -> str:
+        """A model."""
+        self.asked.append((update, progress))
+        for _ in range(2):
+            self._vault._ledger.write(Line("note", "{}"))
+        assert self._vault._ledger.waiting == 2
+        return "a model"
+
+
+def test_models_come_from_the_learner_that_is_named_or_the_first(vault: Vault) -> None:
+    """In one commit, and with what the caller wants to know of its progress."""
+
+    def progress(_: float, __: str) -> None:
+        """Nothing."""
+
+    with pytest.raises(tr.ParameterError, match="'ermg' is not in this vault; there are: rings"):
+        vault.model()
+    learners = [Learner(vault), Learner(vault)]
+    for name, learner in zip(("one", "two"), learners, strict=True):
+        new: Any = learner
+        vault._members.append(Member(Spec(name, "ermg", Fraction(1, 8), {}), new, vault._members[0].journal))
+    before, learnt = vault._ledger.seq, vault.model()
+    assert (learnt, vault._ledger.seq) == ("a model", before + 2)
+    vault.model("two", update=False, progress=progress)
+    assert [learner.asked for learner in learners] == [[(True, None)], [(False, progress)]]
+    with pytest.raises(tr.ParameterError, match="'rings' learns no model: add one of kind 'ermrings' or 'ermg'"):
+        vault.model("rings")
+    del vault._members[1:]
+
+
+def test_synthetic_rows_come_from_the_mechanism_that_is_named(vault: Vault, monkeypatch: pytest.MonkeyPatch) -> None:
+    vault.add("pmwg", 0.5)
+    asked: list[tuple[str, Any, Any]] = []
+    for name, kind in (("rings", tr.Rings), ("pmwg", tr.PMWG)):
+        monkeypatch.setattr(kind, "sample", lambda _, *given, name=name: asked.append((name, *given)) or "rows")
+    assert vault.synthesize(3, "pmwg", "generator") == "rows"
+    vault.synthesize(5)
+    assert asked == [("pmwg", 3, "generator"), ("rings", 5, None)]
