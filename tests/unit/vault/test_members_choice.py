@@ -12,12 +12,24 @@ import pytest
 import treering as tr
 from support.vaults import SCHEMA, crash, frame, journal
 from treering.answer import Answer
+from treering.gate import Compared, Noted
 from treering.mechanisms.base import Answering
 from treering.mechanisms.rings import Rings
 from treering.vault.journal import LedgerJournal, Recovered
 from treering.vault.kinds import Spec
 from treering.vault.lines import SecretValue
-from treering.vault.members import Member, _rank, chosen, fitting, keeps_sums, measuring, telling
+from treering.vault.members import (
+    Member,
+    Shown,
+    Store,
+    _rank,
+    chosen,
+    fitting,
+    keeps_sums,
+    measuring,
+    shown,
+    telling,
+)
 from treering.vault.vault import Vault
 
 ONE = [tr.parse("late = 'yes'", SCHEMA)]
@@ -157,3 +169,55 @@ def test_every_journal_is_taken_up_at_the_size_of_now(tmp_path: Path, monkeypatc
         for number, size in ((0, 2000), (1, 2500)):
             again._counts.check_mark(journal(again, number), size)
         assert taken == [3000, 3000]
+
+
+def test_without_rows_the_size_of_now_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[int] = []
+    Vault.create(tmp_path / "vault", SCHEMA, 1.0, 1e-6).close()
+    monkeypatch.setattr(LedgerJournal, "take_up", lambda *given: taken.append(given[-1]))
+    with Vault.open(tmp_path / "vault") as vault:
+        assert taken == [0]
+        assert vault._record.lines == []  # The journals have them: once is enough.
+
+
+@pytest.mark.parametrize("rows", [0, 7])
+def test_a_reader_makes_mechanisms_of_what_is_on_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    """Comparisons that may have been lost count as made."""
+    with Vault.create(tmp_path / "vault", SCHEMA, 1.0, 1e-6, share=0.5) as vault:
+        vault.add("pmwg", 0.5)
+        if rows:
+            vault.append(frame(rows))
+        record = vault._record
+    events, lost = (Noted("a"),), (Compared(rows, 1, 5, None),)
+    made: list[tuple[str, Any, Any]] = []
+
+    def build(own: Spec, db: Any, promise: Any) -> str:
+        made.append((own.name, db, promise))
+        return own.name
+
+    monkeypatch.setattr(Spec, "build", build)
+    found: Any = shown(record, [Recovered((), (), {}), Recovered(events, lost, {})])
+    assert found == ["rings", "pmwg"]
+    assert [(db.schema, db.size, db._events, promise) for _, db, promise in made] == [
+        (SCHEMA, rows, (), record.origin.promise),
+        (SCHEMA, rows, (*events, *lost), record.origin.promise),
+    ]
+
+
+def test_a_reader_sees_what_each_row_has_left(tmp_path: Path) -> None:
+    with Vault.create(tmp_path / "vault", SCHEMA, 1.0, 1e-6) as vault:
+        vault.append(frame(2000))
+        vault.ask("late = 'yes'", within=300)
+        mine: Any = vault._members[0]
+        budget, events = vault.promise.budget, mine.journal.events()
+        store = Store(vault._counts, mine.journal, vault._watchers)
+        assert (store.schema, store.size) == (SCHEMA, 2000)
+        db = Shown(SCHEMA, 2000, events)
+        gates = (store.open_gate(budget), db.open_gate(budget))
+        for position in (1, 2000, 2001):
+            assert gates[0].left(position) == gates[1].left(position)
+        assert gates[1].left(1) < gates[1].left(2001) == budget.total
+        assert gates[0].spent == gates[1].spent > 0
+        db.watch(vault._watchers.call)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -201,3 +203,36 @@ def test_a_leader_waits_only_for_those_of_the_last_batch(monkeypatch: pytest.Mon
     assert done == [1, 2, 1, 2]
     assert len(waits) == 1
     assert 0 < waits[0] < 0.01
+
+
+def test_an_error_that_was_raised_is_forgotten_with_whoever_caught_it() -> None:
+    """It refers to the frame that raised it: that must not refer to it, or both would stay until a collection."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        error = tr.VaultError("the disk is full")
+        seen, job = weakref.ref(error), Job(lambda: 7)
+        job.fail(error)
+        del error
+        with pytest.raises(tr.VaultError) as raised:
+            job.outcome()
+        del raised, job
+        assert seen() is None
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def test_a_thread_that_waits_looks_up_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal may be lost with the thread that was to give it."""
+    together, waits = Together(lambda jobs: [job.do() for job in jobs] and None), list[float]()
+
+    def wait(_: Job[int], seconds: float) -> None:
+        waits.append(seconds)
+        together._leading.release()  # Whoever led is gone.
+
+    together._leading.acquire()
+    monkeypatch.setattr(Job, "wait", wait)
+    assert together.run(lambda: 7) == 7
+    assert len(waits) == 1
+    assert 0 < waits[0] <= 0.1
