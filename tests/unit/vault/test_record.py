@@ -192,7 +192,7 @@ ROWS = (
     (Estimate(2.0, -1.0, 2.5), Estimate(1.0, -math.inf, math.inf, 0.0)),
 )
 TABLE = pa.table({"n": [1, 2], "n_margin": [0.5, None]}).replace_schema_metadata({"said": "all"})
-KEPT: dict[str, tuple[Line, Any, Callable[[Line, str], Any]]] = {
+KEPT: dict[str, tuple[Line, Any, Callable[[Line | Entry, str], Any]]] = {
     "answers": (answers_line("k", "asked", 2, ANSWERS), ANSWERS, recorded_answers),
     "release": (
         release_line("k", "asked", 1, Release(REQUEST, 9, ROWS)),
