@@ -14,6 +14,7 @@ from support.vaults import mechanism
 from treering.answer import Bill
 from treering.domain.language.measures import Count, Request
 from treering.errors import Dearer, KeyUsed
+from treering.sql.split import split
 from treering.vault.files import Stage, observe
 from treering.vault.members import Member
 from treering.vault.vault import Vault
@@ -23,12 +24,13 @@ ROWS = [{"late": ("no", "yes")[row % 4 == 0], "month": row % 3 + 1} for row in r
 LATE = "late = 'yes'"
 REQUEST = Request.of(SCHEMA, [Count()], by=["late"])
 COUNTS = "SELECT late, COUNT(*) AS n FROM t GROUP BY late ORDER BY late"
+STATEMENT = split(COUNTS, SCHEMA, sums=True)
 
 WAYS: dict[str, Callable[[Vault, str | None], object]] = {
     "ask": lambda vault, key: vault.ask(LATE, key=key),
     "ask_many": lambda vault, key: vault.ask_many([LATE], key=key),
     "release": lambda vault, key: vault.release(REQUEST, key=key),
-    "sql": lambda vault, key: vault.sql(COUNTS, key=key),
+    "sql": lambda vault, key: vault.sql(STATEMENT, key=key),
 }
 
 
@@ -97,6 +99,16 @@ def test_a_key_stands_for_the_queries_and_the_mechanism_that_answered(vault: Vau
         vault.ask("month = 1", key="key")
     line = vault._record.keys["key"]
     assert (line.key, line.mechanism) == ("key", 1)
+
+
+@pytest.mark.parametrize("number", [-2, -1, 1, 7])
+def test_a_key_of_a_mechanism_that_is_not_there_is_for_something_else(vault: Vault, number: int) -> None:
+    """Lines about rows and tables name no mechanism."""
+    vault.ask(LATE, key="key")
+    line: Any = vault._record.keys["key"]
+    vault._record.keys["key"] = line._replace(mechanism=number)
+    with pytest.raises(KeyUsed):
+        vault.ask(LATE, key="key")
 
 
 def test_a_key_of_a_statement_stands_for_the_mechanism_that_was_named(vault: Vault) -> None:

@@ -283,6 +283,19 @@ def test_the_copy_of_an_interrupted_migration_is_replaced(
     kept.close()
 
 
+def test_a_copy_is_not_written_to_a_file_that_somebody_else_put_there(
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A link, say, that would have it written elsewhere."""
+    path, elsewhere = tmp_path / "ledger.sqlite", tmp_path / "elsewhere"
+    elsewhere.touch()
+    monkeypatch.setitem(MIGRATIONS, 1, lambda _: pytest.fail("nothing is migrated"))
+    monkeypatch.setattr(Path, "unlink", lambda own, **_: own.symlink_to(elsewhere))
+    with pytest.raises(tr.VaultError, match="cannot copy the ledger before .*: File exists"):
+        ledgers.migrate(ledger._connection, path, 1, 2)
+    assert elsewhere.stat().st_size == 0
+
+
 def test_a_migration_that_fails_after_its_commit_is_left_alone(ledger: Ledger) -> None:
     """What SQLite has rolled back, or committed, by itself cannot be rolled back again: the first error is told."""
     path = Path(ledger._connection.filename)

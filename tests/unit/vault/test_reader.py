@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 import treering as tr
-from support.vaults import frame, guarded, questions, surely_easy
-from treering.budget.promise import Budget
+from support.vaults import SCHEMA, frame, guarded, questions, surely_easy
+from treering.budget.promise import Budget, Promise
 from treering.vault import reader as readers
 from treering.vault.lines import ROOT, Entry, Line, body, chained
 from treering.vault.reader import Appended, _cost, ledger, stamp
+from treering.vault.record import Origin, Record
 from treering.vault.vault import Vault
 
 PURE, CONCENTRATED = Budget("pure", Fraction(1)), Budget("zcdp", Fraction(1))
@@ -84,6 +85,23 @@ def test_what_a_line_costs() -> None:
 
 def test_a_time_has_milliseconds() -> None:
     assert stamp(1_700_000_000_123_456) == "2023-11-14T22:13:20.123+00:00"
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ((1,), "epsilon 1, for one row, for ever"),
+        ((1, 1e-9), "epsilon 1, delta 1e-09, for one row, for ever (rho 0.01497)"),
+        ((1, 0.0, 4), "epsilon 1, for a person with up to 4 rows, for ever: epsilon 0.25 for one row"),
+        (
+            (1.23456789, 1e-9, 2),
+            "epsilon 1.23457, delta 1e-09, for a person with up to 2 rows, for ever: rho 0.005602 for one row",
+        ),
+    ],
+)
+def test_a_promise_in_words(given: tuple[Any, ...], words: str) -> None:
+    record = Record(Origin("0" * 32, SCHEMA, Promise(*given)), 0)
+    assert readers._promise(record) == words
 
 
 def test_what_a_reader_sees_of_a_small_vault(tmp_path: Path) -> None:

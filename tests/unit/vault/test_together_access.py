@@ -5,8 +5,9 @@ from __future__ import annotations
 import gc
 import os
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -225,7 +226,13 @@ def test_an_error_that_was_raised_is_forgotten_with_whoever_caught_it() -> None:
 
 def test_a_thread_that_waits_looks_up_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     """A signal may be lost with the thread that was to give it."""
-    together, waits = Together(lambda jobs: [job.do() for job in jobs] and None), list[float]()
+    waits: list[float] = []
+
+    def do_all(jobs: Sequence[Job[Any]]) -> None:
+        for job in jobs:
+            job.do()
+
+    together = Together(do_all)
 
     def wait(_: Job[int], seconds: float) -> None:
         waits.append(seconds)

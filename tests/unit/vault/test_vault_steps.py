@@ -447,7 +447,8 @@ def test_models_come_from_the_learner_that_is_named_or_the_first(vault: Vault) -
     for name, learner in zip(("one", "two"), learners, strict=True):
         new: Any = learner
         vault._members.append(Member(Spec(name, "ermg", Fraction(1, 8), {}), new, vault._members[0].journal))
-    before, learnt = vault._ledger.seq, vault.model()
+    before = vault._ledger.seq
+    learnt: Any = vault.model()
     assert (learnt, vault._ledger.seq) == ("a model", before + 2)
     vault.model("two", update=False, progress=progress)
     assert [learner.asked for learner in learners] == [[(True, None)], [(False, progress)]]
@@ -458,9 +459,7 @@ def test_models_come_from_the_learner_that_is_named_or_the_first(vault: Vault) -
 
 def test_synthetic_rows_come_from_the_mechanism_that_is_named(vault: Vault, monkeypatch: pytest.MonkeyPatch) -> None:
     vault.add("pmwg", 0.5)
-    asked: list[tuple[str, Any, Any]] = []
-    for name, kind in (("rings", tr.Rings), ("pmwg", tr.PMWG)):
-        monkeypatch.setattr(kind, "sample", lambda _, *given, name=name: asked.append((name, *given)) or "rows")
-    assert vault.synthesize(3, "pmwg", "generator") == "rows"
-    vault.synthesize(5)
-    assert asked == [("pmwg", 3, "generator"), ("rings", 5, None)]
+    monkeypatch.setattr(tr.Rings, "sample", lambda _, *given: ("of rings", *given))
+    monkeypatch.setattr(tr.PMWG, "sample", lambda _, *given: ("of pmwg", *given))
+    found: list[Any] = [vault.synthesize(3, "pmwg", "generator"), vault.synthesize(5)]
+    assert found == [("of pmwg", 3, "generator"), ("of rings", 5, None)]

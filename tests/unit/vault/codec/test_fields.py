@@ -263,12 +263,14 @@ def test_tuples_of_any_length(values: tuple[str, ...]) -> None:
     for codec in (sequence(same(str)), sequence(optional(same(str)))):
         assert codec.write(values) == list(values)
         assert codec.read(list(values), QUERIES) == values
-        for wrong in ({}, "ab", values, None):
+        unlisted: list[Any] = [{}, "ab", values, None]
+        for raw in unlisted:
             with pytest.raises(Unfit, match="is not a list"):
-                codec.read(wrong, QUERIES)
-    for wrong in ([7], ["a", 7], [7, 7]):
+                codec.read(raw, QUERIES)
+    mixed: list[list[Any]] = [[7], ["a", 7], [7, 7]]
+    for each in mixed:
         with pytest.raises(Unfit, match="is not str"):
-            sequence(same(str)).read(wrong, QUERIES)
+            sequence(same(str)).read(each, QUERIES)
 
 
 @dataclass(frozen=True)
