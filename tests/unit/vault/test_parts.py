@@ -55,7 +55,7 @@ def test_what_is_appended_is_on_record_and_counted_again(tmp_path: Path, persons
     assert (first.secret, second.secret) == ("part 1", "part 2")
     assert sorted(kept.ledger.secrets()) == ["part 1", "part 2"]
     again = kept.again()
-    assert list(again.listed) == list(kept.parts.listed) == [first, second]
+    assert list(again._parts) == list(kept.parts._parts) == [first, second]
     for each in (kept.parts, again):
         assert (each.size, each.watermark, each.named) == (4, {"value": 7}, set(files(kept.folder.parts)))
     names = [name for part in (first, second) for name in part.names]
