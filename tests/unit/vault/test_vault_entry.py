@@ -73,3 +73,10 @@ def test_a_vault_of_another_process_is_left_alone(
                 way(vault, tmp_path / "backup")
         vault.close()
     assert vault.ask("late = 'yes'").size == 100
+
+
+def test_a_vault_is_closed_at_the_end_of_its_block(vault: Vault) -> None:
+    with vault as same:
+        assert same is vault
+    with pytest.raises(tr.VaultError, match="the vault is closed"):
+        vault.append(frame(1))
