@@ -159,6 +159,12 @@ def test_a_checkpoint_comes_after_what_was_pending_and_ends_all_leases(session: 
     assert session.journal.events() == (condensed(started(1)),)
     session.journal.write(easy(3))
     assert session.lines(4) == [lease(1024)]
+    # Also a lease that nothing was asked under: recovery reads no line before the checkpoint.
+    session.journal.settle(renew=True)
+    before = session.ledger.seq
+    session.journal.write(condensed(started(1)))
+    session.journal.write(easy(1))
+    assert session.lines(before + 1) == [lease(1024)]
 
 
 def test_fresh_is_the_number_of_events_since_the_checkpoint(tmp_path: Path) -> None:
