@@ -171,7 +171,8 @@ def test_a_class_must_be_on_the_list_and_its_fields_of_types_that_can_be_kept() 
 
 def test_a_small_value_that_comes_again_is_written_once() -> None:
     """Consecutive events often hold the same value; one that is equal, and another object, is written anew."""
-    shared, apart, one = FIELDS.of(Inner), FIELDS.of(Other), Inner(1)
+    fields = Fields((), (Inner, Other), (Inner,))
+    shared, apart, one = fields.of(Inner), fields.of(Other), Inner(1)
     assert shared.write(one) is shared.write(one)
     assert shared.write(Inner(1)) == shared.write(one) == {"number": 1}
     assert shared.write(Inner(2)) == {"number": 2}
