@@ -79,6 +79,6 @@ def opened_from(place: Path, appends: int) -> int:
         patch.setattr(parts, "read_batch", noting)
         vault = Vault.open(place)
     assert (cells(vault) == expected(appends)).all()
-    assert found == [part.cells for part in vault._parts.listed][appends - len(found) :]
+    assert found == [part.cells for part in vault._record.parts][appends - len(found) :]
     crash(vault)
     return appends - len(found)

@@ -310,7 +310,7 @@ class Witness:
         counted = [pq.read_table(self.place / "parts" / name)["rows"].to_numpy().sum() for name in parts]
         cells = [rows for name, rows in zip(parts, counted, strict=True) if "persons" not in name]
         assert sum(counted) == 2 * sum(cells) == 2 * vault.size
-        assert [int(rows) for rows in cells] == [part.rows for part in vault._parts.listed]
+        assert [int(rows) for rows in cells] == [part.rows for part in vault._record.parts]
         assert vault._persons is not None
         assert sum(vault._persons._rows.values()) == vault.size
         recounted = tr.GrowingDatabase(vault.schema)._counts

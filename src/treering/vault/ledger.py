@@ -88,7 +88,8 @@ class Ledger(Sealed):
     def read(self) -> Sequence[Entry]:
         """Every line, each checked against the chain. To be called before the first `write`."""
         entries = list(check(rows_of(self._connection)))
-        for last in entries[-1:]:
+        if entries:
+            last = entries[-1]
             self._seq, self._time, self._head = last.seq, last.time, last.hash
         return entries
 

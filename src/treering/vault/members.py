@@ -168,8 +168,8 @@ class Assembly:
             journal = self._journal(number)
             recovered = recover(entries, self._codec, self._checkpoints)
             journal.take_up(recovered, secrets, size)
-            for size in sizes_to_mark(recovered.events):
-                marks.setdefault(size, []).append(journal)
+            for mark in sizes_to_mark(recovered.events):
+                marks.setdefault(mark, []).append(journal)
             journals.append(journal)
         return journals, marks
 

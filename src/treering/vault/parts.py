@@ -147,11 +147,6 @@ class Parts:
         return self._parts[-1].size if self._parts else 0
 
     @property
-    def listed(self) -> PartList:
-        """Every part, in order."""
-        return self._parts
-
-    @property
     def watermark(self) -> Mapping[str, Any] | None:
         """The watermark after the last part, if the rows stay in a table of an engine."""
         return self._parts[-1].watermark if self._parts else None

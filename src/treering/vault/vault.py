@@ -385,7 +385,6 @@ class Vault(Asking):
         with self._access.alone():
             self._access.check()
             self._record.seq, self._record.head = self._ledger.seq, self._ledger.head
-            self._record.parts = self._parts.listed
             return status(self._record, [member.mechanism for member in self._members])
 
     def ledger(self, after: int = 0) -> Iterator[dict[str, Any]]:

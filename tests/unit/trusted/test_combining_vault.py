@@ -109,7 +109,7 @@ def test_rows_are_told_apart_as_before(
             told.close(killed=killed)
             assert state(told.gate) == before
             # From a base on, only the parts that came after it are read.
-            assert (len(read) < len(told.vault._parts.listed)) == (based and bool(base_lines(told.vault)))
+            assert (len(read) < len(told.vault._record.parts)) == (based and bool(base_lines(told.vault)))
             told.check(sorted({*marks, *edges, told.vault.size}))
     assert bool(base_lines(told.vault)) == based
     told.gate.end_segment(segment)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
 import treering as tr
+from support.journals import CODEC, Note, condensed
 from treering.errors import VaultError
 from treering.gate import Compared, Condensed, Event
 from treering.vault.checkpoints import Checkpoints
@@ -42,3 +44,39 @@ def test_a_file_that_is_gone_or_changed_is_no_checkpoint(tmp_path: Path) -> None
     assert Checkpoints(tmp_path, reading).load(line) is None
     (tmp_path / "00000001").unlink()
     assert Checkpoints(tmp_path, reading).load(line) is None
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_checkpoint_is_a_file_that_its_line_names(tmp_path: Path) -> None:
+    event = condensed(size=12)
+    line = Checkpoints(tmp_path, CODEC).save(event, 3)
+    (file,) = tmp_path.iterdir()
+    content = file.read_bytes()
+    text, lengths, raw = content.split(b"\n", 2)
+    assert (lengths, raw) == (b"4 3", b"one\ntwo")
+    assert CODEC.decode(text.decode()) == replace(event, note=Note("all"))
+    assert (line.kind, line.mechanism, line.key, line.commitment) == (CHECKPOINT, 3, "", "")
+    named = {"file": "00000001", "number": 1, "size": 12, "sha256": hashlib.sha256(content).hexdigest()}
+    assert (file.name, line.plain()) == ("00000001", named)
+    assert Checkpoints(tmp_path, CODEC).load(line) == event
+
+
+def test_the_latest_two_of_each_mechanism_are_kept(tmp_path: Path) -> None:
+    store, lines = Checkpoints(tmp_path, CODEC), []
+    for number, mechanism in enumerate((0, 0, 1, 0, 1, 1, 0), 1):
+        lines.append(store.save(condensed(word=f"{number}"), mechanism))
+        assert lines[-1].plain()["number"] == number
+        assert {each.name for each in tmp_path.iterdir()} == store.named
+    assert store.named == {"00000004", "00000005", "00000006", "00000007"}
+    found = [store.load(line) for line in lines]
+    assert [each and each.note.word for each in found] == [None, None, None, "4", "5", "6", "7"]
+    again = Checkpoints(tmp_path, CODEC)
+    for line in (lines[6], lines[3], lines[4]):  # In whatever order: the next number is a new one.
+        again.know(line)
+    assert again.named == {"00000004", "00000005", "00000007"}
+    (tmp_path / "00000007").unlink()  # Somebody has deleted it already.
+    assert again.save(condensed(word="8"), 0).plain()["file"] == "00000008"
+    assert again.named == {"00000004", "00000005", "00000008"}
+    assert {each.name for each in tmp_path.iterdir()} == {"00000004", "00000005", "00000006", "00000008"}

@@ -195,7 +195,7 @@ def test_a_part_with_another_number_of_rows_than_its_line_is_refused(tmp_path: P
     with guarded(tmp_path / "vault", rows=0) as vault:
         vault.append(frame(3))
         parts, secrets = vault._parts, vault._ledger.secrets()
-        (part,) = parts.listed
+        (part,) = vault._record.parts
         assert parts._read(part, secrets, vault.schema)[0].rows == 3
         with pytest.raises(tr.DamagedVault, match="part 00000001.parquet has another number of rows than the ledger"):
             parts._read(replace(part, rows=4), secrets, vault.schema)

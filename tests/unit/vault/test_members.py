@@ -48,6 +48,11 @@ def condensed(backlog: int | None, fresh: int, *, closing: bool) -> bool:
         (0, 10, False, False),
         (0, 1000, False, True),
         (0, 10_000, True, True),
+        (0, 512, False, False),
+        (0, 513, False, True),
+        (0, 4096, False, True),
+        (0, 4097, True, True),
+        (2**26 + 1, 0, False, True),
         # What has nothing to condense is left alone, whatever it has on record.
         (None, 10**9, False, False),
     ],

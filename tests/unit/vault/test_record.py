@@ -1,12 +1,42 @@
-"""What an idempotency key stands for: one question, by a digest that every ledger there is has kept."""
+"""The lines of a ledger, sorted; and what an idempotency key stands for, by a digest that all ledgers have kept."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
 import pytest
 
 import treering as tr
 from support.vaults import SCHEMA
-from treering.vault.record import question
+from treering.answer import Answer, Estimate
+from treering.budget.promise import Promise
+from treering.domain.language.measures import Count, Mean, Release, Request
+from treering.errors import KeyUsed
+from treering.vault.files import Folder
+from treering.vault.lines import ROOT, Entry, Line, body, chained, seal
+from treering.vault.parts import Part
+from treering.vault.record import (
+    PERSON_KEY,
+    Origin,
+    Record,
+    answers_line,
+    check_key,
+    options_of,
+    persons,
+    question,
+    recorded_answers,
+    recorded_part,
+    recorded_release,
+    recorded_table,
+    release_line,
+    requested,
+    table_line,
+)
 
 BOTH = tr.parse("origin = 'JFK' AND late = 'yes'", SCHEMA)
 WEIGHTED = tr.Query.weighted(SCHEMA, [0.25, 1], attributes=["late"])
@@ -30,3 +60,186 @@ def test_another_question_has_another_digest() -> None:
     asked = [([BOTH], "pmwg"), ([BOTH], "rings"), ([WEIGHTED], "pmwg"), ([BOTH, WEIGHTED], "pmwg")]
     asked += [([WEIGHTED, BOTH], "pmwg"), ([BOTH, BOTH], "pmwg"), ([], "pmwg")]
     assert len({question(*each) for each in asked}) == len(asked)
+
+
+# -- the lines of a ledger, sorted -------------------------------------------------------------------------------------
+
+
+ORIGIN = Origin("0" * 32, SCHEMA, Promise(Fraction(1, 3), Fraction(1, 10**6), 4))
+
+
+def entries(*lines: Line) -> list[Entry]:
+    """Lines in a chain, five microseconds apart."""
+    made: list[Entry] = []
+    for number, line in enumerate(lines, 1):
+        made.append(chained(made[-1].hash if made else ROOT, number, 5 * number, line))
+    return made
+
+
+def mechanism(name: str, share: str, **shares: str) -> Line:
+    plain = {"name": name, "kind": "rings", "share": share, "options": {"pace": 8}}
+    return Line("mechanism", body(**plain, **({"shares": shares} if shares else {})))
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        ORIGIN,
+        Origin("1" * 32, SCHEMA, Promise(0.1), "who", None, "promised"),
+        Origin("2" * 32, SCHEMA, Promise(2, 1e-9), source={"identity": "rows", "address": "", "order": "id"}),
+    ],
+)
+def test_an_origin_comes_back_from_its_line(origin: Origin) -> None:
+    line = origin.line()
+    found = Origin.of(line)
+    assert (line.kind, line.mechanism, line.commitment) == ("created", -1, origin.commitment)
+    assert (found.identity, found.person, found.source) == (origin.identity, origin.person, origin.source)
+    assert (found.schema, found.commitment) == (SCHEMA, origin.commitment)
+    for name in ("epsilon", "delta"):
+        assert getattr(found.promise, name) == Fraction(str(getattr(origin.promise, name)))
+    assert found.promise.rows_per_person == origin.promise.rows_per_person
+    assert found.line() == line
+
+
+def test_a_record_begins_with_the_line_that_made_the_vault(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "vault")
+    folder.create()
+    for lines in ([], [mechanism("a", "1/2")], [mechanism("a", "1/2"), ORIGIN.line()]):
+        with pytest.raises(tr.NotAVault, match="the vault was never finished"):
+            Record.of(entries(*lines), folder)
+    (first,) = entries(ORIGIN.line())
+    record = Record.of([first], folder)
+    assert (record.created, record.head, record.seq) == (5, first.hash, 1)
+    assert (record.specs, len(record.parts), record.lines, record.keys) == ([], 0, [], {})
+
+
+def test_every_line_has_its_place(tmp_path: Path) -> None:
+    part = Part(1, 3, 3, 0, False, "promised")
+    made = entries(
+        ORIGIN.line(),
+        mechanism("a", "3/4"),
+        mechanism("b", "1/2", a="1/2"),
+        part.line("rows key"),
+        Line("event", body(x=1), 1),
+        Line("lease", body(x=2), 0),
+        Line("checkpoint", body(x=3), 1),
+        Line("base", body(x=4)),
+        Line("answers", body(x=5), 0, "asked key"),
+        Line("a kind of later versions", body(x=6)),
+    )
+    record = Record.of(made, Folder(tmp_path))
+    assert [(each.name, each.kind, each.share, each.options) for each in record.specs] == [
+        ("a", "rings", Fraction(1, 2), {"pace": 8}),
+        ("b", "rings", Fraction(1, 2), {"pace": 8}),
+    ]
+    assert list(record.parts) == [part]
+    assert record.lines == [[made[5]], [made[4], made[6]]]
+    assert record.checkpoints == [made[6].line]
+    assert record.bases == [made[7].line]
+    assert record.keys == {"rows key": made[3], "asked key": made[8]}
+    assert (record.created, record.head, record.seq) == (5, made[-1].hash, 10)
+
+
+@pytest.mark.parametrize(
+    ("lines", "refusal"),
+    [
+        ([mechanism("a", "1/2"), mechanism("a", "1/4")], "two mechanisms on record are called 'a'"),
+        ([mechanism("a", "1/2"), mechanism("b", "501/1000")], "exceed the whole promise"),
+        ([mechanism("a", "1/2"), mechanism("b", "1/2"), mechanism("c", "1/1000")], "exceed the whole promise"),
+        ([mechanism("a", "1/2"), mechanism("b", "1/4", a="3/4")], "lowered that is not there, or was raised"),
+        ([mechanism("a", "1/2"), mechanism("b", "1/4", c="1/4")], "lowered that is not there, or was raised"),
+        ([Line("answers", body(), key="k"), Line("rows", body(), key="k")], "key 'k' is on record twice"),
+    ],
+)
+def test_a_record_that_no_vault_writes_is_refused(tmp_path: Path, lines: list[Line], refusal: str) -> None:
+    with pytest.raises(tr.DamagedVault, match=f"{refusal}.*: restore a backup"):
+        Record.of(entries(ORIGIN.line(), *lines), Folder(tmp_path))
+
+
+def test_persons_are_counted_with_the_vaults_own_key(tmp_path: Path) -> None:
+    assert persons(Record.of(entries(ORIGIN.line()), Folder(tmp_path)), {}) is None
+    kept, promised = seal(PERSON_KEY, "ab" * 32)
+    origin = Origin("1" * 32, SCHEMA, Promise(1, 0.0, 7), "who", None, promised)
+    record = Record.of(entries(origin.line()), Folder(tmp_path))
+    found = persons(record, {PERSON_KEY: kept})
+    assert found is not None
+    assert (found.column, found.limit, found._key) == ("who", 7, bytes.fromhex("ab" * 32))
+    with pytest.raises(tr.DamagedVault, match="the secret 'persons' is missing"):
+        persons(record, {})
+
+
+# -- keys --------------------------------------------------------------------------------------------------------------
+
+
+def test_another_request_has_another_digest() -> None:
+    requests = [
+        Request.of(SCHEMA, [Count()]),
+        Request.of(SCHEMA, [Mean("month")]),
+        Request.of(SCHEMA, [Count(), Mean("month")]),
+        Request.of(SCHEMA, [Count()], by=["late"]),
+        Request.of(SCHEMA, [Count()], by=["late", "origin"]),
+        Request.of(SCHEMA, [Count()], where="late = 'yes'"),
+    ]
+    asked = [requested(request, name) for request in requests for name in ("rings", "more")]
+    assert len(set(asked)) == len(asked)
+    assert asked[0] == requested(Request.of(SCHEMA, [Count()]), "rings")
+
+
+ANSWERS = [Answer(0.25, 0.1, 10, "easy", 0.05), Answer(0.5, 0.2, 10, "measured")]
+REQUEST = Request.of(SCHEMA, [Count()], by=["late"])
+ROWS = (
+    (Estimate(3.0, -math.inf, 4.0, 0.5), Estimate(None, 1.0, math.inf)),
+    (Estimate(2.0, -1.0, 2.5), Estimate(1.0, -math.inf, math.inf, 0.0)),
+)
+TABLE = pa.table({"n": [1, 2], "n_margin": [0.5, None]}).replace_schema_metadata({"said": "all"})
+KEPT: dict[str, tuple[Line, Any, Callable[[Line | Entry, str], Any]]] = {
+    "answers": (answers_line("k", "asked", 2, ANSWERS), ANSWERS, recorded_answers),
+    "release": (
+        release_line("k", "asked", 1, Release(REQUEST, 9, ROWS)),
+        Release(REQUEST, 9, ROWS),
+        lambda line, asked: recorded_release(line, asked, REQUEST),
+    ),
+    "table": (table_line("k", "asked", TABLE), TABLE, recorded_table),
+}
+
+
+@pytest.mark.parametrize("what", KEPT)
+def test_what_is_kept_under_a_key_comes_back_for_the_same_question_only(what: str) -> None:
+    line, value, recorded = KEPT[what]
+    (entry,) = entries(line)
+    for each in (line, entry):
+        found = recorded(each, "asked")
+        assert found.equals(value, check_metadata=True) if what == "table" else found == value
+        for wrong, asked in ((each, "something else"), (each._replace(kind="rows"), "asked")):
+            with pytest.raises(KeyUsed, match="'k' was used for something else: use a new key for a new question"):
+                recorded(wrong, asked)
+    assert (line.kind, line.key) == ("answers", "k")
+    assert line.mechanism == {"answers": 2, "release": 1, "table": -1}[what]
+
+
+def test_rows_that_were_appended_under_a_key_are_found_by_it() -> None:
+    part = Part(2, 3, 9, 1, True, "promised", {"value": 4})
+    (entry,) = entries(part.line("k"))
+    assert recorded_part(part.line("k")) == recorded_part(entry) == part
+    with pytest.raises(KeyUsed, match="'k' was used for something else: use a new key for new rows"):
+        recorded_part(KEPT["answers"][0])
+
+
+@pytest.mark.parametrize("key", [None, "k", "x" * 200, "ä 1"])
+def test_a_key_that_can_be_used(key: str | None) -> None:
+    check_key(key)
+
+
+@pytest.mark.parametrize("key", ["", "x" * 201, "a\tb", 7, b"k"])
+def test_a_key_that_cannot_be_used(key: Any) -> None:
+    with pytest.raises(tr.ParameterError, match="must be a printable text of 1 to 200 characters") as refusal:
+        check_key(key)
+    assert refusal.value.parameter == "key"
+
+
+def test_options_are_kept_as_json() -> None:
+    assert options_of({"a": 1, "b": (2.5, "x")}) == {"a": 1, "b": [2.5, "x"]}
+    for wrong in (math.nan, math.inf, {1, 2}, b"x"):
+        with pytest.raises(tr.ParameterError, match="must be numbers, texts, and lists of them") as refusal:
+            options_of({"a": wrong})
+        assert refusal.value.parameter == "options"

@@ -8,15 +8,18 @@ import stat
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import treering as tr
 from support.vaults import SCHEMA, guarded
 from treering.budget.promise import Promise
+from treering.vault import ledger as ledgers
+from treering.vault import sources
 from treering.vault.files import Folder
 from treering.vault.record import Origin
-from treering.vault.sources import Attached, claim
+from treering.vault.sources import Attached, claim, source_of
 from treering.vault.vault import Vault
 
 ORIGIN = Origin("1" * 32, SCHEMA, Promise(1.0), source={"identity": "rows", "address": "", "order": "id"})
@@ -87,3 +90,82 @@ def test_where_nothing_can_be_noted_no_vault_is_made(tmp_path: Path, monkeypatch
 def test_a_table_without_an_address_must_be_handed_over() -> None:
     with pytest.raises(tr.VaultError, match="has no address to find it by: open the vault with table="):
         Attached(ORIGIN).increment(None, "refuse")
+
+
+# -- the table itself --------------------------------------------------------------------------------------------------
+
+
+class Table:
+    """A table in an engine, and what it was asked."""
+
+    def __init__(self, identity: str = "rows", address: str | None = None) -> None:
+        self.identity, self.address = identity, address
+        self.asked: list[tuple[Any, str]] = []
+
+    def increments(self, watermark: Any, on_invalid: str) -> str:
+        """The rows past a watermark."""
+        self.asked.append((watermark, on_invalid))
+        return "the rows"
+
+
+@pytest.fixture
+def connected(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """What is connected to: tables stand for themselves."""
+    found: list[tuple[Any, ...]] = []
+
+    def source(table: Any, schema: tr.Schema, order: str) -> Any:
+        found.append((table, schema, order))
+        return Table("rows") if isinstance(table, str) else table
+
+    monkeypatch.setattr(sources, "_source", source)
+    return found
+
+
+def test_what_the_ledger_keeps_of_a_table(connected: list[tuple[Any, ...]]) -> None:
+    for address in (None, "duckdb:///x"):
+        kept = source_of(Table("rows", address), SCHEMA, "id")
+        assert kept == {"identity": "rows", "address": address or "", "order": "id"}
+    assert [each[1:] for each in connected] == [(SCHEMA, "id")] * 2
+
+
+def test_a_table_is_connected_to_when_it_is_read_and_once(connected: list[tuple[Any, ...]]) -> None:
+    kept = {"identity": "rows", "address": "somewhere", "order": "number"}
+    attached = Attached(replace(ORIGIN, source=kept))
+    assert connected == []
+    mark = {"value": 7, "rows": 3, "dropped": 0, "columns": []}
+    for watermark in (None, mark):
+        increment: Any = attached.increment(watermark, "drop")
+        assert increment == "the rows"
+    assert connected == [("somewhere", SCHEMA, "number")]
+    table: Any = attached._source
+    assert [on_invalid for _, on_invalid in table.asked] == ["drop", "drop"]
+    assert table.asked[0][0] is None
+    assert table.asked[1][0].value == 7
+
+
+def test_a_table_that_is_handed_over_must_be_the_vaults_own(connected: list[tuple[Any, ...]]) -> None:
+    mine = Table("rows")
+    attached = Attached(ORIGIN, mine)
+    assert connected == [(mine, SCHEMA, "id")]
+    attached.increment(None, "refuse")
+    assert mine.asked == [(None, "refuse")]
+    with pytest.raises(tr.VaultError, match="this is another table than the one that the vault was made for"):
+        Attached(ORIGIN, Table("other rows"))
+
+
+def test_a_claim_is_noted_in_the_home_of_whoever_has_no_other_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    claim(ORIGIN, Folder(tmp_path / "vault"))
+    assert len(held_by(tmp_path / ".local" / "state" / "treering" / "tables")) == 1
+
+
+def test_a_ledger_without_lines_holds_no_table(tmp_path: Path, state: Path) -> None:
+    folder = Folder(tmp_path / "unfinished")
+    folder.create()
+    ledgers.create(folder.ledger).close()
+    claim(ORIGIN, folder)
+    claim(OTHER, Folder(tmp_path / "another"))
+    assert [each["path"] for each in held_by(state)] == [str(tmp_path / "another")]

@@ -346,22 +346,6 @@ def test_the_promise_survives_exactly(tmp_path: Path) -> None:
 # -- the end -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_closed_vault_says_so(tmp_path: Path) -> None:
-    vault = guarded(tmp_path / "vault")
-    vault.close()
-    vault.close()
-    for use in (
-        lambda: vault.ask("late = 'yes'"),
-        lambda: vault.append([ROW]),
-        vault.status,
-        vault.verify,
-        lambda: vault.add("pmwg", 0.1),
-        lambda: vault.backup(tmp_path / "copy"),
-    ):
-        with pytest.raises(tr.VaultError, match="the vault is closed: open it again"):
-            use()
-
-
 def test_closing_records_exactly_what_was_asked(tmp_path: Path) -> None:
     with guarded(tmp_path / "vault") as vault:
         vault.ask_many(questions(300))

@@ -42,19 +42,6 @@ def test_shares_that_sum_to_one_fit_exactly(tmp_path: Path) -> None:
             vault.add("pmwg", 1e-9)
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({}, "epsilon 1, for one row, for ever"),
-        ({"delta": 1e-9}, "epsilon 1, delta 1e-09, for one row, for ever (rho 0.01497)"),
-        ({"rows_per_person": 4}, "epsilon 1, for a person with up to 4 rows, for ever: epsilon 0.25 for one row"),
-    ],
-)
-def test_a_promise_in_words(tmp_path: Path, given: dict[str, Any], words: str) -> None:
-    with bare(tmp_path / "vault", **given) as vault:
-        assert vault.status()["promise"] == words
-
-
 def test_three_thirds_fit(tmp_path: Path) -> None:
     with bare(tmp_path / "vault") as vault:
         names = [vault.add("continual", Fraction(1, 3)) for _ in range(3)]

@@ -22,6 +22,7 @@ from treering.domain.problem import Perturbation, Problem
 from treering.domain.query import Query
 from treering.domain.workload import random_conjunctions
 from treering.noise import Laplace
+from treering.vault.codec.events import version_of
 
 KINDS: tuple[type[Any], ...] = get_args(gate.Event)
 
@@ -126,3 +127,12 @@ def test_integers_have_no_limit() -> None:
     """Python's decimal text has one, of 4300 digits."""
     event = gate.Compared(9, 0, 2**100_000, gate.Crossing(0, -(3**50_000)))
     reread([event, gate.Noted(7**9999), gate.RunEnded(9, 0, Fraction(2**20_000, 3**9999))], SCHEMA)
+
+
+@pytest.mark.parametrize(("version", "expected"), [(0, 2), (3, 2), (4, 4), (5, 2)])
+def test_a_checkpoint_is_of_version_4_if_its_note_says_so(version: int, expected: int) -> None:
+    """Earlier versions of treering must not take it for one that they could read."""
+    note = type("Note", (), {"line_version": version})()
+    assert version_of(gate.Condensed(9, Fraction(0), 0, (), note)) == expected
+    assert version_of(gate.Condensed(9, Fraction(0), 0, (), None)) == 2
+    assert version_of(gate.Noted(note)) == 1

@@ -19,6 +19,7 @@ from treering.domain.problem import Net, Problem
 from treering.errors import DamagedVault, NewerVault, VaultError
 from treering.mechanisms.state import Grown
 from treering.noise import Laplace
+from treering.vault.codec.events import _dumps
 
 # -- what cannot be written --------------------------------------------------------------------------------------------
 
@@ -250,3 +251,10 @@ def test_a_flipped_bit_gives_another_event_or_a_typed_error(place: int, flip: in
     except VaultError:
         return
     assert json.loads(encode(event)) == json.loads(changed)
+
+
+def test_what_is_no_number_of_json_is_not_written_as_one() -> None:
+    """Codecs write such numbers as texts; one that slipped through would make a line that nobody can read."""
+    for value in (float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="not JSON compliant"):
+            _dumps({"value": value})

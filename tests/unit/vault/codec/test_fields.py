@@ -164,3 +164,141 @@ def test_a_class_must_be_on_the_list_and_its_fields_of_types_that_can_be_kept() 
     arrayed = Fields((Arrayed,), (), ()).of(Arrayed)
     read = arrayed.read(arrayed.write(Arrayed(np.arange(3))), QUERIES)
     assert read.value.tolist() == [0, 1, 2]
+
+
+# -- values that recur -------------------------------------------------------------------------------------------------
+
+
+def test_a_small_value_that_comes_again_is_written_once() -> None:
+    """Consecutive events often hold the same value; one that is equal, and another object, is written anew."""
+    fields = Fields((), (Inner, Other), (Inner,))
+    shared, apart, one = fields.of(Inner), fields.of(Other), Inner(1)
+    assert shared.write(one) is shared.write(one)
+    assert shared.write(Inner(1)) == shared.write(one) == {"number": 1}
+    assert shared.write(Inner(2)) == {"number": 2}
+    other = Other("x")
+    assert apart.write(other) is not apart.write(other)
+    assert apart.read({"word": "x"}, QUERIES) is not apart.read({"word": "x"}, QUERIES)
+
+
+@dataclass(frozen=True)
+class Grew:
+    first: int
+    second: str
+    third: int | None = None
+    fourth: str | None = None
+
+
+GREW = Fields((Grew,), (), (), {"Grew": 2}).of(Grew)
+
+
+@pytest.mark.parametrize(
+    ("value", "raw"),
+    [
+        (Grew(1, "a"), {"first": 1, "second": "a"}),
+        (Grew(1, "a", 3), {"first": 1, "second": "a", "third": 3, "fourth": None}),
+        (Grew(1, "a", None, "b"), {"first": 1, "second": "a", "third": None, "fourth": "b"}),
+    ],
+)
+def test_a_class_that_has_grown_is_written_as_it_was_where_it_can_be(value: Grew, raw: dict[str, Any]) -> None:
+    assert GREW.write(value) == raw
+    assert GREW.read(raw, QUERIES) == value
+
+
+@pytest.mark.parametrize(
+    ("raw", "match"),
+    [
+        ({"first": 1, "second": "a", "third": None, "fourth": None}, "Grew is written without third, fourth where"),
+        ({"first": 1}, "Grew has the fields first, second, in this order"),
+        ({"second": "a", "first": 1}, "Grew has the fields first, second, in this order"),
+        ({"first": 1, "second": "a", "third": 3}, "Grew has the fields first, second, third, fourth, in this order"),
+        (7, "Grew has the fields first, second, in this order"),
+    ],
+)
+def test_a_class_that_has_grown_is_read_in_one_of_its_forms(raw: Any, match: str) -> None:
+    with pytest.raises(DamagedVault, match=match):
+        GREW.read(raw, QUERIES)
+
+
+def test_another_class_is_not_written_as_one_that_has_grown() -> None:
+    with pytest.raises(Unfit, match="is Inner, not Grew"):
+        GREW.write(Inner(1))
+
+
+def test_a_class_as_it_once_was() -> None:
+    once = Fields((Grew,), (), ()).once(Grew, 2)
+    assert once.read({"first": 1, "second": "a"}, QUERIES) == Grew(1, "a")
+    with pytest.raises(DamagedVault, match="Grew has the fields first, second, in this order"):
+        once.read({"first": 1, "second": "a", "third": 3, "fourth": None}, QUERIES)
+
+
+@dataclass(frozen=True)
+class Nothing:
+    pass
+
+
+@dataclass(frozen=True)
+class Positive:
+    value: int
+
+    def __post_init__(self) -> None:
+        if self.value < 1:
+            raise ValueError("private")
+
+
+def test_what_a_class_refuses_is_damage_without_its_words() -> None:
+    codec = Fields((Positive,), (), ()).of(Positive)
+    assert codec.read({"value": 1}, QUERIES) == Positive(1)
+    with pytest.raises(DamagedVault) as caught:
+        codec.read({"value": 0}, QUERIES)
+    assert str(caught.value) == "Positive cannot have such fields"
+    with pytest.raises(DamagedVault, match=r"Nothing has the fields \(none\), in this order"):
+        Fields((Nothing,), (), ()).of(Nothing).read({"a": 1}, QUERIES)
+
+
+# -- sequences ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("values", [(), ("a",), ("a", "b"), ("a", "b", "c")])
+def test_tuples_of_any_length(values: tuple[str, ...]) -> None:
+    for codec in (sequence(same(str)), sequence(optional(same(str)))):
+        assert codec.write(values) == list(values)
+        assert codec.read(list(values), QUERIES) == values
+        unlisted: list[Any] = [{}, "ab", values, None]
+        for raw in unlisted:
+            with pytest.raises(Unfit, match="is not a list"):
+                codec.read(raw, QUERIES)
+    mixed: list[list[Any]] = [[7], ["a", 7], [7, 7]]
+    for each in mixed:
+        with pytest.raises(Unfit, match="is not str"):
+            sequence(same(str)).read(each, QUERIES)
+
+
+@dataclass(frozen=True)
+class Numbers:
+    one: float
+    several: tuple[float, ...]
+    either: int | float | None
+
+
+def test_integers_among_floats_stay_integers() -> None:
+    codec = Fields((Numbers,), (), ()).of(Numbers)
+    for value in (
+        Numbers(1, (1, 2.5), 3),
+        Numbers(1.5, (1.0, 2.0), None),
+        Numbers(1.5, (), 0.5),
+        Numbers(1.5, (2,), 1),
+    ):
+        read = codec.read(codec.write(value), QUERIES)
+        assert read == value
+        assert [type(each) for each in (read.one, *read.several, read.either)] == [
+            type(each) for each in (value.one, *value.several, value.either)
+        ]
+
+
+@pytest.mark.parametrize("value", [None, True, "a", 1, 1.5, (), (1, ("a", None)), [], [1, (2,)], {}, {"a": [1]}])
+def test_anything_that_a_note_may_hold(value: Any) -> None:
+    codec = FIELDS.of(Event)
+    raw = codec.write(changed(anything=value))
+    found = codec.read(raw, QUERIES).anything
+    assert (found, type(found)) == (value, type(value))
