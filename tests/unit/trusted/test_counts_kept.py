@@ -1,0 +1,127 @@
+"""How much the stretches of rows keep: the runs after the last mark are counted together as soon as they are many."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import treering.trusted.counts as module
+from treering.arrays import Ints
+from treering.trusted.counts import Stretches
+
+
+class Owner:
+    """Something that marks."""
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MANY", 10)
+
+
+def occupied() -> tuple[Ints, Ints]:
+    return np.array([0]), np.array([1])
+
+
+def nobody() -> tuple[Ints, Ints]:
+    raise AssertionError("all rows were counted anew")
+
+
+def add(stretches: Stretches, entries: int, cell: int = 5) -> None:
+    """So many rows of one cell."""
+    stretches.add(np.full(entries, cell), None)
+
+
+def lengths(stretches: Stretches) -> list[int]:
+    return [len(run[0]) for run in stretches._runs]
+
+
+def test_runs_are_counted_together_once_they_have_more_entries_than_many() -> None:
+    stretches, owner = Stretches(), Owner()
+    stretches.mark(owner, 1, occupied)
+    add(stretches, 6)
+    add(stretches, 4)
+    assert lengths(stretches) == [1, 6, 4]
+    add(stretches, 1, cell=6)
+    assert lengths(stretches) == [1, 2]  # two cells
+    add(stretches, 8)
+    assert lengths(stretches) == [1, 2, 8]
+    add(stretches, 1)
+    assert lengths(stretches) == [1, 2]
+    stretches.mark(owner, 21, nobody)
+    found = [(cells.tolist(), rows.tolist()) for cells, rows in stretches.between(1, 21)]
+    assert found == [([5, 6], [19, 1])]
+
+
+def test_a_single_run_is_kept_as_it_came() -> None:
+    """It would only be counted once more, with each of the next ones."""
+    stretches, owner = Stretches(), Owner()
+    stretches.mark(owner, 1, occupied)
+    add(stretches, 30)
+    assert lengths(stretches) == [1, 30]
+    add(stretches, 1)
+    assert lengths(stretches) == [1, 1]
+
+
+def test_a_mark_begins_anew() -> None:
+    """Rows before it are never counted together with rows after it."""
+    stretches, owner = Stretches(), Owner()
+    stretches.mark(owner, 1, occupied)
+    add(stretches, 6)
+    stretches.mark(owner, 7, nobody)
+    for _ in range(2):
+        add(stretches, 5)
+        assert lengths(stretches)[:2] == [1, 6]
+    assert lengths(stretches) == [1, 6, 5, 5]
+    add(stretches, 1)
+    assert lengths(stretches) == [1, 6, 1]
+    assert stretches._ends == [(1, 1), (7, 2)]
+
+
+def test_the_first_mark_of_all_begins_anew_as_well() -> None:
+    one, two = Owner(), Owner()
+    stretches = Stretches()
+    stretches.mark(one, 1, occupied)
+    add(stretches, 9)
+    stretches.keep(one, ())
+    stretches.mark(two, 10, lambda: (np.array([0, 5]), np.array([1, 9])))
+    add(stretches, 5)
+    add(stretches, 5)
+    assert lengths(stretches) == [2, 5, 5]
+    assert stretches._ends == [(10, 1)]
+
+
+def test_rows_after_a_mark_that_is_forgotten_count_from_the_one_before() -> None:
+    stretches, owner = Stretches(), Owner()
+    stretches.mark(owner, 1, occupied)
+    add(stretches, 6)
+    stretches.mark(owner, 7, nobody)
+    add(stretches, 3)
+    stretches.keep(owner, {1, 7, 99})  # Nothing is forgotten.
+    assert stretches._ends == [(1, 1), (7, 2)]
+    stretches.keep(owner, {1})
+    assert (stretches.marked, stretches._ends, lengths(stretches)) == ((1,), [(1, 1)], [1, 6, 3])
+    add(stretches, 1)  # Ten entries since the first mark.
+    assert lengths(stretches) == [1, 6, 3, 1]
+    add(stretches, 1)
+    assert lengths(stretches) == [1, 1]
+    stretches.keep(Owner(), ())  # Somebody who has marked nothing.
+    assert stretches.marked == (1,)
+    stretches.keep(owner, ())
+    assert (stretches.marked, stretches._ends, stretches._runs) == ((), [], [])
+
+
+def test_a_mark_at_the_same_size_is_no_other_and_none_is_made_of_no_rows() -> None:
+    one, two = Owner(), Owner()
+    stretches = Stretches()
+    stretches.mark(one, 0, nobody)
+    assert (stretches.marked, stretches._ends) == ((), [])
+    stretches.mark(one, 1, occupied)
+    stretches.mark(two, 1, nobody)
+    add(stretches, 2)
+    stretches.mark(two, 3, nobody)
+    stretches.mark(one, 3, nobody)
+    assert (stretches.marked, stretches._ends, lengths(stretches)) == ((1, 3), [(1, 1), (3, 2)], [1, 2])
+    stretches.keep(one, {1})
+    stretches.keep(two, {3})
+    assert stretches.marked == (1, 3)
