@@ -7,7 +7,12 @@ import pytest
 
 import treering.trusted.counts as module
 from treering.arrays import Ints
-from treering.trusted.counts import Stretches
+from treering.domain.attribute import integers
+from treering.domain.schema import Schema
+from treering.errors import VaultError
+from treering.trusted.counts import Counts, Stretches
+
+SCHEMA = Schema({"a": integers(0, 2)})
 
 
 class Owner:
@@ -109,6 +114,28 @@ def test_rows_after_a_mark_that_is_forgotten_count_from_the_one_before() -> None
     assert stretches.marked == (1,)
     stretches.keep(owner, ())
     assert (stretches.marked, stretches._ends, stretches._runs) == ((), [], [])
+
+
+def test_a_journal_forgets_marks_of_the_counts() -> None:
+    counts, journal = Counts(SCHEMA), Owner()
+    for size in (1, 2, 3):
+        counts.add(np.array([0]))
+        counts.mark(journal)
+    counts.add(np.array([0]))
+    counts.keep_marks(journal, {1, 3})
+    assert counts.marked == (1, 3)
+    with pytest.raises(VaultError, match="told apart at size 2, and it was not marked"):
+        counts.check_mark(journal, 2)
+    for size in (0, 1, 3):
+        counts.check_mark(journal, size)
+
+
+def test_before_the_first_mark_nothing_is_told_apart() -> None:
+    stretches = Stretches()
+    with pytest.raises(VaultError, match="rows are not told apart at size 1"):
+        list(stretches.between(0, 1))
+    assert stretches.marked == ()
+    stretches.check(Owner(), 0)
 
 
 def test_a_mark_at_the_same_size_is_no_other_and_none_is_made_of_no_rows() -> None:

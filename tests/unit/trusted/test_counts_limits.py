@@ -23,6 +23,10 @@ SUMMED = Schema({"x": tr.numbers(0, 3), "y": tr.numbers(-2, 2, step=0.5)})
 BOTH = pytest.mark.parametrize("schema", [SCHEMA, WIDE], ids=["dense", "sparse"])
 
 
+class Journal:
+    """Somebody who marks."""
+
+
 def by_hand(attributes: tuple[int, ...], table: Any, scale: int) -> Query:
     """A query past what makes queries."""
     query = Query(SCHEMA, ())
@@ -136,6 +140,34 @@ def test_more_rows_than_cells_keep_the_sums_they_came_with() -> None:
     ((found, rows, x, y),) = counts.stretches().values()
     number = len(cells)
     assert [each.tolist() for each in (found, rows, x, y)] == [[0], [number], [3 * number], [-7 * number]]
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_one_sum_beyond_its_rows_refuses_all(place: int, sign: int) -> None:
+    """x has 3 steps for each row, and y has 8."""
+    counts, cells, rows = Counts(SUMMED), ints(0, 1, 2), ints(1, 2, 1)
+    for column, steps in enumerate((3, 8)):
+        sums = [ints(1, -1, 1), ints(-1, 1, -1)]
+        sums[column][place] = sign * steps * int(rows[place])
+        counts.add_counted(cells, rows, sums=(sums[0], sums[1]))
+        size = counts.size
+        sums[column][place] += sign
+        with pytest.raises(DataError, match="within what its rows can sum to"):
+            counts.add_counted(cells, rows, sums=(sums[0], sums[1]))
+        assert counts.size == size
+
+
+@BOTH
+def test_rows_that_were_counted_before_are_told_apart_by_arrival_too(schema: Schema) -> None:
+    counts, journal = Counts(schema), Journal()
+    counts.add_counted(ints(3, 1), ints(2, 4))
+    counts.mark(journal)
+    counts.add_counted(ints(1, 2), ints(5, 1))
+    assert {end: [each.tolist() for each in found] for end, found in counts.stretches().items()} == {
+        6: [[1, 3], [4, 2]],
+        12: [[1, 2], [5, 1]],
+    }
 
 
 @pytest.mark.parametrize("rows", [0, 2, SCHEMA.cells, SCHEMA.cells + 1, 4 * SCHEMA.cells])
