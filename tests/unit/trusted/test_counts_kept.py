@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -118,7 +120,7 @@ def test_rows_after_a_mark_that_is_forgotten_count_from_the_one_before() -> None
 
 def test_a_journal_forgets_marks_of_the_counts() -> None:
     counts, journal = Counts(SCHEMA), Owner()
-    for size in (1, 2, 3):
+    for _ in range(3):
         counts.add(np.array([0]))
         counts.mark(journal)
     counts.add(np.array([0]))
@@ -152,3 +154,52 @@ def test_a_mark_at_the_same_size_is_no_other_and_none_is_made_of_no_rows() -> No
     stretches.keep(one, {1})
     stretches.keep(two, {3})
     assert stretches.marked == (1, 3)
+
+
+def test_who_has_left_does_not_disturb_the_others() -> None:
+    one, two = Owner(), Owner()
+    stretches = Stretches()
+    for owner in (one, two):
+        stretches.mark(owner, 1, occupied if owner is one else nobody)
+    stretches.keep(one, ())
+    add(stretches, 2)
+    stretches.mark(two, 3, nobody)
+    add(stretches, 3)
+    assert (stretches.marked, stretches._ends, lengths(stretches)) == ((1, 3), [(1, 1), (3, 2)], [1, 2, 3])
+
+
+# -- runs together -----------------------------------------------------------------------------------------------------
+
+
+RUNS: dict[str, list[Any]] = {
+    "rows": [([3, 1, 3], None), ([1, 0], None)],
+    "counts": [([3, 1], [2, 5]), ([1, 0], [1, 1])],
+    "both": [([3, 1, 3], None), ([0, 3], [4, 6])],
+    "the first with the last cell": [([9, 1], None), ([2], [3])],
+    "the last with the last cell": [([2], [3]), ([1, 9], None)],
+    "one": [([5], None)],
+    "far apart": [([10**17, 4], None), ([10**17 + 1, 10**17], [2, 3])],
+}
+
+
+@pytest.mark.parametrize("columns", [0, 1, 2])
+@pytest.mark.parametrize("name", RUNS)
+def test_runs_together_have_every_cell_once_with_its_rows_and_its_sums(name: str, columns: int) -> None:
+    """However far apart the cells lie: nothing is as large as the universe."""
+    runs: list[Any] = []
+    wanted: dict[int, list[int]] = {}
+    for cells, counts in RUNS[name]:
+        sums = [[7 * place - 3 * column for place in range(len(cells))] for column in range(columns)]
+        runs.append(
+            (np.array(cells), None if counts is None else np.array(counts), *(np.array(column) for column in sums))
+        )
+        for place, cell in enumerate(cells):
+            found = wanted.setdefault(cell, [0] * (1 + columns))
+            numbers = [1 if counts is None else counts[place], *(column[place] for column in sums)]
+            wanted[cell] = [one + other for one, other in zip(found, numbers, strict=True)]
+    together = module._together(runs)
+    assert [each.tolist() for each in together] == [
+        sorted(wanted),
+        *([wanted[cell][place] for cell in sorted(wanted)] for place in range(1 + columns)),
+    ]
+    assert all(each.dtype == np.int64 for each in together)
