@@ -171,6 +171,10 @@ def test_who_has_left_does_not_disturb_the_others() -> None:
 # -- runs together -----------------------------------------------------------------------------------------------------
 
 
+def ints(values: list[int]) -> Ints:
+    return np.array(values, dtype=np.int64)
+
+
 RUNS: dict[str, list[Any]] = {
     "rows": [([3, 1, 3], None), ([1, 0], None)],
     "counts": [([3, 1], [2, 5]), ([1, 0], [1, 1])],
@@ -178,6 +182,8 @@ RUNS: dict[str, list[Any]] = {
     "the first with the last cell": [([9, 1], None), ([2], [3])],
     "the last with the last cell": [([2], [3]), ([1, 9], None)],
     "one": [([5], None)],
+    "no rows": [([], None)],
+    "no rows before others": [([], None), ([3, 1], None), ([], [])],
     "far apart": [([10**17, 4], None), ([10**17 + 1, 10**17], [2, 3])],
 }
 
@@ -190,9 +196,7 @@ def test_runs_together_have_every_cell_once_with_its_rows_and_its_sums(name: str
     wanted: dict[int, list[int]] = {}
     for cells, counts in RUNS[name]:
         sums = [[7 * place - 3 * column for place in range(len(cells))] for column in range(columns)]
-        runs.append(
-            (np.array(cells), None if counts is None else np.array(counts), *(np.array(column) for column in sums))
-        )
+        runs.append((ints(cells), None if counts is None else ints(counts), *(ints(column) for column in sums)))
         for place, cell in enumerate(cells):
             found = wanted.setdefault(cell, [0] * (1 + columns))
             numbers = [1 if counts is None else counts[place], *(column[place] for column in sums)]
@@ -203,3 +207,7 @@ def test_runs_together_have_every_cell_once_with_its_rows_and_its_sums(name: str
         *([wanted[cell][place] for cell in sorted(wanted)] for place in range(1 + columns)),
     ]
     assert all(each.dtype == np.int64 for each in together)
+
+
+def test_no_runs_together_are_no_cells() -> None:
+    assert [each.tolist() for each in module._together([])] == [[], []]
