@@ -238,3 +238,12 @@ def test_the_answer_of_a_crossing_has_noise_of_its_own(
     # 20 rows each of weights 1, 8 and 16 sixteenths.
     assert (found.index, found.value) == (20, finer * 20 * (1 + 8 + 16) + 1000)
     assert drawn == [(answer, 16 * (reach or 1), 1)]
+
+
+def test_noise_is_added_to_each_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """20 rows; 20 of weights 1, 8 and 16 sixteenths; and a cell of 10 rows."""
+    gate, _ = opened()
+    monkeypatch.setattr(type(gate._answering), "take", lambda _, __, scales: 1000 * scales)
+    assert gate.measure([COARSE, SIXTEENTHS], Laplace(1.0)).values == (1020, 16_000 + 500)
+    monkeypatch.setattr(module, "draw", lambda _, factor, count: np.arange(count) + 1000 * factor)
+    assert gate.histogram(Laplace(1.0), [1]).counts.tolist() == [1040, 1041]
