@@ -13,6 +13,7 @@ from support.row_lives import SCHEMA
 from treering.budget.promise import Budget
 from treering.budget.weights import Weights
 from treering.domain.groups import Groups
+from treering.domain.sums import sums_of
 from treering.errors import ParameterError, QueryError
 from treering.gate import Fading, Ones, Pattern, Root, Span
 from treering.noise import Laplace
@@ -122,6 +123,64 @@ def test_released_sums_cannot_be_written_to() -> None:
     _, gate = opened()
     with pytest.raises(ValueError, match="read-only"):
         gate.combine(ALL, [Span(0, 2, 1)], NOISE).values[0] = 1
+
+
+def test_a_segment_of_the_rows_to_come_tells_them_apart() -> None:
+    db = TestDatabase(SCHEMA, [0, 1, 2])
+    gate = db.open_gate(Budget("pure", Fraction(2**80)))
+    segment = gate.begin_segment(ALL, SHARP, 5, start=3).segment
+    db.append_cells([4, 4])
+    assert db.counts.marked == (3,)
+    assert gate.advance(segment, [Ones(1)]).values[0].tolist() == [0, 0, 0, 0, 2, 0]
+    db.append_cells([5])
+    gate.begin_segment(ALL, SHARP, 5, start=3)  # The present size is nothing to it.
+    db.append_cells([5])
+    assert db.counts.marked == (3, 5)
+
+
+def test_a_series_has_a_number_from_0_on() -> None:
+    _, gate = opened()
+    assert [gate.begin_segment(ALL, NOISE, 1).series, gate.begin_segment(ALL, NOISE, 1, series=0).series] == [0, 0]
+    assert gate.begin_segment(ALL, NOISE, 1, series=7).series == 7
+    with pytest.raises(ParameterError, match="series must be"):
+        gate.begin_segment(ALL, NOISE, 1, series=-1)
+
+
+def test_the_widest_noise_that_can_be_drawn_is_taken() -> None:
+    _, gate = opened()
+    assert gate.combine(ALL, [Span(0, 2, 1)], Laplace(2.0**48)).values.shape == (6,)
+    assert gate.begin_segment(ALL, Laplace(2.0**48), 1).segment == 0
+    for work in (
+        lambda: gate.combine(ALL, [Span(0, 2, 1)], Laplace(2.0**49)),
+        lambda: gate.begin_segment(ALL, Laplace(2.0**49), 1),
+    ):
+        with pytest.raises(ParameterError, match=r"at most 2\^48"):
+            work()
+
+
+def test_groups_without_any_class_are_refused() -> None:
+    nobody = Groups.marginal(SCHEMA)
+    object.__setattr__(nobody, "attributes", (0,))
+    object.__setattr__(nobody, "labels", (np.array([-1, -1]),))
+    for table in (None, np.empty(0, dtype=np.int64)):
+        object.__setattr__(nobody, "table", table)
+        with pytest.raises(QueryError, match="groups"):
+            checked_groups(nobody, SCHEMA)
+
+
+@pytest.mark.parametrize("counts", [False, True])
+def test_sums_of_whole_numbers_are_made_of_their_cells(counts: bool) -> None:
+    """b is 0, 1 or 2: −2, 0 and 2 half steps from the middle, and |u| ≤ 2. Groups are the values of a."""
+    db = TestDatabase(SCHEMA, [SCHEMA.cell({"a": a, "b": b}) for a, b in [(0, 0), (0, 0), (0, 2), (1, 2), (1, 1)]])
+    gate = db.open_gate(Budget("pure", Fraction(2**80)))
+    by_a, sums = Groups.marginal(SCHEMA, ["a"]), sums_of(SCHEMA, 1, counts=counts)
+    assert gate.combine(by_a, [Span(0, 5, -3)], SHARP, sums).values.tolist() == [*([-18, -12] if counts else []), 6, -6]
+    segment = gate.begin_segment(by_a, SHARP, 10, sums=sums).segment
+    gate.advance(segment, [])
+    db.append_cells([SCHEMA.cell({"a": 1, "b": 0})])
+    one, both = gate.advance(segment, [Ones(1), Ones(2)]).values
+    assert one.tolist() == [*([0, 2] if counts else []), 0, -2]
+    assert both.tolist() == [*([6, 6] if counts else []), -2, 0]
 
 
 @pytest.mark.parametrize("leaves", [1, 2, 5])
