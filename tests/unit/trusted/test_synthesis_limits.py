@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -51,6 +52,13 @@ def test_weights_may_have_as_many_digits_as_the_most(
         Synthesis(queries, 2, 100, scale)
     monkeypatch.setattr(module, "_FARTHEST", most + 1)
     Synthesis(queries, 2, 100, scale)
+
+
+@pytest.mark.parametrize("rows", [0, -3, 2.0, True, None])
+def test_a_number_of_rows_that_is_none_is_refused_before_anything_else_is_looked_at(rows: Any) -> None:
+    nothing: Any = None
+    with pytest.raises(tr.ParameterError, match="rows must be an integer of at least 1"):
+        Synthesis(nothing, rows, 0, nothing)
 
 
 def test_levels_are_the_scores_that_there_are_each_once() -> None:
