@@ -211,14 +211,15 @@ def test_what_releases_use_of_each_leaf(budget: Budget, noise: Noise) -> None:
         segment.take(advanced(10 * leaf, leaf, *patterns))
     assert (segment.leaves, segment.drawn.tolist(), segment.edges) == (3, [2, 2, 0], [0, 10, 20, 30])
     each = budget.amount(Cost(Fraction(1, 2), Fraction(1, 16)))
-    assert segment.paid == (Charge(0, 20, 2 * each),)  # Neighbours that paid alike as one; who paid nothing, not.
+    assert list(segment.paid) == [Charge(0, 20, 2 * each)]  # Neighbours that paid alike as one; who paid nothing, not.
     segment.take(advanced(40, 4, Ones(1)))
-    assert segment.paid == (Charge(0, 20, 2 * each), Charge(30, 40, each))
+    assert list(segment.paid) == [Charge(0, 20, 2 * each), Charge(30, 40, each)]
 
 
 def segment_weights(pattern: Root | Fading) -> list[int]:
     """Newest first."""
-    return (Weights.ROOT if isinstance(pattern, Root) else Weights.FADING).first(pattern.leaves).tolist()
+    weights = Weights.ROOT if isinstance(pattern, Root) else Weights.FADING
+    return [int(weight) for weight in weights.first(pattern.leaves)]
 
 
 def test_a_leaf_may_use_all_of_its_room_and_no_more() -> None:
@@ -235,9 +236,9 @@ def test_a_leaf_may_use_all_of_its_room_and_no_more() -> None:
 
 def test_what_was_reserved_goes_up_to_who_has_paid() -> None:
     segment = Segment(begun(start=2), PURE)
-    assert segment.reserved == ()
+    assert list(segment.reserved) == []
     segment.paid_until = 7
-    assert segment.reserved == (Charge(2, 7, Fraction(3)),)
+    assert list(segment.reserved) == [Charge(2, 7, Fraction(3))]
 
 
 # -- the sizes that a store marks --------------------------------------------------------------------------------------

@@ -113,9 +113,9 @@ def test_rows_after_a_mark_that_is_forgotten_count_from_the_one_before() -> None
     add(stretches, 1)
     assert lengths(stretches) == [1, 1]
     stretches.keep(Owner(), ())  # Somebody who has marked nothing.
-    assert stretches.marked == (1,)
+    assert list(stretches.marked) == [1]
     stretches.keep(owner, ())
-    assert (stretches.marked, stretches._ends, stretches._runs) == ((), [], [])
+    assert [*stretches.marked, *stretches._ends, *stretches._runs] == []
 
 
 def test_a_journal_forgets_marks_of_the_counts() -> None:

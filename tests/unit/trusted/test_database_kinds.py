@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -103,7 +103,8 @@ def test_a_table_is_taken_in_once_and_its_new_rows_with_every_refresh(connection
 
 def test_the_rows_of_a_table_are_added_there(connection: Any) -> None:
     db = GrowingDatabase.from_table(connection.table("rows"), SCHEMA)
-    for add in (lambda: db.append([{"a": 1}]), lambda: db.append_cells([1])):
+    adding: list[Callable[[], int]] = [lambda: db.append([{"a": 1}]), lambda: db.append_cells([1])]
+    for add in adding:
         with pytest.raises(EngineError, match="stay in their table: add them there"):
             add()
     assert (db.size, counts(db)) == (3, [1, 0, 0, 2])
@@ -120,7 +121,7 @@ def test_the_budgets_of_several_gates_are_their_own() -> None:
     for db in (GrowingDatabase(SCHEMA), GrowingPoints(2, "signs")):
         one, two = (db.open_gate(Budget("pure", Fraction(total))) for total in (1, 2))
         one.histogram(Laplace(4.0))
-        assert (one.spent, two.spent, two.budget.total) == (Fraction(1, 2), 0, 2)
+        assert [one.spent, two.spent, two.budget.total] == [Fraction(1, 2), 0, 2]
         assert (len(one.history), len(two.history)) == (1, 0)
 
 

@@ -40,7 +40,8 @@ def test_integers_are_taken_up_to_the_limit_and_no_further(number: int, place: i
     for inside in (99, -99):
         values[place] = inside
         found = module._integers(values, "bars", number, 100)
-        assert (found.tolist(), found.dtype) == (values, np.int64)
+        assert found.tolist() == values
+        assert found.dtype == np.int64
     for outside in (100, -100):
         values[place] = outside
         with pytest.raises(tr.ParameterError, match="^bars must be integers below 2") as caught:
@@ -51,7 +52,8 @@ def test_integers_are_taken_up_to_the_limit_and_no_further(number: int, place: i
 @pytest.mark.parametrize("values", [np.array([1, 2]), np.array([1, 2], dtype=np.uint8), (1, 2)])
 def test_integers_of_any_kind_are_taken(values: Any) -> None:
     found = module._integers(values, "bars", 2)
-    assert (found.tolist(), found.dtype) == ([1, 2], np.int64)
+    assert found.tolist() == [1, 2]
+    assert found.dtype == np.int64
 
 
 @pytest.mark.parametrize("values", [[1.0, 2.0], [True, False], ["1", "2"], [[1], [2]], [None, 1]])
