@@ -118,6 +118,20 @@ def test_rows_after_a_mark_that_is_forgotten_count_from_the_one_before() -> None
     assert [*stretches.marked, *stretches._ends, *stretches._runs] == []
 
 
+def test_rows_count_from_the_last_of_the_marks_that_are_left() -> None:
+    stretches, owner = Stretches(), Owner()
+    stretches.mark(owner, 1, occupied)
+    for size, entries in ((7, 6), (10, 3)):
+        add(stretches, entries)
+        stretches.mark(owner, size, nobody)
+    add(stretches, 2)
+    stretches.keep(owner, {1, 7})
+    add(stretches, 5)  # Ten entries since size 7.
+    assert lengths(stretches) == [1, 6, 3, 2, 5]
+    add(stretches, 1)
+    assert lengths(stretches) == [1, 6, 1]
+
+
 def test_a_journal_forgets_marks_of_the_counts() -> None:
     counts, journal = Counts(SCHEMA), Owner()
     for _ in range(3):

@@ -10,6 +10,8 @@ import pytest
 import treering as tr
 from support.databases import TestDatabase
 from treering.budget.promise import Budget
+from treering.domain.groups import Groups
+from treering.domain.tally import Tally
 from treering.gate import Compared, Event, Measured, ReservationEnded, RunEnded, RunRequest, RunStarted
 from treering.noise import Laplace
 from treering.trusted.journal import MemoryJournal, Secret
@@ -136,6 +138,23 @@ def test_the_widest_noise_that_can_be_drawn_is_taken() -> None:
     for request in (RunRequest(2.0**49, 1.0), RunRequest(1.0, 2.0**49), RunRequest(1.0, 1.0, Laplace(2.0**49))):
         with pytest.raises(tr.ParameterError, match=r"at most 2\^48"):
             gate.begin_run(request)
+
+
+def test_a_record_that_costs_more_than_the_budget_is_refused_when_it_is_opened() -> None:
+    """Also where leaves alone do, which are charged together."""
+    gate, _, db = opened()
+    segment = gate.begin_segment(Groups.marginal(SCHEMA), Laplace(2.0), 5).segment
+    gate.advance(segment, [])
+    assert db.open_gate(Budget("pure", Fraction(5))).spent == gate.spent == 5
+    with pytest.raises(tr.BudgetExceeded):
+        db.open_gate(Budget("pure", Fraction(4)))
+
+
+def test_a_new_kernel_holds_no_rows_out() -> None:
+    gate, journal, _ = opened()
+    with pytest.raises(tr.Halted, match="no rows are held out"):
+        gate.tally(Tally((1.0, -1.0), "margins", (0.0,)), Laplace(1.0))
+    assert journal.order == []
 
 
 def test_nothing_is_done_in_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
