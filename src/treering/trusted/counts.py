@@ -325,7 +325,6 @@ class _Dense:
     """One counter per cell."""
 
     def __init__(self, schema: Schema) -> None:
-        self._schema = schema
         self._counts = np.zeros(schema.shape, dtype=np.int64)
         self._sums = [np.zeros(schema.cells, dtype=np.int64) for _ in stored(schema)]
 
@@ -486,7 +485,7 @@ class Stretches(Sealed):
     def add(self, cells: Ints, counts: Ints | None, sums: Sums = ()) -> None:
         """Rows were appended."""
         if not any(self._owned.values()):
-            self._ends, self._runs, self._waiting = [], [], 0
+            self._ends, self._runs = [], []
             return
         self._runs.append((cells, counts, *sums))
         self._waiting += len(cells)

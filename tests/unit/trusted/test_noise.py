@@ -274,6 +274,11 @@ def test_a_large_take_is_drawn_directly_and_leaves_the_stock_alone(source: Sourc
     assert source.blocks == [1, 2, 4, LARGEST_BLOCK]
 
 
+def test_what_is_in_stock_is_taken_before_a_whole_block_is_drawn(source: Source) -> None:
+    assert stocked(Laplace(2.0)).take(1, 8).tolist() == list(range(4, 12))
+    assert source.blocks == [1, 2, 4, 8]
+
+
 def test_another_factor_drops_the_stock(source: Source) -> None:
     ahead = stocked(Laplace(2.0))
     assert ahead.take(5, 1).tolist() == [7]

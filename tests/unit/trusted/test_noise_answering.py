@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 import treering as tr
 from treering.arrays import Ints
+from treering.errors import ParameterError
 from treering.noise import Gaussian, Laplace, Noise
 from treering.trusted import noise as module
 from treering.trusted import pricing
-from treering.trusted.noise import Answering
+from treering.trusted.noise import Answering, check_noise
 
 
 class Source:
@@ -77,3 +78,20 @@ def test_a_remembered_price_is_the_price(kind: Any) -> None:
             again = [pricing.measuring(queries, noise) for _ in range(2)]
             parts = [pricing._noisy(pricing._ratio(query), noise) for query in queries]
             assert again[0] == again[1] == sum(parts[1:], parts[0])
+
+
+class Other(Laplace):
+    """Noise that could have other methods."""
+
+
+@pytest.mark.parametrize("noise", [Other(1.0), 1.0, None, Laplace])
+def test_noise_of_another_type_is_refused(noise: Any) -> None:
+    with pytest.raises(ParameterError, match="noise must be Laplace or Gaussian, not a "):
+        check_noise(noise, 1)
+
+
+@pytest.mark.parametrize("kind", [Laplace, Gaussian])
+def test_noise_is_refused_where_its_scale_cannot_be_drawn(kind: Callable[[float], Noise]) -> None:
+    check_noise(kind(2.0**47), 2)
+    with pytest.raises(ParameterError, match=r"at most 2\^48"):
+        check_noise(kind(2.0**47), 3)

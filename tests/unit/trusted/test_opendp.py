@@ -27,7 +27,7 @@ from treering.budget.cost import Cost, pure
 from treering.budget.promise import Budget
 from treering.gate import ForeignReleased
 from treering.trusted.kernel import Kernel
-from treering.trusted.opendp import _LARGEST_COUNT, MOST_CELLS, _check_domain, failure, price, released
+from treering.trusted.opendp import _LARGEST_COUNT, MOST_CELLS, _check_domain, _numbers, failure, price, released
 
 enable_features("contrib", "honest-but-curious")
 
@@ -213,6 +213,7 @@ def test_bounds_that_every_count_keeps_to_will_do() -> None:
 def test_too_many_cells_are_refused() -> None:
     with pytest.raises(tr.ParameterError, match="at most 1,048,576, and this universe has 1,048,577"):
         price(laplace(1.0), MOST_CELLS + 1, 1)
+    assert price(laplace(1.0), MOST_CELLS, 1) == pure(Fraction(2))
 
 
 def test_what_the_budget_does_not_cover_is_refused_before_anything_happens() -> None:
@@ -315,3 +316,11 @@ def test_numbers_come_in_any_sequence(convert: Callable[[list[int]], Any]) -> No
     values = released(made(convert), COUNTS)
     assert values == tuple(COUNTS)
     assert {type(value) for value in values} <= {int, float}
+
+
+@pytest.mark.parametrize("last", [2**63, -(2**63), 2.0**63, 0, -0.5])
+def test_numbers_of_64_bits_come_out_and_larger_ones_do_not(last: float) -> None:
+    assert _numbers([0, 1, last], 3) == (0, 1, last)
+    beyond = 2**63 + 1 if isinstance(last, int) else 2.0**63 * (1 + 2.0**-52)
+    for sign in (1, -1):
+        assert _numbers([0, sign * beyond, last], 3) is None

@@ -244,3 +244,25 @@ def test_a_score_that_is_no_integer_is_refused_without_naming_it() -> None:
     with pytest.raises(TypeError) as caught:
         exponential(scores, Fraction(1))
     assert "71" not in str(caught.value)
+
+
+# -- bounds ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bits", [3, 8, 40])
+@pytest.mark.parametrize("ratio", [Fraction(1, 2), Fraction(1, 3), Fraction(9, 10), base(Fraction(7, 3))])
+def test_powers_are_bounded_from_both_sides(ratio: Fraction, bits: int) -> None:
+    """At few bits each rounding shows."""
+    for depths in ([0], [0, 1], [0, 1, 2, 3], [0, 5, 6, 13], [0, 200]):
+        lows, highs = module._powers(ratio, depths, bits)
+        for depth, low, high in zip(depths, lows, highs, strict=True):
+            assert low <= ratio**depth * 2**bits <= high
+            assert high - low <= 4 * depth + 1
+
+
+def test_the_last_share_ends_at_one() -> None:
+    """Also where the bounds of the sum differ, so that nothing certain is known of its end."""
+    for bits in (8, 20, 64):
+        for depths in ([0], [0, 3], [0, 1, 7]):
+            found = module._locate(2**bits - 1, bits, Fraction(9, 10), depths, [1] * len(depths))
+            assert found == len(depths) - 1

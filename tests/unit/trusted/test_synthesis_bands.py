@@ -108,6 +108,19 @@ def test_paths_in_a_band(steps: list[tuple[int, int]]) -> None:
     assert [tuple(path(band, rank)) for rank in range(len(rising))] == sorted(rising, key=lambda found: found[::-1])
 
 
+@pytest.mark.parametrize("length", [1, 2, 3])
+def test_paths_in_all_small_bands(length: int) -> None:
+    """Whose lower edge does not fall; the upper one may."""
+    steps = [(low, high) for low in range(3) for high in range(4)]
+    for band in itertools.product(steps, repeat=length):
+        if any(later[0] < earlier[0] for earlier, later in itertools.pairwise(band)):
+            continue
+        inside = itertools.product(*(range(low, high + 1) for low, high in band))
+        rising = sorted((found for found in inside if list(found) == sorted(found)), key=lambda found: found[::-1])
+        assert paths(list(band)) == len(rising)
+        assert [tuple(path(list(band), rank)) for rank in range(len(rising))] == rising
+
+
 @KINDS
 def test_counts_of_any_length_are_exact(kind: type[Family]) -> None:
     """64 atoms and 60 rows: all candidates at the last level, none at 0 where no path fits."""

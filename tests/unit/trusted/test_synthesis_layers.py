@@ -35,6 +35,7 @@ class Digits:
         digits = round(math.log10(bound))
         assert bound == 10**digits
         self.given += digits
+        assert self.given < 10**4, "more digits alone decide nothing: the bounds are to be sharpened"
         self.most = max(self.most, self.given)
         return math.floor(self.number * Fraction(10) ** self.given) % bound
 

@@ -96,6 +96,14 @@ def test_counts_are_of_the_held_out_rows_and_cost_nothing_more() -> None:
     assert again.spent == spent
 
 
+def test_the_widest_noise_that_can_be_drawn_is_taken_for_counts() -> None:
+    kernel = opened()
+    kernel.minimise(REQUEST, (0, 1_000), held=100)
+    assert kernel.tally(HITS, Gaussian(2.0**48)).values.shape == (2,)
+    with pytest.raises(tr.ParameterError, match=r"at most 2\^48"):
+        kernel.tally(HITS, Gaussian(2.0**49))
+
+
 def test_all_counts_together_may_cost_what_the_model_did() -> None:
     kernel = opened()
     event = kernel.minimise(REQUEST, (0, 1_000), held=100)

@@ -346,3 +346,27 @@ def test_there_is_no_float_in_the_code() -> None:
     called = {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
     assert {"_coin", "range"} <= called
     assert not {"float", "round", "pow"} & called
+
+
+# -- subsets -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("size", "number", "words", "found"),
+    [
+        (5, 0, [], []),
+        (5, 1, [7], [2]),
+        (5, 2, [4, 0], [0, 4]),
+        (5, 2, [4, 9, 4, 1], [1, 4]),  # 9 is 4 again, which is there already.
+        (3, 3, [2, 1, 2, 0], [0, 1, 2]),
+        (2, 5, [1, 1, 0], [0, 1]),  # There are no more.
+        (0, 3, [], []),
+    ],
+)
+def test_a_subset_is_the_first_different_numbers(
+    size: int, number: int, words: list[int], found: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = iter(words)
+    monkeypatch.setattr(coins, "_fair_words", lambda: left)
+    assert coins.subset(size, number) == found
+    assert list(left) == []
