@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 import treering.trusted.rows.encode as encode_module
 from treering.domain.attribute import OTHER, Attribute, bins, categories, integers
+from treering.domain.calendar import dates
 from treering.domain.schema import Schema
 from treering.errors import DataError
-from treering.trusted.rows.encode import accepts, encode
+from treering.trusted.rows.encode import accepts, check_type, encode
 
 OPEN = Schema(
     {
@@ -218,6 +219,15 @@ def test_frames_that_cannot_be_rows(frame: Any, match: str) -> None:
         encode(frame, STRICT, drop=False)
 
 
+def test_the_index_of_a_frame_is_no_column() -> None:
+    frame = pd.DataFrame({"origin": ["JFK"], "month": [1], "delay": [0.0]}).set_index("month")
+    with pytest.raises(DataError, match="missing: 'month'"):
+        encode(frame, STRICT, drop=False)
+    index = pd.Index([7], name="month")
+    cells, _ = encode(frame.reset_index().set_index(index), STRICT, drop=False)
+    assert cells.tolist() == [STRICT.cell({"origin": "JFK", "month": 1, "delay": 0.0})]
+
+
 def test_columns_that_nobody_asks_about_are_left_out() -> None:
     """As on the command line: a table often has more columns than the schema."""
     rows = [{"origin": "JFK", "month": 1, "delay": 0.0}] * 2
@@ -300,3 +310,44 @@ def test_single_values_have_a_type_that_the_attribute_can_hold() -> None:
             type(value) is type(fits) for value in ("z", 7, False, 1.5)
         ]
     assert [accepts(bins([0, 1]), value) for value in ("z", 7, False, 1.5)] == [False, True, False, True]
+
+
+DAY, PLACED = dates("2013-01-01", "2013-12-31"), dates("2013-01-01", "2013-12-31", tz="UTC")
+ZONED = pa.timestamp("us", "UTC")
+KINDS: dict[str, list[pa.DataType]] = {
+    "texts": [pa.string(), pa.large_string(), pa.string_view()],
+    "integers": [pa.int8(), pa.uint64(), pa.int64()],
+    "reals": [pa.float16(), pa.float64(), pa.decimal128(9, 2), pa.decimal256(40, 2)],
+    "booleans": [pa.bool_()],
+    "moments": [pa.date32(), pa.date64(), pa.timestamp("s")],
+    "others": [pa.binary(), pa.time32("s"), pa.list_(pa.int8())],
+}
+HELD: list[tuple[Attribute, str, set[str]]] = [
+    (categories("x"), "str", {"texts"}),
+    (categories(1, 2), "int", {"integers"}),
+    (categories(True), "bool", {"booleans"}),
+    (integers(1, 9), "int or float", {"integers", "reals"}),
+    (bins([0, 1]), "int or float", {"integers", "reals"}),
+    (DAY, "dates, timestamps or texts", {"texts", "moments"}),
+    (PLACED, "dates, timestamps or texts", {"texts", "moments"}),
+]
+
+
+@pytest.mark.parametrize(("attribute", "wanted", "fitting"), HELD)
+def test_a_column_is_of_a_type_that_can_hold_the_values(attribute: Attribute, wanted: str, fitting: set[str]) -> None:
+    check_type("a", attribute, pa.null())
+    for name, kinds in KINDS.items():
+        for kind in (*kinds, *(pa.dictionary(pa.int8(), each) for each in kinds)):
+            if name in fitting:
+                check_type("a", attribute, kind)
+                continue
+            with pytest.raises(DataError, match=f"column 'a' has Arrow type .*, the schema wants {wanted}") as caught:
+                check_type("a", attribute, kind)
+            assert caught.value.column == "a"
+
+
+def test_instants_need_a_zone_in_the_schema_to_be_dated() -> None:
+    check_type("a", PLACED, ZONED)
+    for kind in (ZONED, pa.dictionary(pa.int8(), ZONED)):
+        with pytest.raises(DataError, match="column 'a' has timestamps with a time zone: the schema has to say"):
+            check_type("a", DAY, kind)
