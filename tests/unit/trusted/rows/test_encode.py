@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -143,6 +144,27 @@ def test_integer_categories_beyond_the_columns_type(kind: pa.DataType) -> None:
     values = pa.array([7, 3, None]).cast(kind)
     cells, _ = encode(pa.table({"x": values}), schema, drop=False)
     assert cells.tolist() == [schema.cell({"x": v}) for v in (7, OTHER, None)]
+
+
+@pytest.mark.parametrize("kind", ["f2", "f4", "f8", pa.decimal128(5, 3), pa.decimal256(40, 3)], ids=str)
+def test_numbers_of_every_type_are_compared_as_the_doubles_they_are(kind: Any) -> None:
+    """A single 0.1 is more than a double 0.1, and a decimal one is the same."""
+    edges = [-1.0, 0.1, 0.3, 0.7, 2.0]
+    texts = ["-1", "0.099", "0.1", "0.101", "0.3", "0.7", "0.701", "1.999"]
+    if isinstance(kind, str):
+        narrow = np.array(texts, dtype=kind)
+        column, doubles = pa.array(narrow), narrow.astype(float).tolist()
+    else:
+        column, doubles = pa.array(map(Decimal, texts), kind), [float(text) for text in texts]
+    cells, _ = encode(pa.table({"x": column}), Schema({"x": bins(edges, other=True)}), drop=False)
+    assert cells.tolist() == [sum(edge <= each for edge in edges[1:-1]) for each in doubles]
+
+
+@pytest.mark.parametrize("number", [1, 2, 31, 32, 33, 34, 127, 128, 129, 300])
+def test_few_bins_and_many(number: int) -> None:
+    values = [each / 2 for each in range(2 * number + 1)]
+    cells, _ = encode(pa.table({"x": values}), Schema({"x": bins(range(number + 1))}), drop=False)
+    assert cells.tolist() == [min(int(each), number - 1) for each in values]
 
 
 def test_boolean_categories() -> None:
