@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import math
 import os
@@ -276,7 +277,7 @@ def test_a_child_makes_a_folder_of_its_own_and_leaves_its_parent_s(monkeypatch: 
 
 def test_the_end_of_the_process_removes_what_is_left(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept: list[Any] = []
-    monkeypatch.setattr(addresses.atexit, "register", lambda *call: kept.extend(call))
+    monkeypatch.setattr(atexit, "register", lambda *call: kept.extend(call))
     spilling = _Spilling()
     user = addresses._User()
     left = spilling._enter(user)

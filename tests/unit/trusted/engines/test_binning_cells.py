@@ -46,7 +46,7 @@ COLUMNS: Final[dict[str, tuple[Any, pa.Array]]] = {
 }
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def connection() -> Iterator[Any]:
     made = ibis.duckdb.connect()
     yield made
@@ -55,7 +55,7 @@ def connection() -> Iterator[Any]:
 
 def counted(connection: Any, column: pa.Array, schema: Schema) -> dict[int, tuple[int, ...]]:
     """The cells by DuckDB, with their rows and sums."""
-    table = connection.create_table("given", pa.table({"id": range(len(column)), "x": column}))
+    table = connection.create_table("given", pa.table({"id": range(len(column)), "x": column}), overwrite=True)
     check_table(table, schema, "id")
     lines = connection.to_pyarrow(statement(table, schema, "id", None)).to_pylist()
     sums = [name for name in lines[0] if name.startswith("s")]
@@ -92,7 +92,6 @@ def test_bins_of_integers_have_the_same_cells_by_value_and_by_bin(
     for open_ended in (True, False):
         schema = Schema({"x": make(other=open_ended, missing=open_ended)})
         assert counted(connection, column, schema) == encoded(column, schema)
-        connection.drop_table("given")
 
 
 UNITS: Final[dict[str, tuple[Attribute, pa.Array]]] = {
@@ -119,7 +118,7 @@ UNITS: Final[dict[str, tuple[Attribute, pa.Array]]] = {
 def test_every_value_adds_the_units_of_the_encoder(connection: Any, name: str) -> None:
     attribute, column = UNITS[name]
     schema = Schema({"x": attribute})
-    table = connection.create_table("rows", pa.table({"id": range(len(column)), "x": column}))
+    table = connection.create_table("rows", pa.table({"id": range(len(column)), "x": column}), overwrite=True)
     found = connection.to_pyarrow(table.select("id", units=binning._half_steps(table.x, attribute))).sort_by("id")
     (units,) = half_steps(pa.table({"x": column}), schema)
     assert found["units"].to_pylist() == units.tolist()
@@ -134,7 +133,9 @@ TWO = Schema({"a": categories("x", "y"), "b": integers(1, 3), "c": tr.numbers(0,
 
 def lines_of(connection: Any, ids: list[int | None], after: int | None) -> tuple[Counter[Any], dict[int, Any]]:
     rows = {"id": pa.array(ids, pa.int64()), "a": ["x", "y", "z", "y", "x"][: len(ids)]}
-    table = connection.create_table("two", pa.table({**rows, "b": [1, 3, 2, 9, 2][: len(ids)], "c": [1, 2, 3, 4, 5]}))
+    table = connection.create_table(
+        "two", pa.table({**rows, "b": [1, 3, 2, 9, 2][: len(ids)], "c": [1, 2, 3, 4, 5]}), overwrite=True
+    )
     lines = connection.to_pyarrow(statement(table, TWO, "id", after)).to_pylist()
     cells = Counter({line["key"]: line["rows"] for line in lines if line["part"] == Counted.CELL})
     others = {line["part"]: (line["key"], line["rows"]) for line in lines if line["part"] != Counted.CELL}
@@ -161,11 +162,20 @@ def test_the_lines_of_a_later_reading(connection: Any) -> None:
 
 @pytest.mark.parametrize(("after", "last", "number"), [(None, 9, 4), (None, 8, 3), (4, 9, 3), (4, 8, 2), (9, 9, 0)])
 def test_different_order_values_past_the_watermark(connection: Any, after: int | None, last: int, number: int) -> None:
-    table = connection.create_table("ids", pa.table({"id": [4, 4, 7, 8, 8, 9, 9, None]}))
+    table = connection.create_table("ids", pa.table({"id": [4, 4, 7, 8, 8, 9, 9, None]}), overwrite=True)
     assert connection.to_pyarrow(distinct_places(table, "id", after, last)).as_py() == number
 
 
 # -- which columns are grouped by value, and which are refused ---------------------------------------------------------
+
+
+def test_literals_are_as_wide_as_engines_make_them() -> None:
+    for number in (0, 1, -1, 62, 63, 2**31 - 1, 1 - 2**31):
+        assert binning._whole(number).type() == dt.int32
+        assert binning._whole(number).op().value == number
+    for number in (2**31, -(2**31), 2**53, -(2**62)):
+        assert binning._whole(number).type() == dt.int64
+        assert binning._whole(number).op().value == number
 
 
 def spans(schema: Schema, **columns: str) -> dict[str, tuple[int, int]]:
@@ -227,10 +237,12 @@ def test_an_order_column_is_of_integers_of_64_bits(kind: str, fits: bool) -> Non
         assert caught.value.column == order
 
 
-@pytest.mark.parametrize("kind", ["categories", "bins"])
-def test_what_is_written_into_a_statement_has_a_limit(kind: str) -> None:
-    make = {"categories": lambda n: categories(*map(str, range(n))), "bins": lambda n: bins(range(n + 1))}[kind]
-    table = ibis.table({"id": "int64", "x": "string" if kind == "categories" else "int64"}, name="t")
-    check_table(table, Schema({"x": make(4096)}), "id")
-    with pytest.raises(SchemaError, match="takes at most 4,096 categories or bins of an attribute, not 4,097"):
-        check_table(table, Schema({"x": make(4097)}), "id")
+def test_what_is_written_into_a_statement_has_a_limit() -> None:
+    for kind, most, more in (
+        ("string", categories(*map(str, range(4096))), categories(*map(str, range(4097)))),
+        ("int64", bins(range(4097)), bins(range(4098))),
+    ):
+        table = ibis.table({"id": "int64", "x": kind}, name="t")
+        check_table(table, Schema({"x": most}), "id")
+        with pytest.raises(SchemaError, match="takes at most 4,096 categories or bins of an attribute, not 4,097"):
+            check_table(table, Schema({"x": more}), "id")

@@ -39,18 +39,20 @@ PERIODS: Final = {
 }
 
 
-@pytest.fixture
-def engine() -> str:
-    return "duckdb"
-
-
-@pytest.fixture
-def connection(engine: str) -> Iterator[Any]:
-    made = ibis.duckdb.connect()
-    for macro in LENT if engine == "pyspark" else ():
-        made.raw_sql(macro).fetchall()
+@pytest.fixture(scope="module")
+def connections() -> Iterator[dict[str, Any]]:
+    made = {engine: ibis.duckdb.connect() for engine in ENGINES}
+    for macro in LENT:
+        made["pyspark"].raw_sql(macro).fetchall()
     yield made
-    made.disconnect()
+    for connection in made.values():
+        connection.disconnect()
+
+
+@pytest.fixture
+def connection(connections: dict[str, Any], request: pytest.FixtureRequest) -> Any:
+    """The connection of the engine that a test is about."""
+    return connections[request.node.callspec.params.get("engine", "duckdb")]
 
 
 def attributes(zone: str | None) -> dict[str, Dated]:
@@ -138,7 +140,7 @@ def test_what_lies_outside_the_calendar_is_before_or_after_all_and_has_no_parts(
     connection: Any, kind: str, name: str
 ) -> None:
     places = {"-infinity": 0, "0001-12-31 (BC)": 0, "10000-01-01": 1, "infinity": 1}
-    connection.raw_sql(f"CREATE TABLE far (place INT, x {kind})").fetchall()
+    connection.raw_sql(f"CREATE OR REPLACE TABLE far (place INT, x {kind})").fetchall()
     listed = ", ".join(f"({place}, '{text}')" for place, text in enumerate(places))
     connection.raw_sql(f"INSERT INTO far VALUES {listed}").fetchall()
     attribute, table = attributes("UTC" if kind == "TIMESTAMPTZ" else None)[name], connection.table("far")

@@ -32,19 +32,22 @@ def connection() -> Iterator[Any]:
     made.disconnect()
 
 
-def lent(name: str, table: Any, **more: Any) -> tuple[Any, MagicMock]:
+def lent(name: str) -> tuple[Any, MagicMock]:
     """A table whose backend is an engine of this name, as far as anybody asks."""
-    backend = MagicMock(name=name, **more)
+    backend = MagicMock()
     backend.name = name
-    backend.get_schema.return_value = table.schema()
-    return SimpleNamespace(get_backend=lambda: backend, op=table.op, cast=table.cast), backend
+    kinds = ibis.schema({"id": "int64", "origin": "string", "month": "int64"})
+    backend.get_schema.return_value = kinds
+    place = ops.Namespace(catalog="memory", database="main")
+    leaf = ops.DatabaseTable(name="rows", schema=kinds, source=backend, namespace=place)
+    return SimpleNamespace(get_backend=lambda: backend, op=lambda: leaf), backend
 
 
 # -- each engine -------------------------------------------------------------------------------------------------------
 
 
-def test_a_table_of_a_cluster_is_listed_anew_and_its_instants_have_a_zone(connection: Any) -> None:
-    given, backend = lent("pyspark", connection.table("rows", database=("memory", "main")))
+def test_a_table_of_a_cluster_is_listed_anew_and_its_instants_have_a_zone() -> None:
+    given, backend = lent("pyspark")
     kinds = {"id": "long", "origin": "timestamp_ntz", "month": "timestamp"}
     fields = [SimpleNamespace(name=name, dataType=SimpleNamespace(typeName=lambda kind=kind: kind))
               for name, kind in kinds.items()]  # fmt: skip
@@ -61,8 +64,8 @@ def test_a_table_of_a_cluster_is_listed_anew_and_its_instants_have_a_zone(connec
 
 
 @pytest.mark.parametrize("closed", [True, False])
-def test_a_connection_to_a_server_that_was_closed_is_opened_again(connection: Any, closed: bool) -> None:
-    given, backend = lent("postgres", connection.table("rows"))
+def test_a_connection_to_a_server_that_was_closed_is_opened_again(closed: bool) -> None:
+    given, backend = lent("postgres")
     backend.con.closed = closed
     with LiveTable(given).open(SCHEMA) as (found, _):
         assert found is given
@@ -70,8 +73,8 @@ def test_a_connection_to_a_server_that_was_closed_is_opened_again(connection: An
     backend.raw_sql.assert_not_called()
 
 
-def test_a_table_of_a_file_is_taken_as_it_is(connection: Any) -> None:
-    given, backend = lent("duckdb", connection.table("rows", database=("memory", "main")))
+def test_a_table_of_a_file_is_taken_as_it_is() -> None:
+    given, backend = lent("duckdb")
     backend.con.closed = True
     with LiveTable(given).open(SCHEMA) as (found, _):
         assert found is given
@@ -209,6 +212,15 @@ def test_repeated_order_values_are_looked_for_among_few_rows(
     else:
         assert source.increments(None).rows == 3
     connection.raw_sql("DELETE FROM rows WHERE id = 9").fetchall()
+    with pytest.raises(EngineError, match="repeats values"):
+        source.increments(None)
+
+
+def test_repeated_order_values_are_looked_for_among_many_rows(connection: Any) -> None:
+    connection.raw_sql("INSERT INTO rows SELECT 2 * range, 'JFK', 3 FROM range(2000)").fetchall()
+    source = Source.of(connection.table("rows"), SCHEMA)
+    assert source.increments(None).rows == 2000
+    connection.raw_sql("INSERT INTO rows VALUES (500, 'JFK', 3)").fetchall()
     with pytest.raises(EngineError, match="repeats values"):
         source.increments(None)
 

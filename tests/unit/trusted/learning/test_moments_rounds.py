@@ -107,7 +107,7 @@ def test_a_round_is_a_newton_step_from_the_last_model_towards_what_is_allowed(
         counts = np.bincount(np.searchsorted(CLIPS, np.abs(residuals)), minlength=len(CLIPS) + 1)
         clip = clip_for(counts, 300, 3.0)
         slope = np.clip(residuals, -clip, clip) @ features / 300 - regularisation * theta
-        step = theta + np.linalg.solve(curved, slope)
+        step = np.asarray(theta + np.linalg.solve(curved, slope), dtype=np.float64)
         rise = objective(step) - objective(first)
         theta = first + min(1.0, allowed / max(rise, 2.0**-60)) * (step - first)
     assert fitted(problem, method, given) == pytest.approx(theta, abs=3e-5)
