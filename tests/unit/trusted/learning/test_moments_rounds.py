@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
@@ -21,10 +19,9 @@ REFINED = Refinement(2, 3.0, 4.0, 0.5)
 
 
 @pytest.fixture
-def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def silent(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without noise."""
     monkeypatch.setattr(moments, "draw", lambda *asked: np.zeros(asked[2], dtype=np.int64))
-    yield
 
 
 def entries(features: Floats, labels: Floats, weights: Ints | None = None) -> Entries:
