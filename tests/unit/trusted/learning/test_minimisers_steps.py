@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,7 @@ from treering.domain.problem import (
     Refinement,
 )
 from treering.noise import Noise
+from treering.trusted.counts import MAX_COUNT, Counts
 from treering.trusted.learning import minimisers as module
 from treering.trusted.learning.minimisers import candidates, choose, descend, gradient_sum, price, summed_losses
 from treering.trusted.learning.points import Entries
@@ -211,4 +214,28 @@ def test_the_solver_starts_where_it_is_told() -> None:
         module.solve(problem, Perturbation("gaussian", 1.0, 2.0**-30, 1, start=start), entries)
         for start in (None, (0.6, 0.6))
     ]
-    assert not np.allclose(*starts, atol=1e-6)
+    assert not np.allclose(starts[0], starts[1], atol=1e-6)
+
+
+@pytest.mark.parametrize("radius", [2.0, 3.0])
+def test_steep_losses_leave_room_for_fewer_entries(radius: float) -> None:
+    """Squared loss has slopes of up to the radius plus 1: sums of gradients and of losses grow with it."""
+    problem = Problem(Squared(), 2, radius)
+    steep = Fraction(problem.lipschitz)
+    assert steep == pytest.approx(radius + 1)
+    tight: list[tuple[Method, Fraction]] = [
+        (Descent("averaged", 1, 1e3, resolution=2**20), steep * FEATURE_UNIT * 2**20),
+        (Net(radius, 1e6, resolution=2**30), (steep * Fraction(radius) + 1) * 2**30),
+    ]
+    for method, each in tight:
+        request, first_refused = Minimise(problem, method, FEATURES), math.ceil(MAX_COUNT / each)
+        price(request, many(first_refused - 1))
+        with pytest.raises(tr.ParameterError, match="resolution times the size is too large for 64-bit sums"):
+            price(request, many(first_refused))
+
+
+def many(size: int) -> Counts:
+    """So many rows, all in one cell."""
+    counts = Counts(SCHEMA)
+    counts.add_counted(np.array([3]), np.array([size]))
+    return counts

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -94,9 +96,9 @@ def test_a_round_is_a_newton_step_from_the_last_model_towards_what_is_allowed(
     method = NoisyMoments(1.0, ridge, tuple(start.tolist()), Refinement(3, 3.0, 4.0, allowed))
     curved = features.T @ features / 300 + (regularisation + max(ridge, 2.0**-40)) * np.eye(3)
     pulled = labels @ features / 300 + ridge * start
-    first = theta = np.linalg.solve(curved, pulled)
+    first = theta = np.linalg.solve(curved, pulled).astype(np.float64)
 
-    def objective(model: Floats) -> float:
+    def objective(model: Any) -> float:
         return float(model @ curved @ model / 2 - pulled @ model)
 
     for _ in range(3):

@@ -122,6 +122,16 @@ def test_bad_rows_are_refused_without_their_values(features: Any, labels: Any, d
     assert "123456789" not in shown
 
 
+def test_an_array_that_can_become_an_array_is_not_sparse() -> None:
+    class Listed(list[list[float]]):
+        """What a frame may offer, too."""
+
+        def toarray(self) -> Any:
+            return np.array(self)
+
+    assert features_of(Listed([[1.0, 2.0]])).tolist() == [[1.0, 2.0]]
+
+
 def test_a_refusal_has_its_position() -> None:
     with pytest.raises(DataError) as refusal:
         features_of([[1.0, 2.0], [3.0, float("inf")]])
