@@ -67,6 +67,7 @@ def test_without_labels_they_are_not_looked_at() -> None:
     rows = Rows([[1.0]], Untouchable(), Bounds())
     assert rows.labels is None
     assert rows.label_kind == "none"
+    assert rows.column is False
 
 
 def test_a_column_of_labels_is_taken_and_told() -> None:
