@@ -242,12 +242,12 @@ def many(size: int) -> Counts:
 
 
 @pytest.mark.parametrize(
-    ("radius", "single", "double"), [(1.0, 2**19, 2**20), (8.0, 2**18, 2**19), (64.0, 2**15, 2**16), (65.0, None, 1)]
+    ("radius", "single", "double"), [(1.0, 2**20, 2**21), (8.0, 2**18, 2**19), (64.0, 2**15, 2**16), (65.0, None, 1)]
 )
 def test_slopes_are_of_single_precision_where_that_is_off_by_a_quarter_of_a_unit_at_most(
     radius: float, single: int | None, double: int
 ) -> None:
-    """For logistic loss 2^-22·(1 + radius/4) units of 1; and e^radius is a number up to 64."""
+    """For logistic loss 2^-22·(L + radius/4) units of 1, L at most 1; and e^radius is a number up to 64."""
     problem = Problem(Logistic(), 2, radius)
     if single is not None:
         assert module._precision(problem, Descent("averaged", 1, 1.0, resolution=single)) is np.float32
