@@ -149,3 +149,10 @@ def test_noise_of_a_round_that_cannot_be_drawn_is_refused() -> None:
     check_refinement(Refinement(1, 1.0, 2.0**-1010, 1.0), 10)
     with pytest.raises(ParameterError, match="denormal: too small to be exact"):
         check_refinement(Refinement(1, 1.0, 2.0**-1011, 1.0), 10)
+
+
+def test_moments_without_any_curvature_have_a_model_all_the_same() -> None:
+    flat, problem, method = np.zeros((2, 2)), Problem(LOSS, 2, 3.0), NoisyMoments(1.0)
+    assert moments.fit(problem, method, flat, np.zeros(2)).tolist() == [0.0, 0.0]
+    assert moments.fit(problem, method, flat, np.array([3.0, -4.0])) == pytest.approx(np.array([1.8, -2.4]), rel=1e-9)
+    assert moments.fit(problem, method, -np.eye(2), np.array([3.0, -4.0])) == pytest.approx(np.array([1.8, -2.4]))
