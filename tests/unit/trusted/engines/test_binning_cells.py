@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
+from datetime import date
 from decimal import Decimal
 from typing import Any, Final
 
@@ -39,6 +40,10 @@ COLUMNS: Final[dict[str, tuple[Any, pa.Array]]] = {
     "bins of singles": (lambda **open: bins([-1, 0.1, 0.7], **open), pa.array([0.1, 0.7, -1, 0, NAN, None], "f4")),
     "bins of integers": (lambda **open: bins([-100.5, 0, 7, 100], **open), pa.array(WHOLES, pa.int16())),
     "bins of many integers": (lambda **open: bins([-(2**40), 0, 2**40], **open), pa.array(WHOLES, pa.int64())),
+    "days": (
+        lambda **_: tr.dates("2013-01-01", "2013-03-31", by="month"),
+        pa.array([date(2012, 12, 31), date(2013, 1, 1), date(2013, 2, 28), date(2013, 3, 31), date(2013, 4, 1), None]),
+    ),
     "bins of decimals": (
         lambda **open: bins([0, 0.1, 7], **open),
         pa.array([None, *map(Decimal, ("0.10", "0.09", "-0.01", "7.00", "6.99"))], pa.decimal128(9, 2)),
