@@ -353,6 +353,10 @@ def _taken(
     return Batch.of(kept.cells, Counter(digests[row] for row in taken), kept.sums), len(rows.cells) - len(taken)
 
 
+MERGED: Final = 2**20
+"""Batches of up to so many cells together are kept apart: it takes longer to merge them often."""
+
+
 class Gathered(Sealed):
     """PRIVATE: batches merged as they come, so that memory grows with the cells and persons in them, not with rows."""
 
@@ -367,7 +371,7 @@ class Gathered(Sealed):
         """Take in one more batch."""
         self._batches.append(batch)
         self._persons.update(batch.persons)
-        if sum(len(each.cells) for each in self._batches[1:]) > max(2**20, len(self._batches[0].cells)):
+        if sum(len(each.cells) for each in self._batches[1:]) > max(MERGED, len(self._batches[0].cells)):
             self._batches = [self._merged()]
 
     def batch(self) -> Batch:

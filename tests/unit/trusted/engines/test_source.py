@@ -227,6 +227,23 @@ def test_rows_fit_between_the_first_and_the_last_order_value() -> None:
             check_place(crowded, None, "id")
 
 
+@pytest.mark.parametrize(
+    ("below", "problem"),
+    [
+        ((7, 1), "the table has lost 2 of the 3 rows up to id = 7 that were taken in, and nothing more was"),
+        ((7, 4), "the table has gained 1 of the 3 rows up to id = 7 that were taken in, and nothing more was"),
+        ((6, 3), "the row with id = 7, the last that was taken in, is gone from the table"),
+    ],
+)
+def test_a_table_that_changed_below_its_watermark_is_refused(below: tuple[int, int], problem: str) -> None:
+    mark = Watermark(7, 3, 0, COLUMNS)
+    check_place(reading(below=(7, 3)), mark, "id")
+    check_place(reading(below=below), NONE, "id")
+    check_place(reading(below=below), None, "id")
+    with pytest.raises(EngineError, match=problem):
+        check_place(reading(below=below), mark, "id")
+
+
 def test_a_table_that_changed_between_two_counts_is_refused() -> None:
     """One statement has one snapshot; an engine that gives it two is found out."""
     changed = replace(reading(3, 4, first=7, last=8), past=3)

@@ -67,6 +67,7 @@ def test_without_labels_they_are_not_looked_at() -> None:
     rows = Rows([[1.0]], Untouchable(), Bounds())
     assert rows.labels is None
     assert rows.label_kind == "none"
+    assert rows.column is False
 
 
 def test_a_column_of_labels_is_taken_and_told() -> None:
@@ -120,6 +121,16 @@ def test_bad_rows_are_refused_without_their_values(features: Any, labels: Any, d
         Rows(features, labels, declared)
     shown = f"{refusal.value} {refusal.value.__cause__} {refusal.value.__context__}"
     assert "123456789" not in shown
+
+
+def test_an_array_that_can_become_an_array_is_not_sparse() -> None:
+    class Listed(list[list[float]]):
+        """What a frame may offer, too."""
+
+        def toarray(self) -> Any:
+            return np.array(self)
+
+    assert features_of(Listed([[1.0, 2.0]])).tolist() == [[1.0, 2.0]]
 
 
 def test_a_refusal_has_its_position() -> None:

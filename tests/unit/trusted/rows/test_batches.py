@@ -37,6 +37,22 @@ def test_a_batch_is_its_file(cells: list[int]) -> None:
         assert read_persons(packed, "part") == {b"x" * 16: len(cells)}
 
 
+FAR = 2**50
+"""A cell so far out that an array of all cells before it would not fit into any memory."""
+
+
+@given(st.lists(st.tuples(st.sampled_from([0, 1, 2, 7, FAR, FAR + 1]), st.integers(-9, 9)), max_size=12))
+def test_rows_are_counted_and_their_units_added_up_by_cell(found: list[tuple[int, int]]) -> None:
+    cells, units = (np.array([row[place] for row in found], dtype=np.int64) for place in (0, 1))
+    batch = Batch.of(cells, sums=(units, -2 * units))
+    listed = sorted(set(cells.tolist()))
+    totals = [sum(each for cell, each in found if cell == wanted) for wanted in listed]
+    assert batch.cells.tolist() == listed
+    assert batch.counts.tolist() == [cells.tolist().count(cell) for cell in listed]
+    assert [column.tolist() for column in batch.sums] == [totals, [-2 * total for total in totals]]
+    assert {column.dtype for column in (batch.cells, batch.counts, *batch.sums)} == {np.dtype(np.int64)}
+
+
 def test_the_order_of_rows_is_not_kept() -> None:
     cells = np.array(rows(100), dtype=np.int64)
     assert Batch.of(cells).packed() == Batch.of(cells[::-1]).packed()
@@ -56,8 +72,9 @@ def test_another_table_is_no_batch() -> None:
         read_batch(persons, "name")
     with pytest.raises(DamagedVault):
         read_persons(Batch.of(np.array([1])).packed(), "name")
-    with pytest.raises(DamagedVault):
-        read_batch(Batch(np.array([1]), np.array([0])).packed(), "name")
+    for counts in ([5, 0], [0, 5], [5, -1]):
+        with pytest.raises(DamagedVault):
+            read_batch(Batch(np.array([1, 2]), np.array(counts)).packed(), "name")
 
 
 def test_a_batch_is_sealed() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,10 @@ from hypothesis import strategies as st
 
 import treering.trusted.rows.encode as encode_module
 from treering.domain.attribute import OTHER, Attribute, bins, categories, integers
+from treering.domain.calendar import dates
 from treering.domain.schema import Schema
 from treering.errors import DataError
-from treering.trusted.rows.encode import accepts, encode
+from treering.trusted.rows.encode import accepts, check_type, encode
 
 OPEN = Schema(
     {
@@ -144,6 +146,27 @@ def test_integer_categories_beyond_the_columns_type(kind: pa.DataType) -> None:
     assert cells.tolist() == [schema.cell({"x": v}) for v in (7, OTHER, None)]
 
 
+@pytest.mark.parametrize("kind", ["f2", "f4", "f8", pa.decimal128(5, 3), pa.decimal256(40, 3)], ids=str)
+def test_numbers_of_every_type_are_compared_as_the_doubles_they_are(kind: Any) -> None:
+    """A single 0.1 is more than a double 0.1, and a decimal one is the same."""
+    edges = [-1.0, 0.1, 0.3, 0.7, 2.0]
+    texts = ["-1", "0.099", "0.1", "0.101", "0.3", "0.7", "0.701", "1.999"]
+    if isinstance(kind, str):
+        narrow = np.array(texts, dtype=kind)
+        column, doubles = pa.array(narrow), narrow.astype(float).tolist()
+    else:
+        column, doubles = pa.array(map(Decimal, texts), kind), [float(text) for text in texts]
+    cells, _ = encode(pa.table({"x": column}), Schema({"x": bins(edges, other=True)}), drop=False)
+    assert cells.tolist() == [sum(edge <= each for edge in edges[1:-1]) for each in doubles]
+
+
+@pytest.mark.parametrize("number", [1, 2, 31, 32, 33, 34, 127, 128, 129, 300])
+def test_few_bins_and_many(number: int) -> None:
+    values = [each / 2 for each in range(2 * number + 1)]
+    cells, _ = encode(pa.table({"x": values}), Schema({"x": bins(range(number + 1))}), drop=False)
+    assert cells.tolist() == [min(int(each), number - 1) for each in values]
+
+
 def test_boolean_categories() -> None:
     schema = Schema({"x": categories(True, False, missing=True)})
     cells, _ = encode(pa.table({"x": [False, None, True]}), schema, drop=False)
@@ -216,6 +239,15 @@ def test_many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_frames_that_cannot_be_rows(frame: Any, match: str) -> None:
     with pytest.raises(DataError, match=match):
         encode(frame, STRICT, drop=False)
+
+
+def test_the_index_of_a_frame_is_no_column() -> None:
+    frame = pd.DataFrame({"origin": ["JFK"], "month": [1], "delay": [0.0]}).set_index("month")
+    with pytest.raises(DataError, match="missing: 'month'"):
+        encode(frame, STRICT, drop=False)
+    index = pd.Index([7], name="month")
+    cells, _ = encode(frame.reset_index().set_index(index), STRICT, drop=False)
+    assert cells.tolist() == [STRICT.cell({"origin": "JFK", "month": 1, "delay": 0.0})]
 
 
 def test_columns_that_nobody_asks_about_are_left_out() -> None:
@@ -300,3 +332,44 @@ def test_single_values_have_a_type_that_the_attribute_can_hold() -> None:
             type(value) is type(fits) for value in ("z", 7, False, 1.5)
         ]
     assert [accepts(bins([0, 1]), value) for value in ("z", 7, False, 1.5)] == [False, True, False, True]
+
+
+DAY, PLACED = dates("2013-01-01", "2013-12-31"), dates("2013-01-01", "2013-12-31", tz="UTC")
+ZONED = pa.timestamp("us", "UTC")
+KINDS: dict[str, list[pa.DataType]] = {
+    "texts": [pa.string(), pa.large_string(), pa.string_view()],
+    "integers": [pa.int8(), pa.uint64(), pa.int64()],
+    "reals": [pa.float16(), pa.float64(), pa.decimal128(9, 2), pa.decimal256(40, 2)],
+    "booleans": [pa.bool_()],
+    "moments": [pa.date32(), pa.date64(), pa.timestamp("s")],
+    "others": [pa.binary(), pa.time32("s"), pa.list_(pa.int8())],
+}
+HELD: list[tuple[Attribute, str, set[str]]] = [
+    (categories("x"), "str", {"texts"}),
+    (categories(1, 2), "int", {"integers"}),
+    (categories(True), "bool", {"booleans"}),
+    (integers(1, 9), "int or float", {"integers", "reals"}),
+    (bins([0, 1]), "int or float", {"integers", "reals"}),
+    (DAY, "dates, timestamps or texts", {"texts", "moments"}),
+    (PLACED, "dates, timestamps or texts", {"texts", "moments"}),
+]
+
+
+@pytest.mark.parametrize(("attribute", "wanted", "fitting"), HELD)
+def test_a_column_is_of_a_type_that_can_hold_the_values(attribute: Attribute, wanted: str, fitting: set[str]) -> None:
+    check_type("a", attribute, pa.null())
+    for name, kinds in KINDS.items():
+        for kind in (*kinds, *(pa.dictionary(pa.int8(), each) for each in kinds)):
+            if name in fitting:
+                check_type("a", attribute, kind)
+                continue
+            with pytest.raises(DataError, match=f"column 'a' has Arrow type .*, the schema wants {wanted}") as caught:
+                check_type("a", attribute, kind)
+            assert caught.value.column == "a"
+
+
+def test_instants_need_a_zone_in_the_schema_to_be_dated() -> None:
+    check_type("a", PLACED, ZONED)
+    for kind in (ZONED, pa.dictionary(pa.int8(), ZONED)):
+        with pytest.raises(DataError, match="column 'a' has timestamps with a time zone: the schema has to say"):
+            check_type("a", DAY, kind)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import combinations
+from string import ascii_letters
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,6 +34,34 @@ def test_it_agrees_with_arrow(values: list[str], extra: list[str | None], start:
     expected = np.asarray(pc.index_in(column, value_set=pa.array(values, kind)).fill_null(-1))
     valid = np.asarray(column.is_valid())
     assert found[valid].tolist() == expected[valid].tolist()
+
+
+def looked_up(values: tuple[str, ...], texts: Sequence[str]) -> list[int]:
+    """What the look-up finds when Python runs it, uncompiled; integers of 64 bits wrap around."""
+    plain = [text.encode() for text in texts]
+    ends = np.cumsum([0, *map(len, plain)])
+    found = np.full(len(texts), -9, dtype=np.int32)
+    with np.errstate(over="ignore"):
+        short_text._look_up(ends, np.frombuffer(b"".join(plain), np.uint8), *short_text._table(values), found)
+    return found.tolist()
+
+
+def positions(values: tuple[str, ...], texts: Sequence[str]) -> list[int]:
+    return [values.index(text) if text in values else -1 for text in texts]
+
+
+def test_texts_are_told_apart_by_each_of_their_bytes_and_by_their_length() -> None:
+    values = ("", "\0", "a", "ab", "ba", "b", "aa", "1234567", "é", "ab\0")
+    texts = [*values, "12345678", "1234568", "0234567", "\0\0", "\0a", "123456", "ab\0\0", "abc", "è", "1" * 40]
+    assert looked_up(values, texts) == positions(values, texts)
+    assert looked_up(("x",), ["\0" * 8 + "x", "x", ""]) == [-1, 0, -1]
+
+
+@pytest.mark.parametrize(("number", "every"), [(1, 1), (2, 5), (3, 77)])
+def test_texts_that_share_a_slot_are_found_all_the_same(number: int, every: int) -> None:
+    """Among so many sets every slot of a table is shared in some, the last among them."""
+    for values in list(combinations(ascii_letters, number))[::every]:
+        assert looked_up(values, ascii_letters) == positions(values, ascii_letters)
 
 
 def test_an_empty_column_has_no_buffer_of_text() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import re
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from pyarrow import feather, parquet
 
 import treering.trusted.rows.files as files
-from treering.domain.attribute import bins, categories, integers
+from treering.domain.attribute import OTHER, bins, categories, integers
 from treering.domain.calendar import dates
 from treering.domain.schema import Schema
 from treering.errors import DataError
@@ -181,3 +182,118 @@ def test_texts_mean_what_the_schema_wants(tmp_path: Path) -> None:
         ),
         key=str,
     )
+
+
+# -- how much of a file is read at a time ------------------------------------------------------------------------------
+
+
+def test_a_large_file_comes_in_several_blocks_and_a_row_may_be_long(tmp_path: Path) -> None:
+    long = "x" * 300_000
+    (tmp_path / "rows.csv").write_text("code,note,size\n" + f"007,{long},1\n" * 9)
+    assert sum(1 for _ in blocks(RowFile(tmp_path / "rows.csv"), SCHEMA, None)) > 1
+    assert cells(tmp_path / "rows.csv") == [SCHEMA.cell({"code": "007", "size": 1})] * 9
+    (tmp_path / "rows.jsonl").write_text(f'{{"code": "007", "size": 1, "note": "{long}"}}\n' * 9)
+    assert sum(1 for _ in blocks(RowFile(tmp_path / "rows.jsonl"), SCHEMA, None)) > 1
+    assert cells(tmp_path / "rows.jsonl") == [SCHEMA.cell({"code": "007", "size": 1})] * 9
+    many = pa.table({"code": pa.array(["007"]).take(pa.array([0] * 300_000)), "size": pa.array([1] * 300_000)})
+    parquet.write_table(many, tmp_path / "rows.parquet")
+    parts = [block.num_rows for block in blocks(RowFile(tmp_path / "rows.parquet"), SCHEMA, None)]
+    assert sum(parts) == 300_000
+    assert 1 < len(parts) < 100
+
+
+def test_the_encoding_is_looked_for_in_much_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_bytes(b"code,size\n" + b"x,1\n" * 100_000 + "é,1\n".encode("cp1252"))
+    assert files.encoding_of(RowFile(tmp_path / "rows.csv")) == "cp1252"
+    cut = "é".encode() * (files.SEEN_BYTES // 2)
+    (tmp_path / "rows.csv").write_bytes(b"," + cut)  # the last letter that is looked at is there by half
+    assert files.encoding_of(RowFile(tmp_path / "rows.csv")) == "utf-8"
+
+
+# -- the columns that are read, and lines ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.parquet", "rows.arrow", "rows.jsonl"])
+def test_the_columns_of_the_schema_and_of_persons_are_read_and_no_others(tmp_path: Path, name: str) -> None:
+    table = TABLE.append_column("note", pa.array(["a", "b", "c"])).append_column("who", pa.array(["p", "q", "r"]))
+    path = tmp_path / name
+    if name.endswith((".csv", ".jsonl")):
+        lines = {
+            "rows.csv": "note,who,size,code\na,p,1,007\nb,q,,NA\nc,r,3,x\n",
+            "rows.jsonl": "".join(f"{json.dumps(row)}\n" for row in table.to_pylist()),
+        }
+        path.write_text(lines[name])
+    else:
+        {"rows.parquet": parquet.write_table, "rows.arrow": feather.write_feather}[name](table, path)
+
+    def read(person: str | None) -> pa.Table:
+        return pa.concat_tables(list(blocks(RowFile(path), SCHEMA, person)))
+
+    assert read(None).column_names == ["code", "size"]
+    assert read("code").column_names == ["code", "size"]
+    assert read("who").column_names == ["code", "size", "who"]
+    assert read("nobody").column_names == ["code", "size"]
+    assert read("who")["who"].to_pylist() == ["p", "q", "r"]
+
+
+@pytest.mark.parametrize("name", ["rows.parquet", "rows.arrow", "rows.csv"])
+def test_a_file_without_rows_has_its_columns(tmp_path: Path, name: str) -> None:
+    write = {
+        "rows.parquet": lambda path: parquet.write_table(TABLE.slice(0, 0), path),
+        "rows.arrow": lambda path: feather.write_feather(TABLE.slice(0, 0), path),
+        "rows.csv": lambda path: path.write_text("code,size\n"),
+    }
+    write[name](tmp_path / name)
+    assert cells(tmp_path / name) == []
+    if name == "rows.csv":
+        return  # columns that are absent are reported with the first rows
+    missing = Schema({**SCHEMA.attributes, "gone": integers(1, 2)})
+    with pytest.raises(DataError, match="missing: 'gone'"):
+        cells(tmp_path / name, missing)
+
+
+@pytest.mark.parametrize("end", ["arrow", "feather"])
+def test_arrow_files_and_streams_of_several_batches(tmp_path: Path, end: str) -> None:
+    whole = pa.concat_tables([TABLE] * 3)
+    wanted = sorted(SCHEMA.cell(row) if row["code"] != "x" else SCHEMA.cell({**row, "code": OTHER})
+                    for row in whole.to_pylist())  # fmt: skip
+    path = tmp_path / f"rows.{end}"
+    for make in (pa.ipc.new_file, pa.ipc.new_stream):
+        if end == "feather" and make is pa.ipc.new_stream:
+            continue
+        with make(str(path), TABLE.schema) as sink:
+            for batch in whole.to_batches():
+                sink.write_batch(batch)
+        assert sorted(cells(path)) == wanted
+
+
+def test_lines_of_rows_are_counted_with_blank_ones_and_those_within_fields(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text('code,size\n\nx,1\n"y\nz",2\n\n\nx,3\n')
+    file = RowFile(tmp_path / "rows.csv")
+    assert [line_of(file, SCHEMA, row) for row in range(3)] == [3, 5, 8]
+    assert line_of(file, SCHEMA, 3) == 5  # beyond the last, as if every row were a line
+    with gzip.open(tmp_path / "rows.csv.gz", "wt") as stream:
+        stream.write("code,size\nx,1\nx,2\n")
+    assert line_of(RowFile(tmp_path / "rows.csv.gz"), SCHEMA, 1) == 3
+
+
+def test_the_first_line_that_is_no_object_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    for content, problem in (
+        ('{"code": "x", "size": 1}\n\n[1]\n', "line 3 is no JSON object"),
+        ('{"code": "x", "size": 1}\n{"code": "x", "size": \n', "line 2 is no JSON object"),
+        ('{"code": "x", "size": 1}\n{"code": 7, "size": 1}\n', "a column has values of several types"),
+    ):
+        path.write_text(content)
+        with pytest.raises(DataError, match=problem):
+            cells(path)
+
+
+def test_an_unknown_text_is_no_delimiter_and_a_tie_goes_to_the_usual_one(tmp_path: Path) -> None:
+    one = Schema({"code": SCHEMA.attributes["code"]})
+    for name, usual in (("rows.csv", ","), ("rows.tsv", "\t"), ("rows.txt", ",")):
+        (tmp_path / name).write_text("code\n007\n")
+        assert files.delimiter_of(RowFile(tmp_path / name), one) == usual
+    (tmp_path / "rows.csv").write_text("a,b,c;code;size\n")
+    assert files.delimiter_of(RowFile(tmp_path / "rows.csv"), SCHEMA) == ";"
+    assert files.header_of(RowFile(tmp_path / "rows.csv"), SCHEMA) == ["a,b,c", "code", "size"]

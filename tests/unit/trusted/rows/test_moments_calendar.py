@@ -81,6 +81,18 @@ def test_numbers_of_days() -> None:
             day += timedelta(days=1)
 
 
+def test_months_and_weekdays_of_every_day_of_four_centuries() -> None:
+    """Months count from March on, and from 0 to 11: where they are used, a month below 0 might be rounded away."""
+    days = np.arange(number(date(1899, 1, 1)), number(date(2301, 1, 1)))
+    calendar = (days - EPOCH).astype("datetime64[D]")
+    months = calendar.astype("datetime64[M]").astype(np.int64)
+    assert np.array_equal(month_of(days), (months - 2) % 12)
+    assert np.array_equal(weekday_of(days), (days - EPOCH + 3) % 7)
+    dated = calendar - calendar.astype("datetime64[M]")
+    early = (months % 12 < 2).astype(np.int64)
+    assert np.array_equal(civil_number(1970 + months // 12, months % 12 + 1, dated.astype(np.int64) + 1, early), days)
+
+
 KINDS: Final = [*(pa.timestamp(unit) for unit in ("s", "ms", "us")), pa.date32(), pa.date64()]
 
 

@@ -56,6 +56,13 @@ def test_units_of_other_numbers(column: pa.Array) -> None:
     assert rows.sums[0].tolist() == [24, -80, 80, 0]
 
 
+def test_a_single_is_the_double_that_it_is_and_not_the_one_that_is_written_alike() -> None:
+    schema = tr.Schema({"v": tr.numbers(0, 3, step=0.1, edges=[1, 2])})
+    half = np.array([0.15], dtype=np.float32)
+    units = [half_steps(pa.table({"v": each}), schema)[0].tolist() for each in (half, half.astype(float), [0.15])]
+    assert units == [[-26], [-26], [-28]]
+
+
 def test_an_unsigned_integer_beyond_64_bits_and_one_beyond_all_doubles_are_clipped() -> None:
     table = pa.table({"a": ["x"], "w": pa.array([2**64 - 1], pa.uint64())})
     assert encode_rows(table, SCHEMA, drop=False)[0].sums[0].tolist() == [80]
