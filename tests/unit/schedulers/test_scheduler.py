@@ -297,6 +297,11 @@ def test_a_rate_that_does_not_reach_so_far_promises_no_more_than_the_box() -> No
     planned = schedule.fixed(START, 1.0, 0.0, NEVER, 1.0, 0.5, profile="paper")
     hoped, later = scheduler.guarantee.alpha, scheduler.alpha_at(2 * START)
     assert hoped > 1.1 * planned.alpha
+    for size in (START, START + 1, 2 * START):
+        epoch = planned.epoch(planned.index_at(size))
+        own = Boastful(QUERIES[0]).alpha(epoch.size, epoch.budget, epoch.beta)
+        assert own > epoch.alpha
+        assert scheduler.alpha_at(size) == pytest.approx(planned.alpha_at(size) + own - epoch.alpha)
     assert scheduler.ask(QUERIES[0]).error == scheduler.epochs[0].alpha == scheduler.alpha_at(START) <= hoped
     assert scheduler.epochs[0].alpha > planned.epoch(0).alpha
     db.append_cells(cells(START))
