@@ -296,6 +296,9 @@ def test_a_rate_that_does_not_reach_so_far_promises_no_more_than_the_box() -> No
     scheduler = BBScheduler(db, Boastful(QUERIES[0]), 1.0, beta=NEVER, profile="paper")
     planned = schedule.fixed(START, 1.0, 0.0, NEVER, 1.0, 0.5, profile="paper")
     hoped, later = scheduler.guarantee.alpha, scheduler.alpha_at(2 * START)
+    first = planned.epoch(0)
+    more = Boastful(QUERIES[0]).alpha(START, first.budget, first.beta) - first.alpha
+    assert hoped == pytest.approx(planned.alpha + more)
     assert hoped > 1.1 * planned.alpha
     for size in (START, START + 1, 2 * START):
         epoch = planned.epoch(planned.index_at(size))
