@@ -356,7 +356,7 @@ class Keeper:
         self._plan: Timetable | None = None
         standing = self._timeline.standing
         release = None if standing is None else self._rebuild(standing)
-        self._latest = self._present = Present(0, self._timeline.until, standing, release)
+        self._latest = self._present = Present(until=self._timeline.until, epoch=standing, release=release)
 
     @property
     def started(self) -> bool:

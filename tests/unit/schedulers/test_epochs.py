@@ -112,6 +112,7 @@ def test_the_record_of_a_run_is_what_lies_within_its_reservation() -> None:
 
 def test_the_record_of_a_run_that_never_ended_is_all_there_is() -> None:
     assert record_of([*opened(0), *run(1, PART, "a", "b")[:-1]], 1) == (PART, [Noted("a"), Noted("b")])
+    assert record_of([*opened(0), *run(1, PART)[:2]], 1) == (PART, [])
 
 
 def test_a_damaged_record_is_noticed() -> None:

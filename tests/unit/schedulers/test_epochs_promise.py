@@ -92,9 +92,11 @@ def test_an_epoch_without_a_plan_is_on_record_without_a_promise() -> None:
 def test_what_is_due_is_the_budget_of_the_latest_epoch_that_the_size_has_reached() -> None:
     db = database()
     kept = keeper(db, Sure(0.1), own_alpha=True)
-    assert (kept.due(), kept.started) == (32, False)
+    assert kept.due() == 32
+    assert not kept.started
     kept.standing()
-    assert (kept.due(), kept.started) == (0, True)
+    assert kept.due() == 0
+    assert kept.started
     for more, due in ((99, 0), (1, 16), (200, 8)):
         db.append_cells([0] * more)
         assert kept.due() == due

@@ -161,7 +161,7 @@ def test_a_loss_becomes_a_box_that_is_made_for_reruns_unless_it_is_the_papers(pr
     for size in (20_000, 10**8):
         assert made.alpha_at(size) == boxed[rerun].alpha_at(size)
     if profile == "tight":
-        assert made.alpha_at(10**8) != boxed[False].alpha_at(10**8)
+        assert made.alpha_at(10**8) > boxed[False].alpha_at(10**8)
 
 
 def test_it_goes_on_where_a_journal_ends() -> None:

@@ -136,9 +136,6 @@ def test_a_model_starts_at_the_one_before() -> None:
     planned = plan_ring(learner.problem, 8_000, learner._promise.budget, ring_share(NEVER, 1), start=first.theta)
     assert second.method == planned.method
     assert second.excess_risk == planned.alpha
-    db.append_cells(_cells(16_000, 2))
-    assert isinstance(learner.model.method, Descent)
-    assert learner.model.method.start == second.theta
 
 
 def test_models_come_as_often_as_was_asked() -> None:

@@ -15,7 +15,7 @@ import treering as tr
 from support.databases import TestDatabase
 from treering.budget.promise import Promise
 from treering.domain.loss import Logistic
-from treering.domain.problem import CellFeatures
+from treering.domain.problem import CellFeatures, Descent
 from treering.gate import Marked, Minimised, Tallied
 from treering.schedulers.ermrings import ERMRings
 from treering.schedulers.tested import Quality
@@ -95,6 +95,16 @@ def test_the_next_model_is_due_when_the_rows_have_grown_so_far(rows: int, every:
     assert learner.next_epoch is None
     learner.update()
     assert learner.next_epoch == due
+
+
+def test_each_model_starts_at_the_one_before() -> None:
+    db = TestDatabase(SCHEMA, _cells(100))
+    learner = _rings(db)
+    learner.update()
+    for seed in (1, 2, 3):
+        db.append_cells(_cells(db.size, seed))
+    starts = [model.method.start for model in learner.models if isinstance(model.method, Descent)]
+    assert starts == [None, *(model.theta for model in learner.models[:-1])]
 
 
 # -- guarantees --------------------------------------------------------------------------------------------------------
