@@ -422,8 +422,13 @@ class Keeper:
         )
 
     def give_up(self, epoch: Epoch, message: str) -> None:
-        """Record that the release of ``epoch`` turned out to be broken; the last usable epoch answers again."""
+        """Record that the release of ``epoch`` turned out to be broken; the last usable epoch answers again.
+
+        Within a box's run, whose record must not be mixed with this, it is refused.
+        """
         with self._gate.transaction():
+            if self._busy:
+                raise GuaranteeError(f"epoch {epoch.index} failed ({message}), and the next one is being opened")
             if self._latest.epoch is epoch:
                 self._note(EpochFailed(epoch.index, message))
                 standing, release = self._last_usable()
