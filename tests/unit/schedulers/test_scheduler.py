@@ -231,6 +231,12 @@ def test_what_no_schedule_can_be_made_for_is_refused_at_once(box: Any, options: 
     assert len(db.journal.events()) == 0
 
 
+@pytest.mark.parametrize("profile", ["loose", "", None])
+def test_a_profile_that_is_none_is_refused_by_name(profile: Any) -> None:
+    with pytest.raises(tr.ParameterError, match="profile"):
+        BBScheduler(database(100), CellsBox(), 1.0, profile=profile)
+
+
 def test_any_box_will_do_in_the_tight_profile() -> None:
     for box, delta in ((ZcdpBox(), 1e-6), (NoRate(), 0.0), (OddRate(), 0.0)):
         assert BBScheduler(database(START), box, 1.0, delta).ask(QUERIES[0]).size == START
