@@ -356,7 +356,7 @@ class Keeper:
         self._plan: Timetable | None = None
         standing = self._timeline.standing
         release = None if standing is None else self._rebuild(standing)
-        self._latest = self._present = Present(0, self._timeline.until, standing, release)
+        self._latest = self._present = Present(until=self._timeline.until, epoch=standing, release=release)
 
     @property
     def started(self) -> bool:
@@ -422,8 +422,13 @@ class Keeper:
         )
 
     def give_up(self, epoch: Epoch, message: str) -> None:
-        """Record that the release of ``epoch`` turned out to be broken; the last usable epoch answers again."""
+        """Record that the release of ``epoch`` turned out to be broken; the last usable epoch answers again.
+
+        Within a box's run, whose record must not be mixed with this, it is refused.
+        """
         with self._gate.transaction():
+            if self._busy:
+                raise GuaranteeError(f"epoch {epoch.index} failed ({message}), and the next one is being opened")
             if self._latest.epoch is epoch:
                 self._note(EpochFailed(epoch.index, message))
                 standing, release = self._last_usable()

@@ -160,8 +160,8 @@ class ERMG(Learner, BBImprover):
         """The paper's rate for a 1-Lipschitz loss on diameter 1, times L·D: in the units of this problem's loss."""
         check_covered(promise)
         problem, convexity = self.problem, None
-        if problem.regularisation:
-            convexity = min(2.0, problem.regularisation * 2 * problem.radius / problem.whole_lipschitz)
+        if problem.regularisation:  # Below 2, as the Lipschitz constant is that of the loss with its regulariser.
+            convexity = problem.regularisation * 2 * problem.radius / problem.whole_lipschitz
         p, p1, p2, g = rate(problem.dimension, convexity)
         return Rate(p, g * problem.whole_lipschitz * 2 * problem.radius, p1, p2)
 

@@ -182,10 +182,7 @@ class ERMRings(Learner):
     @property
     def next_epoch(self) -> int | None:
         """The size at which the next model is trained; None before the first."""
-        if not self._models:
-            return None
-        last = self._models[-1].size
-        return max(last + 1, math.ceil(last * self._every))
+        return math.ceil(self._models[-1].size * self._every) if self._models else None
 
     @property
     def state(self) -> tuple[tuple[tuple[int, int], tuple[float, ...]], ...]:
@@ -234,8 +231,8 @@ class ERMRings(Learner):
     # -- inside -------------------------------------------------------------------------------------------------------
 
     def _due(self) -> bool:
-        size = self._gate.size
-        return self._begin() < size and (not self._models or size >= (self.next_epoch or 0))
+        size, due = self._gate.size, self.next_epoch
+        return self._begin() < size and (due is None or size >= due)
 
     def _begin(self) -> int:
         """Where the next ring begins: the first edge past the last ring whose next row can pay for a model. (A run that
@@ -255,7 +252,8 @@ class ERMRings(Learner):
 
     def _grown(self) -> None:
         """Called when the database has grown: train the model that is due. An error is left to the next `update`."""
-        if self._models and self._gate.size >= (self.next_epoch or 0):
+        due = self.next_epoch
+        if due is not None and self._gate.size >= due:
             with suppress(Exception):
                 self.update()
 

@@ -47,6 +47,11 @@ def test_a_start_that_promises_nothing_names_one_that_would_do(start: int, limit
     assert enough <= 1.2 * max(30, 100 / limit) + 2
 
 
+def test_an_error_of_one_promises_nothing() -> None:
+    with pytest.raises(tr.GuaranteeError, match="no error below 1 is guaranteed from 99 rows on: it could be 1.01"):
+        useful(falling, itself, 99)
+
+
 def test_where_no_start_would_do_that_is_said() -> None:
     with pytest.raises(tr.GuaranteeError, match="it could be 3. No start would do: the box's error does not fall"):
         useful(lambda _: 3.0, itself, 10)

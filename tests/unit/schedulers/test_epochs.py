@@ -60,6 +60,15 @@ def test_the_charge_is_of_the_kind_that_the_box_ran_under() -> None:
     assert (epochs[0].epsilon, epochs[0].rho) == (None, 0.125)
 
 
+def test_what_is_reserved_before_any_epoch_is_nobodys() -> None:
+    assert Timeline([reserved(PART), ReservationEnded(100)]).epochs == ()
+
+
+def test_the_charge_is_that_of_the_latest_epoch() -> None:
+    epochs = Timeline([*opened(0), began(1), reserved(Budget("pure", Fraction(1, 8)))]).epochs
+    assert [epoch.epsilon for epoch in epochs] == [0.25, 0.125]
+
+
 def test_an_epoch_that_fails_leaves_the_one_before_standing() -> None:
     timeline = Timeline([*opened(0), *run(3), Noted(EpochFailed(3, "no luck"))])
     assert [(epoch.index, epoch.error) for epoch in timeline.epochs] == [(0, None), (3, "no luck")]
@@ -99,6 +108,11 @@ def test_the_record_of_a_run_is_what_lies_within_its_reservation() -> None:
     second = [*run(7, ZCDP, "c"), Noted(EpochOpened(7))]
     assert record_of([*first, *second], 0) == (PART, [Noted("a"), Noted("b")])
     assert record_of([*first, *second], 7) == (ZCDP, [Noted("c")])
+
+
+def test_the_record_of_a_run_that_never_ended_is_all_there_is() -> None:
+    assert record_of([*opened(0), *run(1, PART, "a", "b")[:-1]], 1) == (PART, [Noted("a"), Noted("b")])
+    assert record_of([*opened(0), *run(1, PART)[:2]], 1) == (PART, [])
 
 
 def test_a_damaged_record_is_noticed() -> None:

@@ -13,7 +13,7 @@ import pytest
 import treering as tr
 from support.databases import TestDatabase
 from support.doubling import Doubling
-from support.scheduler_boxes import CellsBox, CellsRelease
+from support.scheduler_boxes import CellsBox, CellsRelease, Garbage, Spoilt
 from treering.boxes.base import Progress, Release, silent
 from treering.budget.promise import Budget
 from treering.gate import Gate
@@ -66,6 +66,43 @@ def test_a_program_that_asks_on_the_way_gets_what_there_is() -> None:
     assert {answer.value for answer in seen} == {0.5 * first.value + 0.25}
     assert [epoch.error for epoch in scheduler.epochs] == [None, None]
     assert scheduler.spent == EPSILON * 3 / 4
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_release_that_is_found_to_be_broken_while_the_next_is_made_is_left_to_later(fails: bool) -> None:
+    """Nothing is written into the record of the run; the next question goes to the new epoch, or finds it again."""
+    db = database(1000)
+    seen: list[str] = []
+
+    def sick(queries: Any) -> Any:
+        about_b = [1 in query.attributes for query in queries]
+        return np.where(about_b, np.nan, 0.5), np.full(len(queries), 0.01)
+
+    def fail(_: Gate, release: Release) -> Release:
+        if fails:
+            raise ValueError("no luck")
+        return release
+
+    def curious(*_: Any) -> None:
+        if scheduler.epochs[0].error is None:
+            with pytest.raises(tr.GuaranteeError) as refusal:
+                scheduler.ask("b = 1")
+            seen.append(str(refusal.value))
+
+    box = Spoilt({0: lambda _, release: Garbage(release, sick), 1: fail})
+    scheduler = Doubling(db, box, EPSILON, progress=curious)
+    assert scheduler.ask(QUERY).value == 0.5
+    db.append_cells([0] * 1000)
+    assert len(seen) >= 2
+    assert all("epoch 0 failed" in each and "the next one is being opened" in each for each in seen)
+    assert [epoch.error for epoch in scheduler.epochs] == [None, "ValueError: no luck" if fails else None]
+    if fails:
+        with pytest.raises(tr.GuaranteeError, match="epoch 1 failed .*and there is none before it"):
+            scheduler.ask("b = 1")
+        assert "no finite numbers" in str(scheduler.epochs[0].error)
+    else:
+        assert scheduler.ask("b = 1").error == scheduler.epochs[1].alpha
+    assert Doubling(db, Spoilt({}), EPSILON).state == scheduler.state
 
 
 def test_a_box_that_lets_rows_in_is_found_out() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -54,6 +55,29 @@ def test_a_release_about_something_else_is_seen() -> None:
         check(released(), tr.Schema({"x": tr.integers(0, 1)}), 60)
 
 
+class Asked(Garbage):
+    """Remembers what it was asked."""
+
+    queries: tuple[tr.Query, ...] = ()
+
+    def shares(self, queries: Sequence[tr.Query]) -> Any:
+        self.queries += tuple(queries)
+        return super().shares(queries)
+
+
+def test_the_question_that_tries_a_release_is_about_the_first_value_of_the_first_attribute() -> None:
+    release = Asked(released(), ([0.5], [0.1]))
+    assert check(release, SCHEMA, 60) is release
+    assert release.queries == (tr.parse("a = 0", SCHEMA),)
+
+
+def test_a_release_over_one_value_is_tried_too() -> None:
+    schema = tr.Schema({"a": tr.integers(3, 3), "b": tr.integers(0, 1)})
+    db = TestDatabase(schema, [0, 1] * 10)
+    honest = CellsBox().bind(schema).run(db.open_gate(BUDGET), BUDGET, 0.1, 0.1)
+    assert check(honest, schema, 20) is honest
+
+
 NAN, INF = float("nan"), float("inf")
 
 
@@ -85,6 +109,21 @@ def test_garbage_is_seen_when_the_epoch_opens(gives: Any) -> None:
         check(Garbage(released(), gives), SCHEMA, 60)
 
 
+@pytest.mark.parametrize(
+    ("gives", "message"),
+    [
+        (([NAN, 0.5], [0.1, 0.1]), "gave shares that are no finite numbers$"),
+        (([0.5, 0.5], [0.1, -0.1]), "gave errors that are no finite numbers of at least 0$"),
+        (([0.5], [0.1, 0.1]), r"gave shares of shape \(1,\) for 2 queries$"),
+        (([0.5, 0.5], [0.1]), r"gave errors of shape \(1,\) for 2 queries$"),
+        (lambda _: 1 / 0, "could not answer: ZeroDivisionError: division by zero$"),
+    ],
+)
+def test_what_is_wrong_with_a_release_is_said(gives: Any, message: str) -> None:
+    with pytest.raises(Broken, match=message):
+        shares(Garbage(released(), gives), QUERIES)
+
+
 def test_lists_of_numbers_will_do() -> None:
     values, errors = shares(Garbage(released(), ([0.5, -3], [0.1, 0])), QUERIES)
     assert (values.tolist(), errors.tolist()) == ([0.5, -3.0], [0.1, 0.0])
@@ -104,6 +143,8 @@ def test_messages_are_short_and_name_the_error() -> None:
     assert describe(ValueError("too small")) == "ValueError: too small"
     assert describe(KeyboardInterrupt()) == "KeyboardInterrupt"
     assert describe(Broken("as it is")) == "as it is"
+    assert describe(Broken("x" * MOST_WORDS)) == "x" * MOST_WORDS
+    assert describe(Broken("x" * (MOST_WORDS + 1))) == "x" * MOST_WORDS + "…"
     long = describe(ValueError("x" * 10_000))
     assert len(long) == MOST_WORDS + 1
     assert long.endswith("…")

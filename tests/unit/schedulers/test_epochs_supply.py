@@ -9,6 +9,7 @@ import pytest
 import treering as tr
 from support.scheduler_boxes import CellsBox, ZcdpBox
 from treering.boxes.base import Box
+from treering.boxes.histogram import HistogramBox
 from treering.schedulers.epochs import Supply
 
 SCHEMA = tr.Schema({"a": tr.integers(0, 2)})
@@ -18,6 +19,13 @@ def test_one_box_for_all_epochs_bound_once() -> None:
     box = CellsBox()
     boxes = Supply(box, SCHEMA, "pure")
     assert boxes.first.bind(SCHEMA) is boxes.at(0) is boxes.at(5)
+
+
+def test_what_a_box_prepared_for_the_schema_serves_all_epochs() -> None:
+    box = HistogramBox(["a = 1"])
+    boxes = Supply(box, SCHEMA, "pure")
+    assert boxes.first is not box
+    assert boxes.at(0) is boxes.at(5) is boxes.first
 
 
 def test_a_function_gives_each_epoch_its_own() -> None:

@@ -115,6 +115,55 @@ def test_alpha_falls_as_the_data_grow() -> None:
     assert "excess empirical risk" in learner.guarantee.statement
 
 
+def test_the_guarantee_is_about_the_size_of_now() -> None:
+    db = _database()
+    learner = _ermg(db)
+    worst = f"{ERM(Logistic(), 2, radius=2.0).worst:.3g}"
+    before = learner.guarantee
+    assert (before.alpha, before.beta, before.size) == (learner.alpha_at(20_000), NEVER, 20_000)
+    assert "from 20,000 rows on; at 20,000 rows that is alpha. Any model of the ball has " + worst in before.statement
+    learner.update()
+    assert learner.guarantee.alpha == pytest.approx(before.alpha)
+    db.append_cells([0] * 10)
+    after = learner.guarantee
+    assert (after.alpha, after.size) == (learner.alpha_at(20_010), 20_010)
+    assert "from 20,000 rows on; at 20,010 rows that is alpha" in after.statement
+
+
+def test_if_the_first_model_fails_the_guarantee_is_that_of_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any) -> None:
+        raise ValueError("no luck")
+
+    db = _database()
+    learner = _ermg(db)
+    with monkeypatch.context() as patched:
+        patched.setattr(ERM, "run", fails)
+        with pytest.raises(tr.GuaranteeError, match="no luck"):
+            learner.update()
+    with pytest.raises(tr.GuaranteeError, match="no luck"):
+        _ = learner.model
+    assert learner.next_epoch is not None
+    promised = learner.guarantee
+    assert promised.alpha == learner.alpha_at(learner.next_epoch)
+    assert f"at {learner.next_epoch:,} rows that is alpha" in promised.statement
+    assert "but nothing is answered yet: epoch 0 failed" in promised.statement
+    db.append_cells(_cells(learner.next_epoch - db.size))
+    assert learner.model.size == db.size
+    assert learner.excess_risk_bound <= promised.alpha == learner.guarantee.alpha
+
+
+@pytest.mark.parametrize(("profile", "rerun"), [("tight", True), ("paper", False)])
+def test_a_loss_becomes_a_box_that_is_made_for_reruns_unless_it_is_the_papers(profile: Any, rerun: bool) -> None:
+    """A box for reruns makes few passes, and so proves less than one for a single run at large sizes."""
+    made = _ermg(_database(), profile=profile, radius=20.0)
+    given = {many: ERM(Logistic(), radius=20.0, features=FEATURES, rerun=many) for many in (True, False)}
+    boxed = {many: ERMG(_database(), box, 1.0, 1e-9, NEVER, profile) for many, box in given.items()}
+    for size in (20_000, 10**8):
+        assert made.alpha_at(size) == boxed[rerun].alpha_at(size)
+    if profile == "tight":
+        assert made.alpha_at(10**8) > boxed[False].alpha_at(10**8)
+
+
 def test_it_goes_on_where_a_journal_ends() -> None:
     """Warm starts included: the same models, to the last bit, from the record alone."""
     db = _database()

@@ -231,6 +231,12 @@ def test_what_no_schedule_can_be_made_for_is_refused_at_once(box: Any, options: 
     assert len(db.journal.events()) == 0
 
 
+@pytest.mark.parametrize("profile", ["loose", "", None])
+def test_a_profile_that_is_none_is_refused_by_name(profile: Any) -> None:
+    with pytest.raises(tr.ParameterError, match="profile"):
+        BBScheduler(database(100), CellsBox(), 1.0, profile=profile)
+
+
 def test_any_box_will_do_in_the_tight_profile() -> None:
     for box, delta in ((ZcdpBox(), 1e-6), (NoRate(), 0.0), (OddRate(), 0.0)):
         assert BBScheduler(database(START), box, 1.0, delta).ask(QUERIES[0]).size == START
@@ -296,7 +302,15 @@ def test_a_rate_that_does_not_reach_so_far_promises_no_more_than_the_box() -> No
     scheduler = BBScheduler(db, Boastful(QUERIES[0]), 1.0, beta=NEVER, profile="paper")
     planned = schedule.fixed(START, 1.0, 0.0, NEVER, 1.0, 0.5, profile="paper")
     hoped, later = scheduler.guarantee.alpha, scheduler.alpha_at(2 * START)
+    first = planned.epoch(0)
+    more = Boastful(QUERIES[0]).alpha(START, first.budget, first.beta) - first.alpha
+    assert hoped == pytest.approx(planned.alpha + more)
     assert hoped > 1.1 * planned.alpha
+    for size in (START, START + 1, 2 * START):
+        epoch = planned.epoch(planned.index_at(size))
+        own = Boastful(QUERIES[0]).alpha(epoch.size, epoch.budget, epoch.beta)
+        assert own > epoch.alpha
+        assert scheduler.alpha_at(size) == pytest.approx(planned.alpha_at(size) + own - epoch.alpha)
     assert scheduler.ask(QUERIES[0]).error == scheduler.epochs[0].alpha == scheduler.alpha_at(START) <= hoped
     assert scheduler.epochs[0].alpha > planned.epoch(0).alpha
     db.append_cells(cells(START))

@@ -39,6 +39,7 @@ DEFAULTS: Final[list[tuple[Any, dict[str, Any]]]] = [
     (tr.ERMG, {"beta": 0.05, "profile": "tight", "radius": 1.0, "regularisation": 0.0, "method": "auto"}),
     (tr.ERMRings, {"delta": 0.0, "beta": 0.05, "every": 2.0, "radius": None, "regularisation": 0.0, "validation": 0}),
     (tr.BBScheduler, {"delta": 0.0, "beta": 0.05, "profile": "tight"}),
+    (tr.SmallDBG, {"delta": 0.0, "beta": 0.05, "profile": "tight"}),
     (tr.BBImprover, {"beta": 0.05, "profile": "tight", "c": None}),
 ]
 

@@ -109,6 +109,7 @@ def test_there_is_an_area_from_the_least_rows_on(column: int) -> None:
     counts = counts if column == 0 else counts[:, ::-1]
     assert area(counts, 10.0) is not None
     assert area(counts, 10.5) is None
+    assert area(counts / 100, 0.0) is not None  # A tenth of a row is more than none.
     empty = counts * np.array([column == 1, column == 0])
     assert area(empty, 0.0) is None
     assert area(empty - 1e-9, -1.0) is None
@@ -229,7 +230,7 @@ def test_scores_do_not_depend_on_the_blocks_they_are_computed_in(model: Model, m
 def test_the_cuts_are_every_eighth_of_the_different_scores(model: Model) -> None:
     kept = model.theta
     steps = np.zeros(len(kept))
-    steps[:41] = (np.arange(41) - 24.0) / 100  # Of 41 scores, 25 are not above 0: 0 itself is one of them.
+    steps[:41] = (np.arange(41) - 27.0) / 100  # Of 41 scores, 28 are not above 0: 0 itself is one of them.
     try:
         model.theta = tuple(steps.tolist())
         scores = np.unique(scores_of(model, FEATURES))
@@ -237,8 +238,8 @@ def test_the_cuts_are_every_eighth_of_the_different_scores(model: Model) -> None
     finally:
         model.theta = kept
     low, high = scores[scores <= 0], scores[scores > 0]
-    assert (len(low), len(high)) == (25, 16)
-    expected = {0.0, *(low[each * 25 // 8] for each in range(8)), *(high[each * 16 // 8] for each in range(8))}
+    assert (len(low), len(high)) == (28, 13)
+    expected = {0.0, *(low[each * 28 // 8] for each in range(8)), *(high[each * 13 // 8] for each in range(8))}
     assert cuts == tuple(sorted(expected))
 
 
