@@ -264,7 +264,7 @@ def panels(rows: Sequence[Row]) -> list[Panel]:
     """What each needs, and the errors, setting by setting."""
     places = list(map(float, range(1, len(rows) + 1)))
     needs = (("exact_cache", "an exact cache", "#dc2626"), ("turbo", "Turbo", "#d97706"), ("epsilon", OURS, "#2563eb"))
-    errors = (("largest_error", "the largest error", "#2563eb"), ("mean_error", "the mean error", "#059669"))
+    errors = (("largest_error", "#2563eb"), ("mean_error", "#059669"))
     settings = "1 and 2: static, uniform and Zipf; 3: streaming"
     return [
         Panel(
@@ -275,12 +275,12 @@ def panels(rows: Sequence[Row]) -> list[Panel]:
             y_log=True,
         ),
         Panel(
-            "errors of treering over all repetitions",
+            "errors: the largest, blue; mean, green",
             settings,
-            "share of the rows",
+            "share of the rows; dashes: promised",
             [
-                Line("what was promised", places, [ALPHA] * len(rows), "#6b7280", "4 3"),
-                *(Dots(words, places, column(rows, name), colour, RADIUS) for name, words, colour in errors),
+                Line("", places, [ALPHA] * len(rows), "#6b7280", "4 3"),
+                *(Dots("", places, column(rows, name), colour, RADIUS) for name, colour in errors),
             ],
             y_log=True,
         ),
