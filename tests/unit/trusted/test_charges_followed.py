@@ -35,6 +35,8 @@ from treering.gate import (
     Pattern,
     Root,
     RowsDrawn,
+    RunRequest,
+    RunStarted,
     SegmentBegun,
     SegmentCondensed,
     SegmentEnded,
@@ -280,3 +282,9 @@ def test_what_was_reserved_goes_up_to_who_has_paid() -> None:
 def test_the_sizes_that_are_marked_are_those_that_the_charges_need(events: list[Event], sizes: tuple[int, ...]) -> None:
     assert sizes_to_mark(events) == sizes
     assert followed(*events).sizes == set(sizes)
+
+
+def test_an_old_record_that_has_spent_less_than_its_runs_hold_charges_nobody_less_than_those() -> None:
+    run = RunStarted(4, laplace(1, 8), 3, RunRequest(4.0, 8.0))
+    charges = followed(Condensed(10, Fraction(1, 16), 4, (run,), None))
+    assert spent(charges, 1, 10, 11) == [Fraction(1, 8)] * 3

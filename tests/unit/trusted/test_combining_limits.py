@@ -10,13 +10,14 @@ import pytest
 import treering as tr
 from support.databases import TestDatabase
 from support.row_lives import SCHEMA
+from treering.arrays import Ints
 from treering.budget.promise import Budget
 from treering.budget.weights import Weights
 from treering.domain.groups import Groups
 from treering.domain.sums import sums_of
 from treering.errors import ParameterError, QueryError
 from treering.gate import Fading, Ones, Pattern, Root, Span
-from treering.noise import Laplace
+from treering.noise import Laplace, Noise
 from treering.trusted import combining
 from treering.trusted.charges import newest_last
 from treering.trusted.combining import MOST_ROOM, checked_groups
@@ -190,3 +191,30 @@ def test_the_weights_of_a_pattern_are_for_the_last_leaves_in_their_order(leaves:
         found = newest_last(pattern)
         assert found.tolist() == list(reversed(weights.first(leaves).tolist()))
         assert np.all(np.diff(found) >= 0)
+
+
+def test_noise_is_drawn_at_its_own_scale_for_every_number_of_a_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    db, gate = opened()
+    drawn: list[tuple[Noise, int, int]] = []
+
+    def draw(noise: Noise, factor: int, count: int) -> Ints:
+        drawn.append((noise, factor, count))
+        return np.full(count, 1000 * len(drawn))
+
+    monkeypatch.setattr(combining, "draw", draw)
+    assert gate.combine(ALL, [Span(0, 2, 1)], NOISE).values.tolist() == [1001, 1001, *[1000] * 4]
+    segment = gate.begin_segment(ALL, SHARP, 10, start=4).segment
+    one, other = gate.advance(segment, [Ones(1), Ones(1)]).values
+    assert [one.tolist(), other.tolist()] == [[*[2000] * 4, 2001, 2001], [*[3000] * 4, 3001, 3001]]
+    assert drawn == [(NOISE, 1, 6), (SHARP, 1, 6), (SHARP, 1, 6)]
+    assert db.size == 6
+
+
+def test_the_counts_of_leaves_go_with_their_segment() -> None:
+    """They are exact."""
+    _, gate = opened()
+    one, two = (gate.begin_segment(ALL, SHARP, 10).segment for _ in range(2))
+    for segment in (one, two):
+        gate.advance(segment, [Ones(1)])
+    gate.end_segment(one)
+    assert list(gate._tallies) == [two]

@@ -249,3 +249,24 @@ def test_noise_is_added_to_each_count(monkeypatch: pytest.MonkeyPatch) -> None:
     assert gate.measure([COARSE, SIXTEENTHS], Laplace(1.0)).values == (1020, 16_000 + 500)
     monkeypatch.setattr(module, "draw", lambda _, factor, count: np.arange(count) + 1000 * factor)
     assert gate.histogram(Laplace(1.0), [1]).counts.tolist() == [1040, 1041]
+
+
+@pytest.mark.parametrize("reach", [float(FINE), "many", (FINE,), np.int64(FINE)])
+def test_a_reach_is_a_whole_number(reach: Any) -> None:
+    with pytest.raises(tr.ParameterError, match="^reach must be a whole number"):
+        module._check_reach(reach, [COARSE], 1)
+
+
+@pytest.mark.parametrize("estimates", [None, [25, 490]])
+def test_scores_and_their_scale_are_on_one_grid(estimates: list[int] | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In sixteenths of a row: the odds of a lead of one row are those of the scale that is paid for."""
+    gate, _ = opened()
+    asked: list[tuple[list[int], Fraction]] = []
+
+    def exponential(scores: list[int], scale: Fraction) -> int:
+        asked.append((scores, scale))
+        return 1
+
+    monkeypatch.setattr(module, "exponential", exponential)
+    assert gate.select([COARSE, SIXTEENTHS], 2.5, estimates).index == 1
+    assert asked == [([20 * 16, 500] if estimates is None else [5 * 16, 10], Fraction(5, 2) * 16)]

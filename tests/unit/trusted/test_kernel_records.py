@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 import treering as tr
 from support.databases import TestDatabase
 from treering.budget.promise import Budget
 from treering.domain.groups import Groups
+from treering.domain.loss import Logistic
+from treering.domain.problem import CellFeatures, Descent, Minimise, Problem
 from treering.domain.tally import Tally
 from treering.gate import Compared, Event, Measured, ReservationEnded, RunEnded, RunRequest, RunStarted
 from treering.noise import Laplace
@@ -176,3 +179,29 @@ def test_nothing_is_done_in_another_process(monkeypatch: pytest.MonkeyPatch) -> 
         with pytest.raises(tr.TreeringError, match="a forked child must open its own"):
             operation()
     assert (journal.order, db.touched) == (order, touched)
+
+
+def test_rows_that_a_record_tells_apart_must_be_marked() -> None:
+    gate, journal, db = opened()
+    gate.mark()
+    db.append_cells([0])
+    assert db.open_gate(BUDGET).spent == 0
+    fresh = TestDatabase(SCHEMA, [0] * 41, journal)
+    with pytest.raises(tr.VaultError, match="told apart at size 40, and it was not marked"):
+        fresh.open_gate(BUDGET)
+
+
+def test_at_most_half_of_the_rows_of_an_interval_are_held_out() -> None:
+    gate, journal, db = opened()
+    gate.mark()
+    db.append_cells([0, 1, 2, 3, 0, 1])
+    features = CellFeatures(SCHEMA, ["a"], np.eye(4) / 2, QUERY)
+    request = Minimise(Problem(Logistic(), 4, regularisation=1.0), Descent("averaged", 2, 1000.0), features)
+    zcdp = Kernel(db.counts, Budget("zcdp", Fraction(100)), journal)
+    order = list(journal.order)
+    for rows, held, most in (((40, 46), 4, 3), (None, 1, 0)):
+        with pytest.raises(tr.ParameterError, match=f"held must be a number of rows, at most half of them, {most}$"):
+            zcdp.minimise(request, rows, held=held)
+    assert zcdp.spent == 0
+    assert journal.order == order
+    assert zcdp.minimise(request, (40, 46), held=3).held == 3

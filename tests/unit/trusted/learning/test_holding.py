@@ -104,6 +104,19 @@ def test_the_widest_noise_that_can_be_drawn_is_taken_for_counts() -> None:
         kernel.tally(HITS, Gaussian(2.0**49))
 
 
+class Loud(Gaussian):
+    """Noise that could have other methods."""
+
+
+def test_noise_for_counts_is_taken_by_exact_type() -> None:
+    kernel = opened()
+    kernel.minimise(REQUEST, (0, 1_000), held=100)
+    events = len(kernel.history)
+    with pytest.raises(tr.ParameterError, match="must be Laplace or Gaussian"):
+        kernel.tally(HITS, Loud(50.0))
+    assert len(kernel.history) == events
+
+
 def test_all_counts_together_may_cost_what_the_model_did() -> None:
     kernel = opened()
     event = kernel.minimise(REQUEST, (0, 1_000), held=100)
