@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -94,10 +95,10 @@ def test_the_three_nearest_sizes_are_named() -> None:
 
 
 @pytest.mark.parametrize("rows", [(0, 0), (2, 2), (4, 2), (0, 3), (1, 2), [0, 2], (0, 2, 4), (2,), (0, 2.0), 2])
-def test_an_interval_is_a_pair_of_sizes_with_rows_between(rows: object) -> None:
+def test_an_interval_is_a_pair_of_sizes_with_rows_between(rows: Any) -> None:
     _, gate = opened()
     with pytest.raises(ParameterError, match="^rows must"):
-        gate._check_interval(rows)  # type: ignore[arg-type]
+        gate._check_interval(rows)
     for fine in ((0, 2), (2, 4), (0, 6), (4, 6)):
         gate._check_interval(fine)
 

@@ -161,12 +161,13 @@ def test_a_name_is_the_kind_or_the_first_that_is_free() -> None:
         taken.append(spec("pmwg", 0.25, {"alpha": 0.5, "beta": None}, taken))
         assert taken[-1] == Spec(expected, "pmwg", Fraction(1, 4), {"alpha": 0.5})
     assert spec("pmwg", 0.25, {"name": "mine"}, taken) == Spec("mine", "pmwg", Fraction(1, 4), {})
+    several: Any = ["pmwg"]
     refused: list[tuple[Callable[[], Spec], str, str]] = [
         (lambda: spec("pmwg", 0.25, {"name": "pmwg2"}, taken), "name", "'pmwg2' is taken by another mechanism"),
         (lambda: spec("pmwg", 0.25, {"name": "a b"}, taken), "name", "must be a word of letters"),
         (lambda: spec("pmwg", 0.25, {"name": 7}, taken), "name", "must be a word of letters"),
         (lambda: spec("none", 0.25, {}, taken), "kind", "must be one of rings, pmwg, .*, not 'none'"),
-        (lambda: spec(["pmwg"], 0.25, {}, taken), "kind", "must be one of rings"),  # type: ignore[arg-type]
+        (lambda: spec(several, 0.25, {}, taken), "kind", "must be one of rings"),
         (lambda: spec("pmwg", 0.26, {}, taken), "share", "must be at most 0.25, what the other .*, not 0.26$"),
     ]
     for make, parameter, said in refused:

@@ -33,9 +33,10 @@ def test_an_origin_has_checked_parameters() -> None:
     wrong: Any = {"a": 1}
     with pytest.raises(tr.SchemaError, match="a vault needs a Schema, not dict"):
         originate(wrong, promise, None, None, "id")
-    for person in ("", "late", 7):
+    persons: list[Any] = ["", "late", 7]
+    for person in persons:
         with pytest.raises(tr.ParameterError, match="must name a column that is no attribute of the schema"):
-            originate(SCHEMA, promise, person, None, "id")  # type: ignore[arg-type]
+            originate(SCHEMA, promise, person, None, "id")
     with pytest.raises(tr.ParameterError, match="cannot be counted where rows stay in their own engine"):
         originate(SCHEMA, promise, "who", "some table", "id")
 

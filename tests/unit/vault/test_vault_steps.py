@@ -85,8 +85,9 @@ def test_an_append_returns_the_new_size(vault: Vault) -> None:
     assert vault.append([ROW] * 9, key="none") == 6
     assert vault.append([ROW]) == vault.size == 7
     assert lines(vault)[2:] == ["rows"] * 5
+    unknown: Any = "ignore"
     with pytest.raises(tr.ParameterError, match='must be "refuse" or "drop"') as refusal:
-        vault.append([ROW], "ignore")  # type: ignore[arg-type]
+        vault.append([ROW], unknown)
     assert refusal.value.parameter == "on_invalid"
     with pytest.raises(tr.ParameterError, match="key must be a printable text"):
         vault.append([ROW], key="")
@@ -241,9 +242,10 @@ def test_everything_is_there_again(tmp_path: Path) -> None:
         assert [again.left(position) for position in (1, 300, 301)] == left
         assert left[2] == pytest.approx(total / 2)
         assert left[0] == pytest.approx(total / 2 - spent)
-        for wrong in (0, -1, 1.5, True):
+        positions: list[Any] = [0, -1, 1.5, True]
+        for wrong in positions:
             with pytest.raises(tr.ParameterError, match="position"):
-                again.left(wrong)  # type: ignore[arg-type]
+                again.left(wrong)
 
 
 # -- the promise -------------------------------------------------------------------------------------------------------
