@@ -66,10 +66,10 @@ ELSEWHERE: Final[dict[str, Peer]] = {
     "diffprivlib, told": Peer("diffprivlib_noise", "diffprivlib", seeds_of_many=1),
     "jax-privacy's prefix sums, told": Peer("jax_prefix", "peers-jax"),
     "mbi at doublings, told": Peer("mbi_fit", "peers-jax"),
-    "pyqrlew, told": Peer("qrlew_sql", "peers-queries", "", 2**7, 10**2, sizes=(10**4,), seeds=1, reads=True),
-    "SmartNoise MWEM at doublings, told": Peer("smartnoise", "peers-smartnoise", "mwem", 2**7, sizes=(10**4,), seeds=1),
-    "SmartNoise MST at doublings, told": Peer("smartnoise", "peers-smartnoise", "mst", 2**7, sizes=(10**4,), seeds=1),
-    "SmartNoise AIM at doublings, told": Peer("smartnoise", "peers-smartnoise", "aim", 2**7, sizes=(10**4,), seeds=1),
+    "pyqrlew, told": Peer("qrlew_sql", "peers-queries", "", 2**12, 10**2, seeds=1, reads=True),
+    "SmartNoise MWEM at doublings, told": Peer("smartnoise", "peers-smartnoise", "mwem", 2**7, seeds=1),
+    "SmartNoise MST at doublings, told": Peer("smartnoise", "peers-smartnoise", "mst", 2**7, seeds=1),
+    "SmartNoise AIM at doublings, told": Peer("smartnoise", "peers-smartnoise", "aim", 2**7, seeds=1),
 }
 
 
