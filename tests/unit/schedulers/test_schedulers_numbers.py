@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from inspect import signature
+from itertools import pairwise
 from typing import Any, Final
 
 import pytest
@@ -55,3 +56,9 @@ def test_what_there_is_if_nothing_is_said(function: Any, defaults: dict[str, Any
 def test_nothing_is_present_at_first_and_learners_answer_no_queries() -> None:
     assert Present() == Present(0, 0, None, None)
     assert Learner.answers is False
+
+
+def test_errors_of_points_of_the_unit_ball_are_told_apart_from_a_small_one_to_the_largest() -> None:
+    cuts = import_module("treering.schedulers.tested").CUTS
+    assert (cuts[0], cuts[-1], len(cuts)) == (2.0**-12, 2.0, 53)
+    assert [high / low for low, high in pairwise(cuts)] == pytest.approx([2**0.25] * 52)

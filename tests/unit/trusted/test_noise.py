@@ -151,7 +151,7 @@ def test_the_largest_scale_leaves_room_for_counts(noise: Noise) -> None:
 
 
 @pytest.mark.parametrize("kind", [Laplace, Gaussian])
-@pytest.mark.parametrize("scale", [3, Fraction(3), Fraction(1, 3), Decimal("0.1"), np.float64(0.3)])
+@pytest.mark.parametrize("scale", [3, 0.3, Fraction(3), Fraction(1, 3), Decimal("0.1"), np.float64(0.3)])
 @pytest.mark.parametrize("factor", [1, 2])
 def test_the_samplers_get_a_float(kind: Any, scale: Any, factor: int, monkeypatch: pytest.MonkeyPatch) -> None:
     sample, got = module._sample, list[Noise]()
