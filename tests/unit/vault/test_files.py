@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import stat
 import time
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import treering as tr
+from treering.vault import files
 from treering.vault.files import Folder, Stage, WriterLock, cells_name, persons_name, sync_folder, write_file
 
 STEPS = (Stage.PART_OPENED, Stage.PART_WRITTEN, Stage.PART_SYNCED, Stage.PART_NAMED)
@@ -190,6 +192,15 @@ def test_a_writer_waits_no_longer_than_it_is_told(tmp_path: Path, monkeypatch: p
             taken(tmp_path / "lock", wait)
         assert wait <= clock[0] < wait + 0.1
     first.release()
+
+
+def test_a_lock_that_nobody_has_any_more_is_closed(tmp_path: Path) -> None:
+    file = files._LockFile(tmp_path / "lock", "w")
+    descriptor = file.fileno()
+    del file
+    gc.collect()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
 
 
 def test_the_number_of_the_holder_is_the_whole_file(tmp_path: Path) -> None:
