@@ -9,7 +9,22 @@ import pytest
 
 import treering as tr
 from support.faulty_disk import faulty_disk
-from support.vaults import asked, crash, frame, guarded, kinds, leased, mechanism, questions, surely_easy, surely_hard
+from support.vaults import (
+    BETA,
+    DELTA,
+    EPSILON,
+    SCHEMA,
+    asked,
+    crash,
+    frame,
+    guarded,
+    kinds,
+    leased,
+    mechanism,
+    questions,
+    surely_easy,
+    surely_hard,
+)
 from treering.vault.vault import Vault
 
 
@@ -74,3 +89,22 @@ def test_a_lease_that_was_given_back_lets_the_run_go_on(tmp_path: Path) -> None:
         assert before
     with Vault.open(place) as vault:
         assert runs(vault) == before
+
+
+def test_rows_that_came_during_a_run_pay_for_it_also_if_another_mechanism_stands_before(tmp_path: Path) -> None:
+    """The mechanism before needs the counts of an earlier size: at that size the run must not end."""
+    place = tmp_path / "vault"
+    vault = Vault.create(place, SCHEMA, EPSILON, DELTA, mechanism="rings", share=0.5)
+    vault.add("pmwg", 0.5, alpha=0.1, beta=BETA, measure_first=False)
+    vault.append(frame(20_000))
+    vault.ask("late = 'yes'", "rings")
+    vault.append(frame(20_000))
+    vault.ask_many(questions(30), "pmwg")
+    assert leased(vault, 1)
+    vault.append(frame(5_000))
+    crash(vault)
+    with Vault.open(place) as vault:
+        assert vault._counts.marked[0] == 20_000
+        assert kinds(vault)[-2:] == ["Compared", "RunEnded"]
+        pmwg = mechanism(vault, 1)
+        assert pmwg.left(45_000) < pmwg.left(45_001)
