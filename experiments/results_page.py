@@ -158,9 +158,9 @@ def page(folder: Path = RESULTS) -> str:
 
 def _section(section: Section, rows: Sequence[Row]) -> str:
     cells = [[_cell(row.get(name, "")) for name in section.columns] for row in rows if section.shown(row)]
-    table = _table(list(section.columns.values()), cells)
+    shown = table(list(section.columns.values()), cells)
     picture = f"![{section.title}](images/result_{section.name}.svg)"
-    return f"## {section.title}\n\n{section.words} `python -m experiments.{section.name}`\n\n{picture}\n\n{table}\n"
+    return f"## {section.title}\n\n{section.words} `python -m experiments.{section.name}`\n\n{picture}\n\n{shown}\n"
 
 
 def _claims(rows: Sequence[Row]) -> str:
@@ -169,7 +169,7 @@ def _claims(rows: Sequence[Row]) -> str:
     words = (
         f"{counted(len(rows), 'claim')}, {broken} of them broken. A claim says that what was found is at most a limit."
     )
-    return f"## All claims\n\n{words}{_missing(rows)}\n\n{_table(CLAIM, cells)}\n"
+    return f"## All claims\n\n{words}{_missing(rows)}\n\n{table(CLAIM, cells)}\n"
 
 
 def _durations(rows: Sequence[Row]) -> list[str]:
@@ -185,7 +185,8 @@ def _missing(rows: Sequence[Row]) -> str:
     return f" Not run with the others: {', '.join(left)}." if left else ""
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of a page."""
     lines = [list(heads), ["---"] * len(heads), *rows]
     return "\n".join(f"| {' | '.join(cell.replace('|', '∣') for cell in line)} |" for line in lines)
 

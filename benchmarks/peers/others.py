@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from experiments.record import Row, column, where
+from experiments.results_page import table
 
 SETTINGS: Final = {
     "static, uniform": "one block, 70,000 questions, uniform",
@@ -18,11 +19,6 @@ MODELS: Final = {
     "diffprivlib, static": "diffprivlib, static, pure",
     "diffprivlib at doublings, told": "diffprivlib at doublings, told, pure",
 }
-
-
-def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table of a page."""
-    return "\n".join(f"| {' | '.join(line)} |" for line in (heads, ["---"] * len(heads), *rows))
 
 
 def continual(rows: Sequence[Row]) -> str:

@@ -21,10 +21,11 @@ from benchmarks.peers.answering import HERE, OURS
 from benchmarks.peers.cases import QUESTIONS, SHAPES, SIZES
 from benchmarks.peers.elsewhere import ELSEWHERE
 from benchmarks.peers.means import Errors, Mean, best, errors
-from benchmarks.peers.others import continual, learning, table, workload
+from benchmarks.peers.others import continual, learning, workload
 from benchmarks.peers.picture import picture
 from experiments.record import IMAGES, ROOT, Row, read
 from experiments.record import RESULTS as EXPERIMENTS
+from experiments.results_page import table
 from treering.words import readable
 
 PAGE: Final = ROOT / "docs" / "peers.md"
