@@ -1,0 +1,163 @@
+"""PRIVATE: the schema as a lens: an axis as an expression of SQL over typed columns, by which an engine groups rows.
+
+An expression gives a *key* for each row, and `Key.classify` says which class of the axis each key stands for. What is
+cheap for an engine is written into the expression; the rest is looked up once for each group:
+
+- an even grid of integers (months, hours, cells of one width): arithmetic;
+- at most `MOST_CUTS` cuts: a CASE that bisects;
+- more cuts: the value itself, as long as it is grouped anyway;
+- what is listed: a join with a small table of the values, so that no text of a schema is ever part of a statement.
+
+Only numbers of ours and names of columns, quoted, are written into a statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from treering.arrays import Ints
+from treering.domain.axis import Axis, Cuts, Scalar
+from treering.domain.sums import Grid
+from treering.trusted.rows.moments import DAY, EPOCH, FIRST, LAST, MICROSECONDS
+from treering.trusted.rows.typed import TYPES, field_of, kept
+
+MOST_CUTS: Final = 16
+"""The most cuts that are written into a statement: the time of a CASE grows with them, that of a look-up does not."""
+
+_FIRST_MOMENT: Final = (FIRST - EPOCH) * DAY * MICROSECONDS
+_AFTER_LAST: Final = (LAST + 1 - EPOCH) * DAY * MICROSECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What rows are grouped by for one axis."""
+
+    expression: str
+    classify: Callable[[Any], Ints] = field(repr=False)
+    """The class of each key, which come as an Arrow array."""
+    listed: pa.Table | None = None
+    """If there is one, the expression is the column ``piece`` of a join with this table, on its column ``value``."""
+
+
+def key_of(axis: Axis, alias: str) -> Key:
+    """The key of an axis in DuckDB's SQL; ``alias`` names the table of listed values in the statement."""
+    if axis.by_list:
+        return _listed(axis, alias)
+    value, pieces = value_of(axis.scalar), _even(axis.cuts)
+    if pieces is not None:
+        expression = _grid(value, axis.cuts, pieces)
+    elif len(axis.cuts) <= MOST_CUTS:
+        expression = f"CASE WHEN {value} IS NULL THEN NULL ELSE {_bisected(value, axis.cuts, 0, len(axis.cuts))} END"
+    else:
+        return Key(value, lambda keys: _classes(axis, keys, _searched(axis.cuts)))
+    return Key(expression, lambda keys: _classes(axis, keys, np.asarray))
+
+
+def value_of(scalar: Scalar) -> str:
+    """The value of a scalar in DuckDB's SQL; null where there is none."""
+    column = quoted(field_of(kept(scalar)))
+    if scalar.kind != "moment" and scalar.part is None:
+        return column
+    moment = f"epoch_us({column})"
+    return moment if scalar.part is None else _part(moment, scalar.part)
+
+
+def quoted(name: str) -> str:
+    """A name as SQL quotes it."""
+    doubled = name.replace('"', '""')
+    return f'"{doubled}"'
+
+
+def half_steps(scalar: Scalar, grid: Grid) -> str:
+    """u of a value (``domain/sums.py``) in DuckDB's SQL, 0 where there is none: the operations of `Grid.half_steps`, in
+    doubles, one by one."""
+    value = f"CAST({value_of(scalar)} AS DOUBLE)"
+    steps = f"CAST(floor(({value} - {_real(grid.low)}) / {_real(grid.step)} + 0.5::DOUBLE) AS BIGINT)"
+    return (
+        f"CASE WHEN {value} IS NULL THEN 0 WHEN {value} <= {_real(grid.low)} THEN {-grid.steps} "
+        f"WHEN {value} >= {_real(grid.high)} THEN {grid.steps} ELSE 2 * {steps} - {grid.steps} END"
+    )
+
+
+# -- what is cut -------------------------------------------------------------------------------------------------------
+
+
+def _even(cuts: Cuts) -> int | None:
+    """The width of the cells of an even grid of integers; None if it is none."""
+    if cuts.dtype.kind != "i" or len(cuts) < 2:
+        return None
+    widths = np.diff(cuts)
+    return int(widths[0]) if (widths == widths[0]).all() else None
+
+
+def _grid(value: str, cuts: Cuts, width: int) -> str:
+    """The piece of a value, by arithmetic: nothing within the grid is negative, so that rounding is the same in all
+    engines."""
+    first, last = int(cuts[0]), int(cuts[-1])
+    return (
+        f"CASE WHEN {value} < {first} THEN 0 WHEN {value} >= {last} THEN {len(cuts)} "
+        f"ELSE ({value} - ({first})) // {width} + 1 END"
+    )
+
+
+def _bisected(value: str, cuts: Cuts, low: int, high: int) -> str:
+    """The piece of a value that is not null, among ``low`` to ``high``."""
+    if low == high:
+        return str(low)
+    middle = (low + high) // 2
+    cut = str(int(cuts[middle])) if cuts.dtype.kind == "i" else _real(float(cuts[middle]))
+    below, above = _bisected(value, cuts, low, middle), _bisected(value, cuts, middle + 1, high)
+    return f"CASE WHEN {value} < {cut} THEN {below} ELSE {above} END"
+
+
+def _real(number: float) -> str:
+    """A double as a literal, exactly. (The shortest digits that give it back are read as it.)"""
+    return f"{number!r}::DOUBLE"
+
+
+def _searched(cuts: Cuts) -> Callable[[Any], Ints]:
+    return lambda values: np.searchsorted(cuts, np.asarray(values), side="right")
+
+
+def _classes(axis: Axis, keys: Any, piece: Callable[[Any], Ints]) -> Ints:
+    """The class of each key: of null, that of missing values."""
+    absent = np.asarray(keys.is_null())
+    pieces = np.asarray(piece(keys.fill_null(0)), dtype=np.int64)
+    return axis.classes[np.where(absent, len(axis.classes) - 2, pieces)]
+
+
+# -- what is listed ----------------------------------------------------------------------------------------------------
+
+
+def _listed(axis: Axis, alias: str) -> Key:
+    """A join finds the place of a value. One that is not there gets the place after all of them; null stays null."""
+    values = pa.array(axis.listed, TYPES[axis.scalar.kind])
+    table = pa.table({"value": values, "piece": pa.array(np.arange(len(values)))})
+    piece, value = f"{quoted(alias)}.piece", value_of(axis.scalar)
+    expression = f"CASE WHEN {value} IS NULL THEN NULL ELSE coalesce({piece}, {len(values)}) END"
+    return Key(expression, lambda keys: _classes(axis, keys, np.asarray), table)
+
+
+# -- parts of moments --------------------------------------------------------------------------------------------------
+
+
+def _part(moment: str, part: str) -> str:
+    """A part of a moment. Days are numbered as in ``moments``, so that nothing is negative."""
+    gone = f"({moment} - ({_FIRST_MOMENT}))"
+    days = f"({gone} // {DAY * MICROSECONDS} + {FIRST})"
+    if part == "hour":
+        value = f"{gone} // {3_600 * MICROSECONDS} % 24"
+    elif part == "weekday":
+        value = f"({days} + 2) % 7 + 1"
+    else:
+        value = f"month({_timestamp(moment)})"
+    return f"CASE WHEN {moment} >= {_FIRST_MOMENT} AND {moment} < {_AFTER_LAST} THEN {value} END"
+
+
+def _timestamp(moment: str) -> str:
+    return f"make_timestamp({moment})"

@@ -1,0 +1,154 @@
+"""Counting by GROUP BY: the numbers that counts of cells give, over Arrow and over Parquet, for any intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import treering as tr
+from support.schemas import queries, schemas
+from treering.arrays import Ints
+from treering.domain.calendar import DatePart
+from treering.domain.groups import Groups
+from treering.domain.sums import Sums, summable, sums_of
+from treering.mechanisms.histogram.hypothesis import rows_of
+from treering.trusted.combining import measured, released
+from treering.trusted.counts import Counts
+from treering.trusted.journal import MemoryJournal
+from treering.trusted.rows.encode import encode_rows
+from treering.trusted.rows.tally import Engine, Piece, tally
+from treering.trusted.rows.typed import typed
+
+MEMORY = Engine()
+FLIGHTS = tr.Schema(
+    {
+        "origin": tr.categories("EWR", "JFK", "LGA", other=True, missing=True),
+        "month": tr.integers(1, 12, other=True, missing=True),
+        "fare": tr.numbers(0, 500, step=0.01, edges=[0, 50, 100, 500]),
+        "hour": tr.dates(part="hour", column="time"),
+        "day": tr.dates("2013-01-01", "2013-12-31", by="month", column="time"),
+    }
+)
+
+
+def flights(rows: int, seed: int = 1) -> pa.Table:
+    """Rows of all sorts."""
+    generator = np.random.default_rng(seed)
+    moments = generator.integers(1_350_000_000, 1_400_000_000, rows).astype("datetime64[s]")
+    return pa.table(
+        {
+            "origin": pa.array(
+                np.array(["EWR", "JFK", "LGA", "SFO", None])[generator.integers(0, 5, rows)], pa.string()
+            ),
+            "month": pa.array(generator.integers(-1, 15, rows), mask=generator.random(rows) < 0.1),
+            "fare": pa.array(generator.normal(100, 120, rows), mask=generator.random(rows) < 0.1),
+            "time": pa.array(moments, pa.timestamp("s"), mask=generator.random(rows) < 0.1),
+        }
+    )
+
+
+def counted(schema: tr.Schema, table: pa.Table, edges: Sequence[int], groups: Groups, sums: Sums | None) -> Ints:
+    """The oracle: cells by the encoder, counted."""
+    found, owner = list[Ints](), MemoryJournal()
+    rows, _ = encode_rows(table, schema, drop=False)
+    for start, end in pairwise(edges):
+        counts, line = Counts(schema), np.zeros(released(groups, sums), dtype=np.int64)
+        counts.add(rows.cells[start:end], sums=tuple(each[start:end] for each in rows.sums) or None)
+        counts.mark(owner)
+        place, numbers = measured(groups, sums, counts, 0, end - start)
+        np.add.at(line, place, numbers)
+        found.append(line)
+    return np.array(found)
+
+
+def pieces(table: pa.Table, schema: tr.Schema, cuts: Sequence[int], folder: Path | None = None) -> list[Piece]:
+    """The rows in several pieces, in files if there is a folder."""
+    whole, made = typed(table, schema), list[Piece]()
+    for start, end in zip([0, *cuts], [*cuts, whole.num_rows], strict=True):
+        content: pa.Table | Path = whole.slice(start, end - start)
+        if folder is not None:
+            path = folder / f"{len(made):08d}.parquet"
+            pq.write_table(content, path, row_group_size=64)
+            content = path
+        made.append(Piece(start, end - start, content))
+    return made
+
+
+GROUPS = {
+    "all": Groups((), (), np.zeros((), dtype=np.int64)),
+    "origins": Groups.marginal(FLIGHTS, ["origin"]),
+    "winter": Groups.pair(tr.parse("month IN (12, 1, 2) AND origin = 'JFK'", FLIGHTS)),
+    "some": Groups.of([tr.parse("origin = 'JFK'", FLIGHTS), tr.parse("origin = 'LGA' AND fare >= 100", FLIGHTS)]),
+    "hours": Groups.marginal(FLIGHTS, ["hour", "day"]),
+    "cells": Groups.marginal(FLIGHTS, ["origin", "month", "fare", "day"]),
+}
+
+
+@pytest.mark.parametrize("name", GROUPS)
+@pytest.mark.parametrize("summed", [None, "fare", "month"])
+@pytest.mark.parametrize("edges", [(0, 900), (100, 101), (250, 610), tuple(range(0, 901, 30)), (0, 7, 300, 301, 900)])
+def test_tallies_are_those_of_counted_cells(
+    name: str, summed: str | None, edges: tuple[int, ...], tmp_path: Path
+) -> None:
+    table, groups = flights(900), GROUPS[name]
+    sums = None if summed is None else sums_of(FLIGHTS, FLIGHTS.index(summed), counts=name != "some")
+    expected = counted(FLIGHTS, table, edges, groups, sums)
+    assert np.array_equal(tally(MEMORY, pieces(table, FLIGHTS, [300, 310]), FLIGHTS, groups, edges, sums), expected)
+    engine = Engine(tmp_path)
+    stored = pieces(table, FLIGHTS, [300, 310], tmp_path)
+    assert np.array_equal(tally(engine, stored, FLIGHTS, groups, edges, sums), expected)
+    engine.close()
+
+
+@given(st.data())
+@settings(max_examples=40, deadline=None)
+def test_so_they_are_for_any_schema_and_question(data: st.DataObject) -> None:
+    schema = data.draw(schemas(most_attributes=3, most_values=5))
+    cells = np.random.default_rng(data.draw(st.integers(0, 2**32))).integers(0, schema.cells, 200)
+    asked = data.draw(queries(schema))
+    groups = Groups.atoms([asked]) if asked.attributes else Groups((), (), np.zeros((), dtype=np.int64))
+    table = rows_of(schema, cells)
+    if any(isinstance(each, DatePart) for each in schema.attributes.values()):  # of which rows_of writes the part
+        return
+    if encode_rows(table, schema, drop=True)[1]:
+        return
+    with_sums = summable(schema)[:1]
+    sums = next((sums_of(schema, place, counts=bool(place % 2)) for place in with_sums), None)
+    edges = (0, *sorted(data.draw(st.sets(st.integers(1, 199), max_size=4))), 200)
+    expected = counted(schema, table, edges, groups, sums)
+    assert np.array_equal(tally(MEMORY, pieces(table, schema, [50]), schema, groups, edges, sums), expected)
+
+
+def test_rows_that_are_missing_are_noticed() -> None:
+    whole = pieces(flights(100), FLIGHTS, [50])
+    with pytest.raises(tr.EngineError, match="there are 50 rows where 100 were taken in"):
+        tally(MEMORY, whole[:1], FLIGHTS, GROUPS["origins"], (0, 100), None)
+
+
+def test_a_damaged_file_is_named_as_such_and_nothing_of_it(tmp_path: Path) -> None:
+    whole = pieces(flights(100), FLIGHTS, [], tmp_path)
+    (tmp_path / "00000000.parquet").unlink()
+    engine = Engine(tmp_path)
+    with pytest.raises(tr.DamagedVault, match="missing, or not what was written") as refusal:
+        tally(engine, whole, FLIGHTS, GROUPS["origins"], (0, 100), None)
+    assert refusal.value.__cause__ is None
+    engine.close()
+
+
+def test_an_engine_reads_its_own_folder_only(tmp_path: Path) -> None:
+    inside, outside = tmp_path / "inside", tmp_path / "outside"
+    inside.mkdir()
+    outside.mkdir()
+    elsewhere = pieces(flights(10), FLIGHTS, [], outside)
+    engine = Engine(inside)
+    with pytest.raises(tr.EngineError, match="PermissionException"):
+        tally(engine, elsewhere, FLIGHTS, GROUPS["origins"], (0, 10), None)
+    engine.close()
