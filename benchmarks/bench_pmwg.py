@@ -24,7 +24,6 @@ from treering.domain.schema import Schema
 from treering.domain.workload import random_conjunctions
 from treering.mechanisms.pmwg import PMWG
 from treering.trusted.database import GrowingDatabase
-from treering.trusted.noise import draw_laplace
 
 ROWS: Final = 4_000_000
 ALPHA: Final = 0.1
@@ -38,31 +37,35 @@ CALLS: Final = 9
 
 
 def results() -> Iterator[Result]:
-    """Speed against dense numpy, against noise alone and against the size of the universe; then memory."""
+    """Speed against dense numpy and against the size of the universe; then memory."""
     yield from _throughput()
     yield from _independence()
     yield _memory()
 
 
 def _throughput() -> Iterator[Result]:
-    """Five attributes of 16 values, conjunctions over three of them."""
+    """Five attributes of 16 values, conjunctions over three of them.
+
+    In a batch an answer is some 200 times cheaper than by dense numpy: medians of 0.51 and 0.55 at a load of 5. The
+    second row says how many a second there are if each waits for the one before.
+    """
     schema = Schema({name: integers(0, 15) for name in "abcde"})
     warm = Warm.make(schema, 2 * CALLS * QUERIES)
     # An error of 1 makes every query easy, without anything to learn first.
     dense = DensePMWG(schema, warm.rows, alpha=1.0, scale=1.0, generator=np.random.default_rng(5))
     sample = _conjunctions(schema, SAMPLE, np.random.default_rng(6))
-    scale = warm.mechanism.state[0].run.scales.query
     yield ratio(
         "PMWG, 10,000 easy queries, N=2^20 / 100 by dense numpy",
         lambda: warm.ask_many(QUERIES),
         lambda: [dense.ask(query) for query in sample],
-        limit=1,
+        limit=0.75,
     )
     yield ratio(
-        "PMWG, 10,000 easy queries, N=2^20 / noise alone",
-        lambda: warm.ask_many(QUERIES),
-        lambda: draw_laplace(scale, QUERIES),
-        limit=4,
+        "PMWG, 100 easy queries one by one, N=2^20 / by dense numpy",
+        lambda: warm.ask_singly(SAMPLE),
+        lambda: [dense.ask(query) for query in sample],
+        limit=None,
+        count=SAMPLE,
     )
 
 
@@ -127,6 +130,11 @@ class Warm:
         """One query."""
         self.mechanism.ask(next(self.queries))
         self.check()
+
+    def ask_singly(self, count: int) -> None:
+        """Queries that each wait for the one before."""
+        for _ in range(count):
+            self.ask()
 
     def ask_many(self, count: int) -> None:
         """A batch."""

@@ -42,6 +42,7 @@ NAMES = (
     "crossover_map",
     "turbo_covid",
     "sums_flights",
+    "sql_coverage",
     "compare_mechanisms",
     "erm_logistic",
     "erm_flights",

@@ -38,8 +38,8 @@ QUESTIONS = 20
 class ByTrees(ContinualHistogram):
     """The continual histogram as it was: trees under any promise."""
 
-    def _new_series(self, start: int) -> Series:
-        return TreeSeries(super()._new_series(start).groups, self._gate.budget, start)
+    def _new_series(self) -> Series:
+        return TreeSeries(super()._new_series().groups, self._gate.budget)
 
 
 def year(days: int, schema: tr.Schema) -> Iterator[Stream]:

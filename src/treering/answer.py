@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from html import escape
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from treering.words import counted
+from treering.words import counted, readable
 
 Kind: TypeAlias = Literal["easy", "hard", "measured", "cached", "synthetic"]
+
+Tail: TypeAlias = Literal["normal", "log-concave", "together"]
+"""What is known of the noise of a number: it is normal; it is symmetric and log-concave; or nothing, but that all
+answers of the mechanism keep their errors together."""
+
+_DUST: Final = 1e-6
+"""Rows that rounding errors may come to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +80,41 @@ class Answer:
 
     @property
     def count_error(self) -> int:
-        """The error in rows, the rounding of `count` included."""
-        return math.ceil(self.error * self.size + 0.5)
+        """The error in rows: the least that holds every whole number of rows within ``error`` of ``value``."""
+        return self._whole(self.error)
 
     @property
     def count_margin(self) -> int:
-        """The margin in rows, the rounding of `count` included."""
-        return math.ceil(self.margin * self.size + 0.5)
+        """The margin in rows: the least that holds every whole number of rows within ``margin`` of ``value``."""
+        return self._whole(self.margin)
+
+    @property
+    def low(self) -> float:
+        """The lower end of the 95% interval: ``value`` − ``margin``, and 0 at least."""
+        return max(0.0, self.value - self.margin)
+
+    @property
+    def high(self) -> float:
+        """The upper end of the 95% interval: ``value`` + ``margin``, and 1 at most."""
+        return min(1.0, self.value + self.margin)
+
+    def _whole(self, share: float) -> int:
+        count, low, high = whole(self.value * self.size, share * self.size)
+        return min(self.size, max(count - low, high - count))
+
+
+def whole(reading: float, margin: float) -> tuple[int, int, int]:
+    """The whole number next to a reading, and the least and the greatest whole number within a margin of the reading.
+
+    What is counted is a whole number, so if it is within the margin of the reading, it is one of these. Both ends are
+    at most margin + ½ from the number that is shown: rounding never makes a whole margin wider.
+
+    >>> whole(10.4, 150.0), whole(10.6, 150.0)
+    ((10, -139, 160), (11, -139, 160))
+    """
+    nearest = round(reading)
+    least, greatest = math.ceil(reading - margin - _DUST), math.floor(reading + margin + _DUST)
+    return nearest, min(nearest, least), max(nearest, greatest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +134,28 @@ class Estimate:
     error: float | None = None
     """A bound on |value − truth|. With probability at least 1 − beta, all of a mechanism's answers keep theirs. None
     where none is stated."""
+    reading: float | None = field(default=None, compare=False, repr=False)
+    """The truth plus noise: ``value`` before it was rounded, and held within what is possible. Sums and differences
+    are worked out from readings, whose noise has the mean 0; None where it is the same as ``value``."""
+    tail: Tail = field(default="log-concave", compare=False, repr=False)
+    """What is known of the noise of the reading."""
+
+    @property
+    def raw(self) -> float | None:
+        """The number to work with: the reading."""
+        return self.value if self.reading is None else self.reading
+
+    def within(self, least: float, most: float) -> Estimate:
+        """The estimate of a number that lies between ``least`` and ``most``: what is nearest is no further from it.
+
+        >>> Estimate(-48.0, -60.0, -36.0).within(0.0, 500.0)
+        Estimate(value=0.0, low=0.0, high=12.0, error=None)
+        """
+        if self.value is None:
+            return replace(self, low=max(self.low, least), high=min(self.high, most))
+        value, margin = min(most, max(least, self.value)), self.margin or 0.0
+        below, above = (margin, margin) if value != self.value else (self.value - self.low, self.high - self.value)
+        return replace(self, value=value, low=max(least, value - below), high=min(most, value + above))
 
     @property
     def margin(self) -> float | None:
@@ -144,6 +201,25 @@ class Bill:
     """What was left of the whole promise then."""
     settled: bool = False
     """Whether everything to come is free: see `Vault.settled`."""
+    unit: str = ""
+    """The promise's unit: "epsilon" or "rho"."""
+
+    def words(self) -> str:
+        """What was charged, for an error's reader.
+
+        >>> Bill(cost=0.0125, unit="rho").words()
+        'Charged: rho 0.0125. What was released for it is known: asking again is free until rows come.'
+        """
+        return (
+            f"Charged: {self.unit} {readable(self.cost)}. What was released for it is known: asking again is free "
+            "until rows come."
+        )
+
+    def charge(self, error: BaseException) -> None:
+        """Put the bill on an error that came after a charge: as its ``bill``, and in its words."""
+        if self.cost > 0 and getattr(error, "bill", None) is None:
+            vars(error)["bill"] = self
+            error.add_note(self.words())
 
 
 @dataclass(frozen=True, slots=True)

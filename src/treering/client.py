@@ -332,7 +332,8 @@ class Client:
         ``role``     "analyst", or "steward"
         ``days``     for how long it is accepted; None: without end
         ``answers``  how many answers that cost something it may have within a week; None: no limit
-        ``budget``   the part of the promise, in (0, 1], that it may spend within a week; None: no limit
+        ``budget``   the part of the promise, in (0, 1], that it may spend within a week; None: 0.05 with ``answers``,
+                     otherwise no limit
         """
         lifetime = None if days is None else days * 86400
         body = {"name": name, "role": role, "lifetime": lifetime, "quota": {"answers": answers, "budget": budget}}

@@ -5,6 +5,7 @@
     │   └── KeyUsed         an idempotency key that was used for something else
     ├── SchemaError         an invalid schema, or a query or table of another schema (also a ValueError)
     ├── QueryError          a query that this schema cannot answer (also a ValueError)
+    │   └── TimeLimit       a question that takes longer to work out than a request may, or whose caller has gone
     ├── DataError           rows that do not fit the schema: position and column, never the value (also a ValueError)
     ├── BudgetExceeded      a charge that exceeds what is left; nothing was charged or read
     ├── Dearer              a question that could cost more than its caller allows; nothing was charged or read
@@ -12,7 +13,7 @@
     ├── Halted              a mechanism, or a run, that has given its last answer
     ├── VaultError          a vault that is missing, locked, damaged or of another version
     │   ├── NotAVault       a folder that is no vault
-    │   ├── NewerVault      a vault that a later version of treering wrote
+    │   ├── UnknownFormat   a vault of another format than this version of treering reads
     │   ├── DamagedVault    a vault whose files are not what was written
     │   └── VaultBusy       a vault that another process has open for writing
     ├── EngineError         a database engine that failed, or a table that changed other than by growing
@@ -26,8 +27,12 @@ No message carries a private value: what is quoted is a parameter, a query, a sc
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from treering.words import readable
+
+if TYPE_CHECKING:
+    from treering.answer import Bill
 
 
 class TreeringError(Exception):
@@ -35,6 +40,9 @@ class TreeringError(Exception):
 
     answers: tuple[object, ...] = ()
     """The answers that a batch had released before it failed: they are valid, and paid for."""
+
+    bill: Bill | None = None
+    """What was charged before this error; None if nothing was. What was released for it is free to ask again."""
 
 
 class ParameterError(TreeringError, ValueError):
@@ -58,6 +66,10 @@ class SchemaError(TreeringError, ValueError):
 
 class QueryError(TreeringError, ValueError):
     """A query that this schema cannot answer."""
+
+
+class TimeLimit(QueryError):
+    """A question that takes longer to work out than a request may, or whose caller has gone."""
 
 
 class DataError(TreeringError, ValueError):
@@ -120,8 +132,8 @@ class NotAVault(VaultError):
     """A folder that is no vault."""
 
 
-class NewerVault(VaultError):
-    """A vault that a later version of treering wrote."""
+class UnknownFormat(VaultError):
+    """A vault of another format than this version of treering reads."""
 
 
 class DamagedVault(VaultError):

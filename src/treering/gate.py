@@ -271,52 +271,6 @@ class Marked:
 
 
 @dataclass(frozen=True, slots=True)
-class TreeStarted:
-    """A binary tree over batches began, in version 0.1.0; now segments take its place. Each leaf's rows were charged
-    for all nodes that there will ever be. A node in segment k got ``noise.shared(k + 1)``."""
-
-    size: int
-    cost: Cost
-    tree: int
-    noise: Noise
-
-
-@dataclass(frozen=True, slots=True)
-class LeafCut:
-    """In a tree of version 0.1.0: the rows since the last cut, up to ``size``, are leaf number ``leaf``."""
-
-    size: int
-    tree: int
-    leaf: int
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class NodeReleased:
-    """In a tree of version 0.1.0: noisy counts, over all cells, of the leaves below node (``level``, ``index``)."""
-
-    size: int
-    tree: int
-    level: int
-    index: int
-    noise: Noise
-    counts: Ints
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TreeCondensed:
-    """In a tree of version 0.1.0: a note replaces all nodes released so far.
-
-    The next leaf lies in one node of each level: ``starts`` are the sizes at which these nodes begin, level 0 first.
-    """
-
-    size: int
-    tree: int
-    leaf: int
-    starts: tuple[int, ...]
-    note: Any
-
-
-@dataclass(frozen=True, slots=True)
 class Minimised:
     """A model ``theta`` in the ball whose empirical risk is near the minimum: `treering.theory.erm` bounds how near.
 
@@ -378,18 +332,15 @@ class OpenSegment:
 
 @dataclass(frozen=True, slots=True)
 class Condensed:
-    """A note replaces all events so far, which cost ``spent``: replay begins with it. ``runs`` are in progress.
-
-    Records of version 0.1.0 end with the note: they know no charges by row.
-    """
+    """A note replaces all events so far, which cost ``spent``: replay begins with it. ``runs`` are in progress."""
 
     size: int
     spent: Fraction
     next_run: int
     runs: tuple[RunStarted, ...]
     note: Any
-    steps: Steps | None = None
-    """What the events cost each row, without the runs in progress. None: all that was spent, for all rows so far."""
+    steps: Steps
+    """What the events cost each row, without the runs in progress."""
     next_segment: int = 0
     segments: tuple[OpenSegment, ...] = ()
     """The segments in progress."""
@@ -419,10 +370,6 @@ Event: TypeAlias = (
     | SegmentCondensed
     | SegmentEnded
     | Marked
-    | TreeStarted
-    | LeafCut
-    | NodeReleased
-    | TreeCondensed
     | Minimised
     | Tallied
     | Reserved

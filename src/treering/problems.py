@@ -5,11 +5,12 @@ A server writes problems (RFC 9457) by this table, and a client raises by it wha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
-from treering.answer import Answer
+from treering.answer import Answer, Bill
 from treering.errors import (
     AccessDenied,
     BudgetExceeded,
@@ -24,6 +25,7 @@ from treering.errors import (
     QuotaExceeded,
     SchemaError,
     ServiceError,
+    TimeLimit,
     TreeringError,
     VaultBusy,
     VaultError,
@@ -41,6 +43,7 @@ class Coded(NamedTuple):
 ERRORS: Final = (
     Coded(KeyUsed, 409, "key_reused"),
     Coded(ParameterError, 422, "bad_parameter"),
+    Coded(TimeLimit, 422, "takes_too_long"),
     Coded(QueryError, 422, "bad_query"),
     Coded(SchemaError, 422, "bad_schema"),
     Coded(DataError, 422, "bad_rows"),
@@ -60,6 +63,18 @@ _KINDS: Final = {each.code: each.kind for each in ERRORS}
 
 def details_of(error: TreeringError) -> dict[str, Any]:
     """What a program may want to know of an error, as plain values; amounts of budget as exact fractions."""
+    return {**_about(error), **charged(error)}
+
+
+def charged(error: BaseException) -> dict[str, Any]:
+    """What was charged before an error, also an unexpected one; nothing if nothing was."""
+    bill = getattr(error, "bill", None)
+    if not isinstance(bill, Bill):
+        return {}
+    return {"cost": bill.cost, "remaining": bill.remaining, "settled": bill.settled, "unit": bill.unit}
+
+
+def _about(error: TreeringError) -> dict[str, Any]:
     if isinstance(error, ParameterError):
         return {"parameter": error.parameter}
     if isinstance(error, DataError):
@@ -87,6 +102,10 @@ def error_of(told: Mapping[str, Any]) -> TreeringError:
         Answer(*(each[name] for name in ("value", "error", "size", "kind", "margin")))
         for each in told.get("answers", ())
     )
+    if told.get("cost"):
+        remaining = told.get("remaining")
+        left = math.nan if remaining is None else float(remaining)
+        error.bill = Bill(math.inf, float(told["cost"]), left, bool(told.get("settled")), str(told.get("unit", "")))
     return error
 
 

@@ -37,7 +37,7 @@ class RowFile:
         if self.encoding is not None:
             try:
                 "".encode(self.encoding)
-            except LookupError:
+            except (LookupError, ValueError):  # "undefined", and names that are none
                 raise ParameterError("encoding", "must be known to Python, such as utf-8, cp1252 or utf-16") from None
 
     @property

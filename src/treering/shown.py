@@ -33,6 +33,9 @@ NOTES: Final = b"treering.notes"
 _WIDTH: Final = 240
 """The width of a bar, in pixels."""
 
+FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""What a text begins with that a spreadsheet takes for a formula."""
+
 MARGIN: Final = "_margin"
 """What the name of a margin's column ends with."""
 
@@ -178,3 +181,29 @@ def show_tables() -> None:
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     if shell is not None:
         shell.display_formatter.formatters["text/html"].for_type_by_name("pyarrow.lib", "Table", released_html)
+
+
+# -- files for spreadsheets --------------------------------------------------------------------------------------------
+
+
+def harmless(table: pa.Table) -> pa.Table:
+    """A table for CSV: a text, or a column's name, that a spreadsheet would take for a formula gets a ' before it.
+    Numbers stay numbers.
+
+    >>> import pyarrow as pa
+    >>> harmless(pa.table({"=x": ["=1+1", "a", None], "n": [-1, 2, 3]})).to_pydict()
+    {"'=x": ["'=1+1", 'a', None], 'n': [-1, 2, 3]}
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    def column(values: Any) -> Any:
+        kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
+        if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+            return values
+        plain, (quote, nothing) = values.cast(pa.large_string()), pa.array(["'", ""], pa.large_string())
+        risky = pc.is_in(pc.utf8_slice_codeunits(plain, 0, 1), pa.array(FORMULA, pa.large_string()))
+        return pc.if_else(risky, pc.binary_join_element_wise(quote, plain, nothing), plain)
+
+    names = [f"'{name}" if name.startswith(FORMULA) else name for name in table.column_names]
+    return pa.Table.from_arrays([column(each) for each in table.columns], names=names)

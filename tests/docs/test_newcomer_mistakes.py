@@ -22,7 +22,7 @@ from treering.cli.output import message_of
 from treering.errors import VaultBusy
 from treering.vault.vault import Vault
 
-SCHEMA = """treering_schema = 1
+SCHEMA = """treering_schema = 2
 [attributes.origin]
 kind = "categories"
 values = ["EWR", "JFK", "LGA"]
@@ -259,7 +259,7 @@ def test_ctrl_c_says_that_nothing_was_lost(folder: Path) -> None:
     (folder / "slow.csv").write_bytes((folder / "rows.csv").read_bytes())
     made(folder / "stopped")
     stopped = "import os, signal, treering.vault.vault as v; from treering.cli.main import main; "
-    stopped += "v.Vault.append = lambda *_: os.kill(os.getpid(), signal.SIGINT); main()"
+    stopped += "v.Vault.take_in = lambda *_, **__: os.kill(os.getpid(), signal.SIGINT); main()"
     done = subprocess.run(
         [sys.executable, "-c", stopped, "append", str(folder / "stopped"), str(folder / "slow.csv")],
         capture_output=True,

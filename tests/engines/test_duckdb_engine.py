@@ -20,6 +20,7 @@ from treering.domain.attribute import ABOVE, Attribute, Bins, Categories, Intege
 from treering.domain.calendar import Dated, Dates
 from treering.domain.schema import Schema
 from treering.errors import DataError, EngineError, ParameterError
+from treering.trusted.engines.addresses import Address
 from treering.trusted.engines.source import Source
 
 SCHEMA = Schema({"origin": categories("EWR", "JFK", other=True), "month": integers(1, 12)})
@@ -289,3 +290,52 @@ def test_places_where_nothing_is(tmp_path: Path) -> None:
     nothing: Any = 7
     with pytest.raises(ParameterError, match="must be an Ibis table or an address, not int"):
         Source.of(nothing, SCHEMA)
+
+
+# -- what a file may reach ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "reading",
+    [
+        *("read_csv('{other}')", "read_text('{other}')", "'{other}'", "glob('{folder}/*')"),
+        *("read_parquet('{folder}/x.parquet')", "(SELECT * FROM read_blob('{other}'))", "sniff_csv('{other}')"),
+    ],
+)
+def test_a_view_in_a_duckdb_file_reads_no_other_file(tmp_path: Path, reading: str) -> None:
+    other, path = tmp_path / "other.csv", tmp_path / "rows.duckdb"
+    other.write_text("id,origin,month\n1,JFK,3\n")
+    pq.write_table(pa.table({"id": [1]}), tmp_path / "x.parquet")
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("CREATE TABLE rows AS SELECT 1 AS id, 'JFK' AS origin, 3 AS month")
+        connection.execute("CREATE VIEW inner_view AS SELECT * FROM rows")
+        columns = "(SELECT count(*) FROM {}) AS id, 'JFK' AS origin, 3 AS month"
+        place = reading.format(other=other, folder=tmp_path)
+        connection.execute(f"CREATE VIEW outer_view AS SELECT {columns.format(place)}")
+    assert Source.of(f"duckdb://{path}#inner_view", SCHEMA).increments(None).rows == 1
+    with pytest.raises(EngineError, match="could not be (looked at|read)"):
+        Source.of(f"duckdb://{path}#outer_view", SCHEMA).increments(None)
+
+
+def test_a_duckdb_file_loads_no_extension_and_attaches_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "rows.duckdb"
+    duckdb.connect(str(path)).close()
+    with Address.parse(f"duckdb://{path}#rows")._connection() as connection:
+        for statement in (
+            *("LOAD httpfs", "INSTALL httpfs", f"ATTACH '{tmp_path}/new.duckdb'", "SET enable_external_access = true"),
+            f"COPY (SELECT 1) TO '{tmp_path}/out.csv'",
+        ):
+            with pytest.raises(duckdb.Error):
+                connection.raw_sql(statement)
+
+
+def test_nan_in_parquet_files_of_a_caller_s_own_connection(tmp_path: Path) -> None:
+    """Statistics of Parquet files leave NaN out, and DuckDB believes them unless it is told not to."""
+    rows = pa.table({"id": range(1000), "delay": [1.0] * 600 + [float("nan")] * 200 + [None] * 200})
+    pq.write_table(rows, tmp_path / "rows.parquet")
+    backend = ibis.duckdb.connect(disabled_optimizers="join_order")
+    schema = Schema({"delay": bins([0, 2, 5], other=True, missing=True)})
+    table = backend.read_parquet(tmp_path / "rows.parquet", table_name="rows")
+    assert histogram(Source.of(table, schema).increments(None)) == expected(rows, schema)
+    ((disabled,),) = backend.raw_sql("SELECT current_setting('disabled_optimizers')").fetchall()
+    assert set(disabled.split(",")) == {"join_order", "statistics_propagation"}

@@ -64,7 +64,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / name).mkdir()
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-    monkeypatch.setitem(addresses.OFFLINE, "threads", 1)
+    monkeypatch.setitem(addresses.SETTINGS, "threads", 1)
     return tmp_path
 
 
@@ -82,7 +82,7 @@ def test_what_is_spilled_is_in_a_private_folder_and_gone_after(
     kind: str, memory: str, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = planted(kind, place / "data")
-    monkeypatch.setitem(addresses.OFFLINE, "memory_limit", memory)
+    monkeypatch.setitem(addresses.SETTINGS, "memory_limit", memory)
     with Watch(place) as watch:
         assert Source.of(address, SCHEMA).increments(None).rows == ROWS
     assert any(path.name.startswith("duckdb_temp") for path in watch.modes), "nothing was spilled: the test is empty"

@@ -67,7 +67,7 @@ def test_every_form(desk: Office, kind: str) -> None:
     size = desk.vault.size
     response = send(desk, written(kind), f"{kind}; charset=utf-8")
     assert response.status_code == 200, response.text
-    assert response.json() == {"size": size + 3, "rows": 3, "dropped": 0}
+    assert response.json() == {"size": size + 3, "rows": 3, "dropped": 0, "known": False}
     assert desk.vault.size == size + 3
 
 
@@ -90,8 +90,19 @@ def test_a_key_counts_once(desk: Office) -> None:
     size = desk.vault.size
     first = send(desk, written(CSV), Idempotency_Key="may")
     again = send(desk, written(CSV), Idempotency_Key="may")
-    assert first.json() == {"size": size + 3, "rows": 3, "dropped": 0}
-    assert again.json() == {"size": size + 3, "rows": 0, "dropped": 0}
+    assert first.json() == {"size": size + 3, "rows": 3, "dropped": 0, "known": False}
+    assert again.json() == {**first.json(), "known": True}
+    assert desk.vault.size == size + 3
+    assert send(desk, written(PARQUET), PARQUET, Idempotency_Key="may").json() == again.json(), "the same rows"
+
+
+@pytest.mark.parametrize("other", [b"JFK,1,no\n", b"JFK,1,no\n" * 3, b"JFK,1,no\n" * 4, b""])
+def test_a_key_is_for_the_rows_that_it_was_used_for(desk: Office, other: bytes) -> None:
+    send(desk, written(CSV), Idempotency_Key="may")
+    size = desk.vault.size
+    refused = send(desk, b"origin,month,late\n" + other, Idempotency_Key="may")
+    assert (refused.status_code, refused.json()["code"]) == (409, "key_reused")
+    assert desk.vault.size == size
 
 
 BAD = b"origin,month,late\nJFK,1,no\nCANARY8731,2,yes\nJFK,99,no\n"
@@ -110,7 +121,12 @@ def test_rows_that_do_not_fit_refuse_all_and_are_not_quoted(desk: Office, caplog
 
 def test_or_they_are_dropped(desk: Office) -> None:
     size = desk.vault.size
-    assert send(desk, BAD, path="?on_invalid=drop").json() == {"size": size + 1, "rows": 1, "dropped": 2}
+    assert send(desk, BAD, path="?on_invalid=drop").json() == {
+        "size": size + 1,
+        "rows": 1,
+        "dropped": 2,
+        "known": False,
+    }
 
 
 @pytest.mark.parametrize(
@@ -142,13 +158,13 @@ def test_what_is_no_file_of_rows(
 
 def test_the_file_is_private_and_gone(desk: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[int, int]] = []
-    append = tr.Vault.append
+    take_in = tr.Vault.take_in
 
-    def looks(vault: tr.Vault, file: tr.RowFile, *more: Any) -> int:
+    def looks(vault: tr.Vault, file: tr.RowFile, *more: Any) -> object:
         seen.append((stat.S_IMODE(file.path.stat().st_mode), stat.S_IMODE(file.path.parent.stat().st_mode)))
-        return append(vault, file, *more)
+        return take_in(vault, file, *more)
 
-    monkeypatch.setattr(tr.Vault, "append", looks)
+    monkeypatch.setattr(tr.Vault, "take_in", looks)
     send(desk, written(CSV))
     send(desk, BAD)
     assert seen == [(0o600, 0o700)] * 2
@@ -233,14 +249,19 @@ def test_rows_that_stay_in_their_engine_are_not_taken_here(tmp_path: Path) -> No
         response = send(desk, b"late\nno\n")
         assert (response.status_code, response.json()["code"]) == (409, "rows_elsewhere")
         headers = desk.known("steward")
-        assert desk.client.post(f"{API}/refresh", headers=headers).json() == {"size": 1, "rows": 1, "dropped": 0}
+        assert desk.client.post(f"{API}/refresh", headers=headers).json() == {
+            "size": 1,
+            "rows": 1,
+            "dropped": 0,
+            "known": False,
+        }
         with duckdb.connect(str(source)) as connection:
             connection.execute("INSERT INTO t VALUES (2, 'CANARY8731'), (3, 'yes')")
         refused = desk.client.post(f"{API}/refresh", headers=headers)
         assert (refused.status_code, refused.json()["code"]) == (422, "bad_rows")
         assert "CANARY" not in refused.text
         dropped = desk.client.post(f"{API}/refresh?on_invalid=drop", headers=headers)
-        assert dropped.json() == {"size": 2, "rows": 1, "dropped": 1}
+        assert dropped.json() == {"size": 2, "rows": 1, "dropped": 1, "known": False}
 
 
 def test_a_vault_that_keeps_its_rows_has_nothing_to_refresh(desk: Office) -> None:

@@ -170,7 +170,7 @@ def test_rows_that_do_not_fit_are_refused_without_a_word_of_them(fuzzed: Fuzzed)
     paths = ("/api/v1/rows", "/api/v1/rows?on_invalid=drop", "/api/v1/rows?delimiter=o")
     replies = call(fuzzed.app, [Request("POST", path, canaries.UNFIT.encode(), headers) for path in paths])
     assert [reply.status for reply in replies] == [422, 200, 422]
-    assert json.loads(replies[1].body) == {"size": canaries.SIZE, "rows": 0, "dropped": 2}
+    assert json.loads(replies[1].body) == {"size": canaries.SIZE, "rows": 0, "dropped": 2, "known": False}
     everything = [*(reply.body.decode() + str(reply.headers) for reply in replies), fuzzed.log.getvalue()]
     assert [canaries.leaks(each) for each in everything] == [[]] * 4
 
@@ -211,7 +211,7 @@ def test_a_table_of_true_counts_is_seen(fuzzed: Fuzzed, monkeypatch: pytest.Monk
     def exact(*_: object) -> dict[str, Any]:
         return {"columns": ["month", "n"], "rows": [[each, times] for each, times in enumerate(canaries.TIMES)]}
 
-    monkeypatch.setattr("treering.service.routes.questions.table_dict", exact)
+    monkeypatch.setattr("treering.service.wire.table_dict", exact)
     texts = [f"SELECT month, COUNT(*) + {each} FROM t GROUP BY 1" for each in range(9)]
     ended = fuzzed.ask([("sql", text) for text in texts], seed=3)
     with pytest.raises(AssertionError):

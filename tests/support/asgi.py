@@ -82,7 +82,10 @@ async def _reply(app: Any, request: Request) -> Reply:
     bodies = [{"type": "http.request", "body": request.body, "more_body": False}]
 
     async def receive() -> dict[str, Any]:
-        return bodies.pop() if bodies else {"type": "http.disconnect"}
+        if bodies:
+            return bodies.pop()
+        await asyncio.Event().wait()  # The caller stays until it is cancelled.
+        raise AssertionError
 
     async def send(message: dict[str, Any]) -> None:
         sent.append(message)

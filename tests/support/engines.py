@@ -11,7 +11,7 @@ import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -145,6 +145,35 @@ def nasty_rows(rows: int = 400) -> pa.Table:
         for place, (name, (kind, values)) in enumerate(NASTY.items())
     }
     return pa.table({"id": pa.array(range(10, 10 + rows), pa.int64()), **columns})
+
+
+def lonely(rows: Mapping[str, tuple[pa.DataType, list[Any]]], ordinary: Mapping[str, Any]) -> list[pa.Table]:
+    """Tables of three ordinary rows and one in which a nasty value stands alone in each column, such that each value of
+    each column is in one of them. (Of more than 20 values, two are in one table.)"""
+    longest = min(20, max(len(values) for _, values in rows.values()))
+    tables = []
+    for place in range(longest):
+        columns = {
+            name: pa.array([ordinary[name]] * 3 + [values[place % len(values)], values[-1 - place % len(values)]], kind)
+            if len(values) > longest
+            else pa.array([ordinary[name]] * 3 + [values[place % len(values)]] * 2, kind)
+            for name, (kind, values) in rows.items()
+        }
+        tables.append(pa.table({"id": pa.array(range(5), pa.int64()), **columns}))
+    return tables
+
+
+ORDINARY: Final = {
+    "origin": "日本",
+    "code": 7,
+    "flag": True,
+    "month": 12,
+    "share": 900_000.0,
+    "delay": 1.0,
+    "single": 0.7,
+    "small": 7,
+}
+"""A row that fits the nasty schema."""
 
 
 def generated_rows(rows: int, seed: int = 2013) -> pa.Table:
@@ -309,7 +338,7 @@ class Files(Stage):
             wide = [pa.float64() if field.type == pa.float32() else field.type for field in rows.schema]
             pc.write_csv(rows.cast(pa.schema(zip(rows.column_names, wide, strict=True))), path)
         else:
-            pq.write_table(rows, path)
+            pq.write_table(rows, path, row_group_size=3 if rows.num_rows < 10 else None)
 
     def create(self, rows: pa.Table) -> None:
         self.rows = rows

@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 import treering as tr
+from support.events import NO_STEPS
 from treering import gate
 from treering.budget.cost import Cost, laplace
 from treering.budget.promise import Budget
@@ -43,148 +44,136 @@ BEGUN = gate.SegmentBegun(9, 0, 3, 4, Groups.marginal(SCHEMA, ["late"]), Gaussia
 LINES: list[tuple[gate.Event, str]] = [
     (
         gate.Measured(9, TENTH, (JFK, EITHER), Laplace(10.0), (4, -2)),
-        '{"v":1,"event":"Measured","size":9,"cost":{"epsilon":"1/10","rho":"1/200"},"queries":[{"where":{"origin":"1",'
+        '{"event":"Measured","size":9,"cost":{"epsilon":"1/10","rho":"1/200"},"queries":[{"where":{"origin":"1",'
         '"month":"0-1,11"}},{"over":["origin","late"],"scale":1,"weights":{"dtype":"<i8","shape":[3,2],"values":'
         '[0,1,1,1,0,1]}}],"noise":{"Laplace":{"scale":10.0}},"values":[4,-2]}',
     ),
     (
         gate.RunStarted(9, Cost(None, Fraction(1, 8)), 0, gate.RunRequest(1.5, 3.0, Gaussian(2.0))),
-        '{"v":1,"event":"RunStarted","size":9,"cost":{"epsilon":null,"rho":"1/8"},"run":0,"request":{"threshold_scale"'
+        '{"event":"RunStarted","size":9,"cost":{"epsilon":null,"rho":"1/8"},"run":0,"request":{"threshold_scale"'
         ':1.5,"query_scale":3.0,"answer":{"Gaussian":{"scale":2.0}}}}',
     ),
-    (gate.Compared(9, 1, 17, None), '{"v":1,"event":"Compared","size":9,"run":1,"asked":17,"crossing":null}'),
+    (gate.Compared(9, 1, 17, None), '{"event":"Compared","size":9,"run":1,"asked":17,"crossing":null}'),
     (
         gate.Compared(9, 1, 17, gate.Crossing(16, -3)),
-        '{"v":1,"event":"Compared","size":9,"run":1,"asked":17,"crossing":{"index":16,"value":-3}}',
+        '{"event":"Compared","size":9,"run":1,"asked":17,"crossing":{"index":16,"value":-3}}',
     ),
-    (gate.RunEnded(9, 1, Fraction(0)), '{"v":1,"event":"RunEnded","size":9,"run":1,"refund":"0/1"}'),
+    (gate.RunEnded(9, 1, Fraction(0)), '{"event":"RunEnded","size":9,"run":1,"refund":"0/1"}'),
     (
         gate.HistogramReleased(9, TENTH, (0, 2), Laplace(20.0), COUNTS),
-        '{"v":1,"event":"HistogramReleased","size":9,"cost":{"epsilon":"1/10","rho":"1/200"},"attributes":[0,2],"noise"'
+        '{"event":"HistogramReleased","size":9,"cost":{"epsilon":"1/10","rho":"1/200"},"attributes":[0,2],"noise"'
         ':{"Laplace":{"scale":20.0}},"counts":{"dtype":"<i8","shape":[2,2],"values":[3,-1,0,7]}}',
     ),
     (
         gate.Selected(9, TENTH, (), 0),
-        '{"v":1,"event":"Selected","size":9,"cost":{"epsilon":"1/10","rho":"1/200"},"queries":[],"index":0}',
+        '{"event":"Selected","size":9,"cost":{"epsilon":"1/10","rho":"1/200"},"queries":[],"index":0}',
     ),
     (
         gate.RowsDrawn(9, TENTH, (), 2, (5, 5)),
-        '{"v":1,"event":"RowsDrawn","size":9,"cost":{"epsilon":"1/10","rho":"1/200"},"queries":[],"rows":2,"cells":'
-        "[5,5]}",
+        '{"event":"RowsDrawn","size":9,"cost":{"epsilon":"1/10","rho":"1/200"},"queries":[],"rows":2,"cells":[5,5]}',
     ),
     (
         gate.ForeignReleased(9, TENTH, (1, 0.1, float("inf"), float("-inf"), float("nan"), -0.0)),
-        '{"v":1,"event":"ForeignReleased","size":9,"cost":{"epsilon":"1/10","rho":"1/200"},"values":[1,0.1,"inf",'
+        '{"event":"ForeignReleased","size":9,"cost":{"epsilon":"1/10","rho":"1/200"},"values":[1,0.1,"inf",'
         '"-inf","nan",-0.0]}',
     ),
     (
-        gate.TreeStarted(9, TENTH, 0, Laplace(20.0)),
-        '{"v":1,"event":"TreeStarted","size":9,"cost":{"epsilon":"1/10","rho":"1/200"},"tree":0,"noise":{"Laplace":'
-        '{"scale":20.0}}}',
-    ),
-    (gate.LeafCut(9, 0, 3), '{"v":1,"event":"LeafCut","size":9,"tree":0,"leaf":3}'),
-    (
-        gate.NodeReleased(9, 0, 1, 2, Laplace(20.0), np.arange(3)),
-        '{"v":1,"event":"NodeReleased","size":9,"tree":0,"level":1,"index":2,"noise":{"Laplace":{"scale":20.0}},'
-        '"counts":{"dtype":"<i8","shape":[3],"values":[0,1,2]}}',
-    ),
-    (
-        gate.TreeCondensed(9, 0, 3, (0, 4), Estimates((4, 9), {(0, 1): Piece(0, 4, np.array([0.5, 1.5]))}, None)),
-        '{"v":1,"event":"TreeCondensed","size":9,"tree":0,"leaf":3,"starts":[0,4],"note":{"Estimates":{"sizes":[4,9],'
-        '"pieces":[[[0,1],{"start":0,"end":4,"cells":{"dtype":"<f8","shape":[2],"data":"b:AAAAAAAA4D8AAAAAAAD4Pw=="'
-        '}}]],"past":null}}}',
-    ),
-    (
         gate.Minimised(9, TENTH, Problem(HuberHinge(), 2), Net(0.5, 2.0), (0.25, -0.5)),
-        '{"v":1,"event":"Minimised","size":9,"cost":{"epsilon":"1/10","rho":"1/200"},"problem":{"loss":{"HuberHinge":'
+        '{"event":"Minimised","size":9,"cost":{"epsilon":"1/10","rho":"1/200"},"problem":{"loss":{"HuberHinge":'
         '{"width":0.5}},"dimension":2,"radius":1.0,"regularisation":0.0},"method":{"Net":{"pitch":0.5,"scale":2.0,'
-        '"resolution":1048576,"most_dimensions":3}},"theta":[0.25,-0.5]}',
+        '"resolution":1048576,"most_dimensions":3}},"theta":[0.25,-0.5],"rows":null,"held":null}',
     ),
     (
         gate.Minimised(9, TENTH, Problem(Squared(), 2), NoisyMoments(2.0, 0.5, (0.25, 0.0)), (0.25, -0.5), (4, 9)),
-        '{"v":3,"event":"Minimised","size":9,"cost":{"epsilon":"1/10","rho":"1/200"},"problem":{"loss":{"Squared":{}},'
+        '{"event":"Minimised","size":9,"cost":{"epsilon":"1/10","rho":"1/200"},"problem":{"loss":{"Squared":{}},'
         '"dimension":2,"radius":1.0,"regularisation":0.0},"method":{"NoisyMoments":{"scale":2.0,"ridge":0.5,"start":'
-        '[0.25,0.0]}},"theta":[0.25,-0.5],"rows":[4,9]}',
+        '[0.25,0.0],"refinement":null}},"theta":[0.25,-0.5],"rows":[4,9],"held":null}',
     ),
     (
         gate.Minimised(9, TENTH, Problem(HuberDistance(0.25), 2), Net(0.5, 2.0), (0.25, -0.5)),
-        '{"v":3,"event":"Minimised","size":9,"cost":{"epsilon":"1/10","rho":"1/200"},"problem":{"loss":{'
+        '{"event":"Minimised","size":9,"cost":{"epsilon":"1/10","rho":"1/200"},"problem":{"loss":{'
         '"HuberDistance":{"width":0.25}},"dimension":2,"radius":1.0,"regularisation":0.0},"method":{"Net":{"pitch":0.5,'
-        '"scale":2.0,"resolution":1048576,"most_dimensions":3}},"theta":[0.25,-0.5],"rows":null}',
+        '"scale":2.0,"resolution":1048576,"most_dimensions":3}},"theta":[0.25,-0.5],"rows":null,"held":null}',
     ),
     (
         gate.Reserved(9, TENTH, Budget("pure", Fraction(1, 10))),
-        '{"v":1,"event":"Reserved","size":9,"cost":{"epsilon":"1/10","rho":"1/200"},"part":{"kind":"pure","total":'
-        '"1/10"}}',
+        '{"event":"Reserved","size":9,"cost":{"epsilon":"1/10","rho":"1/200"},"part":{"kind":"pure","total":"1/10"}}',
     ),
-    (gate.ReservationEnded(9), '{"v":1,"event":"ReservationEnded","size":9}'),
+    (gate.ReservationEnded(9), '{"event":"ReservationEnded","size":9}'),
     (
         gate.Condensed(
             *(9, Fraction(1, 3), 2, (), None),
             Steps(((4, Fraction(1, 4)),), ((0, Fraction(0)), (4, Fraction(1, 3)))),
             *(1, (gate.OpenSegment(BEGUN, np.array([4, 9]), np.array([5])),), (4,)),
         ),
-        '{"v":2,"event":"Condensed","size":9,"spent":"1/3","next_run":2,"runs":[],"note":null,"steps":{"everyone":[[4,'
+        '{"event":"Condensed","size":9,"spent":"1/3","next_run":2,"runs":[],"note":null,"steps":{"everyone":[[4,'
         '"1/4"]],"rows":[[0,"0/1"],[4,"1/3"]]},"next_segment":1,"segments":[{"begun":{"size":9,"segment":0,"series":3,"start":4,'
         '"groups":{"attributes":[2],"labels":[{"dtype":"<i8","shape":[2],"values":[0,1]}],"table":null},"noise":'
-        '{"Gaussian":{"scale":2.0}},"room":5},"edges":{"dtype":"<i8","shape":[2],"values":[4,9]},"drawn":{"dtype":'
+        '{"Gaussian":{"scale":2.0}},"room":5,"sums":null},"edges":{"dtype":"<i8","shape":[2],"values":[4,9]},"drawn":{"dtype":'
         '"<i8","shape":[1],"values":[5]}}],"marks":[4]}',
     ),
     (
         gate.Noted(Learned(Step(JFK, (0.5, 2.0), 0.1, -0.1), -0.25)),
-        '{"v":1,"event":"Noted","note":{"Learned":{"step":{"query":{"where":{"origin":"1","month":"0-1,11"}},"factors":'
+        '{"event":"Noted","note":{"Learned":{"step":{"query":{"where":{"origin":"1","month":"0-1,11"}},"factors":'
         '[0.5,2.0],"rate":0.1,"log_normaliser":-0.1},"change":-0.25}}}',
     ),
-    (gate.Noted(Doubted()), '{"v":1,"event":"Noted","note":{"Doubted":{}}}'),
+    (gate.Noted(Doubted()), '{"event":"Noted","note":{"Doubted":{}}}'),
     (
         gate.Noted(EpochFailed(3, "≤ \ud800")),
-        '{"v":1,"event":"Noted","note":{"EpochFailed":{"index":3,"message":"\\u2264 \\ud800"}}}',
+        '{"event":"Noted","note":{"EpochFailed":{"index":3,"message":"\\u2264 \\ud800"}}}',
     ),
     (
         gate.Noted((None, True, 1, 1.5, "x", [1], {"a": Fraction(1, 3)}, float("nan"), JFK)),
-        '{"v":1,"event":"Noted","note":[null,true,1,1.5,"x",{"list":[1]},{"dict":[["a",{"fraction":"1/3"}]]},{"float":'
+        '{"event":"Noted","note":[null,true,1,1.5,"x",{"list":[1]},{"dict":[["a",{"fraction":"1/3"}]]},{"float":'
         '"nan"},{"query":{"where":{"origin":"1","month":"0-1,11"}}}]}',
     ),
     (
         gate.Combined(9, TENTH, GROUPS, (gate.Span(0, 4, 1), gate.Span(4, 9, -2)), Laplace(20.0), np.array([3, -1])),
-        '{"v":2,"event":"Combined","size":9,"cost":{"epsilon":"1/10","rho":"1/200"},"groups":{"attributes":[0,2],'
+        '{"event":"Combined","size":9,"cost":{"epsilon":"1/10","rho":"1/200"},"groups":{"attributes":[0,2],'
         '"labels":[{"dtype":"<i8","shape":[3],"values":[0,1,-1]},{"dtype":"<i8","shape":[2],"values":[0,1]}],"table":'
         '{"dtype":"<i8","shape":[2,2],"values":[0,-1,1,1]}},"spans":[{"start":0,"end":4,"weight":1},{"start":4,"end":9,'
-        '"weight":-2}],"noise":{"Laplace":{"scale":20.0}},"values":{"dtype":"<i8","shape":[2],"values":[3,-1]}}',
+        '"weight":-2}],"noise":{"Laplace":{"scale":20.0}},"values":{"dtype":"<i8","shape":[2],"values":[3,-1]},'
+        '"sums":null}',
     ),
     (
         BEGUN,
-        '{"v":2,"event":"SegmentBegun","size":9,"segment":0,"series":3,"start":4,"groups":{"attributes":[2],"labels":[{"dtype":'
-        '"<i8","shape":[2],"values":[0,1]}],"table":null},"noise":{"Gaussian":{"scale":2.0}},"room":5}',
+        '{"event":"SegmentBegun","size":9,"segment":0,"series":3,"start":4,"groups":{"attributes":[2],"labels":[{"dtype":'
+        '"<i8","shape":[2],"values":[0,1]}],"table":null},"noise":{"Gaussian":{"scale":2.0}},"room":5,'
+        '"sums":null}',
     ),
     (
         gate.Advanced(
             *(9, Cost(None, Fraction(1, 8)), 0, 2),
             *((gate.Ones(1), gate.Root(2)), (np.array([3, -1]), np.array([0, 7]))),
         ),
-        '{"v":2,"event":"Advanced","size":9,"cost":{"epsilon":null,"rho":"1/8"},"segment":0,"leaf":2,"patterns":'
+        '{"event":"Advanced","size":9,"cost":{"epsilon":null,"rho":"1/8"},"segment":0,"leaf":2,"patterns":'
         '[{"Ones":{"leaves":1}},{"Root":{"leaves":2}}],"values":[{"dtype":"<i8","shape":[2],"values":[3,-1]},{"dtype":'
         '"<i8","shape":[2],"values":[0,7]}]}',
     ),
     (
         gate.Advanced(9, Cost(None, Fraction(1, 8)), 0, 2, (gate.Fading(2),), (np.array([3, -1]),)),
-        '{"v":4,"event":"Advanced","size":9,"cost":{"epsilon":null,"rho":"1/8"},"segment":0,"leaf":2,"patterns":'
+        '{"event":"Advanced","size":9,"cost":{"epsilon":null,"rho":"1/8"},"segment":0,"leaf":2,"patterns":'
         '[{"Fading":{"leaves":2}}],"values":[{"dtype":"<i8","shape":[2],"values":[3,-1]}]}',
     ),
     (
-        gate.SegmentCondensed(9, 0, np.array([4, 6, 9]), np.array([2, 1]), None),
-        '{"v":2,"event":"SegmentCondensed","size":9,"segment":0,"edges":{"dtype":"<i8","shape":[3],"values":[4,6,9]},'
-        '"drawn":{"dtype":"<i8","shape":[2],"values":[2,1]},"note":null}',
+        gate.SegmentCondensed(
+            *(9, 0, np.array([4, 6, 9]), np.array([2, 1])),
+            Estimates((4, 9), {(0, 1): Piece(0, 4, np.array([0.5, 1.5]))}, None),
+        ),
+        '{"event":"SegmentCondensed","size":9,"segment":0,"edges":{"dtype":"<i8","shape":[3],"values":[4,6,9]},'
+        '"drawn":{"dtype":"<i8","shape":[2],"values":[2,1]},"note":{"Estimates":{"sizes":[4,9],'
+        '"pieces":[[[0,1],{"start":0,"end":4,"cells":{"dtype":"<f8","shape":[2],"data":"b:AAAAAAAA4D8AAAAAAAD4Pw=="'
+        '}}]],"past":null}}}',
     ),
     (
         gate.SegmentEnded(
             9, 0, 3, (Charge(4, 9, Fraction(1, 16)),), Finished(2, 9, (Tail(4, np.array([0.5, 1.5]), 2.25),))
         ),
-        '{"v":2,"event":"SegmentEnded","size":9,"segment":0,"series":3,"charges":[{"start":4,"end":9,"amount":"1/16"}],"note":'
+        '{"event":"SegmentEnded","size":9,"segment":0,"series":3,"charges":[{"start":4,"end":9,"amount":"1/16"}],"note":'
         '{"Finished":{"leaves":2,"end":9,"tails":[{"start":4,"counts":{"dtype":"<f8","shape":[2],"data":'
         '"b:AAAAAAAA4D8AAAAAAAD4Pw=="},"variance":2.25}]}}}',
     ),
-    (gate.Marked(9), '{"v":2,"event":"Marked","size":9}'),
+    (gate.Marked(9), '{"event":"Marked","size":9}'),
     (
         gate.Minimised(
             9,
@@ -195,14 +184,14 @@ LINES: list[tuple[gate.Event, str]] = [
             (4, 9),
             2,
         ),
-        '{"v":3,"event":"Minimised","size":9,"cost":{"epsilon":"1/10","rho":"1/200"},"problem":{"loss":{'
+        '{"event":"Minimised","size":9,"cost":{"epsilon":"1/10","rho":"1/200"},"problem":{"loss":{'
         '"RobustLogistic":{}},"dimension":2,"radius":1.0,"regularisation":0.0},"method":{"NoisyMoments":{"scale":2.0,'
         '"ridge":0.5,"start":null,"refinement":{"rounds":2,"errors":3.0,"slopes":4.0,"allowed":0.5}}},"theta":[0.25,'
         '-0.5],"rows":[4,9],"held":2}',
     ),
     (
         gate.Tallied(9, TENTH, Tally((0.25, -0.5), "margins", (0.0,)), Laplace(2.0), np.array([3, -1])),
-        '{"v":3,"event":"Tallied","size":9,"drawn":{"epsilon":"1/10","rho":"1/200"},"tally":{"theta":[0.25,-0.5],'
+        '{"event":"Tallied","size":9,"drawn":{"epsilon":"1/10","rho":"1/200"},"tally":{"theta":[0.25,-0.5],'
         '"of":"margins","cuts":[0.0]},"noise":{"Laplace":{"scale":2.0}},"values":{"dtype":"<i8","shape":[2],"values":[3,-1]}}',
     ),
 ]
@@ -210,41 +199,33 @@ LINES: list[tuple[gate.Event, str]] = [
 SUMMED = replace(BEGUN, sums=Sums(3, 1439, True))
 OPEN = gate.OpenSegment(SUMMED, np.array([4, 9]), np.array([5]))
 ALONE = Sums(3, 1439, False)
-THIRD: list[tuple[gate.Event, str]] = [
+WITH_SUMS: list[tuple[gate.Event, str]] = [
     (
         SUMMED,
-        '{"v":3,"event":"SegmentBegun","size":9,"segment":0,"series":3,"start":4,"groups":{"attributes":[2],"labels":['
+        '{"event":"SegmentBegun","size":9,"segment":0,"series":3,"start":4,"groups":{"attributes":[2],"labels":['
         '{"dtype":"<i8","shape":[2],"values":[0,1]}],"table":null},"noise":{"Gaussian":{"scale":2.0}},"room":5,"sums":'
         '{"attribute":3,"reach":1439,"counts":true}}',
     ),
     (
         gate.Combined(9, TENTH, BEGUN.groups, (gate.Span(0, 9, 1),), Laplace(20.0), np.array([3, -1]), ALONE),
-        '{"v":3,"event":"Combined","size":9,"cost":{"epsilon":"1/10","rho":"1/200"},"groups":{"attributes":[2],"labels":['
+        '{"event":"Combined","size":9,"cost":{"epsilon":"1/10","rho":"1/200"},"groups":{"attributes":[2],"labels":['
         '{"dtype":"<i8","shape":[2],"values":[0,1]}],"table":null},"spans":[{"start":0,"end":9,"weight":1}],"noise":'
         '{"Laplace":{"scale":20.0}},"values":{"dtype":"<i8","shape":[2],"values":[3,-1]},"sums":{"attribute":3,"reach":1439,'
         '"counts":false}}',
     ),
     (
         gate.Noted(Opened(0, BEGUN.groups, Fraction(1, 7), (), Sums(3, 1439, True))),
-        '{"v":3,"event":"Noted","note":{"Opened":{"series":0,"groups":{"attributes":[2],"labels":[{"dtype":"<i8","shape":'
+        '{"event":"Noted","note":{"Opened":{"series":0,"groups":{"attributes":[2],"labels":[{"dtype":"<i8","shape":'
         '[2],"values":[0,1]}],"table":null},"price":"1/7","registered":[],"sums":{"attribute":3,"reach":1439,"counts":true}'
         '}}}',
     ),
     (
-        gate.Condensed(9, Fraction(1, 3), 2, (), None, None, 1, (OPEN,)),
-        '{"v":3,"event":"Condensed","size":9,"spent":"1/3","next_run":2,"runs":[],"note":null,"steps":null,"next_segment":1,'
+        gate.Condensed(9, Fraction(1, 3), 2, (), None, NO_STEPS, 1, (OPEN,)),
+        '{"event":"Condensed","size":9,"spent":"1/3","next_run":2,"runs":[],"note":null,"steps":{"everyone":[],"rows":[[0,"0/1"]]},"next_segment":1,'
         '"segments":[{"begun":{"size":9,"segment":0,"series":3,"start":4,"groups":{"attributes":[2],"labels":[{"dtype":"<i8"'
         ',"shape":[2],"values":[0,1]}],"table":null},"noise":{"Gaussian":{"scale":2.0}},"room":5,"sums":{"attribute":3,'
         '"reach":1439,"counts":true}},"edges":{"dtype":"<i8","shape":[2],"values":[4,9]},"drawn":{"dtype":"<i8","shape":[1],'
         '"values":[5]}}],"marks":[]}',
     ),
 ]  # fmt: skip
-"""Lines of version 3, which has sums."""
-
-EARLIER: list[tuple[gate.Event, str]] = [
-    (
-        gate.Condensed(9, Fraction(1, 3), 2, (), None),
-        '{"v":1,"event":"Condensed","size":9,"spent":"1/3","next_run":2,"runs":[],"note":null}',
-    ),
-]
-"""Lines that version 0.1.0 wrote, and that are only read now."""
+"""Lines about sums."""

@@ -5,17 +5,22 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any
+from fractions import Fraction
+from typing import Any, Final
 
 import numpy as np
 
 from support.databases import TestDatabase
+from treering.budget.rows import Steps
 from treering.domain.attribute import integers
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.gate import Event
 from treering.trusted.journal import MemoryJournal
 from treering.vault.kinds import codec
+
+NO_STEPS: Final = Steps((), ((0, Fraction(0)),))
+"""The state of a ledger in which nothing was charged."""
 
 
 def encode(event: Event) -> str:

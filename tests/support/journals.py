@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import treering as tr
+from support.events import NO_STEPS
 from treering.budget.cost import Cost
 from treering.gate import Condensed, RunRequest, RunStarted
 from treering.vault import ledger as ledgers
@@ -50,7 +51,7 @@ def started(run: int, size: int = 10) -> RunStarted:
 
 def condensed(*runs: RunStarted, word: str = "all", size: int = 10) -> Condensed:
     """A note replaces all events."""
-    return Condensed(size, Fraction(1), 9, runs, Note(word, "one\n", "two"))
+    return Condensed(size, Fraction(1), 9, runs, Note(word, "one\n", "two"), NO_STEPS)
 
 
 class Session:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any, TypeAlias
 
@@ -57,18 +56,13 @@ def attributes(draw: st.DrawFn, most_values: int = 6) -> Attribute:
         return dates(first, last, by=unit)
     if kind == "range":
         low = draw(st.integers(-30, 30) | st.integers(-(2**53), 2**53 - most_values))
-        return draw(_sides(integers(low, low + draw(st.integers(0, most_values - 1)), **flags)))
+        return integers(low, low + draw(st.integers(0, most_values - 1)), **flags)
     if kind == "bins":
         edges = draw(st.lists(_EDGES, min_size=2, max_size=most_values + 1, unique=True))
-        return draw(_sides(bins(sorted(edges), **flags)))
+        return bins(sorted(edges), **flags)
     values: dict[str, st.SearchStrategy[Any]] = {"texts": _TEXTS, "integers": _INTEGERS, "booleans": st.booleans()}
     most = 2 if kind == "booleans" else most_values
     return categories(*draw(st.lists(values[kind], min_size=1, max_size=most, unique=True)), **flags)
-
-
-def _sides(attribute: Integers | Bins) -> st.SearchStrategy[Attribute]:
-    """With one cell for what lies outside, or with two."""
-    return st.booleans().map(lambda both: replace(attribute, together=True) if both and attribute.other else attribute)
 
 
 @st.composite

@@ -113,7 +113,7 @@ def parsed(html: str) -> ElementTree.Element:
 
 def test_an_answer_shows_its_count_and_its_interval() -> None:
     html = Answer(value=0.25, error=0.05, size=1000, kind="measured", margin=0.01)._repr_html_()
-    assert "250 ± 11" in "".join(parsed(html).itertext())
+    assert "250 ± 10" in "".join(parsed(html).itertext())
     thick = [line for line in parsed(html).iter("line") if line.get("stroke-width")]
     assert [(line.get("x1"), line.get("x2")) for line in thick] == [("57.6", "62.4")]
 

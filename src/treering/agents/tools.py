@@ -22,11 +22,12 @@ from mcp.types import CallToolResult, InputRequiredResult, TextContent, ToolAnno
 from pydantic import Field, ValidationError
 
 from treering.agents.desk import ROUNDING, Allowance, Desk
-from treering.answer import Answer, Price
+from treering.answer import Answer, Bill, Price
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import BudgetExceeded, ParameterError, QueryError, QuotaExceeded, TreeringError
 from treering.shown import holding, plain_value, written
+from treering.sql.opening import opening
 from treering.theory.plan import DEFAULT_QUERIES, plan
 from treering.words import counted, readable
 
@@ -114,7 +115,7 @@ class AgentServer(MCPServer[Any]):
                 return mistake(f"{name} takes {', '.join(takes[name])}. {'; '.join(wrong)}")
             if isinstance(cause, TreeringError):
                 return await to_thread.run_sync(refusal, self._desk, cause, arguments)
-            return result(UNEXPECTED, {"error": "unexpected", "detail": UNEXPECTED}, failed=True)
+            return await to_thread.run_sync(unexpected, cause)
 
 
 class Tools:
@@ -208,6 +209,10 @@ class Tools:
             "margins": holding(table),
             "size": size,
         }
+        if opening(sql).explain:
+            price = _amount(table["unit"][0].as_py(), table["price"][0].as_py())
+            lines[-1] = f"Nothing was asked or charged: asking would cost {price} at most."
+            return self._said("\n".join(lines), plain)
         return self._said("\n".join(lines), plain, cost)
 
     def _said(self, text: str, plain: dict[str, Any], cost: float | None = None) -> CallToolResult:
@@ -229,6 +234,15 @@ def mistake(detail: str) -> CallToolResult:
     return result(f"{detail}\nNothing was charged.", {"error": "bad_call", "detail": detail}, failed=True)
 
 
+def unexpected(cause: BaseException | None) -> CallToolResult:
+    """A failure whose words are not shown; what was charged before it is."""
+    plain: dict[str, Any] = {"error": "unexpected", "detail": UNEXPECTED}
+    bill = getattr(cause, "bill", None)
+    if isinstance(bill, Bill):
+        return result(f"{UNEXPECTED}\n{bill.words()}", {**plain, "cost": bill.cost}, failed=True)
+    return result(UNEXPECTED, plain, failed=True)
+
+
 def refusal(desk: Desk, error: TreeringError, given: dict[str, Any]) -> CallToolResult:
     """What was wrong, what would be right, what is left, and what is free."""
     lines = [str(error)]
@@ -247,8 +261,16 @@ def refusal(desk: Desk, error: TreeringError, given: dict[str, Any]) -> CallTool
         lines += ["Answered before that, and paid for:", *map(said, asked, released)]
         plain["answers"] = [plain_answer(query, each) for query, each in zip(asked, released, strict=True)]
     allowance = desk.allowance()
-    text = "\n".join([cut("\n".join(lines)), "Nothing else was charged." if error.answers else "Nothing was charged."])
+    text = "\n".join([cut("\n".join(lines)), _charge(error)])
+    if error.bill is not None:
+        plain["cost"] = error.bill.cost
     return result(f"{text}\nLeft: {allowance}.", {**plain, "budget": plain_budget(allowance)}, failed=True)
+
+
+def _charge(error: TreeringError) -> str:
+    if error.bill is not None:
+        return error.bill.words()
+    return "Nothing else was charged." if error.answers else "Nothing was charged."
 
 
 def _margin_lines(desk: Desk, queries: Sequence[str] | None, sql: str | None) -> list[str]:

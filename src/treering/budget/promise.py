@@ -152,14 +152,20 @@ _GRID_BITS: Final = 256
 
 def rounded_up(value: Fraction, total: Fraction) -> Fraction:
     """A sum of charges that is at most ``total``: the same, or rounded up within the total if its denominator is long.
-    It depends on its arguments alone."""
+    It depends on its arguments alone. (Of a sum above the total the cap would cut something off: see `on_grid`.)"""
+    grid = on_grid(value, total)
+    return grid if grid is value else min(total, grid)
+
+
+def on_grid(value: Fraction, total: Fraction) -> Fraction:
+    """A sum of charges, also one above ``total``: the same, or rounded up if its denominator is long; never less."""
     if value.denominator.bit_length() <= _DENOMINATOR_BITS:
         return value
     # a/b ≥ 2^(bits(a) − 1 − bits(b)), strictly: the grid is finer than the total by more than _GRID_BITS bits.
     exponent = total.numerator.bit_length() - 1 - total.denominator.bit_length() - _GRID_BITS
     (top, bottom), (unit, parts) = value.as_integer_ratio(), (Fraction(2) ** exponent).as_integer_ratio()
     steps = -(-top * parts // (bottom * unit))
-    return min(total, Fraction(steps * unit, parts))
+    return Fraction(steps * unit, parts)
 
 
 class Filter:

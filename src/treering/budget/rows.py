@@ -32,19 +32,24 @@ apart. So the charge of row j is
 
 and a charge to everyone takes constant time, however many steps there are. E is rounded up when its denominator grows
 too long (see `Filter`), and E(before) is one of its earlier values: the difference is never below the exact sum of the
-charges between.
+charges between. A step of R is the sum of its charges, exact where they are prices (`priced`), else rounded up.
+
+*Lemma.* The sum above is never below what row j was charged and did not get back. Rounding up never lowers it. A charge
+is accepted only if the sum with it is within the total, so that a cap at the total cuts nothing off. Where a charge
+takes the place of what was reserved, both change R in one step, and no cap applies: on the way, with both of them, the
+sum may lie above the total.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from treering.budget.promise import Budget, rounded_up
+from treering.budget.promise import Budget, on_grid, rounded_up
 from treering.errors import BudgetExceeded, ParameterError
 
 _NOTHING: Final = Fraction(0)
@@ -59,7 +64,7 @@ _ROUNDING: Final = 1 + Fraction(1, 2**200)
 
 def priced(amount: Fraction, budget: Budget) -> Fraction:
     """An amount as rows are charged for it: rounded up to a grid, one for all amounts, so that any number of charges
-    add up exactly, in whatever order (if the denominator of the budget itself is below 2^256).
+    add up exactly, in whatever order.
 
     What is set aside and given back in part is then, bit for bit, what the part that was used would have cost.
     """
@@ -73,6 +78,10 @@ class Charge:
     start: int
     end: int
     amount: Fraction
+
+
+MOST_BITS: Final = 1024
+"""The numerator and the denominator of a budget have at most this many bits: the time of a charge is bounded so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +107,13 @@ class RowLedger:
     __slots__ = ("_amounts", "_budget", "_edges", "_everyone", "_held", "_most", "_sizes", "_spent", "_totals")
 
     def __init__(self, budget: Budget) -> None:
+        total = budget.total
+        if max(total.numerator.bit_length(), total.denominator.bit_length()) > MOST_BITS:
+            raise ParameterError(
+                "total",
+                f"of a budget must be a fraction whose numerator and denominator have at most {MOST_BITS} bits each, "
+                f"as every decimal between 1e-290 and 1e290 has: round it",
+            )
         self._budget = budget
         self._held: dict[int, Fraction] = {}
         self._everyone = _NOTHING
@@ -179,14 +195,19 @@ class RowLedger:
             self._raise(charge.start, charge.end, charge.amount)
 
     def settle_rows(self, reserved: Iterable[Charge], paid: Iterable[Charge]) -> None:
-        """Put what rows have ``paid`` in the end in the place of what was ``reserved`` on them, no less: sound for what
-        was set aside and can no longer happen. Nothing is refused: what was paid was within the budget before."""
-        for charge in paid:  # First: an interrupt may leave rows charged too much, never too little.
-            self._raise(charge.start, charge.end, charge.amount)
-        for charge in reserved:
-            self._raise(charge.start, charge.end, -charge.amount)
-        self._most = max(self._above(place, edge) for place, edge in enumerate(self._edges))
-        self._spent = None
+        """Put what rows have ``paid`` in the end in the place of what was ``reserved`` on them: sound for what was set
+        aside and can no longer happen. Nothing is refused and nothing is cut off: what was paid was within the budget
+        before, and `check` finds a record that says otherwise."""
+        changes: dict[int, Fraction] = {}
+        """How much more than the row before it the first row after each position is charged now."""
+        for charges, sign in ((paid, 1), (reserved, -1)):
+            for charge in charges:
+                changes[charge.start] = changes.get(charge.start, _NOTHING) + sign * charge.amount
+                changes[charge.end] = changes.get(charge.end, _NOTHING) - sign * charge.amount
+        edges, amounts = self._changed(changes)
+        most = max(amount - self._before(edge) for edge, amount in zip(edges, amounts, strict=True))
+        # In one step: an interrupt leaves all of it or none.
+        self._edges, self._amounts, self._most, self._spent = edges, amounts, most, None
 
     def check(self) -> None:
         """Raise `BudgetExceeded` if some row was charged more than the budget: by a record that no kernel can have
@@ -248,11 +269,31 @@ class RowLedger:
         """Add to R on some rows; then join neighbouring steps that are equal."""
         first, last, self._spent = self._split(start), self._split(end), None
         for place in range(first, last):
-            self._amounts[place] = rounded_up(self._amounts[place] + amount, self._budget.total)
+            self._amounts[place] = self._sum(self._amounts[place], amount)
             self._most = max(self._most, self._above(place, self._edges[place]))
         for place in (last, first):
             if place > 0 and self._amounts[place] == self._amounts[place - 1]:
                 del self._edges[place], self._amounts[place]
+
+    def _changed(self, changes: Mapping[int, Fraction]) -> tuple[list[int], list[Fraction]]:
+        """The steps of R after changes at some positions, with equal neighbours as one."""
+        old = dict(zip(self._edges, self._amounts, strict=True))
+        edges: list[int] = []
+        amounts: list[Fraction] = []
+        before, more = _NOTHING, _NOTHING
+        for edge in sorted({*old, *changes}):
+            before, more = old.get(edge, before), more + changes.get(edge, _NOTHING)
+            amount = self._sum(before, more) if more else before
+            if not edges or amount != amounts[-1]:
+                edges.append(edge)
+                amounts.append(amount)
+        return edges, amounts
+
+    def _sum(self, step: Fraction, amount: Fraction) -> Fraction:
+        """A step of R and an amount: exact for prices, whatever the budget, else rounded up if it is long."""
+        exact, total = step + amount, self._budget.total
+        rounded = on_grid(exact, total)
+        return exact if rounded is exact or (exact / total * _GRID).denominator == 1 else rounded
 
     def _split(self, position: int) -> int:
         """The number of the step that begins after this position, made if there is none."""

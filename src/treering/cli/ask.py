@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from treering.cli.output import JsonFlag, MechanismName, Output, VaultPath, left, number, unit, writing
+from treering.sql.opening import opening
 from treering.words import counted
 
 if TYPE_CHECKING:
@@ -75,7 +76,8 @@ def ask(
         elif sql is not None:
             table, costs = _paid(opened, lambda: opened.sql(sql, within, mechanism))
             listed = {**table_dict(table), "size": opened.size, **costs}
-            out.result(listed, lambda shown: _show_table(shown, table, listed))
+            explained = opening(sql).explain
+            out.result(listed, lambda shown: (_show_plan if explained else _show_table)(shown, table, listed))
         else:
             _ask_one(out, opened, question or "", mechanism, key, within)
 
@@ -187,6 +189,13 @@ def _show_table(out: Output, table: pa.Table, plain: dict[str, Any]) -> None:
     show_notes(out, table)
     out.line(f"Of {counted(plain['size'], 'row')}; ± for {holding(table)}, with 95%.", "dim")
     _show_costs(out, plain)
+
+
+def _show_plan(out: Output, table: pa.Table, plain: dict[str, Any]) -> None:
+    """What EXPLAIN says."""
+    show_table(out, table)
+    price = unit(table["unit"][0].as_py(), table["price"][0].as_py())
+    out.line(f"Nothing was asked or charged: asking would cost {price} at most; {left(plain)}.", "dim")
 
 
 def _show_costs(out: Output, costs: dict[str, Any]) -> None:

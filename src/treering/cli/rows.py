@@ -87,7 +87,10 @@ def append(
         start = opened.size
         for place, file in enumerate(given, start=1):
             name = None if key is None else key if len(files) == 1 else f"{key}:{place}"
-            taken.append({"file": str(file.path), **_came(opened, partial(opened.append, file, invalid, name))})
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # what was dropped is in the result
+                came = opened.take_in(file, invalid, name)
+            taken.append({"file": str(file.path), **came._asdict()})
             advance(opened.size - start, opened.size - start)
         size = opened.size
     Output(as_json).result({"size": size, "files": taken}, lambda out: _show(out, vault, "file", taken, size))
@@ -130,6 +133,9 @@ def _telling(taken: Sequence[dict[str, Any]]) -> Iterator[None]:
 
 
 def _show(out: Output, vault: Path, what: str, taken: Sequence[dict[str, Any]], size: int) -> None:
+    for each in taken:
+        if each.get("known"):
+            out.line(f"{each[what]} was taken in before, with this key: nothing has changed.")
     rows = [[each[what], f"{each['rows']:,}", f"{each['dropped']:,}", f"{each['size']:,}"] for each in taken]
     out.table([what, "rows", "dropped", "size"], rows, right=(1, 2, 3))
     out.line(f"{vault} has {counted(size, 'row')}.", "bold")
@@ -195,7 +201,9 @@ def write_table(table: Any, path: Path) -> None:
     if path.name.lower().endswith(".parquet"):
         parquet.write_table(table, path)
     else:
-        csv.write_csv(table, path)
+        from treering.shown import harmless
+
+        csv.write_csv(harmless(table), path)
 
 
 def check_output(path: Path) -> None:

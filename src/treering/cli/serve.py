@@ -59,6 +59,27 @@ def serve(
     access_log: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Where a line for each request goes. [default: stderr]")
     ] = None,
+    seconds: Annotated[
+        float, typer.Option(parser=number, metavar="SECONDS", help="The longest that a request is worked on.")
+    ] = 30.0,
+    statement_seconds: Annotated[
+        float, typer.Option(parser=number, metavar="SECONDS", help="The longest that a statement is worked out.")
+    ] = 10.0,
+    memory: Annotated[
+        int, typer.Option(metavar="MIB", help="Memory for working out one statement.", min=64, max=2**20)
+    ] = 1024,
+    result_rows: Annotated[
+        int, typer.Option(metavar="ROWS", help="The longest table of a statement.", min=1, max=10**8)
+    ] = 500_000,
+    result_size: Annotated[
+        int, typer.Option(metavar="MIB", help="The largest table of a statement.", min=1, max=2**12)
+    ] = 16,
+    processes: Annotated[
+        int, typer.Option(metavar="NUMBER", help="Statements that are worked out at a time.", min=1, max=256)
+    ] = 2,
+    connections: Annotated[
+        int, typer.Option(metavar="NUMBER", help="The most connections at a time.", min=1, max=100_000)
+    ] = 256,
     behind_proxy: Annotated[
         bool, typer.Option("--behind-proxy", help="A proxy on this machine speaks TLS: cookies are for TLS only.")
     ] = False,
@@ -74,11 +95,28 @@ def serve(
     _log_to(access_log)
     from numpy.random import default_rng
 
+    from treering.service.desk import Limits
     from treering.service.run import run
 
+    for name, value in (("--seconds", seconds), ("--statement-seconds", statement_seconds)):
+        if not 0 < value <= 86400:
+            raise typer.BadParameter(f"{name} must be above 0, and a day at most")
+    limits = Limits(
+        seconds=seconds,
+        statement=statement_seconds,
+        memory=memory * 2**20,
+        result_rows=result_rows,
+        result_bytes=result_size * 2**20,
+        processes=processes,
+        connections=connections,
+    )
     tls = None if tls_cert is None or tls_key is None else (tls_cert, tls_key)
     secure = behind_proxy or tls is not None
-    run(vault, host, port, tls, secure=secure, generator=default_rng, say=lambda text: warn(f"treering: {text}"))
+    run(vault, host, port, tls, secure=secure, generator=default_rng, say=_say, limits=limits)
+
+
+def _say(text: str) -> None:
+    warn(f"treering: {text}")
 
 
 def check_binding(host: str, cert: Path | None, key: Path | None, insecure: bool) -> None:
@@ -139,7 +177,10 @@ def new(
         int | None, typer.Option(metavar="NUMBER", help="The most charged answers a week.", min=0)
     ] = None,
     budget: Annotated[
-        float | None, typer.Option(parser=number, metavar="PART", help="The largest part of the budget a week.")
+        float | None,
+        typer.Option(
+            parser=number, metavar="PART", help="The largest part of the budget a week. [default: 0.05 with --answers]"
+        ),
     ] = None,
     days: Annotated[
         float | None, typer.Option(parser=number, metavar="NUMBER", help="Days until it expires. [default: never]")
@@ -148,10 +189,10 @@ def new(
 ) -> None:
     """Make a token. It is shown once."""
     with _opened(vault) as register:
-        from treering.service.auth import Quota
+        from treering.service.auth import quota_of
 
         lifetime = None if days is None else days * DAY
-        token, text = register.issue(name, role, lifetime, Quota(answers, budget))
+        token, text = register.issue(name, role, lifetime, quota_of(answers, budget))
     plain = {**_plain(token), "token": text}
     Output(as_json).result(plain, lambda out: out.line(text))
     if not as_json:

@@ -236,7 +236,9 @@ def write_table(table: pa.Table, path: Path) -> None:
     elif path.suffix == ".csv":
         from pyarrow import csv
 
-        csv.write_csv(table, path)
+        from treering.shown import harmless
+
+        csv.write_csv(harmless(table), path)
     else:
         raise ParameterError("FILE", "must end with .csv or .parquet")
 

@@ -23,9 +23,6 @@ import numpy as np
 
 from treering.errors import SchemaError
 
-TOGETHER: Final = "together"
-"""What ``other`` is, in the plain form, where the values below and above share one cell."""
-
 QUOTE: Final = "'"
 
 MAX_VALUES: Final = 2**20
@@ -160,7 +157,7 @@ class Attribute(ABC):
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """A plain form for TOML; `treering.domain.kinds.attribute_from_dict` reads it back."""
+        """A plain form for TOML; `treering.domain.schema.attribute_from_dict` reads it back."""
 
     def _flags(self) -> dict[str, Any]:
         """What the plain forms of all kinds end with."""
@@ -176,23 +173,10 @@ class Ordered(Attribute):
     With ``other``, the values below the first bound have a cell, and so do those from the last one on.
     """
 
-    together: bool = False
-    """Whether the values below and above share one cell. Schemas of format 1 have it so; no new one should."""
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.together, bool) or (self.together and not self.other):
-            raise SchemaError("together is True or False, and only about an attribute with other=True")
-        super().__post_init__()
-
     @property
     def outside(self) -> tuple[Outside, ...]:
-        """`BELOW` and `ABOVE`, if there are cells for them; `OTHER` if they share one."""
-        return ((OTHER,) if self.together else (BELOW, ABOVE)) if self.other else ()
-
-    @property
-    def two_sided(self) -> bool:
-        """Whether the values below have a cell, and those above another."""
-        return self.other and not self.together
+        """`BELOW` and `ABOVE`, if there are cells for them."""
+        return (BELOW, ABOVE) if self.other else ()
 
     @property
     def below_code(self) -> int | None:
@@ -202,19 +186,19 @@ class Ordered(Attribute):
     @property
     def above_code(self) -> int | None:
         """The code of the values above."""
-        return None if not self.other else self.regular if self.together else self.regular + 1
+        return self.regular + 1 if self.other else None
 
     @property
     def unfit_code(self) -> int | None:
         """What is on neither side counts as missing, if the attribute is to take in all there is."""
-        return self.other_code if self.together else self.missing_code if self.other else None
+        return self.missing_code if self.other else None
 
     @property
     def line(self) -> tuple[int, ...]:
         """The codes in the order of their values: those below, the regular ones, those above; the missing cell has no
-        place, nor has a cell that both sides share."""
+        place."""
         regular = tuple(range(self.regular))
-        return (self.regular, *regular, self.regular + 1) if self.two_sided else regular
+        return (self.regular, *regular, self.regular + 1) if self.other else regular
 
     def outside_code(self, value: Value) -> int | None:
         """The cell below or above, or the one for what is on neither side."""
@@ -236,15 +220,11 @@ class Ordered(Attribute):
 
     def label(self, code: int) -> Label:
         """The value behind a code, for people."""
-        if self.two_sided and code == self.below_code:
+        if self.other and code == self.below_code:
             return f"< {self.bound(0).strip(QUOTE)}"
-        if self.two_sided and code == self.above_code:
+        if self.other and code == self.above_code:
             return f">= {self.bound(self.regular).strip(QUOTE)}"
         return super().label(code)
-
-    def _flags(self) -> dict[str, Any]:
-        plain = super()._flags()
-        return {**plain, "other": TOGETHER} if self.together else plain
 
 
 @dataclass(frozen=True)
@@ -376,7 +356,7 @@ class Bins(Ordered):
 
     def side(self, value: Value) -> Outside | None:
         """Below the first edge, or from the last one on."""
-        return ABOVE if value == self.edges[-1] and self.two_sided else _side(value, self.edges[0], self.edges[-1])
+        return ABOVE if value == self.edges[-1] and self.other else _side(value, self.edges[0], self.edges[-1])
 
     def bound(self, place: int) -> str:
         """An edge."""
@@ -385,7 +365,7 @@ class Bins(Ordered):
     @property
     def closed(self) -> bool:
         """The last edge belongs to the last bin, unless there is a cell for what lies above."""
-        return not self.two_sided
+        return not self.other
 
     def regular_value(self, code: int) -> Value:
         """The middle of the bin (its lower edge where rounding would leave the bin)."""

@@ -84,7 +84,7 @@ class Dates(Dated):
             raise SchemaError(
                 f"dates() takes years from {FIRST_YEAR} to {LAST_YEAR}; there are cells for what lies before and after"
             )
-        if not self.two_sided or not self.missing:
+        if not self.other or not self.missing:
             raise SchemaError("dates() always has a cell before its ends, one after them, and one for missing values")
         super().__post_init__()
 

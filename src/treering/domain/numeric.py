@@ -47,7 +47,7 @@ class Numbers(Bins):
         super().__post_init__()
         if not self.low <= self.edges[0] < self.edges[-1] <= self.high:
             raise SchemaError("numbers() takes edges within low and high")
-        if not self.two_sided or not self.missing:
+        if not self.other or not self.missing:
             raise SchemaError("numbers() always has a cell below its edges, one above them, and one for missing values")
 
     @cached_property

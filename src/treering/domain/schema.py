@@ -7,26 +7,27 @@ import json
 import math
 import operator
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, SupportsIndex
+from typing import Any, Final, SupportsIndex, TypeAlias
 
 import tomli_w
 
-from treering.domain.attribute import Attribute, Value
-from treering.domain.kinds import FORMATS, attribute_from_dict
+from treering.domain.attribute import Attribute, Bins, Integers, Value, categories
+from treering.domain.calendar import dates
+from treering.domain.numeric import numbers
 from treering.errors import SchemaError
 from treering.words import counted, reason
 
 MAX_CELLS: Final = 2**62
 """The most cells a universe may have: cell numbers are 64-bit integers."""
 
-FORMAT: Final = FORMATS[-1]
-"""The version of the TOML form that is written."""
+FORMAT: Final = 2
+"""The version of the TOML form."""
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -186,7 +187,7 @@ class Schema:
     def from_dict(cls, plain: Mapping[str, Any]) -> Schema:
         """The schema that `to_dict` wrote; anything else is a `SchemaError`."""
         version = plain.get("treering_schema")
-        if version not in FORMATS or isinstance(version, bool):
+        if version != FORMAT:
             raise SchemaError(f"not a schema of format {FORMAT}: the first line must be 'treering_schema = {FORMAT}'")
         attributes = plain.get("attributes")
         if not isinstance(attributes, Mapping) or not all(isinstance(a, Mapping) for a in attributes.values()):
@@ -194,7 +195,7 @@ class Schema:
         unknown = sorted(set(plain) - {"treering_schema", "attributes"})
         if unknown:
             raise SchemaError(f"a schema file has only attributes; unknown: {', '.join(unknown)}")
-        return cls({name: attribute_from_dict(name, each, version) for name, each in attributes.items()})
+        return cls({name: attribute_from_dict(name, each) for name, each in attributes.items()})
 
     def save(self, path: str | Path) -> None:
         """Write the schema to a TOML file at ``path``."""
@@ -212,3 +213,60 @@ class Schema:
         except tomllib.TOMLDecodeError as error:
             raise SchemaError(f"cannot read a schema from {path}, which should be TOML: {error}") from None
         return cls.from_dict(plain)
+
+
+# -- the kinds of attribute, by name -----------------------------------------------------------------------------------
+
+
+Maker: TypeAlias = Callable[[Mapping[str, Any], dict[str, Any]], Attribute]
+
+_FLAGS: Final = ("other", "missing", "column")
+
+_KINDS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...], Maker]]] = {
+    "categories": (("values",), _FLAGS, lambda p, f: categories(*p["values"], **f)),
+    "integers": (("low", "high"), _FLAGS, lambda p, f: Integers(low=p["low"], high=p["high"], **f)),
+    "bins": (("edges",), _FLAGS, lambda p, f: Bins(edges=tuple(p["edges"]), **f)),
+    "numbers": (
+        ("low", "high"),
+        ("step", "edges", "column"),
+        lambda p, f: numbers(p["low"], p["high"], **_given(p, "step", "edges"), **f),
+    ),
+    "dates": (
+        (),
+        ("first", "last", "by", "part", "tz", "column"),
+        lambda p, f: dates(**_given(p, "first", "last", "by", "part", "tz"), **f),
+    ),
+}
+"""For each kind: the keys that it needs, those that it may have, and what makes it."""
+
+
+def attribute_from_dict(name: str, plain: Mapping[str, Any]) -> Attribute:
+    """Read what `Attribute.to_dict` wrote; anything else is a `SchemaError` that names the attribute."""
+    kind = plain.get("kind")
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise SchemaError(f"attribute {name!r}: kind must be one of {', '.join(_KINDS)}")
+    needed, allowed, make = _KINDS[kind]
+    absent = [key for key in needed if key not in plain]
+    unknown = sorted(set(plain) - {"kind", *needed, *allowed})
+    if absent or unknown:
+        raise SchemaError(
+            f"attribute {name!r}: {kind} takes {', '.join((*needed, *allowed))}; "
+            + (f"absent: {', '.join(absent)}" if absent else f"unknown: {', '.join(unknown)}")
+        )
+    if any(key in plain and not isinstance(plain[key], list) for key in ("values", "edges")):
+        raise SchemaError(f"attribute {name!r}: {'values' if kind == 'categories' else 'edges'} is a list")
+    try:
+        return make(plain, _flags(plain))
+    except (SchemaError, TypeError) as error:
+        raise SchemaError(f"attribute {name!r}: {error}") from None
+
+
+def _flags(plain: Mapping[str, Any]) -> dict[str, Any]:
+    flags = _given(plain, *_FLAGS)
+    if not all(isinstance(flags.get(key, False), bool) for key in ("other", "missing")):
+        raise SchemaError("other and missing are true or false")
+    return flags
+
+
+def _given(plain: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+    return {key: plain[key] for key in keys if key in plain}

@@ -224,7 +224,7 @@ def _condition(column: str, attribute: Attribute, mask: Flags) -> _Part:
 
 def _known(column: str, attribute: Attribute, known: Flags) -> _Part:
     """The condition for some, not all, of the values that are not missing: it names those that match, or the others."""
-    if isinstance(attribute, Ordered) and not attribute.together:
+    if isinstance(attribute, Ordered):
         plain, negated = (_spelled(column, attribute, flags, no) for flags, no in ((known, False), (~known, True)))
     else:
         regular, other = known[: attribute.regular], bool(attribute.other and known[-1])
@@ -252,7 +252,7 @@ def _spelled(column: str, attribute: Ordered, known: Flags, negated: bool) -> li
     """The ways to write that a value is (not) in one of these cells, which are all but the missing one; none if all
     would be too long."""
     places = known[list(attribute.line)]
-    shift = int(attribute.two_sided)
+    shift = int(attribute.other)
     spans = [
         (None if low == 0 else low - shift, None if high == len(places) else high - shift)
         for low, high in _runs(places)
@@ -272,7 +272,7 @@ def _ranges(column: str, attribute: Ordered, spans: Sequence[Span], negated: boo
         """Runs of at least ``shortest`` values as ranges, the rest in one list."""
         listed, parts = list[str](), list[_Part]()
         for low, high in spans:
-            unbounded = attribute.two_sided and (low is None or high is None)
+            unbounded = attribute.other and (low is None or high is None)
             codes = range(low or 0, attribute.regular if high is None else high)
             if unbounded or len(codes) >= shortest:
                 parts.append(_run(column, attribute, low, high, negated))

@@ -19,7 +19,6 @@ import numpy as np
 import pyarrow as pa
 
 from treering.answer import Answer, Guarantee
-from treering.arrays import Floats
 from treering.budget.promise import Promise
 from treering.domain.language.parse import Question, understand, understand_all
 from treering.domain.query import Query
@@ -210,11 +209,6 @@ class Answering(Mechanism):
             return self.guarantee.alpha
         except TreeringError:
             return math.inf
-
-    def noise(self, queries: Sequence[Query], draws: int) -> Floats | None:
-        """The noise of the answers to a batch that was just answered, in shares of the rows, drawn anew from its law by
-        public random numbers: a row for each draw, a column for each query. None if the law is not known."""
-        return None
 
     def answer_within(self, queries: Sequence[Query], within: float | None) -> list[Answer]:
         """`answer`, with a margin that is wanted. `Rings` pays for it; others can meet it or not."""

@@ -6,7 +6,6 @@ It is the series of all cells (``mechanisms/series``). ``theory/continual.py`` p
 from __future__ import annotations
 
 import bisect
-import hashlib
 import math
 import threading
 from collections.abc import Iterable, Sequence
@@ -22,10 +21,10 @@ from treering.domain.query import Query
 from treering.errors import GuaranteeError, ParameterError, TreeringError
 from treering.gate import Database
 from treering.mechanisms.base import Answering
-from treering.mechanisms.series.base import Series, Window
+from treering.mechanisms.series.base import Series
 from treering.mechanisms.series.leaves import LeafSeries
 from treering.mechanisms.series.root import RootSeries
-from treering.mechanisms.series.tree import RecordedTree, TreeSeries
+from treering.mechanisms.series.tree import TreeSeries
 from treering.mechanisms.series.view import ROUNDING, View, share
 from treering.params import Number, probability, whole
 from treering.theory.continual import (
@@ -118,12 +117,7 @@ class ContinualHistogram(Answering):
     def _resume(self) -> None:
         """See `Mechanism._resume`."""
         self._views: dict[int, View] = {}
-        recorded = RecordedTree()
-        for event in self._gate.history:
-            recorded.follow(event)
-        self._old = recorded.estimate
-        """The tree of a vault that version 0.1.0 made; the series begins where it ends."""
-        self._series = self._new_series(self._old.size if self._old else 0)
+        self._series = self._new_series()
         for event in self._gate.history:
             self._series.follow(event)
 
@@ -181,13 +175,12 @@ class ContinualHistogram(Answering):
     @property
     def boundaries(self) -> tuple[int, ...]:
         """The sizes that ``since`` may be, increasing: 0, all recent ends of batches, and fewer the longer ago."""
-        old = self._old.boundaries if self._old else ()
-        return (*old, *self._series.boundaries) if self._series.leaf else old or (0,)
+        return self._series.boundaries if self._series.leaf else (0,)
 
     @property
     def batches(self) -> int:
         """How many batches there have been; the rows present at the first query are the first batch."""
-        return (self._old.leaf if self._old else 0) + self._series.leaf
+        return self._series.leaf
 
     @property
     def settled(self) -> bool:
@@ -202,8 +195,7 @@ class ContinualHistogram(Answering):
     @property
     def state(self) -> tuple[int, int, str]:
         """The public state: number of batches, size at the end of the last one, and a fingerprint of all estimates."""
-        prints = (self._old.fingerprint() if self._old else "", self._series.fingerprint())
-        return self.batches, self._series.size, hashlib.sha256(repr(prints).encode()).hexdigest()
+        return self.batches, self._series.size, self._series.fingerprint()
 
     @property
     def guarantee(self) -> Guarantee:
@@ -222,12 +214,12 @@ class ContinualHistogram(Answering):
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
-    def _new_series(self, start: int) -> Series:
+    def _new_series(self) -> Series:
         """The series of all cells, at the price of the whole budget."""
         groups, budget = Groups.marginal(self._gate.schema), self._gate.budget
         if self._by_leaf:
-            return LeafSeries(groups, budget, start)
-        return (RootSeries if by_roots(budget, groups.number) else TreeSeries)(groups, budget, start)
+            return LeafSeries(groups, budget)
+        return (RootSeries if by_roots(budget, groups.number) else TreeSeries)(groups, budget)
 
     def _grown(self) -> None:
         """Called by the database after each append. An error here is left to the next query, which meets it again."""
@@ -266,28 +258,20 @@ class ContinualHistogram(Answering):
     def _prospect(self, size: int) -> StructuredBound:
         """The bound about all rows once the batch that ends at this size is taken in."""
         leaf = max(1, self.batches + (size > self._series.size))
-        number = len(self._series.next_starts(size)) + (len(self._old.boundaries) if self._old else 0)
-        return bound(self._next_law(size), self._gate.schema.shape, leaf_beta(self._beta, leaf, number))
+        part = leaf_beta(self._beta, leaf, len(self._series.next_starts(size)))
+        return bound(self._next_law(size), self._gate.schema.shape, part)
 
     def _next_law(self, size: int) -> Law:
         """The law of a cell's noise in the estimate of all rows once the batch that ends at this size is taken in."""
-        law = self._series.next_law(size, self._series.start)
-        return law if self._old is None else self._old.window(0).law + law
+        return self._series.next_law(size, self._series.start)
 
     def _view(self, since: int) -> View:
         if since not in self._views:
             self._check_since(since)
             part = leaf_beta(self._beta, self.batches, len(self.boundaries))
-            window = self._window(since)
+            window = self._series.window(since)
             self._views[since] = View(self._gate.schema, window, bound(window.law, self._gate.schema.shape, part))
         return self._views[since]
-
-    def _window(self, since: int) -> Window:
-        """The estimate of the rows since one of the `boundaries`."""
-        if self._old is None or since >= self._old.size:
-            return self._series.window(since)
-        old = self._old.window(since)
-        return old + self._series.window(self._old.size) if self._series.leaf else old
 
     def _check_since(self, since: int) -> None:
         sizes = self.boundaries

@@ -10,13 +10,14 @@ import math
 import operator
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
 from fractions import Fraction
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from treering.answer import Estimate
+from treering.answer import Estimate, Tail, whole
 from treering.arrays import Floats
 from treering.domain.attribute import Attribute, Bins, Integers
 from treering.domain.calendar import DatePart, Dates
@@ -27,12 +28,12 @@ from treering.domain.numeric import Numbers
 from treering.domain.query import Query
 from treering.domain.sums import Grid
 from treering.errors import QueryError
+from treering.mechanisms.series.drawing import Drawing, Source
 from treering.mechanisms.series.policy import Asked, Planned, Planning
 from treering.mechanisms.series.view import Reading
 from treering.theory.continual import Law
-from treering.theory.draws import normals
 from treering.theory.quantiles import cells_between, level_margins, point, ratio_end
-from treering.theory.rings import NORMAL, chosen_groups
+from treering.theory.rings import chosen_groups
 from treering.theory.sums import fieller, quotient
 
 _EXACT = Reading(0.0, 0.0, 0.0, 0.0)
@@ -101,29 +102,12 @@ class Measuring(Planning):
     def draw(self, items: Sequence[Item], told: Sequence[Estimate], draws: int) -> Floats:
         """The noise of what `tell` has told, drawn anew from its law by public random numbers: a row for each draw, a
         column for each item. Of quantiles it is taken for normal, with their margins."""
-        found = np.zeros((draws, len(items)))
-        for position in dict.fromkeys((item.position if item.kind == "sum" else -1) for item in items):
-            kind = "count" if position < 0 else "sum"
-            places = [place for place, item in enumerate(items) if item.kind == kind and item.position == position]
-            queries = [items[place].query for place in places]
-            if not places:
-                continue
-            if position < 0:
-                found[:, places] = self.noise(queries, draws) * self._gate.size
-            else:
-                found[:, places] = self.sum_noise(position, queries, draws)
-        others = [place for place, item in enumerate(items) if item.kind in ("quantile", "mean")]
-        margins = [told[place].margin or 0.0 for place in others]
-        found[:, others] = normals("quantiles", draws, len(others)) * (np.array(margins) / NORMAL)
-        return found
+        return self.drawing(items).draw(told, draws)
 
     @abstractmethod
-    def noise(self, queries: Sequence[Query], draws: int) -> Floats:
-        """See `Answering.noise`."""
-
-    @abstractmethod
-    def sum_noise(self, position: int, queries: Sequence[Query], draws: int) -> Floats:
-        """`noise` for the sums of an attribute over the rows of queries, in rows at the bound."""
+    def drawing(self, items: Sequence[Item], sources: Sequence[Source] | None = None) -> Drawing:
+        """The noise of what `tell` has just told, to be drawn at any time; with the ``sources`` of an earlier drawing
+        of the same items, the noise of what was told then."""
 
     def _asked_items(self, items: Sequence[Item]) -> Asked:
         counts = [item.query for item in items if item.kind == "count" and not item.query.constant]
@@ -138,14 +122,17 @@ class Measuring(Planning):
         return Asked(list(dict.fromkeys(counts)), listed, [each for each in cells if each])
 
     def _told(self, item: Item, known: Known) -> Estimate:
-        if item.kind == "count":
-            rows = known.rows(item.query)
-            return count(rows, known.size) if item.query.counting else _plain(rows)
-        if item.kind == "sum":
-            return _plain(known.total(item.position, item.query))
+        """An item, with its reading and what is known of the reading's noise."""
+        tail: Tail = "log-concave" if self._pure else "normal"
+        if item.kind in ("count", "sum"):
+            read = known.rows(item.query) if item.kind == "count" else known.total(item.position, item.query)
+            shown = count(read, known.size) if item.kind == "count" and item.query.counting else _plain(read)
+            return replace(shown, reading=read.value, tail=tail)
         attribute = self._gate.schema.attributes[self._gate.schema.names[item.position]]
         cells = self._cells(item.cells(), known)
-        return quantile(attribute, item.level, cells) if item.kind == "quantile" else average(attribute, cells)
+        if item.kind == "mean":
+            return replace(average(attribute, cells), tail=tail)
+        return replace(quantile(attribute, item.level, cells), tail="together")  # An interval of cells has no scale.
 
     def sum(self, column: str, where: Question | None = None, within: float | None = None) -> Estimate:
         """The sum of a column of `integers` or `numbers`, over the rows that match ``where``."""
@@ -221,7 +208,9 @@ class Measuring(Planning):
         assert grid is not None
         total, rows = known.total(self._gate.schema.index(measure.column), queries[0]), known.rows(queries[0])
         normal = not self._pure
-        return summed(grid, total, rows, normal) if isinstance(measure, Sum) else mean(grid, total, rows, normal)
+        if isinstance(measure, Mean):
+            return mean(grid, total, rows, normal)
+        return summed(grid, total, rows, normal, known.size)
 
     def _cells(self, queries: Sequence[Query], known: Known) -> Cells:
         """What the sharpest series that knows them all says about the cells of a group."""
@@ -273,14 +262,15 @@ def _queries(request: Request, codes: Codes, column: str | None, kind: int) -> l
 
 
 def count(rows: Reading, size: int) -> Estimate:
-    """A number of rows."""
-    value, margin = min(size, max(0, round(rows.value))), math.ceil(rows.margin + 0.5) if rows.margin else 0
-    error = math.ceil(rows.error + 0.5) if rows.error else 0
-    return Estimate(value, max(0, value - margin), min(size, value + margin), error)
+    """A number of rows: whole, and from 0 to ``size``. (What is nearest there is no further from the truth.)"""
+    near = min(float(size), max(0.0, rows.value))
+    value, low, high = whole(near, rows.margin)
+    _, least, most = whole(near, rows.error)
+    return Estimate(value, max(0, low), min(size, high), max(value - least, most - value))
 
 
-def summed(grid: Grid, total: Reading, rows: Reading, normal: bool) -> Estimate:
-    """The sum of values: `treering.theory.sums`."""
+def summed(grid: Grid, total: Reading, rows: Reading, normal: bool, size: int) -> Estimate:
+    """The sum of values of at most ``size`` rows: `treering.theory.sums`."""
     middle, half = float(grid.middle), (grid.high - grid.low) / 2
     value = half * total.value + middle * rows.value
     if normal:
@@ -288,7 +278,8 @@ def summed(grid: Grid, total: Reading, rows: Reading, normal: bool) -> Estimate:
     else:
         margin = half * total.wide + abs(middle) * rows.wide
     error = half * total.error + abs(middle) * rows.error
-    return Estimate(value, value - margin, value + margin, max(error, margin))
+    found = Estimate(value, value - margin, value + margin, max(error, margin))
+    return found.within(size * min(0.0, float(grid.low)), size * max(0.0, float(grid.high)))
 
 
 def mean(grid: Grid, total: Reading, rows: Reading, normal: bool) -> Estimate:

@@ -18,13 +18,12 @@ from fractions import Fraction
 from itertools import chain
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 
 from treering.answer import Answer, Guarantee
-from treering.arrays import Floats
 from treering.budget.promise import Budget, Promise
 from treering.domain.attribute import OTHER, Attribute, Bins, Outside, Value
+from treering.domain.items import Item
 from treering.domain.language.measures import Measure, Request
 from treering.domain.language.parse import Question, understand, understand_all
 from treering.domain.query import Query
@@ -32,6 +31,7 @@ from treering.errors import ParameterError, QueryError
 from treering.gate import Advanced, Condensed, Database, Event, Noted, SegmentBegun, SegmentCondensed, SegmentEnded
 from treering.mechanisms.base import Quote, wished
 from treering.mechanisms.measuring import Known, Measuring
+from treering.mechanisms.series.drawing import Drawing, Portion, Source, Stream
 from treering.mechanisms.series.policy import Asked, Planned, batches
 from treering.mechanisms.series.ring import KeptRing, KeptRings, Opened, Ring, SeriesState, combined, weights_of
 from treering.mechanisms.series.root import RootSeries
@@ -223,34 +223,49 @@ class Rings(Measuring):
         with self._lock:
             return self.answer(queries, within) if self.price_many(queries, within) == 0 else None
 
-    def noise(self, queries: Sequence[Query], draws: int) -> Floats:
-        """See `Answering.noise`."""
+    def drawing(self, items: Sequence[Item], sources: Sequence[Source] | None = None) -> Drawing:
+        """See `Measuring.drawing`."""
         with self._lock:
-            asked = [query for query in dict.fromkeys(queries) if not query.constant]
-            told: dict[Query, list[tuple[Floats, float]]] = {query: [] for query in asked}
-            for ring, able in self._current(asked, None):
-                view = ring.view(0)
-                for query, noise in zip(able, ring.noise(able, view, draws).T, strict=True):
-                    told[query].append((noise, view.law.deviation**2 * ring.spread(query)))
-            return self._drawn(queries, told, draws)
+            chosen = tuple(self._sources(items)) if sources is None else sources
+            taken = [self._taken(items, source) for source in chosen]
+            variances: dict[int, list[float]] = {}
+            for each in taken:
+                for place, _, variance in each:
+                    variances.setdefault(place, []).append(variance)
+            weights = {place: iter(weights_of(each, self._gate.budget.kind)) for place, each in variances.items()}
+            streams = [
+                Stream(
+                    source,
+                    self._rings[source.series].shape,
+                    [Portion(place, query, next(weights[place])) for place, query, _ in each],
+                )
+                for source, each in zip(chosen, taken, strict=True)
+            ]
+        return Drawing(streams, [place for place, item in enumerate(items) if item.kind in ("quantile", "mean")])
 
-    def sum_noise(self, position: int, queries: Sequence[Query], draws: int) -> Floats:
-        """`noise` for the sums of an attribute over the rows of queries, in rows at the bound."""
-        with self._lock:
-            asked = [query for query in dict.fromkeys(queries) if not query.constant]
-            told: dict[Query, list[tuple[Floats, float]]] = {query: [] for query in asked}
-            for ring, able in self._summing(position, asked):
-                for query, noise in zip(able, ring.sum_noise(able, draws).T, strict=True):
-                    told[query].append((noise, ring.next_sum_variance(query, self._gate.size)))
-            return self._drawn(queries, told, draws)
+    def _sources(self, items: Sequence[Item]) -> Iterator[Source]:
+        """The series that are up to date and know some of the items, each with the law of its noise."""
+        for kind, position in dict.fromkeys((item.kind, item.position) for item in items):
+            asked = [item.query for item in items if (item.kind, item.position) == (kind, position)]
+            if kind == "count":
+                yield from (Source(ring.number, -1, ring.view(0).law) for ring, _ in self._current(asked, None))
+            elif kind == "sum":
+                yield from (Source(ring.number, position, ring.sum_law) for ring, _ in self._summing(position, asked))
 
-    def _drawn(self, queries: Sequence[Query], told: Mapping[Query, list[tuple[Floats, float]]], draws: int) -> Floats:
-        """Noise of several series, combined as their readings are."""
-        found = np.zeros((draws, len(queries)))
-        for place, query in enumerate(queries):
-            if each := told.get(query):
-                weights = weights_of([variance for _, variance in each], self._gate.budget.kind)
-                found[:, place] = np.array(weights) @ np.stack([noise for noise, _ in each])
+    def _taken(self, items: Sequence[Item], source: Source) -> list[tuple[int, Query, float]]:
+        """What items take of a source: the place of each, its groups, and the variance that it has there."""
+        ring, counts = self._rings[source.series], source.position < 0
+        variance = source.law.deviation**2
+        found = []
+        for place, item in enumerate(items):
+            if (item.kind, item.position) != (("count", -1) if counts else ("sum", source.position)):
+                continue
+            if counts and not item.query.constant and ring.covers(item.query):
+                found.append((place, ring.reduced(item.query), variance * ring.spread(item.query)))
+            elif not counts and ring.sums_up(source.position, item.query):
+                reduced = ring.reduced(item.query)
+                if groups := theory.chosen_groups(reduced):
+                    found.append((place, reduced, variance * groups))
         return found
 
     # -- the public state ---------------------------------------------------------------------------------------------

@@ -6,13 +6,15 @@ says of an entry. `tallies` are the counts to ask for; `told` makes a `Quality` 
 *Margins*, 95%, are about rows like those that were held out: both the noise and the chance of which rows were drawn.
 Let σ be the noise's deviation, and n the rows, which are public.
 
-- *Accuracy* is that of two counts, right and wrong, centred on n: its noise has variance σ²/(2n²), chance a(1 − a)/n.
+- *Accuracy* is that of two counts, right and wrong, centred on n. Its interval is exact for binomial counts with noise
+  (``theory/tails.py``), also near 0 and 1; the margin is its longer side.
 - The *AUC* of binned scores, in which two rows of one bin count ½, is U/(PN), with P and N the positive and negative
   rows. Its noise is σ times the length of its gradient at the noisy counts, chance that of DeLong et al. (1988): the
   mean square of what each row adds, over P and over N. (To first order: so there is no AUC where P or N is not at least
   `CLEAR` deviations of a sum of all counts.)
 - An *error* (a miss |⟨θ, x⟩ − y|, or a distance ‖θ − x‖) is in a bin of `CUTS`, which grow by a fifth, and counts as if
-  errors were spread evenly over their bin. Those beyond the first cut with few rows above it, no more than noise may
+  errors were spread evenly over their bin. The margin allows for all of them being at one end of their bins: a tenth
+  of the value. Those beyond the first cut with few rows above it, no more than noise may
   be, count as the cut.
 """
 
@@ -34,7 +36,8 @@ from treering.gate import Tallied
 from treering.noise import Gaussian, Laplace, Noise
 from treering.params import at_least
 from treering.theory.erm.methods import root_above
-from treering.theory.rings import NORMAL
+from treering.theory.rings import CONFIDENCE, NORMAL
+from treering.theory.tails import bounds, halved_difference
 
 BINS: Final = 8
 """The most bins of scores on either side of 0, where predictions change."""
@@ -110,9 +113,10 @@ def _deviation(noise: Noise) -> float:
 
 def _accuracy(counted: Tallied, rows: int) -> tuple[float, float]:
     wrong, right = counted.values.tolist()
-    accuracy = float(np.clip((right - wrong + rows) / (2 * rows), 0, 1))
-    noise = _deviation(counted.noise) ** 2 / (2 * rows**2)
-    return accuracy, NORMAL * (noise + accuracy * (1 - accuracy) / rows) ** 0.5
+    count = (right - wrong + rows) / 2
+    low, high = bounds(count, rows, halved_difference(counted.noise), 1 - CONFIDENCE)
+    accuracy = min(1.0, max(0.0, count / rows))
+    return accuracy, max(accuracy - low, high - accuracy)
 
 
 def _auc(counted: Tallied) -> tuple[float | None, float | None]:
@@ -173,11 +177,20 @@ def _error(model: Model, counted: Tallied, rows: int) -> Error:
     sizes = np.minimum(_moments(power), CUTS[last] ** power)
     mean = max(0.0, float(counts @ sizes) / rows)
     spread = max(0.0, float(counts @ np.square(sizes)) / rows - mean**2) / rows
-    margin = NORMAL * (float(sizes @ sizes) * (deviation / rows) ** 2 + spread) ** 0.5
-    value = mean ** (1 / power)
-    if power == 2:  # The margin of a root: by its slope, and no steeper than where the square is its own margin.
-        margin /= max(2 * value, margin**0.5)
-    return Error(model.rows, rows, value, margin, CUTS[last])
+    margin = NORMAL * (float(sizes @ sizes) * (deviation / rows) ** 2 + spread) ** 0.5 + _width(
+        counts, sizes, last, power
+    )
+    value, low, high = (each ** (1 / power) for each in (mean, max(0.0, mean - margin), mean + margin))
+    return Error(model.rows, rows, value, max(value - low, high - value), CUTS[last])
+
+
+def _width(counts: Floats, sizes: Floats, last: int, power: int) -> float:
+    """How far the mean may be from that of errors spread evenly over their bins: all at one end of them, or the
+    other."""
+    ends = np.minimum(np.array([*CUTS, CUTS[-1]]), CUTS[last]) ** power
+    starts = np.minimum(np.array([0.0, *CUTS]), CUTS[last]) ** power
+    there = np.maximum(counts, 0.0)
+    return float(max(there @ (ends - sizes), there @ (sizes - starts)) / max(1.0, there.sum()))
 
 
 def _last(counts: Floats, deviation: float, rows: int) -> int:

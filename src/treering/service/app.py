@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from treering.answer import Answer
 from treering.errors import TreeringError
 from treering.service.auth import request_id
+from treering.service.calls import RECEIVE
 from treering.service.desk import Desk, Limits
 from treering.service.pages.site import install
 from treering.service.problems import Problem, problem_of, response_of
@@ -39,6 +40,10 @@ HEADERS: Final = (
     (b"referrer-policy", b"no-referrer"),
     (b"x-frame-options", b"DENY"),
 )
+
+
+NO_STORE: Final = (b"cache-control", b"no-store")
+"""For every response that does not say otherwise: the page's own files."""
 
 
 class Application(FastAPI):
@@ -93,8 +98,12 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         await asyncio.get_running_loop().run_in_executor(None, desk.close)
 
 
-async def _refused(_: Request, error: Exception) -> Response:
+async def _refused(request: Request, error: Exception) -> Response:
     problem = problem_of(error)
+    if "cost" in problem.more:
+        request.state.cost = problem.more["cost"]
+        desk: Desk = request.app.state.desk
+        desk.herald.ring()
     released = [each for each in getattr(error, "answers", ()) if isinstance(each, Answer)]
     if released:
         problem.more["answers"] = answers_list(released)
@@ -124,12 +133,16 @@ class Around:
         scope.setdefault("state", {})
         began, sending = time.perf_counter(), _Sending(send)
         try:
-            await self._app(scope, _Coming(scope, receive, self._desk.limits), sending)
+            coming = _Coming(scope, receive, self._desk.limits)
+            RECEIVE.set(coming)
+            await self._app(scope, coming, sending)
         except Exception as error:
             FAILURES.error(json.dumps({"request": sending.name, **_place(error)}))
             if sending.status:
                 raise
-            await response_of(problem_of(error))(scope, receive, sending)
+            problem = problem_of(error)
+            scope["state"]["cost"] = problem.more.get("cost")
+            await response_of(problem)(scope, receive, sending)
         finally:
             self._note(scope, sending, time.perf_counter() - began)
 
@@ -159,7 +172,9 @@ class _Sending:
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            message["headers"] = [*message["headers"], *HEADERS, (b"x-request-id", self.name.encode())]
+            kept = any(name.lower() == b"cache-control" for name, _ in message["headers"])
+            added = [*HEADERS, (b"x-request-id", self.name.encode()), *(() if kept else (NO_STORE,))]
+            message["headers"] = [*message["headers"], *added]
         await self._send(message)
 
 

@@ -57,6 +57,19 @@ class Quota:
         return {"answers": self.answers, "budget": self.budget}
 
 
+PART: Final = 0.05
+"""The part of the budget a week in a quota of answers that states none: one answer may cost most of the budget."""
+
+
+def quota_of(answers: int | None, budget: float | None) -> Quota:
+    """The quota that a steward gives: with ``answers`` and no ``budget``, a `PART` of that. (A budget of 1 is all.)
+
+    >>> quota_of(100, None), quota_of(100, 1.0), quota_of(None, None).limited
+    (Quota(answers=100, budget=0.05), Quota(answers=100, budget=1.0), False)
+    """
+    return Quota(answers, PART if answers and budget is None else budget)
+
+
 @dataclass(frozen=True, slots=True)
 class Token:
     """A token, without the text that proves it: what `GET tokens` shows, and the digest."""

@@ -22,9 +22,11 @@ from treering.domain.query import Query
 from treering.errors import Dearer
 from treering.service.access import Register, Used
 from treering.service.auth import Caller, Quota, Sessions
+from treering.service.calls import Call, watched
 from treering.service.events import Herald
 from treering.service.metrics import Metrics
 from treering.service.problems import Problem
+from treering.service.shares import Shares
 from treering.service.turns import Turns, stopping
 from treering.service.wire import dumped, quota_left, stamp, status_dict
 from treering.vault.vault import Vault
@@ -33,6 +35,8 @@ from treering.words import counted
 if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.random import Generator
+
+    from treering.sql.engine.workers import Workers
 
 Result = TypeVar("Result")
 
@@ -58,6 +62,21 @@ class Limits:
     """Seconds without a byte of a request's body."""
     patience: float = 3600.0
     """Seconds for the whole body."""
+    seconds: float = 30.0
+    """Seconds that the work of one request may take."""
+    statement: float = 10.0
+    """Seconds that the second stage of one statement may take."""
+    memory: int = 2**30
+    """Bytes by which the process that works out a statement may grow."""
+    result_rows: int = 500_000
+    result_bytes: int = 2**24
+    """Rows and bytes of the table that a statement is worked out to."""
+    processes: int = 2
+    """Statements that are worked out at the same time; one token has half of them at most."""
+    connections: int = 256
+    """Connections at the same time."""
+    heads: float = 10.0
+    """Seconds for the head of a request."""
     threads: int = 32
     waiting: int = 64
     """Requests of one token that wait for a thread."""
@@ -76,8 +95,10 @@ class Desk:
         limits: Limits | None = None,
         *,
         secure: bool = False,
+        workers: Workers | None = None,
     ) -> None:
-        """``generator`` makes public random numbers from a seed, for synthetic rows; ``secure``: cookies need TLS."""
+        """``generator`` makes public random numbers from a seed, for synthetic rows; ``secure``: cookies need TLS.
+        ``workers`` work out statements, and are closed in the end; None: this process does."""
         self.vault, self.register, self.generator = vault, register, generator
         self.limits = limits or Limits()
         self.secure = secure
@@ -85,6 +106,8 @@ class Desk:
         self.metrics = Metrics()
         self.began = time.time()
         self._turns = Turns(self.limits.threads, self.limits.waiting)
+        self._shares = None if workers is None else Shares(workers)
+        self._calls: set[Call] = set()
         self._appending = ThreadPoolExecutor(1, "treering-rows")
         self.herald = Herald(self._news)
         self.uploads = register.folder / "uploads"
@@ -93,8 +116,23 @@ class Desk:
     # -- threads ------------------------------------------------------------------------------------------------------
 
     async def work(self, caller: Caller, work: Callable[[], Result]) -> Result:
-        """The result of ``work``, which may block, in its turn."""
-        return await self._turns.run(caller.token.id, work)
+        """The result of ``work``, which may block, in its turn: it ends with the request's time, or its caller."""
+        call = Call(self.limits.seconds)
+        self._calls.add(call)
+        try:
+            async with watched(call):
+                return await self._turns.run(caller.token.id, lambda: call.run(lambda: self._worked(caller, work)))
+        finally:
+            self._calls.discard(call)
+
+    def _worked(self, caller: Caller, work: Callable[[], Result]) -> Result:
+        """The result of ``work``, whose statements are worked out by the caller's share of the processes."""
+        if self._shares is None:
+            return work()
+        from treering.sql.engine.current import using
+
+        with using(self._shares.of(caller.token.id)):
+            return work()
 
     async def append(self, work: Callable[[], Result]) -> Result:
         """The result of ``work``, which takes in rows: one at a time, in a thread that questions do not need."""
@@ -113,8 +151,12 @@ class Desk:
         await self.herald.stop()
 
     def close(self) -> None:
-        """Wait for what is under way, and close the vault."""
+        """End what is still under way, and close the vault."""
+        for call in list(self._calls):
+            call.leave()
         self._turns.close()
+        if self._shares is not None:
+            self._shares.close()
         self._appending.shutdown(wait=True)
         self.vault.close()
         self.register.close()

@@ -10,9 +10,10 @@ from typing import Any, Final
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from treering.answer import Bill
 from treering.errors import Dearer, KeyUsed, TreeringError, VaultError
 from treering.problems import ERRORS as SHARED
-from treering.problems import Coded, details_of
+from treering.problems import Coded, charged, details_of
 from treering.words import DISK_FULL
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -69,15 +70,24 @@ def problem_of(error: Exception) -> Problem:
         code = _STATUS.get(error.status_code, "invalid_request")
         return Problem(error.status_code, code, str(error.detail), error.headers)
     if not isinstance(error, TreeringError):
-        return Problem(500, "internal", "an unexpected error: the server's log has its kind and its place")
+        words = " ".join(["an unexpected error: the server's log has its kind and its place", *_charge(error)])
+        return Problem(500, "internal", words, **charged(error))
     full = isinstance(error, VaultError) and DISK_FULL in str(error)
     found = next((each for each in ERRORS if isinstance(error, each.kind)), Coded(TreeringError, 500, "internal"))
     status, code = (507, "disk_full") if full else (found.status, found.code)
     headers = {"Retry-After": "5"} if status == 503 else {}
     if isinstance(error, KeyUsed):  # On record the key begins with the token's id.
-        return Problem(status, code, "this Idempotency-Key was used for something else: use a new one")
+        return Problem(
+            status, code, "this Idempotency-Key was used for something else: use a new one", **charged(error)
+        )
     detail = " ".join([str(error), *getattr(error, "__notes__", ())])
     return Problem(status, code, detail, headers, **details_of(error))
+
+
+def _charge(error: Exception) -> list[str]:
+    """The words about what was charged before an unexpected error, whose own words are not shown."""
+    bill = getattr(error, "bill", None)
+    return [bill.words()] if isinstance(bill, Bill) else []
 
 
 def body_of(problem: Problem) -> dict[str, Any]:

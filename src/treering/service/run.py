@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import socket
 from collections.abc import Callable
@@ -13,7 +14,10 @@ import uvicorn
 
 from treering.service.access import Register
 from treering.service.app import make_app
-from treering.service.desk import Desk
+from treering.service.connections import Keeper, most_connections
+from treering.service.desk import Desk, Limits
+from treering.sql.engine.limits import Limits as EngineLimits
+from treering.sql.engine.workers import Workers
 from treering.vault.vault import Vault
 
 if TYPE_CHECKING:
@@ -34,10 +38,13 @@ class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, desk: Desk, say: Say) -> None:
         super().__init__(config)
         self._desk, self._say = desk, say
+        self._keeping: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """See uvicorn."""
         await super().startup(sockets)
+        keeper = Keeper(most_connections(self._desk.limits.connections), self._desk.limits.heads)
+        self._keeping = asyncio.create_task(keeper.run(self.server_state.connections))
         for server in self.servers:
             for each in server.sockets:
                 host, port = each.getsockname()[:2]
@@ -48,6 +55,8 @@ class Server(uvicorn.Server):
         """See uvicorn."""
         await self._desk.stop()
         await super().shutdown(sockets)
+        if self._keeping is not None:
+            self._keeping.cancel()
 
 
 def _heed(number: int, frame: FrameType | None) -> None:
@@ -70,6 +79,12 @@ def _config(desk: Desk, host: str, port: int, tls: tuple[Path, Path] | None) -> 
     )
 
 
+def _workers(limits: Limits) -> Workers:
+    return Workers(
+        EngineLimits(limits.statement, limits.memory, limits.result_rows, limits.result_bytes, limits.processes)
+    )
+
+
 def run(
     path: Path,
     host: str,
@@ -79,11 +94,13 @@ def run(
     secure: bool,
     generator: Callable[[int | None], Generator],
     say: Say,
+    limits: Limits | None = None,
 ) -> None:
     """Serve the vault at ``path`` until a signal says to stop.
 
     ``tls`` are the files of a certificate and its key. ``secure``: browsers reach the page by TLS, so cookies are for
-    that only. ``generator`` makes public random numbers from a seed; ``say`` tells the operator something.
+    that only. ``generator`` makes public random numbers from a seed; ``say`` tells the operator something. Statements
+    are worked out in processes of their own, within the ``limits``.
     """
     vault = Vault.open(path)
     try:
@@ -91,7 +108,7 @@ def run(
     except BaseException:
         vault.close()
         raise
-    desk = Desk(vault, register, generator, secure=secure)
+    desk = Desk(vault, register, generator, limits, secure=secure, workers=_workers(limits or Limits()))
     if not register.tokens:
         _, text = register.issue(FIRST, "steward")
         say(f"the first steward's token, shown this once: {text}")

@@ -8,7 +8,7 @@ commit.)
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -24,11 +24,14 @@ def stopping() -> Problem:
 
 
 class Turns:
-    """So many ``threads``, and at most ``waiting`` requests in the line of one caller. For one event loop."""
+    """Some ``threads``, of which one caller has at most half (unless there is one), and at most ``waiting`` requests in
+    the line of one caller. For one event loop."""
 
     def __init__(self, threads: int, waiting: int) -> None:
         self._executor = ThreadPoolExecutor(threads, "treering")
         self._free = threads
+        self._each = max(1, threads // 2)
+        self._running: Counter[str] = Counter()
         self._waiting = waiting
         self._lines: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
         self.stopped = False
@@ -37,14 +40,14 @@ class Turns:
         """The result of ``work``, done in a thread when it is this caller's turn."""
         if self.stopped:
             raise stopping()
-        if self._free and not self._lines:
-            self._free -= 1
+        if self._free and self._running[who] < self._each and who not in self._lines:
+            self._take(who)
         else:
             await self._turn(who)
         try:
             return await asyncio.get_running_loop().run_in_executor(self._executor, work)
         finally:
-            self._next()
+            self._give_back(who)
 
     async def _turn(self, who: str) -> None:
         """Wait for a thread."""
@@ -58,21 +61,30 @@ class Turns:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self._next()
+                self._give_back(who)
             raise
 
-    def _next(self) -> None:
-        """A thread is free: the caller whose turn it is gets it."""
+    def _take(self, who: str) -> None:
+        self._free -= 1
+        self._running[who] += 1
+
+    def _give_back(self, who: str) -> None:
+        """A thread is free: the caller whose turn it is, and who has not its part already, gets it."""
         self._free += 1
-        while self._lines:
-            who, line = self._lines.popitem(last=False)
-            turn = line.popleft()
-            if line:
-                self._lines[who] = line
-            if not turn.done():
-                self._free -= 1
-                turn.set_result(None)
-                return
+        self._running[who] -= 1
+        if not self._running[who]:
+            del self._running[who]
+        for each in list(self._lines):
+            line = self._lines[each]
+            while line and line[0].done():
+                line.popleft()
+            granted = line and self._free and self._running[each] < self._each
+            if granted:
+                self._take(each)
+                line.popleft().set_result(None)
+                self._lines.move_to_end(each)
+            if not line:
+                del self._lines[each]
 
     def stop(self) -> None:
         """Accept no more work, and refuse what still waits; what is under way goes on."""

@@ -11,9 +11,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from treering.answer import Answer, Bill, Price
+from treering.deadline import check
 from treering.domain.schema import Schema
 from treering.service.problems import Problem
-from treering.shown import HOLDING, MARK, holding, plain_value
+from treering.shown import HOLDING, MARK, harmless, holding, plain_value
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,6 +30,10 @@ PARQUET: Final = "application/vnd.apache.parquet"
 
 MOST_LABELS: Final = 1000
 """The most values of an attribute that the schema lists one by one."""
+
+
+BLOCK: Final = 1000
+"""Rows of a table that are written at a time."""
 
 
 def dumped(plain: Any) -> bytes:
@@ -90,6 +95,17 @@ def table_dict(table: pa.Table) -> dict[str, Any]:
     return {"columns": table.column_names, "types": types, "rows": rows, "margins": margins}
 
 
+def table_json(table: pa.Table, more: dict[str, Any]) -> bytes:
+    """`table_dict` and ``more`` as JSON, some rows at a time: others work in between, and the deadline is kept."""
+    about = {**table_dict(table.slice(0, 0)), **more}
+    del about["rows"]
+    blocks = []
+    for start in range(0, table.num_rows, BLOCK):
+        check()
+        blocks.append(dumped(table_dict(table.slice(start, BLOCK))["rows"])[1:-1])
+    return b"".join([dumped(about)[:-1], b',"rows":[', b",".join(blocks), b"]}"])
+
+
 def size_of(table: pa.Table, size: int) -> int:
     """The size that a released table is about; ``size`` if it does not say."""
     return int((table.schema.metadata or {}).get(MARK, size))
@@ -105,7 +121,7 @@ def table_bytes(table: pa.Table, media_type: str) -> bytes:
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
     elif media_type == CSV:
-        csv.write_csv(table, sink)
+        csv.write_csv(harmless(table), sink)
     else:
         parquet.write_table(table, sink)
     return sink.getvalue()

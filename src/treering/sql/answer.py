@@ -6,10 +6,9 @@ The first stage is `split`, and asking a mechanism for the statement's items; `a
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
+from typing import Final
 
-import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
@@ -19,31 +18,35 @@ from treering.domain.schema import Schema
 from treering.errors import QueryError
 from treering.shown import ALONE, HOLDING, MARK, NOTES, TOGETHER, show_tables
 from treering.sql.duck import run, written
-from treering.sql.finish import Released, draws_for, finish
+from treering.sql.engine.current import current
+from treering.sql.finishing.finish import Released, draws_for, finish, rehearse
+from treering.sql.finishing.taint import taint
 from treering.sql.read import TABLE
 from treering.sql.split import Statement, split
-from treering.sql.taint import taint
 from treering.sql.values import arrow_type
-from treering.theory.draws import normals
-from treering.theory.rings import NORMAL
 from treering.words import counted
 
-__all__ = ["Statement", "answer", "draws_for", "explained", "split", "told_by"]
+__all__ = ["Statement", "answer", "draws_for", "explained", "rehearse", "split", "told_by"]
+
+ONE_BY_ONE: Final = (
+    "How the errors of these answers depend on each other is not known: the margin of a number that is worked out adds "
+    "up what each of their errors may change. That holds for sums and differences, and to first order for quotients."
+)
+"""A note on margins."""
 
 
 def answer(statement: Statement, told: Sequence[Estimate], noise: Floats | None, size: int) -> pa.Table:
     """The table that answers a statement, from what is known of its items at a ``size``.
 
-    ``noise`` are draws of the noise of that, as many as `draws_for` says. Where its law is not known, each item's noise
-    is taken for an independent normal one with the item's margin.
+    ``noise`` are draws of the noise of that, as many as `draws_for` says; None where its law is not known, but only
+    that all answers keep their errors together.
     """
-    if noise is None:
-        deviations = np.array([(each.margin or 0.0) / NORMAL for each in told])
-        noise = normals("independent answers", draws_for(statement), len(told)) * deviations
     show_tables()
-    found = finish(statement, Released(statement.items, told, noise), column_names(statement))
+    with current().together():
+        found = finish(statement, Released(statement.items, told, noise, size), column_names(statement))
     held = TOGETHER if taint(statement.outer).selects else ALONE
-    said = json.dumps(statement.notes, ensure_ascii=False).encode()
+    notes = [*statement.notes, *([ONE_BY_ONE] if noise is None and draws_for(statement) else [])]
+    said = json.dumps(notes, ensure_ascii=False).encode()
     return found.replace_schema_metadata({MARK: str(size).encode(), HOLDING: held, NOTES: said})
 
 
@@ -52,27 +55,27 @@ def told_by(answers: Sequence[Answer]) -> list[Estimate]:
     return [
         Estimate(
             each.count,
-            max(0, each.count - _rounded(each.margin, each.size)),
-            min(each.size, each.count + _rounded(each.margin, each.size)),
-            _rounded(each.error, each.size),
+            max(0, each.count - each.count_margin),
+            min(each.size, each.count + each.count_margin),
+            each.error * each.size,
+            reading=each.value * each.size,
+            tail="together",
         )
         for each in answers
     ]
 
 
-def _rounded(share: float, size: int) -> int:
-    return math.ceil(share * size + 0.5) if share else 0
-
-
 def column_names(statement: Statement) -> list[str]:
     """What the columns are called: as DuckDB would call them."""
-    original, schema = statement.text.original, statement.schema
+    original, schema, outer = statement.text.original, statement.schema, statement.outer
     try:
-        found = run(written(original), {TABLE: _empty(schema)})
+        found = list(run(written(original), {TABLE: _empty(schema)}).schema.names)
     except QueryError:  # What is told of cells may be of another type than a row's value: a bin's label, say.
         select = original if isinstance(original, exp.Select) else original.find(exp.Select)
-        return [node.alias_or_name or node.sql() for node in select.expressions] if select else []
-    return list(found.schema.names)
+        found = [node.alias_or_name or node.sql() for node in select.expressions] if select else []
+    assert isinstance(outer, exp.Query)
+    own = outer.named_selects
+    return found if len(found) == len(own) else own
 
 
 def _empty(schema: Schema) -> pa.Table:

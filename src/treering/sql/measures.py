@@ -27,7 +27,7 @@ from treering.domain.schema import Schema
 from treering.domain.sums import Grid, valued
 from treering.domain.text import identifier
 from treering.errors import QueryError
-from treering.sql.conditions import condition, is_predicate
+from treering.sql.conditions import condition, conditions, is_predicate
 from treering.sql.values import attribute_of, computed, position_of, positions_of
 
 
@@ -339,8 +339,8 @@ def as_case(node: exp.Expr) -> exp.Case | None:
 def branches(node: exp.Case, schema: Schema) -> list[tuple[Query, exp.Expr]]:
     """The rows of each branch of a CASE, and what stands there: a row is in the first whose condition is true."""
     rest, found = Query.all(schema), []
-    for branch in node.args["ifs"]:
-        true = condition(branch.this, schema)
+    ifs = node.args["ifs"]
+    for branch, true in zip(ifs, conditions([branch.this for branch in ifs], schema), strict=True):
         found.append((rest & true, branch.args["true"]))
         rest = rest & ~true
     return [*found, (rest, node.args.get("default") or exp.null())]

@@ -11,28 +11,29 @@ import difflib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
-from sqlglot import ErrorLevel, ParseError, exp, parse
+from sqlglot import ErrorLevel, ParseError, exp
+from sqlglot.dialects.dialect import Dialect
 from sqlglot.optimizer.merge_subqueries import merge_subqueries
 from sqlglot.optimizer.qualify import qualify
 
+from treering.deadline import check as check_deadline
 from treering.domain.schema import Schema
 from treering.domain.text import MAX_LENGTH
 from treering.errors import QueryError
 from treering.sql import sources
-from treering.sql.duck import TROUBLE
-from treering.sql.nodes import ALLOWED
+from treering.sql.bounds import check_expansion, check_tokens
+from treering.sql.nodes import MAX_NODES, check
+from treering.sql.opening import SELECTS, opening
+from treering.sql.spelling import TROUBLE
 
 TABLE: Final = "table_of_rows"
 """The name that the one table has in a tree."""
 
-MAX_NODES: Final = 20_000
-"""The most nodes of a tree, CTEs put in their places: more would take seconds to rearrange."""
+MAX_COPIED: Final = 10 * MAX_NODES
+"""The most nodes that are copied to put CTEs in their places: each step of a chain is copied with those before it."""
 
-_EXPLAIN: Final = re.compile(r"\s*EXPLAIN\b(?!\s*\()", re.IGNORECASE)
-_COMMENTS: Final = r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/|[(;])*"
-_BEGINNING: Final = re.compile(_COMMENTS + r"(?:(SELECT|WITH|FROM)\b|$)", re.IGNORECASE | re.DOTALL)
 _DIALECTS: Final = {
     "mysql": re.compile("`"),
     "tsql": re.compile(r"\[\w[\w ]*\]|\bSELECT\s+TOP\b", re.IGNORECASE),
@@ -58,21 +59,29 @@ def read(text: str, schema: Schema) -> Text:
         raise QueryError(f"a statement is a text, not {type(text).__name__}")
     if len(text) > MAX_LENGTH:
         raise QueryError(f"the statement has {len(text):,} characters; at most {MAX_LENGTH:,} are read")
-    body, explain = (_EXPLAIN.sub("", text, count=1), True) if _EXPLAIN.match(text) else (text, False)
+    begin = opening(text)
+    if not begin.empty and begin.word not in SELECTS:
+        raise QueryError("only SELECT statements are answered: rows are added with append")
     try:
-        original = _one_table(_inlined(_parsed(body)))
-        return Text(original, _qualified(original.copy(), schema), explain)
+        original = _one_table(_inlined(_parsed(begin.body)))
+        check(original)
+        check_expansion(original, len(sources.columns(schema)))
+        check_deadline()
+        return Text(original, _qualified(original.copy(), schema), begin.explain)
     except RecursionError:
         raise QueryError("the statement is nested too deeply") from None
 
 
 def _parsed(text: str) -> exp.Expr:
     """The one SELECT of a text, of allowed nodes only."""
-    if not _BEGINNING.match(text):
-        raise QueryError("only SELECT statements are answered: rows are added with append")
-    dialect = next((name for name, mark in _DIALECTS.items() if mark.search(text)), "duckdb")
+    dialect = Dialect.get_or_raise(next((name for name, mark in _DIALECTS.items() if mark.search(text)), "duckdb"))
     try:
-        trees = [tree for tree in parse(text, dialect=dialect, error_level=ErrorLevel.IMMEDIATE) if tree is not None]
+        tokens = dialect.tokenize(text)
+        check_tokens(tokens)
+        check_deadline()
+        trees = [tree for tree in dialect.parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, text) if tree]
+    except QueryError:
+        raise
     except TROUBLE as error:
         raise QueryError(f"the statement cannot be read: {_short(error)}") from None
     if len(trees) != 1:
@@ -81,12 +90,16 @@ def _parsed(text: str) -> exp.Expr:
     if not isinstance(tree, exp.Query):
         raise QueryError("only SELECT statements are answered: rows are added with append")
     _simplify(tree)
-    _check_nodes(tree)
+    _check_tables(tree)
+    check(tree)
     return tree
 
 
 def _simplify(tree: exp.Expr) -> None:
-    """Write N'JFK' as 'JFK', and FETCH NEXT 3 ROWS ONLY as LIMIT 3."""
+    """Write N'JFK' as 'JFK', FETCH NEXT 3 ROWS ONLY as LIMIT 3, and FROM (VALUES …) as a SELECT."""
+    for values in list(tree.find_all(exp.Values)):
+        if isinstance(values.parent, exp.From | exp.Join):
+            values.replace(exp.Subquery(this=_listed(values), alias=values.args.get("alias")))
     for text in list(tree.find_all(exp.National)):
         text.replace(exp.Literal.string(text.name))
     for fetch in list(tree.find_all(exp.Fetch)):
@@ -96,6 +109,23 @@ def _simplify(tree: exp.Expr) -> None:
         fetch.replace(exp.Limit(expression=fetch.args.get("count") or exp.Literal.number(1)))
 
 
+def _listed(values: exp.Values) -> exp.Expr:
+    """The rows of VALUES as SELECTs that are put together, two by two; DuckDB calls the columns col0, col1, …"""
+    rows = [row.expressions if isinstance(row, exp.Tuple) else [row] for row in values.expressions]
+    if len(set(map(len, rows))) != 1:
+        raise QueryError("the rows of VALUES have as many values each")
+    selects: list[exp.Expr] = [
+        exp.Select(expressions=[exp.alias_(each, f"col{number}", quoted=True) for number, each in enumerate(row)])
+        for row in rows
+    ]
+    while len(selects) > 1:
+        pairs = [selects[first : first + 2] for first in range(0, len(selects), 2)]
+        selects = [
+            exp.Union(this=pair[0], expression=pair[1], distinct=False) if len(pair) > 1 else pair[0] for pair in pairs
+        ]
+    return selects[0]
+
+
 def _short(error: Exception) -> str:
     """sqlglot's first complaint, without its terminal colours."""
     said = error.errors[0].get("description") if isinstance(error, ParseError) and error.errors else str(error)
@@ -103,18 +133,9 @@ def _short(error: Exception) -> str:
     return f"{said}, near {near!r}" if near else f"{said}"
 
 
-def _check_nodes(tree: exp.Expr) -> None:
-    for node in tree.walk():
-        if isinstance(node, exp.Table) and not isinstance(node.this, exp.Identifier):
-            raise QueryError("FROM names the table, or a SELECT in parentheses; table functions are not answered")
-        if type(node) not in ALLOWED:
-            raise QueryError(f"{_called(node)} cannot be answered here: counts, sums, averages and quantiles are")
-
-
-def _called(node: exp.Expr) -> str:
-    if isinstance(node, exp.Anonymous):
-        return node.name.upper()
-    return node.sql_name() if isinstance(node, exp.Func) else node.key.upper()
+def _check_tables(tree: exp.Expr) -> None:
+    if any(not isinstance(table.this, exp.Identifier) for table in tree.find_all(exp.Table)):
+        raise QueryError("FROM names the table, or a SELECT in parentheses; table functions are not answered")
 
 
 # -- one table, and no CTEs --------------------------------------------------------------------------------------------
@@ -122,34 +143,45 @@ def _called(node: exp.Expr) -> str:
 
 def _inlined(tree: exp.Expr) -> exp.Expr:
     """The tree with every CTE in the place of its name."""
-    for clause in list(tree.find_all(exp.With)):
+    room = MAX_COPIED
+    for clause in reversed(list(tree.find_all(exp.With))):  # the innermost first: their names hide those around them
         if clause.args.get("recursive"):
             raise QueryError("recursive CTEs are not answered")
         owner = clause.parent
         assert owner is not None
-        known: dict[str, exp.CTE] = {}
-        for cte in list(clause.expressions):
-            _put(cte.this, known)
-            known[cte.alias.lower()] = cte
+        known: dict[str, _Named] = {}
+        for cte in clause.expressions:
+            room = _put(cte.this, known, room)
+            known[cte.alias.lower()] = _Named(cte, sum(1 for _ in cte.this.walk()))
         clause.pop()
-        _put(owner, known)
-        if sum(1 for _ in tree.walk()) > MAX_NODES:
-            raise QueryError("the statement is too long when its CTEs are put in their places")
+        room = _put(owner, known, room)
     return tree
 
 
-def _put(tree: exp.Expr, known: dict[str, exp.CTE]) -> None:
-    """Replace names of CTEs by their SELECTs."""
+class _Named(NamedTuple):
+    """A CTE, and how many nodes it has."""
+
+    cte: exp.CTE
+    nodes: int
+
+
+def _put(tree: exp.Expr, known: dict[str, _Named], room: int) -> int:
+    """Replace names of CTEs by their SELECTs, which may have ``room`` nodes together; what is left of that."""
     for table in list(tree.find_all(exp.Table)):
-        cte = None if table.args.get("db") else known.get(table.name.lower())
-        if cte is None:
+        named = None if table.args.get("db") else known.get(table.name.lower())
+        if named is None:
             continue
+        check_deadline()
+        room -= named.nodes
+        if room < 0:
+            raise QueryError("the statement is too long when its CTEs are put in their places")
         alias = exp.TableAlias(this=exp.to_identifier(table.alias or table.name, quoted=True))
-        if columns := cte.args["alias"].args.get("columns"):
+        if columns := named.cte.args["alias"].args.get("columns"):
             alias.set("columns", [column.copy() for column in columns])
-        subquery = exp.Subquery(this=cte.this.copy(), alias=alias)
+        subquery = exp.Subquery(this=named.cte.this.copy(), alias=alias)
         subquery.set("joins", table.args.get("joins"))
         table.replace(subquery)
+    return room
 
 
 def _one_table(tree: exp.Expr) -> exp.Expr:
@@ -178,6 +210,7 @@ def _qualified(tree: exp.Expr, schema: Schema) -> exp.Expr:
     columns = {name.lower(): "VARCHAR" for name in sources.columns(schema)}
     try:
         qualified = qualify(tree, schema={TABLE: columns}, dialect="duckdb", quote_identifiers=True)
+        check_deadline()
         merged = merge_subqueries(qualified, leave_tables_isolated=False)
     except TROUBLE as error:
         raise _unknown(str(error), tree, schema) from None

@@ -6,7 +6,6 @@ column means one of them; one that needs more than they tell, such as the minute
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -30,8 +29,8 @@ _OF_DAYS: Final = (
 """Functions that depend on the day of a moment only."""
 _MADE_OF: Final = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Neg, exp.Paren, exp.DPipe)
 _LOGIC: Final = (exp.AggFunc, exp.Connector, exp.Predicate, exp.Not)
-_DATE_WORDS: Final = re.compile(r"(%-?[YymdjBbAauwUWGV%]|[^%])*")
-"""The formats that name no part of a day."""
+_DATE_WORDS: Final = frozenset("YymdjBbAauwUWGV%")
+"""What may follow % or %- in a format that names no part of a day."""
 
 
 def columns(schema: Schema) -> tuple[str, ...]:
@@ -130,9 +129,20 @@ def _told_by_days(node: exp.Expr) -> bool:
     if isinstance(parent, exp.Cast):
         return bool(parent.to.this == exp.DType.DATE)
     if isinstance(parent, exp.TimeToStr):
-        return _DATE_WORDS.fullmatch(parent.args["format"].name) is not None
+        return _dates_only(parent.args["format"].name)
     if isinstance(parent, (*_TRUNCATED, exp.Extract)):
         return unit_of(parent) in _UNITS
     if isinstance(parent, (*_OF_DAYS, *_LOGIC)):
         return True
     return not isinstance(parent, (exp.Func, *_MADE_OF))
+
+
+def _dates_only(words: str) -> bool:
+    """Whether a format of strftime names no part of a day."""
+    place = words.find("%")
+    while place >= 0:
+        place += 2 if words.startswith("%-", place) else 1
+        if words[place : place + 1] not in _DATE_WORDS:
+            return False
+        place = words.find("%", place + 1)
+    return True

@@ -15,11 +15,13 @@ from typing import Any, Final
 from sqlglot import exp
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
+from treering.deadline import check as check_deadline
 from treering.domain.items import Item
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import QueryError
 from treering.sql.conditions import condition, noted
+from treering.sql.engine.current import current
 from treering.sql.keys import Key, check_number, empty, key
 from treering.sql.measures import Aggregates, Figure
 from treering.sql.nodes import AGGREGATES
@@ -79,12 +81,20 @@ class Statement:
 def split(text: str, schema: Schema, *, sums: bool = True) -> Statement:
     """The two stages of an SQL text about the attributes of ``schema``. Without ``sums``, all that is released are
     counts: any mechanism can answer them."""
-    given = read(text, schema)
+    try:
+        return _split(read(text, schema), schema, sums)
+    except RecursionError:
+        raise QueryError("the statement is nested too deeply") from None
+
+
+def _split(given: Text, schema: Schema, sums: bool) -> Statement:
     outer = given.tree.copy()
     cores: list[Core] = []
-    for scope in list(traverse_scope(outer)):
-        if _about_rows(scope):
-            cores.append(_Splitting(scope, schema, f"released_{len(cores)}", sums).core())
+    with current().together():
+        for scope in list(traverse_scope(outer)):
+            check_deadline()
+            if _about_rows(scope):
+                cores.append(_Splitting(scope, schema, f"released_{len(cores)}", sums).core())
     items = tuple(dict.fromkeys(item for core in cores for row in core.items for item in row))
     return Statement(given, schema, tuple(cores), outer, items)
 
@@ -104,7 +114,8 @@ class _Splitting:
     """The splitting of one SELECT over the table."""
 
     def __init__(self, scope: Scope, schema: Schema, name: str, sums: bool) -> None:
-        assert isinstance(scope.expression, exp.Select)
+        if not isinstance(scope.expression, exp.Select):
+            raise QueryError("rows are counted, summed and averaged by a SELECT: write SELECT … FROM the table")
         self._select: exp.Select = scope.expression
         self._schema = schema
         self._core = Core(name, [])

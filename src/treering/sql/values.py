@@ -8,6 +8,8 @@ labels are known, and of a month the month, the quarter and the year.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
+from collections.abc import Sequence
 from datetime import date, datetime
 from typing import Any, Final, NamedTuple
 
@@ -16,15 +18,21 @@ import pyarrow as pa
 from sqlglot import exp
 
 from treering.arrays import Flags
+from treering.deadline import check as check_deadline
 from treering.domain.attribute import Attribute, Bins, Categories
 from treering.domain.calendar import Dates
 from treering.domain.schema import Schema
 from treering.domain.text import identifier
-from treering.errors import QueryError
-from treering.sql.duck import run, written
+from treering.errors import QueryError, TimeLimit
+from treering.sql.duck import run
 
 MAX_VALUES: Final = 2**16
 """The most joint values that an expression is computed for."""
+
+MAX_CELLS: Final = 2**21
+"""The most values, of all expressions together, that one run gives."""
+
+_CODES: Final = "codes"
 
 _WITHIN: Final = {
     "day": ("day", "week", "month", "quarter", "year"),
@@ -57,6 +65,14 @@ class Computed(NamedTuple):
     """False where a code stands for many values: what is said there means nothing."""
 
 
+class Evaluated(NamedTuple):
+    """The same as `Computed`, with its values in Arrow."""
+
+    positions: tuple[int, ...]
+    values: pa.ChunkedArray
+    known: Flags
+
+
 def position_of(column: exp.Column, schema: Schema) -> int:
     """The attribute that a column names, whatever the case of its letters."""
     found = _places(schema).get(column.name.lower())
@@ -81,21 +97,84 @@ def positions_of(node: exp.Expr, schema: Schema) -> tuple[int, ...]:
 
 def computed(node: exp.Expr, schema: Schema) -> Computed:
     """The values of an expression of attributes."""
+    (outcome,) = evaluated([node], schema)
+    if isinstance(outcome, QueryError):
+        raise outcome
+    return Computed(outcome.positions, [_plain(value) for value in outcome.values.to_pylist()], outcome.known)
+
+
+def evaluated(nodes: Sequence[exp.Expr], schema: Schema) -> list[Evaluated | QueryError]:
+    """The values of each expression of attributes, or why there are none: in one run for all expressions of the same
+    attributes."""
+    outcomes: dict[int, Evaluated | QueryError] = {}
+    places: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
+    for place, node in enumerate(nodes):
+        try:
+            places[_checked_positions(node, schema)].append(place)
+        except QueryError as refusal:
+            outcomes[place] = refusal
+    for positions, chosen in places.items():
+        check_deadline()
+        table, known = _joint_values(positions, schema)
+        for place, column in zip(
+            chosen, _columns([_renamed(nodes[each], schema) for each in chosen], table), strict=True
+        ):
+            is_error = isinstance(column, QueryError)
+            outcomes[place] = column if is_error else Evaluated(positions, column, known)
+    return [outcomes[place] for place in range(len(nodes))]
+
+
+def constants(nodes: Sequence[exp.Expr]) -> list[Any]:
+    """The value of each expression without columns, or the `QueryError` that refuses it; in one run."""
+    columns = _columns([node.copy() for node in nodes], pa.table({"place": [0]}))
+    return [column if isinstance(column, QueryError) else column[0].as_py() for column in columns]
+
+
+def _columns(nodes: Sequence[exp.Expr], table: pa.Table) -> list[pa.ChunkedArray | QueryError]:
+    """A column for each expression over a table, or why there is none."""
+    most = max(1, MAX_CELLS // max(1, table.num_rows))
+    found: list[pa.ChunkedArray | QueryError] = []
+    for first in range(0, len(nodes), most):
+        found += _halved(nodes[first : first + most], table)
+    return found
+
+
+def _halved(nodes: Sequence[exp.Expr], table: pa.Table) -> list[pa.ChunkedArray | QueryError]:
+    """All expressions in one run; if one is refused, those of each half, so that the others are not."""
+    check_deadline()
+    try:
+        result = run(_select(nodes), {_CODES: table})
+    except TimeLimit:
+        raise
+    except QueryError as refusal:
+        if len(nodes) == 1:
+            return [refusal]
+        half = len(nodes) // 2
+        return [*_halved(nodes[:half], table), *_halved(nodes[half:], table)]
+    return list(result.columns)
+
+
+def _select(nodes: Sequence[exp.Expr]) -> exp.Select:
+    """SELECT … AS v0, … AS v1 FROM codes ORDER BY place."""
+    columns = [exp.alias_(node, f"v{number}", quoted=True) for number, node in enumerate(nodes)]
+    source = exp.Table(this=exp.to_identifier(_CODES, quoted=True))
+    return exp.select(*columns).from_(source).order_by(exp.column("place", quoted=True))
+
+
+def _checked_positions(node: exp.Expr, schema: Schema) -> tuple[int, ...]:
+    """The attributes that an expression names; refused where it cannot be worked out for each of their values."""
     positions = positions_of(node, schema)
-    shape = tuple(schema.shape[position] for position in positions)
-    joint = math.prod(shape)
+    joint = math.prod(schema.shape[position] for position in positions)
     if joint > MAX_VALUES:
         names = ", ".join(identifier(schema.names[position]) for position in positions)
         raise QueryError(f"{names} have {joint:,} joint values: expressions are worked out for {MAX_VALUES:,} at most")
     _check_units(node, schema)
-    table, known = _joint_values(positions, shape, schema)
-    text = written(_renamed(node, schema))
-    found = run(f"SELECT {text} AS v FROM codes ORDER BY place", {"codes": table})
-    return Computed(positions, [_plain(value) for value in found["v"].to_pylist()], known)
+    return positions
 
 
-def _joint_values(positions: tuple[int, ...], shape: tuple[int, ...], schema: Schema) -> tuple[pa.Table, Flags]:
+def _joint_values(positions: tuple[int, ...], schema: Schema) -> tuple[pa.Table, Flags]:
     """The joint values of some attributes, and which of them stand for one value each."""
+    shape = tuple(schema.shape[position] for position in positions)
     joint = math.prod(shape)
     codes = np.unravel_index(np.arange(joint), shape) if shape else ()
     columns: dict[str, pa.Array] = {"place": pa.array(np.arange(joint))}

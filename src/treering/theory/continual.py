@@ -226,14 +226,19 @@ class Law:
 
     variance: float
     parts: tuple[tuple[float, float, int], ...] = ()
+    step: float = 0.0
+    """Where the sub-Gaussian part is drawn in whole rows, and may be no wider than a few of them: the largest step of
+    its grid. 0 where the grid is so fine that it does not matter."""
 
     def __add__(self, other: Law) -> Law:
-        return Law(self.variance + other.variance, self.parts + other.parts)
+        return Law(self.variance + other.variance, self.parts + other.parts, max(self.step, other.step))
 
     def scaled(self, factor: float) -> Law:
         """The law of ``factor`` times this noise."""
         return Law(
-            self.variance * factor**2, tuple((weight * factor, scale, number) for weight, scale, number in self.parts)
+            self.variance * factor**2,
+            tuple((weight * factor, scale, number) for weight, scale, number in self.parts),
+            self.step * factor,
         )
 
     @property
@@ -257,7 +262,7 @@ def tree_law(noise: Noise, nodes: Iterable[Node]) -> Law:
     """The law of a group's noise in the sum of the nodes' estimates; ``noise`` is that of segment 0."""
     listed = tuple(nodes)
     if isinstance(noise, Gaussian):
-        return Law(deviation(noise, listed) ** 2)
+        return Law(deviation(noise, listed) ** 2, step=1.0)
     return Law(
         0.0,
         tuple(
@@ -275,7 +280,7 @@ def leaves_law(noise: Noise, leaves: int) -> Law:
     (6.0, ((1.0, 5.0, 2),))
     """
     if isinstance(noise, Gaussian):
-        return Law(whole(leaves, "leaves") * noise.scale**2)
+        return Law(whole(leaves, "leaves") * noise.scale**2, step=1.0)
     return Law(0.0, ((1.0, noise.scale, whole(leaves, "leaves")),))
 
 

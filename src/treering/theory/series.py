@@ -116,10 +116,10 @@ def segment_weights(segment: int) -> Weights:
 
 def segment_rule(room: int, groups: int) -> tuple[Weights, int]:
     """The weights, and the number of leaves, of a segment that was begun with a room, which is the sum of the squares
-    of its weights. (Until weights faded, segments had 1, 16, 1024 and then 2^20 leaves, all by square roots.)
+    of its weights.
 
-    >>> segment_rule(Weights.FADING.squares(2**20), 12), segment_rule(Weights.ROOT.squares(16), 12)
-    ((<Weights.FADING: 'fading'>, 1048576), (<Weights.ROOT: 'root'>, 16))
+    >>> segment_rule(Weights.FADING.squares(2**20), 12), segment_rule(Weights.FADING.squares(1), 12)[1]
+    ((<Weights.FADING: 'fading'>, 1048576), 1)
     """
     found = _rules(segment_length(1, groups)).get(room)
     if found is None:
@@ -130,9 +130,8 @@ def segment_rule(room: int, groups: int) -> tuple[Weights, int]:
 @lru_cache(maxsize=1024)
 def _rules(longest: int) -> dict[int, tuple[Weights, int]]:
     """The segments that a series may have, by their room."""
-    fading = [(Weights.FADING, length) for length in (1, longest)]
-    roots = [(Weights.ROOT, length) for length in (16, 1024, longest)]
-    return {weights.squares(length): (weights, length) for weights, length in (*roots, *fading)}
+    rules = [(Weights.ROOT, longest), *((Weights.FADING, length) for length in (1, longest))]
+    return {weights.squares(length): (weights, length) for weights, length in rules}
 
 
 def place(leaf: int, groups: int) -> tuple[int, int]:

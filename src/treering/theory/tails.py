@@ -1,4 +1,4 @@
-"""Tails of integer noise: how far discrete Laplace and discrete Gaussian draws stray.
+"""Tails of integer noise: how far discrete Laplace and discrete Gaussian draws stray; and what they leave of a count.
 
 Discrete Laplace of scale s: P(X = j) = (1−p)/(1+p)·p^|j|, p = e^{−1/s}. Its tails are closed forms.
 Discrete Gaussian of scale σ: P(X = j) = e^{−j²/(2σ²)}/Z. Its tails are bounded from above, almost without loss.
@@ -6,15 +6,33 @@ Discrete Gaussian of scale σ: P(X = j) = e^{−j²/(2σ²)}/Z. Its tails are bo
 A *radius* is the smallest integer that a draw exceeds with probability at most ``beta``. Values are floats, right to
 about 1e-12 relative; below the range of floats they are 0. ``scale`` and ``sigma`` are in the unit of the draw (rows,
 for a count).
+
+**Proportions**: bounds, from a noisy count of rows that were drawn at random.
+Of n rows, drawn independently, R have a property that a row has with probability p: R is binomial. What is known is
+S = R + η, with noise η of a known, symmetric law. For each p let
+
+    T(p) = P(S ≥ s) = Σ_k P(R = k)·P(η ≥ s − k),
+
+which grows with p. *If L is the least p with T(p) ≥ b/2 for the s that was seen, then L ≤ p with 1 − b/2*, for every n
+and p: if L > p then T(p) < b/2, and S is so large with less than b/2. (This is the bound of Clopper and Pearson, 1934,
+with noise.) The same of n − S bounds p from above. No normal law is taken for R: the bounds hold for p near 0 or 1.
+
+Noise is whole, so its law is that of the discrete sampler, summed up exactly, up to a scale of `EXACT`. Above it the
+law of the continuous noise is taken, at a step of the grid less: that is no smaller, as a test shows.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from fractions import Fraction
 from typing import Final
 
+import numpy as np
+
+from treering.arrays import Floats
+from treering.noise import Laplace, Noise
 from treering.params import exact_scale, probability
 from treering.theory.search import first_whole
 
@@ -22,6 +40,9 @@ _DIGITS: Final = 45
 _SUMMED_SIGMA: Final = 10.0
 _NEGLIGIBLE: Final = 2.0**-60
 _ROUNDING: Final = 1 + 2.0**-40
+EXACT: Final = 64.0
+"""Up to this scale the law of a difference of two noises is summed up."""
+_HALVINGS: Final = 40
 
 
 def laplace_tail(scale: float, k: int) -> float:
@@ -119,3 +140,69 @@ def gaussian_radius(sigma: float, beta: float) -> int:
     """The smallest integer r for which `gaussian_tail` proves P(|X| > r) ≤ beta."""
     chance = float(probability(beta, "beta"))
     return first_whole(lambda radius: gaussian_tail(sigma, radius + 1) <= chance, -1)
+
+
+# -- proportions -------------------------------------------------------------------------------------------------------
+
+
+def halved_difference(noise: Noise) -> Callable[[Floats], Floats]:
+    """P(η ≥ x) for η half the difference of the noises of two counts, which has a grid of ½."""
+    return _discrete(noise) if noise.scale <= EXACT else _continuous(noise)
+
+
+def _discrete(noise: Noise) -> Callable[[Floats], Floats]:
+    reach = math.ceil(noise.scale * (40 if isinstance(noise, Laplace) else 9)) + 1
+    sizes = np.abs(np.arange(-reach, reach + 1)) / noise.scale
+    law = np.exp(-sizes if isinstance(noise, Laplace) else -(sizes**2) / 2)
+    differences = np.convolve(law, law) / law.sum() ** 2  # Twice η, from −2·reach to 2·reach.
+    tails = np.minimum(1.0, np.concatenate([np.cumsum(differences[::-1])[::-1], [0.0]]))
+
+    def above(x: Floats) -> Floats:
+        place = np.ceil(2 * x - 1e-9) + 2 * reach
+        return np.asarray(tails[np.clip(place, 0, len(tails) - 1).astype(np.int64)])
+
+    return above
+
+
+def _continuous(noise: Noise) -> Callable[[Floats], Floats]:
+    """Normal noise: normal, with deviation σ/√2. Laplace: P(D ≥ t) = ½·(1 + t/2s)·e^(−t/s) for the difference D."""
+
+    def above(x: Floats) -> Floats:
+        least = x - 0.5
+        ratio = np.abs(least) / noise.scale
+        if isinstance(noise, Laplace):
+            tail = 0.5 * (1 + ratio) * np.exp(-2 * ratio)
+        else:
+            tail = 0.5 * np.array([math.erfc(value) if value < 28 else 0.0 for value in ratio.tolist()])
+        return np.where(least > 0, tail, 1 - tail)
+
+    return above
+
+
+def bounds(count: float, rows: int, above: Callable[[Floats], Floats], failing: float) -> tuple[float, float]:
+    """Bounds on a proportion, from a noisy ``count`` among ``rows``, that fail with ``failing`` (b) at most together.
+
+    A count below 0 or above ``rows`` is taken for that: the bounds are wider then, and hold all the more.
+
+    >>> low, high = bounds(10, 10, lambda x: np.where(x > 0, 0.0, 1.0), 0.05)  # without noise
+    >>> round(low, 4), high  # of ten, all: 0.025^(1/10)
+    (0.6915, 1.0)
+    """
+    count, numbers = min(float(rows), max(0.0, count)), np.arange(rows + 1, dtype=np.float64)
+    ways = np.concatenate(([0.0], np.cumsum(np.log((rows + 1 - numbers[1:]) / numbers[1:]))))
+    low = _least(ways, above(count - numbers), failing / 2)
+    return low, 1 - _least(ways, above(rows - count - numbers), failing / 2)
+
+
+def _least(ways: Floats, reached: Floats, chance: float) -> float:
+    """The least p, within 2^-40, with Σ_k P(R = k)·reached_k ≥ ``chance``; ``ways`` are the logarithms of n over k."""
+    rows = len(ways) - 1
+    numbers = np.arange(rows + 1, dtype=np.float64)
+    low, high = 0.0, 1.0
+    if reached[0] >= chance:
+        return 0.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        weights = np.exp(ways + numbers * math.log(middle) + (rows - numbers) * math.log1p(-middle))
+        low, high = (low, middle) if float(weights @ reached) >= chance else (middle, high)
+    return low

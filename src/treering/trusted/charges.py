@@ -29,11 +29,9 @@ from treering.gate import (
     Fading,
     ForeignReleased,
     HistogramReleased,
-    LeafCut,
     Marked,
     Measured,
     Minimised,
-    NodeReleased,
     OpenSegment,
     Pattern,
     ReservationEnded,
@@ -47,8 +45,6 @@ from treering.gate import (
     SegmentEnded,
     Selected,
     Span,
-    TreeCondensed,
-    TreeStarted,
 )
 from treering.noise import Noise
 from treering.trusted import pricing
@@ -75,15 +71,13 @@ class Charges:
     (Fraction(1, 4), Fraction(3, 4), Fraction(1, 1))
     """
 
-    __slots__ = ("_behind", "_ledger", "_next_segment", "_part", "_trees", "marks", "segments")
+    __slots__ = ("_behind", "_ledger", "_next_segment", "_part", "marks", "segments")
 
     def __init__(self, budget: Budget) -> None:
         self._ledger = RowLedger(budget)
         self._behind = False
         """Whether some rows of leaves on record are not charged yet."""
         self._part: Filter | None = None
-        self._trees: dict[int, tuple[Cost, int, int]] = {}
-        """For each tree of version 0.1.0, what its rows pay, how many have paid, and where its last leaf ends."""
         self.segments: dict[int, Segment] = {}
         """The segments in progress."""
         self._next_segment = 0
@@ -131,9 +125,9 @@ class Charges:
 
     @property
     def sizes(self) -> set[int]:
-        """The sizes at which rows must be told apart: marks, edges of leaves in progress, ends of old trees."""
+        """The sizes at which rows must be told apart: marks, and edges of leaves in progress."""
         edges = (edge for segment in self.segments.values() for edge in segment.edges)
-        return {*self.marks, *edges, *(paid for _, paid, _ in self._trees.values())} - {0}
+        return {*self.marks, *edges} - {0}
 
     @property
     def state(self) -> tuple[Steps, tuple[OpenSegment, ...], tuple[int, ...]]:
@@ -220,8 +214,6 @@ class Charges:
             self.close(event.size)
         elif isinstance(event, Combined):
             self.combine(event.groups.number, event.spans, event.noise, event.sums)
-        elif isinstance(event, TreeStarted | LeafCut | NodeReleased | TreeCondensed):
-            self._follow_tree(event)
         elif isinstance(event, Condensed):
             self._restore(event)
         else:
@@ -254,31 +246,12 @@ class Charges:
         self._ledger.settle_rows(() if segment is None else segment.reserved, event.charges)
         self._next_segment = max(self._next_segment, event.segment + 1)
 
-    def _follow_tree(self, event: TreeStarted | LeafCut | NodeReleased | TreeCondensed) -> None:
-        """Trees of version 0.1.0: each leaf's rows were charged once, for all nodes. (For a leaf of which no node was
-        released, because the session was interrupted, they have lost nothing.)"""
-        if isinstance(event, TreeStarted):
-            self._trees[event.tree] = event.cost, 0, 0
-            return
-        cost, paid, end = self._trees[event.tree]
-        if isinstance(event, LeafCut):
-            end = event.size
-        elif isinstance(event, TreeCondensed):
-            end = event.starts[0]
-        if end > paid and not isinstance(event, LeafCut):
-            self.ledger.charge_rows([Charge(paid, end, self.budget.amount(cost))])
-            paid = end
-        self._trees[event.tree] = cost, paid, end
-
     def _restore(self, event: Condensed) -> None:
-        """Continue from a condensed record. One of version 0.1.0 charges all rows there are with all that was spent."""
-        held = {run.run: self.budget.amount(run.cost) for run in event.runs}
-        before = max(Fraction(0), event.spent - sum(held.values()))
-        everyone = ((max(1, event.size), before),) if before else ()
+        """Continue from a condensed record."""
         self._ledger, self._behind = RowLedger(self.budget), False
-        self._ledger.restore(Steps(everyone, ((0, Fraction(0)),)) if event.steps is None else event.steps)
-        for run, amount in held.items():
-            self._ledger.hold(run, amount)
+        self._ledger.restore(event.steps)
+        for run in event.runs:
+            self._ledger.hold(run.run, self.budget.amount(run.cost))
         self._next_segment, self.marks = event.next_segment, event.marks
         self.segments = {each.begun.segment: Segment.of(each, self.budget) for each in event.segments}
 
@@ -391,15 +364,9 @@ def sizes_to_mark(events: Iterable[Event]) -> tuple[int, ...]:
     will be. See `treering.trusted.counts.Stretches`."""
     marks: set[int] = set()
     edges: dict[int, list[int]] = {}
-    trees: dict[int, int] = {}
-    cut: dict[int, int] = {}
     for event in events:
         if isinstance(event, Advanced):
             edges[event.segment].append(event.size)
-        elif isinstance(event, LeafCut):
-            cut[event.tree] = event.size
-        elif isinstance(event, NodeReleased | TreeCondensed):
-            trees[event.tree] = cut[event.tree] if isinstance(event, NodeReleased) else event.starts[0]
         elif isinstance(event, SegmentBegun):
             edges[event.segment] = [event.start]
         elif isinstance(event, SegmentCondensed):
@@ -410,7 +377,7 @@ def sizes_to_mark(events: Iterable[Event]) -> tuple[int, ...]:
             marks.add(event.size)
         elif isinstance(event, Condensed):
             marks, edges = set(event.marks), {each.begun.segment: each.edges.tolist() for each in event.segments}
-    return tuple(sorted(marks.union(*edges.values(), trees.values()) - {0}))
+    return tuple(sorted(marks.union(*edges.values()) - {0}))
 
 
 def newest_last(pattern: Pattern) -> Ints:

@@ -15,14 +15,11 @@ from treering.gate import (
     Compared,
     Condensed,
     Event,
-    LeafCut,
-    NodeReleased,
     RunEnded,
     RunStarted,
     SegmentBegun,
     SegmentCondensed,
     SegmentEnded,
-    TreeCondensed,
 )
 from treering.trusted.sealed import Sealed
 
@@ -85,7 +82,7 @@ class MemoryJournal(Sealed):
             return
         if isinstance(event, Condensed):
             self._events = [event]
-        elif isinstance(event, TreeCondensed | SegmentCondensed | SegmentEnded):
+        elif isinstance(event, SegmentCondensed | SegmentEnded):
             # In one step: an interrupt must not lose what is replaced.
             self._events = [*(each for each in self._events if not _replaces(event, each)), event]
         else:
@@ -132,10 +129,8 @@ def ends_run(event: Event) -> TypeGuard[RunEnded | Compared]:
     return isinstance(event, RunEnded) or (isinstance(event, Compared) and event.crossing is not None)
 
 
-def _replaces(event: TreeCondensed | SegmentCondensed | SegmentEnded, earlier: Event) -> bool:
+def _replaces(event: SegmentCondensed | SegmentEnded, earlier: Event) -> bool:
     """Whether an event stands for an earlier one."""
-    if isinstance(event, TreeCondensed):
-        return isinstance(earlier, LeafCut | NodeReleased | TreeCondensed) and earlier.tree == event.tree
     if isinstance(event, SegmentEnded) and isinstance(earlier, SegmentBegun):
         return earlier.segment == event.segment
     return isinstance(earlier, Advanced | SegmentCondensed) and earlier.segment == event.segment

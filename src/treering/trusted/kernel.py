@@ -91,7 +91,7 @@ class Kernel(Combining):
 
     __slots__ = (
         *("_answering", "_charges", "_counts", "_first_reserved_run", "_held", "_journal", "_next_run", "_process"),
-        *("_runs", "_tallies"),
+        *("_retired", "_runs", "_tallies"),
     )
 
     def __init__(self, counts: Counts, budget: Budget, journal: Journal) -> None:
@@ -101,6 +101,7 @@ class Kernel(Combining):
         self._first_reserved_run = 0
         self._held: Held | None = None
         self._journal = journal
+        self._retired = False
         self._runs: dict[int, Run] = {}
         self._tallies: dict[int, Tallies] = {}
         self._next_run = 0
@@ -347,11 +348,18 @@ class Kernel(Combining):
             self._charges, self._runs, self._next_run, self._tallies = new._charges, new._runs, new._next_run, {}
             self._held = None
 
+    def retire(self) -> None:
+        """Refuse all further operations: another kernel continues the journal."""
+        with self._counts.whole():
+            self._retired = True
+
     # -- internals ----------------------------------------------------------------------------------------------------
 
     def _working(self) -> AbstractContextManager[object]:
         if os.getpid() != self._process:
             raise TreeringError("this database was opened by another process: a forked child must open its own")
+        if self._retired:
+            raise Halted("the share of this mechanism was lowered: ask the one that the vault has made in its place")
         return self._counts.whole()
 
     def _charge(self, cost: Cost) -> None:

@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
-from treering.answer import Answer, Bill, Estimate, Price
-from treering.arrays import Floats
+from treering.answer import Answer, Bill, Price
+from treering.deadline import check
 from treering.domain.language.measures import Release, Request
 from treering.domain.language.parse import Question, understand, understand_all
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import Dearer, VaultError
+from treering.mechanisms.rings import Rings
 from treering.trusted.counts import Counts
 from treering.trusted.sealed import Sealed
+from treering.vault.codec.statements import Outcome, check_kept, outcome_line, recorded, stated
 from treering.vault.files import Stage, reached
 from treering.vault.ledger import Ledger
 from treering.vault.lines import Line
@@ -32,11 +34,8 @@ from treering.vault.record import (
     question,
     recorded_answers,
     recorded_release,
-    recorded_table,
     release_line,
     requested,
-    stated,
-    table_line,
 )
 from treering.vault.together import Access
 
@@ -111,6 +110,7 @@ class Asking(Sealed):
             return 0.0 if key in self._record.keys else self._most(queries, mechanism, within).most
 
         work = self._billed(bill, price, lambda: self._answers(queries, mechanism, key, within))
+        check()  # Nobody is charged who has gone.
         answers = self._access.together(work)
         reached(Stage.ANSWERED)
         return answers
@@ -118,24 +118,32 @@ class Asking(Sealed):
     def _billed(
         self, bill: Bill | None, price: Callable[[], float], work: Callable[[], Result]
     ) -> Callable[[], Result]:
-        """The ``work`` of a question, done only if its ``price`` is no more than the bill allows, and written on it."""
-        if bill is None:
-            return work
+        """The ``work`` of a question, done only if its ``price`` is no more than the bill allows, and written on it;
+        an error after a charge carries it."""
+        written = Bill() if bill is None else bill
 
         def paid() -> Result:
-            if bill.most < math.inf and (wanted := price()) > bill.most:
-                raise Dearer(self.unit, wanted, bill.most)
+            if written.most < math.inf and (wanted := price()) > written.most:
+                raise Dearer(self.unit, wanted, written.most)
             newest = max(1, self.size)  # It pays for what earlier rows have paid for before.
             before = self._left(newest)
             try:
-                return work()
-            finally:
-                bill.cost = max(0.0, before - self._left(newest))
-                spent = math.fsum(member.mechanism.spent for member in self._members)
-                bill.remaining = max(0.0, float(self._record.origin.promise.budget.total) - spent)
-                bill.settled = any(member.mechanism.settled for member in self._members)
+                result = work()
+            except BaseException as error:
+                self._write_bill(written, newest, before)
+                written.charge(error)
+                raise
+            self._write_bill(written, newest, before)
+            return result
 
         return paid
+
+    def _write_bill(self, bill: Bill, newest: int, before: float) -> None:
+        bill.cost = max(0.0, before - self._left(newest))
+        spent = math.fsum(member.mechanism.spent for member in self._members)
+        bill.remaining = max(0.0, float(self._record.origin.promise.budget.total) - spent)
+        bill.settled = any(member.mechanism.settled for member in self._members)
+        bill.unit = self.unit
 
     def _left(self, position: int) -> float:
         return math.fsum(member.mechanism.left(position) for member in self._members)
@@ -206,9 +214,7 @@ class Asking(Sealed):
         return self._priced(understand_all(queries, self.schema), mechanism, within)
 
     def _priced(self, asked: Sequence[Query], mechanism: str | None, within: float | None) -> Price:
-        with self._access.alone():
-            self._access.check()
-            return self._most(asked, mechanism, within)
+        return self._inside(lambda: self._most(asked, mechanism, within))
 
     def _most(self, asked: Sequence[Query], mechanism: str | None, within: float | None) -> Price:
         member = fitting(self._members, mechanism, asked, within)[1]
@@ -231,32 +237,38 @@ class Asking(Sealed):
         is as in `ask_many`. A statement that begins with EXPLAIN releases nothing: its result says what would be, and
         what that costs.
         """
-        from treering.sql.answer import answer, draws_for, explained
+        from treering.sql.answer import explained
+        from treering.sql.rehearsal import rehearse
 
         check_key(key)
+        bill = Bill() if bill is None else bill
         statement = self.statement(text, mechanism)
         if statement.text.explain:
             self._access.together(self._billed(bill, lambda: 0.0, lambda: None))
             return explained(statement, *self._quoted(statement, within, mechanism)[:4])
-        draws = draws_for(statement)
 
         def price() -> float:
             return 0.0 if key in self._record.keys else self._most_of(statement, within, mechanism).most
 
-        def told() -> tuple[Sequence[Estimate], Floats | None, int]:
-            return self._told(statement, within, mechanism, draws)
+        def released() -> Outcome:
+            return self._outcome(statement, within, mechanism, key)
 
-        def kept() -> pa.Table:
-            asked = stated(statement, mechanism)
-            if key not in self._record.keys:
-                self._keep(table_line(key or "", asked, answer(statement, *told())))
-            return recorded_table(self._record.keys[key or ""], asked)
-
-        if key is not None:  # The table is in the same commit as what it has cost.
-            return self._access.together(self._billed(bill, price, kept))
-        known = self._access.together(self._billed(bill, price, told))
+        wanted = self._inside(price)
+        if wanted > bill.most:
+            raise Dearer(self.unit, wanted, bill.most)
+        new = key is not None and key not in self._record.keys
+        if new:
+            check_kept(statement)
+        if new or wanted > 0:  # What is sure to fail fails before it is charged, or on record.
+            rehearse(statement)
+        check()  # Nobody is charged who has gone.
+        outcome = self._access.together(self._billed(bill, price, released))
         reached(Stage.ANSWERED)
-        return answer(statement, *known)
+        try:
+            return outcome.table(statement)  # Others ask meanwhile.
+        except Exception as error:
+            bill.charge(error)
+            raise
 
     def price_sql(self, text: str | Statement, within: float | None = None, mechanism: str | None = None) -> Price:
         """The most that `sql` could cost, and which mechanism would answer. Free: nothing private is read."""
@@ -270,10 +282,14 @@ class Asking(Sealed):
             return text
         return split(text, self.schema, sums=keeps_sums(self._members, mechanism))
 
-    def _quoted(self, statement: Statement, within: float | None, mechanism: str | None) -> Price:
+    def _inside(self, work: Callable[[], Result]) -> Result:
+        """The result of ``work``, which writes nothing, in the vault."""
         with self._access.alone():
             self._access.check()
-            return self._most_of(statement, within, mechanism)
+            return work()
+
+    def _quoted(self, statement: Statement, within: float | None, mechanism: str | None) -> Price:
+        return self._inside(lambda: self._most_of(statement, within, mechanism))
 
     def _most_of(self, statement: Statement, within: float | None, mechanism: str | None) -> Price:
         rings = telling(self._members, mechanism, statement.queries, within)
@@ -282,18 +298,30 @@ class Asking(Sealed):
         price = float(rings[2].quote_items(statement.items, within))
         return Price(rings[1].spec.name, price, rings[2].remaining, self.unit, enough=True, exact=True)
 
-    def _told(
-        self, statement: Statement, within: float | None, mechanism: str | None, draws: int
-    ) -> tuple[Sequence[Estimate], Floats | None, int]:
-        """What is known of a statement's items, draws of its noise, and the size."""
+    def _outcome(self, statement: Statement, within: float | None, mechanism: str | None, key: str | None) -> Outcome:
+        """What is released for a statement, or was under its key."""
+        asked = stated(statement, mechanism)
+        if key in self._record.keys:
+            line = self._record.keys[key]
+            rings = self._members[line.mechanism].mechanism if line.mechanism >= 0 else None
+            known = recorded(line, asked)
+            return known.outcome(statement, line.mechanism, rings if isinstance(rings, Rings) else None)
+        outcome = self._told(statement, within, mechanism)
+        if key is not None:
+            self._keep(outcome_line(key, asked, outcome))
+        return outcome
+
+    def _told(self, statement: Statement, within: float | None, mechanism: str | None) -> Outcome:
+        """What is known of a statement's items, once what is missing is released."""
         from treering.sql.answer import told_by
 
         rings = telling(self._members, mechanism, statement.queries, within)
         if rings is None:
-            return told_by(self._answers(statement.queries or (), mechanism, None, within)), None, self.size
+            answers = self._answers(statement.queries or (), mechanism, None, within)
+            return Outcome(told_by(answers), self.size)
         told = rings[2].tell(statement.items, within)
         self._condense(rings[1])
-        return told, rings[2].draw(statement.items, told, draws), self.size
+        return Outcome(told, self.size, rings[0], rings[2].drawing(statement.items))
 
     def _condense(self, member: Member, *, closing: bool = False) -> None:
         """Make a checkpoint, if one is due. Checkpoints only save time: without one, the next opening takes longer."""

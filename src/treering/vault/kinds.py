@@ -239,16 +239,22 @@ def lowered(specs: Sequence[Spec], spare: Sequence[Fraction], wanted: Fraction) 
     """The shares to lower so that a new mechanism can have the share ``wanted``; all that can be, if it cannot.
 
     ``spare`` is the share that each mechanism can do without. What nobody has is taken first, then what mechanisms can
-    spare, in their order; each keeps at least a hundredth of its share, so that it still answers.
+    spare, in their order; each keeps at least a hundredth of its share, so that it still answers. What a mechanism
+    gives is rounded down to a short fraction: shares are lowered again and again, and denominators must stay bounded.
     """
     missing = wanted - (1 - sum((each.share for each in specs), Fraction(0)))
     shares: dict[str, Fraction] = {}
     for each, free in zip(specs, spare, strict=True):
-        given = min(missing, free, each.share * (1 - LEAST_KEPT))
+        given = min(missing, _short(min(free, each.share * (1 - LEAST_KEPT))))
         if given > 0:
             shares[each.name] = each.share - given
             missing -= given
     return shares
+
+
+def _short(share: Fraction) -> Fraction:
+    """A share, rounded down to a multiple of 2^-96 if its denominator has more than 128 bits."""
+    return share if share.denominator.bit_length() <= 128 else Fraction(math.floor(share * 2**96), 2**96)
 
 
 def with_shares(specs: Sequence[Spec], shares: Mapping[str, Fraction]) -> list[Spec]:

@@ -4,18 +4,14 @@ A commit is durable when it returns: write-ahead logging with a full sync. What 
 or not at all. After a commit that failed it is unknown what is on disk, so nothing more is written or released: the
 vault must be opened again, and continues from what is on disk.
 
-*Migrations.* A ledger of an older format is brought to the current one when a vault is opened for writing. A migration
-leads from one format to the next, in one transaction, with the writer's lock held. Before the first one, the ledger is
-copied to ledger.sqlite.format1 (or whichever format it has), beside it: once that copy is put back, the older version
-of treering can open the vault again. A migration may add tables and columns; the lines stay as they are, because the
-hashes chain them.
+There is one format of folder, tables and lines. A vault of any other is refused.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -23,14 +19,14 @@ from urllib.parse import quote
 
 import apsw
 
-from treering.errors import DamagedVault, NewerVault, NotAVault, TreeringError, VaultError
+from treering.errors import DamagedVault, NotAVault, TreeringError, UnknownFormat, VaultError
 from treering.trusted.sealed import Sealed
 from treering.vault.files import Folder, Stage, reached
 from treering.vault.lines import ROOT, Entry, Line, SecretValue, chained, check
 from treering.words import DISK_FULL, reason
 
-FORMAT: Final = 1
-"""The version of the vault's folder and of the ledger's tables."""
+FORMAT: Final = 2
+"""The format of the vault's folder, of the ledger's tables and of its lines."""
 
 TORN: Final = "it was interrupted in the middle of an operation"
 """A mechanism's state in memory may be behind what is on record, or ahead of it: only replay gives its state."""
@@ -256,13 +252,11 @@ def create(path: Path) -> Ledger:
 
 
 def open_writer(path: Path) -> Ledger:
-    """The ledger of an existing vault, migrated to this version's format. The caller holds the writer's lock."""
+    """The ledger of an existing vault. The caller holds the writer's lock."""
     connection = connect(path)
     try:
-        version = format_of(connection)
+        check_format(connection)
         connection.execute(WRITE_AHEAD)
-        if version < FORMAT:
-            migrate(connection, path, version, FORMAT)
     except apsw.Error as error:
         connection.close()
         raise VaultError(f"cannot open the ledger: {describe(error)}") from None
@@ -279,11 +273,9 @@ def reading(path: Path) -> Iterator[apsw.Connection]:
     try:
         try:
             connection.execute("pragma query_only = true; begin")
-            version = format_of(connection)
+            check_format(connection)
         except apsw.Error as error:
             raise VaultError(f"cannot read the ledger: {describe(error)}") from None
-        if version < FORMAT:
-            raise VaultError(f"the vault has format {version}, and readers need {FORMAT}: open it for writing once")
         yield connection
     finally:
         connection.close()
@@ -295,8 +287,8 @@ def rows_of(connection: apsw.Connection, after: int = 0) -> Iterator[Entry]:
     return map(Entry._make, asked(connection, sql, (after,)))
 
 
-def format_of(connection: apsw.Connection) -> int:
-    """The format of a ledger; refuses a file that is no ledger, and a later format."""
+def check_format(connection: apsw.Connection) -> None:
+    """Refuse a file that is no ledger, and a ledger of another format."""
     try:
         application, version, pages = (
             _pragma(connection, name) for name in ("application_id", "user_version", "schema_version")
@@ -307,11 +299,11 @@ def format_of(connection: apsw.Connection) -> int:
         raise Folder(Path(connection.filename).parent).unfinished()
     if application != APPLICATION or version < 1:
         raise NotAVault("the folder has a ledger.sqlite that is no ledger of treering's, or a damaged one")
-    if version > FORMAT:
-        raise NewerVault(
-            f"the vault has format {version}, and this version of treering reads up to {FORMAT}: use a later one"
+    if version != FORMAT:
+        raise UnknownFormat(
+            f"the vault has format {version}, and this version of treering reads format {FORMAT} only: use the version "
+            "that wrote it"
         )
-    return version
 
 
 def _pragma(connection: apsw.Connection, name: str) -> int:
@@ -394,50 +386,3 @@ def describe(error: apsw.Error) -> str:
     """An error of SQLite in words, without the values it was given."""
     known = {apsw.FullError: DISK_FULL, apsw.IOError: "the disk failed", apsw.ReadOnlyError: "it is read-only"}
     return next((text for kind, text in known.items() if isinstance(error, kind)), str(error) or type(error).__name__)
-
-
-# -- migrations from older formats -------------------------------------------------------------------------------------
-
-
-Migration = Callable[[apsw.Connection], None]
-
-MIGRATIONS: Final[dict[int, Migration]] = {}
-"""For each older format, the migration to the next one. None so far: there has been one format only."""
-
-
-def migrate(connection: apsw.Connection, path: Path, version: int, wanted: int) -> None:
-    """Bring a ledger from format ``version`` to format ``wanted``: completely, or not at all."""
-    missing = [step for step in range(version, wanted) if step not in MIGRATIONS]
-    if missing:
-        raise VaultError(
-            f"the vault has format {version}, which this version of treering no longer reads: use an older one"
-        )
-    _copy(connection, path.with_name(f"{path.name}.format{version}"))
-    connection.execute("begin immediate")
-    try:
-        for step in range(version, wanted):
-            MIGRATIONS[step](connection)
-        connection.execute(f"pragma user_version = {wanted}")
-        connection.execute("commit")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("rollback")
-        raise
-
-
-def _copy(connection: apsw.Connection, path: Path) -> None:
-    """Copy the ledger to ``path``, which appears only once complete; replaces the copy of an interrupted migration."""
-    temporary = path.with_name(path.name + ".new")
-    try:
-        temporary.unlink(missing_ok=True)
-        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-        target = apsw.Connection(str(temporary), flags=apsw.SQLITE_OPEN_READWRITE)
-        try:
-            with target.backup("main", connection, "main") as backup:
-                backup.step()
-            target.execute("pragma journal_mode = delete")
-        finally:
-            target.close()
-        temporary.rename(path)
-    except OSError as error:
-        raise VaultError(f"cannot copy the ledger before it is brought to a new format: {reason(error)}") from None

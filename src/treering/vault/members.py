@@ -23,8 +23,8 @@ from treering.trusted.charges import Charges, sizes_to_mark
 from treering.trusted.counts import Counts
 from treering.trusted.database import Watchers
 from treering.trusted.journal import Journal
-from treering.trusted.kernel import Kernel
 from treering.trusted.sealed import Sealed
+from treering.trusted.shares import Shares
 from treering.vault.checkpoints import Checkpoints
 from treering.vault.journal import LedgerJournal, Recovered, recover
 from treering.vault.kinds import Spec, codec
@@ -146,6 +146,7 @@ class Assembly:
         self._counts = counts
         self._ledger = ledger
         self._checkpoints = checkpoints
+        self._shares = Shares(promise)
         self._watchers = watchers
 
     def new(self, spec: Spec, number: int) -> Member:
@@ -154,7 +155,17 @@ class Assembly:
 
     def of(self, spec: Spec, journal: LedgerJournal) -> Member:
         """A mechanism that continues where its journal ends."""
-        return Member(spec, spec.build(Store(self._counts, journal, self._watchers), self._promise), journal)
+        self._shares.record(spec.name, spec.share)
+        return self._made(spec, journal)
+
+    def lowered(self, spec: Spec, journal: LedgerJournal) -> Member:
+        """A mechanism made anew with a lower share, as the next opening will make it. The earlier one is retired."""
+        self._shares.lower(spec.name, spec.share)
+        return self._made(spec, journal)
+
+    def _made(self, spec: Spec, journal: LedgerJournal) -> Member:
+        store = Store(self._counts, self._shares, spec.name, journal, self._watchers)
+        return Member(spec, spec.build(store, self._promise), journal)
 
     def _journal(self, number: int) -> LedgerJournal:
         return LedgerJournal(self._ledger, number, self._codec, self._checkpoints)
@@ -190,10 +201,12 @@ def shown(record: Record, recovered: Iterable[Recovered]) -> list[Answering]:
 class Store(Sealed):
     """The vault's rows as the database of one mechanism: its gate writes to the mechanism's own journal."""
 
-    __slots__ = ("_counts", "_journal", "_watchers")
+    __slots__ = ("_counts", "_journal", "_name", "_shares", "_watchers")
 
-    def __init__(self, counts: Counts, journal: Journal, watchers: Watchers) -> None:
+    def __init__(self, counts: Counts, shares: Shares, name: str, journal: Journal, watchers: Watchers) -> None:
         self._counts = counts
+        self._shares = shares
+        self._name = name
         self._journal = journal
         self._watchers = watchers
 
@@ -208,8 +221,8 @@ class Store(Sealed):
         return self._counts.size
 
     def open_gate(self, budget: Budget) -> Gate:
-        """A gate that continues where the journal ends."""
-        return Kernel(self._counts, budget, self._journal)
+        """The gate of this mechanism, which continues where the journal ends; once, and with its share on record."""
+        return self._shares.open_gate(self._name, budget, self._counts, self._journal)
 
     def watch(self, grown: Callable[[], None]) -> None:
         """Call the method ``grown`` after every append, for as long as its object lives."""

@@ -16,6 +16,7 @@ from treering.domain.sums import stored
 from treering.errors import DamagedVault, VaultError
 from treering.trusted.counts import Counts
 from treering.trusted.rows.batches import Base, Batch, Recount, read_batch, read_persons
+from treering.trusted.rows.digests import RowsDigest
 from treering.trusted.rows.persons import Persons
 from treering.trusted.sealed import commitment
 from treering.trusted.sealed import salt as new_salt
@@ -156,17 +157,25 @@ class Parts:
         """The names of all files."""
         return {name for part in self._parts for name in part.names}
 
-    def write(self, batch: Batch, dropped: int, watermark: Mapping[str, Any] | None = None) -> tuple[Part, SecretValue]:
-        """Write the files of a batch, which `record` puts on record. After an error there are none."""
+    def write(
+        self,
+        batch: Batch,
+        dropped: int,
+        watermark: Mapping[str, Any] | None = None,
+        digest: RowsDigest | None = None,
+    ) -> tuple[Part, SecretValue]:
+        """Write the files of a batch, which `record` puts on record, with the keyed ``digest`` of its rows among the
+        secrets. After an error there are none."""
         contents = [content for content in (batch.packed(), batch.packed_persons()) if content is not None]
         salt = new_salt()
+        value = "" if digest is None else digest.keyed(salt)
         part = Part(
             len(self._parts) + 1,
             batch.rows,
             self.size + batch.rows,
             dropped,
             len(contents) > 1,
-            commitment(salt, *contents),
+            commitment(salt, *contents, value.encode()),
             watermark,
         )
         files = [self._folder / name for name in part.names]
@@ -178,7 +187,12 @@ class Parts:
                 with suppress(OSError):
                     file.unlink()
             raise
-        return part, SecretValue(part.secret, salt, "")
+        return part, SecretValue(part.secret, salt, value)
+
+    def holds(self, part: Part, digest: RowsDigest, secrets: Mapping[str, SecretValue]) -> bool:
+        """Whether a part was made of the rows with this digest."""
+        secret = secrets.get(part.secret)
+        return secret is not None and digest.keyed(secret.salt) == secret.value
 
     def record(self, part: Part, salt: SecretValue, ledger: Ledger, key: str) -> None:
         """Add the line that names the files of the next part. (If it does not become durable, the next opening removes
@@ -274,6 +288,6 @@ class Parts:
             contents = [(self._folder / name).read_bytes() for name in part.names]
         except OSError:
             contents = []
-        if salt is None or commitment(salt.salt, *contents) != part.commitment:
+        if salt is None or commitment(salt.salt, *contents, salt.value.encode()) != part.commitment:
             raise DamagedVault(f"part {part.cells} is missing, or not what was written; restore a backup")
         return contents

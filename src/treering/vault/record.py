@@ -5,13 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final
-
-import pyarrow as pa
+from typing import Any, Final
 
 from treering.answer import Answer, Estimate
 from treering.budget.promise import Promise
@@ -39,9 +36,6 @@ from treering.vault.lines import (
     opened,
 )
 from treering.vault.parts import Part, PartList
-
-if TYPE_CHECKING:
-    from treering.sql.split import Statement
 
 PERSON_KEY: Final = "persons"
 """The name, among the secrets, of the key of persons' digests."""
@@ -207,28 +201,6 @@ def recorded_release(line: Line | Entry, asked: str, request: Request) -> Releas
 
 def _estimate(value: float | None, low: float | None, high: float | None, error: float | None) -> Estimate:
     return Estimate(value, -math.inf if low is None else low, math.inf if high is None else high, error)
-
-
-def stated(statement: Statement, mechanism: str | None) -> str:
-    """A digest of an SQL statement and the mechanism: an idempotency key is for one statement."""
-    return hashlib.sha256(json.dumps([mechanism, statement.text.original.sql()]).encode()).hexdigest()
-
-
-def table_line(key: str, asked: str, table: pa.Table) -> Line:
-    """The line that records the table given under a key."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return Line(ANSWERS, body(asked=asked, table=b64encode(sink.getvalue()).decode()), key=key)
-
-
-def recorded_table(line: Line | Entry, asked: str) -> pa.Table:
-    """The table recorded under a key; refused if the key was used for something else."""
-    plain = json.loads(line.body)
-    if line.kind != ANSWERS or plain["asked"] != asked:
-        raise KeyUsed(line.key, "a new question")
-    with pa.ipc.open_stream(b64decode(plain["table"])) as reader:
-        return reader.read_all()
 
 
 def recorded_part(line: Line | Entry) -> Part:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from fractions import Fraction
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
@@ -22,12 +22,13 @@ from treering.boxes.base import Progress
 from treering.boxes.erm import Model
 from treering.budget.promise import Promise
 from treering.domain.schema import Schema
-from treering.errors import ParameterError, SchemaError, VaultError
+from treering.errors import KeyUsed, ParameterError, SchemaError, VaultError
 from treering.params import Number, probability, share_of, whole
 from treering.rowfile import RowFile
 from treering.trusted.counts import Counts
 from treering.trusted.database import DroppedRows, GrowingDatabase, OnInvalid, Watchers
-from treering.trusted.rows.batches import Batch, take_in
+from treering.trusted.rows.batches import Batch, digest_of, take_in
+from treering.trusted.rows.digests import RowsDigest
 from treering.trusted.sealed import salt as new_salt
 from treering.vault import ledger as ledgers
 from treering.vault.asking import Asking
@@ -36,7 +37,7 @@ from treering.vault.files import Folder, Stage, WriterLock, reached, sync_folder
 from treering.vault.journal import without_collections
 from treering.vault.kinds import EXPECTED_ROWS, Spec, choose, codec, lowered, spec, with_shares
 from treering.vault.ledger import Ledger
-from treering.vault.lines import MECHANISM, Line, body, seal
+from treering.vault.lines import MECHANISM, Entry, Line, body, seal
 from treering.vault.members import Assembly, chosen
 from treering.vault.parts import Parts
 from treering.vault.reader import Appended, VaultReader, status, verify
@@ -60,6 +61,17 @@ DEFAULT_ALPHA: Final = 0.05
 
 WAIT: Final = 10.0
 """Seconds to wait, by default, for another process that has the vault open for writing."""
+
+
+class Taken(NamedTuple):
+    """What an append has taken in: public."""
+
+    size: int
+    """The size after it."""
+    rows: int
+    dropped: int
+    known: bool
+    """Whether an earlier append with the same key had taken in these rows: nothing has changed now."""
 
 
 class Vault(Asking):
@@ -255,30 +267,50 @@ class Vault(Asking):
         ``frame`` may also be a file: a path, or a `treering.RowFile` with its delimiter and encoding. It is read some
         rows at a time, and taken in whole or not at all.
 
-        ``key`` is an idempotency key: a second append with the same key (after a lost reply, say) takes in nothing, and
-        returns the size that the first one returned.
+        ``key`` is an idempotency key: a second append of the same rows with the same key (after a lost reply, say)
+        takes in nothing, and returns the size that the first one returned. For other rows it is refused (`KeyUsed`).
         """
+        return self.take_in(frame, on_invalid, key).size
+
+    def take_in(self, frame: Any, on_invalid: OnInvalid = "refuse", key: str | None = None) -> Taken:
+        """`append`, and how many rows that were, how many were left out, and whether all of this was so already."""
         if on_invalid not in ("refuse", "drop"):
             raise ParameterError("on_invalid", 'must be "refuse" or "drop"')
         check_key(key)
         frame, drop = RowFile(frame) if isinstance(frame, Path) else frame, on_invalid == "drop"
+        digest = None if key is None else RowsDigest()
         with self._access.alone():
             known = self._appended(key)
             if known is None and self._persons is not None:  # Whose rows are one too many depends on who was before.
-                return self._take(*take_in(frame, self.schema, self._persons, drop=drop), key or "")
+                return self._took(*take_in(frame, self.schema, self._persons, drop=drop, digest=digest), key, digest)
         if known is not None:
-            return known
-        taken = take_in(frame, self.schema, None, drop=drop)  # Others ask meanwhile.
+            return self._same(known, digest_of(frame, self.schema, self._persons))
+        taken = take_in(frame, self.schema, None, drop=drop, digest=digest)  # Others ask meanwhile.
         with self._access.alone():
             known = self._appended(key)
-            return self._take(*taken, key or "") if known is None else known
+            if known is None:
+                return self._took(*taken, key, digest)
+        return self._same(known, digest or RowsDigest())
 
-    def _appended(self, key: str | None) -> int | None:
-        """The size that an append with this key has returned; None if there was none. Raises if none can be."""
+    def _appended(self, key: str | None) -> Line | Entry | None:
+        """The line of an append with this key; None if there was none. Raises if none can be."""
         self._access.check()
         if self._source is not None:
             raise VaultError("the rows of this vault stay in their own engine: add them there, then refresh()")
-        return recorded_part(self._record.keys[key]).size if key in self._record.keys else None
+        return None if key is None else self._record.keys.get(key)
+
+    def _took(self, batch: Batch, dropped: int, key: str | None, digest: RowsDigest | None) -> Taken:
+        return Taken(self._take(batch, dropped, key or "", digest=digest), batch.rows, dropped, known=False)
+
+    def _same(self, line: Line | Entry, digest: RowsDigest) -> Taken:
+        """What an append has taken in, if it was of the rows with this digest."""
+        part = recorded_part(line)
+        with self._access.alone():
+            self._access.check()
+            same = self._parts.holds(part, digest, self._ledger.secrets())
+        if not same:
+            raise KeyUsed(line.key, "other rows")
+        return Taken(part.size, part.rows, part.dropped, known=True)
 
     def refresh(self, on_invalid: OnInvalid = "refuse") -> int:
         """Take in the rows past the watermark of the vault's table durably, and return the new size.
@@ -293,12 +325,21 @@ class Vault(Asking):
             batch = Batch(increment.cells, increment.counts, *increment.sums)
             return self._take(batch, increment.dropped, "", increment.watermark.to_dict())
 
-    def _take(self, batch: Batch, dropped: int, key: str, watermark: dict[str, Any] | None = None) -> int:
+    def _take(
+        self,
+        batch: Batch,
+        dropped: int,
+        key: str,
+        watermark: dict[str, Any] | None = None,
+        digest: RowsDigest | None = None,
+    ) -> int:
         if batch.rows == 0 and dropped == 0 and watermark == self._parts.watermark and not key:
             return self.size
         if dropped:  # Before anything is written: where warnings are errors, nothing has happened.
-            warnings.warn(left_out(dropped, of=dropped + batch.rows), DroppedRows, stacklevel=3)
-        part, salt = self._parts.write(batch, dropped, watermark)
+            warnings.warn(
+                left_out(dropped, of=dropped + batch.rows), DroppedRows, stacklevel=5 if watermark is None else 3
+            )
+        part, salt = self._parts.write(batch, dropped, watermark, digest)
         with self._ledger.remembered("it was interrupted while new rows, which are on record, were counted"):
             with self._ledger.transaction():
                 for member in self._members:
@@ -375,8 +416,8 @@ class Vault(Asking):
                 reached(Stage.MECHANISM_DURABLE)
                 specs[:] = [*others, new]
                 for number, each in enumerate(others):
-                    if each.name in shares:  # Made anew from its journal, as the next opening will make it.
-                        members[number] = self._assembly.of(each, members[number].journal)
+                    if each.name in shares:
+                        members[number] = self._assembly.lowered(each, members[number].journal)
                 members.append(self._assembly.new(new, len(members)))
             return new.name
 

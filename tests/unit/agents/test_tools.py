@@ -101,6 +101,15 @@ def test_a_statement_gives_the_vaults_table(vault: tr.Vault) -> None:
     assert "all groups together, as some were chosen by their numbers" in plain(asked)["margins"]
 
 
+def test_explain_says_what_asking_would_cost_and_not_that_it_is_free(vault: tr.Vault) -> None:
+    statement = "SELECT month, COUNT(*) FROM t GROUP BY month"
+    calls: list[tuple[str, dict[str, Any]]] = [("sql", {"sql": f"EXPLAIN {statement}"}), ("sql", {"sql": statement})]
+    planned, asked = conversation(server(VaultDesk(vault)), calls)
+    assert "Free" not in text(planned)
+    assert "Nothing was asked or charged: asking would cost rho " in text(planned)
+    assert plain(asked)["cost"] > 0
+
+
 def test_past_the_quota_an_agent_is_refused_and_told_what_would_do(vault: tr.Vault) -> None:
     desk = VaultDesk(vault, share=0.05)
     sharp = {"queries": ["month = 3"], "within": 20}

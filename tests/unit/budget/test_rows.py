@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from itertools import pairwise
 from types import FrameType
@@ -14,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treering.budget.promise import Budget
+from treering.budget.promise import Budget, Promise
 from treering.budget.rows import Charge, RowLedger, Steps, priced
 from treering.errors import BudgetExceeded, ParameterError
 
@@ -243,6 +244,77 @@ def test_what_rounding_has_added_can_be_restored() -> None:
         again.charge(Fraction(1, 2**1000), size=1)
 
 
+LONG = [
+    Promise(1.0, 1e-6, share=1 - Fraction(1, 3**200)).budget.total,
+    *(1 - Fraction(1, 3**200), Fraction(1, 3**200), 1 - Fraction(1, 7**300), Fraction(2**900 + 1, 3**560)),
+    *(Fraction(1, 2**1023), Fraction(2**1024 - 1, 2**1023 - 1)),
+]
+"""Budgets with long denominators, some of them the longest that there may be."""
+
+
+@pytest.mark.parametrize("total", LONG)
+def test_settling_never_charges_less_than_the_cost_under_a_budget_with_a_long_denominator(total: Fraction) -> None:
+    """What was reserved and what was paid may exceed the budget together: 9/10 of it reserved, then 9/10 paid, of which
+    a row that lost the difference to a cap would have 8/10 left for a second use."""
+    budget = Budget("zcdp", total)
+    ledger = RowLedger(budget)
+    price = priced(total * Fraction(9, 10) * (1 - Fraction(1, 3**90)), budget)
+    for _ in range(3):
+        ledger.charge_rows([Charge(0, 10, price)])
+        ledger.settle_rows([Charge(0, 10, price)], [Charge(0, 10, price)])
+        assert total - ledger.left(5) == ledger.spent == price
+        with pytest.raises(BudgetExceeded):
+            ledger.charge_rows([Charge(0, 10, total / 5)])
+        ledger.settle_rows([Charge(0, 10, price)], [])
+        assert ledger.spent == 0
+
+
+LONG_TOTALS = st.one_of(
+    st.sampled_from(LONG),
+    st.tuples(st.integers(1, 2**1024 - 1), st.integers(1, 2**1024 - 1)).map(lambda pair: Fraction(*pair)),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(LONG_TOTALS, st.lists(st.tuples(st.integers(1, 2**300), st.integers(0, 40), st.integers(0, 6)), max_size=25))
+def test_the_sum_is_never_below_the_cost_whatever_the_denominators(
+    total: Fraction, uses: list[tuple[int, int, int]]
+) -> None:
+    """Reserve, settle for a part, at prices and at raw amounts: against one exact sum for each row."""
+    both = Both(total, exact=False)
+    both.append(8)
+    for divisor, numerator, kind in uses:
+        amount = total * Fraction(numerator, 41) * Fraction(divisor, 2**300)
+        raw = amount if kind % 2 else priced(amount, both.ledger.budget)
+        both.charge_rows([kind % 3, 4 + kind % 4], [raw])
+        if kind > 2:
+            both.settle(kind, Fraction(numerator, 41))
+        for position in range(1, 9):
+            charged, exact = total - both.ledger.left(position), both.model.charged(position)
+            assert exact <= charged <= exact + total / 2**240
+
+
+def test_a_condensed_ledger_of_a_long_budget_is_the_same() -> None:
+    budget = Budget("pure", 1 - Fraction(1, 3**200))
+    ledger, again = RowLedger(budget), RowLedger(budget)
+    for part in range(2, 9):
+        ledger.charge_rows([Charge(part, 2 * part, priced(budget.total / part / 41, budget))])
+    again.restore(ledger.steps)
+    assert again.steps == ledger.steps
+
+
+def test_an_interrupt_while_settling_leaves_all_of_it_or_none() -> None:
+    reserved, paid = Charge(0, 10, Fraction(1, 2)), Charge(0, 6, Fraction(1, 8))
+    before = ((0, Fraction(1, 2)), (10, Fraction(0)))
+    after = ((0, Fraction(1, 8)), (6, Fraction(0)))
+    seen = set()
+    for stop in range(lines(lambda: RowLedger(ONE).settle_rows([reserved], [paid])) + 100):
+        ledger = settled(reserved, paid, stop)
+        seen.add(ledger.steps.rows)
+        assert ledger.spent == ledger.steps.rows[0][1]
+    assert seen == {before, after}
+
+
 def test_what_was_settled_above_the_budget_is_found() -> None:
     """Settling refuses nothing: it is for what was paid within the budget. A record may say otherwise."""
     ledger = RowLedger(ONE)
@@ -319,6 +391,34 @@ def lines(work: Callable[[], object]) -> int:
     finally:
         sys.settrace(before)
     return number
+
+
+def settled(reserved: Charge, paid: Charge, stop: int) -> RowLedger:
+    """A ledger that was interrupted at this line of settling; with a very large one, not at all."""
+    ledger = RowLedger(ONE)
+    ledger.charge_rows([reserved])
+    with suppress(KeyboardInterrupt):
+        interrupted(lambda: ledger.settle_rows([reserved], [paid]), stop)
+    return ledger
+
+
+def interrupted(work: Callable[[], object], stop: int) -> None:
+    """Run a call, and interrupt it at its ``stop``-th line."""
+    number = 0
+
+    def trace(_: FrameType, event: str, __: object) -> Any:
+        nonlocal number
+        number += event == "line"
+        if number > stop:
+            raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
 
 
 def worn(steps: int) -> RowLedger:
@@ -409,3 +509,16 @@ def test_prices_add_up_exactly_in_any_order_also_if_their_amounts_have_nothing_i
             ledger.charge_rows([Charge(0, 10, price)])
     assert forwards.steps == backwards.steps
     assert forwards.spent == sum(prices)
+
+
+@pytest.mark.parametrize("total", [Fraction(1, 2**1024), Fraction(2**1024, 3), 1 - Fraction(1, 3**700)])
+def test_rejects_a_total_with_more_than_1024_bits(total: Fraction) -> None:
+    with pytest.raises(ParameterError, match="at most 1024 bits each"):
+        RowLedger(Budget("pure", total))
+    with pytest.raises(ParameterError, match="at most 1024 bits each"):
+        RowLedger(Promise(1, share=min(total, 1 / total)).budget)
+
+
+@pytest.mark.parametrize("total", [Fraction(1, 2**1023), Fraction(2**1023), 1e-290, 1.2345678901234567e290])
+def test_accepts_totals_of_1024_bits_and_every_usual_float(total: Any) -> None:
+    assert RowLedger(Budget("zcdp", total)).left(1) == Fraction(str(total) if isinstance(total, float) else total)

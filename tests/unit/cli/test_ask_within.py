@@ -53,6 +53,13 @@ def test_a_dry_run_asks_nothing(vault: Path) -> None:
     assert Vault.read(vault).status() == before
 
 
+def test_explain_says_what_asking_would_cost_and_not_that_it_is_free(vault: Path) -> None:
+    shown = treering("ask", vault, "--sql", "EXPLAIN SELECT late, COUNT(*) FROM t GROUP BY late")
+    assert "Nothing was asked or charged: asking would cost rho " in shown.out
+    assert "Free" not in shown.out
+    assert Vault.read(vault).status()["spent"] == 0
+
+
 @pytest.mark.parametrize("text", ["0", "0%", "abc", "%", "nan", "inf", "100%", "250%", "20001"])
 def test_a_wish_that_makes_no_sense_is_refused(text: str, vault: Path) -> None:
     assert refused(treering("ask", vault, LATE, "--within", text))

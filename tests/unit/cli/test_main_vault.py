@@ -12,7 +12,7 @@ import treering as tr
 from support.cli import refused, treering
 from treering.vault.vault import Vault
 
-SCHEMA = """treering_schema = 1
+SCHEMA = """treering_schema = 2
 [attributes.origin]
 kind = "categories"
 values = ["EWR", "JFK", "LGA"]
@@ -238,7 +238,8 @@ def test_a_person_has_no_more_rows_than_promised(tmp_path: Path) -> None:
     assert "c.csv, line 2: its person has 2 rows already, which is --rows-per-person" in said
     assert "'who'" in refused(treering("append", tmp_path / "v", tmp_path / "d.csv"))
     taken = treering("append", tmp_path / "v", tmp_path / "c.csv", "--on-invalid", "drop", "--json").json
-    assert taken == {"size": 5, "files": [{"file": str(tmp_path / "c.csv"), "rows": 1, "dropped": 1, "size": 5}]}
+    file = {"file": str(tmp_path / "c.csv"), "rows": 1, "dropped": 1, "size": 5, "known": False}
+    assert taken == {"size": 5, "files": [file]}
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import pickle
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -78,16 +77,6 @@ def test_what_is_on_neither_side_needs_both_cells() -> None:
         integers(1, 12, other=True).code(3.5)
     with pytest.raises(SchemaError, match="3.5 is not among"):
         integers(1, 12, missing=True).code(3.5)
-
-
-def test_values_below_and_above_may_share_a_cell_as_they_once_did() -> None:
-    month = replace(integers(1, 12, other=True), together=True)
-    assert [month.code(value) for value in (3.5, 0, 13, math.inf, -math.inf, 10**400, OTHER)] == [12] * 7
-    assert (month.size, month.below_code, month.above_code, month.two_sided) == (13, 12, 12, False)
-    assert month.line == tuple(range(12))
-    assert month.label(12) == "(other)"
-    with pytest.raises(SchemaError, match="together is True or False, and only about"):
-        replace(integers(1, 12), together=True)
 
 
 def test_the_last_edge_belongs_to_what_lies_above_if_that_has_a_cell() -> None:

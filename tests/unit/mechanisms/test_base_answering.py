@@ -78,7 +78,6 @@ def test_what_a_mechanism_does_not_have_is_nothing() -> None:
     assert plain.spare == 0
     assert (plain.backlog, plain.settled) == (None, False)
     assert plain.known(QUERIES) is None
-    assert plain.noise(QUERIES, 3) is None
     plain.condense()
     with pytest.raises(tr.QueryError, match="draw no rows"):
         plain.sample(3)

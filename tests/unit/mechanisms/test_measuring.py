@@ -281,11 +281,11 @@ def reading(value: float, margin: float) -> Reading:
 def test_a_sum_and_an_average_by_hand() -> None:
     grid = Grid.of(SCHEMA.attributes["fare"])  # The middle is 30, half of the range 50.
     assert grid is not None
-    found = summed(grid, reading(-100.0, 3.0), reading(1000.0, 4.0), normal=True)
+    found = summed(grid, reading(-100.0, 3.0), reading(1000.0, 4.0), normal=True, size=2000)
     assert found.value == pytest.approx(25_000)
     assert found.margin == pytest.approx(math.hypot(150, 120))
     assert found.error == pytest.approx(50 * 9 + 30 * 12)
-    wide = summed(grid, reading(-100.0, 3.0), reading(1000.0, 4.0), normal=False)
+    wide = summed(grid, reading(-100.0, 3.0), reading(1000.0, 4.0), normal=False, size=2000)
     assert wide.margin == pytest.approx(50 * 3.6 + 30 * 4.8)
     ratio = mean(grid, reading(-100.0, 3.0), reading(1000.0, 4.0), normal=True)
     assert ratio.value == pytest.approx(25)
@@ -295,8 +295,8 @@ def test_a_sum_and_an_average_by_hand() -> None:
 
 
 def test_a_count_keeps_to_what_is_possible() -> None:
-    assert count(reading(-3.4, 5.2), 100) == tr.Estimate(0, 0, 6, 17)
-    assert count(reading(99.6, 5.2), 100) == tr.Estimate(100, 94, 100, 17)
+    assert count(reading(-3.4, 5.2), 100) == tr.Estimate(0, 0, 5, 15)
+    assert count(reading(99.6, 5.2), 100) == tr.Estimate(100, 95, 100, 16)
 
 
 def test_the_bounds_of_cells() -> None:

@@ -34,12 +34,12 @@ NEGATIVE = Grid(-80.0, 20.0, 0.5, 200)  # The middle is −30.
 @pytest.mark.parametrize(
     ("reading", "found"),
     [
-        (Reading(40.4, 2.4, 7.6, 3.0), (40, 37, 43, 9)),
-        (Reading(40.6, 2.6, 7.4, 3.0), (41, 37, 45, 8)),
+        (Reading(40.4, 2.4, 7.6, 3.0), (40, 38, 42, 8)),
+        (Reading(40.6, 2.6, 7.4, 3.0), (41, 38, 43, 7)),
         (Reading(50.0, 0.0, 0.0, 0.0), (50, 50, 50, 0)),
-        (Reading(50.0, 0.25, 0.25, 0.25), (50, 49, 51, 1)),
-        (Reading(-7.0, 3.0, 9.0, 4.0), (0, 0, 4, 10)),
-        (Reading(107.0, 3.0, 9.0, 4.0), (100, 96, 100, 10)),
+        (Reading(50.0, 0.25, 0.25, 0.25), (50, 50, 50, 0)),
+        (Reading(-7.0, 3.0, 9.0, 4.0), (0, 0, 3, 9)),
+        (Reading(107.0, 3.0, 9.0, 4.0), (100, 97, 100, 9)),
     ],
 )
 def test_counts(reading: Reading, found: tuple[float, float, float, float]) -> None:
@@ -56,11 +56,22 @@ def test_sums(grid: Grid, middle: float) -> None:
     total, rows = Reading(-100.0, 3.0, 9.0, 3.5), Reading(1000.0, 4.0, 12.0, 4.5)
     value = -50 * 100 + middle * 1000
     for normal, margin in ((True, math.hypot(150, 120)), (False, 50 * 3.5 + 30 * 4.5)):
-        found = summed(grid, total, rows, normal)
+        found = summed(grid, total, rows, normal, 2000)
         assert (found.value, found.low, found.high) == pytest.approx((value, value - margin, value + margin))
         assert found.error == pytest.approx(50 * 9 + 30 * 12)
-        sure = summed(grid, total._replace(error=0.1), rows._replace(error=0.1), normal)
+        sure = summed(grid, total._replace(error=0.1), rows._replace(error=0.1), normal, 2000)
         assert sure.error == pytest.approx(margin)
+
+
+@pytest.mark.parametrize("normal", [True, False])
+def test_a_sum_keeps_to_what_the_schema_allows(normal: bool) -> None:
+    fares = Grid.of(tr.numbers(0, 500, step=1))
+    assert fares is not None
+    low = summed(fares, Reading(-300.0, 50.0, 90.0, 60.0), Reading(100.0, 30.0, 40.0, 35.0), normal, 1000)
+    assert (low.value, low.low) == (0.0, 0.0)
+    assert 0 < low.high <= 1000 * 500
+    high = summed(fares, Reading(3000.0, 50.0, 90.0, 60.0), Reading(3000.0, 30.0, 40.0, 35.0), normal, 1000)
+    assert (high.value, high.high) == (500_000.0, 500_000.0)
 
 
 # -- averages ----------------------------------------------------------------------------------------------------------
@@ -254,8 +265,9 @@ def test_items_without_noise_are_the_truth() -> None:
     assert drawn.shape == (30, 10)
     assert not drawn[:, [3, 4, 8, 9]].any()
     np.testing.assert_array_equal(drawn[:, 1], drawn[:, 7])
-    np.testing.assert_allclose(drawn[:, 1], rings.noise([x], 30)[:, 0] * 4000)
-    np.testing.assert_allclose(drawn[:, [0, 6]], rings.sum_noise(1, [y, x], 30))
+    np.testing.assert_allclose(drawn[:, 1], rings.draw([items[1]], told[1:2], 30)[:, 0])
+    np.testing.assert_allclose(drawn[:, 0], rings.draw([items[0]], told[:1], 30)[:, 0])
+    np.testing.assert_array_equal(rings.drawing(items, rings.drawing(items).sources).draw(told, 30), drawn)
     assert drawn[:, 2].any() == bool(told[2].margin)
     assert drawn[:, 5].any()
 
@@ -272,8 +284,8 @@ def test_noise_of_the_first_column_s_sums_is_drawn_as_that_of_any_other() -> Non
         told = rings.tell(items)
         found = rings.draw(items, told, 20)
         assert found[:, [1, 3]].all()
-        np.testing.assert_array_equal(found[:, [1, 3]], rings.sum_noise(position, [x, ~x], 20))
-        np.testing.assert_array_equal(found[:, 0], rings.noise([x], 20)[:, 0] * 5000)
+        sources = rings.drawing(items).sources
+        assert {source.position for source in sources} == {-1, position}
         np.testing.assert_array_equal(rings.draw(items[2:], told[2:], 20)[:, 1], found[:, 3])
         drawn.append(found[:, [1, 3]])
     np.testing.assert_allclose(drawn[0], drawn[1])

@@ -23,6 +23,8 @@ def test_a_wish_in_rows_is_met_and_no_more_is_paid(delta: float) -> None:
     answer = mechanism.ask("late = 'yes'", within=300)
     assert is_quote(quoted, mechanism._gate.spent)
     assert 290 < answer.margin * ROWS <= 300.1
+    assert answer.count_margin <= 300
+    assert all(row["margin"] <= 300 for row in mechanism.table("late", within=300).to_pylist())
     assert mechanism.price("late = 'yes'", within=300) == 0
     assert mechanism.price("late = 'no'", within=400) == 0
     assert mechanism.price("late = 'yes'", within=250) > 0

@@ -22,6 +22,7 @@ from treering.noise import Gaussian, Laplace, Noise
 from treering.schedulers import tested
 from treering.schedulers.ermrings import ERMRings
 from treering.schedulers.tested import BINS, CLEAR, CUTS, FEW, Error, Quality, area, score_cuts, scores_of, told
+from treering.theory.tails import bounds, halved_difference
 
 SCHEMA = Schema({"n": integers(0, 40), "late": categories("no", "yes")})
 FEATURES = CellFeatures.one_hot(SCHEMA, ["n"], "late = 'yes'")
@@ -55,8 +56,10 @@ def test_accuracy(model: Model, noise: Noise, deviation: float, wrong: int, righ
     assert isinstance(found, Quality)
     assert (found.trained, found.rows, found.auc, found.auc_margin) == (model.rows, 100, None, None)
     assert found.accuracy == pytest.approx(accuracy, abs=1e-12)
+    low, high = bounds((right - wrong + 100) / 2, 100, halved_difference(noise), 0.05)
+    assert found.accuracy_margin == pytest.approx(max(accuracy - low, high - accuracy), rel=1e-9)
     variance = deviation**2 / (2 * 100**2) + accuracy * (1 - accuracy) / 100
-    assert found.accuracy_margin == pytest.approx(NORMAL * math.sqrt(variance), rel=1e-9)
+    assert found.accuracy_margin >= 0.9 * NORMAL * math.sqrt(variance)
 
 
 def _by_pairs(counts: np.ndarray[Any, np.dtype[np.float64]]) -> tuple[float, float, float]:
@@ -165,9 +168,23 @@ def _expected(counts: Sequence[int], deviation: float, rows: int, power: int) ->
     square = sum(n * size**2 for n, size in zip(counts, sizes, strict=True)) / rows
     spread = max(0.0, square - mean**2) / rows
     margin = NORMAL * math.sqrt(sum(size**2 for size in sizes) * deviation**2 / rows**2 + spread)
-    if power == 1:
-        return mean, margin, most
-    return math.sqrt(mean), margin / max(2 * math.sqrt(mean), math.sqrt(margin)), most
+    there = [max(0, n) for n in counts]
+    cuts = [0.0, *CUTS, CUTS[-1]]
+    ends = [[min(cut, most) ** power for cut in side] for side in (cuts[:-1], cuts[1:])]
+    off = [abs(sum(n * (end - size) for n, end, size in zip(there, side, sizes, strict=True))) for side in ends]
+    margin += max(off) / max(1, sum(there))
+    value, low, high = (each ** (1 / power) for each in (mean, max(0.0, mean - margin), mean + margin))
+    return value, max(value - low, high - value), most
+
+
+@pytest.mark.parametrize("of", ["misses", "distances"])
+def test_errors_at_either_end_of_their_bins_are_within_the_margin(model: Model, of: str) -> None:
+    """As those of a model that misses every label by 0.53, or by 0.595: the ends of one bin."""
+    for error in (0.5 * 1.0001, 0.53, 0.59):
+        place = int(np.searchsorted(CUTS, error))
+        found = told(model, [_tallied(of, CUTS, Gaussian(1.0), _few({place: 10_000}))], 10_000)
+        assert isinstance(found, Error)
+        assert abs(found.value - error) <= found.margin <= 0.12 * error
 
 
 def _few(places: dict[int, int]) -> list[int]:

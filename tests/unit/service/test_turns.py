@@ -108,3 +108,30 @@ def test_stopping_refuses_what_waits_and_finishes_what_is_under_way() -> None:
         return done, refused.value.code, late.value.code
 
     assert asyncio.run(run()) == (True, "stopping", "stopping")
+
+
+def test_one_caller_has_half_of_the_threads() -> None:
+    """However many it sends, another finds a thread at once; and what it sends is done in the end."""
+
+    async def run() -> list[int]:
+        turns, held = Turns(4, 50), threading.Event()
+        heavy = [asyncio.create_task(turns.run("a", held.wait)) for _ in range(10)]
+        await asyncio.sleep(0.05)
+        found = [await asyncio.wait_for(turns.run("b", lambda: 1), 5) for _ in range(3)]
+        held.set()
+        await asyncio.gather(*heavy)
+        found.append(await turns.run("a", lambda: 2))
+        turns.close()
+        return found
+
+    assert asyncio.run(run()) == [1, 1, 1, 2]
+
+
+def test_all_work_is_done_however_it_is_mixed() -> None:
+    async def run() -> int:
+        turns = Turns(3, 100)
+        done = await asyncio.gather(*(turns.run("abcd"[number % 7 % 4], lambda: 1) for number in range(200)))
+        turns.close()
+        return sum(done)
+
+    assert asyncio.run(run()) == 200

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import pyarrow as pa
 import pytest
 
 import treering as tr
+from treering.deadline import Deadline, until
+from treering.sql.engine.current import using
+from treering.sql.engine.local import Local
 from treering.sql.split import Statement, split
 
 SCHEMA = tr.Schema(
@@ -105,3 +111,62 @@ def test_moments_that_are_none_are_refused_and_nothing_else_happens(moment: str)
 def test_what_else_is_not_told_of_values_that_are_not_listed_is_refused() -> None:
     with pytest.raises(tr.QueryError):
         asked("upper(place) = 'ASIA'")
+
+
+class Counted(Local):
+    """The local engine, which counts its runs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.runs = 0
+
+    def run(self, statement: str, tables: Mapping[str, pa.Table]) -> pa.Table:
+        self.runs += 1
+        return super().run(statement, tables)
+
+
+@pytest.mark.parametrize(
+    ("link", "leaf"),
+    [
+        ("OR", "upper(size) = 'X{i}'"),
+        ("AND", "NOT (upper(size) = 'X{i}' OR day >= '2013-02-01')"),
+        ("OR", "(upper(size) = 'X{i}' AND day < '2013-02-01')"),
+        ("OR", "day >= DATE '2013-01-01' + INTERVAL {i} DAY"),
+        ("OR", "length(size) + {i} = 7"),
+    ],
+)
+def test_the_number_of_runs_does_not_grow_with_the_condition(link: str, leaf: str) -> None:
+    runs = []
+    for number in (4, 40):
+        engine = Counted()
+        with using(engine):
+            asked(f" {link} ".join(leaf.format(i=each) for each in range(number)))
+        runs.append(engine.runs)
+    assert runs[0] == runs[1] <= 3
+
+
+@pytest.mark.parametrize(
+    ("condition", "meant"),
+    [
+        ("upper(size) = 'SMALL' OR size = 'large'", "TRUE"),
+        ("upper(size) = 'SMALL' AND day < '2013-02-01'", "size = 'small' AND day < '2013-02-01'"),
+        ("NOT (upper(size) = 'SMALL' OR day >= '2013-02-01')", "size = 'large' AND day < '2013-02-01'"),
+        ("(upper(size) = 'SMALL') IS NOT TRUE", "size = 'large'"),
+        ("(place LIKE 'A%' OR size = 'small') IS TRUE", "place IN ('Asia', 'Africa') OR size = 'small'"),
+        ("(place LIKE 'A%') IS NOT TRUE AND size = 'small'", "place NOT IN ('Asia', 'Africa') AND size = 'small'"),
+        ("day >= '2013-01-01' AND lower(size) = size AND day < '2013-02-01'", JANUARY),
+    ],
+)
+def test_predicates_and_what_is_worked_out_are_put_together(condition: str, meant: str) -> None:
+    assert asked(condition).items == asked(meant).items
+
+
+def test_one_part_that_cannot_be_told_is_the_one_that_is_named() -> None:
+    parts = [f"length(size) = {each}" for each in range(20)]
+    with pytest.raises(tr.QueryError, match="place"):
+        asked(" OR ".join([*parts, "upper(place) = 'ASIA'", *parts]))
+
+
+def test_reading_a_condition_ends_at_the_deadline() -> None:
+    with until(Deadline(0)), pytest.raises(tr.TimeLimit):
+        asked(" OR ".join(f"length(size) = {each}" for each in range(50)))

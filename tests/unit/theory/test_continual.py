@@ -201,7 +201,7 @@ def test_the_whole_budget_becomes_noise() -> None:
         assert promise.budget.total * Fraction(1 - 1e-15) <= cost <= promise.budget.total
 
 
-@pytest.mark.parametrize("total", [Fraction(1, 10**13), Fraction(1, 10**400)])
+@pytest.mark.parametrize("total", [Fraction(1, 10**13), Fraction(1, 10**150)])
 def test_noise_wider_than_any_database_is_refused(total: Fraction) -> None:
     with pytest.raises(tr.ParameterError, match="epsilon is too small"):
         start_noise(Budget("pure", total))

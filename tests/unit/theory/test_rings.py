@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from itertools import product
+from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,8 @@ from treering.noise import Gaussian
 from treering.theory import rings, series
 from treering.theory.cells import subset_radius
 from treering.theory.continual import Law, window_law
+from treering.theory.rings import joint
+from treering.theory.tails import laplace_radius, laplace_tail
 
 Floats = npt.NDArray[np.float64]
 
@@ -224,3 +227,34 @@ def test_the_price_of_the_whole_table_leaves_a_fifth(pace: int, left: Fraction, 
     price = rings.whole_price(Fraction(1), left, opened, pace)
     assert 0 < price <= left * Fraction(4, 5)
     assert price >= min(rings.usual_price(Fraction(1), left, opened, pace), left * Fraction(4, 5))
+
+
+@pytest.mark.parametrize("groups", [1, 2, 12, 60, 200, 400, 10_000])
+def test_joint_margins_hold_under_the_law_that_the_noise_has(groups: int) -> None:
+    normal = NormalDist()
+    alone = normal.inv_cdf(0.975)
+    assert 2 * normal.cdf(-alone * joint(groups)) == pytest.approx(0.05 / groups)
+    for scale in (0.3, 1.0, 7.5, 40.0):  # Discrete Laplace noise: P(|X| ≥ k), k on its grid.
+        radius = laplace_radius(scale, 0.05)
+        wide = math.ceil(joint(groups, normal=False) * (radius + 1))
+        assert laplace_tail(scale, wide) <= 0.05 / groups
+
+
+@pytest.mark.parametrize("number", [1, 2, 5, 30])
+def test_joint_margins_hold_for_sums_of_laplace_noise_and_the_ratio_of_normal_ones_does_not(number: int) -> None:
+    # The law of a sum of Laplace numbers by convolution on a fine grid.
+    step, reach = 0.02, 60.0
+    grid = np.arange(-reach, reach + step / 2, step)
+    one = np.exp(-np.abs(grid))
+    one /= one.sum()
+    law = one
+    for _ in range(number - 1):
+        law = np.convolve(law, one, mode="same")
+    tail = np.array([law[np.abs(grid) > t].sum() for t in grid[grid >= 0]])
+    points = grid[grid >= 0]
+    alone = points[np.argmax(tail <= 0.05)]
+    for groups in (12, 200):
+        sharp = points[np.argmax(tail <= 0.05 / groups)]
+        assert sharp <= joint(groups, normal=False) * (alone + step)
+        if number <= 2:
+            assert sharp > joint(groups) * alone * 1.1

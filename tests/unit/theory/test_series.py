@@ -95,11 +95,6 @@ def test_a_segment_is_known_by_its_room(segment: int, groups: int) -> None:
     assert segment_rule(weights.squares(length), groups) == (weights, length)
 
 
-@given(st.sampled_from([16, 1024]), GROUPS)
-def test_segments_from_before_weights_faded_are_known_too(length: int, groups: int) -> None:
-    assert segment_rule(ROOT.squares(length), groups) == (ROOT, length)
-
-
 def test_a_room_that_no_segment_has_is_refused() -> None:
     for room in (1, UNIT**2 + 1, FADING.squares(16), ROOT.squares(2**20) + 1):
         with pytest.raises(tr.ParameterError, match="room of a segment is none that a series of 12 groups has"):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import treering as tr
 from support.databases import TestDatabase
 from support.row_lives import GROUPS, PLENTY, SCHEMA, SHARP, Life, account, recount, unit
-from treering.budget.cost import Cost, laplace, pure
+from treering.budget.cost import laplace, pure
 from treering.budget.promise import Budget, BudgetKind
 from treering.budget.rows import Charge
 from treering.budget.weights import Weights
@@ -22,23 +22,16 @@ from treering.domain.groups import Groups
 from treering.errors import BudgetExceeded, ParameterError
 from treering.gate import (
     Compared,
-    Condensed,
     Crossing,
     Fading,
-    LeafCut,
-    Measured,
-    NodeReleased,
     Ones,
     Pattern,
     ReservationEnded,
     Reserved,
     Root,
-    RunEnded,
     RunRequest,
     RunStarted,
     Span,
-    TreeCondensed,
-    TreeStarted,
 )
 from treering.noise import Gaussian, Laplace, Noise
 from treering.trusted.charges import Charges, sizes_to_mark
@@ -394,44 +387,6 @@ def test_a_run_that_crossed_is_refunded_nothing_when_it_is_followed() -> None:
         charges.follow(compared)
         assert [charges.ledger.left(position) for position in (1, 12, 13)] == [Fraction(7, 2), Fraction(7, 2), later]
     assert charges.ledger.spent == Fraction(1, 2)
-
-
-# -- records of version 0.1.0 ------------------------------------------------------------------------------------------
-
-
-def test_an_old_condensed_record_charges_all_rows_so_far() -> None:
-    charges = Charges(Budget("pure", Fraction(1)))
-    run = RunStarted(4, laplace(1, 8), 3, RunRequest(4.0, 8.0))
-    charges.follow(Condensed(10, Fraction(5, 8), 4, (run,), None))
-    assert [charges.ledger.left(position) for position in (1, 10, 11)] == [
-        Fraction(3, 8),
-        Fraction(3, 8),
-        Fraction(7, 8),
-    ]
-    charges.follow(RunEnded(12, 3, Fraction(1, 16)))
-    assert [charges.ledger.left(position) for position in (10, 11, 13)] == [Fraction(7, 16), Fraction(15, 16), 1]
-
-
-def test_an_old_record_of_an_empty_database_is_still_spent() -> None:
-    charges = Charges(Budget("pure", Fraction(1)))
-    charges.follow(Condensed(0, Fraction(1, 2), 0, (), None))
-    assert (charges.spent, charges.ledger.left(2)) == (Fraction(1, 2), Fraction(1))
-
-
-def test_the_leaves_of_an_old_tree_were_charged_once() -> None:
-    charges = Charges(Budget("zcdp", Fraction(1)))
-    charges.follow(TreeStarted(0, Cost(None, Fraction(1, 2)), 0, Gaussian(1.0)))
-    assert charges.spent == 0
-    for leaf, size in ((1, 5), (2, 9)):
-        charges.follow(LeafCut(size, 0, leaf))
-        charges.follow(NodeReleased(size, 0, 0, leaf, Gaussian(1.0), np.zeros(2, dtype=np.int64)))
-    charges.follow(Measured(12, Cost(None, Fraction(1, 4)), (), Gaussian(1.0), ()))
-    lefts = [charges.ledger.left(position) for position in (1, 5, 6, 9, 10, 12, 13)]
-    assert lefts == [Fraction(1, 4)] * 4 + [Fraction(3, 4)] * 2 + [1]
-    assert charges.sizes == {9}
-    charges.follow(TreeCondensed(20, 0, 4, (15, 9), None))
-    assert charges.ledger.left(15) == Fraction(1, 2)
-    assert charges.sizes == {15}
 
 
 def test_a_lasting_account_keeps_few_steps() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import treering as tr
+from support.events import NO_STEPS
 from treering.budget.cost import FREE, Cost, laplace
 from treering.budget.promise import Budget
 from treering.budget.rows import Charge
@@ -24,26 +25,20 @@ from treering.gate import (
     Fading,
     ForeignReleased,
     HistogramReleased,
-    LeafCut,
     Marked,
     Measured,
     Minimised,
-    NodeReleased,
     Noted,
     Ones,
     OpenSegment,
     Pattern,
     Root,
     RowsDrawn,
-    RunRequest,
-    RunStarted,
     SegmentBegun,
     SegmentCondensed,
     SegmentEnded,
     Selected,
     Span,
-    TreeCondensed,
-    TreeStarted,
 )
 from treering.noise import Gaussian, Laplace, Noise
 from treering.trusted.charges import Charges, Segment, sizes_to_mark
@@ -159,17 +154,6 @@ def test_an_end_that_no_kernel_wrote_is_refused_at_once() -> None:
                 charges.follow(end)
 
 
-def test_the_leaves_of_an_old_tree_pay_once_however_many_nodes_they_are_in() -> None:
-    tree: list[Event] = [TreeStarted(0, QUARTER, 0, NOISE), LeafCut(5, 0, 1)]
-    nodes: list[Event] = [NodeReleased(5, 0, level, 1, NOISE, NONE) for level in range(3)]
-    assert spent(followed(*tree), 1, 5) == [0, 0]  # Nothing was released.
-    charges = followed(*tree, *nodes, TreeCondensed(7, 0, 1, (5,), None))
-    assert spent(charges, 1, 5, 6) == [Fraction(1, 4), Fraction(1, 4), 0]
-    charges.follow(LeafCut(8, 0, 2))
-    charges.follow(TreeCondensed(9, 0, 2, (8, 5), None))
-    assert spent(charges, 5, 6, 8, 9) == [Fraction(1, 4), Fraction(1, 4), Fraction(1, 4), 0]
-
-
 def test_the_end_of_a_segment_says_what_its_rows_have_paid() -> None:
     """Whether its beginning is on record, or was replaced by the end."""
     end = SegmentEnded(9, 0, 0, (Charge(2, 5, Fraction(1)), Charge(5, 9, Fraction(1, 2))), None)
@@ -189,7 +173,7 @@ def test_segments_are_numbered_on_after_all_that_there_were() -> None:
 
 def test_a_condensed_record_has_segments_marks_and_numbers() -> None:
     record = OpenSegment(begun(segment=2, start=2), np.array([2, 5, 9]), np.array([4, 6]))
-    charges = followed(Noted("before"), Condensed(9, Fraction(0), 0, (), None, None, 7, (record,), (1, 5)))
+    charges = followed(Noted("before"), Condensed(9, Fraction(0), 0, (), None, NO_STEPS, 7, (record,), (1, 5)))
     assert (charges.next_segment, charges.marks, charges.sizes) == (7, (1, 5), {1, 2, 5, 9})
     segment = charges.segments[2]
     assert (segment.edges, segment.drawn.tolist(), segment.paid_until) == ([2, 5, 9], [4, 6], 9)
@@ -256,35 +240,20 @@ def test_what_was_reserved_goes_up_to_who_has_paid() -> None:
         ([begun(start=2), advanced(5, 1), condensed(2, 4, 6), advanced(9, 2)], (2, 4, 6, 9)),
         ([begun(start=2), advanced(5, 1), Marked(5), SegmentEnded(9, 0, 0, (), None)], (5,)),
         ([SegmentEnded(9, 0, 0, (), None)], ()),
-        ([begun(), advanced(5, 1), Marked(3), Condensed(9, Fraction(0), 0, (), None)], ()),
+        ([begun(), advanced(5, 1), Marked(3), Condensed(9, Fraction(0), 0, (), None, NO_STEPS)], ()),
         (
             [
                 *(begun(), advanced(5, 1), Marked(3)),
                 Condensed(
-                    *(9, Fraction(0), 0, (), None, None, 1),
+                    *(9, Fraction(0), 0, (), None, NO_STEPS, 1),
                     *((OpenSegment(begun(start=2), np.array([2, 6]), np.array([0])),), (1, 8)),
                 ),
                 advanced(9, 2),
             ],
             (1, 2, 6, 8, 9),
         ),
-        ([TreeStarted(0, FREE, 0, NOISE), LeafCut(5, 0, 1)], ()),
-        (
-            [
-                *(TreeStarted(0, FREE, 0, NOISE), LeafCut(5, 0, 1), NodeReleased(5, 0, 0, 1, NOISE, NONE)),
-                LeafCut(7, 0, 2),
-            ],
-            (5,),
-        ),
-        ([TreeStarted(0, FREE, 0, NOISE), TreeCondensed(20, 0, 4, (15, 9), None)], (15,)),
     ],
 )
 def test_the_sizes_that_are_marked_are_those_that_the_charges_need(events: list[Event], sizes: tuple[int, ...]) -> None:
     assert sizes_to_mark(events) == sizes
     assert followed(*events).sizes == set(sizes)
-
-
-def test_an_old_record_that_has_spent_less_than_its_runs_hold_charges_nobody_less_than_those() -> None:
-    run = RunStarted(4, laplace(1, 8), 3, RunRequest(4.0, 8.0))
-    charges = followed(Condensed(10, Fraction(1, 16), 4, (run,), None))
-    assert spent(charges, 1, 10, 11) == [Fraction(1, 8)] * 3

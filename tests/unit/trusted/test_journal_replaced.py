@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import treering as tr
+from support.events import NO_STEPS
 from treering.budget.cost import FREE
 from treering.domain.groups import Groups
 from treering.gate import (
@@ -14,9 +15,7 @@ from treering.gate import (
     Condensed,
     Crossing,
     Event,
-    LeafCut,
     Marked,
-    NodeReleased,
     Noted,
     Ones,
     RunEnded,
@@ -25,8 +24,6 @@ from treering.gate import (
     SegmentBegun,
     SegmentCondensed,
     SegmentEnded,
-    TreeCondensed,
-    TreeStarted,
 )
 from treering.noise import Laplace
 from treering.trusted.journal import MemoryJournal, Secret, ends_run, is_easy, live_runs
@@ -54,12 +51,6 @@ def started(run: int) -> RunStarted:
 
 
 SEGMENTS: list[Event] = [begun(0), begun(1), advanced(0, 1), advanced(1, 1), condensed(0), condensed(1), Marked(5)]
-TREES: list[Event] = [
-    *(event for tree in (0, 1) for event in (TreeStarted(0, FREE, tree, NOISE), LeafCut(5, tree, 1))),
-    *(NodeReleased(5, tree, 0, 1, NOISE, NONE) for tree in (0, 1)),
-    *(TreeCondensed(5, tree, 1, (5,), None) for tree in (0, 1)),
-    Noted("in between"),
-]
 
 
 def kept(history: list[Event], event: Event) -> list[int]:
@@ -83,13 +74,8 @@ def test_a_segment_that_ended_replaces_all_of_its_own_events() -> None:
     assert kept(SEGMENTS, SegmentEnded(9, 1, 0, (), None)) == [0, 2, 4, 6]
 
 
-def test_a_condensed_tree_replaces_its_own_leaves_and_nodes() -> None:
-    assert kept(TREES, TreeCondensed(9, 0, 2, (9,), None)) == [0, 2, 3, 5, 7, 8]
-    assert kept(TREES, TreeCondensed(9, 1, 2, (9,), None)) == [0, 1, 2, 4, 6, 8]
-
-
 def test_a_condensed_record_replaces_everything_and_all_else_replaces_nothing() -> None:
-    assert kept([*SEGMENTS, *TREES], Condensed(9, FREE.rho, 0, (), None)) == []
+    assert kept(SEGMENTS, Condensed(9, FREE.rho, 0, (), None, NO_STEPS)) == []
     for event in (Noted("more"), Marked(9), advanced(0, 2), begun(2)):
         assert kept(SEGMENTS, event) == list(range(len(SEGMENTS)))
 
@@ -116,7 +102,9 @@ def test_runs_are_live_until_they_end() -> None:
     assert live_runs([started(0), Noted("x"), started(2), Compared(10, 0, 5, None)]) == {0, 2}
     assert live_runs([started(0), started(2), Compared(10, 0, 5, Crossing(4, None))]) == {2}
     assert live_runs([started(0), started(2), RunEnded(10, 2, FREE.rho)]) == {0}
-    assert live_runs([started(0), started(2), Condensed(9, FREE.rho, 3, (started(2),), None), started(3)]) == {2, 3}
+    assert live_runs(
+        [started(0), started(2), Condensed(9, FREE.rho, 3, (started(2),), None, NO_STEPS), started(3)]
+    ) == {2, 3}
     assert live_runs([RunEnded(10, 5, FREE.rho), started(0)]) == {0}
 
 

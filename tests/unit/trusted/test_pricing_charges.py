@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import treering as tr
 from treering.budget.cost import Cost, laplace, pure
 from treering.budget.promise import Budget
+from treering.budget.rows import Steps
 from treering.gate import (
     Compared,
     Condensed,
@@ -81,14 +82,19 @@ def test_a_part_that_does_not_fit_is_refused() -> None:
     assert charges.spent == Fraction(1, 2)
 
 
+def everyone(amount: Fraction) -> Steps:
+    """An amount that all ten rows have paid."""
+    return Steps(((10, amount),) if amount else (), ((0, Fraction(0)),))
+
+
 def test_condensed_events_have_cost_what_they_had() -> None:
     charges = Charges(ONE)
-    charges.follow(Condensed(10, Fraction(3, 7), 4, (), None))
+    charges.follow(Condensed(10, Fraction(3, 7), 4, (), None, everyone(Fraction(3, 7))))
     assert charges.spent == Fraction(3, 7)
     charges.follow(measured(laplace(1, 2)))
     assert charges.spent == Fraction(13, 14)
     with pytest.raises(tr.ParameterError, match="steps of an earlier life must lie within the budget"):
-        Charges(ONE).follow(Condensed(10, Fraction(8, 7), 4, (), None))
+        Charges(ONE).follow(Condensed(10, Fraction(8, 7), 4, (), None, everyone(Fraction(8, 7))))
 
 
 @given(st.lists(st.integers(2, 60), max_size=20), st.integers(0, 20))
@@ -103,7 +109,7 @@ def test_following_a_history_gives_the_live_sum(scales: list[int], cut: int) -> 
     for number, event in enumerate(events):
         again.follow(event)
         if number < cut:
-            from_cut.follow(Condensed(10, again.spent, 0, (), None))
+            from_cut.follow(Condensed(10, again.spent, 0, (), None, everyone(again.spent)))
         else:
             from_cut.follow(event)
     assert again.spent == live.spent == from_cut.spent

@@ -47,7 +47,14 @@ NUMBERS: Final[dict[ModuleType, dict[str, Any]]] = {
         "_MANY": 1_048_576,
     },
     charges: {"_PART": -1},
-    addresses: {"BEYOND": 1 << 62, "OFFLINE": {"autoinstall_known_extensions": False}},
+    addresses: {
+        "BEYOND": 1 << 62,
+        "SETTINGS": {
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+            "disabled_optimizers": "statistics_propagation",
+        },
+    },
     binning: {"MOST_LISTED": 4096, "FEW_GROUPS": 32_768, "INVALID": -1},
     engine_moments: {"_MONTHS": {"month": 1, "quarter": 3, "year": 12}},
     source: {"COUNTED_ROWS": 1_048_576},

@@ -212,13 +212,6 @@ def test_explaining_costs_nothing_and_says_the_price(vault: Vault) -> None:
 # -- bills -------------------------------------------------------------------------------------------------------------
 
 
-def test_work_without_a_bill_is_the_work_itself(vault: Vault) -> None:
-    def work() -> int:
-        return 7
-
-    assert vault._billed(None, lambda: 0.0, work) is work
-
-
 def test_a_bill_without_a_limit_asks_for_no_price(vault: Vault) -> None:
     bill = Bill()
     assert vault._billed(bill, lambda: pytest.fail("nobody wants to know"), lambda: 7)() == 7

@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 import treering as tr
+from support.failing import fail_after_release
 from treering.answer import Bill
 from treering.errors import Dearer, KeyUsed
+from treering.mechanisms.rings import Rings
+from treering.words import readable
 
 SCHEMA = tr.Schema({"late": tr.categories("no", "yes"), "month": tr.integers(1, 12)})
 ROWS = [{"late": "no", "month": row % 12 + 1} for row in range(12_000)]
@@ -103,6 +106,60 @@ def test_a_question_that_fails_has_a_bill(rings: tr.Vault) -> None:
         rings.ask_many(["late = 'no'"], within=1e-9, bill=bill)
     assert bill.cost == 0
     assert bill.remaining == pytest.approx(rings.total)
+
+
+@pytest.mark.parametrize("key", [None, "k"])
+def test_a_statement_that_fails_after_its_release_says_what_it_has_cost(
+    rings: tr.Vault, key: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail_after_release(monkeypatch)
+    with pytest.raises(tr.QueryError) as failed:
+        rings.sql(MONTHS, key=key)
+    bill = failed.value.bill
+    assert bill is not None
+    assert bill.cost == pytest.approx(rings.spent)
+    assert bill.remaining == pytest.approx(rings.total - rings.spent)
+    assert failed.value.__notes__ == [bill.words()]
+    assert f"rho {readable(bill.cost)}" in bill.words()
+    spent = rings.spent
+    with pytest.raises(tr.QueryError) as again:
+        rings.sql(MONTHS, key=key)
+    assert again.value.bill is None
+    monkeypatch.undo()
+    rings.sql(MONTHS, key=key)
+    assert rings.spent == spent > 0, "what was released is free to ask again"
+
+
+def test_an_unexpected_failure_after_a_release_says_what_it_has_cost(
+    rings: tr.Vault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail_after_release(monkeypatch, KeyError("m0"))
+    with pytest.raises(KeyError) as failed:
+        rings.sql(MONTHS)
+    assert vars(failed.value)["bill"].cost == pytest.approx(rings.spent)
+
+
+def test_a_batch_that_fails_on_the_way_says_what_it_has_cost(rings: tr.Vault, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Rings.answer_within
+
+    def fails(mechanism: Rings, queries: list[tr.Query], within: float | None) -> None:
+        real(mechanism, queries, within)
+        raise tr.Halted("no more")
+
+    monkeypatch.setattr(Rings, "answer_within", fails)
+    for ask in (lambda: rings.ask("late = 'no'"), lambda: rings.ask_many(["month = 1"], bill=Bill())):
+        spent = rings.spent
+        with pytest.raises(tr.Halted) as failed:
+            ask()
+        assert failed.value.bill is not None
+        assert failed.value.bill.cost == pytest.approx(rings.spent - spent)
+
+
+def test_an_error_before_any_charge_has_no_bill(rings: tr.Vault) -> None:
+    for ask in (lambda: rings.ask("late = 'no'", within=1e-9), lambda: rings.sql(MONTHS, bill=Bill(most=0.0))):
+        with pytest.raises(tr.TreeringError) as failed:
+            ask()
+        assert failed.value.bill is None
 
 
 def test_a_statement_is_read_once(rings: tr.Vault) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import treering as tr
+from support.events import NO_STEPS
 from support.journals import CODEC, Note, condensed
 from treering.errors import VaultError
 from treering.gate import Compared, Condensed, Event
@@ -28,7 +29,7 @@ def kept(folder: Path, event: Event, codec: EventCodec) -> Line:
     return Line(CHECKPOINT, body(file="00000001", number=1, size=9, sha256=hashlib.sha256(content).hexdigest()), 0)
 
 
-@pytest.mark.parametrize("event", [Compared(9, 0, 5, None), Condensed(9, Fraction(0), 0, (), None)])
+@pytest.mark.parametrize("event", [Compared(9, 0, 5, None), Condensed(9, Fraction(0), 0, (), None, NO_STEPS)])
 def test_a_file_that_holds_something_else_is_refused(tmp_path: Path, event: Event) -> None:
     """It has the hash that its line names, so no disk has changed it: it was written so."""
     reading = codec(SCHEMA)

@@ -173,6 +173,18 @@ def test_what_is_spare_is_given_in_order_until_it_is_enough() -> None:
     assert lowered([], [], Fraction(1)) == {}
 
 
+def test_shares_that_are_lowered_again_and_again_stay_short_fractions() -> None:
+    """What a ledger has left is a multiple of 1/(30!·2^100) of the share: unrounded, a share would grow by 208 bits."""
+    there = specs(Fraction(1))
+    for _ in range(20):
+        (own,) = there
+        spare = own.share * Fraction(3**130 + 1, 3**131)
+        (kept,) = lowered(there, [spare], 1 - own.share + spare).values()
+        assert own.share - spare <= kept <= own.share - spare + Fraction(1, 2**96)
+        assert kept.denominator.bit_length() <= 256
+        there = with_shares(there, {own.name: kept})
+
+
 @pytest.mark.parametrize(
     "shares", [{"m0": Fraction(3, 4)}, {"m0": Fraction(1, 2)}, {"other": Fraction(1, 9)}, {"m0": Fraction(0)}]
 )

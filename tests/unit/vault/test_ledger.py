@@ -1,4 +1,4 @@
-"""The ledger by itself: clocks, interruptions, read-only disks, migrations."""
+"""The ledger by itself: clocks, interruptions, read-only disks."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ import pytest
 
 import treering as tr
 from support.faulty_disk import faulty_disk
-from support.vaults import asked, frame, guarded, journal, kinds, mechanism, questions, states
+from support.vaults import frame, guarded, journal, mechanism, questions, states
 from treering.vault import ledger as ledgers
 from treering.vault import vault
 from treering.vault.files import Stage, WriterLock, observe
-from treering.vault.ledger import MIGRATIONS
 from treering.vault.lines import ROOT, Line, body, chained, check, link
 from treering.vault.vault import Vault
 
@@ -248,76 +247,6 @@ def test_files_that_cannot_be_removed_are_an_error_of_the_vault(place: Path) -> 
     (place / "parts" / "00000002.parquet").mkdir()
     with pytest.raises(tr.VaultError, match="cannot remove what a crash has left"):
         Vault.open(place)
-
-
-# -- migrations --------------------------------------------------------------------------------------------------------
-
-
-def add_table(connection: apsw.Connection) -> None:
-    connection.execute("create table notes (text text) strict")
-    connection.execute("insert into notes values ('brought along')")
-
-
-def test_an_older_vault_is_brought_along(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Vault.open(place) as opened:
-        opened.ask_many(questions(20))
-        before, count = states(opened), asked(opened)
-    head = Vault.read(place).status()["head"]
-    old = (place / "ledger.sqlite").read_bytes()
-    monkeypatch.setattr(ledgers, "FORMAT", 3)
-    with pytest.raises(tr.VaultError, match="format 1, and readers need 3: open it for writing once"):
-        Vault.read(place).status()
-    with pytest.raises(tr.VaultError, match="format 1, which this version of treering no longer reads"):
-        Vault.open(place)
-    assert (place / "ledger.sqlite").read_bytes() == old
-    monkeypatch.setitem(MIGRATIONS, 1, add_table)
-    monkeypatch.setitem(MIGRATIONS, 2, lambda connection: connection.execute("alter table notes add column more text"))
-    with Vault.open(place) as opened:
-        assert states(opened)[0][0][1] == before[0][0][1]
-        assert asked(opened) == count
-        assert opened.verify(head)["head_found"]
-        opened.ask_many(questions(5, seed=8))
-        assert list(opened._ledger._connection.execute("select * from notes")) == [("brought along", None)]
-    kept = place / "ledger.sqlite.format1"
-    assert kept.stat().st_mode & 0o077 == 0
-    monkeypatch.undo()
-    with pytest.raises(tr.NewerVault, match="format 3"):
-        Vault.open(place)
-    kept.rename(place / "ledger.sqlite")
-    with Vault.open(place) as opened:
-        assert opened.status()["head"] == head
-        assert "notes" not in kinds(opened)
-
-
-def test_a_migration_is_whole_or_not_at_all(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def half(connection: apsw.Connection) -> None:
-        add_table(connection)
-        raise apsw.FullError
-
-    monkeypatch.setattr(ledgers, "FORMAT", 2)
-    monkeypatch.setitem(MIGRATIONS, 1, half)
-    for _ in range(2):
-        with pytest.raises(tr.VaultError, match="the disk is full"):
-            Vault.open(place)
-    monkeypatch.undo()
-    with Vault.open(place) as opened:
-        opened.verify()
-        tables = opened._ledger._connection.execute("select name from sqlite_schema where type = 'table'")
-        assert {name for (name,) in tables} == {"ledger", "secrets"}
-
-
-def test_a_copy_that_cannot_be_made_migrates_nothing(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: Any) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(ledgers, "FORMAT", 2)
-    monkeypatch.setitem(MIGRATIONS, 1, add_table)
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "rename", full)
-        with pytest.raises(tr.VaultError, match="cannot copy the ledger .*: the disk is full"):
-            Vault.open(place)
-    monkeypatch.undo()
-    Vault.open(place).close()
 
 
 def test_what_waits_by_default() -> None:

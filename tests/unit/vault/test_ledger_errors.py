@@ -15,7 +15,7 @@ import treering as tr
 from support.vaults import frame, guarded
 from treering.answer import Answer
 from treering.vault import ledger as ledgers
-from treering.vault.ledger import TORN, asked, connect, describe, format_of, frozen, reading
+from treering.vault.ledger import TORN, asked, check_format, connect, describe, frozen, reading
 from treering.vault.lines import Line, body
 from treering.vault.vault import Vault
 
@@ -51,7 +51,7 @@ def test_what_is_no_database(tmp_path: Path) -> None:
     assert not is_open(tmp_path / "text")
     connection = apsw.Connection(str(tmp_path / "text"))
     with pytest.raises(tr.DamagedVault, match="the ledger is damaged: .*restore a backup"):
-        format_of(connection)
+        check_format(connection)
     connection.close()
 
 
@@ -60,13 +60,13 @@ def test_what_a_reader_cannot_read(path: Path, monkeypatch: pytest.MonkeyPatch) 
         raise apsw.BusyError("database is locked")
 
     with monkeypatch.context() as patch:
-        patch.setattr(ledgers, "format_of", busy)
+        patch.setattr(ledgers, "check_format", busy)
         with pytest.raises(tr.VaultError, match="cannot read the ledger: database is locked"), reading(path):
             pytest.fail("nothing is read")
     assert not is_open(path)
     with monkeypatch.context() as patch:
-        patch.setattr(ledgers, "FORMAT", 2)
-        with pytest.raises(tr.VaultError, match="has format 1, and readers need 2: open it"), reading(path):
+        patch.setattr(ledgers, "FORMAT", 3)
+        with pytest.raises(tr.UnknownFormat, match="has format 2, and this version"), reading(path):
             pytest.fail("nothing is read")
     assert not is_open(path)
     with reading(path) as connection:

@@ -13,7 +13,7 @@ import pytest
 
 import treering as tr
 from treering.vault import ledger as ledgers
-from treering.vault.ledger import MIGRATIONS, Ledger
+from treering.vault.ledger import Ledger
 from treering.vault.lines import Line, SecretValue, body, check
 
 
@@ -149,12 +149,12 @@ def test_only_secrets_that_outlive_a_commit_reach_the_database(ledger: Ledger, m
 def test_a_ledger_that_cannot_be_opened_is_let_go(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
 ) -> None:
-    def fail(_: apsw.Connection) -> int:
+    def fail(_: apsw.Connection) -> None:
         raise error
 
     path = tmp_path / "ledger.sqlite"
     ledgers.create(path).close()
-    monkeypatch.setattr(ledgers, "format_of", fail)
+    monkeypatch.setattr(ledgers, "check_format", fail)
     # The error knows the connection: it was closed, not only forgotten.
     with pytest.raises(tr.VaultError, match=said) as refusal:
         ledgers.open_writer(path)
@@ -183,7 +183,7 @@ def test_what_is_no_ledger_is_named(tmp_path: Path) -> None:
         connection = apsw.Connection(str(path))
         connection.execute(marks)
         with pytest.raises(tr.VaultError) as refusal:
-            ledgers.format_of(connection)
+            ledgers.check_format(connection)
         connection.close()
         return f"{type(refusal.value).__name__}: {refusal.value}"
 
@@ -195,10 +195,11 @@ def test_what_is_no_ledger_is_named(tmp_path: Path) -> None:
     assert "NotAVault: the folder has a ledger.sqlite that is no ledger" in refused(
         f"{named}; pragma user_version = -1"
     )
-    later = ledgers.FORMAT + 1
-    assert f"NewerVault: the vault has format {later}" in refused(f"{named}; pragma user_version = {later}")
+    for other in (ledgers.FORMAT - 1, ledgers.FORMAT + 1):
+        refusal = refused(f"{named}; pragma user_version = {other}")
+        assert f"UnknownFormat: the vault has format {other}, and this version of treering reads format 2" in refusal
     ledger = ledgers.create(tmp_path / "good.sqlite")
-    assert ledgers.format_of(ledger._connection) == ledgers.FORMAT
+    ledgers.check_format(ledger._connection)
     ledger.close()
 
 
@@ -251,64 +252,6 @@ def test_on_a_read_only_disk_a_log_with_nothing_in_it_does_no_harm(ledger: Ledge
     (tmp_path / "ledger.sqlite-wal").write_bytes(b"x")
     with pytest.raises(tr.VaultError, match="was not closed, and cannot be read on a read-only file system"):
         ledgers.frozen(path)
-
-
-# -- migrations --------------------------------------------------------------------------------------------------------
-
-
-def test_the_copy_of_an_interrupted_migration_is_replaced(
-    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path, copy = tmp_path / "ledger.sqlite", tmp_path / "ledger.sqlite.format1"
-    ledger.write(line(1), line(2))
-    ledger.close()
-    for left in (copy, tmp_path / "ledger.sqlite.format1.new"):
-        left.write_bytes(b"half a copy")
-    monkeypatch.setattr(ledgers, "FORMAT", 2)
-    monkeypatch.setitem(MIGRATIONS, 1, lambda connection: connection.execute("create table more (a)"))
-    before = os.umask(0)
-    try:
-        migrated = ledgers.open_writer(path)
-    finally:
-        os.umask(before)
-    assert ledgers.format_of(migrated._connection) == 2
-    migrated.close()
-    # One file with everything in it, for its owner alone, and nothing left beside it.
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["ledger.sqlite", "ledger.sqlite.format1"]
-    assert stat.S_IMODE(copy.stat().st_mode) == 0o600
-    kept = apsw.Connection(str(copy))
-    assert kept.execute("pragma journal_mode").fetchall() == [("delete",)]
-    assert kept.execute("pragma user_version").fetchall() == [(1,)]
-    assert [entry.line.plain()["size"] for entry in check(ledgers.rows_of(kept))] == [1, 2]
-    kept.close()
-
-
-def test_a_copy_is_not_written_to_a_file_that_somebody_else_put_there(
-    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A link, say, that would have it written elsewhere."""
-    path, elsewhere = tmp_path / "ledger.sqlite", tmp_path / "elsewhere"
-    elsewhere.touch()
-    monkeypatch.setitem(MIGRATIONS, 1, lambda _: pytest.fail("nothing is migrated"))
-    monkeypatch.setattr(Path, "unlink", lambda own, **_: own.symlink_to(elsewhere))
-    with pytest.raises(tr.VaultError, match="cannot copy the ledger before .*: File exists"):
-        ledgers.migrate(ledger._connection, path, 1, 2)
-    assert elsewhere.stat().st_size == 0
-
-
-def test_a_migration_that_fails_after_its_commit_is_left_alone(ledger: Ledger) -> None:
-    """What SQLite has rolled back, or committed, by itself cannot be rolled back again: the first error is told."""
-    path = Path(ledger._connection.filename)
-
-    def ended(connection: apsw.Connection) -> None:
-        connection.execute("rollback")
-        raise ZeroDivisionError
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(MIGRATIONS, 1, ended)
-        with pytest.raises(ZeroDivisionError):
-            ledgers.migrate(ledger._connection, path, 1, 2)
-    assert not ledger._connection.in_transaction
 
 
 def test_a_ledger_is_marked_as_one() -> None:

@@ -15,6 +15,7 @@ from treering.answer import Answer
 from treering.gate import Compared, Noted
 from treering.mechanisms.base import Answering
 from treering.mechanisms.rings import Rings
+from treering.trusted.shares import Shares
 from treering.vault.journal import LedgerJournal, Recovered
 from treering.vault.kinds import Spec
 from treering.vault.lines import SecretValue
@@ -212,7 +213,9 @@ def test_a_reader_sees_what_each_row_has_left(tmp_path: Path) -> None:
         vault.ask("late = 'yes'", within=300)
         mine: Any = vault._members[0]
         budget, events = vault.promise.budget, mine.journal.events()
-        store = Store(vault._counts, mine.journal, vault._watchers)
+        shares = Shares(vault.promise)
+        shares.record("rings", Fraction(1))
+        store = Store(vault._counts, shares, "rings", mine.journal, vault._watchers)
         assert (store.schema, store.size) == (SCHEMA, 2000)
         db = Shown(SCHEMA, 2000, events)
         gates = (store.open_gate(budget), db.open_gate(budget))

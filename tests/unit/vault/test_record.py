@@ -8,7 +8,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 import treering as tr
@@ -32,10 +31,8 @@ from treering.vault.record import (
     recorded_answers,
     recorded_part,
     recorded_release,
-    recorded_table,
     release_line,
     requested,
-    table_line,
 )
 
 BOTH = tr.parse("origin = 'JFK' AND late = 'yes'", SCHEMA)
@@ -191,7 +188,6 @@ ROWS = (
     (Estimate(3.0, -math.inf, 4.0, 0.5), Estimate(None, 1.0, math.inf)),
     (Estimate(2.0, -1.0, 2.5), Estimate(1.0, -math.inf, math.inf, 0.0)),
 )
-TABLE = pa.table({"n": [1, 2], "n_margin": [0.5, None]}).replace_schema_metadata({"said": "all"})
 KEPT: dict[str, tuple[Line, Any, Callable[[Line | Entry, str], Any]]] = {
     "answers": (answers_line("k", "asked", 2, ANSWERS), ANSWERS, recorded_answers),
     "release": (
@@ -199,7 +195,6 @@ KEPT: dict[str, tuple[Line, Any, Callable[[Line | Entry, str], Any]]] = {
         Release(REQUEST, 9, ROWS),
         lambda line, asked: recorded_release(line, asked, REQUEST),
     ),
-    "table": (table_line("k", "asked", TABLE), TABLE, recorded_table),
 }
 
 
@@ -209,12 +204,12 @@ def test_what_is_kept_under_a_key_comes_back_for_the_same_question_only(what: st
     (entry,) = entries(line)
     for each in (line, entry):
         found = recorded(each, "asked")
-        assert found.equals(value, check_metadata=True) if what == "table" else found == value
+        assert found == value
         for wrong, asked in ((each, "something else"), (each._replace(kind="rows"), "asked")):
             with pytest.raises(KeyUsed, match="'k' was used for something else: use a new key for a new question"):
                 recorded(wrong, asked)
     assert (line.kind, line.key) == ("answers", "k")
-    assert line.mechanism == {"answers": 2, "release": 1, "table": -1}[what]
+    assert line.mechanism == {"answers": 2, "release": 1}[what]
 
 
 def test_rows_that_were_appended_under_a_key_are_found_by_it() -> None:

@@ -13,8 +13,6 @@ from typing import Any, Final
 
 import pytest
 
-from treering.gate import Condensed, Minimised
-from treering.vault.codec import events
 from treering.vault.lines import Line
 from treering.vault.reader import VaultReader
 from treering.vault.record import Record
@@ -33,10 +31,6 @@ NUMBERS: Final[dict[str, dict[str, Any]]] = {
         "_CELL_WRITTEN": 7e-8,
         "_PERSON_WRITTEN": 1e-6,
     },
-    "codec.events": {
-        "FORMAT": 4,
-        "GROWN": {Condensed: 5, Minimised: 5},
-    },
     "codec.fields": {"_REMEMBERED": 1024},
     "codec.queries": {"_READABLE": 40, "_MOST_STRETCHES": 256, "_REMEMBERED": 4_194_304, "_OVERHEAD": 64},
     "codec.values": {
@@ -49,7 +43,7 @@ NUMBERS: Final[dict[str, dict[str, Any]]] = {
     "files": {"_PAUSE": 0.02},
     "journal": {"FIRST_LEASE": 1024},
     "kinds": {"EXPECTED_ROWS": 1_000_000, "LEAST_KEPT": Fraction(1, 100)},
-    "ledger": {"FORMAT": 1, "APPLICATION": int.from_bytes(b"tree", "big")},
+    "ledger": {"FORMAT": 2, "APPLICATION": int.from_bytes(b"tree", "big")},
     "lines": {"ROOT": b"\0" * 32},
     "together": {"DELAY": 0.0003, "POLL": 0.05},
     "vault": {"DEFAULT_ALPHA": 0.05, "WAIT": 10.0},
@@ -61,14 +55,6 @@ def test_a_number_is_what_it_was(module: str, name: str) -> None:
     found, expected = getattr(import_module(f"treering.vault.{module}"), name), NUMBERS[module][name]
     assert type(found) is type(expected)
     assert found == expected
-
-
-def test_lines_of_later_formats_say_so() -> None:
-    assert {name: events.LATER[name] for name in ("Combined", "Opened", "NoisyMoments")} == {
-        "Combined": 6,
-        "Opened": 4,
-        "NoisyMoments": 3,
-    }
 
 
 def _defaults(function: Any) -> dict[str, Any]:

@@ -80,9 +80,12 @@ def test_an_append_returns_the_new_size(vault: Vault) -> None:
     assert [vault.append([ROW] * rows) for rows in (2, 0, 3)] == [2, 2, 5]
     assert lines(vault)[2:] == ["rows", "rows"]
     assert vault.append([ROW], key="one") == 6
-    assert vault.append([ROW] * 9, key="one") == 6
-    assert vault.append([], key="none") == 6
-    assert vault.append([ROW] * 9, key="none") == 6
+    assert vault.append([ROW], key="one") == 6
+    with pytest.raises(tr.KeyUsed):
+        vault.append([ROW] * 9, key="one")
+    assert vault.append([], key="none") == vault.append([], key="none") == 6
+    with pytest.raises(tr.KeyUsed):
+        vault.append([ROW] * 9, key="none")
     assert vault.append([ROW]) == vault.size == 7
     assert lines(vault)[2:] == ["rows"] * 5
     unknown: Any = "ignore"

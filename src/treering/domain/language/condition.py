@@ -1,9 +1,6 @@
 """Conditions on one attribute: which of its codes match a comparison with values.
 
-A set of codes is a vector of flags, one per code. Where the values below and above a range share a cell (in schemas of
-format 1) the set is *fine*: it has one flag more. For ``x >= 0`` alone matches the upper ones and ``x < 15`` alone the
-lower ones; so the flag at ``other_code`` stands for the values below the range and an extra flag, the last, for those
-above, until `coarse` finds that the two agree.
+A set of codes is a vector of flags, one per code.
 
 *Dates* are compared with periods: a day '2013-03-01', a month '2013-03', '2013-Q1', '2013-W09' or a year '2013'. A date
 equals a period that it lies in, is less if it lies before, and greater if it lies after. A timestamp, such as
@@ -91,30 +88,8 @@ def below(name: str, attribute: Attribute, bound: Literal, *, inclusive: bool, u
     return flags
 
 
-def coarse(name: str, attribute: Attribute, flags: Flags) -> Flags:
-    """A set with one flag per code; a set with only the values below the range, or only those above it, is refused."""
-    if not isinstance(attribute, Ordered) or not _fine(attribute):
-        return flags
-    if cuts(attribute, flags):
-        inside = flags[:-1].copy()
-        inside[attribute.other_code] = False
-        advice = f"write {set_text(name, attribute, inside)}; " if inside.any() else ""
-        raise QueryError(_shared(identifier(name), attribute, advice))
-    return flags[:-1]
-
-
-def cuts(attribute: Attribute, flags: Flags) -> bool:
-    """Whether a fine set holds the values outside the range on one side only, which no cell can tell."""
-    code = attribute.other_code
-    return _fine(attribute) and code is not None and bool(flags[code] != flags[-1])
-
-
-def _fine(attribute: Attribute) -> bool:
-    return isinstance(attribute, Ordered) and attribute.together
-
-
 def _nothing(attribute: Attribute) -> Flags:
-    return np.zeros(attribute.size + _fine(attribute), dtype=np.bool_)
+    return np.zeros(attribute.size, dtype=np.bool_)
 
 
 def _plain(value: Literal) -> Value:
@@ -240,10 +215,8 @@ def _not_listed(name: str, attribute: Attribute, value: Literal) -> str:
     if isinstance(attribute, Ordered):
         low, high = attribute.bound(0), int(attribute.bound(attribute.regular)) - 1
         cells = ""
-        if attribute.two_sided:
+        if attribute.other:
             cells = f"; the cells of other values are {column} < {low} and {column} > {high}"
-        elif attribute.other:
-            cells = f"; the cell of other values is {column} NOT BETWEEN {low} AND {high}"
         return f"{column} has only the whole numbers {low} to {high}{cells}"
     assert isinstance(attribute, Categories)
     close = _close(value, attribute)
@@ -286,8 +259,6 @@ def _cell(name: str, attribute: Ordered, *codes: int) -> str:
 def _outside(name: str, attribute: Ordered, *, under: bool) -> str:
     """Why a bound below (``under``) or above the range is refused."""
     column = identifier(name)
-    if attribute.together:
-        return _shared(column, attribute, f"write {_cell(name, attribute, *range(attribute.regular))}; ")
     code = attribute.below_code if under else attribute.above_code
     assert code is not None
     side = f"below {attribute.bound(0)}" if under else f"from {attribute.bound(attribute.regular)} on"
@@ -297,21 +268,10 @@ def _outside(name: str, attribute: Ordered, *, under: bool) -> str:
     )
 
 
-def _shared(column: str, attribute: Ordered, advice: str) -> str:
-    low = attribute.bound(0)
-    high = attribute.bound(attribute.regular) if attribute.closed else int(attribute.bound(attribute.regular)) - 1
-    return (
-        f"the values of {column} outside {low} to {high} share one cell, which this would cut in two: "
-        f"{advice}that cell itself is {column} NOT BETWEEN {low} AND {high}"
-    )
-
-
 def _cut(name: str, attribute: Bins | Dates, code: int) -> str:
     column, kind = identifier(name), "bin" if isinstance(attribute, Bins) else attribute.by
     low, high = attribute.bound(code), attribute.bound(code + 1)
     problem = f"this would cut the {kind} from {low} to {high} of {column} in two; "
-    if attribute.together:
-        return f"{problem}the whole {kind} is {_cell(name, attribute, code)}"
     last = code + 1 == attribute.regular and attribute.closed
     return (
         f"{problem}the nearest {'bin edges' if kind == 'bin' else 'bounds'} are {low} and {high}, "

@@ -26,7 +26,7 @@ from sqlglot.parser import Parser
 from treering.arrays import Flags
 from treering.domain.attribute import Attribute, Categories, integers
 from treering.domain.calendar import DatePart, Dates
-from treering.domain.language.condition import among, below, coarse, codes_of, cuts, missing, unless, values_of
+from treering.domain.language.condition import among, below, codes_of, missing, unless, values_of
 from treering.domain.language.words import MAX_DEPTH, Column, Operand, Word, complaint, read
 from treering.domain.query import MAX_TABLE, Query, too_large
 from treering.domain.schema import Schema
@@ -69,6 +69,12 @@ def parse(text: str, schema: Schema) -> Query:
     >>> print(parse("NOT (origin <> 'JFK' OR delay < 15)", schema))
     origin = 'JFK' AND delay >= 15
     """
+    return Meaning(text, schema).query(understood(text, schema))
+
+
+def understood(text: str, schema: Schema) -> Formula:
+    """The formula of a predicate: each of its comparisons can be told by itself, but for values out of range that share
+    a cell."""
     if not isinstance(schema, Schema):
         raise QueryError(f"a predicate is about a Schema, not about {type(schema).__name__}")
     if not isinstance(text, str):
@@ -77,7 +83,7 @@ def parse(text: str, schema: Schema) -> Query:
         raise QueryError(f"the predicate has {len(text):,} characters; at most {MAX_LENGTH:,} are read")
     try:
         reader = _Reader(text, schema)
-        return Meaning(text, schema).query(reader.formula(reader.tree(read(text, schema)), negated=False))
+        return reader.formula(reader.tree(read(text, schema)), negated=False)
     except RecursionError:
         raise QueryError("the predicate is nested too deeply to be read from here") from None
 
@@ -280,7 +286,7 @@ def _chain(node: exp.Expr) -> list[exp.Expr]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Leaf:
-    """A set of one attribute's codes, possibly fine (see `condition`), and the word that an error points at."""
+    """A set of one attribute's codes, and the word that an error points at."""
 
     position: int
     attribute: Attribute
@@ -330,9 +336,8 @@ def join(every: bool, parts: Iterable[Formula]) -> Formula:
 def _merge(every: bool, leaves: dict[int, Leaf], leaf: Leaf) -> None:
     known = leaves.get(leaf.position)
     if known is not None:
-        blamed = known if cuts(known.attribute, known.flags) else leaf
         (np.bitwise_and if every else np.bitwise_or)(known.flags, leaf.flags, out=known.flags)
-        leaf = Leaf(leaf.position, leaf.attribute, known.flags, blamed.word)
+        leaf = Leaf(leaf.position, leaf.attribute, known.flags, leaf.word)
     leaves[leaf.position] = leaf
 
 
@@ -363,7 +368,7 @@ class Meaning:
         return self._conjunction(free) & self.query(join(True, [*bound, *formula.groups]))
 
     def _conjunction(self, leaves: Iterable[Leaf]) -> Query:
-        return Query.conjunction(self.schema, {leaf.position: self._codes(leaf) for leaf in leaves})
+        return Query.conjunction(self.schema, {leaf.position: leaf.flags for leaf in leaves})
 
     def _from_table(self, group: Group, positions: tuple[int, ...]) -> Query:
         axes = {position: axis for axis, position in enumerate(positions)}
@@ -388,15 +393,9 @@ class Meaning:
         for leaf in group.leaves:
             shape = [1] * len(axes)
             shape[axes[leaf.position]] = leaf.attribute.size
-            yield self._codes(leaf).reshape(shape)
+            yield leaf.flags.reshape(shape)
         for each in group.groups:
             yield self._table(each, axes)
-
-    def _codes(self, leaf: Leaf) -> Flags:
-        try:
-            return coarse(self.schema.names[leaf.position], leaf.attribute, leaf.flags)
-        except QueryError as error:
-            raise complaint(self.text, leaf.word.start, leaf.word.end, str(error)) from None
 
 
 def _positions(group: Group) -> set[int]:

@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import ClassVar, Final
+from typing import Final
 
 import numpy as np
 
-from treering.arrays import Floats, Ints
+from treering.arrays import Ints
 from treering.budget.promise import Budget, BudgetKind
 from treering.domain.groups import Groups
 from treering.domain.query import MAX_TABLE, Query
@@ -24,7 +24,6 @@ from treering.mechanisms.series.tree import Estimates, TreeSeries
 from treering.mechanisms.series.view import Reading, Totals, View
 from treering.theory import rings as theory
 from treering.theory.continual import Law, bound, by_roots
-from treering.theory.draws import group_noise
 from treering.theory.sums import union_radius
 
 UNFIT: Final = 4
@@ -60,8 +59,6 @@ class KeptRing:
 class KeptRings:
     """NOTE: the whole public state of `Rings`, in place of the events that led to it."""
 
-    line_version: ClassVar[int] = 4
-    """The first version of the ledger's lines that has it."""
     rings: tuple[KeptRing, ...]
 
     def unloaded(self) -> tuple[KeptRings, tuple[bytes, ...]]:
@@ -239,6 +236,16 @@ class Ring:
             return found
         return Window(found.start, found.end, found.counts / self._unit, found.law.scaled(1 / self._unit))
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The numbers of classes of its attributes."""
+        return self._classes.shape
+
+    @property
+    def sum_law(self) -> Law:
+        """The law of the noise of a group's sum, in rows."""
+        return self._window(0).law
+
     def sum_readings(self, queries: Sequence[Query], since: int) -> list[Reading]:
         """What is known of the sums of queries since a size, in rows."""
         groups = self.series.groups.number
@@ -269,34 +276,6 @@ class Ring:
             for query, each in zip(reduced, told, strict=True)
         ]
 
-    def noise(self, queries: Sequence[Query], view: View, draws: int) -> Floats:
-        """The noise of `readings`, in shares, drawn anew from its law: a row for each draw, a column for each query."""
-        drawn = group_noise(view.law, draws, self.series.groups.number, f"counts of series {self.number}")
-        drawn -= drawn.mean(axis=1, keepdims=True)  # As the estimate is centred: the total is public.
-        return self._of_queries(drawn, queries) / view.size
-
-    def sum_noise(self, queries: Sequence[Query], draws: int) -> Floats:
-        """The noise of `sum_readings`, drawn likewise. (It is independent of that of the counts.)"""
-        law = self._window(0).law
-        return self._of_queries(
-            group_noise(law, draws, self.series.groups.number, f"sums of series {self.number}"), queries
-        )
-
-    def _of_queries(self, drawn: Floats, queries: Sequence[Query]) -> Floats:
-        """Numbers of groups, in each draw, added up for queries."""
-        shape, draws = self._classes.shape, len(drawn)
-        table = drawn.reshape(draws, *shape)
-        sums: dict[tuple[int, ...], Floats] = {}
-        found = np.empty((draws, len(queries)))
-        for place, query in enumerate(self.reduced(each) for each in queries):
-            if query.attributes not in sums:
-                others = tuple(axis + 1 for axis in range(len(shape)) if axis not in query.attributes)
-                sums[query.attributes] = table.sum(axis=others).reshape(draws, query.joint)
-            weights = query.weights().ravel()
-            chosen = np.flatnonzero(weights)
-            found[:, place] = sums[query.attributes][:, chosen] @ weights[chosen] / query.scale
-        return found
-
     def _sharpened(self, query: Query, told: Reading, view: View) -> Reading:
         radius = theory.registered_radius(view.law, theory.spectrum(query), self._questions, self._part / 2)
         return told._replace(error=min(told.error, view.share(radius)))
@@ -320,7 +299,7 @@ def sharp_sum(query: Query, rings: Sequence[Ring], size: int, wanted: float | No
     """Whether some series together are as sharp about a sum, in rows, as is wanted."""
     if not rings or wanted is None:
         return bool(rings)
-    if rings[0].series.price.kind == "zcdp":
+    if _added_up(rings):
         precision = math.fsum(1 / ring.next_sum_variance(query, size, since) for ring in rings)
         return theory.NORMAL / math.sqrt(precision) <= wanted * (1 + 1e-6)
     reduced = [(ring, theory.plain_spectrum(ring.reduced(query))) for ring in rings]
@@ -331,11 +310,16 @@ def sharp(query: Query, rings: Sequence[Ring], size: int, wanted: float | None, 
     """Whether some series together are as sharp about a query as is wanted."""
     if not rings or wanted is None:
         return bool(rings)
-    if rings[0].series.price.kind == "zcdp":
+    if _added_up(rings):
         precision = math.fsum(1 / ring.next_variance(query, size, since) for ring in rings)
         return theory.NORMAL / math.sqrt(precision) <= wanted * (1 + 1e-6)
     margins = [theory.margin(ring.next_law(size, since), ring.spectrum(query)) for ring in rings]
     return min(margins) <= wanted * (1 + 1e-6)
+
+
+def _added_up(rings: Sequence[Ring]) -> bool:
+    """Whether what series know adds up to a margin by their precisions: normal noise, on a fine grid."""
+    return all(isinstance(ring.series, RootSeries) for ring in rings)
 
 
 def weights_of(variances: Sequence[float], kind: str) -> list[float]:

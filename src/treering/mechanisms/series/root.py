@@ -118,7 +118,7 @@ class RootSeries(Series):
 
     def _rule_after(self, before: Iterable[int]) -> tuple[Weights, int]:
         """The same of a segment after others of so many leaves: the first leaf is one by itself; after a long segment
-        there are more. (Those of 16 and 1024 leaves were not long: they are from before weights faded.)"""
+        there are more."""
         lengths, longest = list(before), theory.segment_length(1, self.numbers)
         return theory.segment_weights(1 + (longest in lengths)), longest if lengths else 1
 

@@ -2,13 +2,13 @@
 
 `treering.budget.cost` says which leaves a node holds, `treering.theory.continual` what the best estimates are.
 `TreeEstimate` folds the noisy counts of nodes into the best estimate of every node that is kept: its own counts,
-combined with its children's estimates. It also reads the trees of version 0.1.0, which had operations of their own.
+combined with its children's estimates.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,19 +19,14 @@ from treering.budget.cost import Node, completed_by, last_leaf, segment_of
 from treering.budget.promise import Budget
 from treering.domain.groups import Groups
 from treering.domain.sums import Sums
-from treering.errors import ParameterError
 from treering.gate import (
     Advanced,
     Event,
     Gate,
-    LeafCut,
-    NodeReleased,
     Ones,
     SegmentBegun,
     SegmentCondensed,
     SegmentEnded,
-    TreeCondensed,
-    TreeStarted,
 )
 from treering.mechanisms.series.base import Series, Window
 from treering.noise import Noise
@@ -217,7 +212,6 @@ class TreeEstimate:
         self._sizes = (start, start)
         self._pieces: dict[Node, Piece] = {}
         self._past: Floats | None = None
-        self._given_up: set[Node] = set()
 
     @property
     def size(self) -> int:
@@ -263,7 +257,7 @@ class TreeEstimate:
         for part in [*([] if past is None else [past]), *(self._pieces[node].cells for node in fresh)]:
             total += part
         total.setflags(write=False)
-        return Window(since, self.size, total, tree_law(self._noise, self._measured(nodes)))
+        return Window(since, self.size, total, tree_law(self._noise, nodes))
 
     def fingerprint(self) -> str:
         """A hash of all estimates."""
@@ -300,22 +294,6 @@ class TreeEstimate:
         self._pieces[node] = piece
         self.fresh += 1
 
-    def give_up(self, node: Node) -> None:
-        """A node whose own counts will not come: its estimate is the sum of its children's."""
-        left, right = (self._pieces[child] for child in _children(node))
-        cells = left.cells + right.cells
-        cells.setflags(write=False)
-        self._pieces[node] = Piece(left.start, right.end, cells)
-        self._given_up.add(node)
-
-    def _measured(self, nodes: Iterable[Node]) -> Iterator[Node]:
-        """Nodes that were measured, and that hold the same leaves."""
-        for node in nodes:
-            if node in self._given_up:
-                yield from self._measured(_children(node))
-            else:
-                yield node
-
     def settle(self) -> None:
         """After a leaf's last node: add a segment that is complete to the past, and drop nodes that are not kept."""
         root = (segment_of(self.leaf), 1)
@@ -336,55 +314,3 @@ def _children(node: Node) -> tuple[Node, Node]:
 def _past_roots(leaf: int) -> set[Node]:
     """The roots of the segments that are complete at this leaf."""
     return {(level, 1) for level in range(segment_of(leaf + 1))}
-
-
-class RecordedTree:
-    """A tree of version 0.1.0, as far as it goes: it gets no further leaves. A fold over the gate's events.
-
-    That version wrote a leaf and then, one by one, the nodes that it completes. If it was interrupted, a leaf without
-    any is none, and its rows have paid nothing; nodes that are missing are not measured any more.
-    """
-
-    def __init__(self) -> None:
-        self._estimate: TreeEstimate | None = None
-        self._cut: int | None = None
-        """Where a leaf ends of which no node is on record yet."""
-        self._pending: tuple[Node, ...] = ()
-        """Nodes that the last leaf completes and that are not on record yet."""
-
-    @property
-    def estimate(self) -> TreeEstimate | None:
-        """Its estimates, once all events were taken up; None if there is no such tree, or it has no leaves."""
-        if self._estimate is None or not self._estimate.leaf:
-            return None
-        for node in self._pending:
-            self._estimate.give_up(node)
-        if self._pending:
-            self._estimate.settle()
-        self._pending = ()
-        return self._estimate
-
-    def follow(self, event: Event) -> None:
-        """Take up an event of the gate; events of others change nothing."""
-        if isinstance(event, TreeStarted) and self._estimate is None:
-            self._estimate = TreeEstimate(event.noise)
-        if self._estimate is None:
-            return
-        if isinstance(event, LeafCut):
-            self._cut, self._pending = event.size, ()
-        elif isinstance(event, NodeReleased):
-            self._measured((event.level, event.index), event.counts, self._estimate)
-        elif isinstance(event, TreeCondensed):
-            self._cut, self._pending = None, ()
-            self._estimate.restore(event.note)
-
-    def _measured(self, node: Node, counts: Ints, estimate: TreeEstimate) -> None:
-        if self._cut is not None:
-            estimate.cut(self._cut)
-            self._cut, self._pending = None, completed_by(estimate.leaf)
-        if self._pending[:1] != (node,):
-            raise ParameterError("node", f"{node} was not expected: children come before their parents")
-        estimate.combine(node, counts)
-        self._pending = self._pending[1:]
-        if not self._pending:
-            estimate.settle()

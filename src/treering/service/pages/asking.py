@@ -84,7 +84,8 @@ async def synthetic(
 
 
 def _drawn(board: Board, desk: Desk, rows: str, form: str) -> tuple[bytes, str, str]:
-    if form not in FORMATS or not rows.isdecimal() or not 1 <= int(rows) <= desk.limits.rows:
+    short = rows.isascii() and rows.isdecimal() and len(rows) <= 12
+    if form not in FORMATS or not short or not 1 <= int(rows) <= desk.limits.rows:
         raise ParameterError("rows", f"must be 1 to {desk.limits.rows:,}, as csv, parquet or arrow")
     media_type, ending = FORMATS[form]
     name = board.drawing(desk.generator(0))
@@ -133,7 +134,11 @@ async def _answered(request: Request, desk: Desk, caller: Caller, form: dict[str
     try:
         result, cost = await desk.work(caller, lambda: _answer(desk, caller, question, form.get("within", "")))
     except (TreeringError, Problem) as error:
-        return {"question": question, "result": None, "problem": body_of(problem_of(error))}
+        problem = problem_of(error)
+        if "cost" in problem.more:
+            request.state.cost = problem.more["cost"]
+            desk.herald.ring()
+        return {"question": question, "result": None, "problem": body_of(problem)}
     request.state.cost = cost
     desk.herald.ring()
     return {"question": question, "result": result, "problem": None}

@@ -13,7 +13,7 @@ from treering.answer import Answer, Bill, Price
 from treering.errors import ParameterError
 from treering.pictures.strips import bar, span_of
 from treering.service.pages.state import percent
-from treering.shown import BARS, MARGIN, holding, number
+from treering.shown import BARS, MARGIN, harmless, holding, number
 from treering.words import counted, readable
 
 if TYPE_CHECKING:
@@ -143,5 +143,5 @@ def _file(table: pa.Table) -> dict[str, str]:
     from pyarrow import csv
 
     sink = io.BytesIO()
-    csv.write_csv(table, sink)
+    csv.write_csv(harmless(table), sink)
     return {"csv": "data:text/csv;base64," + base64.b64encode(sink.getvalue()).decode(), "file": "answer.csv"}

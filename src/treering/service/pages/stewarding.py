@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable
 from itertools import islice
@@ -14,7 +15,7 @@ from starlette.responses import Response
 
 from treering.errors import ParameterError, TreeringError
 from treering.service.access import Used
-from treering.service.auth import Caller, Quota, Token
+from treering.service.auth import Caller, Token, quota_of
 from treering.service.desk import Desk
 from treering.service.pages.state import percent
 from treering.service.pages.visiting import Steward, fields, shown, steward, to
@@ -96,17 +97,24 @@ async def _aside(work: Callable[[], Result]) -> Result:
 
 def _issued(desk: Desk, form: dict[str, str]) -> tuple[Token, str]:
     role = "steward" if form.get("role") == "steward" else "analyst"
-    days, answers, share = (_number(form.get(name, ""), name) for name in ("days", "answers", "budget"))
-    quota = Quota(None if answers is None else int(answers), None if share is None else share / 100)
+    days = _number(form.get("days", ""), "days", 3650)
+    answers = _number(form.get("answers", ""), "answers", 10**12)
+    share = _number(form.get("budget", ""), "budget", 100)
+    if answers is not None and not answers.is_integer():
+        raise ParameterError("answers", "must be a whole number, or empty for no limit")
+    quota = quota_of(None if answers is None else int(answers), None if share is None else share / 100)
     return desk.register.issue(form.get("name", "").strip(), role, None if days is None else days * DAY, quota)
 
 
-def _number(text: str, name: str) -> float | None:
-    """A field that may be empty."""
+def _number(text: str, name: str, most: float) -> float | None:
+    """A field that may be empty: a number from 0 to ``most``."""
     try:
-        return float(text) if text.strip() else None
+        value = float(text) if text.strip() else None
     except ValueError:
-        raise ParameterError(name, "must be a number, or empty for no limit") from None
+        value = math.nan
+    if value is not None and not 0 <= value <= most:
+        raise ParameterError(name, f"must be a number from 0 to {most:,}, or empty for no limit")
+    return value
 
 
 def _tokens(request: Request, desk: Desk, caller: Caller, status: int = 200, **found: Any) -> Response:

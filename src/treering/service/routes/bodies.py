@@ -54,7 +54,9 @@ class QuotaBody(_Sent):
     """What an analyst may use within a week; null for no limit."""
 
     answers: Annotated[int, Field(ge=0, le=10**12)] | None = Field(None, description="Answers that cost something.")
-    budget: Annotated[float, Field(gt=0, le=1)] | None = Field(None, description="A part of the whole budget.")
+    budget: Annotated[float, Field(gt=0, le=1)] | None = Field(
+        None, description="A part of the whole budget; with answers, null is 0.05."
+    )
 
 
 class TokenBody(_Sent):
@@ -190,6 +192,7 @@ class RowsTold(_Told):
     size: int
     rows: int
     dropped: int
+    known: bool = Field(description="Whether these rows came with this key before: then nothing has changed now.")
 
 
 class LedgerTold(_Told):
@@ -217,6 +220,8 @@ class ProblemTold(_Told):
     status: int
     code: str
     detail: str
+    cost: float | None = Field(None, description="What was charged before it went wrong; absent if nothing was.")
+    remaining: Amount = Field(None, description="What was left of the whole promise then.")
 
 
 EXAMPLES: Final = {

@@ -9,7 +9,6 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Body, Header, Query, Request
 from starlette.responses import Response
 
-from treering.errors import TreeringError
 from treering.service.auth import Caller
 from treering.service.desk import Desk
 from treering.service.problems import Problem
@@ -26,7 +25,7 @@ from treering.service.wire import (
     price_dict,
     size_of,
     table_bytes,
-    table_dict,
+    table_json,
 )
 
 router = APIRouter(prefix="/api/v1", tags=["questions"], **GUARDED)
@@ -70,12 +69,7 @@ async def ask(
     named = None if key is None else f"{caller.token.id}:{key}"
     if body.dry_run:
         return await desk.work(caller, lambda: _price(desk, body))
-    try:
-        response, cost = await desk.work(caller, lambda: _answer(desk, caller, body, named, form))
-    except TreeringError as error:
-        if error.answers:  # Some were released, and paid for.
-            desk.herald.ring()
-        raise
+    response, cost = await desk.work(caller, lambda: _answer(desk, caller, body, named, form))
     request.state.cost = cost
     if cost > 0:
         desk.herald.ring()
@@ -98,7 +92,7 @@ def _table(desk: Desk, caller: Caller, body: AskBody, key: str | None, form: str
     costs = {**costs_dict(bill, desk.vault), "quota": desk.left(caller)}
     size = size_of(table, desk.vault.size)
     if form == JSON:
-        return answer_json({**table_dict(table), "size": size, **costs}), bill.cost
+        return Response(table_json(table, {"size": size, **costs}), 200, None, JSON), bill.cost
     headers = {
         "Treering-Cost": repr(bill.cost),
         "Treering-Remaining": repr(bill.remaining),

@@ -6,7 +6,7 @@ import asyncio
 import os
 import tempfile
 import warnings
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -22,6 +22,7 @@ from treering.service.problems import Problem
 from treering.service.routes.bodies import RowsTold
 from treering.service.routes.calling import FOR_STEWARDS, Steward, TheDesk, answer_json, refusals
 from treering.service.wire import ARROW, CSV, PARQUET
+from treering.vault.vault import Taken
 from treering.words import reason
 
 router = APIRouter(prefix="/api/v1", tags=["stewards"], **FOR_STEWARDS)
@@ -64,8 +65,8 @@ async def rows(
     with _private(desk, ending) as (path, descriptor):
         await _written(request, descriptor)
         file = RowFile(path, delimiter, encoding)
-        told = await desk.append(lambda: _taken(desk, lambda: _appended(desk, file, on_invalid, named), False))
-    return _told(desk, told)
+        taken = await desk.append(lambda: _appended(desk, file, on_invalid, named))
+    return _told(desk, taken)
 
 
 @router.post("/refresh", response_model=RowsTold, responses=refusals(401, 403, 409, 422, 502, 507))
@@ -74,13 +75,14 @@ async def refresh(
     on_invalid: Annotated[Literal["refuse", "drop"], Query(description="Rows that do not fit.")] = "refuse",
 ) -> Response:
     """Take in the new rows of the table that they stay in, for a vault that was made with one."""
-    return _told(desk, await desk.append(lambda: _taken(desk, lambda: desk.vault.refresh(on_invalid), True)))
+    return _told(desk, await desk.append(lambda: _refreshed(desk, on_invalid)))
 
 
-def _told(desk: Desk, told: dict[str, int]) -> Response:
-    desk.metrics.took(told["rows"])
-    desk.herald.ring()
-    return answer_json(told)
+def _told(desk: Desk, taken: Taken) -> Response:
+    if not taken.known:
+        desk.metrics.took(taken.rows)
+        desk.herald.ring()
+    return answer_json(taken._asdict())
 
 
 def _ending(request: Request) -> str:
@@ -140,25 +142,32 @@ def _write(descriptor: int, block: bytes) -> None:
         view = view[os.write(descriptor, view) :]
 
 
-def _taken(desk: Desk, take: Callable[[], int], elsewhere: bool) -> dict[str, int]:
-    """What the vault takes in by ``take``; ``elsewhere`` says where that expects the rows to be. (One at a time: see
-    `Desk.append`.)"""
-    before = desk.vault.status()
-    if (before["source"] is not None) != elsewhere:
+def _check_place(desk: Desk, elsewhere: bool) -> None:
+    """Refuse rows of a vault whose rows are not where the caller thinks."""
+    if (desk.vault.status()["source"] is not None) != elsewhere:
         words = "come in by POST rows" if elsewhere else "stay in their own engine: add them there, then POST refresh"
         raise Problem(409, "rows_elsewhere", f"the rows of this vault {words}")
+
+
+def _refreshed(desk: Desk, on_invalid: Literal["refuse", "drop"]) -> Taken:
+    """Take in new rows from where they stay. (One at a time: see `Desk.append`.)"""
+    _check_place(desk, elsewhere=True)
+    before = desk.vault.status()
     with warnings.catch_warnings():  # How many were left out is in the response.
         warnings.simplefilter("ignore")
-        size = take()
+        size = desk.vault.refresh(on_invalid)
     after = desk.vault.status()
     rows, dropped = (after[name] - before[name] for name in ("size", "dropped"))
-    return {"size": size, "rows": rows, "dropped": dropped}
+    return Taken(size, rows, dropped, known=False)
 
 
-def _appended(desk: Desk, file: RowFile, on_invalid: Literal["refuse", "drop"], key: str | None) -> int:
+def _appended(desk: Desk, file: RowFile, on_invalid: Literal["refuse", "drop"], key: str | None) -> Taken:
     """Hand the file to the vault."""
+    _check_place(desk, elsewhere=False)
     try:
-        return desk.vault.append(file, on_invalid, key)
+        with warnings.catch_warnings():  # How many were left out is in the response.
+            warnings.simplefilter("ignore")
+            return desk.vault.take_in(file, on_invalid, key)
     except DataError as error:
         raise _nameless(error, file) from None
 

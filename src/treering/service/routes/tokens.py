@@ -9,7 +9,7 @@ from typing import Annotated, TypeVar
 from fastapi import APIRouter, Path
 from starlette.responses import Response
 
-from treering.service.auth import Quota
+from treering.service.auth import quota_of
 from treering.service.problems import Problem
 from treering.service.routes.bodies import NewTokenTold, TokenBody, TokensTold
 from treering.service.routes.calling import FOR_STEWARDS, TheDesk, answer_json, refusals
@@ -28,7 +28,7 @@ async def _aside(work: Callable[[], Result]) -> Result:
 @router.post("/tokens", status_code=201, response_model=NewTokenTold, responses=refusals(400, 401, 403, 413, 422, 507))
 async def make(desk: TheDesk, body: TokenBody) -> Response:
     """A new token. Its text is in this response and nowhere else."""
-    quota = Quota(body.quota.answers, body.quota.budget)
+    quota = quota_of(body.quota.answers, body.quota.budget)
     token, text = await _aside(lambda: desk.register.issue(body.name, body.role, body.lifetime, quota))
     told = token_dict(token, desk.register.used(token.id), desk.vault.total)
     return answer_json({**told, "token": text}, 201, {"Cache-Control": "no-store"})

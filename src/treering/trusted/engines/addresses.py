@@ -6,9 +6,10 @@
     postgresql://user@host:port/database#table   (or #schema.table; ?host=/run/postgresql for a socket)
 
 A table at an address is connected to for one reading, then disconnected: a DuckDB file can be written by others in
-between, and a server may restart. Connections only read. PostgreSQL takes passwords from PGPASSWORD or its password
-file. What DuckDB cannot keep in memory it writes to a folder that only this user can read, and that is removed after
-the reading (`_Spilling`): by default it would write values of rows, for all to read, beside its file or into the
+between, and a server may restart. Connections only read. A view in a DuckDB file reads that file alone: one that reads
+another file, or a server, is refused as an engine's failure is. PostgreSQL takes passwords from PGPASSWORD or its
+password file. What DuckDB cannot keep in memory it writes to a folder that only this user can read, and that is removed
+after the reading (`_Spilling`): by default it would write values of rows, for all to read, beside its file or into the
 current folder.
 
 A CSV file has no types of its own, so the schema says how its columns are read (`read_columns`). Every field is read as
@@ -44,6 +45,7 @@ from treering.domain.schema import Schema
 from treering.errors import EngineError, ParameterError, TreeringError
 from treering.lazy import missing
 from treering.trusted.rows.encode import shown
+from treering.trusted.rows.texts import NUMBER
 from treering.words import reason
 
 if TYPE_CHECKING:
@@ -59,8 +61,15 @@ OPTIONS: Final = (
     *("sslmode", "sslrootcert", "sslcert", "sslkey", "channel_binding", "gssencmode", "krbsrvname"),
 )
 """The allowed options of a PostgreSQL address: none can hold a secret. (Every release of PostgreSQL adds options.)"""
-OFFLINE: Final[dict[str, Any]] = {"autoinstall_known_extensions": False}
-"""DuckDB downloads nothing."""
+UNTRUSTED: Final = "statistics_propagation"
+"""The optimiser of DuckDB that is off where rows are counted. It believes the statistics of Parquet files, which leave
+NaN out: a comparison that only NaN fulfils would be taken for one that no row does."""
+SETTINGS: Final[dict[str, Any]] = {
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "disabled_optimizers": UNTRUSTED,
+}
+"""DuckDB downloads nothing, loads no code from its folder of extensions, and reads every value."""
 
 
 class _Spilling:
@@ -205,11 +214,12 @@ class Address:
                 raise EngineError(missing("a table in PostgreSQL", "psycopg", "postgres"))
             read_only = "-c default_transaction_read_only=on"
             return ibis.postgres.connect(database=self.path, options=read_only, **self.server)
-        settings = {**OFFLINE, "temp_directory": folder}
+        settings = {**SETTINGS, "temp_directory": folder}
         if self.kind == "duckdb":
             if not Path(self.path).is_file():
                 raise EngineError(f"there is no DuckDB file {self.path}")
-            return ibis.duckdb.connect(self.path, read_only=True, **settings)
+            # A view in the file reads tables of the file: no other files, no servers.
+            return ibis.duckdb.connect(self.path, read_only=True, enable_external_access=False, **settings)
         return ibis.duckdb.connect(**settings)
 
 
@@ -295,8 +305,8 @@ def _as_read(attribute: Attribute) -> Attribute:
 
 def _read(attribute: Attribute, text: Value) -> Value:
     if isinstance(attribute, Bins):
-        unfit = float("nan") if attribute.two_sided else float("inf")
-        return ibis.cases((text.isnull(), ibis.null("float64")), else_=text.try_cast("float64").fill_null(unfit))
+        unfit = float("nan") if attribute.other else float("inf")
+        return ibis.cases((text.isnull(), ibis.null("float64")), else_=_double(text).fill_null(unfit))
     if isinstance(attribute, Integers):
         return _whole_number(text, attribute)
     if isinstance(attribute, Dated):
@@ -320,6 +330,11 @@ def _read(attribute: Attribute, text: Value) -> Value:
     )
 
 
+def _double(text: Value) -> Value:
+    """A text as a double, null if it is none: DuckDB itself reads more, such as 1_000."""
+    return ibis.cases((text.strip().lower().re_search(NUMBER), text.try_cast("float64")), else_=ibis.null("float64"))
+
+
 def _integer(text: Value) -> Value:
     """A text of digits as a 64-bit integer, null if it is not one."""
     return ibis.cases((text.re_search(WHOLE), text.try_cast("int64")), else_=ibis.null("int64"))
@@ -328,10 +343,10 @@ def _integer(text: Value) -> Value:
 def _whole_number(text: Value, attribute: Integers) -> Value:
     """A text as an integer, also if it is written 3.0 or 3e0; `BEYOND`, or its negative, if it is far out of range;
     null if it is missing. What is not whole is `BEYOND` too, or null where the attribute has two sides."""
-    real = text.try_cast("float64")
+    real = _double(text)
     above, below = (ibis.literal(sign * BEYOND, type="int64") for sign in (1, -1))
     far = ibis.cases((real < 0.0, below), else_=above)
-    broken = ibis.null("int64") if attribute.two_sided else above
+    broken = ibis.null("int64") if attribute.other else above
     return ibis.cases(
         (text.isnull(), ibis.null("int64")),
         (text.re_search(WHOLE), text.try_cast("int64").fill_null(far)),

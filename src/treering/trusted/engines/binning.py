@@ -237,11 +237,11 @@ def _outside(attribute: Ordered, span: Span, column: Value) -> list[tuple[Flag, 
     """Arms of a CASE: below, above, not whole. It stops at the first that holds, so infinity is never made an
     integer."""
     low, high = span
-    under, over = _whole(low - 1), _whole(high + 1 if attribute.two_sided else low - 1)
+    under, over = _whole(low - 1), _whole(high + 1 if attribute.other else low - 1)
     if not column.type().is_floating():
         return [(column < _long(low), under), (column > _long(high), over)]
     column = column.cast("float64")
-    broken = ibis.null("int64") if attribute.two_sided else under
+    broken = ibis.null("int64") if attribute.other else under
     return [
         (column < _real(float(low)), under),
         (column > _real(float(high)), over),
@@ -282,7 +282,7 @@ def _ordered_code(key: Value, attribute: Ordered, span: Span | None) -> Value:
         code = key if span is None else _bin(attribute.edges, key.cast("float64"), 0, attribute.regular)
     below = (key < _whole(low), _whole(_or_invalid(attribute.below_code)))
     above = (key > _whole(high), _whole(_or_invalid(attribute.above_code)))
-    return ibis.cases(below, *([above] if attribute.two_sided else []), else_=code)
+    return ibis.cases(below, *([above] if attribute.other else []), else_=code)
 
 
 def _listed(engine: str, value: str | int | bool, kind: dt.DataType) -> Value | None:
@@ -298,9 +298,9 @@ def _missing(attribute: Attribute) -> int:
     return _or_invalid(attribute.missing_code)
 
 
-def _above(attribute: Ordered, shared: int) -> int:
-    """The key of values above the range; ``shared`` is that of values below, if they share a cell or have none."""
-    return attribute.regular if attribute.two_sided else shared
+def _above(attribute: Ordered, below: int) -> int:
+    """The key of values above the range; ``below`` is that of values below it, if neither has a cell."""
+    return attribute.regular if attribute.other else below
 
 
 def _or_invalid(code: int | None) -> int:

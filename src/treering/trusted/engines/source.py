@@ -28,7 +28,7 @@ import pyarrow as pa
 from treering.arrays import Ints
 from treering.domain.schema import Schema
 from treering.errors import DataError, EngineError, ParameterError, SchemaError, TreeringError
-from treering.trusted.engines.addresses import Address
+from treering.trusted.engines.addresses import UNTRUSTED, Address
 from treering.trusted.engines.binning import Counted, check_table, distinct_places, statement
 from treering.trusted.rows.encode import hint, shown
 from treering.trusted.sealed import Sealed
@@ -221,6 +221,8 @@ class LiveTable:
         """The table, as the engine has it now, and the schema as it is."""
         if self._backend.name == "postgres" and self._backend.con.closed:
             self._backend.reconnect()
+        if self._backend.name == "duckdb":
+            distrust_statistics(self._backend.con)
         for leaf in leaves(self._table):
             if self._backend.name == "pyspark":
                 # Spark lists a table's files once, and again only on REFRESH.
@@ -247,6 +249,15 @@ class LiveTable:
                 f"the table {leaf.name!r} has changed: {shown(changed, schema)}, gone or of another type than before; "
                 "nothing was taken in"
             )
+
+
+def distrust_statistics(connection: Any) -> None:
+    """Switch `UNTRUSTED` off in a caller's DuckDB, for good: the setting is the database's, and another thread may be
+    reading when this one ends."""
+    ((disabled,),) = connection.execute("SELECT current_setting('disabled_optimizers')").fetchall()
+    names = {name.strip() for name in disabled.split(",")} - {""}
+    if UNTRUSTED not in names:
+        connection.execute("SET disabled_optimizers = ?", [",".join(sorted({*names, UNTRUSTED}))])
 
 
 def leaves(table: Table) -> list[ops.DatabaseTable]:

@@ -35,6 +35,7 @@ from treering.domain.sums import stored
 from treering.errors import DamagedVault, DataError
 from treering.rowfile import RowFile
 from treering.trusted.counts import Counts
+from treering.trusted.rows.digests import RowsDigest
 from treering.trusted.rows.encode import INVALID, Where, encode_all
 from treering.trusted.rows.files import blocks, line_of
 from treering.trusted.rows.persons import Persons, excess
@@ -292,13 +293,22 @@ class Recount(Sealed):
 # -- new rows as a batch -----------------------------------------------------------------------------------------------
 
 
-def take_in(frame: Any, schema: Schema, persons: Persons | None, *, drop: bool) -> tuple[Batch, int]:
+def digest_of(frame: Any, schema: Schema, persons: Persons | None) -> RowsDigest:
+    """The digest of the rows of ``frame``, or of a file, which are not taken in: no limit is checked."""
+    digest = RowsDigest()
+    take_in(frame, schema, persons, drop=True, digest=digest)
+    return digest
+
+
+def take_in(
+    frame: Any, schema: Schema, persons: Persons | None, *, drop: bool, digest: RowsDigest | None = None
+) -> tuple[Batch, int]:
     """The rows of ``frame``, or of a file, as a batch, and how many were left out: those that do not fit the schema, or
     exceed the limit of their person. Without ``drop``, one such row refuses the whole batch; the error names its
-    position."""
+    position. All rows are added to the ``digest``, if there is one."""
     coming: Counter[bytes] = Counter()
     if not isinstance(frame, RowFile):
-        return _taken(frame, schema, persons, coming, drop=drop)
+        return _taken(frame, schema, persons, coming, drop=drop, digest=digest)
     gathered, dropped, rows = Gathered(len(stored(schema))), 0, 0
     for block in blocks(frame, schema, None if persons is None else persons.column):
 
@@ -307,7 +317,9 @@ def take_in(frame: Any, schema: Schema, persons: Persons | None, *, drop: bool) 
             return f"{frame.path}, {place}"
 
         with _about(frame):
-            batch, left_out = _taken(block, schema, persons, coming, drop=drop, where=where, texts=frame.separated)
+            batch, left_out = _taken(
+                block, schema, persons, coming, drop=drop, where=where, texts=frame.separated, digest=digest
+            )
         gathered.add(batch)
         dropped, rows = dropped + left_out, rows + block.num_rows
     return gathered.batch(), dropped
@@ -336,13 +348,16 @@ def _taken(
     drop: bool,
     where: Where = "row {}".format,
     texts: bool = False,
+    digest: RowsDigest | None = None,
 ) -> tuple[Batch, int]:
     """The rows of one frame; ``coming`` counts those of each person, in this frame and before it."""
-    if persons is None:
-        rows, dropped = encode_all(frame, schema, drop=drop, where=where, texts=texts).fitting()
-        return Batch.of(rows.cells, sums=rows.sums), dropped
-    rest, digests = persons.split(frame)
+    rest, digests = (frame, []) if persons is None else persons.split(frame)
     rows = encode_all(rest, schema, drop=drop, where=where, texts=texts)
+    if digest is not None:
+        digest.add(rows.cells, rows.sums, digests)
+    if persons is None:
+        kept, dropped = rows.fitting()
+        return Batch.of(kept.cells, sums=kept.sums), dropped
     fitting = np.flatnonzero(rows.cells != INVALID)
     within = persons.within([digests[row] for row in fitting], coming)
     if not drop and not within.all():

@@ -31,7 +31,7 @@ from treering.domain.calendar import Dated
 from treering.domain.schema import Schema
 from treering.errors import DataError
 from treering.trusted.rows.moments import dated_code, dated_codes, is_dated
-from treering.trusted.rows.texts import typed
+from treering.trusted.rows.texts import encodable
 from treering.trusted.rows.units import decimals_as_doubles, half_steps
 from treering.trusted.sealed import Sealed
 
@@ -184,7 +184,7 @@ def _encode_block(batch: pa.RecordBatch, schema: Schema, cells: Ints, texts: boo
     invalid: Flags | None = None
     for position, (source, attribute) in enumerate(zip(schema.sources, schema.attributes.values(), strict=True)):
         column = batch.column(source)
-        codes, bad = encode_column(attribute, typed(attribute, column) if texts else column)
+        codes, bad = encode_column(*(encodable(attribute, column) if texts else (attribute, column)))
         if position == 0:
             cells[:] = codes
         else:
@@ -202,7 +202,7 @@ def _table_faults(table: pa.Table, schema: Schema, cells: Ints, texts: bool) -> 
     for row in np.flatnonzero(cells == INVALID).tolist():
         for source, (name, attribute) in zip(schema.sources, schema.attributes.items(), strict=True):
             value = table.column(source).slice(row, 1).combine_chunks()
-            _, bad = encode_column(attribute, typed(attribute, value) if texts else value)
+            _, bad = encode_column(*(encodable(attribute, value) if texts else (attribute, value)))
             if bad is not None and bad[0]:
                 yield row, name
 

@@ -1,4 +1,8 @@
-"""Files of rows, read in blocks: memory does not grow with the file.
+"""Files of rows, read in blocks: memory does not grow with the file, nor with how far it was compressed.
+
+*Limits.* A file from outside may be compressed a thousandfold, have one line of gigabytes, or be nested so deeply that
+a recursive reader ends the process. So lines of JSON are decompressed and looked at a piece at a time, in linear time
+and in memory of some `MOST_LINE`, and a reader gets lines that were looked at.
 
 A file of separated texts is read as texts, and the schema says what they mean (`treering.trusted.rows.texts`). Its
 delimiter and its encoding are found in its beginning: the delimiter is the one that finds most of the schema's columns
@@ -15,6 +19,7 @@ import csv
 import gzip
 import io
 import json
+import re
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,9 +27,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc
 
+from treering.arrays import Ints
 from treering.domain.attribute import Categories
 from treering.domain.schema import Schema
 from treering.errors import DataError
@@ -37,6 +44,19 @@ BATCH_ROWS: Final = 2**17
 """How many rows of a Parquet file are read at a time."""
 SEEN_BYTES: Final = 2**20
 """How much of a file is looked at to find its encoding."""
+
+PIECE: Final = 2**20
+"""How many bytes are looked at together."""
+MOST_LINE: Final = 2**20
+"""The most bytes of a line."""
+MOST_DEPTH: Final = 64
+"""The most arrays and objects within each other in a line of JSON."""
+MOST_COLUMNS: Final = 2**14
+"""The most columns of a file."""
+
+_BRACKETS: Final = re.compile(rb'["\\\[\]{}]')
+_OPENING: Final = b"[{"
+_NEWLINE: Final = ord("\n")
 
 NULLS: Final = ("", "NA", "N/A", "NULL", "null", "NaN", "nan", "None")
 """The texts that mean a missing value, unless they are categories of the schema."""
@@ -102,10 +122,10 @@ def _check_beginning(file: RowFile) -> None:
 def _json_trouble(file: RowFile) -> str:
     """The first line that is no JSON object, by its number."""
     with _bytes(file.path) as stream:
-        for number, line in enumerate(stream, 1):
+        for number, line in enumerate(io.BufferedReader(JsonLines(stream)), 1):
             try:
                 fits = not line.strip() or isinstance(json.loads(line), dict)
-            except ValueError:
+            except (ValueError, RecursionError):
                 fits = False
             if not fits:
                 return f"line {number:,} is no JSON object"
@@ -176,7 +196,9 @@ def _texts(file: RowFile, schema: Schema, wanted: tuple[str, ...]) -> Iterator[A
 
 def header_of(file: RowFile, schema: Schema) -> list[str]:
     """The names in the first line."""
-    return _split(_first_line(file), delimiter_of(file, schema))
+    names = _split(_first_line(file), delimiter_of(file, schema))
+    check_columns(len(names))
+    return names
 
 
 def delimiter_of(file: RowFile, schema: Schema) -> str:
@@ -185,7 +207,14 @@ def delimiter_of(file: RowFile, schema: Schema) -> str:
         return file.delimiter
     line = _first_line(file)
     usual = "\t" if file.ending == ".tsv" else ","
-    return max((usual, *DELIMITERS), key=lambda each: len(set(_split(line, each)) & set(schema.columns)))
+
+    def columns(delimiter: str) -> int:
+        try:
+            return len(set(_split(line, delimiter)) & set(schema.columns))
+        except csv.Error:  # A long line is one field that is too long, if this is not its delimiter.
+            return 0
+
+    return max((usual, *DELIMITERS), key=columns)
 
 
 def encoding_of(file: RowFile) -> str:
@@ -218,7 +247,7 @@ def _split(line: str, delimiter: str) -> list[str]:
 
 def _first_line(file: RowFile) -> str:
     with _opened(file) as stream:
-        return str(stream.readline()).rstrip("\r\n")
+        return first_line(stream)
 
 
 @contextmanager
@@ -243,6 +272,7 @@ def _parquet(path: Path, wanted: tuple[str, ...]) -> Iterator[Any]:
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path) as opened:
+        check_columns(opened.metadata.num_columns)
         names = opened.schema_arrow.names
         _check_once(names, wanted)
         yield from opened.iter_batches(BATCH_ROWS, columns=[name for name in wanted if name in names])
@@ -266,19 +296,157 @@ def _arrow(path: Path) -> Iterator[Any]:
 
 def _streamed(source: Any) -> Iterator[Any]:
     with pa.ipc.open_stream(source) as opened:
+        check_columns(len(opened.schema))
         yield opened.schema.empty_table()
-        yield from opened
+        for batch in opened:
+            yield _valid(batch)
 
 
 def _filed(source: Any) -> Iterator[Any]:
     with pa.ipc.open_file(source) as opened:
+        check_columns(len(opened.schema))
         yield opened.schema.empty_table()
         for place in range(opened.num_record_batches):
-            yield opened.get_batch(place)
+            yield _valid(opened.get_batch(place))
+
+
+def _valid(batch: Any) -> Any:
+    """A batch whose offsets lie within its buffers: Arrow itself believes them, and would read beyond."""
+    batch.validate(full=True)
+    return batch
 
 
 def _json(file: RowFile) -> Iterator[Any]:
     import pyarrow.json as pj
 
-    with pa.input_stream(str(file.path), compression="gzip" if _zipped(file.path) else None) as stream:
-        yield from pj.open_json(stream, read_options=pj.ReadOptions(use_threads=False, block_size=BLOCK_BYTES))
+    with _bytes(file.path) as stream, pa.PythonFile(io.BufferedReader(JsonLines(stream)), "r") as lines:
+        reader = pj.open_json(lines, read_options=pj.ReadOptions(use_threads=False, block_size=2 * BLOCK_BYTES))
+        check_columns(len(reader.schema))
+        yield from reader
+
+
+# -- limits ------------------------------------------------------------------------------------------------------------
+
+
+def too_long(line: int) -> Unreadable:
+    """What is wrong with a line of more than `MOST_LINE` bytes."""
+    return Unreadable(f"line {line:,} has more than {MOST_LINE:,} bytes, the most that a line may have")
+
+
+def check_columns(number: int) -> None:
+    """Refuse a file with more than `MOST_COLUMNS` columns."""
+    if number > MOST_COLUMNS:
+        raise Unreadable(f"it has {number:,} columns, and may have {MOST_COLUMNS:,}")
+
+
+def first_line(stream: io.TextIOBase) -> str:
+    """The first line of a text, if it is not too long."""
+    line = stream.readline(MOST_LINE + 1)
+    if len(line) > MOST_LINE:
+        raise too_long(1)
+    return line.rstrip("\r\n")
+
+
+class JsonLines(io.RawIOBase):
+    """The bytes of a stream whose lines are JSON objects, as far as can be seen without reading them as JSON.
+
+    Every line that is not blank begins with { and ends with }, has at most `MOST_LINE` bytes, and is nested at most
+    `MOST_DEPTH` deep. No text goes on over the end of a line, and after the } at the end of a line no JSON goes on with
+    a {: so nothing is nested over lines either. Anything else raises `Unreadable`.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        super().__init__()
+        self._stream = stream
+        self._partial = b""
+        """The beginning of a line whose end was not read yet."""
+        self._ready = memoryview(b"")
+        self._lines = 0
+        self._ended = False
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, target: Any) -> int:
+        """Fill a buffer with bytes of lines that were looked at."""
+        while not self._ready and not self._ended:
+            self._look()
+        number = min(len(target), len(self._ready))
+        target[:number] = self._ready[:number]
+        self._ready = self._ready[number:]
+        return number
+
+    def _look(self) -> None:
+        piece = self._stream.read(PIECE)
+        self._ended = not piece
+        whole = self._partial + piece + (b"\n" if self._ended and self._partial else b"")
+        end = whole.rfind(b"\n") + 1
+        self._partial = whole[end:]
+        if len(self._partial) > MOST_LINE:
+            raise too_long(self._lines + whole.count(b"\n") + 1)
+        self._check(whole[:end])
+        self._ready = memoryview(whole[:end])
+
+    def _check(self, lines: bytes) -> None:
+        """Refuse lines, which end with a newline each, that are too long, no objects, or nested too deeply."""
+        codes = np.frombuffer(lines, dtype=np.uint8)
+        ends = np.flatnonzero(codes == _NEWLINE)
+        if not len(ends):
+            return
+        starts = np.concatenate(([0], ends[:-1] + 1))
+        self._refuse(ends - starts > MOST_LINE, too_long)
+        first, last = codes[starts], codes[np.maximum(ends - 1, 0)]
+        odd = (first != ord("{")) | (last != ord("}"))
+        self._refuse(odd, no_object, lambda place: _is_object(lines[starts[place] : ends[place]]))
+        deep = _openings(codes, starts) > MOST_DEPTH
+        self._refuse(deep, too_deep, lambda place: depth_of(lines[starts[place] : ends[place]]) <= MOST_DEPTH)
+        self._lines += len(ends)
+
+    def _refuse(
+        self, doubtful: Any, problem: Callable[[int], Unreadable], fits: Callable[[int], bool] = lambda _: False
+    ) -> None:
+        """Raise for the first of the doubtful lines that does not fit."""
+        for place in np.flatnonzero(doubtful).tolist():
+            if not fits(place):
+                raise problem(self._lines + place + 1)
+
+
+def no_object(line: int) -> Unreadable:
+    """What is wrong with a line that does not hold one object."""
+    return Unreadable(f"line {line:,} is no JSON object")
+
+
+def too_deep(line: int) -> Unreadable:
+    """What is wrong with a line that is nested too deeply."""
+    return Unreadable(f"line {line:,} is nested more than {MOST_DEPTH} deep, the most that a line may be")
+
+
+def _is_object(line: bytes) -> bool:
+    """Whether a line is blank, or begins and ends as an object does, but for white space."""
+    text = line.strip(b" \t\r")
+    return not text or (text.startswith(b"{") and text.endswith(b"}"))
+
+
+def _openings(codes: Any, starts: Ints) -> Ints:
+    """How many brackets are opened in each line, those within texts included: no less than how deep it is nested."""
+    opened = (codes == ord("[")) | (codes == ord("{"))
+    return np.add.reduceat(opened, starts, dtype=np.int64)
+
+
+def depth_of(line: bytes) -> int:
+    """How deep a line of JSON is nested; brackets within texts do not count."""
+    depth = deepest = 0
+    within, escaped_at = False, -1
+    for match in _BRACKETS.finditer(line):
+        sign, place = match.group(), match.start()
+        if place == escaped_at:
+            continue
+        if sign == b"\\":
+            escaped_at = place + 1 if within else -1
+        elif sign == b'"':
+            within = not within
+        elif not within:
+            depth += 1 if sign in _OPENING else -1
+            deepest = max(deepest, depth)
+    return deepest

@@ -29,6 +29,8 @@ from treering.domain.calendar import Dated, DatePart, Dates
 
 DAY: Final = 86_400
 HOUR: Final = 3_600
+MICROSECONDS: Final = 10**6
+"""In a second."""
 EPOCH: Final = 719_468
 """The number of 1 January 1970."""
 FIRST: Final = 306
@@ -163,28 +165,36 @@ def _period(attribute: Dates, days: Ints) -> Ints:
 
 def _local(attribute: Dated, column: pa.Array) -> tuple[Ints, Ints, Flags]:
     """The local day and hour of each value, and which values are valid."""
-    kind = column.type
-    valid = np.asarray(column.is_valid())
-    if is_text(kind):
-        return _read_texts(attribute, column)
-    if pa.types.is_date32(kind):
-        days = np.asarray(column.cast(pa.int32()).fill_null(0)).astype(np.int64) + EPOCH
-        return np.clip(days, BEFORE, AFTER), np.zeros(len(days), dtype=np.int64), valid
-    unit = "ms" if pa.types.is_date64(kind) else kind.unit
-    raw = np.asarray(column.cast(pa.int64()).fill_null(0))
-    seconds = raw // {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]
-    if pa.types.is_timestamp(kind) and kind.tz is not None:
-        seconds = _in_zone(attribute, seconds)
+    seconds, _, valid = local_seconds(column, attribute.tz)
     # Compared before anything is added: what is far out would overflow.
     days = np.clip(seconds // DAY, BEFORE - EPOCH, AFTER - EPOCH) + EPOCH
     return days, seconds % DAY // HOUR, valid
 
 
-def _in_zone(attribute: Dated, seconds: Ints) -> Ints:
-    """Instants, in seconds since 1970, as a clock in the attribute's zone shows them; those outside the years 1 to 9999
-    are far out on their side."""
-    assert attribute.tz is not None
-    changes, found = offsets(attribute.tz)
+def local_seconds(column: pa.Array, zone: str | None) -> tuple[Ints, Ints, Flags]:
+    """The moment of each value as a clock in the zone shows it: seconds since 1970, the microseconds after them, and
+    which values are valid. Values without a zone are taken as they are."""
+    kind = column.type
+    if is_text(kind):
+        return _read_texts(column, zone)
+    valid = np.asarray(column.is_valid())
+    if pa.types.is_date32(kind):
+        days = np.asarray(column.cast(pa.int32()).fill_null(0)).astype(np.int64)
+        return days * DAY, np.zeros(len(days), dtype=np.int64), valid
+    unit = "ms" if pa.types.is_date64(kind) else kind.unit
+    raw = np.asarray(column.cast(pa.int64()).fill_null(0))
+    number = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]
+    seconds, rest = raw // number, raw % number
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        assert zone is not None
+        seconds = _in_zone(zone, seconds)
+    return seconds, rest * MICROSECONDS // number, valid
+
+
+def _in_zone(zone: str, seconds: Ints) -> Ints:
+    """Instants, in seconds since 1970, as a clock in a zone shows them; those outside the years 1 to 9999 are far out
+    on their side."""
+    changes, found = offsets(zone)
     low, high, ruled = (FIRST - EPOCH) * DAY, (LAST + 1 - EPOCH) * DAY, _second(TRANSITIONS[1])
     inside = np.clip(seconds, low, high)
     looked_up = np.where(inside < ruled, inside, inside - ((inside - ruled) // CYCLE + 1) * CYCLE)
@@ -192,7 +202,7 @@ def _in_zone(attribute: Dated, seconds: Ints) -> Ints:
     return np.where(seconds < low, -FAR, np.where(seconds >= high, FAR, inside))
 
 
-def _read_texts(attribute: Dated, column: pa.Array) -> tuple[Ints, Ints, Flags]:
+def _read_texts(column: pa.Array, zone: str | None) -> tuple[Ints, Ints, Flags]:
     """Texts as ISO 8601 writes dates and timestamps; others are not valid. Equal texts are read once."""
     encoded = column.cast(pa.string()).dictionary_encode()
     texts, places = encoded.dictionary, np.asarray(encoded.indices.fill_null(0))
@@ -201,15 +211,19 @@ def _read_texts(attribute: Dated, column: pa.Array) -> tuple[Ints, Ints, Flags]:
         return nothing, nothing, nothing.astype(np.bool_)
     fits = _matching(texts, PATTERN) & ~_matching(texts, NO_YEAR)
     instant = _matching(texts, INSTANT)
-    if attribute.tz is None:
+    if zone is None:
         fits &= ~instant
     texts = pc.if_else(pa.array(fits), texts, "1970-01-01")
-    seconds = _seconds(texts)
-    if attribute.tz is not None:
-        shifted = _in_zone(attribute, seconds - _offset(texts, instant & fits) - EPOCH * DAY) + EPOCH * DAY
-        seconds = np.where(instant, shifted, seconds)
-    days = np.clip(seconds // DAY, BEFORE, AFTER)
-    return days[places], (seconds % DAY // HOUR)[places], fits[places] & np.asarray(column.is_valid())
+    seconds = _seconds(texts) - EPOCH * DAY
+    if zone is not None:
+        seconds = np.where(instant, _in_zone(zone, seconds - _offset(texts, instant & fits)), seconds)
+    return seconds[places], _fractions(texts)[places], fits[places] & np.asarray(column.is_valid())
+
+
+def _fractions(texts: pa.Array) -> Ints:
+    """The microseconds of valid texts, which follow the point; further digits are left out."""
+    digits = pc.struct_field(pc.extract_regex(texts, r"\.(?P<digits>[0-9]{1,6})"), "digits").fill_null("")
+    return np.asarray(pc.utf8_rpad(digits, 6, "0").cast(pa.int64()))
 
 
 def _matching(texts: pa.Array, pattern: str) -> Flags:

@@ -1,17 +1,17 @@
 """Events of the gate as lines of the ledger: JSON that a person can read, and that gives each event back bit for bit.
 
-    {"v":1,"event":"Compared","size":1000,"run":3,"asked":17,"crossing":null}
+    {"event":"Compared","size":1000,"run":3,"asked":17,"crossing":null}
 
-A line is one object: the format's version, the event's name, and its fields in the order in which the class declares
-them. A value of a field declared as one class is an object of that class's fields; if the field allows several classes,
-the object is wrapped in its class's name, as in ``{"Laplace":{"scale":2.5}}``. Fractions are "p/q", floats have
-the digits that give the same float back, infinities and NaN are texts, and large arrays are packed
-(``codec/values.py``); queries are sets of codes (``codec/queries.py``).
+A line is one object: the event's name, and its fields in the order in which the class declares them. A value of a field
+declared as one class is an object of that class's fields; if the field allows several classes, the object is wrapped in
+its class's name, as in ``{"Laplace":{"scale":2.5}}``. Fractions are "p/q", floats have the digits that give the same
+float back, infinities and NaN are texts, and large arrays are packed (``codec/values.py``); queries are sets of codes
+(``codec/queries.py``).
 
 Formal guarantee. ``decode(encode(event))`` is the event: equal fields, and arrays with equal bytes, dtype and shape, in
 C order and read-only. Equal lines give equal events. A line names classes of a closed list only, and gives nothing but
 their instances: nothing is imported, looked up or run because a line says so. A line that says what `encode` could not
-have said (unknown name, missing, added or doubled field, wrong type, other version) is refused. (Other digits for the
+have said (unknown name, missing, added or doubled field, wrong type) is refused. (Other digits for the
 same number, or spaces, are not: the ledger's chain of hashes notices those.)
 
 Only public values are written here: secrets are not events.
@@ -34,7 +34,7 @@ from treering.domain.problem import Descent, Net, NoisyMoments, Perturbation, Pr
 from treering.domain.schema import Schema
 from treering.domain.sums import Sums
 from treering.domain.tally import Tally
-from treering.errors import DamagedVault, NewerVault, VaultError
+from treering.errors import DamagedVault, VaultError
 from treering.gate import (
     Advanced,
     Combined,
@@ -45,11 +45,9 @@ from treering.gate import (
     Fading,
     ForeignReleased,
     HistogramReleased,
-    LeafCut,
     Marked,
     Measured,
     Minimised,
-    NodeReleased,
     Noted,
     Ones,
     OpenSegment,
@@ -66,30 +64,12 @@ from treering.gate import (
     Selected,
     Span,
     Tallied,
-    TreeCondensed,
-    TreeStarted,
 )
 from treering.noise import Gaussian, Laplace
 from treering.vault.codec.fields import Codec, Fields
 from treering.vault.codec.queries import Queries
 
-FORMAT: Final = 4
-"""The latest version of the lines. Version 2 has charges by row; version 3 has sums, models of some rows, and what they
-are made by; version 4 has weights that fade, and checkpoints of series. A line that an earlier version could have is
-still of that version."""
-
-SECOND: Final[tuple[type[Any], ...]] = (
-    Condensed,
-    Combined,
-    SegmentBegun,
-    Advanced,
-    SegmentCondensed,
-    SegmentEnded,
-    Marked,
-)
-"""The events of version 2. (`Condensed` is older, and has more fields now.)"""
-
-FIRST: Final[tuple[type[Any], ...]] = (
+EVENTS: Final[tuple[type[Any], ...]] = (
     Measured,
     RunStarted,
     Compared,
@@ -98,31 +78,20 @@ FIRST: Final[tuple[type[Any], ...]] = (
     Selected,
     RowsDrawn,
     ForeignReleased,
-    TreeStarted,
-    LeafCut,
-    NodeReleased,
-    TreeCondensed,
+    Combined,
+    SegmentBegun,
+    Advanced,
+    SegmentCondensed,
+    SegmentEnded,
+    Marked,
+    Minimised,
+    Tallied,
     Reserved,
     ReservationEnded,
+    Condensed,
     Noted,
 )
-"""The events of version 1 that have not changed since."""
-
-THIRD: Final[tuple[type[Any], ...]] = (Minimised, Tallied)
-"""The events of version 3. (`Minimised` is older, and has more fields now.)"""
-
-FOURTH: Final[tuple[type[Any], ...]] = (Advanced, Condensed)
-"""The events that may hold what only version 4 has."""
-
-EVENTS: Final = (*FIRST, *SECOND, *THIRD)
-"""The events that a line can hold. The name and fields of a class that was ever written are fixed: a change needs a new
-version of the format."""
-
-GROWN: Final[dict[type[Any], int]] = {Condensed: 5, Minimised: 5}
-"""The later events that version 1 had, too, and with how many of their fields. The rest have their defaults."""
-
-LATER: Final = {"Combined": 6, "SegmentBegun": 7, "Opened": 4, "Minimised": 6, "NoisyMoments": 3}
-"""The classes that have got a field since they were first written, and how many they had (see `fields.grown`)."""
+"""The events that a line can hold."""
 
 PARTS: Final[tuple[type[Any], ...]] = (
     Cost,
@@ -178,14 +147,13 @@ class EventCodec:
         name = type(event).__name__
         if type(event) not in EVENTS:
             raise VaultError(f"{name} is no event that a vault can keep")
-        version = version_of(event)
         try:
-            return _dumps({"v": version, "event": name, **self._codecs[version, name].write(event)})
+            return _dumps({"event": name, **self._codecs[name].write(event)})
         except RecursionError:
             raise VaultError(f"{name} is nested too deeply to be kept in a vault") from None
 
     def decode(self, text: str) -> Event:
-        """The event in a line. `DamagedVault` if the line is invalid, `NewerVault` if a later version wrote it."""
+        """The event in a line; `DamagedVault` if the line is invalid."""
         try:
             return self._read(text)
         except DamagedVault as error:
@@ -200,63 +168,18 @@ class EventCodec:
             raise DamagedVault("it is not JSON") from None
         if type(raw) is not dict or end != len(text):
             raise DamagedVault("it is not one JSON object")
-        version = raw.pop("v", None)
-        if type(version) is not int or not 1 <= version <= FORMAT:
-            raise _other_version(version)
         name = raw.pop("event", None)
-        if type(name) is not str or (version, name) not in self._codecs:
-            raise DamagedVault("it names no event of its version")
-        event: Event = self._codecs[version, name].read(raw, self._queries)
-        right = version_of(event)
-        if version != right and max(version, right) > 2:
-            raise DamagedVault("it is of another version than what it holds")
+        if type(name) is not str or name not in self._codecs:
+            raise DamagedVault("it names no event")
+        event: Event = self._codecs[name].read(raw, self._queries)
         return event
 
 
-def version_of(event: Event) -> int:
-    """The version of an event's line: the earliest that could have it."""
-    kind = type(event)
-    if isinstance(event, Advanced):
-        return 4 if any(type(each) is Fading for each in event.patterns) else 2
-    if isinstance(event, Compared):
-        return 1
-    if isinstance(event, Minimised):
-        new = type(event.method) is NoisyMoments or type(event.problem.loss) in (HuberDistance, RobustLogistic)
-        return 3 if new or (event.rows, event.held) != (None, None) else 1
-    if isinstance(event, Condensed) and getattr(event.note, "line_version", 0) == 4:
-        return 4
-    if isinstance(event, Tallied) or _has_sums(event):
-        return 3
-    return 2 if kind in SECOND else 1
-
-
 @lru_cache(maxsize=4)
-def _codecs(notes: tuple[type[Any], ...]) -> dict[tuple[int, str], Codec]:
-    """A codec for each event, by version and name."""
-    fields = Fields(EVENTS, (*notes, *PARTS), SHARED, LATER)
-    return (
-        {(1, kind.__name__): fields.of(kind) for kind in FIRST}
-        | {(1, kind.__name__): fields.once(kind, number) for kind, number in GROWN.items()}
-        | {(version, kind.__name__): fields.of(kind) for version in (2, 3) for kind in SECOND}
-        | {(3, kind.__name__): fields.of(kind) for kind in (*THIRD, Noted)}
-        | {(4, kind.__name__): fields.of(kind) for kind in FOURTH}
-    )
-
-
-def _has_sums(event: Event) -> bool:
-    """Whether an event is about sums, which versions before 3 did not have."""
-    if isinstance(event, Condensed):
-        return any(each.begun.sums is not None for each in event.segments)
-    about = event.note if isinstance(event, Noted) else event
-    return getattr(about, "sums", None) is not None
-
-
-def _other_version(version: object) -> VaultError:
-    if type(version) is int and version > FORMAT:
-        return NewerVault(
-            f"a line of the ledger is of format {version}, and this treering reads up to {FORMAT}: use a newer one"
-        )
-    return DamagedVault("it has no known version")
+def _codecs(notes: tuple[type[Any], ...]) -> dict[str, Codec]:
+    """A codec for each event, by its name."""
+    fields = Fields(EVENTS, (*notes, *PARTS), SHARED)
+    return {kind.__name__: fields.of(kind) for kind in EVENTS}
 
 
 # -- JSON --------------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ it, each value is written with the name of its type.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import lru_cache
@@ -174,27 +174,6 @@ def record(kind: type[Any], codecs: dict[str, Codec], *, shared: bool) -> Codec:
     return Codec(_once(write) if shared else write, _record_reader(kind, codecs, remembered=shared))
 
 
-def grown(kind: type[Any], codecs: dict[str, Codec], number: int) -> Codec:
-    """An instance of a class that has more fields than the ``number`` it once had. An object without the others has
-    their defaults, which are None, and is written so: as it always was."""
-    short = record(kind, dict(list(codecs.items())[:number]), shared=False)
-    long = record(kind, codecs, shared=False)
-    later = list(codecs)[number:]
-
-    def write(value: Any) -> Any:
-        plain = type(value) is not kind or all(getattr(value, name) is None for name in later)
-        return (short if plain else long).write(value)
-
-    def read(raw: Any, queries: Queries) -> Any:
-        if type(raw) is not dict or len(raw) <= number:
-            return short.read(raw, queries)
-        if all(raw.get(name) is None for name in later):
-            raise DamagedVault(f"{kind.__name__} is written without {', '.join(later)} where there are none")
-        return long.read(raw, queries)
-
-    return Codec(write, read)
-
-
 def _record_writer(kind: type[Any], codecs: dict[str, Codec]) -> Write:
     writers = [(name, codec.write) for name, codec in codecs.items()]
 
@@ -315,9 +294,8 @@ class Fields:
     """The codecs of a closed list of classes, by their declared types.
 
     ``events`` are the classes that a line of the ledger can hold, ``parts`` those that values in a line can have; a
-    class is written under its own name. ``shared`` are the parts whose values recur. ``later`` names the classes that
-    have got more fields since they were first written, and how many they had (see `grown`). `TypeError` if a field is
-    declared as a type that cannot be kept.
+    class is written under its own name. ``shared`` are the parts whose values recur. `TypeError` if a field is declared
+    as a type that cannot be kept.
     """
 
     def __init__(
@@ -325,9 +303,7 @@ class Fields:
         events: Collection[type[Any]],
         parts: Collection[type[Any]],
         shared: Collection[type[Any]],
-        later: Mapping[str, int] | None = None,
     ) -> None:
-        self._later = later or {}
         self._parts = tuple(dict.fromkeys(parts))
         self._listed = {*events, *self._parts}
         if len({kind.__name__ for kind in self._listed}) != len(self._listed):
@@ -363,16 +339,8 @@ class Fields:
         if kind not in self._listed:
             raise TypeError(f"{kind.__name__} is not on the list of what a vault keeps")
         if kind not in self._records:
-            number = self._later.get(kind.__name__)
-            codecs = self._codecs(kind)
-            self._records[kind] = (
-                record(kind, codecs, shared=kind in self._shared) if number is None else grown(kind, codecs, number)
-            )
+            self._records[kind] = record(kind, self._codecs(kind), shared=kind in self._shared)
         return self._records[kind]
-
-    def once(self, kind: type[Any], number: int) -> Codec:
-        """The codec of a class as it once was: with so many of its fields, the others at their defaults."""
-        return record(kind, dict(list(self._codecs(kind).items())[:number]), shared=False)
 
     def _codecs(self, kind: type[Any]) -> dict[str, Codec]:
         hints = get_type_hints(kind)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date, timedelta
 
 import duckdb
@@ -27,9 +27,9 @@ SCHEMA = Schema(
     {
         "origin": categories("EWR", "JFK", "it's", other=True, missing=True),
         "order": integers(1, 6, missing=True),
-        "Hour of": replace(integers(0, 5, other=True, missing=True), together=True),
+        "Hour of": integers(0, 5, missing=True),
         "delay": bins([-10, 0, 2.5, 7], missing=True),
-        "speed": replace(bins([0, 0.1, 1], other=True, missing=True), together=True),
+        "speed": bins([0, 0.1, 1], missing=True),
         "flag": categories(True, False, missing=True),
         "size": categories(5, 7, other=True),
     }
@@ -45,9 +45,9 @@ SIDES = Schema(
 VALUES: dict[str, list[Value]] = {
     "origin": ["EWR", "JFK", "it's", "SFO", "", None],
     "order": [1, 2, 3, 4, 5, 6, None],
-    "Hour of": [0, 1, 2, 3, 4, 5, -1, 6, 99, None],
+    "Hour of": [0, 1, 2, 3, 4, 5, None],
     "delay": [-10, -0.5, 0, 1, 2.5, 6.9, 7, None],
-    "speed": [0, 0.05, 0.1, 0.5, 1, -0.1, 1.5, 1e9, None],
+    "speed": [0, 0.05, 0.1, 0.5, 1, None],
     "flag": [True, False, None],
     "size": [5, 7, 6, -1],
 }

@@ -16,13 +16,17 @@ import pytest
 import treering as tr
 from support.databases import TestDatabase
 from support.exact_losses import transparent
+from treering.answer import Estimate
+from treering.arrays import Floats
 from treering.budget.promise import Budget
 from treering.domain.groups import Groups
+from treering.domain.items import Item
 from treering.domain.language.measures import Mean, Request, Sum
 from treering.domain.query import Query
 from treering.domain.sums import Sums
 from treering.mechanisms.rings import Rings
 from treering.mechanisms.series import ring as module
+from treering.mechanisms.series.drawing import Source
 from treering.mechanisms.series.ring import UNFIT, Opened, Ring, combined, sharp, sharp_sum, weights_of
 from treering.mechanisms.series.root import RootSeries
 from treering.mechanisms.series.tree import TreeSeries
@@ -330,6 +334,12 @@ def by_groups(drawn: npt.NDArray[np.float64], query: Query, shape: tuple[int, ..
     return total
 
 
+def noise_of(rings: Rings, items: list[Item], sources: list[Source] | None = None) -> Floats:
+    """Fifty draws of the noise of some items, of all series or of these."""
+    nothing = [Estimate(0.0, 0.0, 0.0)] * len(items)
+    return rings.drawing(items, sources).draw(nothing, 50)
+
+
 @KINDS
 def test_noise_is_that_of_the_groups_of_a_query(kind: Any) -> None:
     db = TestDatabase(SCHEMA, cells(4000))
@@ -340,13 +350,11 @@ def test_noise_is_that_of_the_groups_of_a_query(kind: Any) -> None:
     shape, view = ring._classes.shape, ring.view(0)
     drawn = group_noise(view.law, 50, math.prod(shape), "counts of series 0")
     centred = drawn - drawn.mean(axis=1)[:, None]
-    found = ring.noise(queries, view, 50)
-    assert found.shape == (50, 4)
-    for place, query in enumerate(queries):
-        np.testing.assert_allclose(found[:, place], by_groups(centred, ring.reduced(query), shape) / 4000, atol=1e-12)
-    combined_noise = rings.noise([Query.all(SCHEMA), *queries, X], 50)
-    np.testing.assert_allclose(combined_noise[:, 1:5], found)
-    assert not combined_noise[:, 0].any()
+    found = noise_of(rings, [Item("count", query) for query in (Query.all(SCHEMA), *queries)])
+    assert found.shape == (50, 5)
+    assert not found[:, 0].any()
+    for place, query in enumerate(queries, start=1):
+        np.testing.assert_allclose(found[:, place], by_groups(centred, ring.reduced(query), shape), atol=1e-9)
 
 
 @KINDS
@@ -355,10 +363,9 @@ def test_noise_of_sums_is_not_centred(kind: Any) -> None:
     ring = grown.summing
     drawn = group_noise(expected_law(ring, kind, 1, 1), 50, 3, "sums of series 0")
     queries = [X, ~X, Query.all(SCHEMA)]
-    found = ring.sum_noise(queries, 50)
+    found = noise_of(grown.rings, [Item("sum", query, 1) for query in queries])
     for place, groups in enumerate(([0], [1, 2], [0, 1, 2])):
         np.testing.assert_allclose(found[:, place], drawn[:, groups].sum(axis=1), rtol=1e-9)
-    np.testing.assert_allclose(grown.rings.sum_noise(1, [X, ~X], 50), found[:, :2])
 
 
 # -- several series ----------------------------------------------------------------------------------------------------
@@ -415,12 +422,9 @@ def test_several_series_about_one_sum_are_told_together() -> None:
     assert told.margin == pytest.approx(math.hypot(weight * one.margin, (1 - weight) * two.margin), rel=1e-6)
     assert told.error == pytest.approx(weight * one.error + (1 - weight) * two.error, rel=1e-6)
     assert told.value == pytest.approx(grown.truth(X)[1], abs=1e-6)
-    drawn = [ring.sum_noise([X], 40)[:, 0] for ring in (first, second)]
-    np.testing.assert_allclose(
-        grown.rings.sum_noise(1, [X], 40)[:, 0], weight * drawn[0] + (1 - weight) * drawn[1], rtol=1e-5, atol=1e-9
-    )
-    views = [ring.view(0) for ring in (first, second)]
-    counts = [ring.noise([X], view, 40)[:, 0] for ring, view in zip((first, second), views, strict=True)]
-    np.testing.assert_allclose(
-        grown.rings.noise([X], 40)[:, 0], weight * counts[0] + (1 - weight) * counts[1], rtol=1e-5, atol=1e-12
-    )
+    for item in (Item("sum", X, 1), Item("count", X)):
+        sources = grown.rings.drawing([item]).sources
+        assert [source.series for source in sources] == [0, 1]
+        one_by_one = [noise_of(grown.rings, [item], [source])[:, 0] for source in sources]
+        both = weight * one_by_one[0] + (1 - weight) * one_by_one[1]
+        np.testing.assert_allclose(noise_of(grown.rings, [item])[:, 0], both, rtol=1e-5, atol=1e-9)

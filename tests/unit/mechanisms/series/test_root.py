@@ -139,27 +139,6 @@ def test_an_interrupt_between_segments_changes_nothing_of_that() -> None:
         assert grown.again().fingerprint() == grown.series.fingerprint()
 
 
-def test_a_segment_that_earlier_code_has_begun_is_gone_on_with() -> None:
-    """It ended between two segments, the next of which has 1024 leaves by square roots."""
-    grown = Grown()
-    grown.leaves([1] * SHORT)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(RootSeries, "_turn", lambda *_: None)
-        grown.leaves([1])
-    noise = theory.release_noise(PRICE.total, 1024, 2, Weights.ROOT)
-    room = Weights.ROOT.squares(1024)
-    grown.series.follow(grown.gate.begin_segment(GROUPS, noise, room, grown.series.size))
-    for _ in range(3):
-        grown.append([0])
-        size = len(grown.rows)
-        starts = grown.series.next_starts(size)
-        laws = [grown.series.next_law(size, since).variance for since in starts]
-        grown.series.advance(grown.gate)
-        assert grown.series._rule == (Weights.ROOT, 1024)
-        assert [grown.series.window(since).law.variance for since in starts] == pytest.approx(laws, rel=1e-9)
-        assert grown.exact(grown.series.window(0))
-
-
 def test_a_leaf_needs_rows() -> None:
     grown = Grown()
     grown.series.advance(grown.gate)

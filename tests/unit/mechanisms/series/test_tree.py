@@ -1,15 +1,13 @@
-"""A series by trees: what it asks of the gate and pays, what it knows, how it ends; and trees of version 0.1.0."""
+"""A series by trees: what it asks of the gate and pays, what it knows, how it ends."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from fractions import Fraction
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,15 +15,14 @@ from hypothesis import strategies as st
 import treering as tr
 from support.databases import TestDatabase
 from support.segments import BATCHES, CELLS, SCHEMA, counted
-from treering.budget.cost import Cost, completed_by, first_leaf, last_leaf, nodes_of, prefix, segment_of
+from treering.budget.cost import completed_by, last_leaf, nodes_of, segment_of
 from treering.budget.promise import Budget
 from treering.domain.groups import Groups
-from treering.gate import Advanced, Event, LeafCut, NodeReleased, Ones, SegmentBegun, SegmentEnded, TreeStarted
-from treering.mechanisms.series.tree import RecordedTree, TreeEstimate, TreeSeries
-from treering.noise import Gaussian, Laplace, Noise
+from treering.gate import Advanced, Event, Ones, SegmentBegun, SegmentEnded
+from treering.mechanisms.series.tree import TreeEstimate, TreeSeries
+from treering.noise import Gaussian, Laplace
 from treering.theory.continual import LARGEST_SCALE, first_leaves, start_noise, stretch, tree_law
 from treering.trusted import pricing
-from treering.trusted.charges import Charges, sizes_to_mark
 from treering.trusted.journal import MemoryJournal
 from treering.trusted.kernel import Kernel
 from treering.trusted.noise import check_noise
@@ -215,111 +212,3 @@ def test_a_series_that_is_closed_before_its_first_leaf_leaves_nothing() -> None:
     series.close(gate)
     assert gate.spent == 0
     assert series.leaf == again(db, series).leaf == 0
-
-
-# -- trees of version 0.1.0 --------------------------------------------------------------------------------------------
-
-
-def recorded(leaves: Sequence[int], noise: Noise, nodes: int | None = None) -> list[Event]:
-    """The events of a tree whose leaves have so many rows in cell 0; of the last leaf's nodes, the first ``nodes``."""
-    events: list[Event] = [TreeStarted(leaves[0], Cost(Fraction(1), Fraction(1, 2)), 0, noise)]
-    ends = list(accumulate(leaves))
-    for leaf, size in enumerate(ends, start=1):
-        events.append(LeafCut(size, 0, leaf))
-        events += [
-            NodeReleased(size, 0, *node, noise, np.array([rows(leaves, node), node[0], 7]))
-            for node in completed_by(leaf)[: nodes if leaf == len(leaves) else None]
-        ]
-    return events
-
-
-def rows(leaves: Sequence[int], node: tuple[int, int]) -> int:
-    return sum(leaves[first_leaf(node) - 1 : last_leaf(node)])
-
-
-def folded(events: Sequence[Event]) -> TreeEstimate | None:
-    tree = RecordedTree()
-    for event in events:
-        tree.follow(event)
-    return tree.estimate
-
-
-@pytest.mark.parametrize("leaves", [1, 2, 3, 5, 7, 20])
-def test_a_tree_of_0_1_0_is_read_as_a_tree_of_today(leaves: int) -> None:
-    noise = Laplace(2.0)
-    estimate, same = folded(recorded(range(1, leaves + 1), noise)), TreeEstimate(noise)
-    assert estimate is not None
-    for leaf in range(1, leaves + 1):
-        nodes = [(node, rows(range(1, leaves + 1), node)) for node in completed_by(leaf)]
-        same.take(sum(range(1, leaf + 1)), [np.array([number, node[0], 7]) for node, number in nodes])
-    assert estimate.fingerprint() == same.fingerprint()
-    assert estimate.window(0).counts[0] == pytest.approx(estimate.size)
-
-
-@pytest.mark.parametrize("leaves", [1, 2, 3, 7, 8, 15])
-def test_a_leaf_of_which_no_node_is_on_record_is_none(leaves: int) -> None:
-    """Its rows have lost nothing, and are for whoever counts them next."""
-    events = recorded([5] * leaves, Laplace(2.0), nodes=0)
-    estimate, before = folded(events), folded(recorded([5] * (leaves - 1), Laplace(2.0))) if leaves > 1 else None
-    assert (estimate and estimate.fingerprint()) == (before and before.fingerprint())
-    charges = Charges(Budget("pure", Fraction(1)))
-    for event in events:
-        charges.follow(event)
-    paid = 5 * (leaves - 1)
-    assert charges.ledger.left(paid + 1) == 1
-    assert charges.spent == min(1, leaves - 1)
-    assert charges.sizes == set(sizes_to_mark(events)) == {paid} - {0}
-
-
-@pytest.mark.parametrize(("leaves", "nodes"), [(3, 1), (7, 1), (7, 2), (11, 1), (15, 1), (15, 2), (15, 3)])
-def test_nodes_that_are_missing_are_the_sums_of_their_children(leaves: int, nodes: int) -> None:
-    """And estimates with them have the noise of those."""
-    noise = Gaussian(2.0)
-    events = recorded(range(1, leaves + 1), noise, nodes)
-    estimate, whole = folded(events), folded(recorded(range(1, leaves + 1), noise))
-    assert estimate is not None
-    assert whole is not None
-    assert estimate.boundaries == whole.boundaries
-    missing = set(completed_by(leaves)[nodes:])
-    for since, first in zip(estimate.boundaries, first_leaves(leaves), strict=True):
-        window = estimate.window(since)
-        assert window.counts[0] == pytest.approx(estimate.size - since)
-        present = measured(stretch(first, leaves), missing)
-        assert window.law == tree_law(noise, present)
-        assert window.law.variance >= whole.window(since).law.variance
-    assert estimate.window(0).law.variance > tree_law(noise, prefix(leaves)).variance
-    charges = Charges(Budget("pure", Fraction(1)))
-    for event in events:
-        charges.follow(event)
-    assert [charges.ledger.left(position) for position in (1, estimate.size, estimate.size + 1)] == [0, 0, 1]
-    assert charges.sizes == set(sizes_to_mark(events)) == {estimate.size}
-
-
-def measured(nodes: Sequence[tuple[int, int]], missing: set[tuple[int, int]]) -> list[tuple[int, int]]:
-    found: list[tuple[int, int]] = []
-    for level, index in nodes:
-        if (level, index) in missing:
-            found += measured([(level - 1, 2 * index), (level - 1, 2 * index + 1)], missing)
-        else:
-            found.append((level, index))
-    return found
-
-
-def test_nodes_that_are_out_of_order_are_not_taken_in() -> None:
-    counts: npt.NDArray[np.int64] = np.zeros(3, dtype=np.int64)
-    tree = RecordedTree()
-    for event in recorded([1, 1], Laplace(1.0)):
-        tree.follow(event)
-    tree.follow(LeafCut(3, 0, 3))
-    with pytest.raises(tr.ParameterError, match="not expected"):
-        tree.follow(NodeReleased(3, 0, 1, 1, Laplace(1.0), counts))
-    tree.follow(NodeReleased(3, 0, 0, 3, Laplace(1.0), counts))
-    with pytest.raises(tr.ParameterError, match="not expected"):
-        tree.follow(NodeReleased(3, 0, 0, 3, Laplace(1.0), counts))
-
-
-def test_a_node_of_no_leaf_is_not_taken_in() -> None:
-    tree = RecordedTree()
-    tree.follow(TreeStarted(1, Cost(Fraction(1), Fraction(1, 2)), 0, Laplace(1.0)))
-    with pytest.raises(tr.ParameterError, match="not expected"):
-        tree.follow(NodeReleased(1, 0, 0, 1, Laplace(1.0), np.zeros(3, dtype=np.int64)))

@@ -40,6 +40,6 @@ def test_texts_as_whole_numbers(text: str, number: int | None) -> None:
 @pytest.mark.parametrize("text", ["2.5", "many"])
 def test_what_is_not_whole(text: str) -> None:
     one_sided, two_sided = integers(-5, 5), integers(-5, 5, other=True)
-    assert (one_sided.two_sided, two_sided.two_sided) == (False, True)
+    assert (one_sided.other, two_sided.other) == (False, True)
     assert read(text, one_sided) == BEYOND
     assert read(text, two_sided) is None

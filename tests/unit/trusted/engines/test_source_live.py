@@ -76,8 +76,10 @@ def test_a_connection_to_a_server_that_was_closed_is_opened_again(closed: bool) 
 def test_a_table_of_a_file_is_taken_as_it_is() -> None:
     given, backend = lent("duckdb")
     backend.con.closed = True
+    backend.con.execute.return_value.fetchall.return_value = [("join_order",)]
     with LiveTable(given).open(SCHEMA) as (found, _):
         assert found is given
+    backend.con.execute.assert_called_with("SET disabled_optimizers = ?", ["join_order,statistics_propagation"])
     backend.reconnect.assert_not_called()
     backend.raw_sql.assert_not_called()
     backend.get_schema.assert_called_once_with("rows", catalog="memory", database="main")

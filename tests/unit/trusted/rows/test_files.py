@@ -160,7 +160,7 @@ def test_texts_mean_what_the_schema_wants(tmp_path: Path) -> None:
             "late": bins([0, 1.5], other=True, missing=True, column="number"),
             "whole": integers(1, 3, other=True, missing=True, column="number"),
             "coded": categories(1, 2, other=True, missing=True, column="number"),
-            "flag": categories(True, False, missing=True),
+            "flag": categories(True, False, other=True, missing=True),
         }
     )
     (tmp_path / "rows.csv").write_text(
@@ -177,7 +177,7 @@ def test_texts_mean_what_the_schema_wants(tmp_path: Path) -> None:
                 "None;None;None;None;OTHER;False",
                 "ABOVE;0;BELOW;BELOW;OTHER;True",
                 "None;None;None;None;None;None",
-                "datetime.date(2013, 12, 1);0;ABOVE;2;OTHER;None",
+                "datetime.date(2013, 12, 1);0;ABOVE;2;OTHER;OTHER",
             )
         ),
         key=str,

@@ -6,7 +6,6 @@ import math
 import re
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -14,7 +13,8 @@ from hypothesis import strategies as st
 
 from treering.domain.attribute import Attribute, bins, categories, integers
 from treering.domain.numeric import numbers
-from treering.trusted.rows.texts import NUMBER, WHOLE, typed
+from treering.trusted.rows.encode import encode_column
+from treering.trusted.rows.texts import NUMBER, encodable, typed
 
 TWO_SIDED = numbers(0, 10)
 
@@ -55,19 +55,29 @@ def test_texts_stay_texts() -> None:
 
 
 def test_whole_numbers_of_a_list_and_an_unlisted_one_for_others() -> None:
-    listed = categories(0, 1, 7, other=True)
-    assert read(listed, "7", " 1 ", "+0", "-5") == [7, 1, 0, -5]
-    for text in ("1.0", "x", "", "9" * 19):
+    listed = categories(0, 1, 7, 2**63 - 1, -(2**63), other=True)
+    assert read(listed, "7", " 1 ", "+0", "-5", "+007", "-0", f"{2**63 - 1}", f"{-(2**63)}") == [
+        *(7, 1, 0, -5, 7, 0, 2**63 - 1, -(2**63)),
+    ]
+    for text in ("1.0", "x", "", "+", "+-7", "--7", f"{2**63}", f"{-(2**63) - 1}", "9" * 30, "0x7", "\u0667"):
         (found,) = read(listed, text)
         assert found == 2
         assert listed.code(found) == listed.other_code
 
 
-def test_booleans_however_they_are_written() -> None:
-    both = categories(False, True)
-    assert read(both, "TRUE", "t", "1", " False ", "f", "0") == [True, True, True, False, False, False]
-    assert read(both, "yes") == [None]
-    assert read(categories(True, other=True), "perhaps") == [False]
+@pytest.mark.parametrize("values", [(False, True), (True, False), (True,), (False,)])
+@pytest.mark.parametrize("flags", [{}, {"missing": True}, {"other": True}, {"other": True, "missing": True}])
+def test_a_text_that_is_no_boolean_is_never_a_null(values: tuple[bool, ...], flags: dict[str, Any]) -> None:
+    """It is the cell for others, or it does not fit; only a null is missing."""
+    own = categories(*values, **flags)
+    texts = ["TRUE", "t", "1", " False ", "f", "0", "yes", "", "2", "maybe", "-1", None]
+    codes, bad = encode_column(*encodable(own, pa.array(texts)))
+    known = dict(zip(texts, [True] * 3 + [False] * 3, strict=False))
+    for place, text in enumerate(texts):
+        wanted = own.missing_code if text is None else own.other_code
+        if text in known and known[text] in values:
+            wanted = values.index(known[text])
+        assert (None if bad is not None and bad[place] else codes[place]) == wanted
 
 
 @given(text=st.text(alphabet="0123456789+-.eEinfa ", max_size=8))
@@ -77,9 +87,3 @@ def test_a_text_means_a_number_exactly_if_it_fits_the_pattern(text: str) -> None
     assert fits == (not math.isnan(found)) or "nan" in text.lower()
     if fits:
         assert found == float(text) or math.isnan(found)
-
-
-def test_a_number_that_fits_is_within_the_range_of_integers() -> None:
-    assert re.search(WHOLE, "9" * 18)
-    assert not re.search(WHOLE, "9" * 19)
-    assert int("9" * 18) < np.iinfo(np.int64).max

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import treering as tr
-from support.event_lines import EARLIER, JFK, LINES, SCHEMA, TENTH
+from support.event_lines import JFK, LINES, SCHEMA, TENTH
 from support.events import decode, encode, reread
 from treering import gate
 from treering.domain.loss import Logistic
 from treering.domain.problem import Net, Problem
-from treering.errors import DamagedVault, NewerVault, VaultError
+from treering.errors import DamagedVault, VaultError
 from treering.mechanisms.state import Grown
 from treering.noise import Laplace
 from treering.vault.codec.events import _dumps
@@ -53,15 +53,15 @@ def _cycle() -> list[Any]:
         (gate.Noted([{"a": _Secret()}]), "holds _Secret"),
         (gate.Noted({1, 2}), "holds set"),
         (gate.Noted(b"bytes"), "holds bytes"),
-        (gate.Noted(gate.LeafCut(9, 0, 1)), "holds LeafCut"),
+        (gate.Noted(gate.Marked(9)), "holds Marked"),
         (gate.Noted(np.array([_Secret()])), "is not an array of numbers"),
         (gate.Noted(np.array(["a"])), "is not an array of numbers"),
         (gate.Noted(_cycle()), "too deeply"),
         (gate.Noted(Grown(untyped("9"))), "Grown.size is str, not an integer"),
         (gate.Minimised(9, TENTH, Problem(_OwnLoss(), 2), Net(0.5, 2.0), ()), "Problem.loss is _OwnLoss, not one of"),
-        (gate.LeafCut(True, 0, 1), "LeafCut.size is bool, not an integer"),
+        (gate.Marked(True), "Marked.size is bool, not an integer"),
         (gate.Measured(9, TENTH, untyped([JFK]), Laplace(2.0), ()), "Measured.queries is list, not a tuple"),
-        (gate.NodeReleased(9, 0, 0, 1, Laplace(2.0), untyped(np.zeros(2))), "array of float64, not of int64"),
+        (gate.HistogramReleased(9, TENTH, (0,), Laplace(2.0), untyped(np.zeros(2))), "array of float64, not of int64"),
         (gate.Crossing(1, 2), "Crossing is no event"),
         (_Secret(), "_Secret is no event"),
     ],
@@ -75,15 +75,14 @@ def test_what_is_not_on_the_list_is_refused(event: Any, match: str) -> None:
 
 # -- what cannot be read -----------------------------------------------------------------------------------------------
 
-CUT = '{"v":1,"event":"LeafCut","size":9,"tree":0,"leaf":3}'
+CUT = '{"event":"Compared","size":9,"run":0,"asked":3,"crossing":null}'
 STARTED = LINES[1][1]
 MEASURED = LINES[0][1]
 HISTOGRAM = LINES[5][1]
-MINIMISED = LINES[13][1]
-CONDENSED = LINES[12][1]
-MARKED = '{"v":2,"event":"Marked","size":9}'
+MINIMISED = next(line for event, line in LINES if type(event) is gate.Minimised)
+CONDENSED = next(line for event, line in LINES if type(event) is gate.SegmentCondensed)
+RESERVED = next(line for event, line in LINES if type(event) is gate.Reserved)
 RECORD = next(line for event, line in LINES if type(event) is gate.Condensed)
-EARLIER_RECORD = EARLIER[0][1]
 ADVANCED = next(line for event, line in LINES if type(event) is gate.Advanced)
 OF_ROWS = next(line for event, line in LINES if type(event) is gate.Minimised and event.rows is not None)
 
@@ -94,37 +93,26 @@ OF_ROWS = next(line for event, line in LINES if type(event) is gate.Minimised an
         (CUT, CUT, "", "not JSON"),
         (CUT, CUT, "null", "not one JSON object"),
         (CUT, CUT, "[" * 100_000, "JSON|nested"),
-        (CUT, "3}", "3", "not JSON"),
-        (CUT, "3}", "3}{}", "not one JSON object"),
-        (CUT, '"v":1', '"v":0', "version"),
-        (CUT, '"v":1', '"v":true', "version"),
-        (CUT, '"v":1,', "", "version"),
-        (CUT, '"v":1', '"v":2', "names no event of its version"),
-        (MARKED, '"v":2', '"v":1', "names no event of its version"),
-        (RECORD, '"v":2', '"v":1', "Condensed has the fields size, spent, next_run, runs, note, in this order"),
-        (EARLIER_RECORD, '"v":1', '"v":2', "Condensed has the fields size, .*, marks, in this order"),
-        (MINIMISED, '"v":1', '"v":2', "names no event of its version"),
-        (MINIMISED, '"v":1', '"v":3', "Minimised has the fields size, .*, rows, in this order"),
-        (MINIMISED, '{"HuberHinge":{"width":0.5}}', '{"HuberDistance":{"width":0.5}}', "of another version than what"),
-        (OF_ROWS, '"v":3', '"v":1', "Minimised has the fields size, cost, problem, method, theta, in this order"),
+        (CUT, "null}", "null", "not JSON"),
+        (CUT, "null}", "null}{}", "not one JSON object"),
         (OF_ROWS, '"rows":[4,9]', '"rows":[4,9,9]', "Minimised.rows is not a list of 2"),
         (OF_ROWS, '"rows":[4,9]', '"rows":[4,"9"]', "Minimised.rows is not an integer"),
         (RECORD, '"marks":[4]', '"marks":[4.0]', "Condensed.marks is not an integer"),
         (RECORD, '[4,"1/4"]', '[4,"1/4",0]', "Steps.everyone is not a list of 2"),
         (ADVANCED, "Ones", "Twos", "Advanced.patterns is not one of Ones, Root, Fading"),
-        (CUT, "LeafCut", "Leafcut", "names no event"),
-        (CUT, "LeafCut", "Grown", "names no event"),
-        (CUT, '"LeafCut"', "[]", "names no event"),
-        (CUT, ',"leaf":3', "", "LeafCut has the fields size, tree, leaf"),
-        (CUT, ',"leaf":3', ',"leaf":3,"more":1', "LeafCut has the fields"),
-        (CUT, '"tree":0,"leaf":3', '"leaf":3,"tree":0', "LeafCut has the fields"),
-        (CUT, '"leaf":3', '"leaf":3,"leaf":3', "twice"),
-        (CUT, '"leaf":3', '"leaf":3.0', "LeafCut.leaf is not an integer"),
-        (CUT, '"leaf":3', '"leaf":true', "LeafCut.leaf is not an integer"),
-        (CUT, '"leaf":3', '"leaf":null', "LeafCut.leaf is not an integer"),
-        (CUT, '"leaf":3', '"leaf":"0x3_3"', "LeafCut.leaf is not an integer"),
-        (CUT, '"leaf":3', '"leaf":NaN', "not JSON"),
-        (CUT, '"leaf":3', '"leaf":' + "3" * 5000, "not JSON"),
+        (CUT, "Compared", "compared", "names no event"),
+        (CUT, "Compared", "Grown", "names no event"),
+        (CUT, '"Compared"', "[]", "names no event"),
+        (CUT, ',"asked":3', "", "Compared has the fields size, run, asked, crossing"),
+        (CUT, ',"asked":3', ',"asked":3,"more":1', "Compared has the fields"),
+        (CUT, '"run":0,"asked":3', '"asked":3,"run":0', "Compared has the fields"),
+        (CUT, '"asked":3', '"asked":3,"asked":3', "twice"),
+        (CUT, '"asked":3', '"asked":3.0', "Compared.asked is not an integer"),
+        (CUT, '"asked":3', '"asked":true', "Compared.asked is not an integer"),
+        (CUT, '"asked":3', '"asked":null', "Compared.asked is not an integer"),
+        (CUT, '"asked":3', '"asked":"0x3_3"', "Compared.asked is not an integer"),
+        (CUT, '"asked":3', '"asked":NaN', "not JSON"),
+        (CUT, '"asked":3', '"asked":' + "3" * 5000, "not JSON"),
         (STARTED, "1.5", '"1.5"', "threshold_scale is not"),
         (STARTED, "1.5", '"nan:7ff8000000000000"', "threshold_scale is not a number"),
         (STARTED, "1.5", "-1.5", "RunRequest cannot have such fields"),
@@ -175,7 +163,7 @@ OF_ROWS = next(line for event, line in LINES if type(event) is gate.Minimised an
         (CONDENSED, '[[0,1],{"start"', '[[0,1,2],{"start"', "not a list of 2"),
         (MINIMISED, "HuberHinge", "Hinge", "Problem.loss is not one of"),
         (MINIMISED, '"dimension":2', '"dimension":0', "Problem cannot have such fields"),
-        (LINES[16][1], '"pure"', '"zCDP"', "Budget.kind is not one of pure, zcdp"),
+        (RESERVED, '"pure"', '"zCDP"', "Budget.kind is not one of pure, zcdp"),
     ],
 )
 def test_a_damaged_line_is_refused(line: str, old: str, new: str, match: str) -> None:
@@ -191,7 +179,7 @@ def test_a_damaged_line_is_refused(line: str, old: str, new: str, match: str) ->
         '{"os.system":"x"}',
         '{"int":5}',
         '{"float":0.5}',
-        '{"LeafCut":{"size":9,"tree":0,"leaf":3}}',
+        '{"Marked":{"size":9}}',
         '{"list":{}}',
         '{"dict":[[[],1],[[],1]]}',
         '{"dict":[[{"list":[]},1]]}',
@@ -203,26 +191,21 @@ def test_a_damaged_line_is_refused(line: str, old: str, new: str, match: str) ->
 )
 def test_a_note_of_something_else_is_refused(note: str) -> None:
     with pytest.raises(DamagedVault):
-        decode('{"v":1,"event":"Noted","note":' + note + "}", SCHEMA)
+        decode('{"event":"Noted","note":' + note + "}", SCHEMA)
 
 
 def test_a_value_that_was_read_before_opens_no_door_for_one_of_another_type() -> None:
     """1, 1.0 and true are equal: what is remembered must tell them apart."""
-    line = LINES[9][1].replace("20.0", "1")
-    assert type(decode(line, SCHEMA)) is gate.TreeStarted
+    line = HISTOGRAM.replace("20.0", "1")
+    assert type(decode(line, SCHEMA)) is gate.HistogramReleased
     with pytest.raises(DamagedVault, match="Laplace.scale"):
         decode(line.replace('"scale":1', '"scale":true'), SCHEMA)
-    reread([gate.TreeStarted(9, TENTH, 0, Laplace(scale)) for scale in (1, 1.0, 1)], SCHEMA)
-
-
-def test_a_newer_line_is_told_from_a_damaged_one() -> None:
-    with pytest.raises(NewerVault, match="format 5, and this treering reads up to 4"):
-        decode(CUT.replace('"v":1', '"v":5').replace("LeafCut", "Unheard"), SCHEMA)
+    reread([gate.Measured(9, TENTH, (), Laplace(scale), ()) for scale in (1, 1.0, 1)], SCHEMA)
 
 
 def test_a_packed_array_is_not_unpacked_beyond_its_length() -> None:
     """A few bytes that claim to be a handful of zeros, and would unpack to a gigabyte."""
-    line = encode(gate.NodeReleased(9, 0, 0, 1, Laplace(2.0), np.zeros(10**6, np.int64)))
+    line = encode(gate.HistogramReleased(9, TENTH, (0,), Laplace(2.0), np.zeros(10**6, np.int64)))
     with pytest.raises(DamagedVault, match="another length"):
         decode(line.replace("[1000000]", "[100]"), SCHEMA)
     with pytest.raises(DamagedVault, match="another length"):

@@ -182,57 +182,6 @@ def test_a_small_value_that_comes_again_is_written_once() -> None:
 
 
 @dataclass(frozen=True)
-class Grew:
-    first: int
-    second: str
-    third: int | None = None
-    fourth: str | None = None
-
-
-GREW = Fields((Grew,), (), (), {"Grew": 2}).of(Grew)
-
-
-@pytest.mark.parametrize(
-    ("value", "raw"),
-    [
-        (Grew(1, "a"), {"first": 1, "second": "a"}),
-        (Grew(1, "a", 3), {"first": 1, "second": "a", "third": 3, "fourth": None}),
-        (Grew(1, "a", None, "b"), {"first": 1, "second": "a", "third": None, "fourth": "b"}),
-    ],
-)
-def test_a_class_that_has_grown_is_written_as_it_was_where_it_can_be(value: Grew, raw: dict[str, Any]) -> None:
-    assert GREW.write(value) == raw
-    assert GREW.read(raw, QUERIES) == value
-
-
-@pytest.mark.parametrize(
-    ("raw", "match"),
-    [
-        ({"first": 1, "second": "a", "third": None, "fourth": None}, "Grew is written without third, fourth where"),
-        ({"first": 1}, "Grew has the fields first, second, in this order"),
-        ({"second": "a", "first": 1}, "Grew has the fields first, second, in this order"),
-        ({"first": 1, "second": "a", "third": 3}, "Grew has the fields first, second, third, fourth, in this order"),
-        (7, "Grew has the fields first, second, in this order"),
-    ],
-)
-def test_a_class_that_has_grown_is_read_in_one_of_its_forms(raw: Any, match: str) -> None:
-    with pytest.raises(DamagedVault, match=match):
-        GREW.read(raw, QUERIES)
-
-
-def test_another_class_is_not_written_as_one_that_has_grown() -> None:
-    with pytest.raises(Unfit, match="is Inner, not Grew"):
-        GREW.write(Inner(1))
-
-
-def test_a_class_as_it_once_was() -> None:
-    once = Fields((Grew,), (), ()).once(Grew, 2)
-    assert once.read({"first": 1, "second": "a"}, QUERIES) == Grew(1, "a")
-    with pytest.raises(DamagedVault, match="Grew has the fields first, second, in this order"):
-        once.read({"first": 1, "second": "a", "third": 3, "fourth": None}, QUERIES)
-
-
-@dataclass(frozen=True)
 class Nothing:
     pass
 

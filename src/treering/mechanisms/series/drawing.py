@@ -1,0 +1,94 @@
+"""The noise of released numbers, drawn anew from its law: which series it comes from, and what each number takes of it.
+
+A `Drawing` needs no mechanism any more: it can be drawn while others ask. Its sources are all that a later one needs to
+draw the same numbers again, also when the series have grown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from treering.answer import Estimate
+from treering.arrays import Floats
+from treering.domain.query import Query
+from treering.theory.continual import Law
+from treering.theory.draws import group_noise, normals
+from treering.theory.rings import NORMAL
+
+
+class Source(NamedTuple):
+    """A series that released numbers come from: public."""
+
+    series: int
+    """The number of the series."""
+    position: int
+    """The attribute that is summed; -1 for counts."""
+    law: Law
+    """The law of the noise of each group, in rows, when the numbers were released."""
+
+
+class Portion(NamedTuple):
+    """What one released number takes of a series."""
+
+    place: int
+    """The place of the number among all."""
+    query: Query
+    """The groups that it adds up, as a query about the series' joint classes."""
+    weight: float
+    """How much the series counts, beside others that know the same number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """The noise of one series, and the numbers that it is in."""
+
+    source: Source
+    shape: tuple[int, ...]
+    """The numbers of classes of the series' attributes."""
+    portions: Sequence[Portion]
+
+    def add_to(self, found: Floats) -> None:
+        """Add the noise to the numbers: a row for each draw."""
+        number, position, law = self.source
+        draws, groups = len(found), int(np.prod(self.shape, dtype=np.int64))
+        kind = "counts" if position < 0 else "sums"
+        drawn = group_noise(law, draws, groups, f"{kind} of series {number}")
+        if position < 0:
+            drawn -= drawn.mean(axis=1, keepdims=True)  # As the estimate is centred: the total is public.
+        table = drawn.reshape(draws, *self.shape)
+        sums: dict[tuple[int, ...], Floats] = {}
+        for place, query, weight in self.portions:
+            if query.attributes not in sums:
+                others = tuple(axis + 1 for axis in range(len(self.shape)) if axis not in query.attributes)
+                sums[query.attributes] = table.sum(axis=others).reshape(draws, query.joint)
+            weights = query.weights().ravel()
+            chosen = np.flatnonzero(weights)
+            found[:, place] += weight * (sums[query.attributes][:, chosen] @ weights[chosen] / query.scale)
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """The noise of some released numbers, ready to be drawn."""
+
+    streams: Sequence[Stream]
+    others: Sequence[int]
+    """The places of quantiles and averages: their noise is taken for normal, with their margins."""
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The series that the numbers come from."""
+        return tuple(stream.source for stream in self.streams)
+
+    def draw(self, released: Sequence[Estimate], draws: int) -> Floats:
+        """The noise of ``released``, by public random numbers: a row for each draw, a column for each number."""
+        found = np.zeros((draws, len(released)))
+        if draws:
+            for stream in self.streams:
+                stream.add_to(found)
+            margins = [released[place].margin or 0.0 for place in self.others]
+            found[:, self.others] = normals("quantiles", draws, len(self.others)) * (np.array(margins) / NORMAL)
+        return found

@@ -1,0 +1,1 @@
+"""The second stage: what is made of released numbers, and the margin beside each."""
