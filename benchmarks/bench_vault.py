@@ -32,7 +32,7 @@ from treering.domain.schema import Schema
 from treering.domain.workload import random_conjunctions
 from treering.mechanisms.pmwg import PMWG
 from treering.trusted.database import GrowingDatabase
-from treering.vault.files import Stage, observe
+from treering.disk import Stage, observe
 from treering.vault.members import Member
 from treering.vault.vault import Vault
 

@@ -44,6 +44,6 @@ def test_the_page_lists_what_an_auditor_reads() -> None:
 
 
 def test_a_mechanism_in_the_base_would_be_seen() -> None:
-    graph = {**GRAPH, "treering.trusted.counts": {*GRAPH["treering.trusted.counts"], "treering.theory.tails"}}
+    graph = {**GRAPH, "treering.trusted.cells": {*GRAPH["treering.trusted.cells"], "treering.theory.tails"}}
     assert "treering.theory.tails" in closure(graph, *ROOTS)
     assert "treering.theory.tails" not in BASE

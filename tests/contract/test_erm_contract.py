@@ -67,7 +67,7 @@ class _ErmContract(BoxContract):
     def gaps(self, db: TestDatabase, release: Release) -> tuple[Floats, Floats]:
         assert isinstance(release, Model)
         features = self.features
-        weights = db.counts.marginal(features.joint).reshape(-1).astype(np.float64)
+        weights = db.rows.cells.marginal(features.joint).reshape(-1).astype(np.float64)
         key = (type(self).__name__, hash(weights.tobytes()))
         if key not in self._least:
             self._least[key] = least(release.problem, features, weights)

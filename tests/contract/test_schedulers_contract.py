@@ -57,7 +57,7 @@ class _SchedulerContract(MechanismContract):
         for step in range(12):
             bound = mechanism.alpha_at(db.size)
             for query, answer in zip(queries, mechanism.ask_many(queries), strict=True):
-                assert abs(answer.value - db.counts.count(query) / db.size) <= answer.error
+                assert abs(answer.value - db.rows.cells.count(query) / db.size) <= answer.error
                 assert answer.error <= bound + 1e-9
             db.append_cells(rows(self.population // 100 << (step % 6), seed + step))
         assert all(epoch.error is None for epoch in mechanism.epochs)

@@ -20,14 +20,13 @@ from treering.errors import NotAVault
 from treering.mechanisms.continual import ContinualHistogram
 from treering.schedulers.improver import BBImprover
 from treering.schedulers.scheduler import BBScheduler
-from treering.trusted.charges import sizes_to_mark
 from treering.trusted.kernel import Kernel
+from treering.trusted.lines import check
 from treering.vault import ledger as ledgers
 from treering.vault.checkpoints import Checkpoints
 from treering.vault.files import Folder
 from treering.vault.journal import LedgerJournal, recover
 from treering.vault.kinds import codec
-from treering.vault.lines import check
 from treering.vault.record import Record
 
 
@@ -50,10 +49,6 @@ class VaultedDatabase(TestDatabase):
             assert isinstance(live, LedgerJournal)
             live.close()
             self.journal = self._opened()
-            stretches = self.counts._stretches
-            for size in sizes_to_mark(self.journal.events()):
-                stretches.check(live, size)
-                stretches._owned.setdefault(self.journal, set()).add(size)
         return super().open_gate(budget)
 
     def _opened(self) -> LedgerJournal:

@@ -19,11 +19,12 @@ import pytest
 import treering as tr
 from support.faulty_disk import attempt_files, faulty_disk, killed
 from support.growing_table import GrowingTable
+from support.parts import often
 from support.table_vaults import Before, check_once, created, in_a_run, opened
 from support.torture import ASKED, Session, Witness, batch, create, facts, perform, run
 from support.unfinished import seen, with_a_lease, with_a_reservation, with_files
-from treering.vault import bases, members
-from treering.vault.files import Stage
+from treering.disk import Stage
+from treering.vault import members
 from treering.vault.vault import Vault
 
 EVERY_WRITE = "TORTURE_KILLS" in os.environ
@@ -43,8 +44,9 @@ def killed_at_writes(
             attempt_files(disk)
             made, said = prepare(place)
             say("begun", given=said)
-            # A base with every append, a checkpoint with every answer.
-            vars(bases)["_DUE"], vars(bases)["_TIMES"], vars(members)["_REPLAYED"] = 0.0, 0.0, 1.0
+            # A part with every append, merged with others at once; a checkpoint with every answer.
+            often(sealed=1, merged=2, large=600)
+            vars(members)["_REPLAYED"] = 1.0
             disk.arm(killed, session.seed)
             say("ended", given=work(made))
 

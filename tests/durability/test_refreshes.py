@@ -18,18 +18,18 @@ import pytest
 import treering as tr
 from support.faulty_disk import FaultyDisk, faulty_disk
 from support.growing_table import GrowingTable
+from support.parts import make_often, often
 from support.table_vaults import Before, check_once, created, found, in_a_run, opened
 from support.torture import Session, run
 from support.vaults import crash
-from treering.vault import bases
-from treering.vault.files import Stage, observe
+from treering.disk import Stage, observe
 from treering.words import reason
 
 ERRORS = {apsw.FullError: "the disk is full", apsw.IOError: "the disk failed"}
-PART = [step for step in Stage if step.name.startswith("PART")]
-BASE = [step for step in Stage if step.name.startswith("BASE")]
+PART = [Stage.PART_OPENED, Stage.PART_WRITTEN, Stage.PART_SYNCED, Stage.PART_NAMED]
 COMMIT = [Stage.COMMIT_BEGUN, Stage.COMMIT_READY, Stage.COMMITTED]
-KILLS = [*PART, *COMMIT, Stage.ROWS_DURABLE, Stage.ROWS_COUNTED, *BASE]
+REFRESH = [*PART, *COMMIT, Stage.ROWS_DURABLE, Stage.ROWS_COUNTED]
+SEAL = [*PART, *COMMIT, Stage.PARTS_REPLACED]
 
 # The second failure of one statement cannot be raised: apsw hands it to sys.unraisablehook.
 pytestmark = pytest.mark.filterwarnings(
@@ -105,8 +105,11 @@ def test_the_ledgers_disk_fails_at_each_write(
 
 @pytest.mark.parametrize("step", PART)
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
-def test_a_part_that_cannot_be_written(place: Path, table: GrowingTable, step: Stage, number: int) -> None:
+def test_a_part_that_cannot_be_written(
+    place: Path, table: GrowingTable, step: Stage, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The vault is as it was, and a retry, with room again, takes in the same rows."""
+    make_often(monkeypatch, large=1)
 
     def fail(reached: Stage) -> None:
         if reached is step:
@@ -131,13 +134,12 @@ def test_a_part_that_cannot_be_written(place: Path, table: GrowingTable, step: S
         check_once(vault, table, before, crashed=False)
 
 
-@pytest.mark.parametrize("step", BASE)
-def test_a_base_that_cannot_be_written(
+@pytest.mark.parametrize("step", PART)
+def test_a_tail_that_cannot_be_sealed(
     place: Path, table: GrowingTable, step: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is done without, and the rows are taken in."""
-    monkeypatch.setattr(bases, "_DUE", 0.0)
-    monkeypatch.setattr(bases, "_TIMES", 0.0)
+    """It stays where it is, and the rows are taken in."""
+    make_often(monkeypatch, sealed=1)
     failures: list[Stage] = []
 
     def fail(reached: Stage) -> None:
@@ -147,14 +149,14 @@ def test_a_base_that_cannot_be_written(
 
     vault = opened(place, table)
     before = in_a_run(vault)
-    files = sorted((place / "bases").iterdir())
+    files = sorted((place / "parts").iterdir())
     observe(fail)
     try:
         assert vault.refresh("drop") == table.after.size
     finally:
         observe(None)
     assert failures == [step]
-    assert sorted((place / "bases").iterdir()) == files
+    assert sorted((place / "parts").iterdir()) == files
     crash(vault)
     with opened(place, table) as vault:
         check_once(vault, table, before, crashed=True)
@@ -163,11 +165,11 @@ def test_a_base_that_cannot_be_written(
 # -- kills -------------------------------------------------------------------------------------------------------------
 
 
-def refreshing(table: GrowingTable) -> Callable[[Path, Session, Callable[..., None]], None]:
-    """A session that refreshes a vault in which questions were asked, and makes a base."""
+def refreshing(table: GrowingTable, **numbers: int) -> Callable[[Path, Session, Callable[..., None]], None]:
+    """A session that refreshes a vault in which questions were asked."""
 
     def life(place: Path, _: Session, say: Callable[..., None]) -> None:
-        vars(bases)["_DUE"], vars(bases)["_TIMES"] = 0.0, 0.0
+        often(**numbers)
         warnings.simplefilter("ignore", tr.DroppedRows)
         vault = opened(place, table)
         before = in_a_run(vault)
@@ -177,17 +179,32 @@ def refreshing(table: GrowingTable) -> Callable[[Path, Session, Callable[..., No
     return life
 
 
-@pytest.mark.parametrize("step", KILLS, ids=lambda step: step.name)
+@pytest.mark.parametrize("step", REFRESH, ids=lambda step: step.name)
 def test_killed_while_it_refreshes(
     place: Path, table: GrowingTable, step: Stage, record_property: Callable[[str, object], None]
 ) -> None:
-    """At the step of the refresh itself: a commit of the session's easy answer comes before."""
-    arrival = 1 + (step in COMMIT)
-    (asked,) = run(Session(0, step, arrival), refreshing(table), place)  # It did not say that it had refreshed.
+    """With a large batch: the tail before it is sealed first, and a commit of the session's easy answer comes before."""
+    arrival = 1 + (step in PART) + 2 * (step in COMMIT)
+    (asked,) = run(
+        Session(0, step, arrival), refreshing(table, large=1), place
+    )  # It did not say that it had refreshed.
     before = Before(*asked[1]["before"])
     with opened(place, table) as vault:
         assert found(vault) == (
             table.before if step in (*PART, Stage.COMMIT_BEGUN, Stage.COMMIT_READY) else table.after
         )
         check_once(vault, table, before, crashed=True)
+    record_property("kills", [step.name])
+
+
+@pytest.mark.parametrize("step", SEAL, ids=lambda step: step.name)
+def test_killed_while_the_tail_is_sealed(
+    place: Path, table: GrowingTable, step: Stage, record_property: Callable[[str, object], None]
+) -> None:
+    """The commits of the easy answer and of the rows come before."""
+    (asked,) = run(Session(0, step, 1 + 2 * (step in COMMIT)), refreshing(table, sealed=2), place)
+    with opened(place, table) as vault:
+        assert found(vault) == table.after
+        assert len(vault._record.parts) == (step in (Stage.COMMITTED, Stage.PARTS_REPLACED))
+        check_once(vault, table, Before(*asked[1]["before"]), crashed=True)
     record_property("kills", [step.name])

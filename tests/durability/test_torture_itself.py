@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from support.torture import Session, Witness, create, live, run
+from treering.disk import NewFile, Stage
 from treering.errors import DamagedVault
 from treering.trusted.journal import MemoryJournal
-from treering.trusted.rows.batches import Base
-from treering.vault.files import Stage
+from treering.trusted.lines import ANSWERS
+from treering.trusted.rows.parts import Parts
 from treering.vault.journal import LedgerJournal, Recovered
 from treering.vault.ledger import Ledger
-from treering.vault.lines import ANSWERS
 
 pytestmark = pytest.mark.usefixtures("warmed")
 
@@ -26,13 +26,13 @@ def _forgetful(patch: pytest.MonkeyPatch) -> None:
     written = Ledger._write_lines
     seen = 0
 
-    def write(ledger: Ledger, lines: Any, put: Any, dropped: Any) -> None:
+    def write(ledger: Ledger, waiting: Any, put: Any, dropped: Any) -> None:
         nonlocal seen
         seen += 1
         if seen < 6:
-            written(ledger, lines, put, dropped)
+            written(ledger, waiting, put, dropped)
         else:
-            ledger._seq += len(lines)
+            ledger._seq += len(waiting)
 
     patch.setattr(Ledger, "_write_lines", write)
 
@@ -56,22 +56,28 @@ def _without_keys(patch: pytest.MonkeyPatch) -> None:
 
 def _named_before_written(patch: pytest.MonkeyPatch) -> None:
     """The ledger names a part that never came to be."""
-    patch.setattr("treering.vault.parts.write_file", lambda *_: None)
+    patch.setattr(NewFile, "name", lambda *_: None)
 
 
-def _lying_bases(patch: pytest.MonkeyPatch) -> None:
-    """A base that holds one row more than its parts in one cell, and one less in another."""
-    packed = Base.packed
+def _sealed_without_its_last_row(patch: pytest.MonkeyPatch) -> None:
+    """A part that lacks a row of the tail, which is gone then."""
+    seal = Parts._replace
 
-    def lie(base: Base) -> list[bytes]:
-        last = list(base.stretches.values())[-1]
-        several = (last.counts > 1).argmax()
-        last.counts = last.counts.copy()
-        last.counts[several] -= 1
-        last.counts[several - 1] += 1
-        return packed(base)
+    def lossy(own: Parts, first: int, rows: int, tables: Any, *rest: Any) -> None:
+        *others, last = tables
+        seal(own, first, rows, [*others, last.slice(0, last.num_rows - 1)], *rest)
 
-    patch.setattr(Base, "packed", lie)
+    patch.setattr(Parts, "_replace", lossy)
+
+
+def _merged_in_another_order(patch: pytest.MonkeyPatch) -> None:
+    """A part whose rows have changed places."""
+    replace = Parts._replace
+
+    def mixed(own: Parts, first: int, rows: int, tables: Any, *rest: Any) -> None:
+        replace(own, first, rows, list(tables)[::-1], *rest)
+
+    patch.setattr(Parts, "_replace", mixed)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +87,8 @@ def _lying_bases(patch: pytest.MonkeyPatch) -> None:
         (_without_leases, AssertionError, "a query was forgotten"),
         (_without_keys, AssertionError, None),
         (_named_before_written, DamagedVault, "is missing, or not what was written"),
-        (_lying_bases, AssertionError, "other counts than the parts"),
+        (_sealed_without_its_last_row, DamagedVault, "is missing, or not what was written"),
+        (_merged_in_another_order, DamagedVault, "has other rows than were written"),
     ],
 )
 def test_a_broken_vault_is_found(

@@ -17,10 +17,11 @@ import pytest
 
 import treering as tr
 from support.faulty_disk import FaultyDisk, faulty_disk
+from support.parts import make_often
 from support.torture import ASKED, Session, Witness, batch, create, facts, operate, perform, run
 from support.vaults import kinds, questions
-from treering.vault import bases
-from treering.vault.files import Stage, observe
+from treering.disk import Stage, observe
+from treering.trusted.rows import parts
 from treering.vault.vault import Vault
 
 LIVES = 20 if "TORTURE_KILLS" in os.environ else 4
@@ -179,7 +180,10 @@ SAID = {errno.ENOSPC: "the disk is full", errno.EIO: os.strerror(errno.EIO)}
 
 @pytest.mark.parametrize("step", [Stage.PART_OPENED, Stage.PART_WRITTEN, Stage.PART_SYNCED, Stage.PART_NAMED])
 @pytest.mark.parametrize("number", SAID)
-def test_a_part_that_cannot_be_written_leaves_the_vault_as_it_was(place: Path, step: Stage, number: int) -> None:
+def test_a_part_that_cannot_be_written_leaves_the_vault_as_it_was(
+    place: Path, step: Stage, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_often(monkeypatch, large=300)
     with Vault.open(place) as vault:
         before, files = facts(vault), sorted((place / "parts").iterdir())
         observe(failing(step, number))
@@ -222,14 +226,17 @@ def test_a_checkpoint_that_cannot_be_written_is_done_without(
     Witness(place).check(said)
 
 
-@pytest.mark.parametrize("step", [Stage.BASE_OPENED, Stage.BASE_WRITTEN, Stage.BASE_SYNCED, Stage.BASE_NAMED])
-@pytest.mark.parametrize("arrival", [1, 2])
-def test_a_base_that_cannot_be_written_is_done_without(
+PART = [Stage.PART_OPENED, Stage.PART_WRITTEN, Stage.PART_SYNCED, Stage.PART_NAMED]
+
+
+@pytest.mark.parametrize("step", PART)
+@pytest.mark.parametrize("arrival", [1, 2], ids=["seal", "merge"])
+def test_a_tail_that_cannot_be_sealed_or_parts_that_cannot_be_merged_stay_as_they_are(
     place: Path, step: Stage, arrival: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither the file of the cells nor that of the persons is left; rows are taken in, and a later base is made."""
-    monkeypatch.setattr(bases, "_TIMES", 0.0)
-    monkeypatch.setattr(bases, "_DUE", 0.0)
+    """Rows are taken in; it is not tried again at every append, and then it succeeds."""
+    make_often(monkeypatch, sealed=1, merged=2, large=10**6)
+    monkeypatch.setattr(parts, "_PATIENCE", 3)
     arrivals: list[Stage] = []
 
     def fail(reached: Stage) -> None:
@@ -238,29 +245,32 @@ def test_a_base_that_cannot_be_written_is_done_without(
             failing(step, errno.ENOSPC)(reached)
 
     with Vault.open(place) as vault:
-        files, lines = sorted((place / "bases").iterdir()), kinds(vault).count("base")
+        vault.append(batch(20_000, 8))  # sealed, with the rows before it
         observe(fail)
         try:
-            assert vault.append(batch(300, 9), key="again") == 20_300
+            assert vault.append(batch(40_000, 9), key="again") == 80_000
         finally:
             observe(None)
         assert len(arrivals) == arrival
-        assert kinds(vault).count("base") == lines
-        assert sorted((place / "bases").iterdir()) == files
-        assert vault.append(batch(300, 10)) == 20_600
-        assert kinds(vault).count("base") == lines + 1
+        assert len(vault._record.parts) == arrival
+        files = {file.name for file in (place / "parts").iterdir()}
+        assert files == vault._record.parts.names
+        for number in range(2):
+            vault.append(batch(1, 10 + number))
+            assert {file.name for file in (place / "parts").iterdir()} == files
+        vault.append(batch(1, 12))
+        assert len(vault._record.parts) == (2 if arrival == 1 else 1)
         said = [["open", {"facts": facts(vault)}]]
     Witness(place).check(said)
 
 
-def test_a_base_whose_line_cannot_be_written(place: Path, disk: FaultyDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_part_whose_line_cannot_be_written(place: Path, disk: FaultyDisk, monkeypatch: pytest.MonkeyPatch) -> None:
     """The rows are durable, and say so; the vault stops, and the next opening finds one state or the other."""
-    monkeypatch.setattr(bases, "_TIMES", 0.0)
-    monkeypatch.setattr(bases, "_DUE", 0.0)
+    make_often(monkeypatch, sealed=1)
     vault = Vault.open(place)
-    observe(lambda step: disk.arm(apsw.FullError, 0) if step is Stage.BASE_NAMED else None)
+    observe(lambda step: disk.arm(apsw.FullError, 0) if step is Stage.PART_NAMED else None)
     try:
-        assert vault.append(batch(300, 9), key="one") == 20_300
+        assert vault.append(batch(30, 9), key="one") == 20_030
     finally:
         observe(None)
     assert disk.refused
@@ -268,7 +278,7 @@ def test_a_base_whose_line_cannot_be_written(place: Path, disk: FaultyDisk, monk
     refused(vault.append, batch(1, 77))
     vault.close()
     with Vault.open(place) as vault:
-        assert vault.append(batch(300, 9), key="one") == vault.size == 20_300
+        assert vault.append(batch(30, 9), key="one") == vault.size == 20_030
         said = [["open", {"facts": facts(vault)}]]
     Witness(place).check(said)
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from support.coded import coded
 from support.engines import histogram
 from support.golden import TEXTS, kinds
 from treering.domain.attribute import Attribute, Categories
@@ -20,7 +21,6 @@ from treering.domain.schema import Schema
 from treering.errors import DataError
 from treering.rowfile import RowFile
 from treering.trusted.engines.source import Source
-from treering.trusted.rows.batches import take_in
 from treering.trusted.rows.files import NULLS
 
 WORDS = [text for text in TEXTS if text is not None and text not in NULLS and "\0" not in text]
@@ -30,11 +30,12 @@ CASES = [pytest.param(name, flags, id=f"{name}, {'+'.join(flags) or 'strict'}") 
 
 def cells(path: Path, schema: Schema) -> tuple[dict[int, int], int]:
     """The histogram of a file, and how many rows do not fit."""
-    batch, dropped = take_in(RowFile(path), schema, None, drop=True)
-    counts: Counter[int] = Counter()
-    for cell, number in zip(batch.cells.tolist(), batch.counts.tolist(), strict=True):
-        counts[cell] += number
-    return dict(counts), dropped
+    return counted(RowFile(path), schema)
+
+
+def counted(frame: Any, schema: Schema) -> tuple[dict[int, int], int]:
+    found, dropped = coded(frame, schema, drop=True)
+    return dict(Counter(found.tolist())), dropped
 
 
 @pytest.mark.parametrize(("name", "flags"), CASES)
@@ -66,8 +67,6 @@ def test_texts_with_a_type_are_the_texts_of_a_csv_file_or_are_refused_for_it(
     for frame in frames:
         if not fits:
             with pytest.raises(DataError, match="only"):
-                take_in(frame, schema, None, drop=True)
+                counted(frame, schema)
         else:
-            batch, dropped = take_in(frame, schema, None, drop=True)
-            wanted, unfit = cells(tmp_path / "rows.csv", schema)
-            assert (dict(zip(batch.cells.tolist(), batch.counts.tolist(), strict=True)), dropped) == (wanted, unfit)
+            assert counted(frame, schema) == cells(tmp_path / "rows.csv", schema)

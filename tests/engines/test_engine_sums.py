@@ -1,4 +1,4 @@
-"""Every engine has the same sums of the same nasty rows, cell by cell, as the encoder has."""
+"""Every engine has the same sums of the same nasty rows, cell by cell, as typed rows have."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 import treering as tr
+from support.coded import cells_of, sums_of
 from support.engines import DuckDB, Stage
 from support.nasty_sums import SCHEMA, rows
-from treering.trusted.counts import Counts
 from treering.trusted.engines.source import Increment, Source
-from treering.trusted.rows.encode import encode_rows
+from treering.trusted.rows.typed import typed
 
 
 def bulk(number: int) -> pa.Table:
@@ -43,11 +43,10 @@ def by_cell(cells: Any, *columns: Any) -> dict[int, tuple[int, ...]]:
 
 
 def expected(table: pa.Table) -> dict[int, tuple[int, ...]]:
-    found, _ = encode_rows(table.select(list(SCHEMA.names)), SCHEMA, drop=False)
-    counts = Counts(SCHEMA)
-    counts.add(found.cells, sums=found.sums)
-    (stretch,) = counts.stretches().values()
-    return by_cell(*stretch)
+    found = typed(table, SCHEMA)
+    cells, place, counts = np.unique(cells_of(found, SCHEMA), return_inverse=True, return_counts=True)
+    totals = [np.bincount(place, weights=column).astype(np.int64) for column in sums_of(found, SCHEMA)]
+    return by_cell(cells, counts, *totals)
 
 
 def test_nasty_rows_have_the_same_sums_in_every_engine(stage: Stage) -> None:

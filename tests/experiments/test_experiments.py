@@ -28,9 +28,9 @@ from experiments.claims import Claims
 from experiments.flights_stream import LAST_DAY
 from experiments.options import QUICK_BETA
 from experiments.stream import Stream, Tally, spent_share
+from support.coded import coded
 from support.repository import ROOT
 from treering.demo.flights import SCHEMA, cells_of, days, flights
-from treering.trusted.rows.encode import encode
 
 PICTURES = ("rings_picture", "pmwg_picture", "schedulers_picture", "erm_picture", "learn_picture", "terminal_picture")
 
@@ -197,10 +197,10 @@ def test_the_flights_fall_into_the_cells_that_the_database_counts() -> None:
     assert (len(daily), SCHEMA.cells) == (LAST_DAY, 20_736)
     assert sum(day.num_rows for day in daily) == 336_776
     for day in daily[::40]:
-        cells, dropped = encode(day, SCHEMA, drop=False)
+        cells, dropped = coded(day, SCHEMA, drop=False)
         assert dropped == 0
         assert np.array_equal(cells, cells_of(day))
-        few, dropped = encode(day.select(schedulers_flights.SCHEMA.names), schedulers_flights.SCHEMA, drop=False)
+        few, dropped = coded(day.select(schedulers_flights.SCHEMA.names), schedulers_flights.SCHEMA, drop=False)
         assert dropped == 0
         assert np.array_equal(few, cells_of(day, schedulers_flights.SCHEMA))
 

@@ -69,9 +69,9 @@ def masses(class_: Sequence[Query], true: Cells, rows: int, scale: float) -> Mas
 
 
 def frequencies(class_: Sequence[Query], true: Cells, rows: int, scale: float) -> Integers:
-    counts = TestDatabase(class_[0].schema, true).counts
+    db = TestDatabase(class_[0].schema, true)
     synthesis = Synthesis(class_, rows, len(true), scale)
-    exact = counts.count_many(synthesis.asked).tolist()
+    exact = db.rows.cells.count_many(synthesis.asked).tolist()
     drawn = Counter(synthesis.draw(exact) for _ in range(DRAWS))
     every = candidates(class_, rows)
     assert set(drawn) <= set(every)

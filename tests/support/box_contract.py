@@ -88,7 +88,7 @@ class BoxContract(ABC):
     def gaps(self, db: TestDatabase, release: Release) -> tuple[Floats, Floats]:
         """How far each answer is from the truth, and how far the release says that it may be."""
         shares, errors = release.shares(self.queries)
-        truth = [db.counts.count(query) / query.scale / db.size for query in self.queries]
+        truth = [db.rows.cells.count(query) / query.scale / db.size for query in self.queries]
         return np.abs(shares - np.array(truth)), errors
 
     def same(self, one: Release, other: Release) -> bool:

@@ -6,9 +6,10 @@ not catch it proves nothing about the code that it passes (``tests/unit/support/
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -32,9 +33,9 @@ from treering.theory import series as theory
 from treering.theory.rings import spectrum
 from treering.trusted import charges, combining, pricing
 from treering.trusted.charges import Charges, Segment
-from treering.trusted.counts import Counts
 from treering.trusted.kernel import Kernel
 from treering.trusted.noise import draw as honest_draw
+from treering.trusted.rows.kept import Rows
 
 Twin = Callable[[pytest.MonkeyPatch], None]
 
@@ -155,17 +156,17 @@ class Overlapping(Groups):
 def groups_that_overlap(patch: pytest.MonkeyPatch) -> None:
     """DEFECT: any queries make groups: a row may be in several, and all of them move with it."""
 
-    def tally(groups: Groups, schema: Schema, rows: Iterable[tuple[Ints, Ints]]) -> tuple[Ints, Ints]:
-        assert isinstance(groups, Overlapping)
-        total = np.zeros(groups.number, dtype=np.int64)
-        for cells, counts in rows:
-            codes = np.unravel_index(cells, schema.shape)
-            for number, query in enumerate(groups.queries):
-                weights = query.weights()[tuple(codes[position] for position in query.attributes)]
-                total[number] += int((weights * counts).sum())
-        return np.arange(groups.number), total
+    honest = Rows.tally
 
-    patch.setattr(combining, "tally", tally)
+    def tally(rows: Rows, groups: Groups, edges: Sequence[int], sums: Sums | None) -> tuple[Ints, Ints, Ints]:
+        assert isinstance(groups, Overlapping)
+        assert len(edges) == 2
+        each = [honest(rows, honest_groups([query]), edges, sums) for query in groups.queries]
+        total = np.array([int(number.sum()) for _, _, number in each])
+        return np.zeros_like(total), np.arange(len(total)), total
+
+    honest_groups = Groups.of
+    patch.setattr(Rows, "tally", tally)
     patch.setattr(combining, "checked_groups", lambda groups, _: groups)
     patch.setattr(Groups, "of", Overlapping.of)
 
@@ -195,7 +196,7 @@ def a_refund_of_a_run_in_zcdp(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(pricing, "refund", refund)
 
 
-class Shifted(Counts):
+class Shifted(Rows):
     """DEFECT: rows have the places that they had in their frames: one that was dropped shifts all leaves after it."""
 
     __slots__ = ("raw",)
@@ -205,10 +206,13 @@ class Shifted(Counts):
         self.raw: list[int | None] = []
         """The rows as they were given; None: one that did not fit."""
 
-    def between(self, start: int, end: int, column: int | None = None) -> Iterator[tuple[Ints, Ints]]:
-        assert column is None
-        cells = np.array([cell for cell in self.raw[start:end] if cell is not None], dtype=np.int64)
-        yield cells, np.ones(len(cells), dtype=np.int64)
+    def tally(self, groups: Groups, edges: Sequence[int], sums: Sums | None = None) -> tuple[Ints, Ints, Ints]:
+        given = Rows(self.schema)
+        cut = [0]
+        for start, end in pairwise(edges):
+            given.add_cells(np.array([cell for cell in self.raw[start:end] if cell is not None], dtype=np.int64))
+            cut.append(given.size)
+        return given.tally(groups, cut, sums)
 
 
 def a_restart_that_loses_intervals(patch: pytest.MonkeyPatch) -> None:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from treering.arrays import Ints
 from treering.budget.promise import Budget
-from treering.domain.query import Query
+from treering.domain.groups import Groups
 from treering.domain.schema import Schema
-from treering.trusted.counts import Counts
+from treering.domain.sums import Sums
+from treering.trusted.cells import Cells
 from treering.trusted.database import Watchers
 from treering.trusted.journal import Journal, MemoryJournal
 from treering.trusted.kernel import Kernel
+from treering.trusted.rows.kept import Rows
 
 
-class WatchedCounts(Counts):
-    """Counts that say how often they were read."""
+class WatchedRows(Rows):
+    """Rows that say how often they were read."""
 
     __slots__ = ("touched",)
 
@@ -25,23 +27,14 @@ class WatchedCounts(Counts):
         super().__init__(schema)
         self.touched = 0
 
-    def marginal(self, attributes: tuple[int, ...]) -> npt.NDArray[np.int64]:
+    def tally(self, groups: Groups, edges: Sequence[int], sums: Sums | None = None) -> tuple[Ints, Ints, Ints]:
         self.touched += 1
-        return super().marginal(attributes)
+        return super().tally(groups, edges, sums)
 
-    def count(self, query: Query) -> int:
+    @property
+    def cells(self) -> Cells:
         self.touched += 1
-        return super().count(query)
-
-    def count_many(self, queries: Sequence[Query]) -> npt.NDArray[np.int64]:
-        self.touched += 1
-        return super().count_many(queries)
-
-    def between(
-        self, start: int, end: int, column: int | None = None
-    ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-        self.touched += 1
-        return super().between(start, end, column)
+        return super().cells
 
 
 class TestDatabase:
@@ -50,29 +43,29 @@ class TestDatabase:
     __test__ = False
 
     def __init__(self, schema: Schema, cells: Sequence[int] = (), journal: Journal | None = None) -> None:
-        self.counts = WatchedCounts(schema)
+        self.rows = WatchedRows(schema)
         self.journal = MemoryJournal() if journal is None else journal
         self._watchers = Watchers()
         self.append_cells(cells)
 
     @property
     def schema(self) -> Schema:
-        return self.counts.schema
+        return self.rows.schema
 
     @property
     def size(self) -> int:
-        return self.counts.size
+        return self.rows.size
 
     @property
     def touched(self) -> int:
-        return self.counts.touched
+        return self.rows.touched
 
     def append_cells(self, cells: Sequence[int]) -> None:
-        self.counts.add(np.array(cells, dtype=np.int64))
+        self.rows.add_cells(np.array(cells, dtype=np.int64))
         self._watchers.call()
 
     def watch(self, grown: Callable[[], None]) -> None:
         self._watchers.add(grown)
 
     def open_gate(self, budget: Budget) -> Kernel:
-        return Kernel(self.counts, budget, self.journal)
+        return Kernel(self.rows, budget, self.journal)

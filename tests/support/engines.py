@@ -25,12 +25,12 @@ import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
+from support.coded import coded
 from support.programs import postgres_programs
 from treering.domain.attribute import Attribute, bins, categories, integers
 from treering.domain.calendar import dates
 from treering.domain.schema import Schema
 from treering.trusted.engines.source import Increment
-from treering.trusted.rows.encode import encode
 
 USER: Final = "treering"
 
@@ -198,7 +198,7 @@ def generated_rows(rows: int, seed: int = 2013) -> pa.Table:
 
 def expected(table: pa.Table, schema: Schema, *, drop: bool = False) -> dict[int, int]:
     """The histogram that the encoder gives."""
-    cells, _ = encode(table.select(list(schema.columns)), schema, drop=drop)
+    cells, _ = coded(table.select(list(schema.columns)), schema, drop=drop)
     return dict(Counter(cells.tolist()))
 
 

@@ -1,26 +1,24 @@
-"""What the encoder makes of every nasty value and row: the content of tests/fixtures/encoder.json.
+"""What typed rows and axes make of every nasty value and row, in the form of tests/fixtures/encoder.json.
 
-PYTHONPATH=tests python -m support.golden tests/fixtures/encoder.json
+The file holds what the encoder made of them that came before typed rows. It is not written any more.
 """
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from support import nasty_sums
+from support.coded import cells_of, sums_of
 from support.engines import DATED_TEXTS, MOMENTS, NASTY, dated_rows, dated_schema, nasty_rows, nasty_schema
 from treering.domain.attribute import Attribute, bins, categories, integers
 from treering.domain.calendar import dates
 from treering.domain.numeric import numbers
 from treering.domain.schema import Schema
-from treering.trusted.rows.encode import encode_all
+from treering.trusted.rows.typed import typed
 
 TEXTS = [
     *("", " ", "x", "true", "TRUE", " f ", "yes", "1", "0", "2", "+7", "007", "-0", "1.0", "1e0", "1e400", "-1e400"),
@@ -50,8 +48,8 @@ def alone(attribute: Attribute, kind: pa.DataType, values: list[Any], *, texts: 
     lines = []
     for value in values:
         schema = Schema({"only": attribute if attribute.column is None else _plain(attribute)})
-        rows = encode_all(pa.table({"only": pa.array([value], kind)}), schema, drop=True, texts=texts)
-        code, sums = int(rows.cells[0]), [int(column[0]) for column in rows.sums]
+        rows = typed(pa.table({"only": pa.array([value], kind)}), schema, texts=texts)
+        code, sums = int(cells_of(rows, schema)[0]), [int(column[0]) for column in sums_of(rows, schema)]
         lines.append([repr(value), None if code < 0 else code, sums[0] if sums else None])
     return lines
 
@@ -62,8 +60,8 @@ def _plain(attribute: Attribute) -> Attribute:
 
 def together(table: pa.Table, schema: Schema) -> dict[str, Any]:
     """The cells of all rows (-1 where one does not fit), and the half steps of each column that has sums."""
-    rows = encode_all(table.select(list(schema.columns)), schema, drop=True)
-    return {"cells": rows.cells.tolist(), "sums": [column.tolist() for column in rows.sums]}
+    rows = typed(table.select(list(schema.columns)), schema)
+    return {"cells": cells_of(rows, schema).tolist(), "sums": [column.tolist() for column in sums_of(rows, schema)]}
 
 
 def values_of(values: Mapping[str, tuple[pa.DataType, list[Any]]], schema: Schema) -> dict[str, Any]:
@@ -102,18 +100,3 @@ def golden() -> dict[str, Any]:
 
 def _distinct(column: pa.ChunkedArray) -> list[Any]:
     return list(dict.fromkeys(column.to_pylist()))
-
-
-def written(content: Mapping[str, Any]) -> str:
-    """The file's text: a line for each list of values."""
-    lines = [
-        f'"{part}": {{\n'
-        + ",\n".join(f"{json.dumps(name)}: {json.dumps(entry)}" for name, entry in entries.items())
-        + "\n}"
-        for part, entries in content.items()
-    ]
-    return "{\n" + ",\n".join(lines) + "\n}\n"
-
-
-if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(written(golden()), encoding="utf-8")

@@ -1,89 +1,87 @@
-"""The parts of a vault without the rest of it: batches of cells, and of whose rows they are, in a folder."""
+"""Vaults whose tails are sealed and whose parts are merged often, and what is found when they are opened again."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pytest
 
 import treering as tr
-from treering.trusted.counts import Counts
-from treering.trusted.rows.batches import Batch
-from treering.trusted.rows.persons import Persons
-from treering.vault import ledger as ledgers
-from treering.vault.bases import BASE
-from treering.vault.files import Folder
-from treering.vault.lines import ROWS
-from treering.vault.parts import Part, PartList, Parts
+from support.vaults import BETA, SCHEMA, frame
+from treering.trusted.rows import named, parts, spool
+from treering.vault.vault import Vault
 
-SCHEMA = tr.Schema({"cell": tr.integers(0, 3)})
-LIMIT = 3
+EVERY = tuple(range(len(SCHEMA.shape)))
+SEALED, MERGED, LARGE = 4, 3, 200
+"""Batches to a sealed tail, parts to a merged one, and rows of a large batch, in these tests."""
 
 
-def person(name: str) -> bytes:
-    """The digest that stands for somebody."""
-    return name.encode().ljust(16, b".")
+def often(sealed: int = SEALED, merged: int = MERGED, large: int = LARGE) -> Callable[[], None]:
+    """Seal and merge often from now on; call what is returned to end that."""
+    before = parts.TAIL_BATCHES, named.FAN, spool.LARGE
+
+    def use(sealed: int, merged: int, large: int) -> None:
+        vars(parts)["TAIL_BATCHES"], vars(named)["FAN"], vars(spool)["LARGE"] = sealed, merged, large
+
+    use(sealed, merged, large)
+    return lambda: use(*before)
 
 
-def limit(persons: bool) -> Persons | None:
-    """The limit of rows of a person, where persons are counted."""
-    return Persons("who", LIMIT, bytes(32)) if persons else None
+def make_often(patch: pytest.MonkeyPatch, sealed: int = SEALED, merged: int = MERGED, large: int = LARGE) -> None:
+    """Seal and merge often in a test."""
+    patch.setattr(parts, "TAIL_BATCHES", sealed)
+    patch.setattr(named, "FAN", merged)
+    patch.setattr(spool, "LARGE", large)
 
 
-class Kept:
-    """Parts, with a ledger, the counts of their rows and, if wanted, of persons."""
-
-    def __init__(self, place: Path, *, persons: bool = False) -> None:
-        self.folder = Folder(place)
-        self.folder.create()
-        self.ledger = ledgers.create(self.folder.ledger)
-        self.parts = Parts(self.folder, PartList(), [])
-        self.counts = Counts(SCHEMA)
-        self.persons = limit(persons)
-
-    def append(
-        self,
-        cells: Sequence[int],
-        whose: Mapping[str, int] | None = None,
-        dropped: int = 0,
-        watermark: Mapping[str, Any] | None = None,
-        key: str = "",
-    ) -> Part:
-        """Take in rows of these cells."""
-        people = {person(name): rows for name, rows in (whose or {}).items()}
-        batch = Batch.of(np.array(cells, dtype=np.int64), people)
-        part, salt = self.parts.write(batch, dropped, watermark)
-        self.parts.record(part, salt, self.ledger, key)
-        batch.add_to(self.counts)
-        if self.persons is not None:
-            self.persons.take_up(people)
-        return part
-
-    def merge(self) -> None:
-        """Make a base of all parts."""
-        self.parts._debt = 1e9
-        self.parts.condense(self.counts, self.persons, self.ledger)
-
-    def again(self) -> Parts:
-        """The parts as the next opening finds them."""
-        listed, bases = PartList(), []
-        with ledgers.reading(self.folder.ledger) as connection:
-            for entry in ledgers.rows_of(connection):
-                if entry.kind == ROWS:
-                    listed.learn(entry)
-                elif entry.kind == BASE:
-                    bases.append(entry.line)
-        return Parts(self.folder, listed, bases)
-
-    def loaded(self, marks: Mapping[int, Sequence[object]] | None = None) -> tuple[Counts, Persons | None]:
-        """The counts as the next opening finds them."""
-        counts, persons = Counts(SCHEMA), limit(self.persons is not None)
-        self.again().load(self.ledger.secrets(), counts, marks or {}, persons)
-        return counts, persons
+def rows_of(number: int) -> pa.Table:
+    """The rows of a batch: a large one, now and then."""
+    return frame(LARGE + 10 * number if number % 7 == 5 else 3 + number, seed=number)
 
 
-def content(counts: Counts) -> list[int]:
-    """How many rows each cell has."""
-    return [int(each) for each in counts.marginal((0,))]
+def lived(place: Path, appends: int, kind: str | None = None, **options: Any) -> Vault:
+    """A vault with this many appends."""
+    vault = Vault.create(place, SCHEMA, 1000.0, 1e-6, 0.2, BETA, kind, **options)
+    for number in range(appends):
+        vault.append(rows_of(number))
+    return vault
+
+
+def cells(vault: Vault) -> npt.NDArray[np.int64]:
+    """How many rows there are in each cell."""
+    return vault._rows.cells.marginal(EVERY).copy()
+
+
+def expected(appends: int) -> npt.NDArray[np.int64]:
+    """What `lived` must have counted."""
+    db = tr.GrowingDatabase(SCHEMA)
+    for number in range(appends):
+        db.append(rows_of(number))
+    return db._rows.cells.marginal(EVERY)
+
+
+def in_order(vault: Vault) -> pa.Table:
+    """All rows on the disk, by position."""
+    return pa.concat_tables(vault._parts.stored().tables()).combine_chunks()
+
+
+def flip(file: Path, place: float = 0.5) -> None:
+    """Change a bit of a file."""
+    content = bytearray(file.read_bytes())
+    content[int(len(content) * place)] ^= 16
+    file.write_bytes(bytes(content))
+
+
+def part_lines(vault: Vault) -> list[dict[str, Any]]:
+    """What the lines say that name parts."""
+    return [line["body"] for line in vault.ledger() if line["kind"] == "part"]
+
+
+def secrets(vault: Vault, kind: str) -> set[str]:
+    """The names of the secrets of one kind."""
+    return {name for name in vault._ledger.secrets() if name.startswith(kind)}

@@ -32,7 +32,7 @@ def rings(db: Any, delta: float = 1e-6, **options: Any) -> Rings:
 
 
 def truth(db: TestDatabase, text: str) -> float:
-    return db.counts.count(tr.parse(text, SCHEMA)) / db.size
+    return db.rows.cells.count(tr.parse(text, SCHEMA)) / db.size
 
 
 def paid(mechanism: Rings, position: int) -> Fraction:

@@ -42,7 +42,6 @@ from treering.gate import (
     Span,
 )
 from treering.noise import Gaussian, Laplace, Noise
-from treering.trusted.charges import sizes_to_mark
 from treering.trusted.journal import MemoryJournal, Secret
 from treering.trusted.kernel import Kernel
 
@@ -286,22 +285,19 @@ class Life:
         assert self.gate.histogram(SHARP[self.kind]).counts.sum() == len(self.rows)
 
     def reopen(self) -> None:
-        """Another kernel over the same journal and counts: the same account, bit for bit."""
+        """Another kernel over the same journal and rows: the same account, bit for bit."""
         before = self.state()
         self.gate = self.db.open_gate(self.gate.budget)
         assert self.state() == before
 
     def restart(self) -> None:
-        """Another process: the rows come back batch by batch, marked where the record says."""
+        """Another process: the rows come back batch by batch."""
         before = self.state()
         self.journal = self.journal.copy()
-        wanted = sizes_to_mark(self.journal.events())
         self.db = TestDatabase(SCHEMA, journal=self.journal)
         for batch in self.batches:
             self.db.append_cells(batch)
-            if self.db.size in wanted:
-                self.db.counts.mark(self.journal)
-        self.gate = Kernel(self.db.counts, self.gate.budget, self.journal)
+        self.gate = Kernel(self.db.rows, self.gate.budget, self.journal)
         assert self.state() == before
 
     def state(self) -> Any:

@@ -20,6 +20,7 @@ TRUSTED_MAY_IMPORT: Final = {
     "answer",
     "arrays",
     "budget",
+    "disk",
     "domain",
     "errors",
     "gate",

@@ -52,7 +52,7 @@ def in_a_run(vault: Vault) -> Before:
 
 def found(vault: Vault) -> Content:
     """What a vault has."""
-    return Content(vault.size, vault.status()["dropped"], vault._counts.marginal((0, 1)).tolist())
+    return Content(vault.size, vault.status()["dropped"], vault._rows.cells.marginal((0, 1)).tolist())
 
 
 def check_once(vault: Vault, table: GrowingTable, before: Before, *, crashed: bool) -> None:
@@ -61,7 +61,7 @@ def check_once(vault: Vault, table: GrowingTable, before: Before, *, crashed: bo
     assert vault.refresh("drop") == vault.refresh("drop") == table.after.size
     assert found(vault) == table.after
     assert vault.verify(before.head)["head_found"]
-    assert vault.verify()["parts"] == 2
+    assert vault.verify()["batches"] == 2
     assert kinds(vault)[before.lines :].count("rows") == 1
     assert vault.spent == before.spent
     assert 0 <= asked(vault) - before.asked <= (LEASE if crashed else 0)

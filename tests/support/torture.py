@@ -26,15 +26,19 @@ import pyarrow.parquet as pq
 import treering as tr
 from support.charges import most_paid
 from support.events import decode
+from support.parts import often
 from support.vaults import BETA, DELTA, SCHEMA, frame, journal, mechanism, questions
 from treering.boxes import histogram
+from treering.disk import Stage, observe
 from treering.theory.static import histogram_radius
-from treering.vault import bases, members
-from treering.vault.files import Folder, Stage, observe
+from treering.trusted.lines import Entry, check
+from treering.trusted.rows.intake import PERSON
+from treering.trusted.rows.kept import Rows
+from treering.vault import members
+from treering.vault.files import Folder
 from treering.vault.journal import recover
 from treering.vault.kinds import codec
 from treering.vault.ledger import reading, rows_of
-from treering.vault.lines import Entry, check
 from treering.vault.members import shown
 from treering.vault.record import Record
 from treering.vault.vault import Vault
@@ -65,9 +69,10 @@ def warm(place: Path) -> None:
     """Load and compute, in this process, what its children would each load and compute again."""
     vars(histogram)["histogram_radius"] = cache(histogram_radius)
     create(place)
-    seldom = members._REPLAYED, bases._DUE, bases._TIMES
+    seldom, usual = members._REPLAYED, often()
     live(place, Session(seed=0), lambda *_, **__: None)
-    vars(members)["_REPLAYED"], vars(bases)["_DUE"], vars(bases)["_TIMES"] = seldom
+    vars(members)["_REPLAYED"] = seldom
+    usual()
     Witness(place).check([])
 
 
@@ -128,7 +133,7 @@ def states(vault: Vault) -> list[str]:
 
 def live(place: Path, session: Session, say: Callable[..., None]) -> None:
     vars(members)["_REPLAYED"] = 40 * members._EVENT
-    vars(bases)["_DUE"], vars(bases)["_TIMES"] = 20 * bases._FILE, 0.0  # every third append or so
+    often(sealed=2, merged=2, large=2000)
     generator = np.random.default_rng(session.seed)
     for part in range(2):
         vault = Vault.open(place)
@@ -302,24 +307,22 @@ class Witness:
             assert since & {"Compared", "checkpoint"}, "a run goes on whose lease was not given back"
 
     def _check_files(self, vault: Vault) -> None:
-        parts = sorted(file.name for file in (self.place / "parts").iterdir())
-        assert parts == sorted(vault._parts.named)
+        """Every row is on the disk once, and all that is counted is counted from these."""
+        found = {file.name for file in (self.place / "parts").iterdir()}
+        assert found == vault._record.parts.names
         kept = {file.name for file in (self.place / "checkpoints").iterdir()}
         assert kept <= vault._assembly._checkpoints.named
-        assert {file.name for file in (self.place / "bases").iterdir()} <= vault._parts.bases.named
-        counted = [pq.read_table(self.place / "parts" / name)["rows"].to_numpy().sum() for name in parts]
-        cells = [rows for name, rows in zip(parts, counted, strict=True) if "persons" not in name]
-        assert sum(counted) == 2 * sum(cells) == 2 * vault.size
-        assert [int(rows) for rows in cells] == [part.rows for part in vault._record.parts]
-        assert vault._persons is not None
-        assert sum(vault._persons._rows.values()) == vault.size
-        recounted = tr.GrowingDatabase(vault.schema)._counts
-        for name in parts:
-            if "persons" not in name:
-                table = pq.read_table(self.place / "parts" / name)
-                recounted.add_counted(table["cell"].to_numpy(), table["rows"].to_numpy())
+        secrets = {name for name in vault._ledger.secrets() if name.startswith("part")}
+        assert secrets == {part.secret for part in vault._record.parts}
+        rows = pa.concat_tables(vault._parts.stored().tables())
+        assert sum(pq.read_metadata(self.place / "parts" / name).num_rows for name in found) == vault._record.parts.rows
+        assert rows.num_rows == vault.size == sum(batch.rows for batch in vault._record.batches)
+        assert max(rows.column(PERSON).value_counts().field("counts").to_pylist()) <= 3
+        recounted = Rows(vault.schema)
+        recounted.add(rows)
         every = tuple(range(len(vault.schema.shape)))
-        assert (recounted.marginal(every) == vault._counts.marginal(every)).all(), "other counts than the parts"
+        same = recounted.cells.marginal(every) == vault._rows.cells.marginal(every)
+        assert same.all(), "other counts than the parts"
 
     def _check_released(self, schema: tr.Schema, lines: list[dict[str, Any]], ended: list[dict[str, Any]]) -> None:
         """Every answer that was paid for is in the ledger: its query's own value."""

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from support.bases import cells
+from support.parts import cells, make_often
 from support.torture import batch
 from support.vaults import BETA, DELTA, EPSILON, SCHEMA, crash, frame, guarded, leased, questions, surely_easy
+from treering.disk import Stage, observe
 from treering.trusted.kernel import Kernel
-from treering.vault import bases, members
-from treering.vault.files import Stage, observe
+from treering.vault import members
 from treering.vault.vault import Vault
 
 
@@ -43,29 +43,34 @@ def with_a_reservation(place: Path) -> None:
     crash(vault)
 
 
-STRAY = {Stage.BASE_NAMED: "append", Stage.PART_NAMED: "append", Stage.CHECKPOINT_NAMED: "ask"}
-"""Where a session is cut off so that a file is left that no line names."""
+STRAY = {Stage.PARTS_REPLACED: "append", Stage.PART_NAMED: "append", Stage.CHECKPOINT_NAMED: "ask"}
+"""Where a session is cut off so that a file is left that no line names, or none names any more."""
 
 
 def with_files(place: Path) -> None:
-    """A vault with files that no line names: of a base, a checkpoint and a part. Opening it removes them."""
+    """A vault with files that no line names: of parts that were merged, a checkpoint and a part. Opening it removes
+    them."""
     vault = Vault.create(place, SCHEMA, EPSILON, DELTA, mechanism="pmwg", rows_per_person=3, person="who", beta=BETA)
-    vault.append(batch(1000, 1))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bases, "_TIMES", 0.0)
-        patch.setattr(bases, "_DUE", 0.0)
+        make_often(patch, sealed=1, merged=3, large=2000)
         patch.setattr(members, "_REPLAYED", 1.0)
+        for number in range(2):
+            vault.append(batch(1000, number))
         for number, (stage, work) in enumerate(STRAY.items(), 2):
-            observe(_interrupting(stage))
+            observe(_interrupting(stage, 2 if stage is Stage.PARTS_REPLACED else 1))
             with suppress(KeyboardInterrupt):
-                vault.append(batch(30, number)) if work == "append" else vault.ask_many(questions(3))
+                vault.append(batch(1000, number)) if work == "append" else vault.ask_many(questions(3))
             observe(None)
+            vault._parts._next = 0
     crash(vault)
 
 
-def _interrupting(stage: Stage) -> Callable[[Stage], None]:
+def _interrupting(stage: Stage, arrival: int) -> Callable[[Stage], None]:
+    arrivals: list[Stage] = []
+
     def interrupt(reached: Stage) -> None:
-        if reached is stage:
+        arrivals.extend([reached] if reached is stage else [])
+        if reached is stage and len(arrivals) == arrival:
             raise KeyboardInterrupt
 
     return interrupt

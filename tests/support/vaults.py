@@ -12,7 +12,7 @@ import pyarrow as pa
 import treering as tr
 from treering.domain.workload import random_conjunctions
 from treering.mechanisms.histogram.hypothesis import rows_of
-from treering.vault.lines import Line
+from treering.trusted.lines import Line
 from treering.vault.vault import Vault
 
 SCHEMA = tr.Schema(
@@ -117,7 +117,7 @@ def surely_easy(vault: Vault, rows: pa.Table) -> tr.Query:
     histogram, engine = mechanism(vault).hypothesis, mechanism(vault)._engine
     # What was measured before would be answered from the record.
     unknown = [query for query in questions(300, seed=99) if engine.records.best(query, db.size)[1] > engine.alpha]
-    return min(unknown, key=lambda query: abs(histogram.answer(query) - db._counts.count(query) / db.size))
+    return min(unknown, key=lambda query: abs(histogram.answer(query) - db._rows.cells.count(query) / db.size))
 
 
 def surely_hard(vault: Vault, rows: pa.Table) -> tr.Query:
@@ -126,6 +126,6 @@ def surely_hard(vault: Vault, rows: pa.Table) -> tr.Query:
     db.append(rows)
     histogram = mechanism(vault).hypothesis
     candidates = questions(300, seed=98)
-    gaps = [abs(histogram.answer(query) - db._counts.count(query) / db.size) for query in candidates]
+    gaps = [abs(histogram.answer(query) - db._rows.cells.count(query) / db.size) for query in candidates]
     assert max(gaps) > 0.3
     return candidates[int(np.argmax(gaps))]

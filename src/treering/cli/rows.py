@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -38,6 +38,7 @@ _APPEND_EXAMPLES = """Examples:
 \b
   treering append flights.treering january.parquet february.csv
   treering append flights.treering march.csv --on-invalid drop
+  treering append flights.treering may.csv --check               what would be taken in, and nothing is
   treering append flights.treering april.csv --key april         safe to run twice
 """
 _REFRESH_EXAMPLES = """Examples:
@@ -71,11 +72,19 @@ def append(
     key: Annotated[
         str | None, typer.Option(metavar="TEXT", help="A name for this work: done twice, it counts once.")
     ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Read the files and say what they hold; take in nothing.")
+    ] = False,
+    again: Annotated[bool, typer.Option("--again", help="Take in rows although the same ones came before.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Take in rows from files. Costs nothing.
 
-    Each file is taken in whole or not at all: if one is refused, those before it are in.
+    Each file is taken in whole or not at all: if one is refused, those before it are in. A file with just the rows of
+    an earlier append is refused, unless --again says that they are new ones.
+
+    For each column it says how many values were unlisted, missing or outside. These are exact counts of private rows:
+    they are for the steward who has the rows, and are kept nowhere.
     """
     invalid = refuse_or_drop(on_invalid)
     given = [row_file(path, delimiter, encoding) for path in files]
@@ -83,14 +92,20 @@ def append(
     if made["source"] is not None:
         raise typer.BadParameter(f"rows of {vault} stay in {table_of(made)}: add them there, then `treering refresh`")
     taken: list[dict[str, Any]] = []
+    if check:
+        with writing(vault) as opened, progress("reading", "rows"):
+            taken = [{"file": str(file.path), **opened.check(file, invalid).to_dict()} for file in given]
+        Output(as_json).result({"files": taken}, lambda out: _show_check(out, taken))
+        return
     with writing(vault) as opened, progress("appending", "rows") as advance, _telling(taken):
         start = opened.size
         for place, file in enumerate(given, start=1):
             name = None if key is None else key if len(files) == 1 else f"{key}:{place}"
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # what was dropped is in the result
-                came = opened.take_in(file, invalid, name)
-            taken.append({"file": str(file.path), **came._asdict()})
+                came = opened.take_in(file, invalid, name, again=again)
+            read = {} if came.known or opened.intake is None else opened.intake.to_dict()
+            taken.append({"file": str(file.path), **read, **came._asdict()})
             advance(opened.size - start, opened.size - start)
         size = opened.size
     Output(as_json).result({"size": size, "files": taken}, lambda out: _show(out, vault, "file", taken, size))
@@ -138,7 +153,31 @@ def _show(out: Output, vault: Path, what: str, taken: Sequence[dict[str, Any]], 
             out.line(f"{each[what]} was taken in before, with this key: nothing has changed.")
     rows = [[each[what], f"{each['rows']:,}", f"{each['dropped']:,}", f"{each['size']:,}"] for each in taken]
     out.table([what, "rows", "dropped", "size"], rows, right=(1, 2, 3))
+    _show_columns(out, what, taken)
     out.line(f"{vault} has {counted(size, 'row')}.", "bold")
+
+
+def _show_check(out: Output, taken: Sequence[dict[str, Any]]) -> None:
+    rows = [[each["file"], f"{each['rows']:,}", f"{each['dropped']:,}"] for each in taken]
+    out.table(["file", "rows", "dropped"], rows, right=(1, 2))
+    _show_columns(out, "file", taken)
+    out.line("Nothing was taken in.", "bold")
+
+
+def _show_columns(out: Output, what: str, taken: Sequence[dict[str, Any]]) -> None:
+    """Columns with values that are none of the schema's, if there are any."""
+    rows = [
+        [each[what], name, *(f"{column[kind]:,}" for kind in _KINDS)]
+        for each in taken
+        for name, column in each.get("columns", {}).items()
+        if any(column[kind] for kind in _KINDS)
+    ]
+    if rows:
+        out.line("Values that the schema does not list (exact counts, for you alone):")
+        out.table([what, "column", *_KINDS], rows, right=(2, 3, 4))
+
+
+_KINDS: Final = ("unlisted", "missing", "outside")
 
 
 # -- reading and writing files -----------------------------------------------------------------------------------------

@@ -151,11 +151,13 @@ class Shell:
 
     def _statement(self, text: str) -> None:
         from treering.shown import chart
+        from treering.sql.engine.current import current
 
-        if not re.match(r"\s*EXPLAIN\b", text, re.IGNORECASE):
-            plan = self._vault.sql(f"EXPLAIN {text}", within=self._within).to_pylist()[0]
-            self._say_price(plan["price"], plan["unit"])
-        table = self._vault.sql(text, within=self._within)
+        with current().together():
+            if not re.match(r"\s*EXPLAIN\b", text, re.IGNORECASE):
+                plan = self._vault.sql(f"EXPLAIN {text}", within=self._within).to_pylist()[0]
+                self._say_price(plan["price"], plan["unit"])
+            table = self._vault.sql(text, within=self._within)
         self._last = table
         show_table(self._out, table)
         show_notes(self._out, table)

@@ -117,7 +117,7 @@ class Attribute(ABC):
         """The value of a regular code (for a bin, its representative)."""
 
     def code(self, value: Value) -> int:
-        """The code of a public value. (Private rows are encoded by ``treering.trusted.rows.encode``.)"""
+        """The code of a public value. (Private rows are typed by ``treering.trusted.rows.intake``.)"""
         if isinstance(value, np.generic):
             value = value.item()
         if value is None or (isinstance(value, float) and math.isnan(value)):
@@ -302,8 +302,9 @@ class Integers(Ordered):
         return int(value) - self.low if value == math.floor(value) else None
 
     def side(self, value: Value) -> Outside | None:
-        """Below ``low`` or above ``high``; a number between them that is not whole is on neither side."""
-        return _side(value, self.low, self.high)
+        """Below ``low`` or above ``high``; a number that is not whole is on neither side."""
+        broken = isinstance(value, float) and math.isfinite(value) and value != math.floor(value)
+        return None if broken else _side(value, self.low, self.high)
 
     def bound(self, place: int) -> str:
         """The least integer of the cell."""

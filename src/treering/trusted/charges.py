@@ -359,27 +359,6 @@ class Segment:
             yield self.edges[first], self.edges[last], int(drawn[first])
 
 
-def sizes_to_mark(events: Iterable[Event]) -> tuple[int, ...]:
-    """The sizes at which a durable store marks the counts while it takes in its batches again: `Charges.sizes`, as they
-    will be. See `treering.trusted.counts.Stretches`."""
-    marks: set[int] = set()
-    edges: dict[int, list[int]] = {}
-    for event in events:
-        if isinstance(event, Advanced):
-            edges[event.segment].append(event.size)
-        elif isinstance(event, SegmentBegun):
-            edges[event.segment] = [event.start]
-        elif isinstance(event, SegmentCondensed):
-            edges[event.segment] = event.edges.tolist()
-        elif isinstance(event, SegmentEnded):
-            edges.pop(event.segment, None)
-        elif isinstance(event, Marked):
-            marks.add(event.size)
-        elif isinstance(event, Condensed):
-            marks, edges = set(event.marks), {each.begun.segment: each.edges.tolist() for each in event.segments}
-    return tuple(sorted(marks.union(*edges.values()) - {0}))
-
-
 def newest_last(pattern: Pattern) -> Ints:
     """The weights of a pattern, for the last leaves, in their order."""
     if isinstance(pattern, Root | Fading):

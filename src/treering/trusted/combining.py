@@ -24,15 +24,15 @@ the public business of whoever calls: nothing here depends on a theorem about tr
 *What is enforced here*, on public values alone: groups are disjoint by their form; spans are disjoint, and begin and
 end where rows are told apart; a leaf has at least one row; no sum can leave 64 bits.
 
-*Time.* Sums are made of the cells that rows lie in, so the time that a release takes depends on how many different
-cells those are (docs/privacy.md).
+*Time.* Rows are counted by an engine, and the time that takes depends on how many groups of them are occupied
+(docs/privacy.md).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any, Final, TypeVar
@@ -42,7 +42,7 @@ import numpy as np
 from treering.arrays import Ints
 from treering.domain.groups import MOST_GROUPS, Groups
 from treering.domain.schema import Schema
-from treering.domain.sums import Grid, Sums, of_codes, stored
+from treering.domain.sums import Grid, Sums
 from treering.errors import ParameterError, QueryError
 from treering.gate import (
     Advanced,
@@ -62,9 +62,10 @@ from treering.noise import Noise
 from treering.params import nonempty, whole
 from treering.trusted import pricing
 from treering.trusted.charges import Charges, Segment, newest_last
-from treering.trusted.counts import MAX_COUNT, Counts, project
+from treering.trusted.cells import MAX_COUNT
 from treering.trusted.journal import Journal
 from treering.trusted.noise import check_noise, draw
+from treering.trusted.rows.kept import Rows
 from treering.trusted.sealed import Sealed
 
 Released = TypeVar("Released", bound=Event)
@@ -78,8 +79,8 @@ class Combining(Sealed, ABC):
 
     __slots__ = ()
     _charges: Charges
-    _counts: Counts
     _journal: Journal
+    _rows: Rows
     _tallies: dict[int, Tallies]
 
     @abstractmethod
@@ -97,22 +98,21 @@ class Combining(Sealed, ABC):
     def mark(self) -> Marked:
         """Tell rows up to the present size and rows after it apart from now on."""
         with self._working():
-            self._counts.mark(self._journal)
-            return self._followed(Marked(self._counts.size))
+            return self._followed(Marked(self._rows.size))
 
     def combine(self, groups: Groups, spans: Sequence[Span], noise: Noise, sums: Sums | None = None) -> Combined:
         """Weighted counts, or sums, of groups plus noise. Cost for the rows of a span: 2|w|/s pure, w²/σ² zCDP; half of
         it for one group; of sums 2R|w|/s (with counts 4R|w|/s) pure, 2R²w²/σ² zCDP."""
         with self._working():
             self._check_unreserved()
-            sets, asked = checked_groups(groups, self._counts.schema), tuple(spans)
-            summed = checked_sums(sums, self._counts.schema)
+            sets, asked = checked_groups(groups, self._rows.schema), tuple(spans)
+            summed = checked_sums(sums, self._rows.schema)
             check_noise(noise, 1)
             self._check_spans(asked, reach(summed))
             self._charges.combine(sets.number, asked, noise, summed)
             values = self._noisy_spans(sets, asked, noise, summed)
             cost = pricing.combining(sets.number, max(abs(span.weight) for span in asked), noise, summed)
-            return self._release(Combined(self._counts.size, cost, sets, asked, noise, values, summed))
+            return self._release(Combined(self._rows.size, cost, sets, asked, noise, values, summed))
 
     def begin_segment(
         self, groups: Groups, noise: Noise, room: int, start: int = 0, series: int = 0, sums: Sums | None = None
@@ -120,18 +120,16 @@ class Combining(Sealed, ABC):
         """Begin a segment of the rows after ``start``. Costs nothing before its first leaf."""
         with self._working():
             self._check_unreserved()
-            sets = checked_groups(groups, self._counts.schema)
-            summed = checked_sums(sums, self._counts.schema)
+            sets = checked_groups(groups, self._rows.schema)
+            summed = checked_sums(sums, self._rows.schema)
             check_noise(noise, 1)
             if type(room) is not int:  # No subclass: it could compare as it likes.
                 raise ParameterError("room", f"must be an integer, not {type(room).__name__}")
             if whole(room, "room") > MOST_ROOM:
                 raise ParameterError("room", f"must be at most 2^60, not {room:,}")
-            size = nonempty(self._counts.size, "a segment begins with rows that are there")
+            size = nonempty(self._rows.size, "a segment begins with rows that are there")
             self._check_edge(start, "start")
             self._charges.budget.amount(pricing.combining(sets.number, 1, noise, summed))  # Refuses the wrong noise.
-            if start == size:
-                self._counts.mark(self._journal)
             number = self._charges.next_segment
             known = whole(series, "series", 0)
             return self._followed(SegmentBegun(size, number, known, start, sets, noise, room, summed))
@@ -141,10 +139,9 @@ class Combining(Sealed, ABC):
         room; no other row pays anything."""
         with self._working():
             self._check_unreserved()
-            live, size, asked = self._segment(segment), self._counts.size, tuple(patterns)
+            live, size, asked = self._segment(segment), self._rows.size, tuple(patterns)
             _check_patterns(live, asked, size)
             self._charges.advance(live, size)
-            self._counts.mark(self._journal)
             values = self._noisy_leaves(live, asked, size)
             begun = live.begun
             cost = pricing.leaf(begun.groups.number, begun.room, begun.noise, self._charges.budget, begun.sums)
@@ -154,15 +151,14 @@ class Combining(Sealed, ABC):
         """Record a note that replaces the releases of a segment so far."""
         with self._working():
             record = self._segment(segment).record
-            return self._followed(SegmentCondensed(self._counts.size, segment, record.edges, record.drawn, note))
+            return self._followed(SegmentCondensed(self._rows.size, segment, record.edges, record.drawn, note))
 
     def end_segment(self, segment: int, note: Any = None) -> SegmentEnded:
         """End a segment, and give its rows back what they paid for room that was not used."""
         with self._working():
             live = self._segment(segment)
-            event = self._followed(SegmentEnded(self._counts.size, segment, live.begun.series, live.paid, note))
+            event = self._followed(SegmentEnded(self._rows.size, segment, live.begun.series, live.paid, note))
             self._tallies.pop(segment, None)
-            self._counts.keep_marks(self._journal, self._charges.sizes)
             return event
 
     # -- inside -------------------------------------------------------------------------------------------------------
@@ -188,7 +184,7 @@ class Combining(Sealed, ABC):
             raise ParameterError(
                 name, f"must be an integer, a size at which rows are told apart, not {type(size).__name__}"
             )
-        known = {0, self._counts.size, *self._charges.sizes}
+        known = {0, self._rows.size, *self._charges.sizes}
         if size not in known:
             nearest = ", ".join(f"{each:,}" for each in sorted(known, key=lambda each: abs(each - size))[:3])
             raise ParameterError(name, f"must be a size at which rows are told apart; the nearest are {nearest}")
@@ -201,16 +197,6 @@ class Combining(Sealed, ABC):
             self._check_edge(edge, "rows")
         if rows[0] >= rows[1]:
             raise ParameterError("rows", "must hold at least one row")
-
-    @contextmanager
-    def _marked_now(self) -> Iterator[None]:
-        """Rows up to the present size are told apart from later ones in the block, and afterwards only where a record
-        says so."""
-        self._counts.mark(self._journal)
-        try:
-            yield
-        finally:
-            self._counts.keep_marks(self._journal, self._charges.sizes)
 
     def _check_spans(self, spans: Sequence[Span], unit: int) -> None:
         """Refuse spans that overlap, or that begin or end where rows are not told apart, and sums beyond 64 bits, where
@@ -232,11 +218,10 @@ class Combining(Sealed, ABC):
 
     def _noisy_spans(self, groups: Groups, spans: Sequence[Span], noise: Noise, sums: Sums | None) -> Ints:
         """The weighted counts, or sums, of groups over spans, plus noise."""
-        with self._marked_now():
-            values = draw(noise, 1, released(groups, sums))
-            for span in spans:
-                place, numbers = measured(groups, sums, self._counts, span.start, span.end)
-                np.add.at(values, place, span.weight * numbers)
+        values = draw(noise, 1, released(groups, sums))
+        for span in spans:
+            _, place, numbers = self._rows.tally(groups, (span.start, span.end), sums)
+            np.add.at(values, place, span.weight * numbers)
         values.setflags(write=False)
         return values
 
@@ -244,7 +229,7 @@ class Combining(Sealed, ABC):
         """The weighted counts, or sums, of a segment's groups for each pattern, plus noise."""
         groups, noise, sums = segment.begun.groups, segment.begun.noise, segment.begun.sums
         tallies = self._tallies.setdefault(segment.begun.segment, Tallies(groups, sums))
-        tallies.catch_up(self._counts, (*segment.edges, size))
+        tallies.catch_up(self._rows, (*segment.edges, size))
         return tuple(tallies.weighted(newest_last(each), draw(noise, 1, released(groups, sums))) for each in patterns)
 
 
@@ -272,18 +257,19 @@ class Tallies(Sealed):
         """Where the leaves end; how many places of a release the rows of each are in; and these places and their
         numbers, leaf after leaf. It is one value: an interrupt leaves all of it or none."""
 
-    def catch_up(self, counts: Counts, edges: tuple[int, ...]) -> None:
+    def catch_up(self, rows: Rows, edges: tuple[int, ...]) -> None:
         """Count the leaves, which begin and end at these sizes, that are not counted yet."""
         ends, lengths, places, numbers = self._counted
         if ends != edges[1 : 1 + len(ends)]:  # A leaf was counted but not released, and is longer now.
             ends, lengths, places, numbers = _NOTHING
-        fresh = pairwise(edges[len(ends) :])
-        found = [measured(self._groups, self._sums, counts, start, end) for start, end in fresh]
+        fresh = edges[len(ends) :]
+        leaf, place, number = rows.tally(self._groups, fresh, self._sums)
+        found = np.bincount(leaf, minlength=len(fresh) - 1).tolist()
         self._counted = (
             edges[1:],
-            (*lengths, *(len(places) for places, _ in found)),
-            np.concatenate([places, *(places for places, _ in found)]),
-            np.concatenate([numbers, *(numbers for _, numbers in found)]),
+            (*lengths, *found),
+            np.concatenate([places, place]),
+            np.concatenate([numbers, number]),
         )
 
     def weighted(self, weights: Ints, onto: Ints) -> Ints:
@@ -310,43 +296,6 @@ def reach(sums: Sums | None) -> int:
 def released(groups: Groups, sums: Sums | None) -> int:
     """How many numbers a release has."""
     return groups.number if sums is None else sums.numbers(groups.number)
-
-
-def measured(groups: Groups, sums: Sums | None, counts: Counts, start: int, end: int) -> tuple[Ints, Ints]:
-    """PRIVATE: what the rows from size ``start`` to size ``end`` add to a release: places in it, and numbers."""
-    if sums is None:
-        return tally(groups, counts.schema, counts.between(start, end))
-    place, numbers = tally(groups, counts.schema, summed(sums.attribute, counts, start, end))
-    if not sums.counts:
-        return place, numbers
-    groups_found, rows = tally(groups, counts.schema, counts.between(start, end))
-    return np.concatenate([groups_found, groups.number + place]), np.concatenate([sums.reach * rows, numbers])
-
-
-def summed(position: int, counts: Counts, start: int, end: int) -> Iterable[tuple[Ints, Ints]]:
-    """PRIVATE: cells of rows between two sizes, in parts, and Σu of the attribute at ``position`` in each: as stored,
-    or by the code that a cell has."""
-    schema = counts.schema
-    if position in stored(schema):
-        return counts.between(start, end, stored(schema).index(position))
-    units = of_codes(schema.attributes[schema.names[position]])
-    rows = counts.between(start, end)
-    return ((cells, number * units[project(schema, cells, (position,))]) for cells, number in rows)
-
-
-def tally(groups: Groups, schema: Schema, rows: Iterable[tuple[Ints, Ints]]) -> tuple[Ints, Ints]:
-    """PRIVATE: the groups that rows lie in, increasing, and how many rows (or the sum of what) is in each."""
-    places, counts = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
-    for cells, number in rows:
-        codes = [project(schema, cells, (position,)) for position in groups.attributes]
-        place = groups.place(codes) if codes else np.zeros(len(cells), dtype=np.int64)
-        inside = place >= 0
-        places.append(place[inside])
-        counts.append(number[inside])
-    found, inverse = np.unique(np.concatenate(places), return_inverse=True)
-    total = np.zeros(len(found), dtype=np.int64)
-    np.add.at(total, inverse, np.concatenate(counts))
-    return found, total
 
 
 def checked_groups(groups: Groups, schema: Schema) -> Groups:

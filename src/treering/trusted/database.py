@@ -15,16 +15,17 @@ from weakref import WeakMethod
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from treering.budget.promise import Budget
 from treering.domain.loss import Labels
 from treering.domain.schema import Schema
 from treering.errors import DataError, EngineError, ParameterError, SchemaError
-from treering.trusted.counts import Counts
 from treering.trusted.journal import MemoryJournal
 from treering.trusted.kernel import Kernel
 from treering.trusted.learning.points import POINTS, Points, Rows
-from treering.trusted.rows.encode import encode_rows
+from treering.trusted.rows.intake import Intake, typed_blocks
+from treering.trusted.rows.kept import Rows as Kept
 from treering.trusted.sealed import Sealed
 from treering.words import counted, left_out
 
@@ -39,7 +40,7 @@ class DroppedRows(UserWarning):
 
 
 class GrowingDatabase(Sealed):
-    """A growing table, kept in memory as exact counts per cell: no row is kept.
+    """A growing table, kept in memory: the columns that its schema names, typed.
 
     Public: the schema, the size, and how many rows were ever dropped. Everything else leaves only through a mechanism,
     with noise. Neighbouring databases differ in one row, replaced, which keeps its arrival time.
@@ -53,12 +54,12 @@ class GrowingDatabase(Sealed):
     GrowingDatabase(2 rows; 24 cells)
     """
 
-    __slots__ = ("_counts", "_dropped", "_refreshing", "_source", "_watchers", "_watermark")
+    __slots__ = ("_dropped", "_refreshing", "_rows", "_source", "_watchers", "_watermark")
 
     def __init__(self, schema: Schema) -> None:
         if not isinstance(schema, Schema):
             raise SchemaError(f"a GrowingDatabase needs a Schema, not {type(schema).__name__}")
-        self._counts = Counts(schema)
+        self._rows = Kept(schema)
         self._dropped = 0
         self._watchers = Watchers()
         self._source: Source | None = None
@@ -89,12 +90,12 @@ class GrowingDatabase(Sealed):
     @property
     def schema(self) -> Schema:
         """The universe: public."""
-        return self._counts.schema
+        return self._rows.schema
 
     @property
     def size(self) -> int:
         """The number of rows: public."""
-        return self._counts.size
+        return self._rows.size
 
     @property
     def dropped(self) -> int:
@@ -111,9 +112,11 @@ class GrowingDatabase(Sealed):
         self._check_embedded()
         if on_invalid not in ("refuse", "drop"):
             raise ParameterError("on_invalid", 'must be "refuse" or "drop"')
-        rows, dropped = encode_rows(frame, self.schema, drop=on_invalid == "drop")
-        self._warn(len(rows.cells), dropped)
-        self._counts.add(rows.cells, then=partial(self._drop, dropped), sums=rows.sums)
+        intake = Intake()
+        blocks = list(typed_blocks(frame, self.schema, None, drop=on_invalid == "drop", intake=intake))
+        self._warn(intake.rows, intake.dropped)
+        table = blocks[0] if len(blocks) == 1 else pa.concat_tables(blocks).combine_chunks()
+        self._rows.add(table, then=partial(self._drop, intake.dropped))
         return self._grown()
 
     def append_cells(self, cells: npt.ArrayLike) -> int:
@@ -125,7 +128,7 @@ class GrowingDatabase(Sealed):
         given = np.asarray(cells)
         if given.ndim != 1 or (given.dtype.kind not in "iu" and len(given)):
             raise DataError("cell numbers come as a one-dimensional array of integers")
-        self._counts.add(given.astype(np.int64))
+        self._rows.add_cells(given.astype(np.int64))
         return self._grown()
 
     def refresh(self, on_invalid: OnInvalid = "refuse") -> int:
@@ -140,14 +143,12 @@ class GrowingDatabase(Sealed):
         with self._refreshing:
             increment = self._source.increments(self._watermark, on_invalid)
             self._warn(increment.rows, increment.dropped)
-            self._counts.add_counted(
-                increment.cells, increment.counts, then=partial(self._mark, increment), sums=increment.sums
-            )
+            self._rows.add_cells(increment.cells, increment.counts, increment.sums, then=partial(self._mark, increment))
         return self._grown()
 
     def open_gate(self, budget: Budget) -> Kernel:
         """A gate with a ``budget`` of its own to this database as it grows. The budgets of several gates add up."""
-        return Kernel(self._counts, budget, MemoryJournal())
+        return Kernel(self._rows, budget, MemoryJournal())
 
     def watch(self, grown: Callable[[], None]) -> None:
         """Call the method ``grown`` after every append, for as long as its object lives."""

@@ -65,11 +65,12 @@ from treering.params import exact_scale
 from treering.trusted import opendp, pricing
 from treering.trusted.charges import Charges
 from treering.trusted.combining import Combining, Tallies
-from treering.trusted.counts import DENSE_CELLS, MAX_COUNT, Counts, check_query
+from treering.trusted.cells import DENSE_CELLS, MAX_COUNT, check_query
 from treering.trusted.journal import Journal, Secret, ends_run, live_runs
 from treering.trusted.learning import minimisers
 from treering.trusted.learning.holding import Held, check_held, room_of, split
 from treering.trusted.noise import Ahead, Answering, check_noise, check_scale, draw, draw_laplace
+from treering.trusted.rows.kept import Rows
 from treering.trusted.sealed import Sealed
 from treering.trusted.select import exponential
 from treering.trusted.synthesis import Synthesis
@@ -90,13 +91,13 @@ class Kernel(Combining):
     """
 
     __slots__ = (
-        *("_answering", "_charges", "_counts", "_first_reserved_run", "_held", "_journal", "_next_run", "_process"),
-        *("_retired", "_runs", "_tallies"),
+        *("_answering", "_charges", "_first_reserved_run", "_held", "_journal", "_next_run", "_process"),
+        *("_retired", "_rows", "_runs", "_tallies"),
     )
 
-    def __init__(self, counts: Counts, budget: Budget, journal: Journal) -> None:
+    def __init__(self, rows: Rows, budget: Budget, journal: Journal) -> None:
         self._answering = Answering()
-        self._counts = counts
+        self._rows = rows
         self._charges = Charges(budget)
         self._first_reserved_run = 0
         self._held: Held | None = None
@@ -111,12 +112,12 @@ class Kernel(Combining):
     @property
     def schema(self) -> Schema:
         """The universe: public."""
-        return self._counts.schema
+        return self._rows.schema
 
     @property
     def size(self) -> int:
         """The number of rows: public."""
-        return self._counts.size
+        return self._rows.size
 
     @property
     def budget(self) -> Budget:
@@ -150,7 +151,7 @@ class Kernel(Combining):
             check_noise(noise, largest)
             cost = pricing.measuring(asked, noise)
             self._charge(cost)
-            noisy = self._counts.count_many(asked) + self._answering.take(noise, scales)
+            noisy = self._rows.cells.count_many(asked) + self._answering.take(noise, scales)
             return self._release(Measured(self.size, cost, asked, noise, tuple(noisy.tolist())))
 
     def begin_run(self, request: RunRequest) -> RunStarted:
@@ -236,7 +237,7 @@ class Kernel(Combining):
             synthesis = Synthesis(asked, rows, self.size, scale)
             cost = pricing.drawing_rows(asked, scale)
             self._charge(cost)
-            cells = synthesis.draw(self._counts.count_many(synthesis.asked).tolist())
+            cells = synthesis.draw(self._rows.cells.count_many(synthesis.asked).tolist())
             return self._release(RowsDrawn(self.size, cost, asked, rows, cells))
 
     def foreign(self, measurement: Any) -> ForeignReleased:
@@ -245,7 +246,7 @@ class Kernel(Combining):
             every = self._check_attributes(None)
             cost = opendp.price(measurement, self.schema.cells, self.size)
             self._charge(cost)
-            values = opendp.released(measurement, self._counts.marginal(every).reshape(-1).tolist())
+            values = opendp.released(measurement, self._rows.cells.marginal(every).reshape(-1).tolist())
             event = self._release(ForeignReleased(self.size, cost, values or ()))
             if values is None:
                 raise opendp.failure(self.schema.cells)
@@ -266,7 +267,7 @@ class Kernel(Combining):
                 self._check_unreserved()
                 self._check_interval(rows)
             check_held(held, 0 if rows is None else rows[1] - rows[0])
-            cost = minimisers.price(request, self._counts, rows, held)
+            cost = minimisers.price(request, self._rows, rows, held)
             if rows is None:
                 self._charge(cost)
             else:
@@ -343,14 +344,14 @@ class Kernel(Combining):
         with self._working():
             for run in live_runs(self.history) - self._runs.keys():
                 self._release(RunEnded(self.size, run, Fraction(0)))
-            new = Kernel(self._counts, self.budget, self._journal)
+            new = Kernel(self._rows, self.budget, self._journal)
             # In one step, which an interrupt cannot tear. (Of tallies there are none yet.)
             self._charges, self._runs, self._next_run, self._tallies = new._charges, new._runs, new._next_run, {}
             self._held = None
 
     def retire(self) -> None:
         """Refuse all further operations: another kernel continues the journal."""
-        with self._counts.whole():
+        with self._rows.whole():
             self._retired = True
 
     # -- internals ----------------------------------------------------------------------------------------------------
@@ -360,7 +361,7 @@ class Kernel(Combining):
             raise TreeringError("this database was opened by another process: a forked child must open its own")
         if self._retired:
             raise Halted("the share of this mechanism was lowered: ask the one that the vault has made in its place")
-        return self._counts.whole()
+        return self._rows.whole()
 
     def _charge(self, cost: Cost) -> None:
         self._charges.charge(cost, self.size)
@@ -368,14 +369,11 @@ class Kernel(Combining):
     def _minimum(
         self, request: Minimise, rows: tuple[int, int] | None, held: int, room: Budget, progress: Told | None
     ) -> tuple[float, ...]:
-        """The noisy minimiser. For rows up to the present size, that size is marked while they are read."""
-        if rows is None:
-            return minimisers.minimum(request, minimisers.entries(request, self._counts), progress)
-        with self._marked_now():
-            entries = minimisers.entries(request, self._counts, rows)
+        """The noisy minimiser."""
+        entries = minimisers.entries(request, self._rows, rows)
         if held:
             entries, others = split(entries, held)
-            self._held = Held(others, minimisers.label_kind(request, self._counts), room)
+            self._held = Held(others, minimisers.label_kind(request, self._rows), room)
         return minimisers.minimum(request, entries, progress)
 
     def _end_run(self, run: int, refund: Fraction) -> None:
@@ -411,8 +409,6 @@ class Kernel(Combining):
             elif ends_run(event):
                 del begun[event.run]
         self._charges.catch_up()
-        for size in self._charges.sizes:
-            self._counts.check_mark(self._journal, size)
         self._runs = {run: Run(request, self._journal.secret(run)) for run, request in begun.items()}
         if self._charges.reserved:  # The last session ended within a reservation: end that now.
             self._close_part()
@@ -431,7 +427,7 @@ class Kernel(Combining):
         start = 0
         while start < len(queries):
             part = slice(start, start + run.block)
-            counts = self._counts.count_many(queries[part])
+            counts = self._rows.cells.count_many(queries[part])
             gaps = _gaps(counts, None if estimates is None else estimates[part])
             first = run.first_exceeding(finer * (gaps - bars[part]), scales[part])
             if first is not None:
@@ -444,21 +440,21 @@ class Kernel(Combining):
     def _noisy_marginal(self, noise: Noise, attributes: tuple[int, ...]) -> Ints:
         """The counts over the joint values of some attributes, plus noise."""
         shape = tuple(self.schema.shape[position] for position in attributes)
-        noisy = draw(noise, 1, math.prod(shape)).reshape(shape) + self._counts.marginal(attributes)
+        noisy = draw(noise, 1, math.prod(shape)).reshape(shape) + self._rows.cells.marginal(attributes)
         noisy.setflags(write=False)
         return noisy
 
     def _select(self, queries: Sequence[Query], scales: Ints, scale: float, estimates: Ints | None) -> int:
         """An index, drawn by the exponential mechanism."""
         unit = math.lcm(*scales.tolist())
-        gaps = _gaps(self._counts.count_many(queries), estimates)
+        gaps = _gaps(self._rows.cells.count_many(queries), estimates)
         scores = [gap * (unit // query.scale) for gap, query in zip(gaps.tolist(), queries, strict=True)]
         return exponential(scores, exact_scale(scale, "scale") * unit)
 
     def _check_queries(self, queries: Sequence[Query], finer: int = 1) -> tuple[tuple[Query, ...], Ints, int]:
         """The queries, their weight scales, and the largest of them. Refuses what `check_query` refuses, and queries
         whose counts, on a grid ``finer`` times as fine, could overflow."""
-        asked, schema = tuple(queries), self._counts.schema
+        asked, schema = tuple(queries), self._rows.schema
         for query in asked:
             check_query(query, schema)
         scales = [query.scale for query in asked]

@@ -15,9 +15,9 @@ from typing import Final
 
 from treering.budget.promise import Budget, Promise
 from treering.errors import ParameterError
-from treering.trusted.counts import Counts
 from treering.trusted.journal import Journal
 from treering.trusted.kernel import Kernel
+from treering.trusted.rows.kept import Rows
 from treering.trusted.sealed import Sealed
 
 _ONE: Final = Fraction(1)
@@ -53,7 +53,7 @@ class Shares(Sealed):
             del self._gates[name]
         self._shares[name] = share
 
-    def open_gate(self, name: str, budget: Budget, counts: Counts, journal: Journal) -> Kernel:
+    def open_gate(self, name: str, budget: Budget, rows: Rows, journal: Journal) -> Kernel:
         """The one gate of a mechanism, which continues where its journal ends. Refused if it is open already, or if the
         budget is not the share on record."""
         if name in self._gates:
@@ -63,5 +63,5 @@ class Shares(Sealed):
             raise ParameterError(
                 "budget", f"of {name!r} must be its share on record, {own.unit} = {float(own.total):.6g}, and no other"
             )
-        self._gates[name] = gate = Kernel(counts, own, journal)
+        self._gates[name] = gate = Kernel(rows, own, journal)
         return gate

@@ -14,18 +14,18 @@ import pyarrow as pa
 
 from treering.answer import Answer, Bill, Price
 from treering.deadline import check
+from treering.disk import Stage, reached
 from treering.domain.language.measures import Release, Request
 from treering.domain.language.parse import Question, understand, understand_all
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import Dearer, VaultError
 from treering.mechanisms.rings import Rings
-from treering.trusted.counts import Counts
+from treering.trusted.lines import Line
+from treering.trusted.rows.kept import Rows
 from treering.trusted.sealed import Sealed
 from treering.vault.codec.statements import Outcome, check_kept, outcome_line, recorded, stated
-from treering.vault.files import Stage, reached
 from treering.vault.ledger import Ledger
-from treering.vault.lines import Line
 from treering.vault.members import Member, fitting, keeps_sums, measuring, telling
 from treering.vault.record import (
     Record,
@@ -49,10 +49,10 @@ Result = TypeVar("Result")
 class Asking(Sealed):
     """The part of `Vault` that answers."""
 
-    __slots__ = ("_access", "_counts", "_ledger", "_members", "_record")
+    __slots__ = ("_access", "_ledger", "_members", "_record", "_rows")
 
     _access: Access
-    _counts: Counts
+    _rows: Rows
     _ledger: Ledger
     _members: list[Member]
     _record: Record
@@ -60,12 +60,12 @@ class Asking(Sealed):
     @property
     def schema(self) -> Schema:
         """The universe: public."""
-        return self._counts.schema
+        return self._rows.schema
 
     @property
     def size(self) -> int:
         """The number of rows: public."""
-        return self._counts.size
+        return self._rows.size
 
     @property
     def unit(self) -> str:
@@ -237,12 +237,18 @@ class Asking(Sealed):
         is as in `ask_many`. A statement that begins with EXPLAIN releases nothing: its result says what would be, and
         what that costs.
         """
+        from treering.sql.engine.current import current
+
+        check_key(key)
+        with current().together():  # All stages of the statement.
+            return self._sql(self.statement(text, mechanism), within, mechanism, Bill() if bill is None else bill, key)
+
+    def _sql(
+        self, statement: Statement, within: float | None, mechanism: str | None, bill: Bill, key: str | None
+    ) -> pa.Table:
         from treering.sql.answer import explained
         from treering.sql.rehearsal import rehearse
 
-        check_key(key)
-        bill = Bill() if bill is None else bill
-        statement = self.statement(text, mechanism)
         if statement.text.explain:
             self._access.together(self._billed(bill, lambda: 0.0, lambda: None))
             return explained(statement, *self._quoted(statement, within, mechanism)[:4])

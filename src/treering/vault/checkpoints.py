@@ -13,11 +13,11 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Final, Protocol, Self, runtime_checkable
 
+from treering.disk import Stage, write_file
 from treering.errors import VaultError
 from treering.gate import Condensed
+from treering.trusted.lines import CHECKPOINT, Line, body
 from treering.vault.codec.events import EventCodec
-from treering.vault.files import Stage, write_file
-from treering.vault.lines import CHECKPOINT, Line, body
 
 _STEPS: Final = (
     Stage.CHECKPOINT_OPENED,

@@ -1,8 +1,4 @@
-"""The folder of a vault: which file is where, how a file is written whole or not at all, and the writer's lock.
-
-`Stage` names the steps of the vault's protocol: the moments at which a crash could come, and at which tests make one
-come.
-"""
+"""The folder of a vault: which file is where; and the writer's lock."""
 
 from __future__ import annotations
 
@@ -10,9 +6,8 @@ import fcntl
 import os
 import stat
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from contextlib import suppress
-from enum import Enum
 from io import FileIO
 from pathlib import Path
 from typing import Final
@@ -21,18 +16,14 @@ from weakref import WeakSet
 from treering.errors import DamagedVault, NotAVault, VaultBusy, VaultError
 from treering.words import reason
 
-_TEMPORARY: Final = ".new"
-_CELLS: Final = "{:08d}.parquet"
-_PERSONS: Final = "{:08d}-persons.parquet"
-
 
 class Folder:
     """One vault's folder: 0700, and every file in it 0600.
 
-    ledger.sqlite   every line ever written, and the secrets
-    parts/          the batches, each an immutable file
-    bases/          many batches merged, to open a vault faster; can be deleted
+    ledger.sqlite   every line ever written, the secrets, and the tail: the batches that lie in no part yet
+    parts/          the rows, in immutable files
     checkpoints/    public state of mechanisms, to open a vault faster; can be deleted
+    spills/         what does not fit into memory while rows are counted; emptied at every opening
     lock            locked by the process that has the vault open for writing, and its number
     service/        the server's: its tokens, and files of rows on their way. The vault does not look at it
     """
@@ -41,7 +32,7 @@ class Folder:
         self.path = Path(path)
         self.ledger = self.path / "ledger.sqlite"
         self.parts = self.path / "parts"
-        self.bases = self.path / "bases"
+        self.spills = self.path / "spills"
         self.checkpoints = self.path / "checkpoints"
         self.lock = self.path / "lock"
 
@@ -50,7 +41,7 @@ class Folder:
         try:
             if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
                 raise VaultError(f"{self.path} exists already: create a vault in a new place, or open this one")
-            for each in (self.path, self.parts, self.bases, self.checkpoints):
+            for each in (self.path, self.parts, self.spills, self.checkpoints):
                 each.mkdir(mode=0o700, parents=each is self.path, exist_ok=True)
                 each.chmod(0o700)
         except OSError as error:
@@ -65,10 +56,7 @@ class Folder:
                 raise DamagedVault(f"{self.path} is damaged: its ledger.sqlite is missing; restore a backup")
             if not self.ledger.is_file() or not self.parts.is_dir():
                 raise NotAVault(f"{self.path} is no vault: it has no ledger.sqlite, or no parts")
-            private = [(self.path, 0o700), (self.ledger, 0o600), (self.parts, 0o700)]
-            if self.bases.is_dir():  # A vault of an earlier version has none; and it can be deleted.
-                private.append((self.bases, 0o700))
-            for each, right in private:
+            for each, right in ((self.path, 0o700), (self.ledger, 0o600), (self.parts, 0o700)):
                 if stat.S_IMODE(each.stat().st_mode) & 0o077:
                     raise VaultError(f"others can read {each}, which holds private data: run chmod {right:o} {each}")
         except OSError as error:
@@ -81,29 +69,25 @@ class Folder:
         return NotAVault("the vault was never finished: its ledger is empty. Delete the folder and create it again")
 
     def _holds_rows(self) -> bool:
-        return any(place.is_dir() and any(place.iterdir()) for place in (self.parts, self.bases))
+        return self.parts.is_dir() and any(self.parts.iterdir())
 
-    def clean(self, last: int, bases: Collection[str], checkpoints: Collection[str]) -> None:
-        """Remove files that the ledger does not name, which a crash left: parts after number ``last``, and bases and
-        checkpoints other than these.
+    def clean(self, parts: Collection[str], last: int, checkpoints: Collection[str]) -> None:
+        """Remove files that the ledger does not name, which a crash left: parts other than these, of which the last to
+        be named had number ``last``; checkpoints other than these; and all that was spilled.
 
-        A crash leaves the files of one part only, ``last`` + 1. `DamagedVault` if there are later ones, because the
-        ledger was then set back; or if a part that the ledger names is missing.
+        A crash leaves files on their way, files that were replaced, and the file of part ``last`` + 1. `DamagedVault`
+        if there are later ones, because the ledger was then set back; or if a part that the ledger names is missing.
         """
         try:
-            found, known = _names(self.parts), set(map(_CELLS.format, range(1, last + 1)))
-            others, missing = found - known, known - found
-            if any(_number(name) > last + 1 for name in others):
+            found = _names(self.parts)
+            if any(_number(name) > last + 1 for name in found):
                 raise DamagedVault(
                     "there are parts of rows that the ledger does not know: it was set back to an earlier state, and "
                     "not the whole folder with it; restore a backup of the whole"
                 )
-            if missing:
+            if missing := set(parts) - found:
                 raise DamagedVault(f"part {min(missing)} is missing, or not what was written; restore a backup")
-            for name in others:
-                if not (name == persons_name(_number(name)) and cells_name(_number(name)) in known):
-                    (self.parts / name).unlink()
-            for place, named in ((self.bases, bases), (self.checkpoints, checkpoints)):
+            for place, named in ((self.parts, parts), (self.checkpoints, checkpoints), (self.spills, ())):
                 place.mkdir(mode=0o700, exist_ok=True)
                 for name in _names(place).difference(named):
                     (place / name).unlink()
@@ -111,62 +95,16 @@ class Folder:
             raise VaultError(f"cannot remove what a crash has left in the vault: {reason(error)}") from None
 
 
-def cells_name(number: int) -> str:
-    """The name of the file of cells of part, or base, number ``number``."""
-    return _CELLS.format(number)
-
-
-def persons_name(number: int) -> str:
-    """The name of the file of persons of part, or base, number ``number``."""
-    return _PERSONS.format(number)
-
-
 def _names(place: Path) -> set[str]:
-    """The names in a folder. (Not as paths, which take three times as long: there are as many parts as appends.)"""
+    """The names in a folder."""
     with os.scandir(place) as found:
         return {each.name for each in found}
 
 
 def _number(name: str) -> int:
-    """The number of the part that a file belongs to; 0 for any other file."""
-    digits = name.partition(".")[0].partition("-")[0]
-    return int(digits) if digits.isdecimal() else 0
-
-
-def write_file(path: Path, content: bytes, steps: tuple[Stage, Stage, Stage, Stage]) -> None:
-    """Write a file under a temporary name, sync it, give it its name, sync the folder: whole or not at all.
-
-    ``steps`` are the stages at which the file is opened, written, synced and named.
-    """
-    temporary = path.with_name(path.name + _TEMPORARY)
-    try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        try:
-            reached(steps[0])
-            with open(descriptor, "wb", closefd=False) as file:
-                file.write(content)
-            reached(steps[1])
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        reached(steps[2])
-        temporary.rename(path)
-        sync_folder(path.parent)
-        reached(steps[3])
-    except OSError as error:
-        for each in (temporary, path):
-            with suppress(OSError):
-                each.unlink()
-        raise VaultError(f"cannot write to the vault: {reason(error)}; nothing was taken in") from None
-
-
-def sync_folder(path: Path) -> None:
-    """Make the names in a folder durable."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    """The number of the part whose file has this name; 0 for any other file."""
+    digits = name.removesuffix(".parquet")
+    return int(digits) if digits.isdecimal() and name != digits else 0
 
 
 # -- the writer's lock -------------------------------------------------------------------------------------------------
@@ -254,50 +192,3 @@ def _forget() -> None:
 
 
 os.register_at_fork(after_in_child=_forget)
-
-
-# -- stages of the protocol, for fault injection -----------------------------------------------------------------------
-
-
-class Stage(Enum):
-    """A moment between two steps of the vault's protocol. A crash at any of them loses nothing that was released."""
-
-    PART_OPENED = "a part has a temporary name and nothing in it"
-    PART_WRITTEN = "a part is written under its temporary name, not yet synced"
-    PART_SYNCED = "a part is on disk under its temporary name"
-    PART_NAMED = "a part has its name, and the ledger does not know it"
-    COMMIT_BEGUN = "the lines are not yet given to the ledger's database"
-    COMMIT_READY = "the lines are with the ledger's database, not yet committed"
-    COMMITTED = "the lines are durable, and nothing of them has left"
-    ROWS_DURABLE = "new rows are durable, and not yet counted"
-    MECHANISM_DURABLE = "a new mechanism is on record, and not yet made"
-    ROWS_COUNTED = "new rows are durable and counted; mechanisms are not yet told"
-    ANSWERED = "an answer is durable, and has not left"
-    CHECKPOINT_OPENED = "a checkpoint has a temporary name"
-    CHECKPOINT_WRITTEN = "a checkpoint is written under its temporary name, not yet synced"
-    CHECKPOINT_SYNCED = "a checkpoint is on disk under its temporary name"
-    CHECKPOINT_NAMED = "a checkpoint has its name, and the ledger does not know it"
-    BASE_OPENED = "a base has a temporary name"
-    BASE_WRITTEN = "a base is written under its temporary name, not yet synced"
-    BASE_SYNCED = "a base is on disk under its temporary name"
-    BASE_NAMED = "a base has its name, and the ledger does not know it"
-
-
-Observer = Callable[[Stage], None]
-
-
-def _unobserved(step: Stage) -> None:
-    """The observer when there is none."""
-
-
-_observer: list[Observer] = [_unobserved]
-
-
-def reached(step: Stage) -> None:
-    """Tell the observer that this stage is reached."""
-    _observer[0](step)
-
-
-def observe(observer: Observer | None) -> None:
-    """Call ``observer`` at each stage reached in this process; None stops that. For fault injection."""
-    _observer[0] = observer or _unobserved

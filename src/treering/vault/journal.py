@@ -19,10 +19,10 @@ from typing import Final
 
 from treering.gate import Compared, Condensed, Event, RunEnded, RunStarted
 from treering.trusted.journal import MemoryJournal, Secret, ends_run, is_easy, live_runs
+from treering.trusted.lines import CHECKPOINT, EVENT, LEASE, Entry, Line, SecretValue, body, opened, seal
 from treering.vault.checkpoints import Checkpoints
 from treering.vault.codec.events import EventCodec
 from treering.vault.ledger import Ledger
-from treering.vault.lines import CHECKPOINT, EVENT, LEASE, Entry, Line, SecretValue, body, opened, seal
 
 FIRST_LEASE: Final = 1024
 """The comparisons of a lease: this many, or twice those still to be recorded if that is more."""
@@ -220,9 +220,10 @@ class LedgerJournal(MemoryJournal):
 
     def _write(self, *events: Event) -> None:
         """Record events, of which at most the last ends a run; no interrupt can separate them."""
-        drop, last = None, events[-1]
+        drop: tuple[str, ...] = ()
+        last = events[-1]
         if ends_run(last):
-            drop = secret_name(self._number, last.run)
+            drop = (secret_name(self._number, last.run),)
             self._leases.pop(last.run, None)
         self._ledger.write(*(Line(EVENT, self._codec.encode(event), self._number) for event in events), drop=drop)
 

@@ -1,4 +1,5 @@
-"""The ledger: every line ever written, in SQLite, chained by hashes; and the secrets, in a table of their own.
+"""The ledger: every line ever written, in SQLite, chained by hashes; and in tables of their own the secrets, and the
+*tail*, the batches of rows that lie in no part yet.
 
 A commit is durable when it returns: write-ahead logging with a full sync. What a commit holds becomes durable together
 or not at all. After a commit that failed it is unknown what is on disk, so nothing more is written or released: the
@@ -13,19 +14,21 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
 import apsw
 
+from treering.disk import Stage, reached
 from treering.errors import DamagedVault, NotAVault, TreeringError, UnknownFormat, VaultError
+from treering.trusted.lines import ROOT, Entry, Line, SecretValue, chained, check
 from treering.trusted.sealed import Sealed
-from treering.vault.files import Folder, Stage, reached
-from treering.vault.lines import ROOT, Entry, Line, SecretValue, chained, check
+from treering.vault.files import Folder
 from treering.words import DISK_FULL, reason
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 """The format of the vault's folder, of the ledger's tables and of its lines."""
 
 TORN: Final = "it was interrupted in the middle of an operation"
@@ -35,7 +38,7 @@ _COLUMNS: Final = "seq, time, kind, mechanism, body, key, commitment, hash"
 
 
 class Secrets(Sealed, Mapping[str, SecretValue]):
-    """PRIVATE: the secrets of a ledger by name, each read when needed: every part has one, and few are needed."""
+    """PRIVATE: the secrets of a ledger by name, each read when needed: every batch has one, and few are needed."""
 
     __slots__ = ("_connection",)
 
@@ -55,6 +58,17 @@ class Secrets(Sealed, Mapping[str, SecretValue]):
         return sum(1 for _ in self)
 
 
+@dataclass(frozen=True, repr=False, eq=False)
+class Write(Sealed):
+    """PRIVATE: a line to commit, and what is stored and deleted with it: an interrupt cannot separate them."""
+
+    line: Line
+    put: SecretValue | None = None
+    drop: tuple[str, ...] = ()
+    tail: tuple[int, bytes] | None = None
+    sealed: int = 0
+
+
 class Ledger(Sealed):
     """The ledger of a vault that is open for writing. Callers hold the vault's lock."""
 
@@ -65,8 +79,8 @@ class Ledger(Sealed):
         self._open = False
         """Whether a transaction is in progress."""
         self._failed = ""
-        self._waiting: list[tuple[Line, SecretValue | None, str | None]] = []
-        """Lines to commit, each with a secret to store and one to delete: an interrupt cannot separate them."""
+        self._waiting: list[Write] = []
+        """What is to be committed next."""
         self.ahead = False
         """Whether memory is ahead of the record: of what happened, a line is still to be written."""
         self._seq, self._time, self._head = 0, 0, ROOT
@@ -93,13 +107,25 @@ class Ledger(Sealed):
         """PRIVATE: all secrets; each is read when it is asked for."""
         return Secrets(self._connection)
 
+    def tail(self, after: int = 0) -> Iterator[tuple[int, bytes]]:
+        """PRIVATE: the batches in the tail whose number is above ``after``, in order: their numbers and contents."""
+        return tail_of(self._connection, after)
+
     # -- writing ------------------------------------------------------------------------------------------------------
 
-    def write(self, *lines: Line, put: SecretValue | None = None, drop: str | None = None) -> None:
-        """Add lines, which no interrupt can separate; with them store the secret ``put``, and delete the secret named
-        ``drop``. Durable when this returns or, in a transaction, at its end."""
+    def write(
+        self,
+        *lines: Line,
+        put: SecretValue | None = None,
+        drop: tuple[str, ...] = (),
+        tail: tuple[int, bytes] | None = None,
+        sealed: int = 0,
+    ) -> None:
+        """Add lines, which no interrupt can separate; with them store the secret ``put`` and the batch ``tail`` (its
+        number and content), and delete the secrets named in ``drop`` and the batches of the tail up to number
+        ``sealed``. Durable when this returns or, in a transaction, at its end."""
         self.check_usable()
-        self._waiting.extend([*((line, None, None) for line in lines[:-1]), (lines[-1], put, drop)])
+        self._waiting.extend([*map(Write, lines[:-1]), Write(lines[-1], put, drop, tail, sealed)])
         if not self._open:
             self._commit()
 
@@ -141,22 +167,21 @@ class Ledger(Sealed):
         waiting, self._waiting = self._waiting, []
         put: dict[str, SecretValue] = {}
         dropped: list[str] = []
-        for _, secret, name in waiting:
-            if secret is not None:
-                put[secret.name] = secret
+        for each in waiting:
+            if each.put is not None:
+                put[each.put.name] = each.put
             # A secret stored and deleted between two commits need never be on disk.
-            if name is not None and put.pop(name, None) is None:
-                dropped.append(name)
+            dropped.extend(name for name in each.drop if put.pop(name, None) is None)
         try:
-            self._write_lines([line for line, _, _ in waiting], put, dropped)
+            self._write_lines(waiting, put, dropped)
         except apsw.Error as error:
             self._failed = before or f"its ledger could not be written ({describe(error)})"
             self.check_usable()
         self._failed = before
 
-    def _write_lines(self, lines: list[Line], put: dict[str, SecretValue], dropped: list[str]) -> None:
+    def _write_lines(self, waiting: list[Write], put: dict[str, SecretValue], dropped: list[str]) -> None:
         reached(Stage.COMMIT_BEGUN)
-        entries = self._chain(lines)
+        entries = self._chain([each.line for each in waiting])
         self._connection.execute("begin immediate")
         self._connection.executemany(f"insert into ledger ({_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?)", entries)
         if put:
@@ -164,6 +189,11 @@ class Ledger(Sealed):
             self._connection.executemany("insert into secrets values (?, ?, ?)", given)
         if dropped:
             self._connection.executemany("delete from secrets where name = ?", [(name,) for name in dropped])
+        for each in waiting:
+            if each.tail is not None:
+                self._connection.execute("insert into tail values (?, ?)", each.tail)
+            if each.sealed:
+                self._connection.execute("delete from tail where number <= ?", (each.sealed,))
         reached(Stage.COMMIT_READY)
         self._connection.execute("commit")
         reached(Stage.COMMITTED)
@@ -287,6 +317,11 @@ def rows_of(connection: apsw.Connection, after: int = 0) -> Iterator[Entry]:
     return map(Entry._make, asked(connection, sql, (after,)))
 
 
+def tail_of(connection: apsw.Connection, after: int = 0) -> Iterator[tuple[int, bytes]]:
+    """PRIVATE: the batches in the tail whose number is above ``after``, in order: their numbers and contents."""
+    return asked(connection, "select number, content from tail where number > ? order by number", (after,))
+
+
 def check_format(connection: apsw.Connection) -> None:
     """Refuse a file that is no ledger, and a ledger of another format."""
     try:
@@ -324,6 +359,7 @@ create table ledger (
     body text not null, key text not null, commitment text not null, hash blob not null
 ) strict;
 create table secrets (name text primary key, salt blob not null, value text not null) strict, without rowid;
+create table tail (number integer primary key, content blob not null) strict;
 """
 
 WRITE_AHEAD: Final = "pragma journal_mode = wal"

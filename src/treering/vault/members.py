@@ -1,6 +1,6 @@
 """The mechanisms of a vault, side by side under one promise, and the database that each of them sees.
 
-For a writer that is the vault's counts, with a gate that writes to the mechanism's own journal (`Store`); for a reader,
+For a writer that is the vault's rows, with a gate that writes to the mechanism's own journal (`Store`); for a reader,
 the public record alone (`Shown`).
 """
 
@@ -19,18 +19,17 @@ from treering.gate import Event, Gate
 from treering.mechanisms.base import Answering
 from treering.mechanisms.rings import Rings
 from treering.replay import RecordedGate
-from treering.trusted.charges import Charges, sizes_to_mark
-from treering.trusted.counts import Counts
+from treering.trusted.charges import Charges
 from treering.trusted.database import Watchers
 from treering.trusted.journal import Journal
+from treering.trusted.lines import SecretValue
+from treering.trusted.rows.kept import Rows
 from treering.trusted.sealed import Sealed
 from treering.trusted.shares import Shares
 from treering.vault.checkpoints import Checkpoints
 from treering.vault.journal import LedgerJournal, Recovered, recover
 from treering.vault.kinds import Spec, codec
 from treering.vault.ledger import Ledger
-from treering.vault.lines import SecretValue
-from treering.vault.parts import Marks
 from treering.vault.record import Record
 
 _REPLAYED: Final = 2**29
@@ -139,11 +138,11 @@ class Assembly:
     """Makes the mechanisms of an open vault."""
 
     def __init__(
-        self, promise: Promise, counts: Counts, ledger: Ledger, checkpoints: Checkpoints, watchers: Watchers
+        self, promise: Promise, rows: Rows, ledger: Ledger, checkpoints: Checkpoints, watchers: Watchers
     ) -> None:
-        self._codec = codec(counts.schema)
+        self._codec = codec(rows.schema)
         self._promise = promise
-        self._counts = counts
+        self._rows = rows
         self._ledger = ledger
         self._checkpoints = checkpoints
         self._shares = Shares(promise)
@@ -164,30 +163,27 @@ class Assembly:
         return self._made(spec, journal)
 
     def _made(self, spec: Spec, journal: LedgerJournal) -> Member:
-        store = Store(self._counts, self._shares, spec.name, journal, self._watchers)
+        store = Store(self._rows, self._shares, spec.name, journal, self._watchers)
         return Member(spec, spec.build(store, self._promise), journal)
 
     def _journal(self, number: int) -> LedgerJournal:
         return LedgerJournal(self._ledger, number, self._codec, self._checkpoints)
 
-    def journals(self, record: Record, secrets: Mapping[str, SecretValue]) -> tuple[list[LedgerJournal], Marks]:
-        """The journals of all mechanisms, recovered, and the sizes at which counts must be marked for them."""
+    def journals(self, record: Record, secrets: Mapping[str, SecretValue]) -> list[LedgerJournal]:
+        """The journals of all mechanisms, recovered."""
         journals: list[LedgerJournal] = []
-        marks: dict[int, list[object]] = {}
-        size = record.parts[-1].size if record.parts else 0
+        size = record.size
         for number, entries in enumerate(record.lines):
             journal = self._journal(number)
             recovered = recover(entries, self._codec, self._checkpoints)
             journal.take_up(recovered, secrets, size)
-            for mark in sizes_to_mark(recovered.events):
-                marks.setdefault(mark, []).append(journal)
             journals.append(journal)
-        return journals, marks
+        return journals
 
 
 def shown(record: Record, recovered: Iterable[Recovered]) -> list[Answering]:
     """The mechanisms in their state on record, from public values only: for readers."""
-    size = record.parts[-1].size if record.parts else 0
+    size = record.size
     schema, promise = record.origin.schema, record.origin.promise
     return [
         spec.build(Shown(schema, size, (*each.events, *each.lost)), promise)
@@ -201,10 +197,10 @@ def shown(record: Record, recovered: Iterable[Recovered]) -> list[Answering]:
 class Store(Sealed):
     """The vault's rows as the database of one mechanism: its gate writes to the mechanism's own journal."""
 
-    __slots__ = ("_counts", "_journal", "_name", "_shares", "_watchers")
+    __slots__ = ("_journal", "_name", "_rows", "_shares", "_watchers")
 
-    def __init__(self, counts: Counts, shares: Shares, name: str, journal: Journal, watchers: Watchers) -> None:
-        self._counts = counts
+    def __init__(self, rows: Rows, shares: Shares, name: str, journal: Journal, watchers: Watchers) -> None:
+        self._rows = rows
         self._shares = shares
         self._name = name
         self._journal = journal
@@ -213,16 +209,16 @@ class Store(Sealed):
     @property
     def schema(self) -> Schema:
         """The universe: public."""
-        return self._counts.schema
+        return self._rows.schema
 
     @property
     def size(self) -> int:
         """The number of rows: public."""
-        return self._counts.size
+        return self._rows.size
 
     def open_gate(self, budget: Budget) -> Gate:
         """The gate of this mechanism, which continues where the journal ends; once, and with its share on record."""
-        return self._shares.open_gate(self._name, budget, self._counts, self._journal)
+        return self._shares.open_gate(self._name, budget, self._rows, self._journal)
 
     def watch(self, grown: Callable[[], None]) -> None:
         """Call the method ``grown`` after every append, for as long as its object lives."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
 from itertools import islice
@@ -14,15 +15,16 @@ from treering.budget.cost import Cost
 from treering.budget.promise import Budget
 from treering.errors import DamagedVault, ParameterError
 from treering.mechanisms.base import Answering
+from treering.trusted.lines import EVENT, MECHANISM, ROWS, Entry, Line, SecretValue, check, opened
+from treering.trusted.rows.parts import Stored
+from treering.trusted.sealed import Sealed
 from treering.vault.checkpoints import Checkpoints
 from treering.vault.files import Folder
 from treering.vault.journal import Recovered, recover
 from treering.vault.kinds import Spec, codec
 from treering.vault.ledger import Ledger, reading, rows_of
-from treering.vault.lines import EVENT, MECHANISM, ROWS, Entry, Line, check, opened
 from treering.vault.members import shown
-from treering.vault.parts import Parts
-from treering.vault.record import Record, persons
+from treering.vault.record import Record, form_of, limit_of
 from treering.words import counted, readable
 
 
@@ -65,7 +67,7 @@ class VaultReader:
         return [Appended(entry.seq, entry.time / 1e6, entry.line.plain()["rows"]) for entry in found]
 
     def verify(self, head: str | None = None) -> dict[str, Any]:
-        """Check the vault: the chain of hashes, every part and secret, and that replay gives the same state.
+        """Check the vault: the chain of hashes, every row, part and secret, and that replay gives the same state.
 
         ``head`` is a ``head`` that `status` showed earlier: if it is not the hash of some line, the folder was set back
         to an earlier state. Raises `DamagedVault` if anything is wrong; otherwise returns what was checked.
@@ -73,36 +75,69 @@ class VaultReader:
         return verify(self._folder, head)
 
 
-def verify(folder: Folder, head: str | None = None) -> dict[str, Any]:
-    """See `VaultReader.verify`."""
+def verify(folder: Folder, head: str | None = None, size: int | None = None) -> dict[str, Any]:
+    """See `VaultReader.verify`. ``size`` is the number of rows that a writer has in memory."""
     if head is not None and not (isinstance(head, str) and len(head.strip()) == 64):
         raise ParameterError("head", "must be one that status() showed: 64 hexadecimal digits")
     seen = False
-    with reading(folder.ledger) as connection:
-        entries = list(check(rows_of(connection)))
-        secrets = dict(Ledger(connection).secrets())
-    record = Record.of(entries, folder)
+    state = _state(folder)
+    record = state.record
     if head is not None:
-        seen = any(entry.hash.hex() == head.strip().lower() for entry in entries)
+        seen = head.strip().lower() in state.heads
         if not seen:
             raise DamagedVault(
                 "the ledger never had this head: the vault was set back to an earlier state, or it is another vault. "
                 "If it answered in between, its promise no longer holds"
             )
-    Parts(folder, record.parts, record.bases).check(secrets, record.origin.schema, persons(record, secrets))
+    limit = limit_of(record, state.secrets)
+    state.stored.check(None if limit is None else limit())
+    if size is not None and size != record.size:
+        raise DamagedVault("there are other rows in memory than on record: open the vault again")
     whole = _recovered(record, None)
     for each in whole:
         for name, promised in each.commitments.items():
-            opened(name, promised, secrets)
+            opened(name, promised, state.secrets)
     return {
         "entries": record.seq,
+        "batches": len(record.batches),
         "parts": len(record.parts),
-        "size": record.parts[-1].size if record.parts else 0,
+        "size": record.size,
         "mechanisms": len(record.specs),
         "head": record.head.hex(),
         "head_found": seen if head is not None else None,
         "spent": _replayed(record, folder, whole),
     }
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class _State(Sealed):
+    """PRIVATE: one state of a vault: its lines, its secrets, and its rows with the files that hold them, open."""
+
+    record: Record
+    heads: set[str]
+    secrets: dict[str, SecretValue]
+    stored: Stored
+
+
+def _state(folder: Folder) -> _State:
+    """The state of a vault, beside a writer if there is one. A part that is missing may have been replaced since the
+    ledger was read: then the ledger says so now."""
+    before: bytes | None = None
+    while True:
+        with reading(folder.ledger) as connection:
+            entries = list(check(rows_of(connection)))
+            ledger = Ledger(connection)
+            secrets, tail = dict(ledger.secrets()), list(ledger.tail())
+        record = Record.of(entries, folder)
+        try:
+            form = form_of(record.origin)
+            stored = Stored(folder.parts, form, record.batches, record.parts, secrets, tail)
+        except DamagedVault:
+            if record.head == before:
+                raise
+            before = record.head
+        else:
+            return _State(record, {entry.hash.hex() for entry in entries}, secrets, stored)
 
 
 def _replayed(record: Record, folder: Folder, whole: list[Recovered]) -> float:
@@ -135,14 +170,14 @@ def status(record: Record, mechanisms: Sequence[Answering]) -> dict[str, Any]:
     total = promise.budget.total
     spent = math.fsum(each.spent for each in mechanisms)
     first: dict[str, Any] = listed[0] if listed else {}
-    parts = record.parts
+    batches = record.batches
     return {
         "identity": origin.identity,
         "created": stamp(record.created),
         "cells": origin.schema.cells,
-        "size": parts[-1].size if parts else 0,
-        "batches": len(parts),
-        "dropped": sum(part.dropped for part in parts),
+        "size": record.size,
+        "batches": len(batches),
+        "dropped": sum(batch.dropped for batch in batches),
         "epsilon": float(promise.epsilon),
         "delta": float(promise.delta),
         "rows_per_person": promise.rows_per_person,

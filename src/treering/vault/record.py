@@ -1,13 +1,14 @@
-"""The record: the lines of a ledger sorted into the vault's origin, mechanisms, parts and idempotency keys."""
+"""The record: the lines of a ledger sorted into the vault's origin, mechanisms, batches, parts and idempotency keys."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from typing import Any, Final
 
 from treering.answer import Answer, Estimate
@@ -16,18 +17,14 @@ from treering.domain.language.measures import Release, Request
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import DamagedVault, KeyUsed, ParameterError
-from treering.trusted.rows.persons import Persons
-from treering.vault.bases import BASE
-from treering.vault.codec.queries import write_query
-from treering.vault.files import Folder
-from treering.vault.kinds import Spec, with_shares
-from treering.vault.lines import (
+from treering.trusted.lines import (
     ANSWERS,
     CHECKPOINT,
     CREATED,
     EVENT,
     LEASE,
     MECHANISM,
+    PART,
     ROWS,
     Entry,
     Line,
@@ -35,7 +32,12 @@ from treering.vault.lines import (
     body,
     opened,
 )
-from treering.vault.parts import Part, PartList
+from treering.trusted.rows.named import Batch, BatchList, Part, PartList
+from treering.trusted.rows.persons import Persons
+from treering.trusted.rows.spool import Form
+from treering.vault.codec.queries import write_query
+from treering.vault.files import Folder
+from treering.vault.kinds import Spec, with_shares
 
 PERSON_KEY: Final = "persons"
 """The name, among the secrets, of the key of persons' digests."""
@@ -88,8 +90,8 @@ class Record:
     created: int
     """When the vault was created, in microseconds since 1970."""
     specs: list[Spec] = field(default_factory=list)
+    batches: BatchList = field(default_factory=BatchList)
     parts: PartList = field(default_factory=PartList)
-    bases: list[Line] = field(default_factory=list)
     lines: list[list[Entry]] = field(default_factory=list)
     """The lines of each mechanism: events, leases and checkpoints."""
     checkpoints: list[Line] = field(default_factory=list)
@@ -110,11 +112,16 @@ class Record:
             record.add(entry)
         return record
 
+    @property
+    def size(self) -> int:
+        """The number of rows."""
+        return self.batches.size
+
     def add(self, entry: Entry) -> None:
         """Add the next line."""
         kind = entry.kind
         if kind == ROWS:
-            self.parts.learn(entry)
+            self.batches.learn(entry)
         elif kind in (EVENT, LEASE, CHECKPOINT):
             self.lines[entry.mechanism].append(entry)
             if kind == CHECKPOINT:
@@ -125,8 +132,8 @@ class Record:
             self.specs[:] = with_shares(self.specs, shares)
             self.specs.append(self._checked(Spec.from_dict(plain)))
             self.lines.append([])
-        elif kind == BASE:
-            self.bases.append(entry.line)
+        elif kind == PART:
+            self.parts.add(Part.of(entry))
         if entry.key:
             if entry.key in self.keys:
                 raise DamagedVault(f"the idempotency key {entry.key!r} is on record twice: restore a backup")
@@ -142,12 +149,18 @@ class Record:
         return new
 
 
-def persons(record: Record, secrets: Mapping[str, SecretValue]) -> Persons | None:
-    """The limit of rows a person, with the vault's own key; None where persons are not counted."""
+def limit_of(record: Record, secrets: Mapping[str, SecretValue]) -> Callable[[], Persons] | None:
+    """Makes the limit of rows a person, with the vault's own key and no rows counted; None where there is no such
+    limit."""
     if record.origin.person is None:
         return None
     key = bytes.fromhex(opened(PERSON_KEY, record.origin.commitment, secrets))
-    return Persons(record.origin.person, record.origin.promise.rows_per_person, key)
+    return partial(Persons, record.origin.person, record.origin.promise.rows_per_person, key)
+
+
+def form_of(origin: Origin) -> Form:
+    """What the vault keeps of its rows."""
+    return Form(origin.schema, persons=origin.person is not None, counted=origin.source is not None)
 
 
 # -- idempotency keys --------------------------------------------------------------------------------------------------
@@ -203,11 +216,11 @@ def _estimate(value: float | None, low: float | None, high: float | None, error:
     return Estimate(value, -math.inf if low is None else low, math.inf if high is None else high, error)
 
 
-def recorded_part(line: Line | Entry) -> Part:
+def recorded_batch(line: Line | Entry) -> Batch:
     """The rows that were appended under a key; refused if the key was used for something else."""
     if line.kind != ROWS:
         raise KeyUsed(line.key, "new rows")
-    return Part.read(json.loads(line.body), line.commitment)
+    return Batch.of(line)
 
 
 def check_key(key: str | None) -> None:

@@ -21,7 +21,7 @@ from threading import Lock
 from typing import Any, Final, Generic, TypeVar
 
 from treering.errors import TreeringError, VaultError
-from treering.trusted.counts import Counts
+from treering.trusted.rows.kept import Rows
 from treering.vault.files import WriterLock
 from treering.vault.ledger import TORN, Ledger
 
@@ -163,8 +163,8 @@ class Together:
 class Access:
     """Admits threads to an open vault: one at a time, of the process that opened it."""
 
-    def __init__(self, counts: Counts, writer: WriterLock, ledger: Ledger) -> None:
-        self._lock = counts.lock
+    def __init__(self, rows: Rows, writer: WriterLock, ledger: Ledger) -> None:
+        self._lock = rows.lock
         self._writer = writer
         self._ledger = ledger
         self._process = os.getpid()

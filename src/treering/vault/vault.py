@@ -21,35 +21,28 @@ import pyarrow as pa
 from treering.boxes.base import Progress
 from treering.boxes.erm import Model
 from treering.budget.promise import Promise
+from treering.disk import Stage, reached, sync_folder
 from treering.domain.schema import Schema
 from treering.errors import KeyUsed, ParameterError, SchemaError, VaultError
 from treering.params import Number, probability, share_of, whole
 from treering.rowfile import RowFile
-from treering.trusted.counts import Counts
 from treering.trusted.database import DroppedRows, GrowingDatabase, OnInvalid, Watchers
-from treering.trusted.rows.batches import Batch, digest_of, take_in
-from treering.trusted.rows.digests import RowsDigest
+from treering.trusted.lines import MECHANISM, Entry, Line, body, seal
+from treering.trusted.rows.intake import Intake
+from treering.trusted.rows.kept import Rows
+from treering.trusted.rows.parts import Parts, StoreEngine
+from treering.trusted.rows.spool import Spool
 from treering.trusted.sealed import salt as new_salt
 from treering.vault import ledger as ledgers
 from treering.vault.asking import Asking
 from treering.vault.checkpoints import Checkpoints
-from treering.vault.files import Folder, Stage, WriterLock, reached, sync_folder
+from treering.vault.files import Folder, WriterLock
 from treering.vault.journal import without_collections
 from treering.vault.kinds import EXPECTED_ROWS, Spec, choose, codec, lowered, spec, with_shares
 from treering.vault.ledger import Ledger
-from treering.vault.lines import MECHANISM, Entry, Line, body, seal
 from treering.vault.members import Assembly, chosen
-from treering.vault.parts import Parts
 from treering.vault.reader import Appended, VaultReader, status, verify
-from treering.vault.record import (
-    PERSON_KEY,
-    Origin,
-    Record,
-    check_key,
-    options_of,
-    persons,
-    recorded_part,
-)
+from treering.vault.record import PERSON_KEY, Origin, Record, check_key, form_of, limit_of, options_of, recorded_batch
 from treering.vault.sources import Attached, claim, source_of
 from treering.vault.together import Access
 from treering.words import counted, left_out, reason
@@ -99,7 +92,7 @@ class Vault(Asking):
     (100000, True)
     """
 
-    __slots__ = (*("_assembly", "_folder", "_lock", "_parts", "_persons", "_source", "_watchers"),)
+    __slots__ = (*("_assembly", "_engine", "_folder", "_intake", "_lock", "_parts", "_source", "_watchers"),)
 
     def __init__(self, folder: Folder, lock: WriterLock, ledger: Ledger, table: Any = None) -> None:
         """Use `create` or `open`."""
@@ -109,17 +102,18 @@ class Vault(Asking):
         checkpoints = Checkpoints(folder.checkpoints, codec(record.origin.schema))
         for line in record.checkpoints:
             checkpoints.know(line)
-        self._parts = Parts(folder, record.parts, record.bases)
-        folder.clean(len(record.parts), self._parts.bases.named, checkpoints.named)
-        self._counts = Counts(record.origin.schema)
-        self._access = Access(self._counts, lock, ledger)
+        folder.clean(record.parts.names, record.parts.last, checkpoints.named)
+        self._engine = StoreEngine(folder.path)
+        self._rows = Rows(record.origin.schema, self._engine)
+        self._access = Access(self._rows, lock, ledger)
         self._watchers = Watchers()
-        self._assembly = Assembly(record.origin.promise, self._counts, ledger, checkpoints, self._watchers)
-        journals, marks = self._assembly.journals(record, secrets)
-        self._persons = persons(record, secrets)
-        self._parts.load(secrets, self._counts, marks, self._persons)
-        if self._persons is not None:
-            self._persons.check()
+        self._assembly = Assembly(record.origin.promise, self._rows, ledger, checkpoints, self._watchers)
+        journals = self._assembly.journals(record, secrets)
+        limit = limit_of(record, secrets)
+        form = form_of(record.origin)
+        self._parts = Parts(folder.parts, form, self._rows, ledger, record.batches, record.parts, limit)
+        self._parts.load()
+        self._intake: Intake | None = None
         self._members = [self._assembly.of(each, journal) for each, journal in zip(record.specs, journals, strict=True)]
         self._record.lines.clear()  # The journals hold them as events now.
         self._source = None if record.origin.source is None else Attached(record.origin, table)
@@ -208,7 +202,7 @@ class Vault(Asking):
         """Record what is pending, and let the next writer in. A crash instead of `close` loses nothing."""
         if self._access.foreign:
             return
-        with self._counts.lock:
+        with self._rows.lock:
             if self._lock.held:
                 try:
                     with suppress(VaultError):
@@ -217,10 +211,10 @@ class Vault(Asking):
                         self._condense(member, closing=True)
                         with suppress(VaultError):
                             member.journal.close()
-                    self._parts.condense(self._counts, self._persons, self._ledger, closing=True)
                 finally:
                     self._ledger.close()
                     self._lock.release()
+                    self._engine.close()
 
     def __enter__(self) -> Vault:
         return self
@@ -274,23 +268,43 @@ class Vault(Asking):
 
     def take_in(self, frame: Any, on_invalid: OnInvalid = "refuse", key: str | None = None) -> Taken:
         """`append`, and how many rows that were, how many were left out, and whether all of this was so already."""
-        if on_invalid not in ("refuse", "drop"):
-            raise ParameterError("on_invalid", 'must be "refuse" or "drop"')
+        frame, drop = _rows_of(frame), _dropping(on_invalid)
         check_key(key)
-        frame, drop = RowFile(frame) if isinstance(frame, Path) else frame, on_invalid == "drop"
-        digest = None if key is None else RowsDigest()
         with self._access.alone():
             known = self._appended(key)
-            if known is None and self._persons is not None:  # Whose rows are one too many depends on who was before.
-                return self._took(*take_in(frame, self.schema, self._persons, drop=drop, digest=digest), key, digest)
+            if known is None and self._counts_persons:  # Whose rows are one too many depends on who was before.
+                return self._took(self._parts.spool(frame, self._parts.persons(), drop=drop), key)
         if known is not None:
-            return self._same(known, digest_of(frame, self.schema, self._persons))
-        taken = take_in(frame, self.schema, None, drop=drop, digest=digest)  # Others ask meanwhile.
+            return self._same(known, self._parts.read_again(frame))
+        spool = self._parts.spool(frame, None, drop=drop)  # Others ask meanwhile.
+        try:
+            with self._access.alone():
+                known = self._appended(key)
+                if known is None:
+                    return self._took(spool, key)
+            return self._same(known, spool)
+        finally:
+            spool.discard()
+
+    @property
+    def intake(self) -> Intake | None:
+        """PRIVATE: what was read for the last append of this session: rows, rows left out, and for each column how many
+        values were unlisted, missing or outside. For the steward alone: these are exact counts."""
+        return self._intake
+
+    def check(self, frame: Any, on_invalid: OnInvalid = "refuse") -> Intake:
+        """PRIVATE: what `intake` would be after an append of ``frame``, of which nothing is taken in. Raises what the
+        append would."""
+        frame, drop = _rows_of(frame), _dropping(on_invalid)
         with self._access.alone():
-            known = self._appended(key)
-            if known is None:
-                return self._took(*taken, key, digest)
-        return self._same(known, digest or RowsDigest())
+            self._appended(None)
+            if self._counts_persons:
+                return self._parts.read(frame, self._parts.persons(), drop=drop)
+        return self._parts.read(frame, None, drop=drop)
+
+    @property
+    def _counts_persons(self) -> bool:
+        return self._record.origin.person is not None
 
     def _appended(self, key: str | None) -> Line | Entry | None:
         """The line of an append with this key; None if there was none. Raises if none can be."""
@@ -299,18 +313,22 @@ class Vault(Asking):
             raise VaultError("the rows of this vault stay in their own engine: add them there, then refresh()")
         return None if key is None else self._record.keys.get(key)
 
-    def _took(self, batch: Batch, dropped: int, key: str | None, digest: RowsDigest | None) -> Taken:
-        return Taken(self._take(batch, dropped, key or "", digest=digest), batch.rows, dropped, known=False)
+    def _took(self, spool: Spool, key: str | None) -> Taken:
+        dropped = spool.intake.dropped
+        taken = Taken(self._take(spool, dropped, key or ""), spool.rows, dropped, known=False)
+        self._intake = spool.intake
+        return taken
 
-    def _same(self, line: Line | Entry, digest: RowsDigest) -> Taken:
-        """What an append has taken in, if it was of the rows with this digest."""
-        part = recorded_part(line)
+    def _same(self, line: Line | Entry, spool: Spool) -> Taken:
+        """What an append has taken in, if it was of the same rows."""
+        batch = recorded_batch(line)
         with self._access.alone():
             self._access.check()
-            same = self._parts.holds(part, digest, self._ledger.secrets())
+            same = self._parts.holds(batch, spool)
+        spool.discard()
         if not same:
             raise KeyUsed(line.key, "other rows")
-        return Taken(part.size, part.rows, part.dropped, known=True)
+        return Taken(batch.size, batch.rows, batch.dropped, known=True)
 
     def refresh(self, on_invalid: OnInvalid = "refuse") -> int:
         """Take in the rows past the watermark of the vault's table durably, and return the new size.
@@ -322,39 +340,32 @@ class Vault(Asking):
             if self._source is None:
                 raise VaultError("this vault has no table of its own to refresh from: append rows")
             increment = self._source.increment(self._parts.watermark, on_invalid)
-            batch = Batch(increment.cells, increment.counts, *increment.sums)
-            return self._take(batch, increment.dropped, "", increment.watermark.to_dict())
+            spool = self._parts.spool_counted(increment.cells, increment.counts, increment.sums)
+            return self._take(spool, increment.dropped, "", increment.watermark.to_dict())
 
-    def _take(
-        self,
-        batch: Batch,
-        dropped: int,
-        key: str,
-        watermark: dict[str, Any] | None = None,
-        digest: RowsDigest | None = None,
-    ) -> int:
-        if batch.rows == 0 and dropped == 0 and watermark == self._parts.watermark and not key:
+    def _take(self, spool: Spool, dropped: int, key: str, watermark: dict[str, Any] | None = None) -> int:
+        if spool.rows == 0 and dropped == 0 and watermark == self._parts.watermark and not key:
             return self.size
-        if dropped:  # Before anything is written: where warnings are errors, nothing has happened.
-            warnings.warn(
-                left_out(dropped, of=dropped + batch.rows), DroppedRows, stacklevel=5 if watermark is None else 3
-            )
-        part, salt = self._parts.write(batch, dropped, watermark, digest)
+        try:
+            if dropped:  # Before anything is written: where warnings are errors, nothing has happened.
+                message = left_out(dropped, of=dropped + spool.rows)
+                warnings.warn(message, DroppedRows, stacklevel=5 if watermark is None else 3)
+            self._parts.write(spool)
+        finally:
+            spool.discard()
         with self._ledger.remembered("it was interrupted while new rows, which are on record, were counted"):
             with self._ledger.transaction():
                 for member in self._members:
                     member.journal.settle(renew=True)
-                self._parts.record(part, salt, self._ledger, key)
+                batch = self._parts.record(spool, dropped, key, watermark)
             reached(Stage.ROWS_DURABLE)
-            batch.add_to(self._counts)
-            if self._persons is not None:
-                self._persons.take_up(batch.persons)
+            self._parts.count(batch, spool)
             if key:
-                self._record.keys[key] = part.line(key)
+                self._record.keys[key] = batch.line(key)
         reached(Stage.ROWS_COUNTED)
         self._watchers.call()
         self._ledger.check_usable()
-        self._parts.condense(self._counts, self._persons, self._ledger)
+        self._parts.condense()
         return self.size
 
     # -- what was released ---------------------------------------------------------------------------------------------
@@ -442,7 +453,7 @@ class Vault(Asking):
         """Check the whole vault: see `VaultReader.verify`."""
         with self._access.alone():
             self._access.check()
-            return verify(self._folder, head)
+            return verify(self._folder, head, self._rows.size)
 
     def backup(self, path: Place) -> None:
         """Copy the vault, as it is now, to the new folder ``path``. The copy is for restoring, not for asking: if both
@@ -454,7 +465,7 @@ class Vault(Asking):
                 for member in self._members:
                     member.journal.settle(renew=True)
             target.create()
-            self._parts.copy(target)
+            self._parts.stored().copy(target.parts)
             self._ledger.backup(target.ledger)  # Last: without a ledger, the folder is no vault.
             sync_folder(target.path)
 
@@ -469,6 +480,16 @@ class Vault(Asking):
         from treering.shown import status_html
 
         return status_html(self.status(), self.spent, self.total, self.unit)
+
+
+def _rows_of(frame: Any) -> Any:
+    return RowFile(frame) if isinstance(frame, Path) else frame
+
+
+def _dropping(on_invalid: OnInvalid) -> bool:
+    if on_invalid not in ("refuse", "drop"):
+        raise ParameterError("on_invalid", 'must be "refuse" or "drop"')
+    return on_invalid == "drop"
 
 
 # -- creating a vault --------------------------------------------------------------------------------------------------

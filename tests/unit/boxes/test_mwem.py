@@ -31,7 +31,7 @@ def learn(
 
 
 def truths(db: TestDatabase, queries: list[Query]) -> list[float]:
-    return [db.counts.count(query) / query.scale / db.size for query in queries]
+    return [db.rows.cells.count(query) / query.scale / db.size for query in queries]
 
 
 @pytest.mark.parametrize("budget", [PURE, ZCDP], ids=str)
@@ -76,7 +76,7 @@ def test_it_learns() -> None:
     assert np.abs(uniform - truths(db, QUERIES)).max() > 0.1
     table = release.sample(20_000, np.random.default_rng(1))
     late = table.column("late").to_pylist().count("yes") / 20_000
-    assert late == pytest.approx(db.counts.count(tr.parse("late = 'yes'", SCHEMA)) / db.size, abs=0.03)
+    assert late == pytest.approx(db.rows.cells.count(tr.parse("late = 'yes'", SCHEMA)) / db.size, abs=0.03)
 
 
 def test_weighted_queries_are_learnt_too() -> None:

@@ -64,7 +64,7 @@ def test_intervals_are_drawn_as_prefixes_where_that_is_better() -> None:
     for db, size in ((few, 2000), (many, 2_000_000)):
         release = box.run(db.open_gate(Budget("pure", Fraction(3))), PURE, 1.0, 1e-9)
         shares, errors = release.shares(class_)
-        truth = db.counts.count_many(class_) / size
+        truth = db.rows.cells.count_many(class_) / size
         assert (np.abs(shares - truth) <= errors).all()
         assert errors[0] == box.alpha(size, PURE, 1e-9)
 

@@ -98,7 +98,7 @@ def test_an_interrupt_while_the_database_grows() -> None:
         db = TestDatabase(SCHEMA, rows(20_000))
         mechanism = make(db)
         ask(mechanism, QUERIES[:3])
-        db.counts.add(np.array(rows(2000, seed=2)))
+        db.rows.add_cells(np.array(rows(2000, seed=2)))
         interrupt = Interrupt(step, *FILES)
         with suppress(KeyboardInterrupt), interrupt:
             db._watchers.call()

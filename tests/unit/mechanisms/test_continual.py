@@ -93,7 +93,7 @@ def test_rows_that_nobody_told_of_are_taken_in_by_the_next_question() -> None:
     db = TestDatabase(SCHEMA, [0] * 100)
     histogram = ContinualHistogram(db, **SHARP)
     histogram.ask("a = 0")
-    db.counts.add(np.full(100, 11))
+    db.rows.add_cells(np.full(100, 11))
     assert histogram.guarantee.size == 200
     assert histogram.batches == 1
     assert histogram.ask("a = 0").value == pytest.approx(0.5)
@@ -360,10 +360,7 @@ def test_what_condensing_left_gives_the_same_bits_as_the_whole_history(delta: fl
     assert sum(isinstance(event, Advanced) for event in written) == 201
     assert len(db.journal.events()) < (205 if delta else 60)
     assert ContinualHistogram(db, 1.0, delta).state == histogram.state
-    whole = TestDatabase(SCHEMA, [0])
-    for size in range(1000, 1201):
-        whole.append_cells([0] * (size - whole.size))
-        whole.counts.mark(whole.journal)
+    whole = TestDatabase(SCHEMA, [0] * 1200)
     assert isinstance(whole.journal, MemoryJournal)
     whole.journal._events = written
     again = ContinualHistogram(whole, 1.0, delta)

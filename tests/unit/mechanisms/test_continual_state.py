@@ -85,7 +85,7 @@ def test_what_is_known_is_told_for_free_while_it_is_current() -> None:
     told = histogram.ask_many(queries)
     assert histogram.known(queries) == told
     assert histogram.settled
-    db.counts.add(np.full(100, 11))
+    db.rows.add_cells(np.full(100, 11))
     spent, events = histogram.spent, db.journal.events()
     assert histogram.known(queries) is None
     assert (histogram.spent, db.journal.events()) == (spent, events)
@@ -104,7 +104,7 @@ def test_the_guarantee_counts_the_batch_that_nobody_told_of(delta: float) -> Non
         assert histogram.guarantee == before
         assert before.alpha == pytest.approx(alpha(Promise(1.0, delta).budget, 256, db.size, 0.01, batch), rel=1e-5)
         assert f"after {batch} batches" in before.statement
-        db.counts.add(np.full(100, 11))
+        db.rows.add_cells(np.full(100, 11))
     assert histogram.batches == 4
 
 

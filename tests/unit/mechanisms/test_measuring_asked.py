@@ -89,8 +89,8 @@ def test_weights_are_added_up_and_counts_are_whole_numbers() -> None:
     db.append_cells([0])
     weighted = Query.weighted(SCHEMA, np.linspace(0.1, 0.73, SCHEMA.cells))
     count, total = rings.tell([Item("count", X), Item("count", weighted)])
-    assert count.value == int(count.value or 0) == db.counts.count(X)
-    assert total.value == pytest.approx(db.counts.count(weighted) / weighted.scale)
+    assert count.value == int(count.value or 0) == db.rows.cells.count(X)
+    assert total.value == pytest.approx(db.rows.cells.count(weighted) / weighted.scale)
     assert total.value != round(total.value or 0)
     assert total.value is not None
     assert total.value - total.low == pytest.approx(total.margin)

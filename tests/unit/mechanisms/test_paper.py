@@ -137,7 +137,7 @@ def test_a_shrunken_database_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
     pmwg = make(db)
     pmwg.ask("a = 1")
     before, touched = pmwg.state, db.touched
-    monkeypatch.setattr(db.counts, "_size", 99_999)
+    monkeypatch.setattr(db.rows, "_size", 99_999)
     with pytest.raises(tr.EngineError, match="fewer rows than before: it was replaced, and the promise with it"):
         pmwg.ask("a = 2")
     assert (pmwg.state, db.touched) == (before, touched)

@@ -33,7 +33,7 @@ def test_answers_are_within_their_errors(options: dict[str, Any]) -> None:
     pmw = make(db, **options, beta=1e-9)  # a failure by chance is that rare
     queries = random_conjunctions(SCHEMA, 60, np.random.default_rng(5), ways=(1, 2))
     for query, answer in zip(queries, pmw.ask_many(queries), strict=True):
-        assert abs(answer.value - db.counts.count(query) / db.size) <= answer.error <= options.get("alpha", 0.2)
+        assert abs(answer.value - db.rows.cells.count(query) / db.size) <= answer.error <= options.get("alpha", 0.2)
     assert pmw.hard_queries > 0
     assert pmw.spent <= float(pmw._promise.budget.total)
     starts = [event for event in db.journal.events() if isinstance(event, RunStarted)]
@@ -123,7 +123,7 @@ def test_the_paper_s_noise_pays_for_all_its_runs(options: dict[str, Any]) -> Non
     pmw = make(db, **options, beta=1e-9, profile="paper")
     queries = random_conjunctions(SCHEMA, 60, np.random.default_rng(5), ways=(1, 2))
     for query, answer in zip(queries, pmw.ask_many(queries), strict=True):
-        assert abs(answer.value - db.counts.count(query) / db.size) <= answer.error == alpha
+        assert abs(answer.value - db.rows.cells.count(query) / db.size) <= answer.error == alpha
     most = math.floor(36 * math.log(SCHEMA.cells) / alpha**2)
     assert f"at most {most:,} of them are hard" in pmw.guarantee.statement
     started = [event for event in db.journal.events() if isinstance(event, RunStarted)]

@@ -41,7 +41,7 @@ def test_a_question_that_is_no_union_of_groups_opens_a_series_and_is_answered_ri
         before = len(mechanism.series)
         free = mechanism.price(query) == 0
         answer = mechanism.ask(query)
-        truth = db.counts.count(query) / db.size
+        truth = db.rows.cells.count(query) / db.size
         assert abs(answer.value - truth) <= max(answer.error, 1e-6) < 0.001
         assert len(mechanism.series) == before or not free
         db.append_cells(generator.integers(0, SCHEMA.cells, 100).tolist())
@@ -55,7 +55,7 @@ def test_conditions_that_overlap_are_told_apart(delta: float) -> None:
     texts = ["month <= 6", "month >= 4", "month = 5 AND late = 'yes'", "late = 'yes' OR month = 12", "late = 'no'"]
     answers = mechanism.ask_many(texts)
     for text, answer in zip(texts, answers, strict=True):
-        assert answer.count == db.counts.count(tr.parse(text, SCHEMA))
+        assert answer.count == db.rows.cells.count(tr.parse(text, SCHEMA))
     (series,) = mechanism.series
     groups = mechanism._rings[0].series.groups
     assert groups.whole

@@ -54,12 +54,12 @@ def engine(pmwg: tr.PMWG) -> Tight:
 
 
 def truth(db: TestDatabase, query: tr.Query) -> float:
-    return float(db.counts.count(query)) / (query.scale * db.size)
+    return float(db.rows.cells.count(query)) / (query.scale * db.size)
 
 
 def divergence(db: TestDatabase, pmwg: tr.PMWG) -> float:
     """RE(truth‖histogram)."""
-    x = db.counts.marginal((0, 1, 2)).reshape(-1) / db.size
+    x = db.rows.cells.marginal((0, 1, 2)).reshape(-1) / db.size
     y = pmwg.hypothesis.marginal(SCHEMA.names).reshape(-1)
     occupied = x > 0
     return float(np.sum(x[occupied] * np.log(x[occupied] / y[occupied])))
@@ -335,7 +335,7 @@ def test_a_shrunken_database_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
     pmwg = make(db)
     pmwg.ask("a = 1")
     before, touched = pmwg.state, db.touched
-    monkeypatch.setattr(db.counts, "_size", SIZE - 1)
+    monkeypatch.setattr(db.rows, "_size", SIZE - 1)
     with pytest.raises(tr.EngineError, match="fewer rows than before"):
         pmwg.ask("a = 2")
     assert (pmwg.state, db.touched) == (before, touched)

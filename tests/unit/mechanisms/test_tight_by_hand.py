@@ -95,7 +95,7 @@ def test_a_block_is_compared_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     queries = parsed("a = 1", "TRUE", "a <= 1", "FALSE", "b = 2", "c = 'x'", "a = 1 AND b = 0")
     answers = pmwg.ask_many(queries)
     for query, answer in zip(queries, answers, strict=True):
-        assert answer.value == pytest.approx(db.counts.count(query) / db.size)
+        assert answer.value == pytest.approx(db.rows.cells.count(query) / db.size)
         assert answer.error == (0.0 if query.constant else 0.3)
     assert engine.state.asked == 5
 

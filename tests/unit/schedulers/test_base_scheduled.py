@@ -50,9 +50,9 @@ def test_a_price_is_the_budget_of_the_epoch_that_is_due() -> None:
     answer = scheduler.ask(QUERY)
     assert scheduler.price(QUERY) == 0
     assert scheduler.known([QUERY]) == [answer]
-    db.counts.add(np.zeros(99, dtype=np.int64))
+    db.rows.add_cells(np.zeros(99, dtype=np.int64))
     assert scheduler.price(QUERY) == 0
-    db.counts.add(np.zeros(1, dtype=np.int64))  # nobody told the scheduler: the epoch waits for a question
+    db.rows.add_cells(np.zeros(1, dtype=np.int64))  # nobody told the scheduler: the epoch waits for a question
     assert scheduler.price(QUERY) == EPSILON / 4
     assert scheduler.known([QUERY]) is None
     assert len(scheduler.epochs) == 1

@@ -213,7 +213,7 @@ def test_rows_arrive_in_one_thread_and_questions_in_others() -> None:
                 if abs(answer.value - truth) > answer.error + 1e-9 or answer.error > 0.5:
                     wrong.append(answer)
 
-    assert db.counts.count(QUERY) == 49
+    assert db.rows.cells.count(QUERY) == 49
     askers = [threading.Thread(target=ask) for _ in range(3)]
     for asker in askers:
         asker.start()

@@ -111,7 +111,7 @@ def test_growth_that_nobody_told_of_is_seen_when_a_question_comes() -> None:
     db = database(100)
     scheduler = Doubling(db, CellsBox(), 16.0)
     scheduler.ask(QUERY)
-    db.counts.add(np.array(cells(150)))
+    db.rows.add_cells(np.array(cells(150)))
     assert sizes(scheduler) == [(0, 100)]
     assert scheduler.ask(QUERY).size == 250
     assert sizes(scheduler) == [(0, 100), (1, 250)]
@@ -291,7 +291,7 @@ def test_whatever_the_growth(batches: list[int], start: int, approximate: bool, 
         fresh = epoch.size / db.size
         assert epoch.index == (db.size // start).bit_length() - 1
         assert answer.error == pytest.approx(fresh * min(1, epoch.alpha) + (1 - fresh) / 2)
-        assert abs(answer.value - db.counts.count(QUERY) / db.size) <= answer.error + 1e-12
+        assert abs(answer.value - db.rows.cells.count(QUERY) / db.size) <= answer.error + 1e-12
     replayed = Doubling(db, CellsBox(), **promise)
     assert (replayed.state, replayed.spent) == (scheduler.state, scheduler.spent)
     assert replayed.next_epoch == scheduler.next_epoch

@@ -43,7 +43,7 @@ def _ermg(db: Any, **options: Any) -> ERMG:
 def _excess(db: TestDatabase, model: Model) -> float:
     """The true excess risk on the rows of now, from a fine descent."""
     problem, vectors = model.problem, FEATURES.grid / FEATURE_UNIT
-    weights = db.counts.marginal(FEATURES.joint).reshape(-1)
+    weights = db.rows.cells.marginal(FEATURES.joint).reshape(-1)
 
     def risk(theta: Floats) -> float:
         return problem.risk(theta, vectors, FEATURES.labels, weights)

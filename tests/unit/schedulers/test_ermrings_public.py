@@ -61,10 +61,10 @@ def test_a_model_has_its_price_from_the_size_on_at_which_it_is_due() -> None:
     total = Promise(1.0, 1e-6).budget.total
     assert learner.price("late = 'yes'") == total
     learner.update()
-    db.counts.add(np.zeros(99, dtype=np.int64))  # nobody tells the learner
+    db.rows.add_cells(np.zeros(99, dtype=np.int64))  # nobody tells the learner
     assert learner.price("late = 'yes'") == 0
     assert learner.update() is learner.models[0]
-    db.counts.add(np.zeros(1, dtype=np.int64))
+    db.rows.add_cells(np.zeros(1, dtype=np.int64))
     assert learner.price("late = 'yes'") == total
     assert learner.update().rows == (100, 200)
 

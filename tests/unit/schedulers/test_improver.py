@@ -35,7 +35,7 @@ def database(size: int, seed: int = 0) -> TestDatabase:
 
 
 def share(db: TestDatabase, query: tr.Query) -> float:
-    return db.counts.count(query) / query.scale / db.size
+    return db.rows.cells.count(query) / query.scale / db.size
 
 
 # -- tight -------------------------------------------------------------------------------------------------------------

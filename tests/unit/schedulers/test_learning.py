@@ -74,7 +74,7 @@ def test_the_latest_model_is_had_without_a_new_one(kind: Any) -> None:
         learner.learnt(update=False)
     assert (learner.spent, db.touched) == (0, 0)
     model = learner.learnt(update=True)
-    db.counts.add(np.zeros(300, dtype=np.int64))  # nobody tells the learner
+    db.rows.add_cells(np.zeros(300, dtype=np.int64))  # nobody tells the learner
     assert learner.learnt(update=False) is learner.model is model
     assert learner.learnt(update=True) is not model
 

@@ -43,7 +43,7 @@ def database(size: int, seed: int = 0) -> TestDatabase:
 
 
 def truth(db: TestDatabase) -> list[float]:
-    return [db.counts.count(query) / db.size for query in QUERIES]
+    return [db.rows.cells.count(query) / db.size for query in QUERIES]
 
 
 def plan(options: dict[str, Any], box: Box, start: int, beta: float) -> schedule.FixedSchedule:

@@ -41,7 +41,7 @@ def test_errors_hold_within_the_guarantee_while_the_database_grows(name: str) ->
     for batch in (0, 1000, 4000, 15_000, 3000):
         db.append_cells(cells(batch, batch))
         for query, answer in zip(QUERIES, scheduler.ask_many(QUERIES), strict=True):
-            assert abs(answer.value - db.counts.count(query) / db.size) <= answer.error <= alpha + 1e-12
+            assert abs(answer.value - db.rows.cells.count(query) / db.size) <= answer.error <= alpha + 1e-12
     assert len(scheduler.epochs) >= 2
     assert all(epoch.error is None for epoch in scheduler.epochs)
     assert scheduler.spent > 0

@@ -15,6 +15,7 @@ import pytest
 import treering as tr
 from support import broken_rows as broken
 from support.broken_rows import Shifted, Twin
+from support.coded import coded
 from support.databases import TestDatabase
 from support.exact_losses import ORDERS, Seen, moved, pure_loss, renyi, renyi_of, transparent
 from support.exact_runs import Asked, transcripts
@@ -29,10 +30,9 @@ from treering.gate import Advanced, Combined, Ones, Root, RunRequest, Span
 from treering.mechanisms.series.root import RootSeries
 from treering.noise import Gaussian, Laplace, Noise
 from treering.theory import series as theory
-from treering.trusted.counts import Counts
 from treering.trusted.journal import Secret
 from treering.trusted.kernel import Kernel
-from treering.trusted.rows.encode import encode
+from treering.trusted.rows.kept import Rows
 
 SCHEMA = tr.Schema({"a": tr.integers(0, 2)})
 MANY = Groups.marginal(SCHEMA)
@@ -253,7 +253,7 @@ def test_runs_on_the_rows_that_are_there(kind: Kind) -> None:
     def met_by_a_run() -> None:
         """A row comes while a run lasts, is met by it, and has paid for that."""
         start = db.size
-        gate = Kernel(db.counts, Budget(kind, Fraction(1000)), Keeping())
+        gate = Kernel(db.rows, Budget(kind, Fraction(1000)), Keeping())
         db.append_cells([1, 1])
         gate.begin_run(RUN)
         db.append_cells([0])
@@ -289,17 +289,17 @@ FRAME = [{"a": 7}, {"a": 0}, {"a": 1}, {"a": 9}, {"a": 2}, {"a": 0}]
 """Rows, two of which do not fit."""
 
 
-def with_misfits(counts: Counts) -> None:
+def with_misfits(rows: Rows) -> None:
     """Two batches, of which rows were dropped: a leaf is the rows that were taken in between, and these are the rows
     that pay."""
     taken: list[int] = []
-    gate = Kernel(counts, Budget("pure", Fraction(100)), Keeping())
+    gate = Kernel(rows, Budget("pure", Fraction(100)), Keeping())
     for part in (FRAME[:3], FRAME[3:]):
-        cells, dropped = encode(part, SCHEMA, drop=True)
+        cells, dropped = coded(part, SCHEMA, drop=True)
         assert dropped == 1
-        if isinstance(counts, Shifted):
-            counts.raw += [each["a"] if each["a"] < 3 else None for each in part]
-        counts.add(cells)
+        if isinstance(rows, Shifted):
+            rows.raw += [each["a"] if each["a"] < 3 else None for each in part]
+        rows.add_cells(cells)
         taken += cells.tolist()
         gate.mark()
     with transparent():
@@ -309,7 +309,7 @@ def with_misfits(counts: Counts) -> None:
 
 
 def test_a_dropped_row_that_shifts_leaves() -> None:
-    with_misfits(Counts(SCHEMA))
+    with_misfits(Rows(SCHEMA))
     with pytest.raises(AssertionError):
         with_misfits(Shifted(SCHEMA))
 

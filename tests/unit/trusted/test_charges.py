@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import treering as tr
 from support.databases import TestDatabase
-from support.row_lives import GROUPS, PLENTY, SCHEMA, SHARP, Life, account, recount, unit
+from support.row_lives import GROUPS, SCHEMA, SHARP, Life, account, recount, unit
 from treering.budget.cost import laplace, pure
 from treering.budget.promise import Budget, BudgetKind
 from treering.budget.rows import Charge
@@ -34,7 +34,7 @@ from treering.gate import (
     Span,
 )
 from treering.noise import Gaussian, Laplace, Noise
-from treering.trusted.charges import Charges, sizes_to_mark
+from treering.trusted.charges import Charges
 from treering.trusted.kernel import Kernel
 
 KINDS = pytest.mark.parametrize("kind", ["pure", "zcdp"])
@@ -137,7 +137,7 @@ def test_a_reservation_is_on_the_rows_that_come_while_it_lasts(kind: BudgetKind)
         gate.histogram(Laplace(1.0))
         assert account(gate) == [40] * 9
     assert account(gate) == [40] * 8 + [0]
-    gate = Kernel(db.counts, gate.budget, db.journal)
+    gate = Kernel(db.rows, gate.budget, db.journal)
     assert account(gate) == [40] * 8 + [0]
     with pytest.raises(BudgetExceeded), gate.reserve(Budget(kind, Fraction(61))):
         pass
@@ -340,7 +340,6 @@ def test_any_life_costs_each_row_what_the_formulas_say_and_goes_on_after_a_resta
     for name in data.draw(st.lists(st.sampled_from(STEPS), min_size=5, max_size=40)):
         step(life, name, data)
         assert life.agrees()
-        assert sizes_to_mark(life.journal.events()) == tuple(sorted(life.gate._charges.sizes))
     life.reopen()
     life.restart()
 
@@ -368,15 +367,6 @@ def test_the_end_of_a_segment_replaces_what_came_after_a_condensed_record(kind: 
     life.reopen()
     life.restart()
     assert life.agrees()
-
-
-def test_a_restart_that_forgot_a_mark_is_refused() -> None:
-    life = Life("pure", [0, 1, 2])
-    life.gate.mark()
-    life.append([3])
-    fresh = TestDatabase(SCHEMA, life.rows, life.journal.copy())
-    with pytest.raises(tr.VaultError, match="told apart at size 3, and it was not marked"):
-        fresh.open_gate(PLENTY["pure"])
 
 
 def test_a_run_that_crossed_is_refunded_nothing_when_it_is_followed() -> None:

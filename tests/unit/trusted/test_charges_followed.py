@@ -41,7 +41,7 @@ from treering.gate import (
     Span,
 )
 from treering.noise import Gaussian, Laplace, Noise
-from treering.trusted.charges import Charges, Segment, sizes_to_mark
+from treering.trusted.charges import Charges, Segment
 
 GROUPS = Groups.marginal(tr.Schema({"a": tr.integers(0, 1)}))
 PURE, ZCDP = Budget("pure", Fraction(10)), Budget("zcdp", Fraction(10))
@@ -227,7 +227,7 @@ def test_what_was_reserved_goes_up_to_who_has_paid() -> None:
     assert list(segment.reserved) == [Charge(2, 7, Fraction(3))]
 
 
-# -- the sizes that a store marks --------------------------------------------------------------------------------------
+# -- the sizes at which rows are told apart ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -254,6 +254,7 @@ def test_what_was_reserved_goes_up_to_who_has_paid() -> None:
         ),
     ],
 )
-def test_the_sizes_that_are_marked_are_those_that_the_charges_need(events: list[Event], sizes: tuple[int, ...]) -> None:
-    assert sizes_to_mark(events) == sizes
+def test_rows_are_told_apart_at_marks_and_at_the_leaves_of_segments_in_progress(
+    events: list[Event], sizes: tuple[int, ...]
+) -> None:
     assert followed(*events).sizes == set(sizes)

@@ -26,8 +26,8 @@ from treering.errors import ParameterError
 from treering.gate import Marked, Ones, Root, SegmentBegun, Span
 from treering.noise import Laplace
 from treering.trusted import combining
+from treering.trusted.cells import DENSE_CELLS
 from treering.trusted.combining import Tallies
-from treering.trusted.counts import DENSE_CELLS
 from treering.trusted.database import DroppedRows, GrowingDatabase
 from treering.trusted.journal import MemoryJournal
 from treering.trusted.kernel import Kernel
@@ -94,9 +94,7 @@ def test_rows_in_a_universe_that_is_not_kept_as_an_array() -> None:
     assert released(gate, marginal, cuts(edges)) == combined(marginal, WIDE, rows, cuts(edges))
 
 
-def test_many_rows_since_the_last_mark(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are counted by cell on the way; that changes nothing."""
-    monkeypatch.setattr("treering.trusted.counts._MANY", 10)
+def test_many_appends_between_two_marks() -> None:
     life = Life("pure", [0, 1])
     life.gate.mark()
     for _ in range(9):
@@ -162,7 +160,7 @@ def test_marks_are_for_good_and_leaves_for_as_long_as_their_segment() -> None:
     ):
         gate.combine(ALL, [Span(2, 3, 1)], NOISE)
     assert released(gate, ALL, [Span(2, 4, 1)]) == [0, 0, 1, 1, 0, 0]
-    assert db.counts.marked == (2,)
+    assert gate._charges.sizes == {2}
     db.append_cells([4])
     with pytest.raises(ParameterError, match="told apart"):  # The size of the last release was not marked.
         gate.combine(ALL, [Span(4, 5, 1)], NOISE)
@@ -171,7 +169,7 @@ def test_marks_are_for_good_and_leaves_for_as_long_as_their_segment() -> None:
 def test_what_one_gate_tells_apart_another_does_not() -> None:
     db = TestDatabase(SCHEMA, [0, 1])
     one = db.open_gate(PLENTY["pure"])
-    two = Kernel(db.counts, PLENTY["pure"], MemoryJournal())
+    two = Kernel(db.rows, PLENTY["pure"], MemoryJournal())
     one.mark()
     db.append_cells([2, 3])
     with pytest.raises(ParameterError, match="told apart"):
@@ -257,7 +255,7 @@ def test_a_leaf_whose_release_was_interrupted_is_counted_again(monkeypatch: pyte
     assert agrees(gate, life.journal.record)
 
 
-def test_a_combination_that_was_interrupted_leaves_no_marks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_combination_that_was_interrupted_tells_nothing_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     life = Life("pure", [0, 1])
 
     def interrupt(*_: object) -> Ints:
@@ -268,7 +266,7 @@ def test_a_combination_that_was_interrupted_leaves_no_marks(monkeypatch: pytest.
         with pytest.raises(KeyboardInterrupt):
             life.gate.combine(ALL, [Span(0, 2, 1)], NOISE)
     life.append([2])
-    assert life.db.counts.marked == ()
+    assert life.gate._charges.sizes == set()
     life.combine(ALL, [Span(0, 3, 1)])
 
 

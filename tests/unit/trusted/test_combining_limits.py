@@ -103,22 +103,14 @@ def test_an_interval_is_a_pair_of_sizes_with_rows_between(rows: Any) -> None:
         gate._check_interval(fine)
 
 
-def test_a_release_tells_the_present_size_apart_while_it_reads_and_no_longer() -> None:
+def test_a_release_up_to_the_present_size_does_not_tell_it_apart() -> None:
     db, gate = opened()
     db.append_cells([1])
     gate.combine(ALL, [Span(0, 7, 1)], NOISE)
-    assert db.counts.marked == (2, 4, 6)
     db.append_cells([1])
-    assert db.counts.marked == (2, 4, 6)
-
-    def interrupted() -> None:
-        with gate._marked_now():
-            assert 8 in db.counts._stretches.marked
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert db.counts._stretches.marked == (2, 4, 6)
+    assert gate._charges.sizes == {2, 4, 6}
+    with pytest.raises(ParameterError, match="told apart; the nearest are 6, 8, 4$"):
+        gate.combine(ALL, [Span(0, 7, 1)], NOISE)
 
 
 def test_released_sums_cannot_be_written_to() -> None:
@@ -132,12 +124,12 @@ def test_a_segment_of_the_rows_to_come_tells_them_apart() -> None:
     gate = db.open_gate(Budget("pure", Fraction(2**80)))
     segment = gate.begin_segment(ALL, SHARP, 5, start=3).segment
     db.append_cells([4, 4])
-    assert list(db.counts.marked) == [3]
+    assert gate._charges.sizes == {3}
     assert gate.advance(segment, [Ones(1)]).values[0].tolist() == [0, 0, 0, 0, 2, 0]
     db.append_cells([5])
     gate.begin_segment(ALL, SHARP, 5, start=3)  # The present size is nothing to it.
     db.append_cells([5])
-    assert list(db.counts.marked) == [3, 5]
+    assert gate._charges.sizes == {3, 5}
 
 
 def test_a_series_has_a_number_from_0_on() -> None:

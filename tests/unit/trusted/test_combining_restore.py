@@ -13,7 +13,6 @@ import treering as tr
 from support.databases import TestDatabase
 from support.segments import BATCHES, CELLS, PLENTY, ROOM, SCHEMA, SHARP, begin, combined, counted, grown, refused
 from treering.budget.weights import Weights
-from treering.errors import VaultError
 from treering.gate import (
     Advanced,
     Fading,
@@ -27,10 +26,9 @@ from treering.gate import (
     Span,
 )
 from treering.noise import Laplace
-from treering.trusted.charges import sizes_to_mark
-from treering.trusted.counts import Counts
 from treering.trusted.journal import MemoryJournal
 from treering.trusted.kernel import Kernel
+from treering.trusted.rows.kept import Rows
 
 
 def every(leaf: int) -> list[Pattern]:
@@ -76,17 +74,17 @@ def test_a_kernel_made_from_the_journal_goes_on_exactly(batches: list[list[int]]
 @settings(max_examples=30, deadline=None)
 @given(BATCHES, st.integers(1, 20), st.sampled_from(["", "condense", "end", "all"]))
 def test_a_durable_store_brings_back_what_the_segments_need(batches: list[list[int]], stop: int, then: str) -> None:
-    """Counts made anew from the batches, in order, marked at the sizes that the journal names."""
+    """Rows made anew from the batches, in order, however they are cut."""
     journal = MemoryJournal()
-    first = Counts(SCHEMA)
-    first.add(np.array(batches[0]))
+    first = Rows(SCHEMA)
+    first.add_cells(np.array(batches[0]))
     gate = Kernel(first, PLENTY, journal)
     segment = gate.begin_segment(CELLS, SHARP, ROOM).segment
     origin = 0
     stop = min(stop, len(batches))
     for leaf, batch in enumerate(batches[:stop], start=1):
         if leaf > 1:
-            first.add(np.array(batch))
+            first.add_cells(np.array(batch))
         if leaf == 2:
             gate.mark()
         gate.advance(segment, every(leaf))
@@ -102,30 +100,17 @@ def test_a_durable_store_brings_back_what_the_segments_need(batches: list[list[i
     events, journal = journal.events(), MemoryJournal()
     for event in events:
         journal.write(event)
-    again, wanted = Counts(SCHEMA), sizes_to_mark(events)
-    for batch in batches[:stop]:
-        again.add(np.array(batch))
-        if again.size in wanted:
-            again.mark(journal)
+    again = Rows(SCHEMA)
+    again.add_cells(np.concatenate([np.array(batch) for batch in batches[:stop]]))
     gate = Kernel(again, PLENTY, journal)
     for leaf, batch in enumerate(batches[stop:], start=stop + 1):
-        again.add(np.array(batch))
+        again.add_cells(np.array(batch))
         check(gate.advance(segment, every(leaf - origin)), batches[origin:leaf])
     if stop > 1:
         two = len(batches[0]) + len(batches[1])
         spans = [Span(0, two, 1), *([Span(two, again.size, -2)] if again.size > two else [])]
         found = gate.combine(CELLS, spans, SHARP).values
         assert np.array_equal(found, counted(batches[:2]) - 2 * counted(batches[2:]))
-
-
-def test_a_store_that_forgot_to_mark_is_refused() -> None:
-    db, gate, segment = grown(5)
-    gate.condense_segment(segment, None)
-    assert sizes_to_mark(gate.history) == (1, 2, 3, 4, 5)
-    fresh = Counts(SCHEMA)
-    fresh.add(np.zeros(6, dtype=np.int64))
-    with pytest.raises(VaultError, match="rows are told apart at size .*, and it was not marked"):
-        Kernel(fresh, PLENTY, db.journal)
 
 
 def test_a_condensed_segment_leaves_two_events_in_the_journal_and_one_that_ended_one() -> None:
@@ -175,13 +160,8 @@ def test_rows_are_told_apart_where_they_are_needed_and_nowhere_else() -> None:
 
 
 def told_apart(db: TestDatabase, gate: Kernel, sizes: set[int]) -> None:
-    assert set(sizes_to_mark(gate.history)) == sizes
-    for size in range(1, db.size + 1):
-        if size in sizes:
-            db.counts.check_mark(db.journal, size)
-        else:
-            with pytest.raises(VaultError):
-                db.counts.check_mark(db.journal, size)
+    for kernel in (gate, db.open_gate(PLENTY)):
+        assert kernel._charges.sizes == sizes
     for size in range(1, db.size):
         if size not in sizes:
             with pytest.raises(tr.ParameterError, match="spans must be a size at which rows are told apart"):

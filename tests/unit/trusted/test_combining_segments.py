@@ -75,7 +75,7 @@ def test_segments_of_one_gate_and_of_two_do_not_disturb_each_other() -> None:
     db = TestDatabase(SCHEMA, [0])
     gate, one = begin(db)
     two = gate.begin_segment(CELLS, SHARP, ROOM).segment
-    other = Kernel(db.counts, PLENTY, MemoryJournal())
+    other = Kernel(db.rows, PLENTY, MemoryJournal())
     third = other.begin_segment(CELLS, SHARP, ROOM).segment
     for leaf in range(1, 9):
         for kernel, segment in ((gate, one), (gate, two), (other, third)):

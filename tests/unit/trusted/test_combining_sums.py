@@ -124,7 +124,6 @@ def test_a_segment_of_sums_charges_its_room_and_gives_back_what_it_did_not_use()
     gate.end_segment(0)
     assert gate.left(4) == 98
     again = TestDatabase(SCHEMA, [0] * 4, db.journal)
-    again.counts.mark(db.journal)
     assert again.open_gate(Budget("zcdp", Fraction(100))).left(4) == 98
 
 
@@ -160,7 +159,7 @@ def test_sums_that_are_none_are_refused(given: tuple[Any, ...], problem: str, su
 def test_sums_beyond_64_bits_are_refused_on_public_values() -> None:
     schema = tr.Schema({"far": tr.numbers(0, 2**20)})
     db = TestDatabase(schema)
-    db.counts.add_counted(np.array([0]), np.array([2**30]), sums=(np.array([2**50]),))
+    db.rows.add_cells(np.array([0]), np.array([2**30]), sums=(np.array([2**50]),))
     gate = db.open_gate(PLENTY)
     far, groups = Sums(0, 2**20, True), Groups.marginal(schema, ["far"])
     with pytest.raises(tr.ParameterError, match=r"weight times rows \(times steps\) reaches 2\^61"):
@@ -172,4 +171,4 @@ def test_sums_beyond_64_bits_are_refused_on_public_values() -> None:
     with pytest.raises(tr.ParameterError, match=r"weight times rows \(times steps\) reaches 2\^61"):
         gate.advance(0, [Root(1)])
     with pytest.raises(tr.DataError, match="rows times steps must stay below"):
-        db.counts.add_counted(np.array([0]), np.array([2**41]))
+        db.rows.add_cells(np.array([0]), np.array([2**41]))

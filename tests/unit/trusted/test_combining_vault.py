@@ -1,4 +1,4 @@
-"""Rows of a vault are told apart after it was closed, killed or reopened, from its parts and from bases of them."""
+"""Rows of a vault are told apart after it was closed, killed or reopened, from its tail and from its parts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import treering as tr
-from support.bases import TO_A_BASE, base_lines, make_often
+from support.parts import MERGED, SEALED, make_often, part_lines
 from support.row_lives import agrees, combined, state
 from support.vaults import crash, mechanism
 from treering.domain.groups import Groups
@@ -18,8 +18,6 @@ from treering.gate import Ones, Span
 from treering.noise import Laplace
 from treering.trusted.database import DroppedRows
 from treering.trusted.kernel import Kernel
-from treering.trusted.rows import batches
-from treering.vault import parts
 from treering.vault.vault import Vault
 
 SCHEMA = tr.Schema({"a": tr.integers(0, 1), "b": tr.integers(0, 2)})
@@ -75,20 +73,13 @@ class Told:
 
 
 @pytest.mark.parametrize("killed", [True, False])
-@pytest.mark.parametrize("based", [True, False])
+@pytest.mark.parametrize("sealed", [True, False])
 def test_rows_are_told_apart_as_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: bool, based: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: bool, sealed: bool
 ) -> None:
-    if based:
+    """Wherever a batch or a part begins or ends."""
+    if sealed:
         make_often(monkeypatch)
-    read: list[str] = []
-    plain = batches.read_batch
-
-    def noting(content: bytes, name: str, sums: int) -> batches.Batch:
-        read.append(name)
-        return plain(content, name, sums)
-
-    monkeypatch.setattr(parts, "read_batch", noting)
     told = Told(tmp_path / "vault")
     told.gate.mark()
     marks = [0, 3]
@@ -96,7 +87,7 @@ def test_rows_are_told_apart_as_before(
     segment = told.gate.begin_segment(GROUPS[0], SHARP, 8, start=3).segment
     edges = [3]
     told.leaf(segment, edges, 1)
-    for number in range(1, 4 * TO_A_BASE):
+    for number in range(1, 2 * SEALED * MERGED):
         told.append(1 + number % 4)
         if number % 3 == 0:
             told.gate.mark()
@@ -105,13 +96,10 @@ def test_rows_are_told_apart_as_before(
             told.leaf(segment, edges, len(edges) if len(edges) < 3 else 2)
         if number % 5 == 2:
             before = state(told.gate)
-            read.clear()
             told.close(killed=killed)
             assert state(told.gate) == before
-            # From a base on, only the parts that came after it are read.
-            assert (len(read) < len(told.vault._record.parts)) == (based and bool(base_lines(told.vault)))
             told.check(sorted({*marks, *edges, told.vault.size}))
-    assert bool(base_lines(told.vault)) == based
+    assert bool(part_lines(told.vault)) == sealed
     told.gate.end_segment(segment)
     told.close(killed=killed)
     told.check(sorted({*marks, told.vault.size}))

@@ -22,15 +22,15 @@ from support.interrupts import Interrupt
 STRIDE = 1 if "TORTURE_KILLS" in os.environ else 67
 """Steps from one interrupt to the next where every step takes a reading of the engine."""
 
-COUNTING = ("trusted/counts.py", "trusted/database.py")
+COUNTING = ("trusted/cells.py", "trusted/database.py", "rows/kept.py")
 READING = ("engines/source.py", "engines/addresses.py", "engines/binning.py")
 
 
 def found(db: tr.GrowingDatabase) -> Content:
     """What a database has; the marginals that it has kept from before agree."""
-    every = db._counts.marginal((0, 1))
+    every = db._rows.cells.marginal((0, 1))
     for place in (0, 1):
-        assert (db._counts.marginal((place,)) == every.sum(axis=1 - place)).all()
+        assert (db._rows.cells.marginal((place,)) == every.sum(axis=1 - place)).all()
     return Content(db.size, db.dropped, every.tolist())
 
 
@@ -56,10 +56,10 @@ def free(lock: Any) -> bool:
 
 def torn(db: tr.GrowingDatabase) -> bool:
     """Whether a database refuses what is asked of it from now on."""
-    assert free(db._counts.lock)
-    if not db._counts._torn:
+    assert free(db._rows.lock)
+    if not db._rows._torn:
         return False
-    for use in (partial(db._counts.add, np.arange(3)), partial(tr.ATG(db, 0.5, 1.0).ask, "TRUE")):
+    for use in (partial(db._rows.add_cells, np.arange(3)), partial(tr.ATG(db, 0.5, 1.0).ask, "TRUE")):
         with pytest.raises(tr.TreeringError, match="an append was interrupted while its rows were counted"):
             use()
     return True

@@ -18,7 +18,7 @@ from support.databases import TestDatabase
 from treering.budget.promise import Budget
 from treering.gate import FINE, Compared, Crossing, Gate, Measured, RunEnded, RunRequest, RunStarted
 from treering.noise import Gaussian, Laplace, Noise
-from treering.trusted.counts import MAX_COUNT
+from treering.trusted.cells import MAX_COUNT, Cells
 from treering.trusted.kernel import Kernel
 
 SCHEMA = tr.Schema({"origin": tr.categories("EWR", "JFK"), "month": tr.integers(1, 12)})
@@ -114,7 +114,7 @@ def test_the_charge_comes_before_the_touch(size: int, monkeypatch: pytest.Monkey
         monkeypatch.setattr(owner, method, spied)
 
     spy(type(gate._charges), "charge", "charge")
-    spy(type(db.counts), "count_many", "touch")
+    spy(Cells, "count_many", "touch")
     spy(type(gate._answering), "take", "noise")
     spy(type(db.journal), "write", "journal")
     gate.measure([JFK], Laplace(1.0))

@@ -31,7 +31,7 @@ def database() -> TestDatabase:
 
 def test_charges_runs_and_numbers_survive() -> None:
     db = database()
-    gate = Kernel(db.counts, BUDGET, db.journal)
+    gate = Kernel(db.rows, BUDGET, db.journal)
     gate.measure([QUERY], Laplace(5.0))
     first = gate.begin_run(REQUEST).run
     second = gate.begin_run(REQUEST).run
@@ -42,7 +42,7 @@ def test_charges_runs_and_numbers_survive() -> None:
     assert (event.spent, event.next_run, event.size) == (spent, 2, 1000)
     assert [run.run for run in event.runs] == [second]
     assert gate.history == (event,)
-    again = Kernel(db.counts, BUDGET, db.journal)
+    again = Kernel(db.rows, BUDGET, db.journal)
     assert again.spent == spent
     assert db.journal.secret(second).value == secret
     assert again.first_exceeding(second, [QUERY], [10**9]).asked == 1
@@ -53,19 +53,19 @@ def test_charges_runs_and_numbers_survive() -> None:
 
 def test_condensing_twice_is_condensing_once() -> None:
     db = database()
-    gate = Kernel(db.counts, BUDGET, db.journal)
+    gate = Kernel(db.rows, BUDGET, db.journal)
     run = gate.begin_run(REQUEST).run
     one = gate.condense("note")
     other = gate.condense("note")
     assert one == other
     assert [each.run for each in other.runs] == [run]
-    again = Kernel(db.counts, BUDGET, db.journal)
+    again = Kernel(db.rows, BUDGET, db.journal)
     assert again.condense("note") == one
 
 
 def test_it_costs_and_touches_nothing() -> None:
     db = database()
-    gate = Kernel(db.counts, BUDGET, db.journal)
+    gate = Kernel(db.rows, BUDGET, db.journal)
     touched = db.touched
     gate.condense(None)
     assert gate.spent == 0
@@ -74,7 +74,7 @@ def test_it_costs_and_touches_nothing() -> None:
 
 def test_an_open_reservation_cannot_be_stood_for() -> None:
     db = database()
-    gate = Kernel(db.counts, BUDGET, db.journal)
+    gate = Kernel(db.rows, BUDGET, db.journal)
     with gate.reserve(Budget("pure", BUDGET.total / 2)), pytest.raises(tr.ParameterError, match="note cannot replace"):
         gate.condense(None)
     gate.condense(None)
@@ -83,7 +83,7 @@ def test_an_open_reservation_cannot_be_stood_for() -> None:
 def test_a_segment_in_progress_goes_on_and_charges_stay_with_their_rows() -> None:
     """Its number, its leaves, and what they have used of their room; marks, and what each row has left."""
     db = database()
-    gate = Kernel(db.counts, BUDGET, db.journal)
+    gate = Kernel(db.rows, BUDGET, db.journal)
     gate.mark()
     over, segment = (gate.begin_segment(Groups.marginal(SCHEMA), Laplace(10.0), 3).segment for _ in range(2))
     for number in (over, segment):
@@ -95,7 +95,7 @@ def test_a_segment_in_progress_goes_on_and_charges_stay_with_their_rows() -> Non
     left = [gate.left(position) for position in (1, 1000, 1001, 1010, 1011)]
     event = gate.condense("all of it")
     assert gate.history == (event,)
-    again = Kernel(db.counts, BUDGET, db.journal)
+    again = Kernel(db.rows, BUDGET, db.journal)
     assert [again.left(position) for position in (1, 1000, 1001, 1010, 1011)] == left
     assert again.spent == gate.spent
     assert again.condense("all of it").steps == event.steps
@@ -156,10 +156,10 @@ def test_the_papers_profile_keeps_its_events() -> None:
 def test_noise_of_the_other_kind_still_fits_its_budget() -> None:
     """The filter goes on from what was spent: not a charge more fits."""
     db = database()
-    gate = Kernel(db.counts, Budget("zcdp", tr.Promise(1.0, 1e-6).budget.total), db.journal)
+    gate = Kernel(db.rows, Budget("zcdp", tr.Promise(1.0, 1e-6).budget.total), db.journal)
     gate.measure([QUERY] * 3, Gaussian(20.0))
     gate.condense(None)
-    again = Kernel(db.counts, gate.budget, db.journal)
+    again = Kernel(db.rows, gate.budget, db.journal)
     assert again.spent == gate.spent > 0
     with pytest.raises(tr.BudgetExceeded) as caught:
         again.measure([QUERY] * 500, Gaussian(20.0))

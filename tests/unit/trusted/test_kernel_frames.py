@@ -26,9 +26,9 @@ from treering.domain.schema import Schema
 from treering.errors import VaultError
 from treering.gate import Event, Ones, RunRequest, Span
 from treering.noise import Gaussian, Laplace
-from treering.trusted.counts import Counts
 from treering.trusted.journal import MemoryJournal
 from treering.trusted.kernel import Kernel
+from treering.trusted.rows.kept import Rows
 from treering.trusted.sealed import Sealed
 
 SCHEMA = Schema({"late": categories("no", "yes"), "month": integers(1, 3)})
@@ -53,10 +53,10 @@ class Failing(MemoryJournal):
 
 
 def opened() -> tuple[Kernel, Failing]:
-    counts, journal = Counts(SCHEMA), Failing()
+    rows, journal = Rows(SCHEMA), Failing()
     cells = [SCHEMA.cell({"late": late, "month": 2}) for late in ("no", "yes")]
-    counts.add_counted(np.array(cells), np.array([1_000, PLANTED]))
-    return Kernel(counts, Budget("zcdp", Fraction(10**6)), journal), journal
+    rows.add_cells(np.array(cells), np.array([1_000, PLANTED]))
+    return Kernel(rows, Budget("zcdp", Fraction(10**6)), journal), journal
 
 
 def compare(kernel: Kernel, answer: Laplace | None, bar: int, estimates: list[int] | None = None) -> Callable[[], Any]:
@@ -151,8 +151,9 @@ def test_an_error_of_the_journal_shows_no_exact_count(name: str) -> None:
 
 def test_the_search_finds_what_is_there() -> None:
     """The number is found in a variable, a list, an array and an object, and not within what is sealed."""
-    counts = Counts(SCHEMA)
+    rows = Rows(SCHEMA)
     for value in (PLANTED, [(PLANTED,)], np.array([[1, PLANTED]]), {"a": PLANTED}, Laplace(PLANTED), np.int64(PLANTED)):
         assert PLANTED in numbers(value, set())
-    counts.add_counted(np.array([0]), np.array([PLANTED]))
-    assert PLANTED not in numbers(counts, set())
+    rows.add_cells(np.array([0]), np.array([PLANTED]))
+    assert rows.cells.marginal((0,))[0] == PLANTED
+    assert PLANTED not in numbers(rows, set())

@@ -16,7 +16,7 @@ from treering.domain.query import Query
 from treering.gate import FINE, RunRequest
 from treering.noise import Gaussian, Laplace, Noise
 from treering.trusted import kernel as module
-from treering.trusted.counts import MAX_COUNT
+from treering.trusted.cells import MAX_COUNT
 from treering.trusted.journal import Secret
 from treering.trusted.kernel import Kernel, Run
 
@@ -93,10 +93,10 @@ def test_a_reach_of_one_is_enough_for_what_no_row_moves() -> None:
 def test_sizes_times_the_finer_grid_of_a_reach_stay_in_64_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     gate, db = opened()
     run = gate.begin_run(RunRequest(1.0, 1.0)).run
-    monkeypatch.setattr(db.counts, "_size", MAX_COUNT // FINE)
+    monkeypatch.setattr(db.rows, "_size", MAX_COUNT // FINE)
     with pytest.raises(tr.QueryError, match=rf"resolution \({FINE:,}\) must stay below 2\^61"):
         gate.first_exceeding(run, [COARSE], [0], reach=FINE)
-    monkeypatch.setattr(db.counts, "_size", MAX_COUNT // FINE - 1)
+    monkeypatch.setattr(db.rows, "_size", MAX_COUNT // FINE - 1)
     assert gate.first_exceeding(run, [COARSE], [MAX_COUNT // FINE - 1], reach=FINE).crossing is None
     assert gate.first_exceeding(run, [COARSE], [MAX_COUNT - 1]).crossing is None
 

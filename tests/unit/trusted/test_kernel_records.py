@@ -181,23 +181,13 @@ def test_nothing_is_done_in_another_process(monkeypatch: pytest.MonkeyPatch) -> 
     assert (journal.order, db.touched) == (order, touched)
 
 
-def test_rows_that_a_record_tells_apart_must_be_marked() -> None:
-    gate, journal, db = opened()
-    gate.mark()
-    db.append_cells([0])
-    assert db.open_gate(BUDGET).spent == 0
-    fresh = TestDatabase(SCHEMA, [0] * 41, journal)
-    with pytest.raises(tr.VaultError, match="told apart at size 40, and it was not marked"):
-        fresh.open_gate(BUDGET)
-
-
 def test_at_most_half_of_the_rows_of_an_interval_are_held_out() -> None:
     gate, journal, db = opened()
     gate.mark()
     db.append_cells([0, 1, 2, 3, 0, 1])
     features = CellFeatures(SCHEMA, ["a"], np.eye(4) / 2, QUERY)
     request = Minimise(Problem(Logistic(), 4, regularisation=1.0), Descent("averaged", 2, 1000.0), features)
-    zcdp = Kernel(db.counts, Budget("zcdp", Fraction(100)), journal)
+    zcdp = Kernel(db.rows, Budget("zcdp", Fraction(100)), journal)
     order = list(journal.order)
     for rows, held, most in (((40, 46), 4, 3), (None, 1, 0)):
         with pytest.raises(tr.ParameterError, match=f"held must be a number of rows, at most half of them, {most}$"):

@@ -33,7 +33,7 @@ def test_a_query_too_fine_for_the_size_is_refused(name: str, monkeypatch: pytest
     kernel = db.open_gate(Budget("pure", Fraction(10**6)))
     assert kernel.begin_run(RunRequest(1.0, 1.0, None)).run == 0
     spent, events, touched = kernel.spent, len(kernel.history), db.touched
-    monkeypatch.setattr(db.counts, "_size", LARGEST + 1)
+    monkeypatch.setattr(db.rows, "_size", LARGEST + 1)
     for queries in ([FINE], [COARSE, FINE]):
         with pytest.raises(tr.QueryError, match=rf"resolution \({FINE.scale:,}\) must stay below 2\^61"):
             OPERATIONS[name](kernel, queries)
@@ -43,5 +43,5 @@ def test_a_query_too_fine_for_the_size_is_refused(name: str, monkeypatch: pytest
 def test_the_largest_size_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     db = TestDatabase(SCHEMA, [cell % SCHEMA.cells for cell in range(1000)])
     kernel = db.open_gate(Budget("pure", Fraction(10**6)))
-    monkeypatch.setattr(db.counts, "_size", LARGEST)
+    monkeypatch.setattr(db.rows, "_size", LARGEST)
     assert len(kernel.measure([COARSE, FINE], Laplace(1.0)).values) == 2

@@ -261,7 +261,7 @@ def test_the_measurement_cannot_reach_the_counts_themselves() -> None:
 
     gate, db = kernel()
     gate.foreign(made(spoil))
-    assert db.counts.marginal((0, 1)).reshape(-1).tolist() == COUNTS
+    assert db.rows.cells.marginal((0, 1)).reshape(-1).tolist() == COUNTS
 
 
 def test_a_reopened_kernel_has_paid() -> None:

@@ -12,9 +12,9 @@ import treering as tr
 from treering.budget.promise import Budget
 from treering.errors import Halted, ParameterError
 from treering.noise import Laplace
-from treering.trusted.counts import Counts
 from treering.trusted.journal import MemoryJournal
 from treering.trusted.kernel import Kernel
+from treering.trusted.rows.kept import Rows
 from treering.trusted.shares import Shares
 
 SCHEMA = tr.Schema({"late": tr.categories("no", "yes")})
@@ -23,9 +23,9 @@ HALF = Fraction(1, 2)
 PROMISE = tr.Promise(1.0)
 
 
-def counts(rows: int = 100) -> Counts:
-    own = Counts(SCHEMA)
-    own.add(np.zeros(rows, dtype=np.int64))
+def taken(rows: int = 100) -> Rows:
+    own = Rows(SCHEMA)
+    own.add_cells(np.zeros(rows, dtype=np.int64))
     return own
 
 
@@ -37,7 +37,7 @@ def recorded(**shares: Fraction) -> Shares:
 
 
 def test_a_gate_has_the_share_on_record() -> None:
-    gate = recorded(one=HALF).open_gate("one", Budget("pure", HALF), counts(), MemoryJournal())
+    gate = recorded(one=HALF).open_gate("one", Budget("pure", HALF), taken(), MemoryJournal())
     assert gate.budget == Budget("pure", HALF)
 
 
@@ -61,12 +61,12 @@ class Generous(Budget):
 def test_rejects_any_other_budget_than_the_share_on_record(budget: Any) -> None:
     shares = recorded(one=HALF)
     with pytest.raises(ParameterError, match=r"budget of 'one' must be its share on record, epsilon = 0\.5"):
-        shares.open_gate("one", budget, counts(), MemoryJournal())
-    shares.open_gate("one", Budget("pure", HALF), counts(), MemoryJournal())
+        shares.open_gate("one", budget, taken(), MemoryJournal())
+    shares.open_gate("one", Budget("pure", HALF), taken(), MemoryJournal())
 
 
 def test_rejects_a_second_gate() -> None:
-    shares, rows, journal = recorded(one=HALF, other=HALF), counts(), MemoryJournal()
+    shares, rows, journal = recorded(one=HALF, other=HALF), taken(), MemoryJournal()
     shares.open_gate("one", Budget("pure", HALF), rows, journal)
     for again in (journal, MemoryJournal()):
         with pytest.raises(ParameterError, match="one gate: that of 'one' is open already"):
@@ -85,7 +85,7 @@ def test_rejects_shares_beyond_the_promise() -> None:
 
 
 def test_a_lowered_share_retires_its_gate_and_opens_another_once() -> None:
-    shares, rows, journal = recorded(one=Fraction(1)), counts(), MemoryJournal()
+    shares, rows, journal = recorded(one=Fraction(1)), taken(), MemoryJournal()
     gate = shares.open_gate("one", PROMISE.budget, rows, journal)
     gate.measure([LATE], Laplace(4.0))
     shares.lower("one", HALF)
@@ -103,7 +103,7 @@ def test_a_lowered_share_retires_its_gate_and_opens_another_once() -> None:
 @pytest.mark.parametrize("share", [Fraction(1), Fraction(2), Fraction(0), Fraction(1, 4) - Fraction(1, 10**20)])
 def test_rejects_lowering_to_no_share_to_a_higher_one_or_below_what_was_charged(share: Fraction) -> None:
     shares = recorded(one=Fraction(1))
-    gate = shares.open_gate("one", PROMISE.budget, counts(), MemoryJournal())
+    gate = shares.open_gate("one", PROMISE.budget, taken(), MemoryJournal())
     gate.measure([LATE], Laplace(4.0))
     with pytest.raises(ParameterError, match="lowered"):
         shares.lower("one", share)
@@ -113,7 +113,7 @@ def test_rejects_lowering_to_no_share_to_a_higher_one_or_below_what_was_charged(
 
 def test_mending_a_kernel_opens_no_second_gate() -> None:
     shares, journal = recorded(one=HALF), MemoryJournal()
-    gate = shares.open_gate("one", Budget("pure", HALF), counts(), journal)
+    gate = shares.open_gate("one", Budget("pure", HALF), taken(), journal)
     assert isinstance(gate, Kernel)
     gate.mend()
     gate.measure([LATE], Laplace(4.0))

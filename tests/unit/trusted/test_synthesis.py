@@ -66,7 +66,7 @@ def law(class_: Sequence[Query], true: Cells, rows: int, scale: float) -> dict[C
     """What `Synthesis.draw` does, with its probabilities: a level, then one of the candidates within it."""
     synthesis = Synthesis(class_, rows, len(true), scale)
     db = TestDatabase(class_[0].schema, true)
-    family = synthesis.family(db.counts.count_many(synthesis.asked).tolist())
+    family = synthesis.family(db.rows.cells.count_many(synthesis.asked).tolist())
     atoms, arcs = synthesis._candidates.atoms, synthesis._candidates.arcs
     start = 0 if arcs is None else arcs.start
     order = (*atoms.cells[start:], *atoms.cells[:start])

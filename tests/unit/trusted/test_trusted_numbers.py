@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from treering.trusted import (
+    cells,
     charges,
     combining,
-    counts,
     kernel,
     noise,
     opendp,
@@ -32,19 +32,30 @@ from treering.trusted.engines.binning import Counted
 from treering.trusted.learning import minimisers, points
 from treering.trusted.learning import moments as learning_moments
 from treering.trusted.learning.points import _UNIT, Bounds
-from treering.trusted.rows import batches, encode, files, moments
+from treering.trusted.rows import (
+    digests,
+    files,
+    intake,
+    kept,
+    lens,
+    moments,
+    named,
+    parts,
+    persons,
+    spool,
+    tally,
+)
 from treering.trusted.samplers import clocks, coins
 
 NUMBERS: Final[dict[ModuleType, dict[str, Any]]] = {
     # What must fit into 64 bits, or into a double.
     combining: {"MOST_ROOM": 1 << 60},
-    counts: {
+    cells: {
         "LARGEST_WEIGHT": 1 << 31,
         "MAX_COUNT": 1 << 61,
         "DENSE_CELLS": 16_777_216,
         "MARGINAL_CELLS": 4_194_304,
         "CACHED_CELLS": 33_554_432,
-        "_MANY": 1_048_576,
     },
     charges: {"_PART": -1},
     addresses: {
@@ -80,13 +91,22 @@ NUMBERS: Final[dict[ModuleType, dict[str, Any]]] = {
         "_ROOT_OF_TWO": float(np.nextafter(np.sqrt(2), 1)) if np.sqrt(2) ** 2 < 2 else float(np.sqrt(2)),
     },
     pricing: {"_ONE": Fraction(1)},
-    batches: {"DIGEST_BYTES": 16},
-    encode: {
-        "BLOCK_ROWS": 262_144,
-        "INVALID": -1,
-        "LARGE": 131_072,
-        "LONGEST": 7,
-        "_MULTIPLIER": 11_400_714_819_323_198_485,
+    digests: {"THREADS": 2, "MANY": 16_384},
+    intake: {"BLOCK_ROWS": 262_144},
+    kept: {"MERGED": 65_536},
+    lens: {"MOST_CUTS": 16},
+    named: {"FAN": 8, "MOST": 4_194_304},
+    parts: {"TAIL_BATCHES": 1024, "TAIL_ROWS": 65_536, "_PATIENCE": 64},
+    persons: {"DIGEST_BYTES": 16, "_NO_LIMIT": 1 << 62},
+    spool: {"LARGE": 32_768, "GROUP": 131_072, "_COMPRESSED": 4096, "_READ": 65_536, "_HASHED": 1_048_576},
+    tally: {
+        "SMALL": 16_384,
+        "_SETTINGS": {
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "disabled_optimizers": "statistics_propagation",
+            "threads": "2",
+        },
     },
     files: {"BLOCK_BYTES": 1_048_576, "BATCH_ROWS": 131_072, "SEEN_BYTES": 1_048_576},
     # Days are counted from 1 March of the year 0, as calendars of Gregorian years of 400 are.

@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 import treering as tr
+from treering.disk import Stage, sync_folder, write_file
+from treering.trusted.rows.named import part_name
 from treering.vault import files
-from treering.vault.files import Folder, Stage, WriterLock, cells_name, persons_name, sync_folder, write_file
+from treering.vault.files import Folder, WriterLock
 
 STEPS = (Stage.PART_OPENED, Stage.PART_WRITTEN, Stage.PART_SYNCED, Stage.PART_NAMED)
 
@@ -55,7 +57,7 @@ def test_a_folder_is_private_from_its_first_moment(tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr(Path, "chmod", noting)
     Folder(tmp_path / "vault").create()
-    assert seen == dict.fromkeys(("vault", "parts", "bases", "checkpoints"), 0o700)
+    assert seen == dict.fromkeys(("vault", "parts", "spills", "checkpoints"), 0o700)
 
 
 def test_a_folder_that_was_there_becomes_private(tmp_path: Path) -> None:
@@ -73,10 +75,10 @@ def test_a_folder_that_was_there_becomes_private(tmp_path: Path) -> None:
 def test_folders_that_were_deleted_come_back_private(tmp_path: Path) -> None:
     folder = Folder(tmp_path / "vault")
     folder.create()
-    for each in (folder.bases, folder.checkpoints):
+    for each in (folder.spills, folder.checkpoints):
         each.rmdir()
-    folder.clean(0, [], [])
-    assert [mode(each) for each in (folder.bases, folder.checkpoints)] == [0o700] * 2
+    folder.clean([], 0, [])
+    assert [mode(each) for each in (folder.spills, folder.checkpoints)] == [0o700] * 2
 
 
 @pytest.mark.usefixtures("open_handed")
@@ -135,25 +137,26 @@ def test_what_is_no_vault_is_told_what_it_lacks(tmp_path: Path) -> None:
         folder.check()
 
 
-def test_a_crash_leaves_one_part_more_and_no_other(tmp_path: Path) -> None:
+def test_a_crash_leaves_one_part_more_files_on_their_way_and_what_was_replaced(tmp_path: Path) -> None:
     folder = Folder(tmp_path / "vault")
     folder.create()
-    kept = {cells_name(1), persons_name(1), cells_name(2)}
-    left = {cells_name(3), persons_name(3), f"{cells_name(3)}.new", f"{persons_name(2)}.new"}
+    kept = {part_name(2), part_name(4)}
+    left = {part_name(1), part_name(3), part_name(5), "0123456789abcdef.new", f"{part_name(9)}.new"}
     for name in kept | left:
         (folder.parts / name).touch()
-    for place in (folder.bases, folder.checkpoints):
+    for place in (folder.spills, folder.checkpoints):
         (place / "named").touch()
         (place / "unnamed").touch()
-    folder.clean(2, ["named"], ["named"])
+    folder.clean(kept, 4, ["named"])
     assert {each.name for each in folder.parts.iterdir()} == kept
-    assert [each.name for place in (folder.bases, folder.checkpoints) for each in place.iterdir()] == ["named"] * 2
-    (folder.parts / cells_name(4)).touch()
+    assert [each.name for each in folder.checkpoints.iterdir()] == ["named"]
+    assert not any(folder.spills.iterdir())
+    (folder.parts / part_name(6)).touch()
     with pytest.raises(tr.DamagedVault, match="it was set back to an earlier state"):
-        folder.clean(2, [], [])
-    (folder.parts / cells_name(4)).unlink()
-    with pytest.raises(tr.DamagedVault, match=f"part {cells_name(3)} is missing"):
-        folder.clean(3, [], [])
+        folder.clean(kept, 4, [])
+    (folder.parts / part_name(6)).unlink()
+    with pytest.raises(tr.DamagedVault, match=f"part {part_name(3)} is missing"):
+        folder.clean({*kept, part_name(3)}, 4, [])
 
 
 # -- the writer's lock -------------------------------------------------------------------------------------------------

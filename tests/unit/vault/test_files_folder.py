@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import treering as tr
+from treering.disk import Stage
+from treering.trusted.rows.named import part_name
 from treering.vault import files
-from treering.vault.files import (
-    Folder,
-    Stage,
-    WriterLock,
-    cells_name,
-    observe,
-    persons_name,
-    reached,
-    sync_folder,
-    write_file,
-)
+from treering.vault.files import Folder, WriterLock
 
 STEPS = (Stage.PART_OPENED, Stage.PART_WRITTEN, Stage.PART_SYNCED, Stage.PART_NAMED)
 
@@ -50,14 +40,13 @@ def free_descriptor(place: Path) -> int:
 
 @pytest.mark.parametrize("bits", [0o040, 0o020, 0o010, 0o004, 0o002, 0o001])
 def test_what_others_may_look_at_is_refused(folder: Folder, bits: int) -> None:
-    for place, right in ((folder.path, 0o700), (folder.ledger, 0o600), (folder.parts, 0o700), (folder.bases, 0o700)):
+    for place, right in ((folder.path, 0o700), (folder.ledger, 0o600), (folder.parts, 0o700)):
         folder.check()
         place.chmod(right | bits)
         with pytest.raises(tr.VaultError, match=f"others can read {place}, .*: run chmod {right:o} {place}$"):
             folder.check()
         place.chmod(right)
     folder.checkpoints.chmod(0o777)  # These are public.
-    folder.bases.rmdir()
     folder.check()
 
 
@@ -65,12 +54,10 @@ def test_a_ledger_that_is_lost_is_damage_where_there_are_rows(folder: Folder) ->
     folder.ledger.unlink()
     with pytest.raises(tr.NotAVault, match="it has no ledger.sqlite, or no parts"):
         folder.check()
-    for place in (folder.parts, folder.bases):
-        (place / cells_name(1)).touch()
-        with pytest.raises(tr.DamagedVault, match="its ledger.sqlite is missing; restore a backup"):
-            folder.check()
-        (place / cells_name(1)).unlink()
-    folder.bases.rmdir()
+    (folder.parts / part_name(1)).touch()
+    with pytest.raises(tr.DamagedVault, match="its ledger.sqlite is missing; restore a backup"):
+        folder.check()
+    (folder.parts / part_name(1)).unlink()
     with pytest.raises(tr.NotAVault, match="it has no ledger.sqlite, or no parts"):
         folder.check()
 
@@ -78,14 +65,14 @@ def test_a_ledger_that_is_lost_is_damage_where_there_are_rows(folder: Folder) ->
 def test_a_ledger_without_lines_is_damage_where_there_are_rows(folder: Folder) -> None:
     assert isinstance(folder.unfinished(), tr.NotAVault)
     assert "the vault was never finished" in str(folder.unfinished())
-    (folder.bases / cells_name(1)).touch()
+    (folder.parts / part_name(1)).touch()
     assert isinstance(folder.unfinished(), tr.DamagedVault)
     assert "it is empty, and there are rows beside it" in str(folder.unfinished())
 
 
 def test_a_folder_is_made_with_those_above_it(tmp_path: Path) -> None:
     Folder(tmp_path / "a" / "b").create()
-    assert names(tmp_path / "a" / "b") == {"parts", "bases", "checkpoints"}
+    assert names(tmp_path / "a" / "b") == {"parts", "spills", "checkpoints"}
     (tmp_path / "file").touch()
     with pytest.raises(tr.VaultError, match="cannot create a vault at .*: Not a directory"):
         Folder(tmp_path / "file" / "vault").create()
@@ -95,79 +82,32 @@ def test_a_folder_is_made_with_those_above_it(tmp_path: Path) -> None:
 
 
 def test_names_that_are_no_names_of_parts_are_removed(folder: Folder) -> None:
-    (folder.parts / cells_name(1)).touch()
-    kept = {cells_name(1), persons_name(1)}
-    strange = {"x", "abc.parquet", "1-persons.parquet", f"{persons_name(1)}.new", "-", ".", "00000001.txt"} - {"."}
-    for name in kept | strange:
+    strange = {"x", "abc.parquet", "1-persons.parquet", f"{part_name(1)}.new", "-", "00000001.txt", "9"}
+    for name in {part_name(1)} | strange:
         (folder.parts / name).touch()
-    folder.clean(1, [], [])
-    assert names(folder.parts) == kept
+    folder.clean([part_name(1)], 1, [])
+    assert names(folder.parts) == {part_name(1)}
 
 
 @pytest.mark.parametrize("last", [0, 1, 2])
 def test_the_part_after_the_last_is_removed_and_later_ones_are_damage(folder: Folder, last: int) -> None:
-    for number in range(1, last + 2):
-        for name in (cells_name(number), persons_name(number)):
-            (folder.parts / name).touch()
-    folder.clean(last, [], [])
-    assert names(folder.parts) == {
-        name for number in range(1, last + 1) for name in (cells_name(number), persons_name(number))
-    }
-    for name in (cells_name(last + 2), persons_name(last + 2), f"{cells_name(last + 2)}.new"):
+    kept = {part_name(number) for number in range(1, last + 1)}
+    for name in {*kept, part_name(last + 1)}:
         (folder.parts / name).touch()
-        with pytest.raises(tr.DamagedVault, match="there are parts of rows that the ledger does not know"):
-            folder.clean(last, [], [])
-        (folder.parts / name).unlink()
+    folder.clean(kept, last, [])
+    assert names(folder.parts) == kept
+    (folder.parts / part_name(last + 2)).touch()
+    with pytest.raises(tr.DamagedVault, match="there are parts of rows that the ledger does not know"):
+        folder.clean(kept, last, [])
 
 
 def test_the_first_part_that_is_missing_is_named(folder: Folder) -> None:
-    (folder.parts / cells_name(2)).touch()
-    with pytest.raises(tr.DamagedVault, match=f"part {cells_name(1)} is missing, or not what was written"):
-        folder.clean(4, [], [])
+    (folder.parts / part_name(2)).touch()
+    with pytest.raises(tr.DamagedVault, match=f"part {part_name(1)} is missing, or not what was written"):
+        folder.clean([part_name(number) for number in range(1, 5)], 4, [])
 
 
-def test_names_of_parts() -> None:
-    assert (cells_name(7), persons_name(12)) == ("00000007.parquet", "00000012-persons.parquet")
-
-
-# -- writing a file ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("failing", ["fsync", "rename", "sync_folder"])
-def test_a_file_that_could_not_be_written_is_not_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
-) -> None:
-    def full(*_: Any) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    before = free_descriptor(tmp_path)
-    with monkeypatch.context() as patch:
-        place: Any = {"fsync": os, "rename": Path, "sync_folder": files}[failing]
-        patch.setattr(place, failing, full)
-        with pytest.raises(tr.VaultError, match="cannot write to the vault: the disk is full; nothing was taken in"):
-            write_file(tmp_path / "part", b"rows", STEPS)
-    assert names(tmp_path) == set()
-    assert free_descriptor(tmp_path) == before
-
-
-def test_a_file_that_was_left_by_a_crash_is_written_over(tmp_path: Path) -> None:
-    (tmp_path / "part.new").write_bytes(b"something longer than that")
-    write_file(tmp_path / "part", b"rows", STEPS)
-    assert (names(tmp_path), (tmp_path / "part").read_bytes()) == ({"part"}, b"rows")
-
-
-def test_a_folder_that_cannot_be_synced_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def failing(_: int) -> None:
-        raise OSError(errno.EIO, "Input/output error")
-
-    before = free_descriptor(tmp_path)
-    monkeypatch.setattr(os, "fsync", failing)
-    with pytest.raises(OSError, match="Input/output error"):
-        sync_folder(tmp_path)
-    assert free_descriptor(tmp_path) == before
-
-
-# -- the lock, and stages ----------------------------------------------------------------------------------------------
+# -- the lock ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_lock_that_cannot_be_opened_says_so(tmp_path: Path) -> None:
@@ -208,13 +148,3 @@ def test_a_lock_whose_holder_left_no_number(tmp_path: Path) -> None:
             other.take(0)
         other.release()
     lock.release()
-
-
-def test_an_observer_sees_stages_until_it_is_taken_away() -> None:
-    seen: list[Stage] = []
-    reached(Stage.ANSWERED)
-    observe(seen.append)
-    reached(Stage.COMMITTED)
-    observe(None)
-    reached(Stage.ANSWERED)
-    assert seen == [Stage.COMMITTED]

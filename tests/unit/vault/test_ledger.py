@@ -15,10 +15,11 @@ import pytest
 import treering as tr
 from support.faulty_disk import faulty_disk
 from support.vaults import frame, guarded, journal, mechanism, questions, states
+from treering.disk import Stage, observe
+from treering.trusted.lines import ROOT, Line, body, chained, check, link
 from treering.vault import ledger as ledgers
 from treering.vault import vault
-from treering.vault.files import Stage, WriterLock, observe
-from treering.vault.lines import ROOT, Line, body, chained, check, link
+from treering.vault.files import WriterLock
 from treering.vault.vault import Vault
 
 
@@ -158,7 +159,7 @@ def _broken(*_: Any) -> None:
 def test_rows_that_were_not_counted_stop_the_vault(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = Vault.open(place)
     with monkeypatch.context() as patch:
-        patch.setattr("treering.trusted.rows.batches.Batch.add_to", _broken)
+        patch.setattr("treering.trusted.rows.kept.Rows.add", _broken)
         with pytest.raises(MemoryError):
             opened.append(frame(7), key="seven")
     with pytest.raises(tr.VaultError, match="new rows, which are on record, were counted"):
@@ -201,7 +202,7 @@ def test_a_read_only_disk_can_be_read(place: Path, monkeypatch: pytest.MonkeyPat
     assert Vault.read(place).status() == before
     assert Vault.read(place).verify(before["head"])["head_found"]
     assert len(list(Vault.read(place).ledger())) == before["entries"]
-    assert sorted(each.name for each in place.iterdir()) == ["bases", "checkpoints", "ledger.sqlite", "lock", "parts"]
+    assert sorted(each.name for each in place.iterdir()) == ["checkpoints", "ledger.sqlite", "lock", "parts", "spills"]
 
 
 def test_a_vault_that_was_not_closed_cannot_be_read_there(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,7 +245,7 @@ def test_a_full_disk_does_not_keep_anybody_out(place: Path, monkeypatch: pytest.
 
 
 def test_files_that_cannot_be_removed_are_an_error_of_the_vault(place: Path) -> None:
-    (place / "parts" / "00000002.parquet").mkdir()
+    (place / "parts" / "00000001.parquet").mkdir()
     with pytest.raises(tr.VaultError, match="cannot remove what a crash has left"):
         Vault.open(place)
 

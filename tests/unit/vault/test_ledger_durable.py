@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from support.vaults import frame, guarded
+from treering.disk import Stage, observe, write_file
+from treering.trusted.lines import Line, SecretValue, body
 from treering.vault import ledger as ledgers
-from treering.vault.files import Stage, observe, write_file
-from treering.vault.lines import Line, SecretValue, body
 
 STEPS = (Stage.PART_OPENED, Stage.PART_WRITTEN, Stage.PART_SYNCED, Stage.PART_NAMED)
 
@@ -59,7 +59,7 @@ def test_a_new_vault_and_a_backup_are_on_disk_with_their_names(tmp_path: Path, s
     """A folder without its name is as good as none."""
     with guarded(tmp_path / "vault", rows=0) as vault:
         assert [each for each, _ in synced] == [number(tmp_path / "vault"), number(tmp_path)]
-        vault.append(frame(3))
+        vault.append(frame(2**15))
         synced.clear()
         vault.backup(tmp_path / "backup")
     (part,) = (tmp_path / "backup" / "parts").iterdir()
@@ -97,7 +97,7 @@ def test_a_secret_that_is_dropped_leaves_no_trace(tmp_path: Path) -> None:
     assert on_disk()
     ledger = ledgers.open_writer(path)
     ledger.read()
-    ledger.write(Line("rows", body(size=2)), drop="noise")
+    ledger.write(Line("rows", body(size=2)), drop=("noise",))
     assert list(ledger.secrets()) == []
     ledger.close()
     assert not on_disk()
@@ -107,7 +107,7 @@ def test_a_secret_that_is_dropped_in_its_own_transaction_is_never_on_disk(tmp_pa
     ledger = ledgers.create(tmp_path / "ledger.sqlite")
     with ledger.transaction():
         ledger.write(Line("rows", body(size=1)), put=SecretValue("noise", bytes(32), "never on disk"))
-        ledger.write(Line("rows", body(size=2)), drop="noise")
+        ledger.write(Line("rows", body(size=2)), drop=("noise",))
     assert not any(b"never on disk" in each.read_bytes() for each in tmp_path.iterdir())
     ledger.close()
     assert not any(b"never on disk" in each.read_bytes() for each in tmp_path.iterdir())

@@ -12,9 +12,9 @@ import apsw
 import pytest
 
 import treering as tr
+from treering.trusted.lines import Line, SecretValue, body, check
 from treering.vault import ledger as ledgers
-from treering.vault.ledger import Ledger
-from treering.vault.lines import Line, SecretValue, body, check
+from treering.vault.ledger import Ledger, Write
 
 
 def line(size: int) -> Line:
@@ -115,7 +115,7 @@ def test_secrets_are_found_by_name_and_counted(ledger: Ledger) -> None:
         ("a", "the value of a"),
     ]
     assert secrets["a"].salt == bytes(32)
-    ledger.write(line(2), drop="b")
+    ledger.write(line(2), drop=("b",))
     assert (len(secrets), sorted(secrets), secrets.get("b")) == (2, ["a", "c"], None)
 
 
@@ -123,17 +123,17 @@ def test_only_secrets_that_outlive_a_commit_reach_the_database(ledger: Ledger, m
     given: list[tuple[int, list[str], list[str]]] = []
     write = Ledger._write_lines
 
-    def noting(own: Ledger, lines: list[Line], put: dict[str, SecretValue], dropped: list[str]) -> None:
-        given.append((len(lines), list(put), dropped))
-        write(own, lines, put, dropped)
+    def noting(own: Ledger, waiting: list[Write], put: dict[str, SecretValue], dropped: list[str]) -> None:
+        given.append((len(waiting), list(put), dropped))
+        write(own, waiting, put, dropped)
 
     ledger.write(line(0), put=secret("old"))
     monkeypatch.setattr(Ledger, "_write_lines", noting)
     with ledger.transaction():
         ledger.write(line(1), put=secret("short"))
         ledger.write(line(2), put=secret("long"))
-        ledger.write(line(3), drop="short")
-        ledger.write(line(4), drop="old")
+        ledger.write(line(3), drop=("short",))
+        ledger.write(line(4), drop=("old",))
     ledger.write(line(5))
     assert given == [(4, ["long"], ["old"]), (1, [], [])]
     assert list(ledger.secrets()) == ["long"]
@@ -197,7 +197,7 @@ def test_what_is_no_ledger_is_named(tmp_path: Path) -> None:
     )
     for other in (ledgers.FORMAT - 1, ledgers.FORMAT + 1):
         refusal = refused(f"{named}; pragma user_version = {other}")
-        assert f"UnknownFormat: the vault has format {other}, and this version of treering reads format 2" in refusal
+        assert f"UnknownFormat: the vault has format {other}, and this version of treering reads format 3" in refusal
     ledger = ledgers.create(tmp_path / "good.sqlite")
     ledgers.check_format(ledger._connection)
     ledger.close()

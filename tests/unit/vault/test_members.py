@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from support.vaults import frame, guarded
-from treering.vault import parts
 from treering.vault.kinds import Spec
 from treering.vault.members import Member
 
@@ -62,21 +59,3 @@ def test_a_checkpoint_is_made_when_replaying_would_take_long(
 ) -> None:
     assert condensed(backlog, fresh, closing=False) == usual
     assert condensed(backlog, fresh, closing=True) == closing
-
-
-def test_bases_are_weighed_at_every_append_and_lighter_on_close(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[bool] = []
-
-    def due(debt: float, effort: float, *, closing: bool) -> bool:
-        assert min(debt, effort) > 0
-        asked.append(closing)
-        return False
-
-    monkeypatch.setattr(parts, "due", due)
-    with guarded(tmp_path / "vault", rows=0) as vault:
-        vault.append(frame(3))
-        vault.append(frame(4))
-        assert asked == [False, False]
-    assert asked == [False, False, True]

@@ -10,15 +10,15 @@ from typing import Any, cast
 import pytest
 
 import treering as tr
-from support.vaults import SCHEMA, crash, frame, journal
+from support.vaults import SCHEMA, crash, frame
 from treering.answer import Answer
 from treering.gate import Compared, Noted
 from treering.mechanisms.base import Answering
 from treering.mechanisms.rings import Rings
+from treering.trusted.lines import SecretValue
 from treering.trusted.shares import Shares
 from treering.vault.journal import LedgerJournal, Recovered
 from treering.vault.kinds import Spec
-from treering.vault.lines import SecretValue
 from treering.vault.members import (
     Member,
     Shown,
@@ -166,9 +166,7 @@ def test_every_journal_is_taken_up_at_the_size_of_now(tmp_path: Path, monkeypatc
     crash(vault)
     monkeypatch.setattr(LedgerJournal, "take_up", noting)
     with Vault.open(tmp_path / "vault") as again:
-        assert again._counts.marked == (2000, 2500)
-        for number, size in ((0, 2000), (1, 2500)):
-            again._counts.check_mark(journal(again, number), size)
+        assert again.size == 3000
         assert taken == [3000, 3000]
 
 
@@ -215,7 +213,7 @@ def test_a_reader_sees_what_each_row_has_left(tmp_path: Path) -> None:
         budget, events = vault.promise.budget, mine.journal.events()
         shares = Shares(vault.promise)
         shares.record("rings", Fraction(1))
-        store = Store(vault._counts, shares, "rings", mine.journal, vault._watchers)
+        store = Store(vault._rows, shares, "rings", mine.journal, vault._watchers)
         assert (store.schema, store.size) == (SCHEMA, 2000)
         db = Shown(SCHEMA, 2000, events)
         gates = (store.open_gate(budget), db.open_gate(budget))

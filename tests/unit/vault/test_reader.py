@@ -11,8 +11,8 @@ import pytest
 import treering as tr
 from support.vaults import SCHEMA, frame, guarded, questions, surely_easy
 from treering.budget.promise import Budget, Promise
+from treering.trusted.lines import ROOT, Entry, Line, body, chained
 from treering.vault import reader as readers
-from treering.vault.lines import ROOT, Entry, Line, body, chained
 from treering.vault.reader import Appended, _cost, ledger, stamp
 from treering.vault.record import Origin, Record
 from treering.vault.vault import Vault
@@ -122,7 +122,8 @@ def test_what_a_reader_sees_of_a_small_vault(tmp_path: Path) -> None:
         assert head == plain[-1]["hash"]
         found = reader.verify()
         assert found == vault.verify()
-        assert (found["entries"], found["parts"], found["size"], found["mechanisms"]) == (3, 1, 50, 1)
+        assert (found["entries"], found["batches"], found["parts"], found["size"]) == (3, 1, 0, 50)
+        assert found["mechanisms"] == 1
         assert (found["head"], found["head_found"], found["spent"]) == (head, None, 0.0)
         for given in (head, f" {head.upper()}\n", plain[0]["hash"]):
             assert reader.verify(given)["head_found"] is True

@@ -16,20 +16,21 @@ from treering.answer import Answer, Estimate
 from treering.budget.promise import Promise
 from treering.domain.language.measures import Count, Mean, Release, Request
 from treering.errors import KeyUsed
+from treering.trusted.lines import ROOT, Entry, Line, body, chained, seal
+from treering.trusted.rows.named import Batch, Part
 from treering.vault.files import Folder
-from treering.vault.lines import ROOT, Entry, Line, body, chained, seal
-from treering.vault.parts import Part
 from treering.vault.record import (
     PERSON_KEY,
     Origin,
     Record,
     answers_line,
     check_key,
+    form_of,
+    limit_of,
     options_of,
-    persons,
     question,
     recorded_answers,
-    recorded_part,
+    recorded_batch,
     recorded_release,
     release_line,
     requested,
@@ -107,20 +108,21 @@ def test_a_record_begins_with_the_line_that_made_the_vault(tmp_path: Path) -> No
     (first,) = entries(ORIGIN.line())
     record = Record.of([first], folder)
     assert (record.created, record.head, record.seq) == (5, first.hash, 1)
-    assert (record.specs, len(record.parts), record.lines, record.keys) == ([], 0, [], {})
+    assert (record.specs, record.size, record.lines, record.keys) == ([], 0, [], {})
+    assert (len(record.batches), len(record.parts)) == (0, 0)
 
 
 def test_every_line_has_its_place(tmp_path: Path) -> None:
-    part = Part(1, 3, 3, 0, False, "promised")
+    batch, part = Batch(1, 3, 3, 0, "promised"), Part(1, 0, 3, "bound")
     made = entries(
         ORIGIN.line(),
         mechanism("a", "3/4"),
         mechanism("b", "1/2", a="1/2"),
-        part.line("rows key"),
+        batch.line("rows key"),
         Line("event", body(x=1), 1),
         Line("lease", body(x=2), 0),
         Line("checkpoint", body(x=3), 1),
-        Line("base", body(x=4)),
+        part.line(),
         Line("answers", body(x=5), 0, "asked key"),
         Line("a kind of later versions", body(x=6)),
     )
@@ -129,10 +131,9 @@ def test_every_line_has_its_place(tmp_path: Path) -> None:
         ("a", "rings", Fraction(1, 2), {"pace": 8}),
         ("b", "rings", Fraction(1, 2), {"pace": 8}),
     ]
-    assert list(record.parts) == [part]
+    assert (list(record.batches), list(record.parts), record.size) == ([batch], [part], 3)
     assert record.lines == [[made[5]], [made[4], made[6]]]
     assert record.checkpoints == [made[6].line]
-    assert record.bases == [made[7].line]
     assert record.keys == {"rows key": made[3], "asked key": made[8]}
     assert (record.created, record.head, record.seq) == (5, made[-1].hash, 10)
 
@@ -154,15 +155,24 @@ def test_a_record_that_no_vault_writes_is_refused(tmp_path: Path, lines: list[Li
 
 
 def test_persons_are_counted_with_the_vaults_own_key(tmp_path: Path) -> None:
-    assert persons(Record.of(entries(ORIGIN.line()), Folder(tmp_path)), {}) is None
+    assert limit_of(Record.of(entries(ORIGIN.line()), Folder(tmp_path)), {}) is None
     kept, promised = seal(PERSON_KEY, "ab" * 32)
     origin = Origin("1" * 32, SCHEMA, Promise(1, 0.0, 7), "who", None, promised)
     record = Record.of(entries(origin.line()), Folder(tmp_path))
-    found = persons(record, {PERSON_KEY: kept})
-    assert found is not None
-    assert (found.column, found.limit, found._key) == ("who", 7, bytes.fromhex("ab" * 32))
+    limit = limit_of(record, {PERSON_KEY: kept})
+    assert limit is not None
+    one, other = limit(), limit()
+    assert one is not other
+    assert (one.column, one.limit, one._key) == ("who", 7, bytes.fromhex("ab" * 32))
     with pytest.raises(tr.DamagedVault, match="the secret 'persons' is missing"):
-        persons(record, {})
+        limit_of(record, {})
+
+
+def test_what_is_kept_of_rows_follows_from_the_origin() -> None:
+    source = {"identity": "rows", "address": "", "order": "id"}
+    for person, table in ((None, None), ("who", None), (None, source)):
+        form = form_of(Origin("1" * 32, SCHEMA, Promise(1), person, table))
+        assert (form.persons, form.counted) == (person is not None, table is not None)
 
 
 # -- keys --------------------------------------------------------------------------------------------------------------
@@ -213,11 +223,11 @@ def test_what_is_kept_under_a_key_comes_back_for_the_same_question_only(what: st
 
 
 def test_rows_that_were_appended_under_a_key_are_found_by_it() -> None:
-    part = Part(2, 3, 9, 1, True, "promised", {"value": 4})
-    (entry,) = entries(part.line("k"))
-    assert recorded_part(part.line("k")) == recorded_part(entry) == part
+    batch = Batch(2, 3, 9, 1, "promised", {"value": 4})
+    (entry,) = entries(batch.line("k"))
+    assert recorded_batch(batch.line("k")) == recorded_batch(entry) == batch
     with pytest.raises(KeyUsed, match="'k' was used for something else: use a new key for new rows"):
-        recorded_part(KEPT["answers"][0])
+        recorded_batch(KEPT["answers"][0])
 
 
 @pytest.mark.parametrize("key", [None, "k", "x" * 200, "ä 1"])

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 import treering as tr
-from treering.trusted.counts import Counts
+from treering.trusted.lines import Line, body
+from treering.trusted.rows.kept import Rows
 from treering.vault import ledger as ledgers
 from treering.vault.files import WriterLock
 from treering.vault.ledger import TORN, Ledger
-from treering.vault.lines import Line, body
 from treering.vault.together import STOPPED, Access, Job, Together
 
 LINE = Line("rows", body(size=1))
@@ -29,8 +29,8 @@ class Opened:
         self.lock = WriterLock(place / "lock")
         self.lock.take(0)
         self.ledger: Ledger = ledgers.create(place / "ledger.sqlite")
-        self.counts = Counts(tr.Schema({"a": tr.integers(0, 1)}))
-        self.access = Access(self.counts, self.lock, self.ledger)
+        self.rows = Rows(tr.Schema({"a": tr.integers(0, 1)}))
+        self.access = Access(self.rows, self.lock, self.ledger)
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_a_forked_child_and_a_closed_vault_are_refused(opened: Opened, monkeypat
         for use in (opened.access.alone, lambda: opened.access.together(work)):
             with pytest.raises(tr.VaultError, match="opened by another process"):
                 use()
-    assert opened.access.alone() is opened.counts.lock
+    assert opened.access.alone() is opened.rows.lock
     opened.access.check()
     opened.lock.release()
     for use in (opened.access.check, lambda: opened.access.together(work)):

@@ -55,7 +55,7 @@ def test_answers_are_within_their_errors(vault: Vault) -> None:
     db = tr.GrowingDatabase(SCHEMA)
     db.append(frame(20_000))
     for query, answer in zip(questions(30), vault.ask_many(questions(30)), strict=True):
-        assert abs(answer.value - db._counts.count(query) / 20_000) <= answer.error <= 0.1
+        assert abs(answer.value - db._rows.cells.count(query) / 20_000) <= answer.error <= 0.1
         assert answer.size == 20_000
 
 

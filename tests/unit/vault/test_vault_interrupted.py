@@ -13,9 +13,10 @@ import pytest
 
 import treering as tr
 from support.interrupts import Interrupt
+from support.parts import make_often
 from support.torture import ASKED, Witness, create, facts, perform
 from support.vaults import crash
-from treering.vault import bases, members
+from treering.vault import members
 from treering.vault.vault import Vault
 
 TIMES = 200 if "TORTURE_KILLS" in os.environ else 3
@@ -44,9 +45,8 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def condensing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A base with every append, a checkpoint with every answer."""
-    monkeypatch.setattr(bases, "_DUE", 0.0)
-    monkeypatch.setattr(bases, "_TIMES", 0.0)
+    """A part with every append, and merged at once; a checkpoint with every answer."""
+    make_often(monkeypatch, sealed=1, merged=2, large=400)
     monkeypatch.setattr(members, "_REPLAYED", 1.0)
 
 

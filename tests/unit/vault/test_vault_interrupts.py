@@ -13,9 +13,10 @@ import pytest
 import treering as tr
 from support.interrupts import Interrupt
 from support.vaults import BETA, SCHEMA, crash, frame, guarded, with_line
+from treering.disk import Stage, observe
 from treering.trusted.database import DroppedRows
-from treering.vault.files import Stage, observe
-from treering.vault.lines import MECHANISM, Line, body
+from treering.trusted.lines import MECHANISM, Line, body
+from treering.trusted.rows.persons import Persons
 from treering.vault.vault import Vault
 
 
@@ -153,8 +154,10 @@ def test_a_person_with_too_many_rows(tmp_path: Path, monkeypatch: pytest.MonkeyP
     vault = Vault.create(place, SCHEMA, 1.0, 1e-6, beta=BETA, mechanism=None, rows_per_person=2, person="who")
     row = {"origin": "EWR", "month": 1, "late": "no", "who": "Ada"}
     with monkeypatch.context() as patch:
-        assert vault._persons is not None
-        patch.setattr(type(vault._persons), "within", lambda _, digests, __: np.ones(len(digests), np.bool_))
+        patch.setattr(Persons, "admitted", lambda _, digests, __: np.ones(len(digests), np.bool_))
         vault.append([row] * 3)
     vault.close()
-    refused(place, "a person has more than 2 rows on record")
+    with Vault.open(place) as vault:  # Rows of persons are counted when some come.
+        for use in (vault.verify, lambda: vault.append([{**row, "who": "Bob"}])):
+            with pytest.raises(tr.DamagedVault, match="a person has more than 2 rows on record"):
+                use()

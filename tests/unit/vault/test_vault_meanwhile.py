@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import treering as tr
-from treering.trusted.rows.batches import take_in
+from treering.trusted.rows.intake import typed_blocks
 
 SCHEMA = tr.Schema({"late": tr.categories("no", "yes")})
 ROWS = [{"late": "no"}] * 1000
@@ -22,12 +22,12 @@ class Slow:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.reading, self.go = threading.Barrier(3), threading.Event()
-        monkeypatch.setattr("treering.vault.vault.take_in", self._read)
+        monkeypatch.setattr("treering.trusted.rows.parts.typed_blocks", self._read)
 
     def _read(self, *given: Any, **named: Any) -> Any:
         self.reading.wait(PATIENCE)
         assert self.go.wait(PATIENCE)
-        return take_in(*given, **named)
+        return typed_blocks(*given, **named)
 
 
 @pytest.mark.parametrize("key", [None, "k"])

@@ -13,24 +13,12 @@ from typing import Any, Final
 
 import pytest
 
-from treering.vault.lines import Line
+from treering.trusted.lines import Line
 from treering.vault.reader import VaultReader
 from treering.vault.record import Record
 from treering.vault.vault import Vault
 
 NUMBERS: Final[dict[str, dict[str, Any]]] = {
-    "bases": {
-        "_KEPT": 2,
-        "_DUE": 0.1,
-        "_WORTHWHILE": 0.125,
-        "_TIMES": 3.0,
-        "_FILE": 0.0004,
-        "_CELL_READ": 3e-8,
-        "_PERSON_READ": 2e-6,
-        "_BASE": 0.005,
-        "_CELL_WRITTEN": 7e-8,
-        "_PERSON_WRITTEN": 1e-6,
-    },
     "codec.fields": {"_REMEMBERED": 1024},
     "codec.queries": {"_READABLE": 40, "_MOST_STRETCHES": 256, "_REMEMBERED": 4_194_304, "_OVERHEAD": 64},
     "codec.values": {
@@ -43,8 +31,7 @@ NUMBERS: Final[dict[str, dict[str, Any]]] = {
     "files": {"_PAUSE": 0.02},
     "journal": {"FIRST_LEASE": 1024},
     "kinds": {"EXPECTED_ROWS": 1_000_000, "LEAST_KEPT": Fraction(1, 100)},
-    "ledger": {"FORMAT": 2, "APPLICATION": int.from_bytes(b"tree", "big")},
-    "lines": {"ROOT": b"\0" * 32},
+    "ledger": {"FORMAT": 3, "APPLICATION": int.from_bytes(b"tree", "big")},
     "together": {"DELAY": 0.0003, "POLL": 0.05},
     "vault": {"DEFAULT_ALPHA": 0.05, "WAIT": 10.0},
 }

@@ -20,8 +20,8 @@ from support.vaults import crash
 EVERY_STEP = "TORTURE_KILLS" in os.environ
 
 FILES = (
-    *("vault/vault.py", "vault/sources.py", "vault/ledger.py", "vault/parts.py", "vault/journal.py", "vault/files.py"),
-    *("vault/together.py", "trusted/counts.py", "rows/batches.py", "trusted/database.py"),
+    *("vault/vault.py", "vault/sources.py", "vault/ledger.py", "rows/parts.py", "vault/journal.py", "rows/spool.py"),
+    *("vault/together.py", "rows/kept.py", "rows/named.py", "trusted/database.py"),
 )
 
 

@@ -11,16 +11,18 @@ import apsw
 import pytest
 
 import treering as tr
+from support.parts import make_often
 from support.vaults import crash
 from treering.budget.promise import Promise
+from treering.disk import Stage, observe
 from treering.trusted.database import DroppedRows, Watchers
+from treering.trusted.lines import Line
+from treering.trusted.rows.parts import Parts
 from treering.vault import vault as vaults
-from treering.vault.files import Folder, Stage, observe
+from treering.vault.files import Folder
 from treering.vault.journal import LedgerJournal
 from treering.vault.kinds import Spec
-from treering.vault.lines import Line
 from treering.vault.members import Assembly, Member
-from treering.vault.parts import Parts
 from treering.vault.vault import Vault, first_spec, originate
 
 SCHEMA = tr.Schema({"late": tr.categories("no", "yes"), "month": tr.integers(1, 3)})
@@ -71,9 +73,15 @@ def settled(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 def test_rows_are_durable_then_counted_then_told(vault: Vault, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
     monkeypatch.setattr(Watchers, "call", lambda _: sizes.append(vault.size))
-    steps = (Stage.PART_NAMED, Stage.COMMITTED, Stage.ROWS_DURABLE, Stage.ROWS_COUNTED)
-    assert staged(lambda: vault.append([ROW] * 3), *steps) == list(steps)
+    steps = (Stage.COMMITTED, Stage.ROWS_DURABLE, Stage.ROWS_COUNTED)
+    assert staged(lambda: vault.append([ROW] * 3), Stage.PART_OPENED, *steps) == list(steps)
     assert sizes == [3]
+    make_often(monkeypatch, large=4)
+    assert staged(lambda: vault.append([ROW] * 4), Stage.PART_NAMED, *steps) == [
+        *(Stage.PART_NAMED, Stage.COMMITTED),  # the tail before it
+        *(Stage.PART_NAMED, *steps),
+    ]
+    assert sizes == [3, 7]
 
 
 def test_an_append_returns_the_new_size(vault: Vault) -> None:
@@ -183,9 +191,6 @@ def test_closing_settles_all_and_lets_the_next_one_in(tmp_path: Path, monkeypatc
     def condensed(_: Member, *, closing: bool = False) -> None:
         done.append(("member", closing))
 
-    def merged(*_: Any, closing: bool = False) -> None:
-        done.append(("parts", closing))
-
     for stopped in (False, True):
         vault = Vault.open(place, wait=0) if stopped else made(place)
         if not stopped:
@@ -193,12 +198,11 @@ def test_closing_settles_all_and_lets_the_next_one_in(tmp_path: Path, monkeypatc
         with monkeypatch.context() as patch:
             patch.setattr(LedgerJournal, "close", failing)
             patch.setattr(Member, "condense", condensed)
-            patch.setattr(Parts, "condense", merged)
             if stopped:
                 vault._ledger.fail("the tests say so")
             vault.close()
         assert not is_open(place)
-        assert done == [("member", True), ("journal", 0), ("member", True), ("journal", 1), ("parts", True)]
+        assert done == [("member", True), ("journal", 0), ("member", True), ("journal", 1)]
         done.clear()
     Vault.open(place, wait=0).close()
 
@@ -211,7 +215,7 @@ def test_closing_lets_go_even_if_it_is_interrupted(tmp_path: Path, monkeypatch: 
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Parts, "condense", interrupted)
+        patch.setattr(Member, "condense", interrupted)
         with pytest.raises(KeyboardInterrupt):
             vault.close()
     assert not is_open(place)

@@ -1,4 +1,4 @@
-"""A vault with numbers: sums survive closing, bases, copies and checks; releases are durable, keyed and priced."""
+"""A vault with numbers: values survive closing, copies and checks; releases are durable, keyed and priced."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 
 import treering as tr
 from support.cli import treering
+from support.parts import in_order, make_often
 from treering.domain.language.measures import Count, Mean, Quantile, Request, Sum
-from treering.domain.sums import stored
 from treering.vault.vault import Vault
 
 SCHEMA = tr.Schema(
@@ -32,8 +32,9 @@ def made(path: Path, **options: Any) -> Vault:
     return tr.Vault.create(path, SCHEMA, **{"epsilon": 10.0, "delta": 1e-6, "beta": 1e-9, **options})
 
 
-def content(vault: Vault) -> list[list[list[int]]]:
-    return [[column.tolist() for column in stretch] for stretch in vault._counts.stretches().values()]
+def content(vault: Vault) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = in_order(vault).to_pylist()
+    return rows
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
@@ -55,32 +56,22 @@ def test_a_release_is_the_same_after_closing_and_goes_on(tmp_path: Path, delta: 
         assert later.rows[1][2].value == pytest.approx(
             np.mean(np.floor(values / 0.5 + 0.5) * 0.5), abs=0.5 if delta else 5
         )
-        assert vault.verify()["parts"] == 3
+        assert vault.verify()["batches"] == 3
 
 
-def test_sums_are_in_bases_and_a_base_that_differs_is_found(tmp_path: Path) -> None:
+def test_values_are_kept_as_they_came(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_often(monkeypatch)
     with made(tmp_path / "vault") as vault:
         for seed in range(4):
-            vault.append(rows(500, seed))
+            vault.append(rows(50 * (seed + 1), seed))
         kept = content(vault)
-        vault._parts._debt = 1e9
-        vault._parts.condense(vault._counts, None, vault._ledger)
-        (base,) = (tmp_path / "vault" / "bases").glob("*.parquet")
-        assert pq.read_table(base).column_names == ["cell", "rows", "sum 0"]
+        fares = [row["fare:number"] for row in kept]
+        assert fares == pa.concat_tables([rows(50 * (seed + 1), seed) for seed in range(4)]).column("fare").to_pylist()
         vault.verify()
     for part in (tmp_path / "vault" / "parts").glob("*.parquet"):
-        assert pq.read_table(part).column_names == ["cell", "rows", "sum 0"]
+        assert pq.read_table(part).column_names == ["a:text", "fare:number", "k:integer"]
     with tr.Vault.open(tmp_path / "vault") as vault:
         assert content(vault) == kept
-
-
-def test_parts_of_a_schema_without_numbers_are_as_they_were(tmp_path: Path) -> None:
-    plain = tr.Schema({"a": tr.categories("x", "y"), "k": tr.integers(0, 9)})
-    assert stored(plain) == ()
-    with tr.Vault.create(tmp_path / "vault", plain, epsilon=1.0, delta=1e-6) as vault:
-        vault.append(rows().select(["a", "k"]))
-    (part,) = (tmp_path / "vault" / "parts").glob("*.parquet")
-    assert pq.read_table(part).column_names == ["cell", "rows"]
 
 
 def test_a_key_gives_the_recorded_release_and_only_that(tmp_path: Path) -> None:

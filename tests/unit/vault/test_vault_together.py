@@ -17,9 +17,9 @@ import treering as tr
 from support.interrupts import Interrupt
 from support.patience import PATIENCE, until
 from support.vaults import SCHEMA, crash, frame, kinds, questions, states
+from treering.disk import Stage, observe
+from treering.trusted.lines import Line, SecretValue
 from treering.vault import ledger as ledgers
-from treering.vault.files import Stage, observe
-from treering.vault.lines import Line, SecretValue
 from treering.vault.vault import Vault
 
 
@@ -206,13 +206,13 @@ def test_a_secret_that_comes_and_goes_is_never_on_disk(tmp_path: Path) -> None:
         with ledger.transaction():
             ledger.write(Line("event", "{}"), put=SecretValue("short", b"salt", "7"))
             ledger.write(Line("event", "{}"), put=SecretValue("long", b"salt", "8"))
-            ledger.write(Line("event", "{}"), drop="short")
+            ledger.write(Line("event", "{}"), drop=("short",))
         with ledger.transaction():
             with ledger.transaction():
                 ledger.write(Line("event", "{}"), put=SecretValue("later", b"salt", "9"))
             with ledger.transaction():
-                ledger.write(Line("event", "{}"), drop="later")
-        ledger.write(Line("event", "{}"), drop="long")
+                ledger.write(Line("event", "{}"), drop=("later",))
+        ledger.write(Line("event", "{}"), drop=("long",))
     finally:
         observe(None)
         ledger.close()

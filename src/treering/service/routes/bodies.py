@@ -193,6 +193,9 @@ class RowsTold(_Told):
     rows: int
     dropped: int
     known: bool = Field(description="Whether these rows came with this key before: then nothing has changed now.")
+    columns: dict[str, dict[str, int]] = Field(
+        description="For each column, how many values were unlisted, missing or outside: for the steward alone."
+    )
 
 
 class LedgerTold(_Told):

@@ -54,10 +54,12 @@ async def rows(
     on_invalid: Annotated[Literal["refuse", "drop"], Query(description="Rows that do not fit.")] = "refuse",
     delimiter: Annotated[str | None, Query(min_length=1, max_length=1)] = None,
     encoding: Annotated[str | None, Query(min_length=1, max_length=40)] = None,
+    check: Annotated[bool, Query(description="Read the rows and say what they hold; take in nothing.")] = False,
     key: Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=150)] = None,
 ) -> Response:
     """Take in the rows of the body: CSV, Parquet, an Arrow stream or file, or lines of JSON, by Content-Type; texts
-    also with Content-Encoding gzip. All of them, or none."""
+    also with Content-Encoding gzip. All of them, or none. ``columns`` says for each column how many values were
+    unlisted, missing or outside: exact counts of private rows, for the steward who sent them."""
     if desk.stopped:
         raise Problem(503, "stopping", "the server is stopping: try again shortly", {"Retry-After": "5"})
     ending = _ending(request)
@@ -65,8 +67,10 @@ async def rows(
     with _private(desk, ending) as (path, descriptor):
         await _written(request, descriptor)
         file = RowFile(path, delimiter, encoding)
-        taken = await desk.append(lambda: _appended(desk, file, on_invalid, named))
-    return _told(desk, taken)
+        if check:
+            return answer_json(await desk.append(lambda: _checked(desk, file, on_invalid)))
+        taken, columns = await desk.append(lambda: _appended(desk, file, on_invalid, named))
+    return _told(desk, taken, columns)
 
 
 @router.post("/refresh", response_model=RowsTold, responses=refusals(401, 403, 409, 422, 502, 507))
@@ -78,11 +82,11 @@ async def refresh(
     return _told(desk, await desk.append(lambda: _refreshed(desk, on_invalid)))
 
 
-def _told(desk: Desk, taken: Taken) -> Response:
+def _told(desk: Desk, taken: Taken, columns: dict[str, Any] | None = None) -> Response:
     if not taken.known:
         desk.metrics.took(taken.rows)
         desk.herald.ring()
-    return answer_json(taken._asdict())
+    return answer_json({**taken._asdict(), "columns": columns or {}})
 
 
 def _ending(request: Request) -> str:
@@ -161,17 +165,31 @@ def _refreshed(desk: Desk, on_invalid: Literal["refuse", "drop"]) -> Taken:
     return Taken(size, rows, dropped, known=False)
 
 
-def _appended(desk: Desk, file: RowFile, on_invalid: Literal["refuse", "drop"], key: str | None) -> Taken:
-    """Hand the file to the vault."""
+def _appended(
+    desk: Desk, file: RowFile, on_invalid: Literal["refuse", "drop"], key: str | None
+) -> tuple[Taken, dict[str, Any]]:
+    """Hand the file to the vault; what was taken in, and what was read in each column."""
     _check_place(desk, elsewhere=False)
+    with _nameless(file), warnings.catch_warnings():  # How many were left out is in the response.
+        warnings.simplefilter("ignore")
+        taken = desk.vault.take_in(file, on_invalid, key)
+        intake = None if taken.known else desk.vault.intake  # of this append: there is one at a time
+        return taken, {} if intake is None else intake.to_dict()["columns"]
+
+
+def _checked(desk: Desk, file: RowFile, on_invalid: Literal["refuse", "drop"]) -> dict[str, Any]:
+    """What would be read of a file, of which nothing is taken in."""
+    _check_place(desk, elsewhere=False)
+    with _nameless(file):
+        read = desk.vault.check(file, on_invalid).to_dict()
+    return {"size": desk.vault.size, "known": False, **read}
+
+
+@contextmanager
+def _nameless(file: RowFile) -> Iterator[None]:
+    """Errors without the name of our file, which means nothing to the caller."""
     try:
-        with warnings.catch_warnings():  # How many were left out is in the response.
-            warnings.simplefilter("ignore")
-            return desk.vault.take_in(file, on_invalid, key)
+        yield
     except DataError as error:
-        raise _nameless(error, file) from None
-
-
-def _nameless(error: DataError, file: RowFile) -> DataError:
-    """The error without the name of our file, which means nothing to who sent it."""
-    return DataError(str(error).replace(str(file.path), "the body"), row=error.row, column=error.column)
+        told = str(error).replace(str(file.path), "the body")
+        raise DataError(told, row=error.row, column=error.column) from None

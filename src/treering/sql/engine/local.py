@@ -14,8 +14,8 @@ import pyarrow as pa
 from treering.sql.engine.database import opened, selected
 from treering.sql.engine.limits import SLICE, Clock, Limits
 
-_SHARED: Final[ContextVar[duckdb.DuckDBPyConnection | None]] = ContextVar("shared", default=None)
-"""The database of the block of `Local.together` that this thread is in."""
+_SHARED: Final[ContextVar[list[duckdb.DuckDBPyConnection] | None]] = ContextVar("shared", default=None)
+"""The database of the block of `Local.together` that this thread is in, once there is one."""
 
 
 class Local:
@@ -39,18 +39,22 @@ class Local:
         if _SHARED.get() is not None:
             yield
             return
-        with opened(self.limits) as connection:
-            token = _SHARED.set(connection)
-            try:
-                yield
-            finally:
-                _SHARED.reset(token)
+        shared: list[duckdb.DuckDBPyConnection] = []
+        token = _SHARED.set(shared)
+        try:
+            yield
+        finally:
+            _SHARED.reset(token)
+            for connection in shared:
+                connection.close()
 
     @contextmanager
     def _database(self) -> Iterator[duckdb.DuckDBPyConnection]:
         shared = _SHARED.get()
         if shared is not None:
-            yield shared
+            if not shared:
+                shared.append(opened(self.limits))
+            yield shared[0]
             return
         with opened(self.limits) as connection:
             yield connection

@@ -13,8 +13,9 @@ after the reading (`_Spilling`): by default it would write values of rows, for a
 current folder.
 
 A CSV file has no types of its own, so the schema says how its columns are read (`read_columns`). Every field is read as
-text. An empty field is null, a quoted empty field is the empty text. Where the schema wants booleans, a text that is
-none counts as a value not listed; where it wants numbers, a text that is none counts as `Ordered.unfit_code` says.
+text. An empty field is null, a quoted empty field is the empty text. Where the schema wants booleans or
+integers that are listed, a text that is none is null if there is a cell for others, and does not fit if there is none;
+where it wants numbers, a text that is none counts as `Ordered.unfit_code` says. (As `trusted.rows.intake` has it.)
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ from treering.domain.calendar import Dated
 from treering.domain.schema import Schema
 from treering.errors import EngineError, ParameterError, TreeringError
 from treering.lazy import missing
-from treering.trusted.rows.encode import shown
-from treering.trusted.rows.texts import NUMBER
+from treering.trusted.rows.frames import shown
+from treering.trusted.rows.typed import NUMBER
 from treering.words import reason
 
 if TYPE_CHECKING:
@@ -321,8 +322,10 @@ def _read(attribute: Attribute, text: Value) -> Value:
             (text.isnull(), ibis.null("int64")),
             (word.isin(["true", "t", "1"]), 1),
             (word.isin(["false", "f", "0"]), 0),
-            else_=2,
+            else_=ibis.null("int64") if attribute.other else 2,
         ).cast("int64")
+    if attribute.other:
+        return _integer(text)
     unlisted = next(number for number in count() if number not in attribute.values)
     return ibis.cases(
         (text.isnull(), ibis.null("int64")),
@@ -352,8 +355,10 @@ def _whole_number(text: Value, attribute: Integers) -> Value:
         (text.re_search(WHOLE), text.try_cast("int64").fill_null(far)),
         (real.isnull(), broken),
         (real.isnan(), ibis.null("int64")),
+        (real < -(2.0**53), below),
+        (real > 2.0**53, above),
+        (real != real.floor().cast("float64"), broken),
         (real < float(attribute.low), below),
         (real > float(attribute.high), above),
-        (real != real.floor().cast("float64"), broken),
         else_=real.cast("int64"),
     )

@@ -6,7 +6,7 @@ looks up the codes and numbers the cells. So the engine does little more than it
 would. Beside the cells the statement counts the rows at or below the watermark, those past it and those whose order
 value is null: all in one snapshot, because a statement has one.
 
-A value means here exactly what it means to `trusted.rows.encode`: null and NaN are missing, what is neither listed nor
+A value means here exactly what it means to `trusted.rows.intake`: null and NaN are missing, what is neither listed nor
 in range is other, and where the schema has no cell for it the row does not fit.
 
 Texts are compared as bytes in every engine: equal bytes are equal texts. Otherwise a column's collation would decide,
@@ -31,7 +31,7 @@ from treering.domain.schema import Schema
 from treering.domain.sums import Grid, stored
 from treering.errors import DataError, SchemaError
 from treering.trusted.engines.moments import dated_code, has_zone, is_dated
-from treering.trusted.rows.encode import NEEDS_ZONE, NO_HEADER
+from treering.trusted.rows.frames import NEEDS_ZONE, NO_HEADER
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -49,6 +49,9 @@ MOST_LISTED: Final = 2**12
 FEW_GROUPS: Final = 2**15
 """Bins are grouped by value only up to this many groups. That saves DuckDB a third of the time at 2^12 groups, and
 nothing at 2^16."""
+
+WHOLE: Final = 2.0**53
+"""Doubles beyond this are whole, and lie outside every range of integers."""
 
 INVALID: Final = -1
 """The code of a value that does not fit. The cell of a row that does not fit is -1 minus its first bad column's
@@ -89,7 +92,7 @@ def check_table(table: Table, schema: Schema, order: str) -> None:
 
 
 def _check_type(name: str, attribute: Attribute, given: dt.DataType) -> None:
-    """Refuse a column whose type cannot hold the attribute's values, as `trusted.rows.encode.check_type` does."""
+    """Refuse a column whose type cannot hold the attribute's values, as `trusted.rows.typed.check_type` does."""
     if isinstance(attribute, Dated) and has_zone(given) and attribute.tz is None:
         raise DataError(f"column {name!r} has timestamps with a time zone{NEEDS_ZONE}", column=name)
     if isinstance(attribute, Categories | Bins) and attribute.regular > MOST_LISTED:
@@ -234,8 +237,8 @@ def _group_key(engine: str, column: Value, attribute: Attribute, span: Span | No
 
 
 def _outside(attribute: Ordered, span: Span, column: Value) -> list[tuple[Flag, Value]]:
-    """Arms of a CASE: below, above, not whole. It stops at the first that holds, so infinity is never made an
-    integer."""
+    """Arms of a CASE: far below, far above, not whole, below, above. It stops at the first that holds, so infinity is
+    never made an integer. (What is not whole is on neither side, wherever it lies.)"""
     low, high = span
     under, over = _whole(low - 1), _whole(high + 1 if attribute.other else low - 1)
     if not column.type().is_floating():
@@ -243,9 +246,11 @@ def _outside(attribute: Ordered, span: Span, column: Value) -> list[tuple[Flag, 
     column = column.cast("float64")
     broken = ibis.null("int64") if attribute.other else under
     return [
+        (column < _real(-WHOLE), under),
+        (column > _real(WHOLE), over),
+        (column != column.floor().cast("float64"), broken),
         (column < _real(float(low)), under),
         (column > _real(float(high)), over),
-        (column != column.floor().cast("float64"), broken),
     ]
 
 

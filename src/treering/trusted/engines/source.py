@@ -30,7 +30,7 @@ from treering.domain.schema import Schema
 from treering.errors import DataError, EngineError, ParameterError, SchemaError, TreeringError
 from treering.trusted.engines.addresses import UNTRUSTED, Address
 from treering.trusted.engines.binning import Counted, check_table, distinct_places, statement
-from treering.trusted.rows.encode import hint, shown
+from treering.trusted.rows.frames import hint, shown
 from treering.trusted.sealed import Sealed
 from treering.words import counted
 

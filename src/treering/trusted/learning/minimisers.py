@@ -60,10 +60,11 @@ from treering.errors import ParameterError, QueryError
 from treering.gate import Told
 from treering.noise import Gaussian, Laplace
 from treering.params import exact_scale
-from treering.trusted.counts import Counts, check_query
+from treering.trusted.cells import check_query
 from treering.trusted.learning.moments import check_refinement, check_room, exact_rows, fitted, weighted_sum, within
 from treering.trusted.learning.points import Entries, Points, entries_of_cells
 from treering.trusted.noise import check_scale, draw
+from treering.trusted.rows.kept import Rows
 from treering.trusted.select import exponential
 
 LOSSES: Final = (Logistic, RobustLogistic, HuberHinge, Squared, Distance, HuberDistance)
@@ -73,13 +74,13 @@ MOST_ENTRIES: Final = 2**29
 """Exact moments of more entries could overflow 64 bits."""
 
 
-def price(request: Minimise, counts: Counts, rows: tuple[int, int] | None = None, held: int = 0) -> Cost:
+def price(request: Minimise, table: Rows, rows: tuple[int, int] | None = None, held: int = 0) -> Cost:
     """The cost of a minimisation; ``rows`` is as in `entries`, of which ``held`` are not learnt from. Refuses on public
     values, before anything is charged or read."""
     check_types(request)
     problem, method = request.problem, request.method
-    size = counts.size if rows is None else rows[1] - rows[0] - held
-    check_labels(label_kind(request, counts), problem.loss)
+    size = table.size if rows is None else rows[1] - rows[0] - held
+    check_labels(label_kind(request, table), problem.loss)
     if size > MOST_ENTRIES:
         raise ParameterError("size", f"must be at most {MOST_ENTRIES:,} entries to learn from")
     cost = minimising(problem, method, size)
@@ -139,28 +140,28 @@ def _perturbed(problem: Problem, method: Perturbation, theta: Floats) -> Floats:
     return np.asarray((np.rint(theta / method.pitch).astype(np.int64) + noise) * method.pitch)
 
 
-def entries(request: Minimise, counts: Counts, rows: tuple[int, int] | None = None) -> Entries:
+def entries(request: Minimise, table: Rows, rows: tuple[int, int] | None = None) -> Entries:
     """PRIVATE: what is learnt from: all rows, or those of an interval between two sizes that are marked."""
-    if isinstance(counts, Points):
-        return counts.entries(rows)
+    if isinstance(table, Points):
+        return table.entries(rows)
     assert request.features is not None
-    return entries_of_cells(counts, request.features, rows)
+    return entries_of_cells(table, request.features, rows)
 
 
-def label_kind(request: Minimise, counts: Counts) -> Labels:
+def label_kind(request: Minimise, table: Rows) -> Labels:
     """The kind of labels. Refuses a map of features for points, none for cells, and a wrong dimension or schema."""
-    if isinstance(counts, Points):
+    if isinstance(table, Points):
         if request.features is not None:
             raise ParameterError("features", "are a map from cells: points have features of their own")
-        if counts.dimension != request.problem.dimension:
-            raise ParameterError("dimension", f"must be that of the points, {counts.dimension}")
-        return counts.label_kind
+        if table.dimension != request.problem.dimension:
+            raise ParameterError("dimension", f"must be that of the points, {table.dimension}")
+        return table.label_kind
     if request.features is None:
         raise ParameterError("features", "must say how the database's cells become vectors: use CellFeatures")
-    if request.features.schema != counts.schema:
+    if request.features.schema != table.schema:
         raise QueryError("the features are about another schema than this database")
     if request.features.target is not None:
-        check_query(request.features.target, counts.schema)
+        check_query(request.features.target, table.schema)
     return request.features.label_kind
 
 

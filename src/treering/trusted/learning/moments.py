@@ -20,7 +20,7 @@ from treering.domain.problem import FEATURE_UNIT, NoisyMoments, Problem, Refinem
 from treering.errors import ParameterError
 from treering.noise import Gaussian
 from treering.params import at_least, exact_scale
-from treering.trusted.counts import MAX_COUNT
+from treering.trusted.cells import MAX_COUNT
 from treering.trusted.learning.points import Entries
 from treering.trusted.noise import check_scale, draw
 

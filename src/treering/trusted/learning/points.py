@@ -18,12 +18,13 @@ import numpy as np
 from treering.arrays import Array, Flags, Floats, Ints
 from treering.budget.minimising import SUMMED
 from treering.domain.attribute import categories
+from treering.domain.groups import Groups
 from treering.domain.loss import Labels
 from treering.domain.problem import FEATURE_UNIT, MOST_DIMENSIONS, CellFeatures, label_grid, on_grid
 from treering.domain.schema import Schema
 from treering.errors import DataError, ParameterError
 from treering.params import whole
-from treering.trusted.counts import Counts, project
+from treering.trusted.rows.kept import Rows as Kept
 from treering.trusted.sealed import Sealed
 from treering.words import counted
 
@@ -327,17 +328,18 @@ class Entries(Sealed):
         return self._source[part]
 
 
-def entries_of_cells(counts: Counts, features: CellFeatures, rows: tuple[int, int] | None = None) -> Entries:
+def entries_of_cells(table: Kept, features: CellFeatures, rows: tuple[int, int] | None = None) -> Entries:
     """PRIVATE: the entries of a table: each joint value of the attributes in ``features``, weighted by its count, among
     all rows or among those of an interval."""
     held = features.entries * features.dimension <= HELD
     source = features.grid.astype(np.float64) if held else features
     if rows is None:
-        weights = np.array(counts.marginal(features.joint)).reshape(-1)
-        return Entries(source, features.labels, weights, counts.size, None)
+        weights = np.array(table.cells.marginal(features.joint)).reshape(-1)
+        return Entries(source, features.labels, weights, table.size, None)
     weights = np.zeros(features.entries, dtype=np.int64)
-    for cells, number in counts.between(*rows):
-        np.add.at(weights, project(counts.schema, cells, features.joint), number)
+    values = tuple(np.arange(table.schema.shape[position]) for position in features.joint)
+    _, place, number = table.tally(Groups(features.joint, values, None), rows)
+    weights[place] = number
     return Entries(source, features.labels, weights, rows[1] - rows[0], None)
 
 
@@ -352,7 +354,7 @@ _UNIT: Final = {"signs": Bounds(classes=(-1, 1)), "numbers": Bounds(label=1.0), 
 """The bounds declared of points: they lie in the unit ball, by kind of labels."""
 
 
-class Points(Counts):
+class Points(Kept):
     """Points of the unit L2 ball with labels, growing by append. Only their number is public.
 
     Features are kept as integers in units of 1/2^16, of norm at most 1, exactly; a longer row is scaled down to the
@@ -397,16 +399,15 @@ class Points(Counts):
         with self.whole():
             begin, end = self.size, self.size + len(grid)
             longer = (_longer(self._grid, end), _longer(self._labels, end)) if end > len(self._grid) else None
-            with self.taking_in():
+
+            def write() -> None:
                 if longer is not None:
                     self._grid, self._labels = longer
                 self._grid[begin:end] = grid
                 self._labels[begin:end] = marks
                 self._moments.add(grid, marks)
-                self._store.add(np.zeros(len(grid), dtype=np.int64), ())
-                self._stretches.add(np.zeros(len(grid), dtype=np.int64), None)
-                self._marginals.clear()
-                self._size = end
+
+            self.add_cells(np.zeros(len(grid), dtype=np.int64), then=write)
 
     def entries(self, rows: tuple[int, int] | None = None) -> Entries:
         """PRIVATE: all points so far, or those of an interval: after position ``rows[0]``, up to ``rows[1]``."""

@@ -4,12 +4,12 @@
 a recursive reader ends the process. So lines of JSON are decompressed and looked at a piece at a time, in linear time
 and in memory of some `MOST_LINE`, and a reader gets lines that were looked at.
 
-A file of separated texts is read as texts, and the schema says what they mean (`treering.trusted.rows.texts`). Its
+A file of separated texts is read as texts, and the schema says what they mean (`treering.trusted.rows.typed`). Its
 delimiter and its encoding are found in its beginning: the delimiter is the one that finds most of the schema's columns
 in the header, the encoding is that of its first mark, else UTF-8, else Windows-1252.
 
 Messages name the file, lines, columns of the schema and numbers, never a field. (Which row is refused, and why, is not
-private: see `treering.trusted.rows.encode`.)
+private: see `treering.trusted.rows.intake`.)
 """
 
 from __future__ import annotations

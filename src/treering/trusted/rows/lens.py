@@ -19,11 +19,12 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from treering.arrays import Ints
 from treering.domain.axis import Axis, Cuts, Scalar
 from treering.domain.sums import Grid
-from treering.trusted.rows.moments import DAY, EPOCH, FIRST, LAST, MICROSECONDS
+from treering.trusted.rows.moments import DAY, EPOCH, FIRST, LAST, MICROSECONDS, month_of, weekday_of
 from treering.trusted.rows.typed import TYPES, field_of, kept
 
 MOST_CUTS: Final = 16
@@ -161,3 +162,49 @@ def _part(moment: str, part: str) -> str:
 
 def _timestamp(moment: str) -> str:
     return f"make_timestamp({moment})"
+
+
+# -- the same without an engine ----------------------------------------------------------------------------------------
+
+
+def classes_of(axis: Axis, table: pa.Table) -> Ints:
+    """The class of each row of a typed table: what the key of `key_of` stands for, computed here. It is for tables so
+    small that a statement would take longer than its rows."""
+    values = values_of(axis.scalar, table)
+    if not axis.by_list:
+        return _classes(axis, values, _searched(axis.cuts))
+    listed = pa.array(axis.listed, TYPES[axis.scalar.kind])
+    places = pc.index_in(values, value_set=listed).fill_null(len(listed))
+    return axis.classes[np.where(np.asarray(values.is_null()), len(axis.classes) - 2, np.asarray(places))]
+
+
+def units_of(scalar: Scalar, grid: Grid, table: pa.Table) -> Ints:
+    """u of the value of each row of a typed table (`half_steps`), 0 where there is none."""
+    values = values_of(scalar, table).cast(pa.float64(), safe=False)
+    units = grid.half_steps(np.asarray(values.fill_null(grid.low)))
+    units[np.asarray(values.is_null())] = 0
+    return units
+
+
+def values_of(scalar: Scalar, table: pa.Table) -> pa.Array:
+    """The values of a scalar in a typed table: moments as numbers of microseconds."""
+    column = table.column(field_of(kept(scalar))).combine_chunks()
+    if scalar.kind != "moment" and scalar.part is None:
+        return column
+    moments = column.cast(pa.int64())
+    return moments if scalar.part is None else _parts(moments, scalar.part)
+
+
+def _parts(moments: pa.Array, part: str) -> pa.Array:
+    """A part of each moment, as `_part` writes it."""
+    numbers = np.asarray(moments.fill_null(_AFTER_LAST))
+    inside = (numbers >= _FIRST_MOMENT) & (numbers < _AFTER_LAST)
+    gone = np.where(inside, numbers, _FIRST_MOMENT) - _FIRST_MOMENT
+    days = gone // (DAY * MICROSECONDS) + FIRST
+    if part == "hour":
+        values = gone // (3_600 * MICROSECONDS) % 24
+    elif part == "weekday":
+        values = weekday_of(days) + 1
+    else:
+        values = (month_of(days) + 2) % 12 + 1
+    return pa.array(values, mask=~inside)

@@ -1,4 +1,4 @@
-"""Dates and timestamps encoded: every kind of column as local days and hours, in integers, and those as codes.
+"""Dates and timestamps: every kind of column as local seconds since 1970, in integers.
 
 Days are numbered from 1 March of the year 0 on, in the Gregorian calendar, so that every date from the year 1 on has a
 positive number and no division is ever of a negative one: engines round those differently. The formulas below use
@@ -25,7 +25,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from treering.arrays import Flags, Ints
-from treering.domain.calendar import Dated, DatePart, Dates
 
 DAY: Final = 86_400
 HOUR: Final = 3_600
@@ -37,8 +36,6 @@ FIRST: Final = 306
 """The number of 1 January of the year 1."""
 LAST: Final = 3_652_364
 """The number of 31 December 9999."""
-BEFORE, AFTER = 0, LAST + 1
-"""Stand for all days before the first and after the last."""
 
 _LEAP: Final = "([0-9][0-9](0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)"
 _DAYS: Final = "((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))"
@@ -136,41 +133,6 @@ def is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
-def dated_codes(attribute: Dated, column: pa.Array) -> Ints:
-    """The code of every value; what is missing or no valid date has the missing cell's."""
-    missing = attribute.missing_code
-    assert missing is not None
-    days, hours, valid = _local(attribute, column)
-    if isinstance(attribute, Dates):
-        return np.where(valid, _period(attribute, days), missing)
-    assert isinstance(attribute, DatePart)
-    inside = valid & (days >= FIRST) & (days <= LAST)
-    if attribute.part == "hour":
-        codes = hours
-    elif attribute.part == "weekday":
-        codes = weekday_of(days)
-    else:
-        codes = (month_of(days) + 2) % 12
-    return np.where(inside, codes, missing)
-
-
-def _period(attribute: Dates, days: Ints) -> Ints:
-    """The code of the period that each day lies in, or of what lies before or after all."""
-    edges = np.array([number(edge) for edge in attribute.edges])
-    places = np.searchsorted(edges, days, side="right") - 1
-    places[places < 0] = attribute.regular
-    places[days >= edges[-1]] = attribute.regular + 1
-    return places
-
-
-def _local(attribute: Dated, column: pa.Array) -> tuple[Ints, Ints, Flags]:
-    """The local day and hour of each value, and which values are valid."""
-    seconds, _, valid = local_seconds(column, attribute.tz)
-    # Compared before anything is added: what is far out would overflow.
-    days = np.clip(seconds // DAY, BEFORE - EPOCH, AFTER - EPOCH) + EPOCH
-    return days, seconds % DAY // HOUR, valid
-
-
 def local_seconds(column: pa.Array, zone: str | None) -> tuple[Ints, Ints, Flags]:
     """The moment of each value as a clock in the zone shows it: seconds since 1970, the microseconds after them, and
     which values are valid. Values without a zone are taken as they are."""
@@ -187,11 +149,11 @@ def local_seconds(column: pa.Array, zone: str | None) -> tuple[Ints, Ints, Flags
     seconds, rest = raw // number, raw % number
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         assert zone is not None
-        seconds = _in_zone(zone, seconds)
+        seconds = in_zone(zone, seconds)
     return seconds, rest * MICROSECONDS // number, valid
 
 
-def _in_zone(zone: str, seconds: Ints) -> Ints:
+def in_zone(zone: str, seconds: Ints) -> Ints:
     """Instants, in seconds since 1970, as a clock in a zone shows them; those outside the years 1 to 9999 are far out
     on their side."""
     changes, found = offsets(zone)
@@ -216,7 +178,7 @@ def _read_texts(column: pa.Array, zone: str | None) -> tuple[Ints, Ints, Flags]:
     texts = pc.if_else(pa.array(fits), texts, "1970-01-01")
     seconds = _seconds(texts) - EPOCH * DAY
     if zone is not None:
-        seconds = np.where(instant, _in_zone(zone, seconds - _offset(texts, instant & fits)), seconds)
+        seconds = np.where(instant, in_zone(zone, seconds - _offset(texts, instant & fits)), seconds)
     return seconds[places], _fractions(texts)[places], fits[places] & np.asarray(column.is_valid())
 
 
@@ -255,25 +217,3 @@ def _offset(texts: pa.Array, instant: Flags) -> Ints:
 
     sign = np.where(np.asarray(pc.equal(pc.struct_field(found, "sign"), "-").fill_null(False)), -1, 1)
     return np.asarray(sign * (part("hours") * HOUR + part("rest") * 60))
-
-
-def dated_code(attribute: Dated, value: Any) -> int:
-    """The code of a value as Python has it: a date, a timestamp or a text; others have the missing cell's."""
-    return int(dated_codes(attribute, _one(attribute, value))[0])
-
-
-def _one(attribute: Dated, value: Any) -> pa.Array:
-    """A value as an Arrow array; a null if it is no date."""
-    if isinstance(value, np.datetime64):
-        value = value.astype("datetime64[us]").item()
-    try:
-        if isinstance(value, datetime) and (value.tzinfo is None or attribute.tz is not None):
-            # Arrow turns any zone into UTC.
-            return pa.array([value], pa.timestamp("us", None if value.tzinfo is None else "UTC"))
-        if isinstance(value, date) and not isinstance(value, datetime):
-            return pa.array([value], pa.date32())
-        if isinstance(value, str):
-            return pa.array([value], pa.string())
-    except (pa.ArrowException, ValueError, OverflowError):  # a text that is no UTF-8, a zone that takes it out of range
-        pass
-    return pa.nulls(1, pa.date32())

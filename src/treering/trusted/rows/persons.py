@@ -1,110 +1,280 @@
-"""The limit on the rows of each person, checked as rows come in: a promise per person rests on it."""
+"""The limit on the rows of each person, checked as rows come in: a promise per person rests on it.
+
+A person is known by a digest of 16 bytes. How many rows each has is kept in sorted arrays (`People`), and all rows of a
+block are looked up together.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import math
 import re
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date, time
 from decimal import Decimal
-from typing import Any, Final
+from itertools import pairwise
+from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from treering.arrays import Flags
+from treering.arrays import Flags, Ints, Words
 from treering.errors import DamagedVault, DataError
-from treering.trusted.rows.encode import as_table, comes_as_dicts
+from treering.trusted.rows.frames import Places
+from treering.trusted.rows.views import ends_of, fixed, valid_in
 from treering.trusted.sealed import Sealed
 from treering.words import counted
 
+DIGEST_BYTES: Final = 16
+"""The length of the digest that stands for a person."""
+DIGEST: Final = pa.binary(DIGEST_BYTES)
+"""The type of a column of digests."""
+
 _WHOLE: Final = re.compile(r"(-?[0-9]+)\.0+")
+_WHOLE_TEXT: Final = r"^(-?[0-9]+)\.0+\z"
+"""The same, for Arrow."""
+_NO_LIMIT: Final = 2**62
+
+NOWHERE: Final = Places()
+"""Rows that no others come before."""
+
+Run: TypeAlias = tuple[Words, Ints]
+"""Digests, each once, in order, as two rows of words: their first halves, and their second; and the rows of each."""
+
+
+class People(Sealed):
+    """PRIVATE: how many rows each of some persons has."""
+
+    __slots__ = ("_runs",)
+
+    def __init__(self) -> None:
+        self._runs: list[Run] = []
+        """Each at least twice as long as the next: so there are few, and each row is merged into few of them."""
+
+    def add(self, digests: Words) -> None:
+        """Count one more row for each of these digests."""
+        order, starts = _grouped(digests)
+        self.add_counted(digests[:, order[starts]], np.diff(starts, append=len(order)))
+
+    def add_counted(self, digests: Words, rows: Ints) -> None:
+        """Count further rows of these digests, which are in order and differ."""
+        if len(rows):
+            self._runs.append((digests, rows))
+        while len(self._runs) > 1 and len(self._runs[-2][1]) < 2 * len(self._runs[-1][1]):
+            self._runs[-2:] = [_merged(*self._runs[-2:])]
+
+    def rows(self, digests: Words) -> Ints:
+        """How many rows each of these digests has."""
+        total = np.zeros(digests.shape[1], dtype=np.int64)
+        for run in self._runs:
+            total += _looked_up(run, digests)
+        return total
+
+    def merge(self, other: People) -> None:
+        """Count the rows of other people, too."""
+        for run in other._runs:
+            self.add_counted(*run)
+
+    @property
+    def most(self) -> int:
+        """The most rows that one of them has."""
+        while len(self._runs) > 1:
+            self._runs[-2:] = [_merged(*self._runs[-2:])]
+        return max((int(rows.max()) for _, rows in self._runs), default=0)
+
+
+def _grouped(digests: Words) -> tuple[Ints, Ints]:
+    """An order that sorts digests, equal ones as they come; and where in it each digest begins."""
+    first, second = digests
+    order = np.argsort(first, kind="stable")
+    new, other = _changes(first[order]), _changes(second[order])
+    if (other & ~new).any():  # Two digests have the same first half, which takes 2^32 persons.
+        order = np.lexsort((second, first))
+        new, other = _changes(first[order]), _changes(second[order])
+    starts = np.flatnonzero(new | other) + 1
+    return order, np.concatenate(([0], starts)) if len(order) else starts
+
+
+def _changes(words: Words) -> Flags:
+    return np.asarray(words[1:] != words[:-1])
+
+
+def _merged(one: Run, other: Run) -> Run:
+    digests, rows = np.concatenate((one[0], other[0]), axis=1), np.concatenate((one[1], other[1]))
+    order, starts = _grouped(digests)
+    return digests[:, order[starts]], np.add.reduceat(rows[order], starts)
+
+
+def _looked_up(run: Run, digests: Words) -> Ints:
+    """How many rows digests have in a run, 0 if they are not there."""
+    (first, second), rows = run
+    places = np.searchsorted(first, digests[0])
+    found = np.zeros(digests.shape[1], dtype=np.int64)
+    left = np.flatnonzero(places < len(first))
+    while len(left):  # again only where another digest has the same first half
+        left = left[first[places[left]] == digests[0, left]]
+        same = second[places[left]] == digests[1, left]
+        found[left[same]] = rows[places[left[same]]]
+        left = left[~same]
+        places[left] += 1
+        left = left[places[left] < len(first)]
+    return found
 
 
 class Persons(Sealed):
     """PRIVATE: how many rows each person has, by a digest of the person's id with a key that only the vault has.
 
-    Guarantee: rows that `within` does not admit are never taken in (`batches.take_in`), so no person has more than
-    ``limit`` rows in all, and a promise for streams that differ in ``limit`` rows is one for streams that differ in a
-    person. A person is the text in the column ``column``: 7, 7.0, "7" and "7.0" are one person. Rows without a person
-    are refused, and so are floats so large that one stands for several integers (`_inexact`).
+    Guarantee: rows that `admitted` does not admit are never taken in (`intake.typed_blocks`), so no person has more
+    than ``limit`` rows in all, and a promise for streams that differ in ``limit`` rows is one for streams that differ
+    in a person. A person is the text in the column ``column``: 7, 7.0, "7" and "7.0" are one person. Rows without a
+    person are refused, and so are floats so large that one stands for several integers (`_inexact`).
     """
 
-    __slots__ = ("_key", "_rows", "column", "limit")
+    __slots__ = ("_key", "_people", "column", "limit")
 
     def __init__(self, column: str, limit: int, key: bytes) -> None:
         self.column, self.limit = column, limit
         self._key = key
-        self._rows: Counter[bytes] = Counter()
+        self._people = People()
 
-    def take_up(self, rows: Mapping[bytes, int]) -> None:
-        """Add rows that were taken in, by person."""
-        self._rows.update(rows)
+    def take_up(self, rows: Any) -> None:
+        """Add rows that were taken in: their column of digests, or the people whose rows they are."""
+        if isinstance(rows, People):
+            self._people.merge(rows)
+        else:
+            for chunk in rows.chunks if isinstance(rows, pa.ChunkedArray) else [rows]:
+                self._people.add(halves(chunk))
 
     def check(self) -> None:
         """Refuse rows on record that exceed the limit of a person: the promise would not hold for that person."""
-        if any(rows > self.limit for rows in self._rows.values()):
+        if self._people.most > self.limit:
             raise DamagedVault(
                 f"a person has more than {counted(self.limit, 'row')} on record, which is rows_per_person: "
                 "restore a backup"
             )
 
-    @property
-    def counted(self) -> Mapping[bytes, int]:
-        """PRIVATE: how many rows each person has."""
-        return self._rows
+    def unlimited(self) -> Persons:
+        """The same persons without their rows and without a limit, to read rows that are not taken in."""
+        return Persons(self.column, _NO_LIMIT, self._key)
 
-    def split(self, frame: Any) -> tuple[Any, list[bytes]]:
-        """The frame without the column of persons, and the digest of each row's person."""
-        if comes_as_dicts(frame):
-            names = [row.get(self.column) if isinstance(row, Mapping) else None for row in frame]
-            rest = [
-                {name: value for name, value in row.items() if name != self.column} if isinstance(row, Mapping) else row
-                for row in frame
-            ]
-            return rest, self._digests(names)
-        table = as_table(frame)
-        if table.column_names.count(self.column) != 1:
-            raise DataError(f"the rows need one column {self.column!r} that says whose they are", column=self.column)
-        column = table.column(self.column)
-        return table.drop_columns([self.column]), self._digests(column.to_pylist(), _largest_in(column.type))
-
-    def within(self, digests: Sequence[bytes], coming: Counter[bytes]) -> Flags:
+    def admitted(self, digests: pa.Array, coming: People) -> Flags:
         """For each row, given by its person's digest, whether the limit admits it; earlier rows come first.
 
-        ``coming`` counts the rows of each person that this batch has had before, and goes on counting.
+        ``coming`` has the rows of each person that this batch has had before; those that are admitted are added.
         """
-        allowed = np.empty(len(digests), dtype=np.bool_)
-        for row, digest in enumerate(digests):
-            coming[digest] += 1
-            allowed[row] = self._rows[digest] + coming[digest] <= self.limit
+        words = halves(digests)
+        order, starts = _grouped(words)
+        persons, sizes = words[:, order[starts]], np.diff(starts, append=len(order))
+        before = self._people.rows(persons) + coming.rows(persons)
+        place = np.arange(len(order)) - np.repeat(starts, sizes)
+        allowed = np.empty(len(order), dtype=np.bool_)
+        allowed[order] = np.repeat(before, sizes) + place < self.limit
+        coming.add_counted(persons, np.clip(self.limit - before, 0, sizes))
         return allowed
 
-    def _digests(self, names: Sequence[Any], most: int = 2**53) -> list[bytes]:
-        """The digest of each row's person; ``most`` is as in `_largest_in`."""
-        digests = []
+    def digests(self, names: Any, places: Places = NOWHERE) -> pa.Array:
+        """The digest of each row's person, given by a column or a list of ids; ``places`` names a row in an error."""
+        if isinstance(names, list):
+            return _packed(self._listed(names, places))
+        column = names.combine_chunks() if isinstance(names, pa.ChunkedArray) else names
+        most = _largest_in(column.type)
+        try:
+            coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+        except pa.ArrowNotImplementedError:  # half floats, lists and others that are seldom ids
+            return _packed(self._listed(column.to_pylist(), places, most))
+        ids, at = coded.dictionary, coded.indices
+        texts: list[Any] | None = _plain_texts(ids)
+        bad: list[int] = []
+        if texts is None:
+            texts = [_id(name, most) for name in ids.to_pylist()]
+            bad = [place for place, text in enumerate(texts) if not isinstance(text, bytes)]
+        elif ids.null_count:
+            bad = np.flatnonzero(~valid_in(ids)).tolist()
+        if at.null_count or bad:
+            fits = pc.and_(at.is_valid(), pc.invert(pc.is_in(at, pa.array(bad, at.type))))
+            if fits.false_count:
+                first = pc.index(fits, False).as_py()
+                raise self._refusal(at[first].as_py(), texts, first, places)
+        for place in bad:  # an id that no row has
+            texts[place] = b""
+        return _packed(self._hashed(texts)).take(at)
+
+    def _refusal(self, place: int | None, texts: Sequence[Any], row: int, places: Places) -> DataError:
+        """The error for a row whose person is at a place of ``texts``; at none, if it has none."""
+        return self._unfit(INEXACT if place is not None and texts[place] is INEXACT else None, row, places)
+
+    def _listed(self, names: Sequence[Any], places: Places, most: int = 2**53) -> list[bytes]:
+        texts = []
         for row, name in enumerate(names):
-            if _inexact(name, most):
-                raise DataError(
-                    f"row {row}, column {self.column!r}: the person is a float so large that digits may be lost, and "
-                    "one person would count as several: hand over integers or texts, as they were before they became "
-                    "floats (pandas makes floats of integers where one is missing: use its type Int64); nothing of "
-                    "the batch was taken",
-                    row=row,
-                    column=self.column,
-                )
-            text = _text(name)
-            if text is None:
-                raise DataError(
-                    f"row {row}, column {self.column!r}: there is no person; nothing of the batch was taken",
-                    row=row,
-                    column=self.column,
-                )
-            digests.append(hashlib.blake2b(text, key=self._key, digest_size=16).digest())
-        return digests
+            text = _id(name, most)
+            if not isinstance(text, bytes):
+                raise self._unfit(text, row, places)
+            texts.append(text)
+        return self._hashed(texts)
+
+    def _hashed(self, texts: Iterable[bytes]) -> list[bytes]:
+        """The digest of each text."""
+        keyed = hashlib.blake2b(key=self._key, digest_size=DIGEST_BYTES).copy
+        found = []
+        for text in texts:
+            state = keyed()
+            state.update(text)
+            found.append(state.digest())
+        return found
+
+    def _unfit(self, text: object, row: int, places: Places) -> DataError:
+        problem = "there is no person"
+        if text is INEXACT:
+            problem = (
+                "the person is a float so large that digits may be lost, and one person would count as several: hand "
+                "over integers or texts, as they were before they became floats (pandas makes floats of integers where "
+                "one is missing: use its type Int64)"
+            )
+        message = f"{places.shown(row)}, column {self.column!r}: {problem}; nothing of the batch was taken"
+        return DataError(message, row=places.row(row), column=self.column)
+
+    def column_in(self, table: pa.Table) -> pa.ChunkedArray:
+        """The column of a table that says whose the rows are."""
+        if table.column_names.count(self.column) != 1:
+            raise DataError(f"the rows need one column {self.column!r} that says whose they are", column=self.column)
+        return table.column(self.column)
+
+
+def halves(digests: pa.Array) -> Words:
+    """A column of digests as two rows of words."""
+    return np.ascontiguousarray(fixed(digests, f"V{DIGEST_BYTES}").view("<u8").reshape(len(digests), 2).T)
+
+
+def _packed(digests: Sequence[bytes]) -> pa.Array:
+    """Digests as a column."""
+    return pa.Array.from_buffers(DIGEST, len(digests), [None, pa.py_buffer(b"".join(digests))])
+
+
+def _plain_texts(ids: pa.Array) -> list[bytes] | None:
+    """Canonical bytes of ids that are texts or integers, all at once; None for other types."""
+    kind = ids.type
+    if pa.types.is_integer(kind):
+        texts = ids.cast(pa.string())
+    elif pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        texts = ids.cast(pa.string())
+        if pc.match_substring(texts, ".0").true_count:
+            texts = pc.replace_substring_regex(texts, _WHOLE_TEXT, r"\1")
+    else:
+        return None
+    ends, data = ends_of(texts).tolist(), texts.buffers()[2]
+    whole = b"" if data is None else data.to_pybytes()
+    return [whole[start:end] for start, end in pairwise(ends)]
+
+
+INEXACT: Final = "inexact"
+"""Stands for an id that may have lost digits."""
+
+
+def _id(name: Any, most: int) -> bytes | str | None:
+    """Canonical bytes of a person's id; `INEXACT`, or None if it is none."""
+    return INEXACT if _inexact(name, most) else _text(name)
 
 
 def _inexact(name: Any, most: int) -> bool:

@@ -1,28 +1,43 @@
 """PRIVATE: the one way to count: exact integers of disjoint groups over intervals of positions, by one GROUP BY.
 
-Rows lie in *pieces*, one after another: Arrow tables in memory, or Parquet files, which number their rows. A piece
-knows its first position, so no position is stored.
+Rows lie in *pieces*, one after another: Arrow tables in memory, Parquet files, which number their rows, or codes of
+cells. A piece knows its first position, so no position is stored. DuckDB counts files and large tables in one
+statement. Small tables, for which a statement takes longer than its rows, and codes are counted here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 
-from treering.arrays import Ints
-from treering.domain.axis import Axis, scalar_of
+from treering.arrays import Array, Ints
+from treering.domain.axis import Axis, Scalar, scalar_of
 from treering.domain.groups import Groups
 from treering.domain.schema import Schema
-from treering.domain.sums import Grid, Sums, valued
+from treering.domain.sums import Grid, Sums, of_codes, stored, valued
 from treering.errors import DamagedVault, EngineError
-from treering.trusted.rows.lens import MOST_CUTS, Key, half_steps, key_of, quoted, value_of
+from treering.trusted.cells import project
+from treering.trusted.rows.lens import (
+    MOST_CUTS,
+    Key,
+    classes_of,
+    half_steps,
+    key_of,
+    quoted,
+    units_of,
+    value_of,
+    values_of,
+)
 from treering.trusted.sealed import Sealed
 
 _SETTINGS: Final = {
@@ -57,13 +72,36 @@ class Engine(Sealed):
         self._connection.close()
 
 
+_ENGINES: Final[dict[int, Engine]] = {}
+_MAKING: Final = threading.Lock()
+
+
+def shared_engine() -> Engine:
+    """The DuckDB of this process for rows in memory, made when it is first needed: no DuckDB crosses a fork."""
+    with _MAKING:
+        if os.getpid() not in _ENGINES:
+            _ENGINES[os.getpid()] = Engine()
+        return _ENGINES[os.getpid()]
+
+
+class Codes(Sealed):
+    """PRIVATE: rows given by their cells: one in each, or ``counts`` in each; and, for each attribute of `numbers`, the
+    sum of their u (``domain/sums.py``). Without ``sums`` each row has the u of its cell's middle."""
+
+    __slots__ = ("cells", "counts", "sums")
+
+    def __init__(self, cells: Array, counts: Ints | None = None, sums: tuple[Ints, ...] | None = None) -> None:
+        self.cells, self.counts, self.sums = cells, counts, sums
+
+
 @dataclass(frozen=True, repr=False, eq=False)
 class Piece(Sealed):
-    """PRIVATE: rows that came one after another, typed (``rows/typed.py``): the positions ``first`` + 1 on."""
+    """PRIVATE: rows that came one after another: the positions ``first`` + 1 on."""
 
     first: int
     rows: int
-    content: pa.Table | Path
+    content: pa.Table | Path | Codes
+    """Typed rows (``rows/typed.py``) in memory or in a Parquet file, or codes of cells."""
 
     @property
     def last(self) -> int:
@@ -95,6 +133,7 @@ class Statement(Sealed):
             place = f"file_row_number >= {low} AND file_row_number < {high}"
             numbered = f"SELECT *, file_row_number + {piece.first + 1} AS position"
             return f"{numbered} FROM read_parquet(?, file_row_number = true) WHERE {place}"
+        assert isinstance(piece.content, pa.Table)
         table = piece.content.slice(low, high - low)
         positions = pa.array(np.arange(piece.first + low + 1, piece.first + high + 1))
         self.tables[f"piece{number}"] = table.append_column("position", positions)
@@ -114,30 +153,113 @@ class Statement(Sealed):
         raise problem
 
 
+# -- counting ----------------------------------------------------------------------------------------------------------
+
+
+class Lines(NamedTuple):
+    """PRIVATE: rows grouped by interval and place: how many they are, and the sum of their u."""
+
+    leaf: Ints
+    """The number of the interval."""
+    place: Ints
+    """The group; −1 for rows in none."""
+    rows: Ints
+    total: Ints
+
+
+SMALL: Final = 2**14
+"""Tables in memory of up to this many rows are counted without DuckDB."""
+
+
 def tally(
-    engine: Engine, pieces: Sequence[Piece], schema: Schema, groups: Groups, edges: Sequence[int], sums: Sums | None
-) -> Ints:
-    """For each interval between two neighbouring edges, the numbers of the groups that `Sums` says, or counts of rows:
-    an array of intervals by numbers. Raises unless it has seen just the rows of these intervals."""
-    asked = _Asked(schema, groups, sums)
-    found = np.zeros((len(edges) - 1, asked.numbers), dtype=np.int64)
-    statement = Statement()
-    source = statement.rows(pieces, edges[0], edges[-1])
-    if not source:
-        return _checked(found, 0, edges)
-    leaf, joined = _leaf(statement, edges)
-    keys = "".join(f"{key.expression} AS k{place}, " for place, key in enumerate(asked.keys))
-    names = ", ".join(["leaf", *(f"k{place}" for place in range(len(asked.keys)))])
-    joins = " ".join(asked.join(place, key, statement) for place, key in enumerate(asked.keys))
-    inner = f"SELECT {leaf} AS leaf, {keys}{asked.unit} AS u FROM ({source}) AS r {joined} {joins}"
-    text = f"SELECT {names}, count(*) AS rows, CAST(sum(u) AS BIGINT) AS total FROM ({inner}) GROUP BY {names}"
-    return _checked(found, asked.add(statement.run(engine, text), found), edges)
-
-
-def _checked(found: Ints, seen: int, edges: Sequence[int]) -> Ints:
+    engine: Callable[[], Engine],
+    pieces: Sequence[Piece],
+    schema: Schema,
+    groups: Groups,
+    edges: Sequence[int],
+    sums: Sums | None,
+) -> tuple[Ints, Ints, Ints]:
+    """PRIVATE: for each interval between two neighbouring edges, the numbers of the groups that `Sums` says, or counts
+    of rows: intervals, places in a release, and numbers, in this order, without zeros. Raises unless it has seen just
+    the rows of these intervals."""
+    grouping = Grouping(schema, groups, sums)
+    within = [piece for piece in pieces if piece.first < edges[-1] and edges[0] < piece.last]
+    here = [piece for piece in within if _counted_here(piece)]
+    lines = [_by_hand(piece, grouping, edges) for piece in here]
+    others = [piece for piece in within if not _counted_here(piece)]
+    if others:
+        lines.append(_by_statement(engine(), others, grouping, edges))
+    seen = sum(int(each.rows.sum()) for each in lines)
     if seen != edges[-1] - edges[0]:
         raise EngineError(f"there are {seen:,} rows where {edges[-1] - edges[0]:,} were taken in: nothing was answered")
-    return found
+    return _added(lines, groups, sums)
+
+
+def _counted_here(piece: Piece) -> bool:
+    return isinstance(piece.content, Codes) or (isinstance(piece.content, pa.Table) and piece.rows <= SMALL)
+
+
+def _added(lines: Sequence[Lines], groups: Groups, sums: Sums | None) -> tuple[Ints, Ints, Ints]:
+    """The numbers of a release: Σ rows of each group, or `Sums.reach` times that and Σu."""
+    leaf, place, rows, total = (np.concatenate(each) for each in zip(_NO_LINES, *lines, strict=True))
+    inside = place >= 0
+    leaf, place, rows, total = leaf[inside], place[inside], rows[inside], total[inside]
+    if sums is None:
+        return _sorted(leaf, place, rows)
+    if not sums.counts:
+        return _sorted(leaf, place, total)
+    both = np.concatenate([place, place + groups.number])
+    return _sorted(np.concatenate([leaf, leaf]), both, np.concatenate([sums.reach * rows, total]))
+
+
+_NO_LINES: Final = Lines(*(np.empty(0, dtype=np.int64) for _ in range(4)))
+
+
+def _sorted(leaf: Ints, place: Ints, number: Ints) -> tuple[Ints, Ints, Ints]:
+    """The numbers added up, in the order of intervals and places."""
+    order = np.lexsort((place, leaf))
+    leaf, place, number = leaf[order], place[order], number[order]
+    first = np.ones(len(order), dtype=np.bool_)
+    first[1:] = (np.diff(leaf) != 0) | (np.diff(place) != 0)
+    starts = np.flatnonzero(first)
+    return leaf[starts], place[starts], np.add.reduceat(number, starts) if len(starts) else number
+
+
+def _by_hand(piece: Piece, grouping: Grouping, edges: Sequence[int]) -> Lines:
+    """The rows of codes, or of a small table."""
+    low, high = max(0, edges[0] - piece.first), min(piece.rows, edges[-1] - piece.first)
+    if isinstance(piece.content, pa.Table):
+        table = piece.content.slice(low, high - low)
+        place, units = grouping.of_table(table)
+        return Lines(_leaves(piece.first + low, piece.first + high, edges), place, np.ones_like(place), units)
+    assert isinstance(piece.content, Codes)
+    if piece.content.counts is None:
+        place, units = grouping.of_codes(piece.content, slice(low, high))
+        return Lines(_leaves(piece.first + low, piece.first + high, edges), place, np.ones_like(place), units)
+    if (low, high) != (0, piece.rows) or any(piece.first < edge < piece.last for edge in edges):
+        raise EngineError("an interval begins or ends within rows that are counted together")
+    place, units = grouping.of_codes(piece.content, slice(None))
+    (leaf,) = _leaves(piece.last - 1, piece.last, edges)
+    return Lines(np.full(len(place), leaf), place, piece.content.counts, units)
+
+
+def _leaves(start: int, end: int, edges: Sequence[int]) -> Ints:
+    """The number of the interval of each of the positions ``start`` + 1 to ``end``."""
+    inner = np.clip(np.asarray(edges), start, end)
+    return np.repeat(np.arange(len(edges) - 1), np.diff(inner))
+
+
+def _by_statement(engine: Engine, pieces: Sequence[Piece], grouping: Grouping, edges: Sequence[int]) -> Lines:
+    """The rows of files and large tables."""
+    statement = Statement()
+    source = statement.rows(pieces, edges[0], edges[-1])
+    leaf, joined = _leaf(statement, edges)
+    keys = "".join(f"{key.expression} AS k{place}, " for place, key in enumerate(grouping.keys))
+    names = ", ".join(["leaf", *(f"k{place}" for place in range(len(grouping.keys)))])
+    joins = " ".join(grouping.join(place, key, statement) for place, key in enumerate(grouping.keys))
+    inner = f"SELECT {leaf} AS leaf, {keys}{grouping.unit} AS u FROM ({source}) AS r {joined} {joins}"
+    text = f"SELECT {names}, count(*) AS rows, CAST(sum(u) AS BIGINT) AS total FROM ({inner}) GROUP BY {names}"
+    return grouping.of_lines(statement.run(engine, text))
 
 
 def _leaf(statement: Statement, edges: Sequence[int]) -> tuple[str, str]:
@@ -150,40 +272,50 @@ def _leaf(statement: Statement, edges: Sequence[int]) -> tuple[str, str]:
     return "leaves.leaf", "ASOF JOIN leaves ON r.position > leaves.start"
 
 
-class _Asked(Sealed):
-    """The groups, and what is added up, as keys of a statement."""
+class Grouping(Sealed):
+    """What rows are grouped by, and what is added up: as keys of a statement, or for rows that are counted here."""
 
-    __slots__ = ("_axes", "_grid", "_groups", "_schema", "_sums", "keys", "unit")
+    __slots__ = ("_axes", "_groups", "_keys", "_schema", "_sums")
 
     def __init__(self, schema: Schema, groups: Groups, sums: Sums | None) -> None:
         self._schema, self._groups, self._sums = schema, groups, sums
-        self._axes = [self._axis(*each) for each in zip(groups.attributes, groups.labels, strict=True)]
-        self.keys = [key_of(axis, f"listed{place}") for place, axis in enumerate(self._axes)]
-        self.unit = "0" if sums is None else self._unit(sums)
+        self._axes: list[Axis] | None = None
+        self._keys: list[Key] | None = None
 
-    def _axis(self, position: int, labels: Ints) -> Axis:
-        """The axis whose classes are the groups' labels, with no more pieces than they tell apart."""
-        name = self._schema.names[position]
-        axis = Axis.of(name, self._schema.attributes[name]).relabelled(labels)
-        return axis if (labels < 0).any() else axis.merged
+    @property
+    def axes(self) -> list[Axis]:
+        """The axes whose classes are the groups' labels, with no more pieces than they tell apart."""
+        if self._axes is None:
+            labels = zip(self._groups.attributes, self._groups.labels, strict=True)
+            self._axes = [_axis(self._schema, *each) for each in labels]
+        return self._axes
 
-    def _unit(self, sums: Sums) -> str:
-        """u of a row, which is 0 where the attribute does not add its value up."""
+    # -- by statement -------------------------------------------------------------------------------------------------
+
+    @property
+    def keys(self) -> list[Key]:
+        """The key of each axis."""
+        if self._keys is None:
+            self._keys = [key_of(axis, f"listed{place}") for place, axis in enumerate(self.axes)]
+        return self._keys
+
+    @property
+    def unit(self) -> str:
+        """u of a row in SQL, which is 0 where the attribute does not add its value up."""
+        if self._sums is None:
+            return "0"
+        scalar, grid, bounded = self._summed(self._sums)
+        unit, value = half_steps(scalar, grid), value_of(scalar)
+        within = f"CASE WHEN {value} BETWEEN {int(grid.low)} AND {int(grid.high)} THEN {unit} ELSE 0 END"
+        return within if bounded else unit
+
+    def _summed(self, sums: Sums) -> tuple[Scalar, Grid, bool]:
+        """The scalar that is added up, its grid, and whether values outside the grid count as 0."""
         name = self._schema.names[sums.attribute]
         attribute = self._schema.attributes[name]
         grid = Grid.of(attribute)
         assert grid is not None
-        scalar = scalar_of(name, attribute)
-        unit = half_steps(scalar, grid)
-        if valued(attribute)[attribute.regular :].any():
-            return unit
-        value = value_of(scalar)
-        return f"CASE WHEN {value} BETWEEN {int(grid.low)} AND {int(grid.high)} THEN {unit} ELSE 0 END"
-
-    @property
-    def numbers(self) -> int:
-        """How many numbers there are about an interval."""
-        return self._groups.number if self._sums is None else self._sums.numbers(self._groups.number)
+        return scalar_of(name, attribute), grid, not valued(attribute)[attribute.regular :].any()
 
     def join(self, place: int, key: Key, statement: Statement) -> str:
         """The join with the listed values of an axis."""
@@ -191,31 +323,61 @@ class _Asked(Sealed):
             return ""
         alias = f"listed{place}"
         statement.tables[alias] = key.listed
-        return f"LEFT JOIN {quoted(alias)} ON {quoted(alias)}.value = {value_of(self._axes[place].scalar)}"
+        return f"LEFT JOIN {quoted(alias)} ON {quoted(alias)}.value = {value_of(self.axes[place].scalar)}"
 
-    def _place(self, lines: pa.Table) -> Ints:
-        """The group of each line; −1 for one in no group."""
-        place, inside = np.zeros(lines.num_rows, dtype=np.int64), np.ones(lines.num_rows, dtype=np.bool_)
-        for number, (key, size) in enumerate(zip(self.keys, self._groups.shape, strict=True)):
-            label = key.classify(lines.column(f"k{number}").combine_chunks())
+    def of_lines(self, lines: pa.Table) -> Lines:
+        """The lines of a statement's result."""
+        columns = [lines.column(f"k{number}").combine_chunks() for number in range(len(self.keys))]
+        labels = [key.classify(column) for key, column in zip(self.keys, columns, strict=True)]
+        leaf, rows, total = (np.asarray(lines.column(name), dtype=np.int64) for name in ("leaf", "rows", "total"))
+        return Lines(leaf, self._place(labels, lines.num_rows), rows, total)
+
+    # -- by hand ------------------------------------------------------------------------------------------------------
+
+    def of_table(self, table: pa.Table) -> tuple[Ints, Ints]:
+        """The group of each row of a typed table, and its u."""
+        place = self._place([classes_of(axis, table) for axis in self.axes], table.num_rows)
+        if self._sums is None:
+            return place, np.zeros_like(place)
+        scalar, grid, bounded = self._summed(self._sums)
+        units = units_of(scalar, grid, table)
+        if bounded:
+            values = np.asarray(values_of(scalar, table).fill_null(0))
+            units[(values < grid.low) | (values > grid.high)] = 0
+        return place, units
+
+    def of_codes(self, codes: Codes, part: slice) -> tuple[Ints, Ints]:
+        """The group of each cell of some codes, and the sum of its rows' u."""
+        cells = codes.cells[part].astype(np.int64, copy=False)
+        labels = [
+            labels[project(self._schema, cells, (position,))]
+            for position, labels in zip(self._groups.attributes, self._groups.labels, strict=True)
+        ]
+        place = self._place(labels, len(cells))
+        if self._sums is None:
+            return place, np.zeros_like(place)
+        position = self._sums.attribute
+        if codes.sums is not None and position in stored(self._schema):
+            return place, codes.sums[stored(self._schema).index(position)][part]
+        units = of_codes(self._schema.attributes[self._schema.names[position]])
+        each = units[project(self._schema, cells, (position,))]
+        return place, each if codes.counts is None else each * codes.counts[part]
+
+    def _place(self, labels: Sequence[Ints], rows: int) -> Ints:
+        """The group of each row, given by its labels; −1 for a row in none."""
+        place, inside = np.zeros(rows, dtype=np.int64), np.ones(rows, dtype=np.bool_)
+        for label, size in zip(labels, self._groups.shape, strict=True):
             place, inside = place * size + label, inside & (label >= 0)
         if self._groups.table is not None:
             place[inside] = self._groups.table.reshape(-1)[place[inside]]
         place[~inside] = -1
         return place
 
-    def add(self, lines: pa.Table, found: Ints) -> int:
-        """Add the lines of a result to the numbers; returns how many rows they are about."""
-        rows = np.asarray(lines.column("rows"), dtype=np.int64)
-        place = self._place(lines)
-        inside = place >= 0
-        leaf = np.asarray(lines.column("leaf"), dtype=np.int64)[inside]
-        if self._sums is None:
-            np.add.at(found, (leaf, place[inside]), rows[inside])
-            return int(rows.sum())
-        totals = np.asarray(lines.column("total"), dtype=np.int64)[inside]
-        behind = self._groups.number if self._sums.counts else 0
-        if self._sums.counts:
-            np.add.at(found, (leaf, place[inside]), self._sums.reach * rows[inside])
-        np.add.at(found, (leaf, place[inside] + behind), totals)
-        return int(rows.sum())
+
+def _axis(schema: Schema, position: int, labels: Ints) -> Axis:
+    name = schema.names[position]
+    axis = _axis_of(name, schema.attributes[name]).relabelled(labels)
+    return axis if (labels < 0).any() else axis.merged
+
+
+_axis_of: Final = lru_cache(maxsize=256)(Axis.of)

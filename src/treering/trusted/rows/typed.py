@@ -4,11 +4,12 @@
 |---|---|---|
 | text | string | texts |
 | boolean | bool | booleans; true, t, 1, false, f and 0 as texts |
-| code, integer | int64 | whole numbers in any type, or as texts; beyond 64 bits, the nearest |
+| code | int64 | integers in any type, or as texts |
+| integer | int64 | whole numbers in any type, or as texts; beyond 64 bits, the nearest |
 | number | double | numbers, decimals and texts of numbers, as the nearest doubles |
 | moment | timestamp, in microseconds | dates, timestamps, and texts in ISO 8601 |
 
-What is none of these, and NaN, becomes null: it is missing.
+What is none of these, NaN, and a code beyond 64 bits become null: they are missing.
 
 Types follow the attribute, never the first batch, so every part of a store has the same. A moment is kept as the clocks
 of the attribute's zone show it: an instant is dated here, once, by the time zone database of this process, and not
@@ -20,7 +21,8 @@ message shows a value.
 
 from __future__ import annotations
 
-from typing import Final
+from decimal import Decimal
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -30,8 +32,8 @@ from treering.arrays import Flags, Ints
 from treering.domain.axis import Scalar, scalar_of
 from treering.domain.schema import Schema
 from treering.errors import DataError
+from treering.trusted.rows.frames import NEEDS_ZONE
 from treering.trusted.rows.moments import DAY, EPOCH, FIRST, LAST, is_dated, is_text, local_seconds
-from treering.trusted.rows.units import decimals_as_doubles
 
 TYPES: Final[dict[str, pa.DataType]] = {
     "text": pa.string(),
@@ -44,11 +46,16 @@ TYPES: Final[dict[str, pa.DataType]] = {
 """The type of a stored column, by the kind of its scalar."""
 
 _TRUE, _FALSE = pa.array(["true", "t", "1"]), pa.array(["false", "f", "0"])
-_NUMBER: Final = r"^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?$|^[+-]?(inf|infinity)$"
-_WHOLE: Final = "^[+-]?[0-9]{1,18}$"
+NUMBER: Final = r"^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?$|^[+-]?(inf|infinity|nan)$"
+"""A text that is a number, in small letters."""
+_SHORT: Final = "^[-]?[0-9]{1,18}$"
+_WHOLE: Final = "^[-]?[0-9]{1,19}$"
+_PLUS: Final = "^[+]0*([0-9])|^([-]?)0+([0-9])"
+"""A plus, and leading zeros: Arrow reads neither."""
 _MICROSECOND: Final = 10**6
-EARLY: Final = ((FIRST - EPOCH) * DAY - 1) * _MICROSECOND
-LATE: Final = (LAST + 1 - EPOCH) * DAY * _MICROSECOND
+_LOW, _HIGH = (FIRST - EPOCH) * DAY, (LAST + 1 - EPOCH) * DAY
+EARLY: Final = (_LOW - 1) * _MICROSECOND
+LATE: Final = _HIGH * _MICROSECOND
 """The moments that stand for all before the year 1, and for all after the year 9999."""
 
 
@@ -77,14 +84,24 @@ def typed(table: pa.Table, schema: Schema, *, texts: bool = False) -> pa.Table:
 
 def column_of(column: pa.ChunkedArray, scalar: Scalar, *, texts: bool = False) -> pa.ChunkedArray:
     """A column in the type of a scalar."""
-    plain = _decoded(column)
-    if not _holds(plain.type, scalar, texts=texts):
-        raise DataError(
-            f"column {scalar.column!r} has Arrow type {column.type}, the schema wants {_WANTED[scalar.kind]}",
-            column=scalar.column,
-        )
-    kind = TYPES[scalar.kind]
-    return pa.chunked_array([_chunk(each, scalar).cast(kind) for each in plain.chunks], kind)
+    check_type(column.type, scalar, texts=texts)
+    return pa.chunked_array([array_of(each, scalar) for each in column.chunks], TYPES[scalar.kind])
+
+
+def array_of(values: pa.Array, scalar: Scalar) -> pa.Array:
+    """An array, of a type that `check_type` lets pass, in the type of a scalar."""
+    return _chunk(_decoded(values), scalar).cast(TYPES[scalar.kind])
+
+
+def check_type(given: pa.DataType, scalar: Scalar, *, texts: bool = False) -> None:
+    """Refuse a column of a type that cannot hold the values of a scalar."""
+    kind = given.value_type if pa.types.is_dictionary(given) else given
+    if _holds(kind, scalar, texts=texts):
+        return
+    problem = f"has Arrow type {given}, the schema wants {_WANTED[scalar.kind]}"
+    if scalar.kind == "moment" and pa.types.is_timestamp(kind):
+        problem = f"has timestamps with a time zone{NEEDS_ZONE}"
+    raise DataError(f"column {scalar.column!r} {problem}", column=scalar.column)
 
 
 _WANTED: Final = {
@@ -97,8 +114,8 @@ _WANTED: Final = {
 }
 
 
-def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column without dictionaries and views, for which Arrow has few functions."""
+def _decoded(column: pa.Array) -> pa.Array:
+    """An array without dictionaries and views, for which Arrow has few functions."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         column = column.cast(kind.value_type)
@@ -129,7 +146,7 @@ def _chunk(values: pa.Array, scalar: Scalar) -> pa.Array:
     if scalar.kind == "boolean":
         return _booleans(values) if is_text(values.type) else values
     if scalar.kind == "code":
-        return _codes(values) if is_text(values.type) else _integers(values)
+        return _codes(values) if is_text(values.type) else _listed(values)
     numbers = _read_numbers(values) if is_text(values.type) else values
     return _integers(numbers) if scalar.kind == "integer" else _numbers(numbers)
 
@@ -145,17 +162,27 @@ def _booleans(texts: pa.Array) -> pa.Array:
 
 
 def _codes(texts: pa.Array) -> pa.Array:
-    """The whole numbers of up to 18 digits that texts mean; null for others."""
+    """The whole numbers of 64 bits that texts mean; null for others."""
     plain = pc.utf8_trim_whitespace(texts)
-    fits = pc.match_substring_regex(plain, _WHOLE).fill_null(False)
-    unsigned = pc.utf8_ltrim(plain, "+")  # Arrow reads no plus.
-    return pc.if_else(fits, unsigned, pa.scalar(None, unsigned.type)).cast(pa.int64())
+    if pc.match_substring_regex(plain, _SHORT).false_count:
+        plain = pc.replace_substring_regex(plain, _PLUS, r"\2\1\3")
+        fits = pc.match_substring_regex(plain, _WHOLE).fill_null(False)
+        digits = pc.if_else(fits, plain, pa.scalar(None, plain.type)).cast(pa.decimal128(19))
+        # Here, because Arrow loads pandas to look at an object that it does not know.
+        least, most = (pa.scalar(Decimal(bound), pa.decimal128(19)) for bound in (-(2**63), 2**63 - 1))
+        within = pc.and_(pc.greater_equal(digits, least), pc.less_equal(digits, most)).fill_null(False)
+        plain = pc.if_else(within, digits, pa.scalar(None, digits.type))
+    return plain.cast(pa.int64())
 
 
 def _read_numbers(texts: pa.Array) -> pa.Array:
     """The numbers that texts mean; null for others."""
     small = pc.utf8_lower(pc.utf8_trim_whitespace(texts))
-    fits = pc.match_substring_regex(small, _NUMBER).fill_null(False)
+    try:
+        return small.cast(pa.float64())
+    except pa.ArrowInvalid:
+        pass  # it quotes a value
+    fits = pc.match_substring_regex(small, NUMBER).fill_null(False)
     return pc.if_else(fits, small, pa.scalar(None, small.type)).cast(pa.float64())
 
 
@@ -167,7 +194,22 @@ def _numbers(values: pa.Array) -> pa.Array:
     if pa.types.is_decimal(values.type):
         return decimals_as_doubles(values)
     doubles = values.cast(pa.float64(), safe=False)
-    return pc.if_else(pc.is_nan(doubles), pa.scalar(None, pa.float64()), doubles)
+    absent = pc.is_nan(doubles)
+    return pc.if_else(absent, pa.scalar(None, pa.float64()), doubles) if absent.true_count else doubles
+
+
+def _listed(values: pa.Array) -> pa.Array:
+    """Integers that may be listed: null for those beyond 64 bits, none of which is."""
+    if pa.types.is_uint64(values.type):
+        listed = pc.less_equal(values, pa.scalar(2**63 - 1, pa.uint64()))
+        values = pc.if_else(listed, values, pa.scalar(None, pa.uint64()))
+    return values.cast(pa.int64())
+
+
+def decimals_as_doubles(column: Any) -> Any:
+    """PRIVATE: decimals as the doubles nearest to them, as engines have them. (Arrow's own cast multiplies by a rounded
+    power of ten; its text of a decimal is exact, and its reading of that text is right.)"""
+    return column.cast(pa.string()).cast(pa.float64())
 
 
 def _integers(values: pa.Array) -> pa.Array:
@@ -196,7 +238,12 @@ def _moments(values: pa.Array, zone: str | None) -> pa.Array:
 
 
 def _within(seconds: Ints, fraction: Ints, valid: Flags) -> pa.Array:
-    low, high = (FIRST - EPOCH) * DAY, (LAST + 1 - EPOCH) * DAY
-    inside = np.clip(seconds, low, high) * _MICROSECOND + fraction
-    moments = np.where(seconds < low, EARLY, np.where(seconds >= high, LATE, inside))
+    inside = np.clip(seconds, _LOW, _HIGH) * _MICROSECOND + fraction
+    moments = np.where(seconds < _LOW, EARLY, np.where(seconds >= _HIGH, LATE, inside))
     return pa.array(moments, pa.int64(), mask=~valid).cast(pa.timestamp("us"))
+
+
+def clipped(seconds: int, fraction: int) -> int:
+    """A single moment, in seconds since 1970 and microseconds after them, as it is kept."""
+    inside = seconds * _MICROSECOND + fraction
+    return EARLY if seconds < _LOW else LATE if seconds >= _HIGH else inside

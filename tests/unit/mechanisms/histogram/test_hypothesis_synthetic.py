@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.coded import coded
 from treering.domain.attribute import ABOVE, BELOW, OTHER, Attribute, Value, bins, categories, integers
 from treering.domain.calendar import dates
 from treering.domain.numeric import numbers
@@ -22,7 +23,6 @@ from treering.domain.schema import Schema
 from treering.errors import ParameterError
 from treering.mechanisms.histogram import hypothesis as synthetic
 from treering.mechanisms.histogram.hypothesis import Hypothesis, cells_at, rows_of, stand_in
-from treering.trusted.rows.encode import encode
 
 SCHEMA = Schema(
     {
@@ -38,7 +38,7 @@ SCHEMA = Schema(
 
 
 def counts(table: pa.Table, schema: Schema) -> npt.NDArray[np.int64]:
-    cells, _ = encode(table, schema, drop=False)
+    cells, _ = coded(table, schema, drop=False)
     return np.bincount(cells, minlength=schema.cells)
 
 
@@ -49,7 +49,7 @@ def moved(schema: Schema, seed: int) -> Hypothesis:
 
 def test_every_cell_comes_back() -> None:
     cells = np.arange(SCHEMA.cells)
-    encoded, bad = encode(rows_of(SCHEMA, cells), SCHEMA, drop=False)
+    encoded, bad = coded(rows_of(SCHEMA, cells), SCHEMA, drop=False)
     assert bad == 0
     np.testing.assert_array_equal(encoded, cells)
 
@@ -170,7 +170,7 @@ def test_independent_draws_follow_the_histogram() -> None:
 def test_independent_draws_come_in_no_order() -> None:
     hypothesis, draws = moved(SCHEMA, 5), 2000
     table = hypothesis.sample(draws, np.random.default_rng(1))
-    cells, _ = encode(table, SCHEMA, drop=False)
+    cells, _ = coded(table, SCHEMA, drop=False)
     assert abs(np.corrcoef(np.arange(draws), cells)[0, 1]) < 0.2
     assert hypothesis.sample(draws, np.random.default_rng(1)).equals(table)
     assert not hypothesis.sample(draws, np.random.default_rng(2)).equals(table)

@@ -255,7 +255,7 @@ def test_a_series_goes_on_over_another_kernel() -> None:
     sizes = [1 + leaf % 4 for leaf in range(40)]
     grown.leaves(sizes)
     for size in sizes:
-        other.gate = Kernel(other.db.counts, BUDGET, other.db.journal)
+        other.gate = Kernel(other.db.rows, BUDGET, other.db.journal)
         other.series = other.again()
         other.leaves([size])
     assert other.series.fingerprint() == grown.series.fingerprint()

@@ -108,7 +108,7 @@ def _recounted(table: Table) -> None:
     assert agrees(table.gate, table.gate.history)
     assert agrees(table.gate, journal.record)
     before = account(table.gate)
-    assert account(Kernel(table.db.counts, table.budget, journal)) == before
+    assert account(Kernel(table.db.rows, table.budget, journal)) == before
     for series in table.living:
         series.close(table.gate)
     assert agrees(table.gate, journal.record)

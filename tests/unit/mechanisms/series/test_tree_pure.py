@@ -85,7 +85,7 @@ def test_replaying_the_record_gives_the_same_state_at_every_leaf(kind: BudgetKin
     for leaf in range(1, 71):
         life.leaves([1 + leaf % 3])
         assert life.again().fingerprint() == life.series.fingerprint()
-        other.gate = Kernel(other.db.counts, other.gate.budget, other.journal)
+        other.gate = Kernel(other.db.rows, other.gate.budget, other.journal)
         other.series = other.again()
         other.leaves([1 + leaf % 3])
     assert other.series.fingerprint() == life.series.fingerprint()

@@ -164,10 +164,12 @@ def test_fields_of_integers() -> None:
 
 def test_fields_of_listed_numbers_and_of_booleans() -> None:
     texts = ("7", " 0 ", "+1", "-5", "1.0", "x", "9" * 30, None)
-    assert fields(categories(0, 1, 7, other=True), *texts) == [7, 0, 1, -5, 2, 2, 2, None]
+    assert fields(categories(0, 1, 7), *texts) == [7, 0, 1, -5, 2, 2, 2, None]
+    assert fields(categories(0, 1, 7, other=True), *texts) == [7, 0, 1, -5, None, None, None, None]
     assert fields(categories(5), "5", "x") == [5, 0]
     words = ("TRUE", "t", " 1 ", "False", "f", "0", "yes", "", None)
     assert fields(categories(True), *words) == [1, 1, 1, 0, 0, 0, 2, 2, None]
+    assert fields(categories(True, other=True), *words) == [1, 1, 1, 0, 0, 0, None, None, None]
 
 
 def test_fields_that_stay_texts() -> None:

@@ -15,13 +15,13 @@ import pyarrow as pa
 import pytest
 
 import treering as tr
+from support.coded import cells_of, sums_of
 from treering.domain.attribute import Attribute, bins, categories, integers
 from treering.domain.schema import Schema
 from treering.errors import DataError, SchemaError
 from treering.trusted.engines import binning
 from treering.trusted.engines.binning import Counted, check_table, distinct_places, grouped_by_value, statement
-from treering.trusted.rows.encode import encode_all
-from treering.trusted.rows.units import half_steps
+from treering.trusted.rows.typed import typed
 
 NAN, INFINITY = math.nan, math.inf
 TEXTS: Final = ("EWR", "JFK ", "jfk", "", "it's", "é", "e\u0301", "a\0b")
@@ -70,11 +70,12 @@ def counted(connection: Any, column: pa.Array, schema: Schema) -> dict[int, tupl
 
 
 def encoded(column: pa.Array, schema: Schema) -> dict[int, tuple[int, ...]]:
-    rows = encode_all(pa.table({"x": column}), schema, drop=True)
+    rows = typed(pa.table({"x": column}), schema)
+    sums = sums_of(rows, schema)
     found: dict[int, list[int]] = {}
-    for place, cell in enumerate(rows.cells.tolist()):
-        total = found.setdefault(cell, [0] * (1 + len(rows.sums)))
-        for column_of, add in enumerate((1, *(int(each[place]) for each in rows.sums))):
+    for place, cell in enumerate(cells_of(rows, schema).tolist()):
+        total = found.setdefault(cell, [0] * (1 + len(sums)))
+        for column_of, add in enumerate((1, *(int(each[place]) for each in sums))):
             total[column_of] += add
     return {cell: tuple(total) for cell, total in found.items()}
 
@@ -125,7 +126,7 @@ def test_every_value_adds_the_units_of_the_encoder(connection: Any, name: str) -
     schema = Schema({"x": attribute})
     table = connection.create_table("rows", pa.table({"id": range(len(column)), "x": column}), overwrite=True)
     found = connection.to_pyarrow(table.select("id", units=binning._half_steps(table.x, attribute))).sort_by("id")
-    (units,) = half_steps(pa.table({"x": column}), schema)
+    (units,) = sums_of(typed(pa.table({"x": column}), schema), schema)
     assert found["units"].to_pylist() == units.tolist()
     assert counted(connection, column, schema) == encoded(column, schema)
 

@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from support.coded import codes_of
 from treering.domain.calendar import Dated, Dates, dates
 from treering.trusted.engines import moments
 from treering.trusted.engines.moments import dated_code, has_zone, is_dated
-from treering.trusted.rows.moments import dated_codes
 
 LENT: Final = (
     "CREATE MACRO from_utc_timestamp(moment, zone) AS timezone('UTC', timezone(zone, moment))",
@@ -64,7 +64,7 @@ def check(connection: Any, engine: str, column: pa.Array, attribute: Dated) -> N
     """Compare the codes of a column by an engine's expressions with those of the encoder."""
     table = ibis.memtable(pa.table({"x": column}))
     found = connection.to_pyarrow(table.select(code=dated_code(engine, attribute, table.x)))
-    assert found["code"].to_pylist() == dated_codes(attribute, column).tolist()
+    assert found["code"].to_pylist() == codes_of(attribute, column).tolist()
 
 
 def edges() -> list[datetime]:

@@ -22,10 +22,10 @@ from treering.domain.problem import CellFeatures, Descent, Minimise, NoisyMoment
 from treering.domain.tally import Tally
 from treering.gate import Minimised, Tallied
 from treering.noise import Gaussian, Laplace
-from treering.trusted.counts import Counts
 from treering.trusted.kernel import Kernel
 from treering.trusted.learning.holding import split
 from treering.trusted.learning.points import entries_of_cells
+from treering.trusted.rows.kept import Rows
 from treering.trusted.samplers.coins import subset
 
 FEATURES = np.array([[1.0, 0.0], [0.0, 1.0]])
@@ -66,9 +66,9 @@ def test_rows_of_cells_are_held_out_by_number() -> None:
     """Of 3 rows in one cell and 1 in another, the latter is held out once in four times."""
     schema = tr.Schema({"origin": tr.categories("EWR", "JFK"), "late": tr.categories("no", "yes")})
     features = CellFeatures(schema, ["origin"], [[1.0, 0.0], [0.0, 1.0]], tr.parse("late = 'yes'", schema))
-    counts = Counts(schema)
-    counts.add(np.array([0, 0, 0, 3]))
-    entries = entries_of_cells(counts, features)
+    rows = Rows(schema)
+    rows.add_cells(np.array([0, 0, 0, 3]))
+    entries = entries_of_cells(rows, features)
     draws, last = 2_000, 0
     for _ in range(draws):
         learnt, held = split(entries, 1)
@@ -92,7 +92,7 @@ def test_counts_are_of_the_held_out_rows_and_cost_nothing_more() -> None:
     assert abs(int(counted.values[0])) < 6 * 8
     assert kernel.spent == spent
     assert counted.drawn.rho == Fraction(1, 36)
-    again = Kernel(kernel._counts, RICH, kernel._journal)
+    again = Kernel(kernel._rows, RICH, kernel._journal)
     assert again.spent == spent
 
 
@@ -134,7 +134,7 @@ def test_rows_are_forgotten_with_the_next_model_and_with_the_gate() -> None:
     with pytest.raises(tr.Halted, match="no rows are held out"):
         kernel.tally(HITS, Gaussian(50.0))
     kernel.minimise(REQUEST, (0, 1_000), held=100)
-    again = Kernel(kernel._counts, RICH, kernel._journal)
+    again = Kernel(kernel._rows, RICH, kernel._journal)
     with pytest.raises(tr.Halted, match="no rows are held out"):
         again.tally(HITS, Gaussian(50.0))
     kernel.minimise(REQUEST, (0, 1_000))

@@ -228,7 +228,7 @@ CELLS = np.random.default_rng(7).integers(0, SCHEMA.cells, 500).tolist()
 
 @pytest.mark.parametrize("loss", LINEAR)
 def test_cells_weighted_by_counts_give_what_their_rows_would(loss: Loss) -> None:
-    cells = entries_of_cells(TestDatabase(SCHEMA, CELLS).counts, FEATURES)
+    cells = entries_of_cells(TestDatabase(SCHEMA, CELLS).rows, FEATURES)
     rows = store(VECTORS[np.array(CELLS) // 2], FEATURES.labels[CELLS], loss).entries()
     problem = Problem(loss, 2, 1.0, 0.1)
     theta = np.array([0.3, -0.6])

@@ -14,9 +14,10 @@ from treering.arrays import Ints
 from treering.domain.loss import HuberHinge, Logistic
 from treering.domain.problem import FEATURE_UNIT, CellFeatures, Descent, Method, Minimise, Net, Perturbation, Problem
 from treering.noise import Gaussian, Laplace, Noise
-from treering.trusted.counts import MAX_COUNT, Counts
+from treering.trusted.cells import MAX_COUNT
 from treering.trusted.learning.minimisers import MOST_ENTRIES, gradient_sum, price, summed_losses
 from treering.trusted.learning.points import entries_of_cells
+from treering.trusted.rows.kept import Rows
 
 SCHEMA = tr.Schema({"x": tr.integers(0, 1), "late": tr.categories("no", "yes")})
 LATE = tr.parse("late = 'yes'", SCHEMA)
@@ -24,11 +25,11 @@ FEATURES = CellFeatures(SCHEMA, ["x"], [[1.0, 0.0], [0.0, 1.0]], LATE)
 CELLS = [0, 1, 2, 3] * 5
 
 
-def many(size: int) -> Counts:
+def many(size: int) -> Rows:
     """So many rows, all in one cell."""
-    counts = Counts(SCHEMA)
-    counts.add_counted(np.array([3]), np.array([size]))
-    return counts
+    rows = Rows(SCHEMA)
+    rows.add_cells(np.array([3]), np.array([size]))
+    return rows
 
 
 def problem(radius: float = 1.0) -> Problem:

@@ -28,10 +28,11 @@ from treering.domain.problem import (
     Refinement,
 )
 from treering.noise import Noise
-from treering.trusted.counts import MAX_COUNT, Counts
+from treering.trusted.cells import MAX_COUNT
 from treering.trusted.learning import minimisers as module
 from treering.trusted.learning.minimisers import candidates, choose, descend, gradient_sum, price, summed_losses
 from treering.trusted.learning.points import Entries
+from treering.trusted.rows.kept import Rows
 
 SCHEMA = tr.Schema({"x": tr.integers(0, 1), "late": tr.categories("no", "yes")})
 FEATURES = CellFeatures(SCHEMA, ["x"], [[1.0, 0.0], [0.0, 1.0]], tr.parse("late = 'yes'", SCHEMA))
@@ -172,7 +173,7 @@ def test_many_models_are_scored_in_parts(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_noise_that_cannot_be_drawn_is_refused_before_anything_is_charged() -> None:
     """At most 2^48, in the units in which each method draws: of a pitch, of a gradient, of a product of features."""
-    ridged, counts = Problem(Logistic(), 2, 1.0, 0.5), TestDatabase(SCHEMA, [0, 1, 2, 3] * 5).counts
+    ridged, rows = Problem(Logistic(), 2, 1.0, 0.5), TestDatabase(SCHEMA, [0, 1, 2, 3] * 5).rows
     resolution = 2**10
     tight: list[tuple[Problem, Any, float]] = [
         (ridged, lambda scale: Perturbation("gaussian", scale, 2.0**-20, 3), 2.0**48),
@@ -189,21 +190,21 @@ def test_noise_that_cannot_be_drawn_is_refused_before_anything_is_charged() -> N
         ),
     ]
     for problem, make, most in tight:
-        price(Minimise(problem, make(most), FEATURES), counts)
+        price(Minimise(problem, make(most), FEATURES), rows)
         with pytest.raises(tr.ParameterError, match="scale times the weight scale must be at most"):
-            price(Minimise(problem, make(most * (1 + 2.0**-50)), FEATURES), counts)
+            price(Minimise(problem, make(most * (1 + 2.0**-50)), FEATURES), rows)
 
 
 def test_the_price_is_that_of_the_rows_that_are_learnt_from() -> None:
     """Output perturbation is the cheaper the more rows there are; those that are held out are none of them."""
-    counts = TestDatabase(SCHEMA, [0, 1, 2, 3] * 25).counts
+    rows = TestDatabase(SCHEMA, [0, 1, 2, 3] * 25).rows
     method: Method = Perturbation("laplace", 5.0, 2.0**-10, 3)
     request = Minimise(Problem(Logistic(), 2, 1.0, 0.5), method, FEATURES)
     costs: dict[Any, Any] = {
-        given: price(request, counts, *given).epsilon for given in ((), ((0, 100),), ((20, 80),), ((20, 80), 10))
+        given: price(request, rows, *given).epsilon for given in ((), ((0, 100),), ((20, 80),), ((20, 80), 10))
     }
     assert costs[()] == costs[((0, 100),)] < costs[((20, 80),)] < costs[((20, 80), 10)]
-    smaller = TestDatabase(SCHEMA, [0, 1] * 25).counts
+    smaller = TestDatabase(SCHEMA, [0, 1] * 25).rows
     assert price(request, smaller).epsilon == costs[((20, 80), 10)]
 
 
@@ -234,11 +235,11 @@ def test_steep_losses_leave_room_for_fewer_entries(radius: float) -> None:
             price(request, many(first_refused))
 
 
-def many(size: int) -> Counts:
+def many(size: int) -> Rows:
     """So many rows, all in one cell."""
-    counts = Counts(SCHEMA)
-    counts.add_counted(np.array([3]), np.array([size]))
-    return counts
+    rows = Rows(SCHEMA)
+    rows.add_cells(np.array([3]), np.array([size]))
+    return rows
 
 
 @pytest.mark.parametrize(

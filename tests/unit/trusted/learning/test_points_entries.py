@@ -18,10 +18,10 @@ CELLS = np.random.default_rng(3).integers(SCHEMA.cells, size=3000).tolist()
 
 
 def both(features: CellFeatures, monkeypatch: pytest.MonkeyPatch) -> tuple[Entries, Entries]:
-    counts = TestDatabase(SCHEMA, CELLS).counts
-    held = entries_of_cells(counts, features)
+    rows = TestDatabase(SCHEMA, CELLS).rows
+    held = entries_of_cells(rows, features)
     monkeypatch.setattr(module, "HELD", 0)
-    made = entries_of_cells(counts, features)
+    made = entries_of_cells(rows, features)
     assert isinstance(made._source, CellFeatures)
     assert not isinstance(held._source, CellFeatures)
     return held, made

@@ -12,12 +12,12 @@ import pytest
 from pyarrow import feather, parquet
 
 import treering.trusted.rows.files as files
+from support.coded import coded
 from treering.domain.attribute import OTHER, bins, categories, integers
 from treering.domain.calendar import dates
 from treering.domain.schema import Schema
 from treering.errors import DataError
 from treering.rowfile import RowFile
-from treering.trusted.rows.batches import take_in
 from treering.trusted.rows.files import blocks, line_of
 
 SCHEMA = Schema({"code": categories("007", "NA", "é", other=True), "size": integers(1, 9, missing=True)})
@@ -27,9 +27,9 @@ TEXT = 'code;note;size\n007;a;1\nNA;b;\né;"two\nlines";3\n'
 
 def cells(path: Path, schema: Schema = SCHEMA, **options: str) -> list[int]:
     """The cells of a file's rows, each as often as it is there."""
-    batch, dropped = take_in(RowFile(path, **options), schema, None, drop=False)
+    found, dropped = coded(RowFile(path, **options), schema)
     assert dropped == 0
-    return [cell for cell, count in zip(batch.cells.tolist(), batch.counts.tolist(), strict=True) for _ in range(count)]
+    return found.tolist()
 
 
 @pytest.mark.parametrize(
@@ -174,10 +174,10 @@ def test_texts_mean_what_the_schema_wants(tmp_path: Path) -> None:
             dict(zip(schema.names, each.split(";"), strict=True))
             for each in (
                 "datetime.date(2013, 3, 1);10;0.75;1;1;True",
-                "None;None;None;None;OTHER;False",
-                "ABOVE;0;BELOW;BELOW;OTHER;True",
+                "None;None;None;None;None;False",
+                "ABOVE;0;BELOW;BELOW;None;True",
                 "None;None;None;None;None;None",
-                "datetime.date(2013, 12, 1);0;ABOVE;2;OTHER;OTHER",
+                "datetime.date(2013, 12, 1);0;ABOVE;2;None;None",
             )
         ),
         key=str,

@@ -31,10 +31,11 @@ import sys
 from pathlib import Path
 import treering as tr
 from treering.rowfile import RowFile
-from treering.trusted.rows.batches import take_in
+from treering.trusted.rows.intake import Intake, typed_blocks
 schema = tr.Schema({"code": tr.categories("a", "b"), "size": tr.integers(0, 9)})
 try:
-    take_in(RowFile(Path(sys.argv[1])), schema, None, drop=False)
+    for _ in typed_blocks(RowFile(Path(sys.argv[1])), schema, None, drop=False, intake=Intake()):
+        pass
 except tr.DataError as error:
     print(error)
 """

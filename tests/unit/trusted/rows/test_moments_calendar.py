@@ -11,14 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from support.coded import code_of, codes_of
 from treering.domain.calendar import Dated, DatePart, Dates, dates
 from treering.trusted.rows.moments import (
     EPOCH,
     FIRST,
     LAST,
     civil_number,
-    dated_code,
-    dated_codes,
     month_of,
     number,
     weekday_of,
@@ -104,7 +103,7 @@ def test_dates_and_local_times(attribute: Dated, kind: pa.DataType) -> None:
         values: list[Any] = [None if each is None else each.date() for each in given]
     else:
         values = [None if each is None else each.replace(microsecond=0) for each in given]
-    found = dated_codes(attribute, pa.array(values, kind))
+    found = codes_of(attribute, pa.array(values, kind))
     assert found.tolist() == [expected(attribute, each) for each in values]
 
 
@@ -116,7 +115,7 @@ def test_instants_are_dated_by_the_zone(zone: str, unit: str) -> None:
     column = pa.array(given, pa.timestamp("us", "UTC")).cast(pa.timestamp(unit, "UTC"))
     local = [each.astimezone(ZoneInfo(zone)) for each in given]
     for attribute in attributes(tz=zone):
-        assert dated_codes(attribute, column).tolist() == [expected(attribute, each) for each in local]
+        assert codes_of(attribute, column).tolist() == [expected(attribute, each) for each in local]
 
 
 @pytest.mark.parametrize("zone", ZONES)
@@ -124,7 +123,7 @@ def test_instants_far_from_now(zone: str) -> None:
     given = [each.replace(tzinfo=UTC) for each in [*moments(80, 2, 1899), *moments(80, 2300, 9998)]]
     local = [each.astimezone(ZoneInfo(zone)) for each in given]
     for attribute in attributes(tz=zone):
-        found = dated_codes(attribute, pa.array(given, pa.timestamp("us", "UTC")))
+        found = codes_of(attribute, pa.array(given, pa.timestamp("us", "UTC")))
         assert found.tolist() == [expected(attribute, each) for each in local]
 
 
@@ -134,11 +133,11 @@ def test_the_first_and_the_last_instants() -> None:
     beyond = pa.array([-(2**40), 2**40], pa.int64()).cast(pa.timestamp("s", "UTC"))
     for zone, hours in (("America/New_York", [None, 18]), ("Asia/Tokyo", [9, None])):
         hour = dates(part="hour", tz=zone)
-        assert dated_codes(hour, ends).tolist() == [hour.missing_code if each is None else each for each in hours]
-        assert set(dated_codes(hour, beyond)) == {hour.missing_code}
+        assert codes_of(hour, ends).tolist() == [hour.missing_code if each is None else each for each in hours]
+        assert set(codes_of(hour, beyond)) == {hour.missing_code}
         years = dates("1999-01-01", "2013-12-31", by="year", tz=zone)
         for column in (ends, beyond):
-            assert dated_codes(years, column).tolist() == [years.regular, years.regular + 1]
+            assert codes_of(years, column).tolist() == [years.regular, years.regular + 1]
 
 
 def test_texts() -> None:
@@ -158,9 +157,9 @@ def test_texts() -> None:
     column = pa.array([*texts, None, *texts])
     for attribute in attributes():
         codes = [expected(attribute, each) for each in texts.values()]
-        assert dated_codes(attribute, column).tolist() == [*codes, attribute.missing_code, *codes]
+        assert codes_of(attribute, column).tolist() == [*codes, attribute.missing_code, *codes]
     nothing = pa.array([None, None], pa.string())
-    assert set(dated_codes(attributes()[0], nothing)) == {attributes()[0].missing_code}
+    assert set(codes_of(attributes()[0], nothing)) == {attributes()[0].missing_code}
 
 
 @pytest.mark.parametrize("zone", ZONES)
@@ -177,8 +176,8 @@ def test_texts_with_an_offset_are_instants(zone: str) -> None:
     local = [None if each is None else each.astimezone(ZoneInfo(zone)) for each in texts.values()]
     for attribute in attributes(tz=zone):
         codes = [expected(attribute, each) for each in local]
-        assert dated_codes(attribute, pa.array([*texts])).tolist() == codes
-        plain = dated_codes(attribute, pa.array(["2013-03-10T11:12"]))  # Already local.
+        assert codes_of(attribute, pa.array([*texts])).tolist() == codes
+        plain = codes_of(attribute, pa.array(["2013-03-10T11:12"]))  # Already local.
         assert plain.tolist() == [expected(attribute, datetime(2013, 3, 10, 11))]
 
 
@@ -198,5 +197,5 @@ def test_single_values_of_python() -> None:
         *((value, None, None) for value in (None, 11, 11.5, True, b"2013-03-10", "\udcff", "x")),
     ]
     for value, alone, there in values:
-        assert dated_code(plain, value) == (plain.missing_code if alone is None else alone)
-        assert dated_code(zoned, value) == (zoned.missing_code if there is None else there)
+        assert code_of(plain, value) == (plain.missing_code if alone is None else alone)
+        assert code_of(zoned, value) == (zoned.missing_code if there is None else there)

@@ -11,14 +11,29 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from support.coded import taken
+from treering.domain.attribute import integers
+from treering.domain.schema import Schema
 from treering.errors import DataError
+from treering.trusted.rows.frames import as_table
+from treering.trusted.rows.intake import PERSON
 from treering.trusted.rows.persons import Persons
 
 LONG = 1234567890123456789
 
 
+SCHEMA = Schema({"x": integers(0, 9, other=True, missing=True)})
+
+
 def digests(frame: Any) -> list[bytes]:
-    return Persons("who", 1, b"key").split(frame)[1]
+    """The persons of a frame's rows, as the intake finds them."""
+    if isinstance(frame, list):
+        frame = [{"x": 0, **row} for row in frame]
+    elif "x" not in frame.columns if isinstance(frame, pd.DataFrame) else "x" not in as_table(frame).column_names:
+        frame = frame.append_column("x", pa.nulls(len(frame)))
+    table, _ = taken(frame, SCHEMA, Persons("who", 100, b"key"))
+    found: list[bytes] = table.column(PERSON).to_pylist()
+    return found
 
 
 def frames(names: list[Any], kind: str) -> list[tuple[str, Any]]:

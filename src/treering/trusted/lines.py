@@ -18,17 +18,18 @@ from treering.trusted.sealed import salt as new_salt
 ROOT: Final = bytes(32)
 """The hash that the first line is chained to."""
 
-CREATED, MECHANISM, ROWS, EVENT, LEASE, ANSWERS, CHECKPOINT = (
+CREATED, MECHANISM, ROWS, PART, EVENT, LEASE, ANSWERS, CHECKPOINT = (
     "created",
     "mechanism",
     "rows",
+    "part",
     "event",
     "lease",
     "answers",
     "checkpoint",
 )
-"""The kinds of lines. A ``lease`` counts comparisons before they are made; ``answers`` are those given under an
-idempotency key."""
+"""The kinds of lines. A ``part`` names a file of rows; a ``lease`` counts comparisons before they are made; ``answers``
+are those given under an idempotency key."""
 
 
 class Line(NamedTuple):

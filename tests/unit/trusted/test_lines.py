@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import treering as tr
+from treering.trusted.lines import ROOT, Line, SecretValue, body, chained, check, link, opened, seal
 from treering.trusted.sealed import commitment
-from treering.vault.lines import ROOT, Line, SecretValue, body, chained, check, link, opened, seal
 
 FIRST = chained(ROOT, 1, 5, Line("rows", body(size=1), 2, "key", "aa"))
 SECOND = chained(FIRST.hash, 2, 5, Line("event", body(a=[1.5, None])))

@@ -1,0 +1,245 @@
+"""PRIVATE: the rows of one growing database, in the order in which they came: what a kernel reads.
+
+A row keeps its position for ever. Rows come as typed tables, as Parquet files of them, or as codes of cells; any
+interval of them can be counted at any time by `Rows.tally`, the one way to count. `Rows.cells` are counts of all cells,
+for the mechanisms that read a histogram: a cache, made when it is first needed and kept current from then on.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from treering.arrays import Ints
+from treering.domain.groups import Groups
+from treering.domain.schema import Schema
+from treering.domain.sums import Grid, Sums, stored, summable
+from treering.errors import DataError, TreeringError
+from treering.trusted.cells import MAX_COUNT, Cells
+from treering.trusted.rows.tally import Codes, Engine, Piece, shared_engine, tally
+from treering.trusted.sealed import Sealed
+
+Then = Callable[[], None]
+"""Called as part of an append: what it records must change if and only if the rows are taken in."""
+
+
+class Rows(Sealed):
+    """The sealed rows of one growing database. Only a kernel reads them; only their number is public."""
+
+    __slots__ = ("_cells", "_engine", "_pieces", "_schema", "_size", "_torn", "lock")
+
+    def __init__(self, schema: Schema, engine: Callable[[], Engine] = shared_engine) -> None:
+        self._schema = schema
+        self._engine = engine
+        self._size = 0
+        self._pieces: list[Piece] = []
+        self._cells: Cells | None = None
+        self.lock = threading.RLock()
+        """Held while rows are taken in, and by every kernel while it works."""
+        self._torn = False
+
+    @property
+    def schema(self) -> Schema:
+        """The universe: public."""
+        return self._schema
+
+    @property
+    def size(self) -> int:
+        """The number of rows: public."""
+        return self._size
+
+    # -- taking in ----------------------------------------------------------------------------------------------------
+
+    def add(self, table: pa.Table, then: Then | None = None) -> None:
+        """Take in typed rows, all of them or none. (Columns that the schema does not use are not looked at.)"""
+        self._take(table, table.num_rows, then)
+
+    def add_file(self, path: Path, rows: int, then: Then | None = None) -> None:
+        """Take in the typed rows of a Parquet file, all of them or none."""
+        self._take(path, rows, then)
+
+    def add_cells(
+        self,
+        cells: Ints,
+        counts: Ints | None = None,
+        sums: tuple[Ints, ...] | None = None,
+        then: Then | None = None,
+    ) -> None:
+        """Take in rows given by their cells, all of them or none: one in each of these cells, or ``counts`` in each.
+
+        ``sums`` are the sums of u of each cell's rows, for each attribute of `numbers`; without them each row has the u
+        of its cell's middle. Rows that are counted together cannot be told apart later.
+        """
+        self._check_cells(cells, counts)
+        rows = len(cells) if counts is None else int(counts.sum())
+        self._check_room(rows)  # First: the bounds of sums are then numbers of 64 bits.
+        self._check_sums(cells, counts, sums)
+        self._take(Codes(cells, counts, sums), rows, then)
+
+    def _take(self, content: pa.Table | Path | Codes, rows: int, then: Then | None) -> None:
+        self._check_room(rows)
+        with self.whole():
+            piece = Piece(self._size, rows, content)
+            pieces = _joined(self._pieces, piece, self._schema) if rows else self._pieces
+            counts = self._occupied([piece]) if rows and self._cells is not None else None
+            with self.taking_in():
+                if counts is not None and self._cells is not None:
+                    self._cells.add(*counts)
+                self._pieces = pieces
+                self._size += rows
+                if then is not None:
+                    then()
+
+    def replace(self, first: int, last: int, path: Path) -> None:
+        """The rows after position ``first``, up to ``last``, lie in this Parquet file now. They are the same rows, and
+        nothing that was counted changes."""
+        with self.whole():
+            if not {first, last} <= {0, *(piece.last for piece in self._pieces)} or first >= last:
+                raise TreeringError("rows that lie in a file begin and end where pieces do")
+            before = [piece for piece in self._pieces if piece.last <= first]
+            after = [piece for piece in self._pieces if piece.first >= last]
+            self._pieces = [*before, Piece(first, last - first, path), *after]
+
+    def _check_room(self, rows: int) -> None:
+        """Refuse rows with which a sum could leave 64 bits."""
+        grids = (Grid.of(self._schema.attributes[self._schema.names[place]]) for place in summable(self._schema))
+        steps = max((grid.steps for grid in grids if grid is not None), default=1)
+        if (self._size + rows) * steps >= MAX_COUNT:
+            raise DataError(f"rows times steps must stay below 2^61: {steps:,} steps are too many for so many rows")
+
+    def _check_cells(self, cells: Ints, counts: Ints | None) -> None:
+        if cells.ndim != 1 or (counts is not None and cells.shape != counts.shape):
+            raise DataError("cells and counts come as two arrays of one length")
+        if len(cells) and (int(cells.min()) < 0 or int(cells.max()) >= self._schema.cells):
+            raise DataError(f"cell numbers must lie within 0..{self._schema.cells - 1}")
+        if counts is not None and len(cells):
+            if int(counts.min()) < 1 or self._size + counts.sum(dtype=np.float64) >= MAX_COUNT:
+                raise DataError("counts must be positive, and below 2^61 together with the rows before")
+
+    def _check_sums(self, cells: Ints, counts: Ints | None, sums: tuple[Ints, ...] | None) -> None:
+        """Refuse sums that are larger than their rows allow: sensitivity rests on that."""
+        if sums is None:
+            return
+        grids = [Grid.of(self._schema.attributes[self._schema.names[place]]) for place in stored(self._schema)]
+        rows = np.ones(len(cells), dtype=np.int64) if counts is None else counts
+        fitting = len(sums) == len(grids) and all(column.shape == cells.shape for column in sums)
+        if not fitting or any(
+            grid is None or ((column > grid.steps * rows) | (column < -grid.steps * rows)).any()
+            for grid, column in zip(grids, sums, strict=True)
+        ):
+            raise DataError("sums come as an array for each attribute of numbers, within what its rows can sum to")
+
+    # -- counting -----------------------------------------------------------------------------------------------------
+
+    def tally(self, groups: Groups, edges: Sequence[int], sums: Sums | None = None) -> tuple[Ints, Ints, Ints]:
+        """PRIVATE: exact counts, or sums, of groups in each interval between two neighbouring ``edges``, which increase:
+        intervals, places in a release, and numbers (see ``rows/tally.py``)."""
+        first = max(0, bisect_right(self._pieces, edges[0], key=lambda piece: piece.first) - 1)
+        last = bisect_right(self._pieces, edges[-1] - 1, key=lambda piece: piece.first)
+        return tally(self._engine, self._pieces[first:last], self._schema, groups, edges, sums)
+
+    @property
+    def cells(self) -> Cells:
+        """PRIVATE: the counts of all cells, made when they are first needed."""
+        if self._cells is None:
+            cells = Cells(self._schema)
+            if self._size:
+                cells.add(*self._occupied(self._pieces))
+            self._cells = cells
+        return self._cells
+
+    def _occupied(self, pieces: Sequence[Piece]) -> tuple[Ints, Ints | None]:
+        """PRIVATE: the cells of the rows of some pieces, and how many rows are in each (None: one)."""
+        if len(pieces) == 1 and isinstance(pieces[0].content, Codes):
+            codes = pieces[0].content
+            return codes.cells[: pieces[0].rows].astype(np.int64, copy=False), codes.counts
+        every = range(len(self._schema.names))
+        groups = Groups(tuple(every), tuple(np.arange(size) for size in self._schema.shape), None)
+        edges = (pieces[0].first, pieces[-1].last)
+        _, place, number = tally(self._engine, pieces, self._schema, groups, edges, None)
+        return place, number
+
+    # -- whole or torn ------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def whole(self) -> Iterator[None]:
+        """The lock, for who is about to read or change the rows in the block: refuses them if they are torn. (An
+        interrupt as the block begins or ends cannot leave the lock with its thread: a generator that is dropped ends
+        its own blocks, where ``__enter__`` and ``__exit__`` of our own would not be called again.)"""
+        with self.lock:
+            self.check_whole()
+            yield
+
+    @contextmanager
+    def taking_in(self) -> Iterator[None]:
+        """Rows are taken in in the block. If it does not come to its end (an interrupt, no memory), only some of them
+        may be counted: the rows are *torn*, and `whole` refuses every further use. A retry must not count rows
+        twice."""
+        self._torn = True
+        yield
+        self._torn = False
+
+    def check_whole(self) -> None:
+        """Refuse rows that are torn."""
+        if self._torn:
+            raise TreeringError(
+                "an append was interrupted while its rows were counted, and only some of them may be in: nothing more "
+                "is answered from this database; make it anew (a vault: open it again)"
+            )
+
+
+# -- pieces ------------------------------------------------------------------------------------------------------------
+
+MERGED: Final = 2**16
+"""Tables in memory are merged as they come, up to about this many rows."""
+
+
+def _joined(pieces: list[Piece], new: Piece, schema: Schema) -> list[Piece]:
+    """The pieces with a new one, in a new list. Codes of single rows go on in the codes before them. Tables in memory
+    are merged so that each is at least twice as long as the next: there are few of them however many appends."""
+    last = pieces[-1] if pieces else None
+    if isinstance(new.content, Codes) and _single(new.content):
+        return _lengthened(pieces, new, schema)
+    if not isinstance(new.content, pa.Table):
+        return [*pieces, new]
+    kept = list(pieces)
+    tables = [new.content]
+    first, rows = new.first, new.rows
+    while last is not None and isinstance(last.content, pa.Table) and last.rows < 2 * rows and rows < MERGED:
+        tables.insert(0, last.content)
+        first, rows = last.first, rows + last.rows
+        kept.pop()
+        last = kept[-1] if kept else None
+    whole = tables[0] if len(tables) == 1 else pa.concat_tables(tables).combine_chunks()
+    return [*kept, Piece(first, rows, whole)]
+
+
+def _single(codes: Codes) -> bool:
+    """Whether codes are of single rows, each with the value of its cell."""
+    return codes.counts is None and codes.sums is None
+
+
+def _lengthened(pieces: list[Piece], new: Piece, schema: Schema) -> list[Piece]:
+    """The pieces with more codes of single rows, in room that doubles. (Codes behind a piece's rows are in no piece
+    yet, so nothing that is read changes.)"""
+    assert isinstance(new.content, Codes)
+    last = pieces[-1] if pieces else None
+    narrow = np.int32 if schema.cells <= 2**31 else np.int64
+    if last is None or not isinstance(last.content, Codes) or not _single(last.content):
+        room = np.empty(max(64, new.rows), dtype=narrow)
+        room[: new.rows] = new.content.cells
+        return [*pieces, Piece(new.first, new.rows, Codes(room))]
+    rows, room = last.rows + new.rows, last.content.cells
+    if rows > len(room):
+        longer = np.empty(max(rows, 2 * len(room)), dtype=narrow)
+        longer[: last.rows] = room[: last.rows]
+        room = longer
+    room[last.rows : rows] = new.content.cells
+    return [*pieces[:-1], Piece(last.first, rows, Codes(room))]

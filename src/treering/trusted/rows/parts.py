@@ -1,0 +1,456 @@
+"""PRIVATE: the rows of a durable store: taken in, kept, found again.
+
+Each append is a *batch*, with a line in the ledger whose commitment binds its rows. A small batch lies in the ledger's
+own commit: all such batches are the *tail*. A *part* is an immutable Parquet file of many rows, named by a line of the
+ledger: a large batch is a part at once; the tail is *sealed* into one when it has grown; neighbouring parts are
+*merged* when there are many. Every row keeps its position. Lines are public, so batches and rows alone decide when a
+part is made, never bytes or values.
+
+A part comes to be in this order: the file is written, synced, named, its folder synced; one commit names it in the
+ledger, and deletes from there what it replaces; then the files that it replaces are removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from treering.disk import NewFile, Stage, reached, writing
+from treering.errors import DamagedVault, DataError, VaultError
+from treering.trusted.lines import Line, SecretValue
+from treering.trusted.rows.digests import RowsDigest
+from treering.trusted.rows.intake import PERSON, Intake, typed_blocks
+from treering.trusted.rows.kept import Rows
+from treering.trusted.rows.named import Batch, BatchList, Part, PartList, batch_secret, part_name
+from treering.trusted.rows.persons import People, Persons, halves
+from treering.trusted.rows.spool import (
+    PART_STEPS,
+    Binding,
+    Content,
+    Form,
+    PartFile,
+    Spool,
+    packed,
+    unpacked,
+    write_part,
+)
+from treering.trusted.rows.tally import Engine
+from treering.trusted.sealed import Sealed, commitment
+from treering.trusted.sealed import salt as new_salt
+
+TAIL_BATCHES: Final = 1024
+"""The tail is sealed when it has this many batches …"""
+
+TAIL_ROWS: Final = 2**16
+"""… or this many rows."""
+
+_PATIENCE: Final = 64
+"""After a part could not be written, this many batches come before the next attempt."""
+
+
+class Commits(Protocol):
+    """The ledger of a store, as its parts need it (``vault/ledger.py``)."""
+
+    def write(
+        self,
+        *lines: Line,
+        put: SecretValue | None = None,
+        drop: tuple[str, ...] = (),
+        tail: tuple[int, bytes] | None = None,
+        sealed: int = 0,
+    ) -> None:
+        """Add lines, with what is stored and deleted with them."""
+
+    def secrets(self) -> Mapping[str, SecretValue]:
+        """PRIVATE: all secrets."""
+
+    def tail(self, after: int = 0) -> Iterable[tuple[int, bytes]]:
+        """PRIVATE: the batches in the tail after number ``after``."""
+
+    def remembered(self, reason: str) -> AbstractContextManager[None]:
+        """What the block makes durable it also takes up in memory, or the vault stops."""
+
+
+class StoreEngine(Sealed):
+    """The DuckDB of one store, made when it is first needed: it reads the store's files."""
+
+    __slots__ = ("_engine", "_folder")
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._engine: Engine | None = None
+
+    def __call__(self) -> Engine:
+        if self._engine is None:
+            self._engine = Engine(self._folder)
+        return self._engine
+
+    def close(self) -> None:
+        """Give its memory back."""
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.close()
+
+
+# -- what is on the disk -----------------------------------------------------------------------------------------------
+
+
+class Stored(Sealed):
+    """PRIVATE: the rows of a store as one state of its ledger names them. Its files are open: a writer may replace them
+    meanwhile."""
+
+    __slots__ = ("_batches", "_files", "_form", "_secrets", "_tail")
+
+    def __init__(
+        self,
+        folder: Path,
+        form: Form,
+        batches: BatchList,
+        parts: PartList,
+        secrets: Mapping[str, SecretValue],
+        tail: Iterable[tuple[int, bytes]],
+    ) -> None:
+        """Reads the footers of parts, and the tail. `DamagedVault` if there is no such part, or batch in the tail."""
+        self._batches, self._form, self._secrets = batches, form, secrets
+        self._files = [PartFile(folder, part, Content.of(part, secrets), form) for part in parts]
+        self._tail = _unpacked(tail, tail_of(batches, parts), form, secrets)
+
+    @property
+    def tail(self) -> list[pa.Table]:
+        """The batches of the tail."""
+        return self._tail
+
+    def tables(self, columns: list[str] | None = None) -> Iterator[pa.Table]:
+        """All rows, some at a time."""
+        for file in self._files:
+            yield from file.tables(columns)
+        for table in self._tail:
+            yield table if columns is None else table.select(columns)
+
+    def batches(self) -> Iterator[tuple[Batch, pa.Table, bool]]:
+        """All rows by batch, some at a time; and whether these are the last of their batch."""
+        return cut(self.tables(), self._batches, self._form)
+
+    def people(self) -> People:
+        """How many rows each person has."""
+        found = People()
+        for table in self.tables([PERSON]):
+            for chunk in table.column(PERSON).chunks:
+                found.add(halves(chunk))
+        return found
+
+    def check(self, persons: Persons | None) -> None:
+        """Raise `DamagedVault` unless each file is, bit for bit, what was written, each batch has the rows that its
+        line's commitment binds, and no person has more rows than allowed."""
+        self._batches.check()
+        for file in self._files:
+            file.check()
+        nothing = RowsDigest()
+        for batch in self._batches:
+            if not batch.rows:
+                self._compare(batch, nothing)
+        digest = RowsDigest()
+        for batch, table, last in self.batches():
+            digest.add(table)
+            if last:
+                self._compare(batch, digest)
+                digest = RowsDigest()
+        if persons is not None:
+            persons.take_up(self.people())
+            persons.check()
+
+    def _compare(self, batch: Batch, digest: RowsDigest) -> None:
+        known = Binding.of(batch, self._secrets).rows
+        if digest.keyed(self._secrets[batch.secret].salt) != known:
+            raise DamagedVault(f"batch {batch.number} has other rows than were written; restore a backup")
+
+    def copy(self, folder: Path) -> None:
+        """Copy the files of all parts to another folder, durably; `DamagedVault` if one is not what was written."""
+        for file in self._files:
+            with writing():
+                new = NewFile(folder / f"{file.part.name}.new", PART_STEPS)
+                for content in file.bytes():
+                    new.write(content)
+                new.sync()
+                new.name(folder / file.part.name)
+
+
+def tail_of(batches: BatchList, parts: PartList) -> list[Batch]:
+    """The batches that lie in the tail: those with rows after the last part."""
+    return [batch for batch in batches.beyond(parts.rows) if batch.rows]
+
+
+def _unpacked(
+    tail: Iterable[tuple[int, bytes]], batches: Sequence[Batch], form: Form, secrets: Mapping[str, SecretValue]
+) -> list[pa.Table]:
+    found = dict(tail)
+    if more := set(found).difference(batch.number for batch in batches):
+        raise DamagedVault(f"batch {min(more)} lies in the ledger, and not on record; restore a backup")
+    return [unpacked(found.get(batch.number, b""), batch, form, secrets) for batch in batches]
+
+
+def cut(tables: Iterable[pa.Table], batches: Iterable[Batch], form: Form) -> Iterator[tuple[Batch, pa.Table, bool]]:
+    """All rows of a store by batch, some at a time; and whether these are the last of their batch. `DamagedVault`
+    unless there are just the rows that the ledger counts."""
+    coming = (batch for batch in batches if batch.rows)
+    batch, before = next(coming, None), 0
+    for table in tables:
+        ends, start = form.ends(table) + before, 0
+        while start < table.num_rows:
+            stop = start if batch is None else int(np.searchsorted(ends, batch.size, side="right"))
+            if batch is None or stop == start:
+                raise DamagedVault("there are other rows in parts than the ledger counts; restore a backup")
+            last = int(ends[stop - 1]) == batch.size
+            yield batch, table.slice(start, stop - start), last
+            batch, start = next(coming, None) if last else batch, stop
+        before = int(ends[-1]) if len(ends) else before
+    if batch is not None:
+        raise DamagedVault("there are fewer rows in parts than the ledger counts; restore a backup")
+
+
+@contextmanager
+def _sound() -> Iterator[None]:
+    """Rows on record are counted in the block: they are damaged if they do not fit the schema."""
+    try:
+        yield
+    except DataError:
+        problem = DamagedVault("a part or batch of counted cells is not what was written; restore a backup")
+    else:
+        return
+    raise problem
+
+
+# -- a store that grows ------------------------------------------------------------------------------------------------
+
+
+class Parts(Sealed):
+    """The rows of one store that is open for writing, on the disk and in memory. Callers hold the store's lock, but for
+    `spool`."""
+
+    __slots__ = (
+        *("_batches", "_folder", "_form", "_ledger", "_limit", "_merged", "_next", "_parts", "_persons", "_rows"),
+        *("_tail", "_weight"),
+    )
+
+    def __init__(
+        self,
+        folder: Path,
+        form: Form,
+        rows: Rows,
+        ledger: Commits,
+        batches: BatchList,
+        parts: PartList,
+        limit: Callable[[], Persons] | None = None,
+    ) -> None:
+        """``limit`` makes a limit of rows a person, in which no rows are counted yet."""
+        self._folder, self._form, self._rows, self._ledger = folder, form, rows, ledger
+        self._batches, self._parts = batches, parts
+        self._limit = limit
+        self._persons: Persons | None = None
+        """The limit, with the rows of each person: they are counted when the first batch comes."""
+        self._tail: list[Batch] = []
+        self._weight = 0
+        """The weight of the tail."""
+        self._keep(tail_of(batches, parts))
+        self._next = 0
+        """From how many batches on a part is written, if one is due."""
+        self._merged = 0
+        """The number of the last part that was looked at to be merged."""
+
+    def _keep(self, batches: Iterable[Batch]) -> None:
+        for batch in batches:
+            self._tail.append(batch)
+            self._weight += self._form.weight(batch.rows)
+
+    @property
+    def size(self) -> int:
+        """The number of rows on record."""
+        return self._batches.size
+
+    @property
+    def watermark(self) -> Mapping[str, Any] | None:
+        """The watermark after the last batch, if the rows stay in a table of an engine."""
+        return self._batches[-1].watermark if self._batches else None
+
+    def stored(self) -> Stored:
+        """What is on the disk now."""
+        return Stored(self._folder, self._form, self._batches, self._parts, self._ledger.secrets(), self._ledger.tail())
+
+    def load(self) -> None:
+        """Take the rows on record up into memory: of parts the footers alone are read. `DamagedVault` if a part is
+        missing, or another; `Stored.check` reads all."""
+        found = self.stored()
+        if self._form.counted:
+            with _sound():
+                self._load_counted(found)
+            return
+        for part in self._parts:
+            self._rows.add_file(self._folder / part.name, part.rows)
+        if found.tail:
+            self._rows.add(pa.concat_tables(found.tail))
+
+    def _load_counted(self, found: Stored) -> None:
+        held: list[pa.Table] = []
+        for _, table, last in found.batches():
+            held.append(table)
+            if last:
+                self._add_counted(pa.concat_tables(held))
+                held = []
+
+    def _add_counted(self, table: pa.Table) -> None:
+        cells, counts, *sums = self._form.columns(table)
+        self._rows.add_cells(cells, counts, tuple(sums))
+
+    # -- taking in ----------------------------------------------------------------------------------------------------
+
+    def persons(self) -> Persons | None:
+        """The limit of rows a person, with the rows of each; None where persons are not counted."""
+        if self._limit is not None and self._persons is None:
+            persons = self._limit()
+            persons.take_up(self.stored().people())
+            persons.check()
+            self._persons = persons
+        return self._persons
+
+    def spool(self, frame: Any, persons: Persons | None, *, drop: bool) -> Spool:
+        """The rows of ``frame`` as a batch on its way. (Nothing of the store is read or changed.)"""
+        spool = Spool(self._folder, self._form)
+        read = spool.read if persons is not None else None
+        spool.fill(typed_blocks(frame, self._rows.schema, persons, drop=drop, intake=spool.intake, read=read))
+        return spool
+
+    def read(self, frame: Any, persons: Persons | None, *, drop: bool) -> Intake:
+        """What is read of the rows of ``frame``, of which none is kept."""
+        intake = Intake()
+        for _ in typed_blocks(frame, self._rows.schema, persons, drop=drop, intake=intake):
+            pass
+        return intake
+
+    def spool_counted(self, cells: Any, counts: Any, sums: Iterable[Any]) -> Spool:
+        """Counted cells as a batch on its way."""
+        spool = Spool(self._folder, self._form)
+        spool.fill([self._form.table(cells, counts, sums)])
+        return spool
+
+    def write(self, spool: Spool) -> None:
+        """Give a large batch its name among the parts; the tail, whose rows came before, is sealed first. After an
+        error there is no such file."""
+        if spool.content is not None:
+            if self._tail:
+                self.seal()
+            spool.name(self._folder / part_name(self._parts.last + 1))
+
+    def record(self, spool: Spool, dropped: int, key: str, watermark: Mapping[str, Any] | None = None) -> Batch:
+        """Put the next batch on record. (If it does not become durable, the next opening removes its file.)"""
+        salt, name = new_salt(), batch_secret(len(self._batches) + 1)
+        blob = packed(spool.table) if spool.rows and spool.content is None else None
+        secret = SecretValue(name, salt, spool.binding(salt, blob).text)
+        promised = commitment(salt, name.encode(), secret.value.encode())
+        size = self.size + spool.rows
+        batch = Batch(len(self._batches) + 1, spool.rows, size, dropped, promised, watermark)
+        self._ledger.write(batch.line(key), put=secret, tail=None if blob is None else (batch.number, blob))
+        self._batches.append(batch)
+        self._keep([] if blob is None else [batch])
+        if spool.content is not None:
+            part, kept = spool.content.sealed(self._parts.last + 1, size - spool.rows, spool.rows)
+            self._ledger.write(part.line(), put=kept)
+            self._parts.add(part)
+        return batch
+
+    def count(self, batch: Batch, spool: Spool) -> None:
+        """Take the rows of a batch that is durable up into memory."""
+        if self._rows.size + batch.rows != batch.size:
+            raise VaultError("there are other rows in memory than on record: open the vault again")
+        table = None if spool.content is not None else spool.table
+        if self._form.counted:
+            self._add_counted(self._new_part() if table is None else table)
+        elif table is None:
+            self._rows.add_file(self._folder / part_name(self._parts.last), batch.rows)
+        else:
+            self._rows.add(table)
+        if self._persons is not None:
+            self._persons.take_up(spool.intake.people)
+
+    def _new_part(self) -> pa.Table:
+        """The rows of the last part."""
+        (part,) = (each for each in self._parts if each.number == self._parts.last)
+        content = Content.of(part, self._ledger.secrets())
+        return pa.concat_tables(PartFile(self._folder, part, content, self._form).tables())
+
+    # -- idempotency keys ---------------------------------------------------------------------------------------------
+
+    def holds(self, batch: Batch, spool: Spool) -> bool:
+        """Whether a batch was made of the rows that were read for another."""
+        secrets = self._ledger.secrets()
+        known, salt = Binding.of(batch, secrets), secrets[batch.secret].salt
+        many = batch.rows + batch.dropped == spool.intake.rows + spool.intake.dropped
+        return many and spool.binding(salt).read == known.read
+
+    def read_again(self, frame: Any) -> Spool:
+        """The rows of ``frame``, digested for `holds`: none is kept, and no limit is checked."""
+        persons = None if self._limit is None else self._limit().unlimited()
+        spool = Spool(self._folder, self._form)
+        for table in typed_blocks(frame, self._rows.schema, persons, drop=True, intake=spool.intake, read=spool.read):
+            spool.digest.add(table)
+        return spool
+
+    # -- sealing and merging ------------------------------------------------------------------------------------------
+
+    def condense(self) -> None:
+        """Seal the tail and merge parts, if that is due. If it cannot be written, the rows stay where they are."""
+        if len(self._batches) < self._next:
+            return
+        self._next = len(self._batches) + _PATIENCE
+        with suppress(VaultError):
+            if len(self._tail) >= TAIL_BATCHES or self._weight >= TAIL_ROWS:
+                self.seal()
+            while self._parts.last != self._merged:
+                looked = self._parts.last
+                if merged := self._parts.mergeable(self._weights()):
+                    self._merge(merged)
+                self._merged = looked
+            self._next = 0
+
+    def _weights(self) -> list[int]:
+        if not self._form.counted:
+            return [part.rows for part in self._parts]
+        weighed = [(batch.size, self._form.weight(batch.rows)) for batch in self._batches]
+        return [sum(weight for size, weight in weighed if part.first < size <= part.last) for part in self._parts]
+
+    def seal(self) -> None:
+        """Make a part of the tail."""
+        rows = sum(batch.rows for batch in self._tail)
+        tables = _unpacked(self._ledger.tail(), self._tail, self._form, self._ledger.secrets())
+        self._replace(self._parts.rows, rows, tables, [], self._tail[-1].number)
+
+    def _merge(self, merged: Sequence[Part]) -> None:
+        """Make one part of neighbouring ones."""
+        secrets = self._ledger.secrets()
+        files = [PartFile(self._folder, part, Content.of(part, secrets), self._form) for part in merged]
+        for file in files:
+            file.check()
+        rows = sum(part.rows for part in merged)
+        self._replace(merged[0].first, rows, (table for file in files for table in file.tables()), merged, 0)
+
+    def _replace(self, first: int, rows: int, tables: Iterable[pa.Table], merged: Sequence[Part], sealed: int) -> None:
+        """A part of these rows, in place of other parts, or of the tail up to batch number ``sealed``."""
+        number = self._parts.last + 1
+        path = self._folder / part_name(number)
+        part, secret = write_part(self._folder, self._form, tables, path).sealed(number, first, rows)
+        drop = tuple(each.secret for each in merged)
+        with self._ledger.remembered("it was interrupted while a part, which is on record, was taken up"):
+            self._ledger.write(part.line(), put=secret, drop=drop, sealed=sealed)
+            self._parts.add(part)
+            if sealed:
+                self._tail, self._weight = [], 0
+            if not self._form.counted:
+                self._rows.replace(first, first + rows, path)
+        reached(Stage.PARTS_REPLACED)
+        for each in merged:
+            with suppress(OSError):  # The next opening removes it.
+                (self._folder / each.name).unlink()
