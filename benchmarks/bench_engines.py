@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 from benchmarks.harness import Result, ratio
 from treering.domain.attribute import bins, categories, integers
 from treering.domain.schema import Schema
-from treering.trusted.counts import Counts
 from treering.trusted.engines.source import Source
+from treering.trusted.rows.kept import Rows
 
 ROWS = 10_000_000
 ORIGINS = ("EWR", "JFK", "LGA", "BOS")
@@ -57,7 +57,7 @@ def write(path: Path, rows: int) -> None:
 
 
 def results() -> Iterator[Result]:
-    """10 million rows of two text columns and two of integers, into a new `Counts`, the watermark and all checks."""
+    """10 million rows of two text columns and two of integers, into new `Rows`, the watermark and all checks."""
     with TemporaryDirectory() as folder:
         path = Path(folder).resolve() / "rows.parquet"
         write(path, ROWS)
@@ -65,9 +65,9 @@ def results() -> Iterator[Result]:
 
         def ours() -> int:
             increment = source.increments(None)
-            counts = Counts(SCHEMA)
-            counts.add_counted(increment.cells, increment.counts)
-            return counts.size
+            rows = Rows(SCHEMA)
+            rows.add_cells(increment.cells, increment.counts)
+            return rows.size
 
         def reference() -> int:
             with duckdb.connect() as connection:

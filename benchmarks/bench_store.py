@@ -85,7 +85,9 @@ def appending(folder: Path, file: Path) -> Result:
 
     def reference() -> None:
         with duckdb.connect(":memory:", config={"threads": 2}) as connection:
-            connection.execute(f"COPY (FROM '{file}') TO '{folder / 'copy.parquet'}' (FORMAT parquet, COMPRESSION zstd)")
+            connection.execute(
+                f"COPY (FROM '{file}') TO '{folder / 'copy.parquet'}' (FORMAT parquet, COMPRESSION zstd)"
+            )
 
     return ratio("append 10M rows from Parquet / DuckDB rewriting the file", ours, reference, limit=1.6, repeats=3)
 

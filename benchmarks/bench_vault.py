@@ -32,7 +32,7 @@ from treering.domain.schema import Schema
 from treering.domain.workload import random_conjunctions
 from treering.mechanisms.pmwg import PMWG
 from treering.trusted.database import GrowingDatabase
-from treering.disk import Stage, observe
+from treering.trusted.ledger.disk import Stage, observe
 from treering.vault.members import Member
 from treering.vault.vault import Vault
 
@@ -371,15 +371,15 @@ def _long_life(path: Path) -> None:
 
 
 def _many_appends(place: Path) -> Iterator[Result]:
-    """A life of small appends that ends by a kill, when as many parts must be read after the base as ever; and what
-    bases add to appends on a disk that syncs at once (on a real one it is less)."""
+    """A life of small appends that ends by a kill, when the tail is as long as ever; and what sealing and merging add
+    to appends on a disk that syncs at once (on a real one it is less)."""
     path = place / "appends"
     generator = np.random.default_rng(6)
     batches = [_table(LARGE, generator.integers(0, LARGE.cells, 10)) for _ in range(100)]
     with _unsynced():
         vault = _fast_vault(path, LARGE, _uneven(LARGE))
         number = 0
-        while number < APPENDS or vault._parts._debt < 0.2:
+        while number < APPENDS or len(vault._parts._tail) < 1_000:
             vault.append(batches[number % 100])
             number += 1
         vault._ledger.close()
@@ -387,12 +387,12 @@ def _many_appends(place: Path) -> Iterator[Result]:
     yield _seconds("vault, opening, 10,000 appends, N=2^20 / a second", lambda: _open_and_leave(path))
     with _unsynced(), ExitStack() as stack:
         ours, theirs = (
-            stack.enter_context(_fast_vault(place / name, LARGE, _uneven(LARGE))) for name in ("bases", "no bases")
+            stack.enter_context(_fast_vault(place / name, LARGE, _uneven(LARGE))) for name in ("sealed", "never sealed")
         )
         nothing = mock.patch.object(type(theirs._parts), "condense", return_value=None)
 
         def append(many: Vault) -> None:
-            for each in batches * 6:  # so many lead to a base
+            for each in batches * 11:  # The tail is sealed once.
                 many.append(each)
 
         def plainly() -> None:
@@ -400,7 +400,7 @@ def _many_appends(place: Path) -> Iterator[Result]:
                 append(theirs)
 
         yield ratio(
-            "vault, 600 appends of 10 rows, N=2^20 / without bases",
+            "vault, 1,100 appends of 10 rows / without sealing",
             lambda: append(ours),
             plainly,
             limit=1.25,

@@ -21,7 +21,7 @@ from treering.mechanisms.continual import ContinualHistogram
 from treering.schedulers.improver import BBImprover
 from treering.schedulers.scheduler import BBScheduler
 from treering.trusted.kernel import Kernel
-from treering.trusted.lines import check
+from treering.trusted.ledger.lines import check
 from treering.vault import ledger as ledgers
 from treering.vault.checkpoints import Checkpoints
 from treering.vault.files import Folder

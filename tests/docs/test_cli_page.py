@@ -57,7 +57,7 @@ def test_the_commands_of_the_page_work(tmp_path: Path, monkeypatch: pytest.Monke
     Schema.from_dict(tomllib.loads(toml)).save("flights.toml")
     for name in ("january.csv", "march.csv", "public-sample.csv"):
         csv.write_csv(flights(20_000), tmp_path / name)
-    parquet.write_table(flights(20_000), tmp_path / "february.parquet")
+    parquet.write_table(flights(20_004).slice(4), tmp_path / "february.parquet")  # other rows than January's
     keep_elsewhere(tmp_path / "rows", 20_000)
     for program, *arguments in commands():
         assert program == "treering"

@@ -23,7 +23,7 @@ from support.parts import often
 from support.table_vaults import Before, check_once, created, in_a_run, opened
 from support.torture import ASKED, Session, Witness, batch, create, facts, perform, run
 from support.unfinished import seen, with_a_lease, with_a_reservation, with_files
-from treering.disk import Stage
+from treering.trusted.ledger.disk import Stage
 from treering.vault import members
 from treering.vault.vault import Vault
 

@@ -14,7 +14,7 @@ import pytest
 
 import treering as tr
 from support.torture import Session, Witness, create, facts, live, perform, run
-from treering.disk import Stage
+from treering.trusted.ledger.disk import Stage
 from treering.vault.vault import Vault
 
 KILLS = int(os.environ.get("TORTURE_KILLS", "90"))

@@ -19,8 +19,8 @@ from support.torture import Session, run
 from support.unfinished import UNFINISHED, Seen, seen
 from support.vaults import crash
 from treering.boxes import histogram
-from treering.disk import Stage
 from treering.theory.static import histogram_radius
+from treering.trusted.ledger.disk import Stage
 from treering.vault.vault import Vault
 
 ERRORS = {apsw.FullError: "the disk is full", apsw.IOError: "the disk failed"}

@@ -13,7 +13,7 @@ import pytest
 from support.parts import LARGE, MERGED, SEALED, cells, expected, in_order, often, rows_of
 from support.torture import Session, Witness, create, facts, perform, run
 from support.vaults import SCHEMA
-from treering.disk import Stage
+from treering.trusted.ledger.disk import Stage
 from treering.vault.vault import Vault
 
 COMMIT = [Stage.COMMIT_BEGUN, Stage.COMMIT_READY, Stage.COMMITTED]

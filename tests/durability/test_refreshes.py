@@ -22,7 +22,7 @@ from support.parts import make_often, often
 from support.table_vaults import Before, check_once, created, found, in_a_run, opened
 from support.torture import Session, run
 from support.vaults import crash
-from treering.disk import Stage, observe
+from treering.trusted.ledger.disk import Stage, observe
 from treering.words import reason
 
 ERRORS = {apsw.FullError: "the disk is full", apsw.IOError: "the disk failed"}
@@ -183,7 +183,7 @@ def refreshing(table: GrowingTable, **numbers: int) -> Callable[[Path, Session, 
 def test_killed_while_it_refreshes(
     place: Path, table: GrowingTable, step: Stage, record_property: Callable[[str, object], None]
 ) -> None:
-    """With a large batch: the tail before it is sealed first, and a commit of the session's easy answer comes before."""
+    """With a large batch: the tail before it is sealed first, and a commit of the easy answer comes before that."""
     arrival = 1 + (step in PART) + 2 * (step in COMMIT)
     (asked,) = run(
         Session(0, step, arrival), refreshing(table, large=1), place

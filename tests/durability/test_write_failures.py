@@ -20,7 +20,7 @@ from support.faulty_disk import FaultyDisk, faulty_disk
 from support.parts import make_often
 from support.torture import ASKED, Session, Witness, batch, create, facts, operate, perform, run
 from support.vaults import kinds, questions
-from treering.disk import Stage, observe
+from treering.trusted.ledger.disk import Stage, observe
 from treering.trusted.rows import parts
 from treering.vault.vault import Vault
 

@@ -44,6 +44,10 @@ def written(kind: str) -> bytes:
     return sink.getvalue()
 
 
+NOTHING = {"unlisted": 0, "missing": 0, "outside": 0}
+CLEAN = dict.fromkeys(TABLE.column_names, NOTHING)
+"""What the steward is told of columns whose values are all listed."""
+
 TEXTS = [CSV, "text/tab-separated-values", "application/x-ndjson", "application/jsonl"]
 
 
@@ -67,7 +71,7 @@ def test_every_form(desk: Office, kind: str) -> None:
     size = desk.vault.size
     response = send(desk, written(kind), f"{kind}; charset=utf-8")
     assert response.status_code == 200, response.text
-    assert response.json() == {"size": size + 3, "rows": 3, "dropped": 0, "known": False}
+    assert response.json() == {"size": size + 3, "rows": 3, "dropped": 0, "known": False, "columns": CLEAN}
     assert desk.vault.size == size + 3
 
 
@@ -90,8 +94,8 @@ def test_a_key_counts_once(desk: Office) -> None:
     size = desk.vault.size
     first = send(desk, written(CSV), Idempotency_Key="may")
     again = send(desk, written(CSV), Idempotency_Key="may")
-    assert first.json() == {"size": size + 3, "rows": 3, "dropped": 0, "known": False}
-    assert again.json() == {**first.json(), "known": True}
+    assert first.json() == {"size": size + 3, "rows": 3, "dropped": 0, "known": False, "columns": CLEAN}
+    assert again.json() == {**first.json(), "known": True, "columns": {}}, "exact counts are kept nowhere"
     assert desk.vault.size == size + 3
     assert send(desk, written(PARQUET), PARQUET, Idempotency_Key="may").json() == again.json(), "the same rows"
 
@@ -106,6 +110,7 @@ def test_a_key_is_for_the_rows_that_it_was_used_for(desk: Office, other: bytes) 
 
 
 BAD = b"origin,month,late\nJFK,1,no\nCANARY8731,2,yes\nJFK,99,no\n"
+DROPPED = {"origin": {**NOTHING, "unlisted": 1}, "month": {**NOTHING, "outside": 1}}
 
 
 def test_rows_that_do_not_fit_refuse_all_and_are_not_quoted(desk: Office, caplog: pytest.LogCaptureFixture) -> None:
@@ -126,7 +131,23 @@ def test_or_they_are_dropped(desk: Office) -> None:
         "rows": 1,
         "dropped": 2,
         "known": False,
+        "columns": {**CLEAN, **DROPPED},
     }
+
+
+def test_a_check_says_what_the_rows_hold_and_takes_nothing(desk: Office) -> None:
+    size, entries = desk.vault.size, desk.vault.status()["entries"]
+    response = send(desk, written(CSV), path="?check=true")
+    assert response.json() == {"size": size, "rows": 3, "dropped": 0, "known": False, "columns": CLEAN}
+    assert send(desk, BAD, path="?check=true").status_code == 422
+    found = send(desk, BAD, path="?check=true&on_invalid=drop").json()
+    assert (found["rows"], found["dropped"], found["columns"]) == (1, 2, {**CLEAN, **DROPPED})
+    assert (desk.vault.size, desk.vault.status()["entries"]) == (size, entries)
+
+
+def test_analysts_may_not_check_rows(desk: Office) -> None:
+    headers = {**desk.known("analyst"), "Content-Type": CSV}
+    assert desk.client.post(f"{API}/rows?check=true", headers=headers, content=written(CSV)).status_code == 403
 
 
 @pytest.mark.parametrize(
@@ -254,6 +275,7 @@ def test_rows_that_stay_in_their_engine_are_not_taken_here(tmp_path: Path) -> No
             "rows": 1,
             "dropped": 0,
             "known": False,
+            "columns": {},
         }
         with duckdb.connect(str(source)) as connection:
             connection.execute("INSERT INTO t VALUES (2, 'CANARY8731'), (3, 'yes')")
@@ -261,7 +283,7 @@ def test_rows_that_stay_in_their_engine_are_not_taken_here(tmp_path: Path) -> No
         assert (refused.status_code, refused.json()["code"]) == (422, "bad_rows")
         assert "CANARY" not in refused.text
         dropped = desk.client.post(f"{API}/refresh?on_invalid=drop", headers=headers)
-        assert dropped.json() == {"size": 2, "rows": 1, "dropped": 1, "known": False}
+        assert dropped.json() == {"size": 2, "rows": 1, "dropped": 1, "known": False, "columns": {}}
 
 
 def test_a_vault_that_keeps_its_rows_has_nothing_to_refresh(desk: Office) -> None:

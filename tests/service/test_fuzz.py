@@ -170,7 +170,15 @@ def test_rows_that_do_not_fit_are_refused_without_a_word_of_them(fuzzed: Fuzzed)
     paths = ("/api/v1/rows", "/api/v1/rows?on_invalid=drop", "/api/v1/rows?delimiter=o")
     replies = call(fuzzed.app, [Request("POST", path, canaries.UNFIT.encode(), headers) for path in paths])
     assert [reply.status for reply in replies] == [422, 200, 422]
-    assert json.loads(replies[1].body) == {"size": canaries.SIZE, "rows": 0, "dropped": 2, "known": False}
+    told = json.loads(replies[1].body)
+    assert {**told, "columns": {}} == {
+        "size": canaries.SIZE,
+        "rows": 0,
+        "dropped": 2,
+        "known": False,
+        "columns": {},
+    }
+    assert set(told["columns"]) == set(fuzzed.desk.vault.schema.names)
     everything = [*(reply.body.decode() + str(reply.headers) for reply in replies), fuzzed.log.getvalue()]
     assert [canaries.leaks(each) for each in everything] == [[]] * 4
 

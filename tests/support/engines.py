@@ -197,7 +197,7 @@ def generated_rows(rows: int, seed: int = 2013) -> pa.Table:
 
 
 def expected(table: pa.Table, schema: Schema, *, drop: bool = False) -> dict[int, int]:
-    """The histogram that the encoder gives."""
+    """The histogram that typed rows have."""
     cells, _ = coded(table.select(list(schema.columns)), schema, drop=drop)
     return dict(Counter(cells.tolist()))
 

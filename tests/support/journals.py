@@ -12,7 +12,7 @@ import treering as tr
 from support.events import NO_STEPS
 from treering.budget.cost import Cost
 from treering.gate import Condensed, RunRequest, RunStarted
-from treering.trusted.lines import Entry
+from treering.trusted.ledger.lines import Entry
 from treering.vault import ledger as ledgers
 from treering.vault.checkpoints import Checkpoints
 from treering.vault.codec.events import EventCodec

@@ -13,7 +13,8 @@ import pytest
 
 import treering as tr
 from support.vaults import BETA, SCHEMA, frame
-from treering.trusted.rows import named, parts, spool
+from treering.trusted.ledger import named
+from treering.trusted.rows import parts, spool
 from treering.vault.vault import Vault
 
 EVERY = tuple(range(len(SCHEMA.shape)))

@@ -20,7 +20,6 @@ TRUSTED_MAY_IMPORT: Final = {
     "answer",
     "arrays",
     "budget",
-    "disk",
     "domain",
     "errors",
     "gate",

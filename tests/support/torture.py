@@ -29,9 +29,9 @@ from support.events import decode
 from support.parts import often
 from support.vaults import BETA, DELTA, SCHEMA, frame, journal, mechanism, questions
 from treering.boxes import histogram
-from treering.disk import Stage, observe
 from treering.theory.static import histogram_radius
-from treering.trusted.lines import Entry, check
+from treering.trusted.ledger.disk import Stage, observe
+from treering.trusted.ledger.lines import Entry, check
 from treering.trusted.rows.intake import PERSON
 from treering.trusted.rows.kept import Rows
 from treering.vault import members

@@ -12,8 +12,8 @@ import pytest
 from support.parts import cells, make_often
 from support.torture import batch
 from support.vaults import BETA, DELTA, EPSILON, SCHEMA, crash, frame, guarded, leased, questions, surely_easy
-from treering.disk import Stage, observe
 from treering.trusted.kernel import Kernel
+from treering.trusted.ledger.disk import Stage, observe
 from treering.vault import members
 from treering.vault.vault import Vault
 

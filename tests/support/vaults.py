@@ -12,7 +12,7 @@ import pyarrow as pa
 import treering as tr
 from treering.domain.workload import random_conjunctions
 from treering.mechanisms.histogram.hypothesis import rows_of
-from treering.trusted.lines import Line
+from treering.trusted.ledger.lines import Line
 from treering.vault.vault import Vault
 
 SCHEMA = tr.Schema(

@@ -81,7 +81,7 @@ def append(
     """Take in rows from files. Costs nothing.
 
     Each file is taken in whole or not at all: if one is refused, those before it are in. A file with just the rows of
-    an earlier append is refused, unless --again says that they are new ones.
+    an earlier append is refused, unless --again, or a --key of their own, says that they are new ones.
 
     For each column it says how many values were unlisted, missing or outside. These are exact counts of private rows:
     they are for the steward who has the rows, and are kept nowhere.
@@ -103,7 +103,7 @@ def append(
             name = None if key is None else key if len(files) == 1 else f"{key}:{place}"
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # what was dropped is in the result
-                came = opened.take_in(file, invalid, name, again=again)
+                came = opened.take_in(file, invalid, name, again=again or key is not None)
             read = {} if came.known or opened.intake is None else opened.intake.to_dict()
             taken.append({"file": str(file.path), **read, **came._asdict()})
             advance(opened.size - start, opened.size - start)

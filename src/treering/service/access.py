@@ -24,9 +24,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from treering.disk import sync_folder
 from treering.errors import DamagedVault, VaultBusy, VaultError
 from treering.service.auth import Quota, Token, digest, new_token, same, unauthenticated
+from treering.vault.files import sync_folder
 from treering.words import reason
 
 WEEK: Final = 7 * 86400.0

@@ -1,5 +1,5 @@
-"""PRIVATE: exact counts of the rows in each cell of a universe: a cache, made from the rows for the mechanisms that read a
-histogram, and kept current as rows arrive.
+"""PRIVATE: exact counts of the rows in each cell of a universe: a cache, made from the rows for the mechanisms that
+read a histogram, and kept current as rows arrive.
 
 Up to `DENSE_CELLS` cells the counts are one dense array; above, only occupied cells are stored. Either way a query
 reads the marginal over the attributes it names, which is computed once and then maintained: an append touches the new

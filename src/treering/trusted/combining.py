@@ -61,8 +61,8 @@ from treering.gate import (
 from treering.noise import Noise
 from treering.params import nonempty, whole
 from treering.trusted import pricing
-from treering.trusted.charges import Charges, Segment, newest_last
 from treering.trusted.cells import MAX_COUNT
+from treering.trusted.charges import Charges, Segment, newest_last
 from treering.trusted.journal import Journal
 from treering.trusted.noise import check_noise, draw
 from treering.trusted.rows.kept import Rows

@@ -38,7 +38,7 @@ from treering.domain.problem import Minimise
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.domain.tally import Tally
-from treering.errors import Halted, ParameterError, QueryError, TreeringError
+from treering.errors import DamagedVault, Halted, ParameterError, QueryError, TreeringError
 from treering.gate import (
     FINE,
     Compared,
@@ -63,9 +63,9 @@ from treering.gate import (
 from treering.noise import Laplace, Noise
 from treering.params import exact_scale
 from treering.trusted import opendp, pricing
+from treering.trusted.cells import DENSE_CELLS, MAX_COUNT, check_query
 from treering.trusted.charges import Charges
 from treering.trusted.combining import Combining, Tallies
-from treering.trusted.cells import DENSE_CELLS, MAX_COUNT, check_query
 from treering.trusted.journal import Journal, Secret, ends_run, live_runs
 from treering.trusted.learning import minimisers
 from treering.trusted.learning.holding import Held, check_held, room_of, split
@@ -409,6 +409,8 @@ class Kernel(Combining):
             elif ends_run(event):
                 del begun[event.run]
         self._charges.catch_up()
+        if max(self._charges.sizes, default=0) > self._rows.size:
+            raise DamagedVault("there are fewer rows than the record tells of: restore a backup")
         self._runs = {run: Run(request, self._journal.secret(run)) for run, request in begun.items()}
         if self._charges.reserved:  # The last session ended within a reservation: end that now.
             self._close_part()

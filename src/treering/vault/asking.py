@@ -14,14 +14,14 @@ import pyarrow as pa
 
 from treering.answer import Answer, Bill, Price
 from treering.deadline import check
-from treering.disk import Stage, reached
 from treering.domain.language.measures import Release, Request
 from treering.domain.language.parse import Question, understand, understand_all
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import Dearer, VaultError
 from treering.mechanisms.rings import Rings
-from treering.trusted.lines import Line
+from treering.trusted.ledger.disk import Stage, reached
+from treering.trusted.ledger.lines import Line
 from treering.trusted.rows.kept import Rows
 from treering.trusted.sealed import Sealed
 from treering.vault.codec.statements import Outcome, check_kept, outcome_line, recorded, stated

@@ -13,10 +13,10 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Final, Protocol, Self, runtime_checkable
 
-from treering.disk import Stage, write_file
 from treering.errors import VaultError
 from treering.gate import Condensed
-from treering.trusted.lines import CHECKPOINT, Line, body
+from treering.trusted.ledger.disk import Stage, write_file
+from treering.trusted.ledger.lines import CHECKPOINT, Line, body
 from treering.vault.codec.events import EventCodec
 
 _STEPS: Final = (

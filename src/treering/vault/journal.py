@@ -19,7 +19,7 @@ from typing import Final
 
 from treering.gate import Compared, Condensed, Event, RunEnded, RunStarted
 from treering.trusted.journal import MemoryJournal, Secret, ends_run, is_easy, live_runs
-from treering.trusted.lines import CHECKPOINT, EVENT, LEASE, Entry, Line, SecretValue, body, opened, seal
+from treering.trusted.ledger.lines import CHECKPOINT, EVENT, LEASE, Entry, Line, SecretValue, body, opened, seal
 from treering.vault.checkpoints import Checkpoints
 from treering.vault.codec.events import EventCodec
 from treering.vault.ledger import Ledger

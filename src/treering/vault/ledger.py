@@ -21,9 +21,9 @@ from urllib.parse import quote
 
 import apsw
 
-from treering.disk import Stage, reached
 from treering.errors import DamagedVault, NotAVault, TreeringError, UnknownFormat, VaultError
-from treering.trusted.lines import ROOT, Entry, Line, SecretValue, chained, check
+from treering.trusted.ledger.disk import Stage, reached
+from treering.trusted.ledger.lines import ROOT, Entry, Line, SecretValue, chained, check
 from treering.trusted.sealed import Sealed
 from treering.vault.files import Folder
 from treering.words import DISK_FULL, reason

@@ -22,7 +22,7 @@ from treering.replay import RecordedGate
 from treering.trusted.charges import Charges
 from treering.trusted.database import Watchers
 from treering.trusted.journal import Journal
-from treering.trusted.lines import SecretValue
+from treering.trusted.ledger.lines import SecretValue
 from treering.trusted.rows.kept import Rows
 from treering.trusted.sealed import Sealed
 from treering.trusted.shares import Shares

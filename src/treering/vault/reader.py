@@ -15,7 +15,7 @@ from treering.budget.cost import Cost
 from treering.budget.promise import Budget
 from treering.errors import DamagedVault, ParameterError
 from treering.mechanisms.base import Answering
-from treering.trusted.lines import EVENT, MECHANISM, ROWS, Entry, Line, SecretValue, check, opened
+from treering.trusted.ledger.lines import EVENT, MECHANISM, ROWS, Entry, Line, SecretValue, check, opened
 from treering.trusted.rows.parts import Stored
 from treering.trusted.sealed import Sealed
 from treering.vault.checkpoints import Checkpoints

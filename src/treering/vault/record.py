@@ -17,7 +17,7 @@ from treering.domain.language.measures import Release, Request
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import DamagedVault, KeyUsed, ParameterError
-from treering.trusted.lines import (
+from treering.trusted.ledger.lines import (
     ANSWERS,
     CHECKPOINT,
     CREATED,
@@ -32,7 +32,7 @@ from treering.trusted.lines import (
     body,
     opened,
 )
-from treering.trusted.rows.named import Batch, BatchList, Part, PartList
+from treering.trusted.ledger.named import Batch, BatchList, Part, PartList
 from treering.trusted.rows.persons import Persons
 from treering.trusted.rows.spool import Form
 from treering.vault.codec.queries import write_query

@@ -21,13 +21,13 @@ import pyarrow as pa
 from treering.boxes.base import Progress
 from treering.boxes.erm import Model
 from treering.budget.promise import Promise
-from treering.disk import Stage, reached, sync_folder
 from treering.domain.schema import Schema
 from treering.errors import KeyUsed, ParameterError, SchemaError, VaultError
 from treering.params import Number, probability, share_of, whole
 from treering.rowfile import RowFile
 from treering.trusted.database import DroppedRows, GrowingDatabase, OnInvalid, Watchers
-from treering.trusted.lines import MECHANISM, Entry, Line, body, seal
+from treering.trusted.ledger.disk import Stage, reached, sync_folder
+from treering.trusted.ledger.lines import MECHANISM, Entry, Line, body, seal
 from treering.trusted.rows.intake import Intake
 from treering.trusted.rows.kept import Rows
 from treering.trusted.rows.parts import Parts, StoreEngine
@@ -266,14 +266,20 @@ class Vault(Asking):
         """
         return self.take_in(frame, on_invalid, key).size
 
-    def take_in(self, frame: Any, on_invalid: OnInvalid = "refuse", key: str | None = None) -> Taken:
-        """`append`, and how many rows that were, how many were left out, and whether all of this was so already."""
+    def take_in(
+        self, frame: Any, on_invalid: OnInvalid = "refuse", key: str | None = None, *, again: bool = True
+    ) -> Taken:
+        """`append`, and how many rows that were, how many were left out, and whether all of this was so already.
+
+        Unless ``again`` is true, rows that are just those of an earlier append are refused (`DataError`): a file that
+        is handed over twice.
+        """
         frame, drop = _rows_of(frame), _dropping(on_invalid)
         check_key(key)
         with self._access.alone():
             known = self._appended(key)
             if known is None and self._counts_persons:  # Whose rows are one too many depends on who was before.
-                return self._took(self._parts.spool(frame, self._parts.persons(), drop=drop), key)
+                return self._took(self._parts.spool(frame, self._parts.persons(), drop=drop), key, again=again)
         if known is not None:
             return self._same(known, self._parts.read_again(frame))
         spool = self._parts.spool(frame, None, drop=drop)  # Others ask meanwhile.
@@ -281,7 +287,7 @@ class Vault(Asking):
             with self._access.alone():
                 known = self._appended(key)
                 if known is None:
-                    return self._took(spool, key)
+                    return self._took(spool, key, again=again)
             return self._same(known, spool)
         finally:
             spool.discard()
@@ -313,9 +319,14 @@ class Vault(Asking):
             raise VaultError("the rows of this vault stay in their own engine: add them there, then refresh()")
         return None if key is None else self._record.keys.get(key)
 
-    def _took(self, spool: Spool, key: str | None) -> Taken:
-        dropped = spool.intake.dropped
-        taken = Taken(self._take(spool, dropped, key or ""), spool.rows, dropped, known=False)
+    def _took(self, spool: Spool, key: str | None, *, again: bool) -> Taken:
+        try:
+            if not again:
+                self._parts.check_new(spool)
+            dropped = spool.intake.dropped
+            taken = Taken(self._take(spool, dropped, key or ""), spool.rows, dropped, known=False)
+        finally:
+            spool.discard()
         self._intake = spool.intake
         return taken
 

@@ -238,8 +238,36 @@ def test_a_person_has_no_more_rows_than_promised(tmp_path: Path) -> None:
     assert "c.csv, line 2: its person has 2 rows already, which is --rows-per-person" in said
     assert "'who'" in refused(treering("append", tmp_path / "v", tmp_path / "d.csv"))
     taken = treering("append", tmp_path / "v", tmp_path / "c.csv", "--on-invalid", "drop", "--json").json
-    file = {"file": str(tmp_path / "c.csv"), "rows": 1, "dropped": 1, "size": 5, "known": False}
+    columns = {key: {"unlisted": 0, "missing": 0, "outside": 0} for key in ("origin", "month", "delay")}
+    file = {"file": str(tmp_path / "c.csv"), "rows": 1, "dropped": 1, "size": 5, "known": False, "columns": columns}
     assert taken == {"size": 5, "files": [file]}
+
+
+def test_a_check_shows_what_a_file_holds_and_takes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(SCHEMA)
+    (tmp_path / "r.csv").write_text("origin,month,delay\nJFK,1,5\nJFK,13,5\n")
+    assert treering("create", tmp_path / "v", "--schema", tmp_path / "s.toml", "--epsilon", 1).code == 0
+    before = treering("status", tmp_path / "v", "--json").json
+    assert "month" in refused(treering("append", tmp_path / "v", tmp_path / "r.csv", "--check"))
+    shown = treering("append", tmp_path / "v", tmp_path / "r.csv", "--check", "--on-invalid", "drop").out
+    assert "Nothing was taken in." in shown
+    (line,) = (line for line in shown.splitlines() if " month " in line)
+    assert line.split()[-3:] == ["0", "0", "1"], "one value outside"
+    assert treering("status", tmp_path / "v", "--json").json == before
+
+
+def test_the_same_file_twice_is_refused_unless_again(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(SCHEMA)
+    (tmp_path / "r.csv").write_text("origin,month,delay\nJFK,1,5\n")
+    (tmp_path / "same.csv").write_text("delay,month,origin\n5.0,01,JFK\n")
+    assert treering("create", tmp_path / "v", "--schema", tmp_path / "s.toml", "--epsilon", 1).code == 0
+    assert treering("append", tmp_path / "v", tmp_path / "r.csv").code == 0
+    for name in ("r.csv", "same.csv"):
+        line = refused(treering("append", tmp_path / "v", tmp_path / name))
+        assert "the 1 row of batch 1, taken in at size 1, came again" in line
+        assert "--again" in line
+    assert treering("append", tmp_path / "v", tmp_path / "r.csv", "--again", "--json").json["size"] == 2
+    assert treering("append", tmp_path / "v", tmp_path / "r.csv", "--key", "other", "--json").json["size"] == 3
 
 
 @pytest.mark.parametrize(

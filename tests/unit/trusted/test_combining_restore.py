@@ -131,6 +131,17 @@ def test_a_condensed_segment_leaves_two_events_in_the_journal_and_one_that_ended
     assert [type(each) for each in gate.history] == [SegmentBegun, Advanced, SegmentEnded]
 
 
+def test_rejects_fewer_rows_than_the_record_tells_of() -> None:
+    db, gate, segment = grown(3)
+    gate.advance(segment, [Ones(1)])
+    short = Rows(SCHEMA)
+    short.add_cells(np.zeros(db.size - 1, dtype=np.int64))
+    with pytest.raises(tr.DamagedVault, match="fewer rows than the record tells of"):
+        Kernel(short, gate.budget, db.journal)
+    short.add_cells(np.zeros(1, dtype=np.int64))
+    Kernel(short, gate.budget, db.journal)
+
+
 def test_condensing_gives_up_nothing() -> None:
     """Leaves can be asked about after it as before."""
     db, gate, segment = grown(3)

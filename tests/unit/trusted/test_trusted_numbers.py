@@ -32,6 +32,7 @@ from treering.trusted.engines.binning import Counted
 from treering.trusted.learning import minimisers, points
 from treering.trusted.learning import moments as learning_moments
 from treering.trusted.learning.points import _UNIT, Bounds
+from treering.trusted.ledger import named
 from treering.trusted.rows import (
     digests,
     files,
@@ -39,11 +40,11 @@ from treering.trusted.rows import (
     kept,
     lens,
     moments,
-    named,
     parts,
     persons,
     spool,
     tally,
+    typed,
 )
 from treering.trusted.samplers import clocks, coins
 
@@ -153,7 +154,7 @@ def test_a_number_is_what_it_was(module: ModuleType, name: str, expected: Any) -
 def test_arrays_and_names_of_numbers() -> None:
     assert learning_moments._CLIPS.tolist() == [2.0**power for power in range(-12, 2)]
     assert learning_moments._PARTS.tolist() == [part / 64 for part in range(65)]
-    assert (moments.BEFORE, moments.AFTER) == (0, 3_652_365)
+    assert (typed.EARLY, typed.LATE) == (-62_135_596_801_000_000, 253_402_300_800_000_000)
     assert [each.value for each in (Counted.CELL, Counted.BELOW, Counted.PAST, Counted.UNPLACED)] == [0, 1, 2, 3]
 
 

@@ -12,10 +12,10 @@ import pytest
 import treering as tr
 from support.vaults import mechanism
 from treering.answer import Bill
-from treering.disk import Stage, observe
 from treering.domain.language.measures import Count, Request
 from treering.errors import Dearer, KeyUsed
 from treering.sql.split import split
+from treering.trusted.ledger.disk import Stage, observe
 from treering.vault.members import Member
 from treering.vault.vault import Vault
 

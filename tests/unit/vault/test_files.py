@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import treering as tr
-from treering.disk import Stage, sync_folder, write_file
-from treering.trusted.rows.named import part_name
+from treering.trusted.ledger.disk import Stage, sync_folder, write_file
+from treering.trusted.ledger.named import part_name
 from treering.vault import files
 from treering.vault.files import Folder, WriterLock
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import treering as tr
-from treering.disk import Stage
-from treering.trusted.rows.named import part_name
+from treering.trusted.ledger.disk import Stage
+from treering.trusted.ledger.named import part_name
 from treering.vault import files
 from treering.vault.files import Folder, WriterLock
 

@@ -13,7 +13,7 @@ import treering as tr
 from support.journals import NUMBER, Session, condensed, started
 from treering.gate import Compared, Crossing, Noted, RunEnded
 from treering.trusted.journal import Secret
-from treering.trusted.lines import Line, SecretValue, body
+from treering.trusted.ledger.lines import Line, SecretValue, body
 from treering.vault.journal import FIRST_LEASE, secret_name, without_collections
 
 

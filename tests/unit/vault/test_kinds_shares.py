@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import treering as tr
 from support.vaults import BETA, SCHEMA, crash, frame, mechanism, states, with_line
-from treering.trusted.lines import MECHANISM, Line, body
+from treering.trusted.ledger.lines import MECHANISM, Line, body
 from treering.vault.kinds import Spec, lowered, with_shares
 from treering.vault.vault import Vault
 

@@ -15,8 +15,8 @@ import pytest
 import treering as tr
 from support.faulty_disk import faulty_disk
 from support.vaults import frame, guarded, journal, mechanism, questions, states
-from treering.disk import Stage, observe
-from treering.trusted.lines import ROOT, Line, body, chained, check, link
+from treering.trusted.ledger.disk import Stage, observe
+from treering.trusted.ledger.lines import ROOT, Line, body, chained, check, link
 from treering.vault import ledger as ledgers
 from treering.vault import vault
 from treering.vault.files import WriterLock

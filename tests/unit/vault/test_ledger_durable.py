@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from support.vaults import frame, guarded
-from treering.disk import Stage, observe, write_file
-from treering.trusted.lines import Line, SecretValue, body
+from treering.trusted.ledger.disk import Stage, observe, write_file
+from treering.trusted.ledger.lines import Line, SecretValue, body
 from treering.vault import ledger as ledgers
 
 STEPS = (Stage.PART_OPENED, Stage.PART_WRITTEN, Stage.PART_SYNCED, Stage.PART_NAMED)

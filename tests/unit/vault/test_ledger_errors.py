@@ -14,7 +14,7 @@ import treering as tr
 from support.parts import flip, make_often
 from support.vaults import frame, guarded
 from treering.answer import Answer
-from treering.trusted.lines import Line, body
+from treering.trusted.ledger.lines import Line, body
 from treering.vault import ledger as ledgers
 from treering.vault.ledger import TORN, asked, check_format, connect, describe, frozen, reading
 from treering.vault.vault import Vault

@@ -12,7 +12,8 @@ import apsw
 import pytest
 
 import treering as tr
-from treering.trusted.lines import Line, SecretValue, body, check
+from treering.trusted.ledger.disk import Stage, observe
+from treering.trusted.ledger.lines import Line, SecretValue, body, check
 from treering.vault import ledger as ledgers
 from treering.vault.ledger import Ledger, Write
 
@@ -137,6 +138,47 @@ def test_only_secrets_that_outlive_a_commit_reach_the_database(ledger: Ledger, m
     ledger.write(line(5))
     assert given == [(4, ["long"], ["old"]), (1, [], [])]
     assert list(ledger.secrets()) == ["long"]
+
+
+# -- the tail ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_tail_comes_and_goes_with_lines(ledger: Ledger) -> None:
+    for number in range(1, 6):
+        ledger.write(line(number), put=secret(f"rows {number}"), tail=(number, bytes([number]) * number))
+    assert list(ledger.tail()) == [(number, bytes([number]) * number) for number in range(1, 6)]
+    assert [number for number, _ in ledger.tail(after=3)] == [4, 5]
+    ledger.write(line(6), put=secret("part 1"), drop=("rows 1", "rows 2"), sealed=3)
+    assert [number for number, _ in ledger.tail()] == [4, 5]
+    assert sorted(ledger.secrets()) == ["part 1", "rows 3", "rows 4", "rows 5"]
+    with ledger.transaction():
+        ledger.write(line(7), tail=(6, b"x"))
+        assert [number for number, _ in ledger.tail()] == [4, 5]
+        ledger.write(line(8), sealed=5)
+    assert list(ledger.tail()) == [(6, b"x")]
+
+
+def test_a_line_whose_commit_fails_leaves_the_tail_as_it_was(
+    ledger: Ledger,
+) -> None:
+    ledger.write(line(1), tail=(1, b"one"))
+
+    def full(stage: Stage) -> None:
+        if stage is Stage.COMMIT_READY:
+            raise apsw.FullError("x")
+
+    observe(full)
+    try:
+        with pytest.raises(tr.VaultError, match="its ledger could not be written .the disk is full"):
+            ledger.write(line(2), tail=(2, b"two"), sealed=1)
+    finally:
+        observe(None)
+    ledger._connection.execute("rollback")
+    assert list(ledger.tail()) == [(1, b"one")]
+
+
+def test_what_is_to_be_committed_shows_nothing() -> None:
+    assert repr(Write(line(1), tail=(1, b"a row"))) == "<Write>"
 
 
 # -- files -------------------------------------------------------------------------------------------------------------

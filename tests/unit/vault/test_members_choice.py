@@ -15,7 +15,7 @@ from treering.answer import Answer
 from treering.gate import Compared, Noted
 from treering.mechanisms.base import Answering
 from treering.mechanisms.rings import Rings
-from treering.trusted.lines import SecretValue
+from treering.trusted.ledger.lines import SecretValue
 from treering.trusted.shares import Shares
 from treering.vault.journal import LedgerJournal, Recovered
 from treering.vault.kinds import Spec

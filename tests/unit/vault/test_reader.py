@@ -11,7 +11,7 @@ import pytest
 import treering as tr
 from support.vaults import SCHEMA, frame, guarded, questions, surely_easy
 from treering.budget.promise import Budget, Promise
-from treering.trusted.lines import ROOT, Entry, Line, body, chained
+from treering.trusted.ledger.lines import ROOT, Entry, Line, body, chained
 from treering.vault import reader as readers
 from treering.vault.reader import Appended, _cost, ledger, stamp
 from treering.vault.record import Origin, Record

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import treering as tr
-from treering.trusted.lines import Line, body
+from treering.trusted.ledger.lines import Line, body
 from treering.trusted.rows.kept import Rows
 from treering.vault import ledger as ledgers
 from treering.vault.files import WriterLock

@@ -13,9 +13,9 @@ import pytest
 import treering as tr
 from support.interrupts import Interrupt
 from support.vaults import BETA, SCHEMA, crash, frame, guarded, with_line
-from treering.disk import Stage, observe
 from treering.trusted.database import DroppedRows
-from treering.trusted.lines import MECHANISM, Line, body
+from treering.trusted.ledger.disk import Stage, observe
+from treering.trusted.ledger.lines import MECHANISM, Line, body
 from treering.trusted.rows.persons import Persons
 from treering.vault.vault import Vault
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pytest
 
-from treering.trusted.lines import Line
+from treering.trusted.ledger.lines import Line
 from treering.vault.reader import VaultReader
 from treering.vault.record import Record
 from treering.vault.vault import Vault

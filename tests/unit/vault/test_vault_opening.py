@@ -28,9 +28,9 @@ from treering.vault.vault import Vault
 
 EVERY_STEP = "TORTURE_KILLS" in os.environ
 OPENING = (
-    *("vault/vault.py", "vault/record.py", "vault/ledger.py", "trusted/lines.py", "rows/parts.py", "rows/spool.py"),
+    *("vault/vault.py", "vault/record.py", "vault/ledger.py", "ledger/lines.py", "rows/parts.py", "rows/spool.py"),
     *("vault/checkpoints.py", "vault/journal.py", "vault/files.py", "vault/members.py", "trusted/kernel.py"),
-    *("trusted/cells.py", "trusted/journal.py", "rows/named.py", "rows/kept.py", "rows/persons.py"),
+    *("trusted/cells.py", "trusted/journal.py", "ledger/named.py", "rows/kept.py", "rows/persons.py"),
 )
 
 

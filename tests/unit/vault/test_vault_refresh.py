@@ -21,7 +21,7 @@ EVERY_STEP = "TORTURE_KILLS" in os.environ
 
 FILES = (
     *("vault/vault.py", "vault/sources.py", "vault/ledger.py", "rows/parts.py", "vault/journal.py", "rows/spool.py"),
-    *("vault/together.py", "rows/kept.py", "rows/named.py", "trusted/database.py"),
+    *("vault/together.py", "rows/kept.py", "ledger/named.py", "trusted/database.py"),
 )
 
 

@@ -14,9 +14,9 @@ import treering as tr
 from support.parts import make_often
 from support.vaults import crash
 from treering.budget.promise import Promise
-from treering.disk import Stage, observe
 from treering.trusted.database import DroppedRows, Watchers
-from treering.trusted.lines import Line
+from treering.trusted.ledger.disk import Stage, observe
+from treering.trusted.ledger.lines import Line
 from treering.trusted.rows.parts import Parts
 from treering.vault import vault as vaults
 from treering.vault.files import Folder

@@ -17,8 +17,8 @@ import treering as tr
 from support.interrupts import Interrupt
 from support.patience import PATIENCE, until
 from support.vaults import SCHEMA, crash, frame, kinds, questions, states
-from treering.disk import Stage, observe
-from treering.trusted.lines import Line, SecretValue
+from treering.trusted.ledger.disk import Stage, observe
+from treering.trusted.ledger.lines import Line, SecretValue
 from treering.vault import ledger as ledgers
 from treering.vault.vault import Vault
 

@@ -9,7 +9,7 @@ import pytest
 
 import treering as tr
 from support.vaults import BETA, SCHEMA, crash, frame, mechanism, questions, states
-from treering.trusted.lines import ANSWERS
+from treering.trusted.ledger.lines import ANSWERS
 from treering.vault.record import answers_line, recorded_answers
 from treering.vault.vault import Vault
 

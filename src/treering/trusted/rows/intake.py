@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ from treering.trusted.rows.files import blocks
 from treering.trusted.rows.frames import Places, as_table, check_columns, comes_as_dicts, hint
 from treering.trusted.rows.moments import is_text
 from treering.trusted.rows.persons import People, Persons, excess
-from treering.trusted.rows.typed import array_of, check_type
+from treering.trusted.rows.typed import array_of, check_type, decoded
 from treering.trusted.rows.values import listed
 from treering.trusted.rows.views import flags_in, valid_in
 from treering.trusted.sealed import Sealed
@@ -223,21 +223,26 @@ def _in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator
     after the results of those before it."""
     pending: deque[Future[Result]] = deque()
     source, error = iter(items), None
-    with ThreadPoolExecutor(THREADS) as pool:
-        while True:
-            try:
-                pending.append(pool.submit(work, next(source)))
-            except StopIteration:
-                break
-            except DataError as problem:
-                error = problem
-                break
-            if len(pending) > THREADS:
+    try:
+        with ThreadPoolExecutor(THREADS) as pool:
+            while True:
+                try:
+                    pending.append(pool.submit(work, next(source)))
+                except StopIteration:
+                    break
+                except DataError as problem:
+                    error = problem
+                    break
+                if len(pending) > THREADS:
+                    yield pending.popleft().result()
+            while pending:
                 yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()
-    if error is not None:
-        raise error
+        if error is not None:
+            raise error
+    finally:  # Neither an open file nor an error that refers to it outlives this: its reader has threads of its own.
+        del error
+        if isinstance(source, Generator):
+            source.close()
 
 
 # -- columns -----------------------------------------------------------------------------------------------------------
@@ -261,7 +266,7 @@ def _of_table(
         digests = None if persons is None else persons.digests(persons.column_in(table), places)
         for scalar in plan.scalars:
             source = _whole(table.column(scalar.column))
-            values = array_of(source, scalar)
+            values = array_of(_readable(source), scalar)
             arrays.append(_own(values, source) if shared else values)
             unfit.append(partial(_unfit, source, values, scalar, texts=texts))
 
@@ -290,23 +295,26 @@ def _checked(
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
-    """A column as one array. Texts that are no UTF-8, which no engine reads, are null."""
-    whole = pa.concat_arrays(column.chunks) if column.num_chunks > 1 else column.combine_chunks()
-    words = whole.dictionary if pa.types.is_dictionary(whole.type) else whole
-    if not is_text(words.type):
-        return whole
+    """A column as one array without dictionaries."""
+    chunks = [decoded(chunk) for chunk in column.chunks]
+    return pa.concat_arrays(chunks) if len(chunks) > 1 else chunks[0] if chunks else decoded(column.combine_chunks())
+
+
+def _readable(values: pa.Array) -> pa.Array:
+    """The values; texts that are no UTF-8, which no engine reads, are null."""
+    if not is_text(values.type):
+        return values
     try:
-        words.validate(full=True)
-        return whole
+        values.validate(full=True)
+        return values
     except pa.ArrowInvalid:
         pass  # it quotes a value
-    plain = whole.cast(words.type) if words is not whole else whole
-    return pa.array([_decoded(each) for each in plain.cast(pa.large_binary()).to_pylist()], pa.large_string())
+    return pa.array([_text(each) for each in values.cast(pa.large_binary()).to_pylist()], pa.large_string())
 
 
-def _decoded(text: bytes | None) -> str | None:
+def _text(plain: bytes | None) -> str | None:
     try:
-        return None if text is None else text.decode()
+        return None if plain is None else plain.decode()
     except UnicodeDecodeError:
         return None
 
@@ -319,12 +327,11 @@ def _own(values: pa.Array, source: pa.Array) -> pa.Array:
 
 def _unfit(source: pa.Array, values: pa.Array, scalar: Scalar, *, texts: bool) -> Flags | None:
     """Which values are null only because they could not be read; None if none is."""
-    plain = source.cast(source.type.value_type) if pa.types.is_dictionary(source.type) else source
-    given = plain.is_valid()
-    if pa.types.is_floating(plain.type):
-        given = pc.and_(given, pc.invert(pc.is_nan(plain.cast(pa.float64()).fill_null(0.0))))
+    given = source.is_valid()
+    if pa.types.is_floating(source.type):
+        given = pc.and_(given, pc.invert(pc.is_nan(source.cast(pa.float64()).fill_null(0.0))))
     elif texts and scalar.kind in ("integer", "number"):
-        words = pc.utf8_lower(pc.utf8_trim_whitespace(plain))
+        words = pc.utf8_lower(pc.utf8_trim_whitespace(source))
         given = pc.and_(given, pc.invert(pc.match_substring_regex(words, _NOT_A_NUMBER).fill_null(False)))
     if not given.true_count:
         return None

@@ -119,9 +119,10 @@ class Rows(Sealed):
             raise DataError("cells and counts come as two arrays of one length")
         if len(cells) and (int(cells.min()) < 0 or int(cells.max()) >= self._schema.cells):
             raise DataError(f"cell numbers must lie within 0..{self._schema.cells - 1}")
-        if counts is not None and len(cells):
-            if int(counts.min()) < 1 or self._size + counts.sum(dtype=np.float64) >= MAX_COUNT:
-                raise DataError("counts must be positive, and below 2^61 together with the rows before")
+        if counts is None or not len(cells):
+            return
+        if int(counts.min()) < 1 or self._size + counts.sum(dtype=np.float64) >= MAX_COUNT:
+            raise DataError("counts must be positive, and below 2^61 together with the rows before")
 
     def _check_sums(self, cells: Ints, counts: Ints | None, sums: tuple[Ints, ...] | None) -> None:
         """Refuse sums that are larger than their rows allow: sensitivity rests on that."""
@@ -139,8 +140,8 @@ class Rows(Sealed):
     # -- counting -----------------------------------------------------------------------------------------------------
 
     def tally(self, groups: Groups, edges: Sequence[int], sums: Sums | None = None) -> tuple[Ints, Ints, Ints]:
-        """PRIVATE: exact counts, or sums, of groups in each interval between two neighbouring ``edges``, which increase:
-        intervals, places in a release, and numbers (see ``rows/tally.py``)."""
+        """PRIVATE: exact counts, or sums, of groups in each interval between two neighbouring ``edges``: intervals,
+        places in a release, and numbers (see ``rows/tally.py``)."""
         first = max(0, bisect_right(self._pieces, edges[0], key=lambda piece: piece.first) - 1)
         last = bisect_right(self._pieces, edges[-1] - 1, key=lambda piece: piece.first)
         return tally(self._engine, self._pieces[first:last], self._schema, groups, edges, sums)

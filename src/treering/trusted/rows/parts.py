@@ -20,13 +20,13 @@ from typing import Any, Final, Protocol
 import numpy as np
 import pyarrow as pa
 
-from treering.disk import NewFile, Stage, reached, writing
 from treering.errors import DamagedVault, DataError, VaultError
-from treering.trusted.lines import Line, SecretValue
+from treering.trusted.ledger.disk import NewFile, Stage, reached, writing
+from treering.trusted.ledger.lines import Line, SecretValue
+from treering.trusted.ledger.named import Batch, BatchList, Part, PartList, batch_secret, part_name
 from treering.trusted.rows.digests import RowsDigest
 from treering.trusted.rows.intake import PERSON, Intake, typed_blocks
 from treering.trusted.rows.kept import Rows
-from treering.trusted.rows.named import Batch, BatchList, Part, PartList, batch_secret, part_name
 from treering.trusted.rows.persons import People, Persons, halves
 from treering.trusted.rows.spool import (
     PART_STEPS,
@@ -42,6 +42,7 @@ from treering.trusted.rows.spool import (
 from treering.trusted.rows.tally import Engine
 from treering.trusted.sealed import Sealed, commitment
 from treering.trusted.sealed import salt as new_salt
+from treering.words import counted
 
 TAIL_BATCHES: Final = 1024
 """The tail is sealed when it has this many batches …"""
@@ -390,6 +391,16 @@ class Parts(Sealed):
         known, salt = Binding.of(batch, secrets), secrets[batch.secret].salt
         many = batch.rows + batch.dropped == spool.intake.rows + spool.intake.dropped
         return many and spool.binding(salt).read == known.read
+
+    def check_new(self, spool: Spool) -> None:
+        """Refuse a batch whose rows are those of an earlier one."""
+        alike = (batch for batch in self._batches if 0 < batch.rows == spool.rows)
+        known = next((batch for batch in alike if self.holds(batch, spool)), None)
+        if known is not None:
+            raise DataError(
+                f"the {counted(spool.rows, 'row')} of batch {known.number}, taken in at size {known.size:,}, came "
+                "again: nothing was taken in (new rows that say the same are appended with again=True, or --again)"
+            )
 
     def read_again(self, frame: Any) -> Spool:
         """The rows of ``frame``, digested for `holds`: none is kept, and no limit is checked."""

@@ -20,14 +20,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from treering.arrays import Ints
-from treering.disk import TEMPORARY, NewFile, Stage, writing
 from treering.domain.schema import Schema
 from treering.domain.sums import stored
 from treering.errors import DamagedVault
-from treering.trusted.lines import SecretValue, opened, seal
+from treering.trusted.ledger.disk import TEMPORARY, NewFile, Stage, writing
+from treering.trusted.ledger.lines import SecretValue, opened, seal
+from treering.trusted.ledger.named import Batch, Part, part_secret
 from treering.trusted.rows.digests import RowsDigest
 from treering.trusted.rows.intake import Intake, batch_schema
-from treering.trusted.rows.named import Batch, Part, part_secret
 from treering.trusted.rows.views import numbers_in
 from treering.trusted.sealed import Sealed
 

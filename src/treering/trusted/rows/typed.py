@@ -90,7 +90,7 @@ def column_of(column: pa.ChunkedArray, scalar: Scalar, *, texts: bool = False) -
 
 def array_of(values: pa.Array, scalar: Scalar) -> pa.Array:
     """An array, of a type that `check_type` lets pass, in the type of a scalar."""
-    return _chunk(_decoded(values), scalar).cast(TYPES[scalar.kind])
+    return _chunk(decoded(values), scalar).cast(TYPES[scalar.kind])
 
 
 def check_type(given: pa.DataType, scalar: Scalar, *, texts: bool = False) -> None:
@@ -114,11 +114,10 @@ _WANTED: Final = {
 }
 
 
-def _decoded(column: pa.Array) -> pa.Array:
+def decoded(column: pa.Array) -> pa.Array:
     """An array without dictionaries and views, for which Arrow has few functions."""
-    kind = column.type
-    if pa.types.is_dictionary(kind):
-        column = column.cast(kind.value_type)
+    if pa.types.is_dictionary(column.type):
+        return decoded(column.dictionary).take(column.indices)
     return column.cast(pa.large_string()) if pa.types.is_string_view(column.type) else column
 
 

@@ -17,7 +17,7 @@ from treering.errors import KeyUsed, QueryError
 from treering.mechanisms.rings import Rings
 from treering.mechanisms.series.drawing import Drawing, Source
 from treering.theory.continual import Law
-from treering.trusted.lines import ANSWERS, Entry, Line, body
+from treering.trusted.ledger.lines import ANSWERS, Entry, Line, body
 
 if TYPE_CHECKING:
     import pyarrow as pa

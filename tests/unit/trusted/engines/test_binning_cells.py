@@ -1,4 +1,4 @@
-"""One column at a time, in DuckDB: every value falls into the cell, and adds the units, that the encoder has for it."""
+"""One column at a time, in DuckDB: every value falls into the cell, and adds the units, that typed rows have for it."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ def encoded(column: pa.Array, schema: Schema) -> dict[int, tuple[int, ...]]:
 
 @pytest.mark.parametrize("name", COLUMNS)
 @pytest.mark.parametrize("open_ended", [True, False], ids=["open", "strict"])
-def test_every_value_has_the_cell_of_the_encoder(connection: Any, name: str, open_ended: bool) -> None:
-    """For the first column, what does not fit is cell -1: as the encoder calls it."""
+def test_every_value_has_the_cell_of_typed_rows(connection: Any, name: str, open_ended: bool) -> None:
+    """For the first column, what does not fit is cell -1: as axes call it."""
     make, column = COLUMNS[name]
     schema = Schema({"x": make(other=open_ended, missing=open_ended)})
     assert counted(connection, column, schema) == encoded(column, schema)
@@ -121,7 +121,7 @@ UNITS: Final[dict[str, tuple[Attribute, pa.Array]]] = {
 
 
 @pytest.mark.parametrize("name", UNITS)
-def test_every_value_adds_the_units_of_the_encoder(connection: Any, name: str) -> None:
+def test_every_value_adds_the_units_of_typed_rows(connection: Any, name: str) -> None:
     attribute, column = UNITS[name]
     schema = Schema({"x": attribute})
     table = connection.create_table("rows", pa.table({"id": range(len(column)), "x": column}), overwrite=True)

@@ -1,4 +1,4 @@
-"""Dates in an engine have the codes that the encoder gives them: in DuckDB, and by the arithmetic made for Spark.
+"""Dates in an engine have the codes that typed rows have: in DuckDB, and by the arithmetic made for Spark.
 
 Spark's functions are lent to DuckDB, so that its expressions can be computed here without it.
 """
@@ -61,7 +61,7 @@ def attributes(zone: str | None) -> dict[str, Dated]:
 
 
 def check(connection: Any, engine: str, column: pa.Array, attribute: Dated) -> None:
-    """Compare the codes of a column by an engine's expressions with those of the encoder."""
+    """Compare the codes of a column by an engine's expressions with those of typed rows."""
     table = ibis.memtable(pa.table({"x": column}))
     found = connection.to_pyarrow(table.select(code=dated_code(engine, attribute, table.x)))
     assert found["code"].to_pylist() == codes_of(attribute, column).tolist()
@@ -92,7 +92,7 @@ FAR: Final = [
 
 @pytest.mark.parametrize("name", attributes(None))
 @pytest.mark.parametrize("kind", [pa.date32(), pa.timestamp("us")], ids=str)
-def test_local_dates_and_times_have_the_codes_of_the_encoder(connection: Any, kind: pa.DataType, name: str) -> None:
+def test_local_dates_and_times_have_the_codes_of_typed_rows(connection: Any, kind: pa.DataType, name: str) -> None:
     given = [*edges(), *FAR]
     values = [each.date() if pa.types.is_date(kind) else each for each in given]
     column = pa.array([*values, None], kind)
@@ -101,7 +101,7 @@ def test_local_dates_and_times_have_the_codes_of_the_encoder(connection: Any, ki
 
 @pytest.mark.parametrize("engine", ENGINES, ids=["files", "cluster"])
 @pytest.mark.parametrize("name", attributes(None))
-def test_instants_have_the_codes_of_the_encoder(connection: Any, engine: str, name: str) -> None:
+def test_instants_have_the_codes_of_typed_rows(connection: Any, engine: str, name: str) -> None:
     zone = "Asia/Tokyo" if name in ("hour", "quarter") else "America/New_York"
     local = [each.replace(tzinfo=ZoneInfo(zone)).astimezone(UTC) for each in edges()]
     turns = [datetime(2013, 11, 3, hour, 30, tzinfo=UTC) for hour in range(3, 9)]
@@ -129,7 +129,7 @@ OFFSETS: Final = [
     ids=["files", "files in New York", "files in Tokyo", "cluster"],
 )
 @pytest.mark.parametrize("name", ["month", "hour"])
-def test_texts_have_the_codes_of_the_encoder(connection: Any, engine: str, zone: str | None, name: str) -> None:
+def test_texts_have_the_codes_of_typed_rows(connection: Any, engine: str, zone: str | None, name: str) -> None:
     """Those with an offset are instants, and without a zone to date them by they are no valid dates."""
     check(connection, engine, pa.array([*TEXTS, *OFFSETS, None]), attributes(zone)[name])
 

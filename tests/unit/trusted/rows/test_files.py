@@ -29,7 +29,7 @@ def cells(path: Path, schema: Schema = SCHEMA, **options: str) -> list[int]:
     """The cells of a file's rows, each as often as it is there."""
     found, dropped = coded(RowFile(path, **options), schema)
     assert dropped == 0
-    return found.tolist()
+    return [int(cell) for cell in found]
 
 
 @pytest.mark.parametrize(

@@ -349,7 +349,11 @@ HELD: list[tuple[Attribute, str, set[str]]] = [
 
 def refused_or_taken(attribute: Attribute, kind: pa.DataType) -> None:
     """An empty column of a type, handed over."""
-    coded(pa.table({"a": pa.array([], kind)}), Schema({"a": attribute}))
+    plain = kind.value_type if pa.types.is_dictionary(kind) else kind
+    column = pa.array([], plain)
+    if plain is not kind:
+        column = pa.DictionaryArray.from_arrays(pa.array([], kind.index_type), column)
+    coded(pa.table({"a": column}), Schema({"a": attribute}))
 
 
 @pytest.mark.parametrize(("attribute", "wanted", "fitting"), HELD)

@@ -64,7 +64,7 @@ def test_what_fits_and_how_it_is_counted_is_what_the_axes_say(data: st.DataObjec
     """For tables and dicts alike; what is dropped is what an axis has no class for."""
     schema = data.draw(schemas(most_attributes=3, most_values=6))
     names = list(schema.columns)
-    first = {attribute.column or name: attribute for name, attribute in reversed(schema.attributes.items())}
+    first = {attribute.column or name: attribute for name, attribute in schema.attributes.items()}
     if len(first) < len(schema.names):
         return  # Attributes of one column, for which one kind of value would not do.
     rows = data.draw(st.lists(st.fixed_dictionaries({name: values_for(first[name]) for name in names}), max_size=9))

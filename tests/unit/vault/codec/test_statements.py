@@ -15,7 +15,7 @@ from treering.answer import Bill, Estimate
 from treering.errors import KeyUsed, QueryError
 from treering.mechanisms.series.drawing import Drawing, Source, Stream
 from treering.theory.continual import Law
-from treering.trusted.lines import chained
+from treering.trusted.ledger.lines import chained
 from treering.vault.codec import statements
 from treering.vault.codec.statements import Outcome, outcome_line, recorded
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import treering as tr
-from treering import disk
-from treering.disk import NewFile, Stage, observe, reached, sync_folder, write_file
+from treering.trusted.ledger import disk
+from treering.trusted.ledger.disk import NewFile, Stage, observe, reached, sync_folder, write_file
 
 STEPS = (Stage.PART_OPENED, Stage.PART_WRITTEN, Stage.PART_SYNCED, Stage.PART_NAMED)
 
@@ -63,7 +63,7 @@ def test_a_folder_that_cannot_be_synced_is_closed(tmp_path: Path, monkeypatch: p
 
 def test_a_file_is_hashed_as_it_is_written(tmp_path: Path) -> None:
     file = NewFile(tmp_path / "x.new", STEPS)
-    pieces = [b"", b"ab", memoryview(b"cde"), bytearray(2**20)]
+    pieces: list[bytes | memoryview | bytearray] = [b"", b"ab", memoryview(b"cde"), bytearray(2**20)]
     assert [file.write(piece) for piece in pieces] == [0, 2, 3, 2**20]
     file.sync()
     assert names(tmp_path) == {"x.new"}

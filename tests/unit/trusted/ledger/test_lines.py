@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import treering as tr
-from treering.trusted.lines import ROOT, Line, SecretValue, body, chained, check, link, opened, seal
+from treering.trusted.ledger.lines import ROOT, Line, SecretValue, body, chained, check, link, opened, seal
 from treering.trusted.sealed import commitment
 
 FIRST = chained(ROOT, 1, 5, Line("rows", body(size=1), 2, "key", "aa"))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from treering.errors import DamagedVault
-from treering.trusted.lines import PART, ROWS, Entry, Line, body
+from treering.trusted.ledger.lines import PART, ROWS, Entry, Line, body
 
 FAN: Final = 8
 """At least this many neighbouring parts are merged at a time."""
