@@ -214,7 +214,7 @@ class Vault(Asking):
                 finally:
                     self._ledger.close()
                     self._lock.release()
-                    self._engine.close()
+                    self._engine.let_go()
 
     def __enter__(self) -> Vault:
         return self

@@ -12,10 +12,12 @@ ledger, and deletes from there what it replaces; then the files that it replaces
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Protocol
+from weakref import WeakSet
 
 import numpy as np
 import pyarrow as pa
@@ -78,24 +80,37 @@ class Commits(Protocol):
 
 
 class StoreEngine(Sealed):
-    """The DuckDB of one store, made when it is first needed: it reads the store's files."""
+    """The DuckDB of one store, made when it is first needed: it reads the store's files. It goes before this process is
+    forked, and is made anew when it is needed again: a child that had it could not let it go, as it has not its
+    threads."""
 
-    __slots__ = ("_engine", "_folder")
+    __slots__ = ("__weakref__", "_engine", "_folder")
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._engine: Engine | None = None
+        _ENGINES.add(self)
 
     def __call__(self) -> Engine:
-        if self._engine is None:
-            self._engine = Engine(self._folder)
-        return self._engine
+        engine = self._engine
+        if engine is None:
+            engine = self._engine = Engine(self._folder)
+        return engine
 
-    def close(self) -> None:
-        """Give its memory back."""
-        engine, self._engine = self._engine, None
-        if engine is not None:
-            engine.close()
+    def let_go(self) -> None:
+        """Give its memory back, unless somebody uses it just now."""
+        self._engine = None
+
+
+_ENGINES: Final[WeakSet[StoreEngine]] = WeakSet()
+
+
+def _before_a_fork() -> None:
+    for engine in tuple(_ENGINES):
+        engine.let_go()
+
+
+os.register_at_fork(before=_before_a_fork)
 
 
 # -- what is on the disk -----------------------------------------------------------------------------------------------

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import shutil
+import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -291,3 +295,28 @@ def test_a_store_without_rows_takes_nothing_up(tmp_path: Path) -> None:
     with Vault.create(tmp_path / "vault", SCHEMA, 1.0, mechanism=None) as vault:
         assert isinstance(vault._rows, Rows)
         assert (vault.size, vault.verify()["parts"], vault._parts.watermark) == (0, 0, None)
+
+
+def test_a_child_that_is_forked_lets_go_of_a_vault_that_has_counted(tmp_path: Path) -> None:
+    """DuckDB's threads are not in the child: to end them there would wait for ever, or crash."""
+    with Vault.create(tmp_path / "vault", SCHEMA, 1000.0, 1e-6) as vault:
+        vault.append(frame(LARGE * 500))
+        answer = vault.ask("late = 'yes'")
+        assert vault._engine._engine is not None
+        child = os.fork()
+        if child == 0:
+            inner: Any = vault
+            del inner._engine, inner._rows, inner._members, inner._assembly, inner._parts
+            gc.collect()
+            os._exit(7)
+        deadline = time.monotonic() + 30
+        ended, status = 0, 0
+        while not ended and time.monotonic() < deadline:
+            ended, status = os.waitpid(child, os.WNOHANG)
+            time.sleep(0.01)
+        if not ended:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+        assert (bool(ended), os.waitstatus_to_exitcode(status)) == (True, 7)
+        assert vault.ask("late = 'yes'") == answer
+        vault.ask("month <= 6")
