@@ -1,1 +1,1 @@
-"""PRIVATE: rows on their way in: encoded as cells, limited by person, kept as batches."""
+"""PRIVATE: rows: how they come in, are kept in memory and on the disk, and are counted."""

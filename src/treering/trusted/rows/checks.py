@@ -4,8 +4,8 @@ time."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -62,22 +62,27 @@ class Check:
     where dates do."""
     known: frozenset[str | bool | int] | None
     """Of what is listed: the values."""
-    options: pc.SetLookupOptions | None = field(repr=False)
-    """The same for Arrow."""
 
     @classmethod
     def of(cls, name: str, attribute: Attribute, scalars: tuple[Scalar, ...]) -> Check:
         """The check of an attribute, where these scalars are kept."""
         axis = Axis.of(name, attribute)
-        first = last = known = options = None
+        first = last = known = None
         if axis.by_list:
             known = frozenset(axis.listed)
-            options = pc.SetLookupOptions(pa.array(axis.listed, TYPES[axis.scalar.kind]))
         elif axis.scalar.part is None:
             first, last = axis.cuts[0].item(), axis.cuts[-1].item()
         else:
             first, last = EARLY + 1, LATE
-        return cls(name, attribute, axis.scalar, scalars.index(kept(axis.scalar)), first, last, known, options)
+        return cls(name, attribute, axis.scalar, scalars.index(kept(axis.scalar)), first, last, known)
+
+    @cached_property
+    def _options(self) -> pc.SetLookupOptions | None:
+        """What is listed, for Arrow: made when rows come, because it loads pandas, which opening a vault does not
+        need."""
+        if self.known is None:
+            return None
+        return pc.SetLookupOptions(pa.array(sorted(self.known), TYPES[self.scalar.kind]))
 
     def bad(self, values: pa.Array, unfit: Callable[[], Flags | None], count: ColumnIntake) -> Flags | None:
         """Which values do not fit, None if all do; ``count`` goes on counting. ``unfit`` says which values are null
@@ -129,12 +134,12 @@ class Check:
 
     def _odd(self, values: pa.Array) -> Flags | None:
         """Which values are not null, and not listed or outside the range; None if none is."""
-        if self.options is None:
+        if self._options is None:
             numbers = numbers_in(values)
             odd: Flags = numbers < self.first
             odd |= numbers >= self.last
         else:
-            found = pc.call_function("is_in", [values], self.options)
+            found = pc.call_function("is_in", [values], self._options)
             if found.true_count == len(values) - values.null_count:
                 return None
             odd = ~flags_in(found)

@@ -14,9 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 
@@ -40,6 +39,9 @@ from treering.trusted.rows.lens import (
 )
 from treering.trusted.sealed import Sealed
 
+if TYPE_CHECKING:
+    import duckdb
+
 _SETTINGS: Final = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
@@ -54,6 +56,8 @@ class Engine(Sealed):
     __slots__ = ("_connection",)
 
     def __init__(self, folder: Path | None = None) -> None:
+        import duckdb  # Opening a vault does not need it, and it takes long to load.
+
         spill = "" if folder is None else str(folder / "spills")
         self._connection = duckdb.connect(":memory:", config={**_SETTINGS, "temp_directory": spill})
         if folder is not None:
@@ -72,16 +76,20 @@ class Engine(Sealed):
         self._connection.close()
 
 
-_ENGINES: Final[dict[int, Engine]] = {}
+_SHARED: Final[list[Engine]] = []
 _MAKING: Final = threading.Lock()
 
 
 def shared_engine() -> Engine:
-    """The DuckDB of this process for rows in memory, made when it is first needed: no DuckDB crosses a fork."""
+    """The DuckDB of this process for rows in memory, made when it is first needed. It goes before this process is
+    forked, and is made anew: a child that had it could not let it go, as it has not its threads."""
     with _MAKING:
-        if os.getpid() not in _ENGINES:
-            _ENGINES[os.getpid()] = Engine()
-        return _ENGINES[os.getpid()]
+        if not _SHARED:
+            _SHARED.append(Engine())
+        return _SHARED[0]
+
+
+os.register_at_fork(before=_SHARED.clear)
 
 
 class Codes(Sealed):
@@ -141,6 +149,8 @@ class Statement(Sealed):
 
     def run(self, engine: Engine, text: str) -> pa.Table:
         """Its result. What DuckDB says may quote a value, so it is neither passed on nor chained."""
+        import duckdb
+
         try:
             with engine.cursor() as cursor:
                 for name, table in self.tables.items():

@@ -45,7 +45,7 @@ TYPES: Final[dict[str, pa.DataType]] = {
 }
 """The type of a stored column, by the kind of its scalar."""
 
-_TRUE, _FALSE = pa.array(["true", "t", "1"]), pa.array(["false", "f", "0"])
+_TRUE, _FALSE = ("true", "t", "1"), ("false", "f", "0")
 NUMBER: Final = r"^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?$|^[+-]?(inf|infinity|nan)$"
 """A text that is a number, in small letters."""
 _SHORT: Final = "^[-]?[0-9]{1,18}$"
@@ -156,8 +156,8 @@ def _chunk(values: pa.Array, scalar: Scalar) -> pa.Array:
 def _booleans(texts: pa.Array) -> pa.Array:
     """The truth values that texts mean; null for others."""
     word = pc.utf8_lower(pc.utf8_trim_whitespace(texts))
-    known = pc.or_(pc.is_in(word, _TRUE), pc.is_in(word, _FALSE))
-    return pc.if_else(known, pc.is_in(word, _TRUE), pa.scalar(None, pa.bool_()))
+    yes, no = (pc.is_in(word, pa.array(words, word.type)) for words in (_TRUE, _FALSE))
+    return pc.if_else(pc.or_(yes, no), yes, pa.scalar(None, pa.bool_()))
 
 
 def _codes(texts: pa.Array) -> pa.Array:

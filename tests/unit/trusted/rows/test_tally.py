@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -207,3 +209,23 @@ def test_an_engine_reads_its_own_folder_only(tmp_path: Path) -> None:
     with pytest.raises(tr.EngineError, match="PermissionException"):
         tally(lambda: engine, elsewhere, FLIGHTS, GROUPS["origins"], (0, 10), None)
     engine.close()
+
+
+def test_a_forked_child_has_a_database_of_its_own() -> None:
+    """A child that had its parent's could not let it go: it would hang, or crash, as it ends."""
+    script = """
+import gc, os, sys
+from treering.trusted.rows.tally import shared_engine
+def counts():
+    with shared_engine().cursor() as cursor:
+        return cursor.sql("SELECT 1").fetchall() == [(1,)]
+assert counts()
+child = os.fork()
+if not child:
+    gc.collect()
+    sys.exit(0 if counts() else 1)
+_, status = os.waitpid(child, 0)
+print(os.waitstatus_to_exitcode(status), counts())
+"""
+    run = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=60)
+    assert run.stdout == "0 True\n"
