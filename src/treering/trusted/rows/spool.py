@@ -169,7 +169,9 @@ class PartWriter(Sealed):
         self._held: list[pa.Table] = []
         self.file = NewFile(folder / f"{secrets.token_hex(8)}{TEMPORARY}", PART_STEPS)
         schema = form.arrow.with_metadata({_IDENTITY: self._identity})
-        self._writer = pq.ParquetWriter(pa.PythonFile(self.file, "w"), schema, compression="zstd")
+        self._writer = pq.ParquetWriter(
+            pa.PythonFile(self.file, "w"), schema, compression="zstd", use_dictionary=_recurring(schema)
+        )
 
     def add(self, table: pa.Table) -> None:
         """Add rows."""
@@ -191,6 +193,12 @@ class PartWriter(Sealed):
         self._writer.close()
         self.file.sync()
         return Content(self.file.length, self._identity, self.file.sha256)
+
+
+def _recurring(schema: pa.Schema) -> list[str]:
+    """The columns whose values recur: texts and integers. Of others a dictionary takes as long as all else, for
+    nothing."""
+    return [each.name for each in schema if pa.types.is_string(each.type) or pa.types.is_integer(each.type)]
 
 
 def write_part(folder: Path, form: Form, tables: Iterable[pa.Table], path: Path) -> Content:
