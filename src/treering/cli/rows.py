@@ -165,7 +165,7 @@ def _show_check(out: Output, taken: Sequence[dict[str, Any]]) -> None:
 
 
 def _show_columns(out: Output, what: str, taken: Sequence[dict[str, Any]]) -> None:
-    """Columns with values that are none of the schema's, if there are any."""
+    """Show the columns that have unlisted, missing or outside values."""
     rows = [
         [each[what], name, *(f"{column[kind]:,}" for kind in _KINDS)]
         for each in taken
