@@ -58,4 +58,4 @@ def test_what_is_well_placed_is_not_complained_about() -> None:
 
 def test_all_tests_are_looked_at() -> None:
     assert len(TESTS) > 100
-    assert {"test_params.py", "vault/codec/test_events.py"} <= set(TESTS)
+    assert {"test_params.py", "trusted/ledger/codec/test_events.py"} <= set(TESTS)

@@ -10,7 +10,7 @@ from support.imports import closure, imports_of_package, modules
 from support.repository import ROOT
 
 PAGE = ROOT / "docs" / "privacy.md"
-ROOTS = ("treering.trusted.shares", "treering.trusted.rows.parts", "treering.vault.journal")
+ROOTS = ("treering.trusted.shares", "treering.trusted.rows.parts", "treering.trusted.ledger.journal")
 PUBLIC = ("mechanisms", "schedulers", "boxes", "theory", "learn", "cli", "demo", "audit")
 """What nobody needs to believe: the promise holds whatever is in there."""
 

@@ -21,11 +21,11 @@ from treering.mechanisms.continual import ContinualHistogram
 from treering.schedulers.improver import BBImprover
 from treering.schedulers.scheduler import BBScheduler
 from treering.trusted.kernel import Kernel
+from treering.trusted.ledger import ledger as ledgers
+from treering.trusted.ledger.checkpoints import Checkpoints
+from treering.trusted.ledger.folder import Folder
+from treering.trusted.ledger.journal import LedgerJournal, recover
 from treering.trusted.ledger.lines import check
-from treering.vault import ledger as ledgers
-from treering.vault.checkpoints import Checkpoints
-from treering.vault.files import Folder
-from treering.vault.journal import LedgerJournal, recover
 from treering.vault.kinds import codec
 from treering.vault.record import Record
 

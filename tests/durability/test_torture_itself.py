@@ -13,10 +13,10 @@ from support.torture import Session, Witness, create, live, run
 from treering.errors import DamagedVault
 from treering.trusted.journal import MemoryJournal
 from treering.trusted.ledger.disk import NewFile, Stage
+from treering.trusted.ledger.journal import LedgerJournal, Recovered
+from treering.trusted.ledger.ledger import Ledger
 from treering.trusted.ledger.lines import ANSWERS
 from treering.trusted.rows.parts import Parts
-from treering.vault.journal import LedgerJournal, Recovered
-from treering.vault.ledger import Ledger
 
 pytestmark = pytest.mark.usefixtures("warmed")
 

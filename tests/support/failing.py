@@ -7,7 +7,7 @@ from typing import NoReturn
 import pytest
 
 from treering.errors import QueryError
-from treering.vault.codec.statements import Outcome
+from treering.vault.statements import Outcome
 
 WORDS = "the result has more than 500,000 rows: add a LIMIT, or group by less"
 

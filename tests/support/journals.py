@@ -12,11 +12,11 @@ import treering as tr
 from support.events import NO_STEPS
 from treering.budget.cost import Cost
 from treering.gate import Condensed, RunRequest, RunStarted
+from treering.trusted.ledger import ledger as ledgers
+from treering.trusted.ledger.checkpoints import Checkpoints
+from treering.trusted.ledger.codec.events import EventCodec
+from treering.trusted.ledger.journal import LedgerJournal, Recovered, recover
 from treering.trusted.ledger.lines import Entry
-from treering.vault import ledger as ledgers
-from treering.vault.checkpoints import Checkpoints
-from treering.vault.codec.events import EventCodec
-from treering.vault.journal import LedgerJournal, Recovered, recover
 
 SCHEMA = tr.Schema({"a": tr.integers(0, 3)})
 NUMBER = 2

@@ -31,14 +31,14 @@ from support.vaults import BETA, DELTA, SCHEMA, frame, journal, mechanism, quest
 from treering.boxes import histogram
 from treering.theory.static import histogram_radius
 from treering.trusted.ledger.disk import Stage, observe
+from treering.trusted.ledger.folder import Folder
+from treering.trusted.ledger.journal import recover
+from treering.trusted.ledger.ledger import reading, rows_of
 from treering.trusted.ledger.lines import Entry, check
 from treering.trusted.rows.intake import PERSON
 from treering.trusted.rows.kept import Rows
 from treering.vault import members
-from treering.vault.files import Folder
-from treering.vault.journal import recover
 from treering.vault.kinds import codec
-from treering.vault.ledger import reading, rows_of
 from treering.vault.members import shown
 from treering.vault.record import Record
 from treering.vault.vault import Vault

@@ -225,9 +225,9 @@ def _opened(vault: Path) -> Iterator[Register]:
     check_vault(vault)
     _needs("treering token")
     from treering.service.access import Register
-    from treering.vault.files import Folder
+    from treering.vault.reader import VaultReader
 
-    Folder(vault).check()
+    VaultReader(vault)  # refuses what is no vault
     register = Register(vault)
     try:
         yield register

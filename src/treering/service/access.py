@@ -26,7 +26,6 @@ from typing import Any, Final, NamedTuple
 
 from treering.errors import DamagedVault, VaultBusy, VaultError
 from treering.service.auth import Quota, Token, digest, new_token, same, unauthenticated
-from treering.vault.files import sync_folder
 from treering.words import reason
 
 WEEK: Final = 7 * 86400.0
@@ -287,3 +286,12 @@ class Reservation:
         """The question has cost this much; if that is nothing, its answers do not count either."""
         answers = 0 if cost > 0 else -self._answers
         self._register.settle(self._who, self._hour, answers, cost - self._price)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

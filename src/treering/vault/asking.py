@@ -21,11 +21,10 @@ from treering.domain.schema import Schema
 from treering.errors import Dearer, VaultError
 from treering.mechanisms.rings import Rings
 from treering.trusted.ledger.disk import Stage, reached
+from treering.trusted.ledger.ledger import Ledger
 from treering.trusted.ledger.lines import Line
 from treering.trusted.rows.kept import Rows
 from treering.trusted.sealed import Sealed
-from treering.vault.codec.statements import Outcome, check_kept, outcome_line, recorded, stated
-from treering.vault.ledger import Ledger
 from treering.vault.members import Member, fitting, keeps_sums, measuring, telling
 from treering.vault.record import (
     Record,
@@ -37,6 +36,7 @@ from treering.vault.record import (
     release_line,
     requested,
 )
+from treering.vault.statements import Outcome, check_kept, outcome_line, recorded, stated
 from treering.vault.together import Access
 
 if TYPE_CHECKING:

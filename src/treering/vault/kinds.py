@@ -42,7 +42,7 @@ from treering.schedulers.ermrings import ERMRings
 from treering.schedulers.improver import BBImprover
 from treering.schedulers.scheduler import BBScheduler
 from treering.theory.plan import plan
-from treering.vault.codec.events import EventCodec
+from treering.trusted.ledger.codec.events import EventCodec
 
 Options: TypeAlias = Mapping[str, Any]
 

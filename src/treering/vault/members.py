@@ -22,14 +22,14 @@ from treering.replay import RecordedGate
 from treering.trusted.charges import Charges
 from treering.trusted.database import Watchers
 from treering.trusted.journal import Journal
+from treering.trusted.ledger.checkpoints import Checkpoints
+from treering.trusted.ledger.journal import LedgerJournal, Recovered, recover
+from treering.trusted.ledger.ledger import Ledger
 from treering.trusted.ledger.lines import SecretValue
 from treering.trusted.rows.kept import Rows
 from treering.trusted.sealed import Sealed
 from treering.trusted.shares import Shares
-from treering.vault.checkpoints import Checkpoints
-from treering.vault.journal import LedgerJournal, Recovered, recover
 from treering.vault.kinds import Spec, codec
-from treering.vault.ledger import Ledger
 from treering.vault.record import Record
 
 _REPLAYED: Final = 2**29

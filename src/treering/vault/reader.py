@@ -15,14 +15,14 @@ from treering.budget.cost import Cost
 from treering.budget.promise import Budget
 from treering.errors import DamagedVault, ParameterError
 from treering.mechanisms.base import Answering
+from treering.trusted.ledger.checkpoints import Checkpoints
+from treering.trusted.ledger.folder import Folder
+from treering.trusted.ledger.journal import Recovered, recover
+from treering.trusted.ledger.ledger import Ledger, reading, rows_of
 from treering.trusted.ledger.lines import EVENT, MECHANISM, ROWS, Entry, Line, SecretValue, check, opened
 from treering.trusted.rows.parts import Stored
 from treering.trusted.sealed import Sealed
-from treering.vault.checkpoints import Checkpoints
-from treering.vault.files import Folder
-from treering.vault.journal import Recovered, recover
 from treering.vault.kinds import Spec, codec
-from treering.vault.ledger import Ledger, reading, rows_of
 from treering.vault.members import shown
 from treering.vault.record import Record, form_of, limit_of
 from treering.words import counted, readable

@@ -17,6 +17,8 @@ from treering.domain.language.measures import Release, Request
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import DamagedVault, KeyUsed, ParameterError
+from treering.trusted.ledger.codec.queries import write_query
+from treering.trusted.ledger.folder import Folder
 from treering.trusted.ledger.lines import (
     ANSWERS,
     CHECKPOINT,
@@ -35,8 +37,6 @@ from treering.trusted.ledger.lines import (
 from treering.trusted.ledger.named import Batch, BatchList, Part, PartList
 from treering.trusted.rows.persons import Persons
 from treering.trusted.rows.spool import Form
-from treering.vault.codec.queries import write_query
-from treering.vault.files import Folder
 from treering.vault.kinds import Spec, with_shares
 
 PERSON_KEY: Final = "persons"

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from treering.domain.schema import Schema
 from treering.errors import VaultError
 from treering.trusted.database import OnInvalid
-from treering.vault import ledger as ledgers
-from treering.vault.files import Folder
+from treering.trusted.ledger import ledger as ledgers
+from treering.trusted.ledger.folder import Folder
 from treering.vault.record import Origin
 from treering.words import reason
 

@@ -21,9 +21,9 @@ from threading import Lock
 from typing import Any, Final, Generic, TypeVar
 
 from treering.errors import TreeringError, VaultError
+from treering.trusted.ledger.folder import WriterLock
+from treering.trusted.ledger.ledger import TORN, Ledger
 from treering.trusted.rows.kept import Rows
-from treering.vault.files import WriterLock
-from treering.vault.ledger import TORN, Ledger
 
 Result = TypeVar("Result")
 

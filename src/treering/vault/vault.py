@@ -26,20 +26,20 @@ from treering.errors import KeyUsed, ParameterError, SchemaError, VaultError
 from treering.params import Number, probability, share_of, whole
 from treering.rowfile import RowFile
 from treering.trusted.database import DroppedRows, GrowingDatabase, OnInvalid, Watchers
+from treering.trusted.ledger import ledger as ledgers
+from treering.trusted.ledger.checkpoints import Checkpoints
 from treering.trusted.ledger.disk import Stage, reached, sync_folder
+from treering.trusted.ledger.folder import Folder, WriterLock
+from treering.trusted.ledger.journal import without_collections
+from treering.trusted.ledger.ledger import Ledger
 from treering.trusted.ledger.lines import MECHANISM, Entry, Line, body, seal
 from treering.trusted.rows.intake import Intake
 from treering.trusted.rows.kept import Rows
 from treering.trusted.rows.parts import Parts, StoreEngine
 from treering.trusted.rows.spool import Spool
 from treering.trusted.sealed import salt as new_salt
-from treering.vault import ledger as ledgers
 from treering.vault.asking import Asking
-from treering.vault.checkpoints import Checkpoints
-from treering.vault.files import Folder, WriterLock
-from treering.vault.journal import without_collections
 from treering.vault.kinds import EXPECTED_ROWS, Spec, choose, codec, lowered, spec, with_shares
-from treering.vault.ledger import Ledger
 from treering.vault.members import Assembly, chosen
 from treering.vault.reader import Appended, VaultReader, status, verify
 from treering.vault.record import PERSON_KEY, Origin, Record, check_key, form_of, limit_of, options_of, recorded_batch

@@ -74,21 +74,21 @@ def test_a_test_that_does_not_pass_without_mutants_is_left_out() -> None:
 @pytest.mark.parametrize(
     ("test", "belonging"),
     [
-        ("tests/unit/vault/codec/test_events.py::test_x", True),
-        ("tests/unit/vault/codec/test_events_more.py::test_x", True),
-        ("src/treering/vault/codec/events.py::treering.vault.codec.events", True),
+        ("tests/unit/trusted/ledger/codec/test_events.py::test_x", True),
+        ("tests/unit/trusted/ledger/codec/test_events_more.py::test_x", True),
+        ("src/treering/trusted/ledger/codec/events.py::treering.trusted.ledger.codec.events", True),
         ("tests/unit/vault/test_events.py::test_x", False),
         ("tests/contract/test_events.py::test_x", False),
     ],
 )
 def test_which_tests_mirror_a_module(test: str, belonging: bool) -> None:
-    assert belongs(test, "vault/codec/events.py") is belonging
+    assert belongs(test, "trusted/ledger/codec/events.py") is belonging
 
 
 def test_a_file_imports_what_its_helpers_import() -> None:
-    codec = "tests/unit/vault/codec/test_events.py"
+    codec = "tests/unit/trusted/ledger/codec/test_events.py"
     found = importers(ROOT, [codec, "tests/unit/budget/test_cost.py", "src/treering/budget/cost.py"])
-    assert "vault/codec/events.py" in found[codec]
+    assert "trusted/ledger/codec/events.py" in found[codec]
     assert "budget/cost.py" in found["tests/unit/budget/test_cost.py"]
     assert "budget/cost.py" in found["src/treering/budget/cost.py"]
     assert "vault/vault.py" not in found["src/treering/budget/cost.py"]

@@ -10,8 +10,8 @@ import pytest
 
 from support.repository import ROOT
 from treering.gate import Event
-from treering.vault.codec.events import EVENTS, PARTS
-from treering.vault.codec.fields import Fields
+from treering.trusted.ledger.codec.events import EVENTS, PARTS
+from treering.trusted.ledger.codec.fields import Fields
 from treering.vault.kinds import NOTES
 
 PACKAGE = ROOT / "src" / "treering"

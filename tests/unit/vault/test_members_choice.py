@@ -15,9 +15,9 @@ from treering.answer import Answer
 from treering.gate import Compared, Noted
 from treering.mechanisms.base import Answering
 from treering.mechanisms.rings import Rings
+from treering.trusted.ledger.journal import LedgerJournal, Recovered
 from treering.trusted.ledger.lines import SecretValue
 from treering.trusted.shares import Shares
-from treering.vault.journal import LedgerJournal, Recovered
 from treering.vault.kinds import Spec
 from treering.vault.members import (
     Member,

@@ -16,9 +16,9 @@ from treering.answer import Answer, Estimate
 from treering.budget.promise import Promise
 from treering.domain.language.measures import Count, Mean, Release, Request
 from treering.errors import KeyUsed
+from treering.trusted.ledger.folder import Folder
 from treering.trusted.ledger.lines import ROOT, Entry, Line, body, chained, seal
 from treering.trusted.ledger.named import Batch, Part
-from treering.vault.files import Folder
 from treering.vault.record import (
     PERSON_KEY,
     Origin,

@@ -15,9 +15,9 @@ import pytest
 import treering as tr
 from support.vaults import SCHEMA, guarded
 from treering.budget.promise import Promise
-from treering.vault import ledger as ledgers
+from treering.trusted.ledger import ledger as ledgers
+from treering.trusted.ledger.folder import Folder
 from treering.vault import sources
-from treering.vault.files import Folder
 from treering.vault.record import Origin
 from treering.vault.sources import Attached, claim, source_of
 from treering.vault.vault import Vault

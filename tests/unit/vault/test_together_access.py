@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 import treering as tr
+from treering.trusted.ledger import ledger as ledgers
+from treering.trusted.ledger.folder import WriterLock
+from treering.trusted.ledger.ledger import TORN, Ledger
 from treering.trusted.ledger.lines import Line, body
 from treering.trusted.rows.kept import Rows
-from treering.vault import ledger as ledgers
-from treering.vault.files import WriterLock
-from treering.vault.ledger import TORN, Ledger
 from treering.vault.together import STOPPED, Access, Job, Together
 
 LINE = Line("rows", body(size=1))

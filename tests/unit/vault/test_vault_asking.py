@@ -13,12 +13,18 @@ import pytest
 import treering as tr
 from support.interrupts import Interrupt
 from support.vaults import asked, frame, guarded, journal, kinds, leased, surely_easy, surely_hard
-from treering.vault.journal import LedgerJournal
+from treering.trusted.ledger.journal import LedgerJournal
 from treering.vault.vault import Vault
 
 STRIDE = 1 if "TORTURE_KILLS" in os.environ else 19
 FILES = (
-    *("trusted/kernel.py", "trusted/pricing.py", "trusted/journal.py", "vault/journal.py", "vault/together.py"),
+    *(
+        "trusted/kernel.py",
+        "trusted/pricing.py",
+        "trusted/journal.py",
+        "ledger/journal.py",
+        "vault/together.py",
+    ),
     *("mechanisms/tight.py", "mechanisms/base.py"),
 )
 

@@ -13,9 +13,9 @@ import pytest
 import treering as tr
 from support.parts import flip
 from support.vaults import SCHEMA, crash, frame, full, guarded, kinds, mechanism, questions, states
+from treering.trusted.ledger.folder import Folder
 from treering.trusted.rows import spool
 from treering.vault import members
-from treering.vault.files import Folder
 from treering.vault.vault import Vault
 
 
@@ -302,9 +302,9 @@ def test_a_vault_that_was_never_finished(tmp_path: Path, monkeypatch: pytest.Mon
         place = tmp_path / cut
         with monkeypatch.context() as patch:
             if cut == "create":
-                patch.setattr("treering.vault.ledger.Ledger.__init__", _stop)
+                patch.setattr("treering.trusted.ledger.ledger.Ledger.__init__", _stop)
             else:
-                patch.setattr("treering.vault.ledger.Ledger._write_lines", _stop)
+                patch.setattr("treering.trusted.ledger.ledger.Ledger._write_lines", _stop)
             with pytest.raises(KeyboardInterrupt):
                 guarded(place)
         refused(place, "was never finished: its ledger is empty. Delete the folder", tr.NotAVault)

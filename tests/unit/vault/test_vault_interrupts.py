@@ -78,7 +78,7 @@ def test_a_batch_with_a_key_is_taken_once(tmp_path: Path, stage: Stage) -> None:
 
 
 STRIDE = 1 if "TORTURE_KILLS" in os.environ else 7
-FILES = ("vault/vault.py", "vault/ledger.py", "vault/parts.py", "trusted/counts.py", "trusted/rows/persons.py")
+FILES = ("vault/vault.py", "ledger/ledger.py", "vault/parts.py", "trusted/counts.py", "trusted/rows/persons.py")
 
 
 @pytest.mark.parametrize("work", [add, append])

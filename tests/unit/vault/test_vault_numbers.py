@@ -19,27 +19,32 @@ from treering.vault.record import Record
 from treering.vault.vault import Vault
 
 NUMBERS: Final[dict[str, dict[str, Any]]] = {
-    "codec.fields": {"_REMEMBERED": 1024},
-    "codec.queries": {"_READABLE": 40, "_MOST_STRETCHES": 256, "_REMEMBERED": 4_194_304, "_OVERHEAD": 64},
-    "codec.values": {
+    "trusted.ledger.codec.fields": {"_REMEMBERED": 1024},
+    "trusted.ledger.codec.queries": {
+        "_READABLE": 40,
+        "_MOST_STRETCHES": 256,
+        "_REMEMBERED": 4_194_304,
+        "_OVERHEAD": 64,
+    },
+    "trusted.ledger.codec.numbers": {
         "_DECIMAL_BITS": 4096,
         "_NAN_BITS": 2047 * (1 << 52) + (1 << 51),
         "_LISTED": 64,
         "_MOST_BYTES": 1 << 40,
         "_FAST": 1,
     },
-    "files": {"_PAUSE": 0.02},
-    "journal": {"FIRST_LEASE": 1024},
-    "kinds": {"EXPECTED_ROWS": 1_000_000, "LEAST_KEPT": Fraction(1, 100)},
-    "ledger": {"FORMAT": 3, "APPLICATION": int.from_bytes(b"tree", "big")},
-    "together": {"DELAY": 0.0003, "POLL": 0.05},
-    "vault": {"DEFAULT_ALPHA": 0.05, "WAIT": 10.0},
+    "trusted.ledger.folder": {"_PAUSE": 0.02},
+    "trusted.ledger.journal": {"FIRST_LEASE": 1024},
+    "vault.kinds": {"EXPECTED_ROWS": 1_000_000, "LEAST_KEPT": Fraction(1, 100)},
+    "trusted.ledger.ledger": {"FORMAT": 3, "APPLICATION": int.from_bytes(b"tree", "big")},
+    "vault.together": {"DELAY": 0.0003, "POLL": 0.05},
+    "vault.vault": {"DEFAULT_ALPHA": 0.05, "WAIT": 10.0},
 }
 
 
 @pytest.mark.parametrize(("module", "name"), [(module, name) for module, names in NUMBERS.items() for name in names])
 def test_a_number_is_what_it_was(module: str, name: str) -> None:
-    found, expected = getattr(import_module(f"treering.vault.{module}"), name), NUMBERS[module][name]
+    found, expected = getattr(import_module(f"treering.{module}"), name), NUMBERS[module][name]
     assert type(found) is type(expected)
     assert found == expected
 

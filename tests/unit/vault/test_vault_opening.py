@@ -28,8 +28,21 @@ from treering.vault.vault import Vault
 
 EVERY_STEP = "TORTURE_KILLS" in os.environ
 OPENING = (
-    *("vault/vault.py", "vault/record.py", "vault/ledger.py", "ledger/lines.py", "rows/parts.py", "rows/spool.py"),
-    *("vault/checkpoints.py", "vault/journal.py", "vault/files.py", "vault/members.py", "trusted/kernel.py"),
+    *(
+        "vault/vault.py",
+        "vault/record.py",
+        "ledger/ledger.py",
+        "ledger/lines.py",
+        "rows/parts.py",
+        "rows/spool.py",
+    ),
+    *(
+        "ledger/checkpoints.py",
+        "ledger/journal.py",
+        "ledger/folder.py",
+        "vault/members.py",
+        "trusted/kernel.py",
+    ),
     *("trusted/cells.py", "trusted/journal.py", "ledger/named.py", "rows/kept.py", "rows/persons.py"),
 )
 
@@ -74,9 +87,9 @@ def planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
         (at_rest, 0, 131, OPENING),
         (with_a_lease, 2, 61, OPENING),
         (with_a_reservation, 1, 61, OPENING),
-        (with_a_lease, 2, 2, ("vault/files.py",)),
-        (with_a_lease, 2, 4, ("vault/journal.py",)),
-        (with_files, 0, 5, ("vault/files.py",)),
+        (with_a_lease, 2, 2, ("ledger/folder.py",)),
+        (with_a_lease, 2, 4, ("ledger/journal.py",)),
+        (with_files, 0, 5, ("ledger/folder.py",)),
     ],
     ids=["at rest", "with a lease", "with a reservation", "the lock", "the lease", "files that no line names"],
 )

@@ -20,7 +20,14 @@ from support.vaults import crash
 EVERY_STEP = "TORTURE_KILLS" in os.environ
 
 FILES = (
-    *("vault/vault.py", "vault/sources.py", "vault/ledger.py", "rows/parts.py", "vault/journal.py", "rows/spool.py"),
+    *(
+        "vault/vault.py",
+        "vault/sources.py",
+        "ledger/ledger.py",
+        "rows/parts.py",
+        "ledger/journal.py",
+        "rows/spool.py",
+    ),
     *("vault/together.py", "rows/kept.py", "ledger/named.py", "trusted/database.py"),
 )
 
@@ -46,7 +53,7 @@ def original(tmp_path: Path, table: GrowingTable) -> Path:
 
 @pytest.mark.parametrize(
     ("crashes", "stride", "files"),
-    [(True, 29, FILES), (False, 29, FILES), (False, 2, ("vault/journal.py",))],
+    [(True, 29, FILES), (False, 29, FILES), (False, 2, ("ledger/journal.py",))],
     ids=["crashes", "goes on", "goes on with its lease"],
 )
 def test_an_interrupt_at_any_step_of_a_refresh(

@@ -32,11 +32,11 @@ from support.vaults import (
     surely_easy,
 )
 from treering.gate import Compared, Condensed, RunRequest
+from treering.trusted.ledger.folder import Folder
+from treering.trusted.ledger.journal import FIRST_LEASE, recover
+from treering.trusted.ledger.ledger import reading, rows_of
 from treering.vault import members
-from treering.vault.files import Folder
-from treering.vault.journal import FIRST_LEASE, recover
 from treering.vault.kinds import codec
-from treering.vault.ledger import reading, rows_of
 from treering.vault.members import shown
 from treering.vault.reader import _recovered
 from treering.vault.record import Record

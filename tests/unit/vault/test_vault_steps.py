@@ -16,11 +16,11 @@ from support.vaults import crash
 from treering.budget.promise import Promise
 from treering.trusted.database import DroppedRows, Watchers
 from treering.trusted.ledger.disk import Stage, observe
+from treering.trusted.ledger.folder import Folder
+from treering.trusted.ledger.journal import LedgerJournal
 from treering.trusted.ledger.lines import Line
 from treering.trusted.rows.parts import Parts
 from treering.vault import vault as vaults
-from treering.vault.files import Folder
-from treering.vault.journal import LedgerJournal
 from treering.vault.kinds import Spec
 from treering.vault.members import Assembly, Member
 from treering.vault.vault import Vault, first_spec, originate

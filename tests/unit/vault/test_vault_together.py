@@ -17,9 +17,9 @@ import treering as tr
 from support.interrupts import Interrupt
 from support.patience import PATIENCE, until
 from support.vaults import SCHEMA, crash, frame, kinds, questions, states
+from treering.trusted.ledger import ledger as ledgers
 from treering.trusted.ledger.disk import Stage, observe
 from treering.trusted.ledger.lines import Line, SecretValue
-from treering.vault import ledger as ledgers
 from treering.vault.vault import Vault
 
 
@@ -340,7 +340,7 @@ def test_wherever_an_interrupt_falls_what_left_is_on_record(step: int, measure_f
     vault.add("pmwg", 1.0, alpha=0.1, beta=1e-9, measure_first=measure_first)
     vault.append(frame(20_000))
     given = {asked[0]: vault.ask(asked[0], key="0")}
-    interrupt = Interrupt(step, "vault/ledger.py", "vault/together.py", "vault/together.py", "vault/journal.py")
+    interrupt = Interrupt(step, "ledger/ledger.py", "vault/together.py", "vault/together.py", "ledger/journal.py")
     try:
         with interrupt:
             given[asked[1]] = vault.ask(asked[1], key="1")

@@ -57,7 +57,7 @@ _PATIENCE: Final = 64
 
 
 class Commits(Protocol):
-    """The ledger of a store, as its parts need it (``vault/ledger.py``)."""
+    """The ledger of a store, as its parts need it (``trusted/ledger/ledger.py``)."""
 
     def write(
         self,

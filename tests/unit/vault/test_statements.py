@@ -16,8 +16,8 @@ from treering.errors import KeyUsed, QueryError
 from treering.mechanisms.series.drawing import Drawing, Source, Stream
 from treering.theory.continual import Law
 from treering.trusted.ledger.lines import chained
-from treering.vault.codec import statements
-from treering.vault.codec.statements import Outcome, outcome_line, recorded
+from treering.vault import statements
+from treering.vault.statements import Outcome, outcome_line, recorded
 
 SCHEMA = tr.Schema(
     {"late": tr.categories("no", "yes"), "month": tr.integers(1, 12), "delay": tr.numbers(0, 100)},

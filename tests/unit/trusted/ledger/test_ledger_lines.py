@@ -12,10 +12,10 @@ import apsw
 import pytest
 
 import treering as tr
+from treering.trusted.ledger import ledger as ledgers
 from treering.trusted.ledger.disk import Stage, observe
+from treering.trusted.ledger.ledger import Ledger, Write
 from treering.trusted.ledger.lines import Line, SecretValue, body, check
-from treering.vault import ledger as ledgers
-from treering.vault.ledger import Ledger, Write
 
 
 def line(size: int) -> Line:

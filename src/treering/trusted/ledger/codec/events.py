@@ -5,7 +5,7 @@
 A line is one object: the event's name, and its fields in the order in which the class declares them. A value of a field
 declared as one class is an object of that class's fields; if the field allows several classes, the object is wrapped in
 its class's name, as in ``{"Laplace":{"scale":2.5}}``. Fractions are "p/q", floats have the digits that give the same
-float back, infinities and NaN are texts, and large arrays are packed (``codec/values.py``); queries are sets of codes
+float back, infinities and NaN are texts, and large arrays are packed (``codec/numbers.py``); queries are sets of codes
 (``codec/queries.py``).
 
 Formal guarantee. ``decode(encode(event))`` is the event: equal fields, and arrays with equal bytes, dtype and shape, in
@@ -66,8 +66,8 @@ from treering.gate import (
     Tallied,
 )
 from treering.noise import Gaussian, Laplace
-from treering.vault.codec.fields import Codec, Fields
-from treering.vault.codec.queries import Queries
+from treering.trusted.ledger.codec.fields import Codec, Fields
+from treering.trusted.ledger.codec.queries import Queries
 
 EVENTS: Final[tuple[type[Any], ...]] = (
     Measured,

@@ -23,9 +23,9 @@ import apsw
 
 from treering.errors import DamagedVault, NotAVault, TreeringError, UnknownFormat, VaultError
 from treering.trusted.ledger.disk import Stage, reached
+from treering.trusted.ledger.folder import Folder
 from treering.trusted.ledger.lines import ROOT, Entry, Line, SecretValue, chained, check
 from treering.trusted.sealed import Sealed
-from treering.vault.files import Folder
 from treering.words import DISK_FULL, reason
 
 FORMAT: Final = 3

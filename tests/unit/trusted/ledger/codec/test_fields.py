@@ -11,9 +11,9 @@ import pytest
 import treering as tr
 from treering.arrays import Ints
 from treering.errors import DamagedVault, VaultError
-from treering.vault.codec.fields import Codec, Fields, array_of, one_of, optional, row, same, sequence, table
-from treering.vault.codec.queries import Queries
-from treering.vault.codec.values import Unfit
+from treering.trusted.ledger.codec.fields import Codec, Fields, array_of, one_of, optional, row, same, sequence, table
+from treering.trusted.ledger.codec.numbers import Unfit
+from treering.trusted.ledger.codec.queries import Queries
 
 SCHEMA = tr.Schema({"a": tr.integers(0, 3)})
 QUERIES = Queries(SCHEMA)

@@ -15,11 +15,11 @@ import pytest
 import treering as tr
 from support.faulty_disk import faulty_disk
 from support.vaults import frame, guarded, journal, mechanism, questions, states
+from treering.trusted.ledger import ledger as ledgers
 from treering.trusted.ledger.disk import Stage, observe
+from treering.trusted.ledger.folder import WriterLock
 from treering.trusted.ledger.lines import ROOT, Line, body, chained, check, link
-from treering.vault import ledger as ledgers
 from treering.vault import vault
-from treering.vault.files import WriterLock
 from treering.vault.vault import Vault
 
 

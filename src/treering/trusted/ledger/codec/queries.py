@@ -17,7 +17,7 @@ import numpy as np
 from treering.arrays import Flags
 from treering.domain.query import MAX_TABLE, Query
 from treering.domain.schema import Schema
-from treering.vault.codec.values import (
+from treering.trusted.ledger.codec.numbers import (
     Unfit,
     read_array,
     read_bytes,

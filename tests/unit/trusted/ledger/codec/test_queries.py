@@ -9,9 +9,9 @@ import pytest
 
 import treering as tr
 from treering.domain.query import Query
-from treering.vault.codec import queries as module
-from treering.vault.codec.queries import Queries, write_query
-from treering.vault.codec.values import Unfit, write_array, write_bytes
+from treering.trusted.ledger.codec import queries as module
+from treering.trusted.ledger.codec.numbers import Unfit, write_array, write_bytes
+from treering.trusted.ledger.codec.queries import Queries, write_query
 
 SCHEMA = tr.Schema({"a": tr.integers(0, 1), "b": tr.integers(0, 1)})
 WEIGHTED = Query.weighted(SCHEMA, [[0, 0.5], [0.25, 1]])

@@ -15,9 +15,9 @@ from typing import Final, Protocol, Self, runtime_checkable
 
 from treering.errors import VaultError
 from treering.gate import Condensed
+from treering.trusted.ledger.codec.events import EventCodec
 from treering.trusted.ledger.disk import Stage, write_file
 from treering.trusted.ledger.lines import CHECKPOINT, Line, body
-from treering.vault.codec.events import EventCodec
 
 _STEPS: Final = (
     Stage.CHECKPOINT_OPENED,

@@ -13,8 +13,8 @@ import treering as tr
 from support.journals import NUMBER, Session, condensed, started
 from treering.gate import Compared, Crossing, Noted, RunEnded
 from treering.trusted.journal import Secret
+from treering.trusted.ledger.journal import FIRST_LEASE, secret_name, without_collections
 from treering.trusted.ledger.lines import Line, SecretValue, body
-from treering.vault.journal import FIRST_LEASE, secret_name, without_collections
 
 
 def easy(asked: int, run: int = 1, size: int = 10) -> Compared:

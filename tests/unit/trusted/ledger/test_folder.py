@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 import treering as tr
+from treering.trusted.ledger import folder as folders
 from treering.trusted.ledger.disk import Stage, sync_folder, write_file
+from treering.trusted.ledger.folder import Folder, WriterLock
 from treering.trusted.ledger.named import part_name
-from treering.vault import files
-from treering.vault.files import Folder, WriterLock
 
 STEPS = (Stage.PART_OPENED, Stage.PART_WRITTEN, Stage.PART_SYNCED, Stage.PART_NAMED)
 
@@ -198,7 +198,7 @@ def test_a_writer_waits_no_longer_than_it_is_told(tmp_path: Path, monkeypatch: p
 
 
 def test_a_lock_that_nobody_has_any_more_is_closed(tmp_path: Path) -> None:
-    file = files._LockFile(tmp_path / "lock", "w")
+    file = folders._LockFile(tmp_path / "lock", "w")
     descriptor = file.fileno()
     del file
     gc.collect()

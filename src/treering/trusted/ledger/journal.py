@@ -19,10 +19,10 @@ from typing import Final
 
 from treering.gate import Compared, Condensed, Event, RunEnded, RunStarted
 from treering.trusted.journal import MemoryJournal, Secret, ends_run, is_easy, live_runs
+from treering.trusted.ledger.checkpoints import Checkpoints
+from treering.trusted.ledger.codec.events import EventCodec
+from treering.trusted.ledger.ledger import Ledger
 from treering.trusted.ledger.lines import CHECKPOINT, EVENT, LEASE, Entry, Line, SecretValue, body, opened, seal
-from treering.vault.checkpoints import Checkpoints
-from treering.vault.codec.events import EventCodec
-from treering.vault.ledger import Ledger
 
 FIRST_LEASE: Final = 1024
 """The comparisons of a lease: this many, or twice those still to be recorded if that is more."""

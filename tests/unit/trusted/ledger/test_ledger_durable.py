@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from support.vaults import frame, guarded
+from treering.trusted.ledger import ledger as ledgers
 from treering.trusted.ledger.disk import Stage, observe, write_file
 from treering.trusted.ledger.lines import Line, SecretValue, body
-from treering.vault import ledger as ledgers
 
 STEPS = (Stage.PART_OPENED, Stage.PART_WRITTEN, Stage.PART_SYNCED, Stage.PART_NAMED)
 

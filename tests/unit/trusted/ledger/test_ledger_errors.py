@@ -14,9 +14,9 @@ import treering as tr
 from support.parts import flip, make_often
 from support.vaults import frame, guarded
 from treering.answer import Answer
+from treering.trusted.ledger import ledger as ledgers
+from treering.trusted.ledger.ledger import TORN, asked, check_format, connect, describe, frozen, reading
 from treering.trusted.ledger.lines import Line, body
-from treering.vault import ledger as ledgers
-from treering.vault.ledger import TORN, asked, check_format, connect, describe, frozen, reading
 from treering.vault.vault import Vault
 
 LINE = Line("rows", body(size=1))

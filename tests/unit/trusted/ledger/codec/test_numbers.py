@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from treering.vault.codec.values import (
+from treering.trusted.ledger.codec.numbers import (
     Unfit,
     read_array,
     read_bytes,

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 import treering as tr
+from treering.trusted.ledger import folder as folders
 from treering.trusted.ledger.disk import Stage
+from treering.trusted.ledger.folder import Folder, WriterLock
 from treering.trusted.ledger.named import part_name
-from treering.vault import files
-from treering.vault.files import Folder, WriterLock
 
 STEPS = (Stage.PART_OPENED, Stage.PART_WRITTEN, Stage.PART_SYNCED, Stage.PART_NAMED)
 
@@ -125,7 +125,7 @@ def test_a_forked_child_closes_its_locks_and_leaves_ours_locked(tmp_path: Path) 
     assert lock._file is not None
     shared = os.dup(lock._file.fileno())
     try:
-        files._forget()
+        folders._forget()
         assert not lock.held
         lock.forget()
         with pytest.raises(tr.VaultBusy, match=f"number {os.getpid()}"):

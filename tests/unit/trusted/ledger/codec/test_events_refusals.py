@@ -19,7 +19,7 @@ from treering.domain.problem import Net, Problem
 from treering.errors import DamagedVault, VaultError
 from treering.mechanisms.state import Grown
 from treering.noise import Laplace
-from treering.vault.codec.events import _dumps
+from treering.trusted.ledger.codec.events import _dumps
 
 # -- what cannot be written --------------------------------------------------------------------------------------------
 

@@ -14,9 +14,9 @@ from support.events import NO_STEPS
 from support.journals import CODEC, Note, condensed
 from treering.errors import VaultError
 from treering.gate import Compared, Condensed, Event
+from treering.trusted.ledger.checkpoints import Checkpoints
+from treering.trusted.ledger.codec.events import EventCodec
 from treering.trusted.ledger.lines import CHECKPOINT, Line, body
-from treering.vault.checkpoints import Checkpoints
-from treering.vault.codec.events import EventCodec
 from treering.vault.kinds import codec
 
 SCHEMA = tr.Schema({"a": tr.integers(0, 1)})

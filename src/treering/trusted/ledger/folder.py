@@ -14,10 +14,7 @@ from typing import Final
 from weakref import WeakSet
 
 from treering.errors import DamagedVault, NotAVault, VaultBusy, VaultError
-from treering.trusted.ledger.disk import sync_folder
 from treering.words import reason
-
-__all__ = ["Folder", "WriterLock", "sync_folder"]
 
 
 class Folder:

@@ -18,8 +18,7 @@ import numpy as np
 
 from treering.domain.query import Query
 from treering.errors import DamagedVault, VaultError
-from treering.vault.codec.queries import Queries, write_query
-from treering.vault.codec.values import (
+from treering.trusted.ledger.codec.numbers import (
     Unfit,
     read_array,
     read_float,
@@ -30,6 +29,7 @@ from treering.vault.codec.values import (
     write_fraction,
     write_integer,
 )
+from treering.trusted.ledger.codec.queries import Queries, write_query
 
 Write: TypeAlias = Callable[[Any], Any]
 Read: TypeAlias = Callable[[Any, Queries], Any]
