@@ -232,3 +232,4 @@ else:
         "theory": (),
     }
     __getattr__, __dir__ = attach(__name__, _HOMES)
+    _PROVIDED = {"query_text": "treering.domain.text:text", "query_of_text": "treering.domain.language.parse:parse"}

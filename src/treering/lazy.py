@@ -1,4 +1,5 @@
-"""Public names that are imported from their modules on first use; and extras that may not be installed.
+"""Public names that are imported from their modules on first use; functions that lower modules call by name; and
+extras that may not be installed.
 
 A package's ``__init__`` says in one table where its names live. Importing the package then costs nothing, and a module
 whose requirements are missing is noticed only by who uses it.
@@ -10,6 +11,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
+from typing import Any
 
 Getter = Callable[[str], object]
 """The type of a module's ``__getattr__``."""
@@ -47,6 +49,20 @@ def attach(
         return sorted({*home, *modules, *({"__version__"} & vars(sys.modules[package]).keys())})
 
     return get, names
+
+
+def provided(name: str) -> Callable[..., Any]:
+    """The function that the package's front provides under this name, as "module:function" in ``_PROVIDED``.
+
+    It is for modules that may call a function but must not import it: the texts of queries are written and read outside
+    of what an auditor reads. The function's module is imported now, if it was not before.
+
+    >>> provided("query_text").__module__
+    'treering.domain.text'
+    """
+    module, _, function = vars(sys.modules["treering"])["_PROVIDED"][name].partition(":")
+    found: Callable[..., Any] = getattr(import_module(module), function)
+    return found
 
 
 def missing(what: str, package: str, extra: str) -> str:

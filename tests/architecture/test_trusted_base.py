@@ -38,6 +38,10 @@ def test_the_base_holds_no_mechanism_scheduler_box_or_theorem() -> None:
     assert [module for module in BASE if module.split(".")[1] in PUBLIC] == []
 
 
+def test_the_base_neither_reads_nor_writes_the_texts_of_queries() -> None:
+    assert [module for module in BASE if module.startswith(("treering.domain.language", "treering.domain.text"))] == []
+
+
 def test_the_page_lists_what_an_auditor_reads() -> None:
     (shown,) = re.findall(r"^\| folder \| modules .*?(?=\n\n)", PAGE.read_text(), flags=re.M | re.S)
     assert shown == table()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
@@ -11,9 +11,10 @@ from treering.arrays import Floats
 from treering.boxes.base import Progress, Release, SchemaBox, by_steps, silent
 from treering.budget.promise import Budget
 from treering.domain.loss import Loss
-from treering.domain.problem import CellFeatures, Method, Minimise, Problem, Start, check_labels
+from treering.domain.problem import FEATURE_UNIT, CellFeatures, Method, Minimise, OneHot, Problem, Start, check_labels
 from treering.domain.query import Query
 from treering.domain.schema import Schema
+from treering.domain.text import identifier, set_text
 from treering.errors import GuaranteeError, ParameterError, QueryError, SchemaError, TreeringError
 from treering.gate import Gate, Minimised
 from treering.params import probability, whole
@@ -253,7 +254,7 @@ class Model(Release):
             raise ParameterError("features", "must be those that the model was trained on")
         if features.hot is None:
             raise ParameterError("features", "must be made by CellFeatures.one_hot for weights to have words")
-        return features.hot.weights(np.array(self.theta), self.schema, features.attributes)
+        return dict(_weights(self.theta, features.hot, self.schema, features.attributes))
 
     def aged(self, size: int) -> float:
         """The excess risk on the database of a later size: (t/τ)·excess_risk + (1−t/τ)·worst.
@@ -279,3 +280,17 @@ def worst_risk(problem: Problem) -> float:
     low, high = problem.loss.range(np.array([problem.radius]))
     width = float(high[0] - low[0]) + problem.regularisation * problem.radius**2 / 2
     return min(problem.whole_lipschitz * 2 * problem.radius, width * (1 + 2.0**-40))
+
+
+def _weights(
+    theta: Sequence[float], hot: OneHot, schema: Schema, positions: tuple[int, ...]
+) -> Iterator[tuple[str, float]]:
+    """What each value adds to a prediction of the model ``theta``, with its condition in words."""
+    scaled = (np.array(theta) * (hot.unit / FEATURE_UNIT)).tolist()
+    if hot.intercept:
+        yield "intercept", scaled[-1]
+    for start, position in zip(hot.starts, positions, strict=True):
+        name = schema.names[position]
+        for code, flags in enumerate(np.eye(schema.shape[position], dtype=bool)):
+            words = identifier(name) if len(flags) == 1 else set_text(name, schema.attributes[name], flags)
+            yield words, scaled[start + code]

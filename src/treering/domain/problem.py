@@ -23,8 +23,8 @@ from treering.domain.attribute import Value
 from treering.domain.loss import LARGEST_RADIUS, Labels, Loss
 from treering.domain.query import MAX_TABLE, Query
 from treering.domain.schema import Schema
-from treering.domain.text import identifier, set_text
 from treering.errors import ParameterError, QueryError, SchemaError
+from treering.lazy import provided
 from treering.params import exact, exact_scale, whole
 from treering.words import counted
 
@@ -307,10 +307,7 @@ def _distinct(names: Iterable[str]) -> list[str]:
 def _label(target: Query | str | None, schema: Schema) -> Query | None:
     """The query of the label; a constant one is refused."""
     if isinstance(target, str):
-        # Imported here: only texts need the parser, which is slow to load.
-        from treering.domain.language.parse import parse
-
-        target = parse(target, schema)
+        target = provided("query_of_text")(target, schema)
     if target is not None and not isinstance(target, Query):
         raise QueryError(f"target must be a Query or its text, not {type(target).__name__}")
     if target is not None and target.constant:
@@ -393,18 +390,6 @@ class OneHot:
         if self.intercept:
             vectors[:, -1] = self.unit
         return vectors
-
-    def weights(self, theta: Floats, schema: Schema, positions: tuple[int, ...]) -> dict[str, float]:
-        """What each value adds to a prediction of the model ``theta``, by its condition in words."""
-        scaled = (np.asarray(theta, dtype=np.float64) * (self.unit / FEATURE_UNIT)).tolist()
-        found = {"intercept": scaled[-1]} if self.intercept else {}
-        for start, position in zip(self.starts, positions, strict=True):
-            name = schema.names[position]
-            for code, flags in enumerate(np.eye(schema.shape[position], dtype=bool)):
-                alone = len(flags) == 1
-                words = identifier(name) if alone else set_text(name, schema.attributes[name], flags)
-                found[words] = scaled[start + code]
-        return found
 
 
 # -- methods of private minimisation -----------------------------------------------------------------------------------

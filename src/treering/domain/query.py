@@ -29,8 +29,8 @@ import numpy.typing as npt
 from treering.arrays import Array, Flags, Ints
 from treering.domain.attribute import Attribute, Outside, Value
 from treering.domain.schema import Schema
-from treering.domain.text import text
 from treering.errors import QueryError, SchemaError
+from treering.lazy import provided
 
 MAX_TABLE: Final = 2**20
 """The most joint values a table may have."""
@@ -273,7 +273,7 @@ class Query:
         return found
 
     def __str__(self) -> str:
-        return text(self)
+        return str(provided("query_text")(self))
 
     def __repr__(self) -> str:
         return f"Query({str(self)!r})"
