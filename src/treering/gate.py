@@ -16,20 +16,22 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from treering.arrays import Ints
 from treering.budget.cost import Cost
 from treering.budget.promise import Budget
 from treering.budget.rows import Charge, Steps
 from treering.domain.groups import Groups
-from treering.domain.problem import Method, Minimise, Problem
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.domain.sums import Sums
-from treering.domain.tally import Tally
 from treering.noise import Noise
 from treering.params import positive
+
+if TYPE_CHECKING:  # Of learning, only who learns loads more than these names.
+    from treering.domain.problem import Method, Minimise, Problem
+    from treering.domain.tally import Tally
 
 FINE: Final = 2**16
 """Comparisons with a ``reach`` (`Gate.first_exceeding`) are made on a grid this many times as fine as the query's."""

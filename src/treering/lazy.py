@@ -60,9 +60,14 @@ def provided(name: str) -> Callable[..., Any]:
     >>> provided("query_text").__module__
     'treering.domain.text'
     """
-    module, _, function = vars(sys.modules["treering"])["_PROVIDED"][name].partition(":")
-    found: Callable[..., Any] = getattr(import_module(module), function)
+    found: Callable[..., Any] = loaded(vars(sys.modules["treering"])["_PROVIDED"][name])
     return found
+
+
+def loaded(place: str) -> Any:
+    """What ``place``, "module:name", stands for; its module is imported now, if it was not before."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
 
 
 def missing(what: str, package: str, extra: str) -> str:

@@ -130,8 +130,8 @@ def spans_that_overlap(patch: pytest.MonkeyPatch) -> None:
 
     def lax(kernel: Kernel, spans: Iterable[Span], _: int) -> None:
         for span in spans:
-            kernel._check_edge(span.start, "spans")
-            kernel._check_edge(span.end, "spans")
+            kernel._desk.check_edge(span.start, "spans")
+            kernel._desk.check_edge(span.end, "spans")
 
     patch.setattr(Kernel, "_check_spans", lax)
 

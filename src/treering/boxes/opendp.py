@@ -1,7 +1,7 @@
 """An OpenDP measurement as a box.
 
 OpenDP itself is not imported here: the measurement is handed to the gate as it is, and the kernel checks it, prices it
-by its own privacy map and runs it (``trusted/opendp.py``).
+by its own privacy map and runs it (``trusted/operations/foreign.py``).
 """
 
 from __future__ import annotations

@@ -27,17 +27,14 @@ from treering.gate import (
     Condensed,
     Event,
     Fading,
-    ForeignReleased,
     HistogramReleased,
     Marked,
     Measured,
-    Minimised,
     OpenSegment,
     Pattern,
     ReservationEnded,
     Reserved,
     Root,
-    RowsDrawn,
     RunEnded,
     RunStarted,
     SegmentBegun,
@@ -47,10 +44,10 @@ from treering.gate import (
     Span,
 )
 from treering.noise import Noise
-from treering.trusted import pricing
+from treering.trusted import pricing, registry
 from treering.trusted.journal import ends_run
 
-_EVERYONE: Final = Measured | HistogramReleased | Selected | RowsDrawn | ForeignReleased
+_EVERYONE: Final = Measured | HistogramReleased | Selected
 """Events of operations about all rows there are, once."""
 
 _PART: Final = -1
@@ -197,11 +194,8 @@ class Charges:
             self._behind = True
         elif isinstance(event, _EVERYONE):
             self.charge(event.cost, event.size)
-        elif isinstance(event, Minimised):
-            if event.rows is None:
-                self.charge(event.cost, event.size)
-            else:
-                self.charge_rows(event.cost, *event.rows)
+        elif (name := registry.EVENTS.get(type(event).__name__)) is not None:
+            registry.operation(name).follow(event, self)
         elif isinstance(event, RunStarted):
             self.begin_run(event.run, event.cost)
         elif isinstance(event, Compared | RunEnded):

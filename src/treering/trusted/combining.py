@@ -65,6 +65,7 @@ from treering.trusted.cells import MAX_COUNT
 from treering.trusted.charges import Charges, Segment, newest_last
 from treering.trusted.journal import Journal
 from treering.trusted.noise import check_noise, draw
+from treering.trusted.operations.base import Desk
 from treering.trusted.rows.kept import Rows
 from treering.trusted.sealed import Sealed
 
@@ -91,6 +92,11 @@ class Combining(Sealed, ABC):
     def _release(self, event: Released) -> Released:
         """Write an event to the journal."""
 
+    @property
+    @abstractmethod
+    def _desk(self) -> Desk:
+        """Checks of requests on public values."""
+
     def left(self, position: int) -> Fraction:
         """What the row at this position may still be charged, in the budget's unit."""
         return self._charges.ledger.left(whole(position, "position"))
@@ -104,7 +110,7 @@ class Combining(Sealed, ABC):
         """Weighted counts, or sums, of groups plus noise. Cost for the rows of a span: 2|w|/s pure, w²/σ² zCDP; half of
         it for one group; of sums 2R|w|/s (with counts 4R|w|/s) pure, 2R²w²/σ² zCDP."""
         with self._working():
-            self._check_unreserved()
+            self._desk.check_unreserved()
             sets, asked = checked_groups(groups, self._rows.schema), tuple(spans)
             summed = checked_sums(sums, self._rows.schema)
             check_noise(noise, 1)
@@ -119,7 +125,7 @@ class Combining(Sealed, ABC):
     ) -> SegmentBegun:
         """Begin a segment of the rows after ``start``. Costs nothing before its first leaf."""
         with self._working():
-            self._check_unreserved()
+            self._desk.check_unreserved()
             sets = checked_groups(groups, self._rows.schema)
             summed = checked_sums(sums, self._rows.schema)
             check_noise(noise, 1)
@@ -128,7 +134,7 @@ class Combining(Sealed, ABC):
             if whole(room, "room") > MOST_ROOM:
                 raise ParameterError("room", f"must be at most 2^60, not {room:,}")
             size = nonempty(self._rows.size, "a segment begins with rows that are there")
-            self._check_edge(start, "start")
+            self._desk.check_edge(start, "start")
             self._charges.budget.amount(pricing.combining(sets.number, 1, noise, summed))  # Refuses the wrong noise.
             number = self._charges.next_segment
             known = whole(series, "series", 0)
@@ -138,7 +144,7 @@ class Combining(Sealed, ABC):
         """The next leaf of a segment, and a weighted count of leaves for each pattern. The new rows pay for the whole
         room; no other row pays anything."""
         with self._working():
-            self._check_unreserved()
+            self._desk.check_unreserved()
             live, size, asked = self._segment(segment), self._rows.size, tuple(patterns)
             _check_patterns(live, asked, size)
             self._charges.advance(live, size)
@@ -174,30 +180,6 @@ class Combining(Sealed, ABC):
             raise ParameterError("segment", f"{number} is over, or was never begun")
         return self._charges.segments[number]
 
-    def _check_unreserved(self) -> None:
-        if self._charges.reserved:
-            raise ParameterError("part", "is reserved: groups are charged by row, which a reserved part is not")
-
-    def _check_edge(self, size: int, name: str) -> None:
-        """Refuse a size at which rows are not told apart."""
-        if type(size) is not int:
-            raise ParameterError(
-                name, f"must be an integer, a size at which rows are told apart, not {type(size).__name__}"
-            )
-        known = {0, self._rows.size, *self._charges.sizes}
-        if size not in known:
-            nearest = ", ".join(f"{each:,}" for each in sorted(known, key=lambda each: abs(each - size))[:3])
-            raise ParameterError(name, f"must be a size at which rows are told apart; the nearest are {nearest}")
-
-    def _check_interval(self, rows: tuple[int, int]) -> None:
-        """Refuse an interval of rows that is empty, or that begins or ends where rows are not told apart."""
-        if type(rows) is not tuple or len(rows) != 2:
-            raise ParameterError("rows", "must be a pair of sizes: the rows after the first of them, up to the second")
-        for edge in rows:
-            self._check_edge(edge, "rows")
-        if rows[0] >= rows[1]:
-            raise ParameterError("rows", "must hold at least one row")
-
     def _check_spans(self, spans: Sequence[Span], unit: int) -> None:
         """Refuse spans that overlap, or that begin or end where rows are not told apart, and sums beyond 64 bits, where
         a row counts for up to ``unit``."""
@@ -206,8 +188,8 @@ class Combining(Sealed, ABC):
         for span in spans:
             if type(span) is not Span or type(span.weight) is not int or span.weight == 0:
                 raise ParameterError("spans", "are Spans, each with an integer weight that is not 0")
-            self._check_edge(span.start, "spans")
-            self._check_edge(span.end, "spans")
+            self._desk.check_edge(span.start, "spans")
+            self._desk.check_edge(span.end, "spans")
             if span.start >= span.end:
                 raise ParameterError("spans", "must each hold at least one row")
         ordered = sorted(spans, key=lambda span: span.start)

@@ -27,18 +27,16 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from fractions import Fraction
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
 from treering.arrays import Ints
 from treering.budget.cost import Cost
 from treering.budget.promise import Budget
-from treering.domain.problem import Minimise
 from treering.domain.query import Query
 from treering.domain.schema import Schema
-from treering.domain.tally import Tally
-from treering.errors import DamagedVault, Halted, ParameterError, QueryError, TreeringError
+from treering.errors import DamagedVault, Halted, ParameterError, TreeringError
 from treering.gate import (
     FINE,
     Compared,
@@ -62,18 +60,20 @@ from treering.gate import (
 )
 from treering.noise import Laplace, Noise
 from treering.params import exact_scale
-from treering.trusted import opendp, pricing
-from treering.trusted.cells import DENSE_CELLS, MAX_COUNT, check_query
+from treering.trusted import pricing, registry
+from treering.trusted.cells import MAX_COUNT
 from treering.trusted.charges import Charges
 from treering.trusted.combining import Combining, Tallies
 from treering.trusted.journal import Journal, Secret, ends_run, live_runs
-from treering.trusted.learning import minimisers
-from treering.trusted.learning.holding import Held, check_held, room_of, split
 from treering.trusted.noise import Ahead, Answering, check_noise, check_scale, draw, draw_laplace
+from treering.trusted.operations.base import Desk, Operation
 from treering.trusted.rows.kept import Rows
 from treering.trusted.sealed import Sealed
 from treering.trusted.select import exponential
-from treering.trusted.synthesis import Synthesis
+
+if TYPE_CHECKING:
+    from treering.domain.problem import Minimise
+    from treering.domain.tally import Tally
 
 Released = TypeVar("Released", bound=Event)
 
@@ -91,7 +91,7 @@ class Kernel(Combining):
     """
 
     __slots__ = (
-        *("_answering", "_charges", "_first_reserved_run", "_held", "_journal", "_next_run", "_process"),
+        *("_answering", "_charges", "_first_reserved_run", "_journal", "_next_run", "_operations", "_process"),
         *("_retired", "_rows", "_runs", "_tallies"),
     )
 
@@ -100,8 +100,8 @@ class Kernel(Combining):
         self._rows = rows
         self._charges = Charges(budget)
         self._first_reserved_run = 0
-        self._held: Held | None = None
         self._journal = journal
+        self._operations: dict[str, Operation[Any, Any]] = {}
         self._retired = False
         self._runs: dict[int, Run] = {}
         self._tallies: dict[int, Tallies] = {}
@@ -147,7 +147,7 @@ class Kernel(Combining):
     def measure(self, queries: Sequence[Query], noise: Noise) -> Measured:
         """Each query's count plus noise, in grid units. Cost: Σ r/s pure, Σ r²/(2σ²) zCDP (see ``pricing``)."""
         with self._working():
-            asked, scales, largest = self._check_queries(queries)
+            asked, scales, largest = self._desk.check_queries(queries)
             check_noise(noise, largest)
             cost = pricing.measuring(asked, noise)
             self._charge(cost)
@@ -179,7 +179,7 @@ class Kernel(Combining):
         with self._working():
             live = self._live(run)
             finer = 1 if reach is None else FINE
-            asked, scales, largest = self._check_queries(queries, finer)
+            asked, scales, largest = self._desk.check_queries(queries, finer)
             if reach is not None:
                 _check_reach(reach, asked, largest)
                 scales, largest = reach * scales, reach * largest
@@ -205,7 +205,7 @@ class Kernel(Combining):
         """The counts over all cells, or over the joint values of some attributes, plus noise. Cost: 2/s pure, 1/σ²
         zCDP."""
         with self._working():
-            chosen = self._check_attributes(attributes)
+            chosen = self._desk.check_attributes(attributes)
             check_noise(noise, 1)
             cost = pricing.histogram(noise)
             self._charge(cost)
@@ -218,7 +218,7 @@ class Kernel(Combining):
         Cost: ε = 2r/scale with r the largest spread of a query in rows; ε²/8-zCDP.
         """
         with self._working():
-            asked, scales, _ = self._check_queries(queries)
+            asked, scales, _ = self._desk.check_queries(queries)
             if not asked:
                 raise ParameterError("queries", "must name at least one candidate")
             estimate = None if estimates is None else _integers(estimates, "estimates", len(asked))
@@ -232,61 +232,23 @@ class Kernel(Combining):
 
         Cost: ε = 2r/scale with r the largest spread of a query in rows; ε²/8-zCDP.
         """
-        with self._working():
-            asked, _, _ = self._check_queries(queries)
-            synthesis = Synthesis(asked, rows, self.size, scale)
-            cost = pricing.drawing_rows(asked, scale)
-            self._charge(cost)
-            cells = synthesis.draw(self._rows.cells.count_many(synthesis.asked).tolist())
-            return self._release(RowsDrawn(self.size, cost, asked, rows, cells))
+        return self._carry_out(RowsDrawn, queries, rows, scale)
 
     def foreign(self, measurement: Any) -> ForeignReleased:
         """The output of an OpenDP measurement of the counts of all cells. Cost: by its privacy map (see ``opendp``)."""
-        with self._working():
-            every = self._check_attributes(None)
-            cost = opendp.price(measurement, self.schema.cells, self.size)
-            self._charge(cost)
-            values = opendp.released(measurement, self._rows.cells.marginal(every).reshape(-1).tolist())
-            event = self._release(ForeignReleased(self.size, cost, values or ()))
-            if values is None:
-                raise opendp.failure(self.schema.cells)
-            return event
+        return self._carry_out(ForeignReleased, measurement)
 
     def minimise(
         self, request: Minimise, rows: tuple[int, int] | None = None, *, held: int = 0, progress: Told | None = None
     ) -> Minimised:
-        """A private minimiser of an empirical risk (see ``minimisers``), on all rows or on those of an interval.
-
-        Cost: derived from the problem's constants, the method's noise and the number of rows, by
-        ``budget/minimising.py``. The rows of the interval pay it, and no other row is read. Those that are held out
-        (see ``holding``) pay the same.
-        """
-        with self._working():
-            self._held = None
-            if rows is not None:
-                self._check_unreserved()
-                self._check_interval(rows)
-            check_held(held, 0 if rows is None else rows[1] - rows[0])
-            cost = minimisers.price(request, self._rows, rows, held)
-            if rows is None:
-                self._charge(cost)
-            else:
-                self._charges.charge_rows(cost, *rows)
-            theta = self._minimum(request, rows, held, room_of(cost, self.budget), progress)
-            return self._release(Minimised(self.size, cost, request.problem, request.method, theta, rows, held or None))
+        """A private minimiser of an empirical risk on all rows or on those of an interval: see
+        ``operations/minimise.py``."""
+        return self._carry_out(Minimised, request, rows, held, progress)
 
     def tally(self, request: Tally, noise: Noise) -> Tallied:
         """Held-out rows counted by what a public model says of them, plus noise (see ``holding``). Cost, out of their
         room: 2/s pure, 1/σ² zCDP."""
-        with self._working():
-            held = self._held
-            if held is None:
-                raise Halted("no rows are held out: those of the last model are forgotten when the gate is opened anew")
-            held.check(request)
-            check_noise(noise, 1)
-            cost = pricing.combining(request.groups, 1, noise)
-            held.charge(cost)
-            return self._release(Tallied(self.size, cost, request, noise, held.tally(request, noise)))
+        return self._carry_out(Tallied, request, noise)
 
     @contextmanager
     def reserve(self, part: Budget) -> Iterator[Reserved]:
@@ -347,7 +309,7 @@ class Kernel(Combining):
             new = Kernel(self._rows, self.budget, self._journal)
             # In one step, which an interrupt cannot tear. (Of tallies there are none yet.)
             self._charges, self._runs, self._next_run, self._tallies = new._charges, new._runs, new._next_run, {}
-            self._held = None
+            self._operations = {}
 
     def retire(self) -> None:
         """Refuse all further operations: another kernel continues the journal."""
@@ -366,15 +328,25 @@ class Kernel(Combining):
     def _charge(self, cost: Cost) -> None:
         self._charges.charge(cost, self.size)
 
-    def _minimum(
-        self, request: Minimise, rows: tuple[int, int] | None, held: int, room: Budget, progress: Told | None
-    ) -> tuple[float, ...]:
-        """The noisy minimiser."""
-        entries = minimisers.entries(request, self._rows, rows)
-        if held:
-            entries, others = split(entries, held)
-            self._held = Held(others, minimisers.label_kind(request, self._rows), room)
-        return minimisers.minimum(request, entries, progress)
+    @property
+    def _desk(self) -> Desk:
+        return Desk(self._rows, self._charges)
+
+    def _carry_out(self, kind: type[Released], *request: Any) -> Released:
+        """The registered operation that releases events of this ``kind``, in the kernel's order."""
+        with self._working():
+            operation, desk = self._operation(registry.EVENTS[kind.__name__]), self._desk
+            checked = operation.check(desk, *request)
+            cost = operation.price(checked, desk)
+            operation.charge(checked, cost, desk)
+            event: Released = operation.outcome(self._release(operation.perform(checked, cost, desk)), desk)
+            return event
+
+    def _operation(self, name: str) -> Operation[Any, Any]:
+        """A registered operation, which remembers what it did through this gate."""
+        if name not in self._operations:
+            self._operations[name] = registry.operation(name)(self._operation)
+        return self._operations[name]
 
     def _end_run(self, run: int, refund: Fraction) -> None:
         self._journal.ending(run)
@@ -452,28 +424,6 @@ class Kernel(Combining):
         gaps = _gaps(self._rows.cells.count_many(queries), estimates)
         scores = [gap * (unit // query.scale) for gap, query in zip(gaps.tolist(), queries, strict=True)]
         return exponential(scores, exact_scale(scale, "scale") * unit)
-
-    def _check_queries(self, queries: Sequence[Query], finer: int = 1) -> tuple[tuple[Query, ...], Ints, int]:
-        """The queries, their weight scales, and the largest of them. Refuses what `check_query` refuses, and queries
-        whose counts, on a grid ``finer`` times as fine, could overflow."""
-        asked, schema = tuple(queries), self._rows.schema
-        for query in asked:
-            check_query(query, schema)
-        scales = [query.scale for query in asked]
-        largest = max(scales, default=1)
-        if self.size * largest * finer >= MAX_COUNT:
-            raise QueryError(f"size times the query's resolution ({largest * finer:,}) must stay below 2^61")
-        return asked, np.array(scales, dtype=np.int64), largest
-
-    def _check_attributes(self, attributes: Sequence[int] | None) -> tuple[int, ...]:
-        every = tuple(range(len(self.schema.names)))
-        chosen = every if attributes is None else tuple(attributes)
-        if not set(chosen) <= set(every) or list(chosen) != sorted(set(chosen)):
-            raise ParameterError("attributes", f"must be increasing positions within 0..{len(every) - 1}")
-        cells = math.prod(self.schema.shape[position] for position in chosen)
-        if cells > DENSE_CELLS:
-            raise ParameterError("attributes", f"span {cells:,} joint values; at most {DENSE_CELLS:,} can be released")
-        return chosen
 
 
 def _scales(request: RunRequest) -> tuple[float, ...]:

@@ -98,9 +98,9 @@ def test_the_three_nearest_sizes_are_named() -> None:
 def test_an_interval_is_a_pair_of_sizes_with_rows_between(rows: Any) -> None:
     _, gate = opened()
     with pytest.raises(ParameterError, match="^rows must"):
-        gate._check_interval(rows)
+        gate._desk.check_interval(rows)
     for fine in ((0, 2), (2, 4), (0, 6), (4, 6)):
-        gate._check_interval(fine)
+        gate._desk.check_interval(fine)
 
 
 def test_a_release_up_to_the_present_size_does_not_tell_it_apart() -> None:

@@ -20,7 +20,6 @@ from treering.trusted import (
     combining,
     kernel,
     noise,
-    opendp,
     pricing,
     sealed,
     select,
@@ -33,6 +32,7 @@ from treering.trusted.learning import minimisers, points
 from treering.trusted.learning import moments as learning_moments
 from treering.trusted.learning.points import _UNIT, Bounds
 from treering.trusted.ledger import named
+from treering.trusted.operations import foreign
 from treering.trusted.rows import (
     digests,
     files,
@@ -82,7 +82,7 @@ NUMBERS: Final[dict[ModuleType, dict[str, Any]]] = {
     learning_moments: {"_FINEST": 12, "_FEW": 0.02, "_MOST_ROWS": 65_536, "_ROUNDS": 10},
     points: {"HELD": 8_388_608, "_EXACT_ROWS": 1_048_576, "_FIRST": 1024},
     noise: {"LARGEST_SCALE": float(1 << 48), "FEW": 12, "FIRST_BLOCK": 1, "LARGEST_BLOCK": 1024},
-    opendp: {
+    foreign: {
         "MOST_CELLS": 1_048_576,
         "LARGEST_VALUE": 1 << 63,
         "_LARGEST_COUNT": {

@@ -29,11 +29,8 @@ from treering.budget.cost import Cost
 from treering.budget.promise import Budget
 from treering.budget.rows import Charge, Steps
 from treering.domain.groups import Groups
-from treering.domain.loss import Distance, HuberDistance, HuberHinge, Logistic, RobustLogistic, Squared
-from treering.domain.problem import Descent, Net, NoisyMoments, Perturbation, Problem, Refinement
 from treering.domain.schema import Schema
 from treering.domain.sums import Sums
-from treering.domain.tally import Tally
 from treering.errors import DamagedVault, VaultError
 from treering.gate import (
     Advanced,
@@ -66,6 +63,7 @@ from treering.gate import (
     Tallied,
 )
 from treering.noise import Gaussian, Laplace
+from treering.trusted import registry
 from treering.trusted.ledger.codec.fields import Codec, Fields
 from treering.trusted.ledger.codec.queries import Queries
 
@@ -84,14 +82,15 @@ EVENTS: Final[tuple[type[Any], ...]] = (
     SegmentCondensed,
     SegmentEnded,
     Marked,
-    Minimised,
-    Tallied,
     Reserved,
     ReservationEnded,
     Condensed,
     Noted,
 )
-"""The events that a line can hold."""
+"""The events that a line can hold, beside those of registered operations whose fields hold more than `PARTS`."""
+
+LATER: Final[tuple[type[Any], ...]] = (Minimised, Tallied)
+"""Those events: what their fields hold is loaded when one of them is met."""
 
 PARTS: Final[tuple[type[Any], ...]] = (
     Cost,
@@ -100,16 +99,6 @@ PARTS: Final[tuple[type[Any], ...]] = (
     Gaussian,
     RunRequest,
     Crossing,
-    Problem,
-    Logistic,
-    HuberHinge,
-    Squared,
-    Distance,
-    HuberDistance,
-    Perturbation,
-    Descent,
-    Net,
-    NoisyMoments,
     Groups,
     Span,
     Ones,
@@ -119,9 +108,6 @@ PARTS: Final[tuple[type[Any], ...]] = (
     Steps,
     OpenSegment,
     Sums,
-    Tally,
-    Refinement,
-    RobustLogistic,
 )
 """The classes that fields of events can hold. Those that notes can hold are declared by the mechanisms."""
 
@@ -136,6 +122,7 @@ class EventCodec:
     """
 
     def __init__(self, schema: Schema, notes: tuple[type[Any], ...]) -> None:
+        self._notes = notes
         self._codecs = _codecs(notes)
         self._queries = Queries(schema)
 
@@ -145,12 +132,20 @@ class EventCodec:
         `VaultError` names the part of a note, or the loss, that is of a class no vault can keep.
         """
         name = type(event).__name__
-        if type(event) not in EVENTS:
+        if type(event) not in EVENTS and type(event) not in LATER:
             raise VaultError(f"{name} is no event that a vault can keep")
         try:
-            return _dumps({"event": name, **self._codecs[name].write(event)})
+            return _dumps({"event": name, **self._written(name, event)})
         except RecursionError:
             raise VaultError(f"{name} is nested too deeply to be kept in a vault") from None
+
+    def _written(self, name: str, event: Event) -> Any:
+        if name in self._codecs:
+            try:
+                return self._codecs[name].write(event)
+            except VaultError:  # A note may hold what registered operations know.
+                pass
+        return _all_codecs(self._notes)[name].write(event)
 
     def decode(self, text: str) -> Event:
         """The event in a line; `DamagedVault` if the line is invalid."""
@@ -169,17 +164,34 @@ class EventCodec:
         if type(raw) is not dict or end != len(text):
             raise DamagedVault("it is not one JSON object")
         name = raw.pop("event", None)
-        if type(name) is not str or name not in self._codecs:
+        if type(name) is str and name in self._codecs:
+            try:
+                event: Event = self._codecs[name].read(raw, self._queries)
+                return event
+            except DamagedVault:  # A note may hold what registered operations know.
+                pass
+        if type(name) is not str or name not in _all_codecs(self._notes):
             raise DamagedVault("it names no event")
-        event: Event = self._codecs[name].read(raw, self._queries)
-        return event
+        later: Event = _all_codecs(self._notes)[name].read(raw, self._queries)
+        return later
 
 
 @lru_cache(maxsize=4)
 def _codecs(notes: tuple[type[Any], ...]) -> dict[str, Codec]:
-    """A codec for each event, by its name."""
+    """A codec for each event, by its name, without what registered operations know."""
     fields = Fields(EVENTS, (*notes, *PARTS), SHARED)
     return {kind.__name__: fields.of(kind) for kind in EVENTS}
+
+
+@lru_cache(maxsize=4)
+def _all_codecs(notes: tuple[type[Any], ...]) -> dict[str, Codec]:
+    """A codec for each event, by its name. Loads the registered operations whose events hold more than `PARTS`."""
+    later = [registry.operation(registry.EVENTS[kind.__name__]) for kind in LATER]
+    parts = [part for operation in later for part in operation.parts]
+    names = {name: kind for operation in later for name, kind in operation.names.items()}
+    events = (*EVENTS, *LATER)
+    fields = Fields(events, (*notes, *PARTS, *parts), SHARED, names)
+    return {kind.__name__: fields.of(kind) for kind in events}
 
 
 # -- JSON --------------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ it, each value is written with the name of its type.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import lru_cache
@@ -294,8 +294,8 @@ class Fields:
     """The codecs of a closed list of classes, by their declared types.
 
     ``events`` are the classes that a line of the ledger can hold, ``parts`` those that values in a line can have; a
-    class is written under its own name. ``shared`` are the parts whose values recur. `TypeError` if a field is declared
-    as a type that cannot be kept.
+    class is written under its own name. ``shared`` are the parts whose values recur. ``names`` are the types that the
+    module of an event does not import, by name. `TypeError` if a field is declared as a type that cannot be kept.
     """
 
     def __init__(
@@ -303,7 +303,9 @@ class Fields:
         events: Collection[type[Any]],
         parts: Collection[type[Any]],
         shared: Collection[type[Any]],
+        names: Mapping[str, Any] | None = None,
     ) -> None:
+        self._hints = dict(names or {})
         self._parts = tuple(dict.fromkeys(parts))
         self._listed = {*events, *self._parts}
         if len({kind.__name__ for kind in self._listed}) != len(self._listed):
@@ -343,7 +345,7 @@ class Fields:
         return self._records[kind]
 
     def _codecs(self, kind: type[Any]) -> dict[str, Codec]:
-        hints = get_type_hints(kind)
+        hints = get_type_hints(kind, localns=self._hints)
         return {field.name: self._declared(hints[field.name]) for field in fields(kind)}
 
     def _declared(self, hint: Any) -> Codec:

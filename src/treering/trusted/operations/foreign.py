@@ -21,6 +21,8 @@ import numpy as np
 
 from treering.budget.cost import Cost, pure
 from treering.errors import ParameterError, TreeringError
+from treering.gate import ForeignReleased
+from treering.trusted.operations.base import Desk, Operation
 
 if TYPE_CHECKING:
     from opendp.mod import Domain, Measurement
@@ -164,3 +166,30 @@ def _numbers(output: object, length: int) -> Values | None:
 def _is_number(value: object) -> bool:
     # NaN is not below anything.
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST_VALUE
+
+
+class Foreign(Operation[Any, ForeignReleased]):
+    """The output of an OpenDP measurement of the counts of all cells. Cost: by its privacy map."""
+
+    __slots__ = ()
+
+    def check(self, desk: Desk, *request: Any) -> Any:
+        """Refuse a universe with too many cells."""
+        desk.check_attributes(None)
+        (measurement,) = request
+        return measurement
+
+    def price(self, checked: Any, desk: Desk) -> Cost:
+        """By the measurement's own privacy map; refuses one that does not take these counts."""
+        return price(checked, desk.schema.cells, desk.size)
+
+    def perform(self, checked: Any, cost: Cost, desk: Desk) -> ForeignReleased:
+        """Run the measurement."""
+        counts = desk.rows.cells.marginal(desk.check_attributes(None)).reshape(-1).tolist()
+        return ForeignReleased(desk.size, cost, released(checked, counts) or ())
+
+    def outcome(self, event: ForeignReleased, desk: Desk) -> ForeignReleased:
+        """An error if the measurement failed: what it said may be private."""
+        if not event.values:
+            raise failure(desk.schema.cells)
+        return event

@@ -27,7 +27,15 @@ from treering.budget.cost import Cost, pure
 from treering.budget.promise import Budget
 from treering.gate import ForeignReleased
 from treering.trusted.kernel import Kernel
-from treering.trusted.opendp import _LARGEST_COUNT, MOST_CELLS, _check_domain, _numbers, failure, price, released
+from treering.trusted.operations.foreign import (
+    _LARGEST_COUNT,
+    MOST_CELLS,
+    _check_domain,
+    _numbers,
+    failure,
+    price,
+    released,
+)
 
 enable_features("contrib", "honest-but-curious")
 

@@ -1,0 +1,1 @@
+"""Registered operations, each a file: its check, its price, its performance, and how its event is followed."""

@@ -1,0 +1,138 @@
+"""What an operation is: a check on public values, a price, a performance, and how its event is followed.
+
+The kernel carries every operation out in one order: check, price, charge, perform, write the journal, release.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+
+from treering.arrays import Ints
+from treering.budget.cost import Cost
+from treering.domain.query import Query
+from treering.domain.schema import Schema
+from treering.errors import ParameterError, QueryError
+from treering.gate import Event
+from treering.trusted.cells import DENSE_CELLS, MAX_COUNT, check_query
+from treering.trusted.charges import Charges
+from treering.trusted.rows.kept import Rows
+from treering.trusted.sealed import Sealed
+
+Checked = TypeVar("Checked")
+Released = TypeVar("Released", bound=Event)
+
+
+class Desk(Sealed):
+    """What an operation works with: the rows (PRIVATE), the account of what they were charged, and checks of requests
+    on public values."""
+
+    __slots__ = ("charges", "rows")
+
+    def __init__(self, rows: Rows, charges: Charges) -> None:
+        self.rows, self.charges = rows, charges
+
+    @property
+    def schema(self) -> Schema:
+        """The universe: public."""
+        return self.rows.schema
+
+    @property
+    def size(self) -> int:
+        """The number of rows: public."""
+        return self.rows.size
+
+    def check_unreserved(self) -> None:
+        """Refuse an operation that is charged by row within a reservation."""
+        if self.charges.reserved:
+            raise ParameterError("part", "is reserved: groups are charged by row, which a reserved part is not")
+
+    def check_edge(self, size: int, name: str) -> None:
+        """Refuse a size at which rows are not told apart."""
+        if type(size) is not int:
+            raise ParameterError(
+                name, f"must be an integer, a size at which rows are told apart, not {type(size).__name__}"
+            )
+        known = {0, self.size, *self.charges.sizes}
+        if size not in known:
+            nearest = ", ".join(f"{each:,}" for each in sorted(known, key=lambda each: abs(each - size))[:3])
+            raise ParameterError(name, f"must be a size at which rows are told apart; the nearest are {nearest}")
+
+    def check_interval(self, rows: tuple[int, int]) -> None:
+        """Refuse an interval of rows that is empty, or that begins or ends where rows are not told apart."""
+        if type(rows) is not tuple or len(rows) != 2:
+            raise ParameterError("rows", "must be a pair of sizes: the rows after the first of them, up to the second")
+        for edge in rows:
+            self.check_edge(edge, "rows")
+        if rows[0] >= rows[1]:
+            raise ParameterError("rows", "must hold at least one row")
+
+    def check_queries(self, queries: Sequence[Query], finer: int = 1) -> tuple[tuple[Query, ...], Ints, int]:
+        """The queries, their weight scales, and the largest of them. Refuses what `check_query` refuses, and queries
+        whose counts, on a grid ``finer`` times as fine, could overflow."""
+        asked, schema = tuple(queries), self.schema
+        for query in asked:
+            check_query(query, schema)
+        scales = [query.scale for query in asked]
+        largest = max(scales, default=1)
+        if self.size * largest * finer >= MAX_COUNT:
+            raise QueryError(f"size times the query's resolution ({largest * finer:,}) must stay below 2^61")
+        return asked, np.array(scales, dtype=np.int64), largest
+
+    def check_attributes(self, attributes: Sequence[int] | None) -> tuple[int, ...]:
+        """Increasing positions of attributes, all of them for None; refuses any other, and too many joint values."""
+        every = tuple(range(len(self.schema.names)))
+        chosen = every if attributes is None else tuple(attributes)
+        if not set(chosen) <= set(every) or list(chosen) != sorted(set(chosen)):
+            raise ParameterError("attributes", f"must be increasing positions within 0..{len(every) - 1}")
+        cells = math.prod(self.schema.shape[position] for position in chosen)
+        if cells > DENSE_CELLS:
+            raise ParameterError("attributes", f"span {cells:,} joint values; at most {DENSE_CELLS:,} can be released")
+        return chosen
+
+
+class Operation(Sealed, ABC, Generic[Checked, Released]):
+    """One operation of one kernel, which keeps what the operation remembers until the gate is opened anew.
+
+    Unless a subclass says otherwise, the operation is about all rows there are, and its event has their ``cost``.
+    """
+
+    __slots__ = ("_others",)
+
+    parts: ClassVar[tuple[type[Any], ...]] = ()
+    """The classes that fields of its event can hold beside those of every event."""
+    names: ClassVar[Mapping[str, Any]] = {}
+    """What the types of its event's fields are called, where the module of the event does not import them."""
+
+    def __init__(self, others: Callable[[str], Operation[Any, Any]]) -> None:
+        """``others`` gives the kernel's other operations by name."""
+        self._others = others
+
+    @abstractmethod
+    def check(self, desk: Desk, *request: Any) -> Checked:
+        """Refuse a request, on public values; otherwise give what is to be performed."""
+
+    @abstractmethod
+    def price(self, checked: Checked, desk: Desk) -> Cost:
+        """The cost, derived from noise and sensitivity."""
+
+    def charge(self, checked: Checked, cost: Cost, desk: Desk) -> None:
+        """Charge the rows that the operation is about; or raise `BudgetExceeded` and change nothing."""
+        desk.charges.charge(cost, desk.size)
+
+    @abstractmethod
+    def perform(self, checked: Checked, cost: Cost, desk: Desk) -> Released:
+        """Read the rows, add noise, and give the event. It was charged before."""
+
+    def outcome(self, event: Released, desk: Desk) -> Released:
+        """What the caller gets for an event that is on record: the event, or an error that is public."""
+        return event
+
+    @staticmethod
+    def follow(event: Any, charges: Charges) -> None:
+        """Repeat the charge that an earlier event made."""
+        charges.charge(event.cost, event.size)
