@@ -22,6 +22,7 @@ from treering.schedulers.ermrings import ERMRings
 from treering.theory.erm.rings import plan_ring, ring_share
 from treering.trusted.database import GrowingPoints
 from treering.trusted.kernel import Kernel
+from treering.trusted.operations.minimise import Minimising
 from treering.vault.vault import Vault
 
 SCHEMA = tr.Schema({"origin": tr.categories("EWR", "JFK", "LGA"), "late": tr.categories("no", "yes")})
@@ -286,7 +287,7 @@ def test_a_run_that_was_interrupted_costs_its_ring_and_no_later_one(monkeypatch:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(Kernel, "_minimum", interrupted)
+        patched.setattr(Minimising, "perform", interrupted)
         with pytest.raises(KeyboardInterrupt):
             db.append_cells(_cells(2_000, 1))
     assert learner.left(4_000) < learner.left(4_001)

@@ -21,6 +21,7 @@ from treering.schedulers.ermrings import ERMRings
 from treering.schedulers.tested import Quality
 from treering.theory.erm.rings import plan_ring, ring_share
 from treering.trusted.kernel import Kernel
+from treering.trusted.operations.minimise import Minimising
 
 SCHEMA = tr.Schema({"origin": tr.categories("EWR", "JFK", "LGA"), "late": tr.categories("no", "yes")})
 FEATURES = CellFeatures.one_hot(SCHEMA, ["origin"], "late = 'yes'")
@@ -202,7 +203,7 @@ def test_an_interrupted_first_run_costs_its_rows_and_the_next_ring_begins_behind
     db = TestDatabase(SCHEMA, _cells(100))
     learner = _rings(db)
     with monkeypatch.context() as patched:
-        patched.setattr(Kernel, "_minimum", _failing(KeyboardInterrupt()))
+        patched.setattr(Minimising, "perform", _failing(KeyboardInterrupt()))
         with pytest.raises(KeyboardInterrupt):
             learner.update()
     assert learner.price("late = 'yes'") == 0  # no row is left that could pay
@@ -211,7 +212,7 @@ def test_an_interrupted_first_run_costs_its_rows_and_the_next_ring_begins_behind
     db.append_cells(_cells(1))
     assert learner.models == ()  # it waits to be asked again
     with monkeypatch.context() as patched:
-        patched.setattr(Kernel, "_minimum", _failing(KeyboardInterrupt()))
+        patched.setattr(Minimising, "perform", _failing(KeyboardInterrupt()))
         with pytest.raises(KeyboardInterrupt):
             learner.update()  # a ring of one row
     db.append_cells(_cells(3))
