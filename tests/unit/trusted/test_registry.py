@@ -1,4 +1,4 @@
-"""The registered operations: a closed list, whose names are the gate's methods and whose events are the gate's events."""
+"""The registered operations: a closed list; their names are methods of the gate, their events are the gate's."""
 
 from __future__ import annotations
 
