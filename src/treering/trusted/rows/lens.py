@@ -3,7 +3,7 @@
 An expression gives a *key* for each row, and `Key.classify` says which class of the axis each key stands for. What is
 cheap for an engine is written into the expression; the rest is looked up once for each group:
 
-- few distinct values, as a caller knows (``rows/distinct.py``): the value itself;
+- few distinct values, as a caller knows (``trusted/distinct.py``): the value itself;
 - one cut, or one listed value: a comparison;
 - an even grid of integers (months, hours, cells of one width): arithmetic;
 - at most `MOST_CUTS` cuts: a CASE that bisects;

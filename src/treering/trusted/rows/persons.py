@@ -22,9 +22,9 @@ import pyarrow.compute as pc
 from treering.arrays import Flags, Ints, Words
 from treering.errors import DamagedVault, DataError
 from treering.trusted.rows.frames import Places
-from treering.trusted.rows.siphash import KEY_BYTES, siphash
 from treering.trusted.rows.views import ends_of, fixed, valid_in
 from treering.trusted.sealed import Sealed
+from treering.trusted.siphash import KEY_BYTES, siphash
 from treering.words import counted
 
 DIGEST_BYTES: Final = 16

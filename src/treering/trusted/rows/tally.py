@@ -27,7 +27,7 @@ from treering.domain.schema import Schema
 from treering.domain.sums import Grid, Sums, of_codes, stored, valued
 from treering.errors import DamagedVault, EngineError
 from treering.trusted.cells import project
-from treering.trusted.rows.distinct import few_valued
+from treering.trusted.distinct import few_valued
 from treering.trusted.rows.lens import (
     MOST_CUTS,
     Key,

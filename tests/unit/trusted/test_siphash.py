@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treering.trusted.rows.persons import Persons
-from treering.trusted.rows.siphash import siphash
+from treering.trusted.siphash import siphash
 
 KEY = bytes(range(16))
 MASK = 2**64 - 1
