@@ -154,10 +154,11 @@ class Shell:
         from treering.sql.engine.current import current
 
         with current().together():
-            if not re.match(r"\s*EXPLAIN\b", text, re.IGNORECASE):
-                plan = self._vault.sql(f"EXPLAIN {text}", within=self._within).to_pylist()[0]
-                self._say_price(plan["price"], plan["unit"])
-            table = self._vault.sql(text, within=self._within)
+            statement = self._vault.statement(text)
+            if not statement.text.explain:
+                price = self._vault.price_sql(statement, within=self._within)
+                self._say_price(price.most, price.unit)
+            table = self._vault.sql(statement, within=self._within)
         self._last = table
         show_table(self._out, table)
         show_notes(self._out, table)

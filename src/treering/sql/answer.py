@@ -68,6 +68,9 @@ def told_by(answers: Sequence[Answer]) -> list[Estimate]:
 def column_names(statement: Statement) -> list[str]:
     """What the columns are called: as DuckDB would call them."""
     original, schema, outer = statement.text.original, statement.schema, statement.outer
+    named = _written_names(original, schema)
+    if named is not None:
+        return named
     try:
         found = list(run(written(original), {TABLE: _empty(schema)}).schema.names)
     except QueryError:  # What is told of cells may be of another type than a row's value: a bin's label, say.
@@ -76,6 +79,20 @@ def column_names(statement: Statement) -> list[str]:
     assert isinstance(outer, exp.Query)
     own = outer.named_selects
     return found if len(found) == len(own) else own
+
+
+def _written_names(original: exp.Expr, schema: Schema) -> list[str] | None:
+    """The names of a SELECT's columns if all stand in the statement: aliases, and columns written as in the schema."""
+    if not isinstance(original, exp.Select) or original.args.get("with_"):
+        return None
+    known = {*schema.names, *schema.columns}
+    if all(isinstance(each, exp.Alias) or _is_column(each, known) for each in original.expressions):
+        return [str(each.alias_or_name) for each in original.expressions]
+    return None
+
+
+def _is_column(node: exp.Expr, known: set[str]) -> bool:
+    return isinstance(node, exp.Column) and node.name in known
 
 
 def _empty(schema: Schema) -> pa.Table:

@@ -26,6 +26,7 @@ from treering.domain.items import Item
 from treering.sql.duck import run, written
 from treering.sql.finishing.lineage import ROW, Counts, direct, divides, followed, numbered, unchosen, workable
 from treering.sql.finishing.margins import UNDEFINED, Again, Moves
+from treering.sql.finishing.plain import Plain
 from treering.sql.finishing.ranges import Ranges, shown
 from treering.sql.finishing.taint import Level, Taint, taint
 from treering.sql.split import Core, Row, Statement
@@ -131,10 +132,27 @@ class _Finishing:
 
     def check(self) -> None:
         """Raise `QueryError` if the statement ends in an error over these numbers."""
+        if self._plain() is not None:
+            return
         tables = {name: each.table(self._released, self._groups) for name, each in self._listed.items()}
         _run(workable(self._statement.outer.copy(), self._counts, strict=True), tables)
 
+    def _plain(self) -> _Result | None:
+        """The result of a statement that only selects columns of a released table."""
+        plain = Plain.of(self._statement.outer)
+        if plain is None:
+            return None
+        listed = self._listed[plain.table]
+        types = plain.types(listed.empty(self._released))
+        if types is None:
+            return None
+        table, margins = plain.result(listed.table(self._released, self._groups))
+        return _Result(table, types, margins, [])
+
     def _result(self) -> _Result:
+        plain = self._plain()
+        if plain is not None:
+            return plain
         outer = self._statement.outer
         empty = {name: each.empty(self._released) for name, each in self._listed.items()}
         types = _run(outer, empty).schema.types

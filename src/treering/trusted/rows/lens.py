@@ -3,17 +3,21 @@
 An expression gives a *key* for each row, and `Key.classify` says which class of the axis each key stands for. What is
 cheap for an engine is written into the expression; the rest is looked up once for each group:
 
+- few distinct values, as a caller knows (``trusted/distinct.py``): the value itself;
+- one cut, or one listed value: a comparison;
 - an even grid of integers (months, hours, cells of one width): arithmetic;
 - at most `MOST_CUTS` cuts: a CASE that bisects;
 - more cuts: the value itself, as long as it is grouped anyway;
-- what is listed: a join with a small table of the values, so that no text of a schema is ever part of a statement.
+- at most `MOST_LISTED` listed values: the place in a list;
+- more listed values: a join with a small table of them.
 
-Only numbers of ours and names of columns, quoted, are written into a statement.
+Listed values are parameters or tables: no text of a schema is ever part of a statement. Only numbers of ours and names
+of columns, quoted, are written into it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -30,6 +34,9 @@ from treering.trusted.rows.typed import TYPES, field_of, kept
 MOST_CUTS: Final = 16
 """The most cuts that are written into a statement: the time of a CASE grows with them, that of a look-up does not."""
 
+MOST_LISTED: Final = 32
+"""The most values that are looked for in a list: its time grows with them, that of a join does not."""
+
 _FIRST_MOMENT: Final = (FIRST - EPOCH) * DAY * MICROSECONDS
 _AFTER_LAST: Final = (LAST + 1 - EPOCH) * DAY * MICROSECONDS
 
@@ -43,15 +50,22 @@ class Key:
     """The class of each key, which come as an Arrow array."""
     listed: pa.Table | None = None
     """If there is one, the expression is the column ``piece`` of a join with this table, on its column ``value``."""
+    parameters: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """The values of the parameters that the expression names."""
 
 
-def key_of(axis: Axis, alias: str) -> Key:
-    """The key of an axis in DuckDB's SQL; ``alias`` names the table of listed values in the statement."""
+def key_of(axis: Axis, alias: str, *, few: bool = False) -> Key:
+    """The key of an axis in DuckDB's SQL; ``alias`` names its listed values in the statement, as table or parameter.
+    ``few``: the column has few distinct values."""
+    value, width = value_of(axis.scalar), _even(axis.cuts)
+    if few:
+        return Key(value, lambda keys: _classes_of_values(axis, keys))
     if axis.by_list:
         return _listed(axis, alias)
-    value, pieces = value_of(axis.scalar), _even(axis.cuts)
-    if pieces is not None:
-        expression = _grid(value, axis.cuts, pieces)
+    if width is not None:
+        expression = _grid(value, axis.cuts, width)
+    elif len(axis.cuts) == 1:
+        expression = f"{value} >= {_cut(axis.cuts, 0)}"
     elif len(axis.cuts) <= MOST_CUTS:
         expression = f"CASE WHEN {value} IS NULL THEN NULL ELSE {_bisected(value, axis.cuts, 0, len(axis.cuts))} END"
     else:
@@ -100,9 +114,10 @@ def _grid(value: str, cuts: Cuts, width: int) -> str:
     """The piece of a value, by arithmetic: nothing within the grid is negative, so that rounding is the same in all
     engines."""
     first, last = int(cuts[0]), int(cuts[-1])
+    piece = f"{value} - ({first})" if width == 1 else f"({value} - ({first})) // {width}"
     return (
-        f"CASE WHEN {value} < {first} THEN 0 WHEN {value} >= {last} THEN {len(cuts)} "
-        f"ELSE ({value} - ({first})) // {width} + 1 END"
+        f"CASE WHEN {value} >= {first} AND {value} < {last} THEN {piece} + 1 "
+        f"WHEN {value} < {first} THEN 0 WHEN {value} >= {last} THEN {len(cuts)} END"
     )
 
 
@@ -111,9 +126,13 @@ def _bisected(value: str, cuts: Cuts, low: int, high: int) -> str:
     if low == high:
         return str(low)
     middle = (low + high) // 2
-    cut = str(int(cuts[middle])) if cuts.dtype.kind == "i" else _real(float(cuts[middle]))
     below, above = _bisected(value, cuts, low, middle), _bisected(value, cuts, middle + 1, high)
-    return f"CASE WHEN {value} < {cut} THEN {below} ELSE {above} END"
+    return f"CASE WHEN {value} < {_cut(cuts, middle)} THEN {below} ELSE {above} END"
+
+
+def _cut(cuts: Cuts, place: int) -> str:
+    """A cut as a literal."""
+    return str(int(cuts[place])) if cuts.dtype.kind == "i" else _real(float(cuts[place]))
 
 
 def _real(number: float) -> str:
@@ -128,7 +147,7 @@ def _searched(cuts: Cuts) -> Callable[[Any], Ints]:
 def _classes(axis: Axis, keys: Any, piece: Callable[[Any], Ints]) -> Ints:
     """The class of each key: of null, that of missing values."""
     absent = np.asarray(keys.is_null())
-    pieces = np.asarray(piece(keys.fill_null(0)), dtype=np.int64)
+    pieces = np.asarray(piece(keys.fill_null(pa.scalar(0).cast(keys.type))), dtype=np.int64)
     return axis.classes[np.where(absent, len(axis.classes) - 2, pieces)]
 
 
@@ -136,12 +155,28 @@ def _classes(axis: Axis, keys: Any, piece: Callable[[Any], Ints]) -> Ints:
 
 
 def _listed(axis: Axis, alias: str) -> Key:
-    """A join finds the place of a value. One that is not there gets the place after all of them; null stays null."""
+    """The place of a value. One that is not listed has the place after all of them; null stays null, where the key does
+    not say otherwise."""
+    value, number = value_of(axis.scalar), len(axis.listed)
+    if number == 1:
+        return Key(f"{value} <> ${alias}", lambda keys: _classes(axis, keys, np.asarray), None, {alias: axis.listed[0]})
+    if number <= MOST_LISTED:
+        expression = f"list_position(CAST(${alias} AS {_SQL_TYPES[axis.scalar.kind]}[]), {value})"
+        return Key(expression, lambda keys: _found(axis, keys), None, {alias: [*axis.listed, None]})
     values = pa.array(axis.listed, TYPES[axis.scalar.kind])
-    table = pa.table({"value": values, "piece": pa.array(np.arange(len(values)))})
-    piece, value = f"{quoted(alias)}.piece", value_of(axis.scalar)
-    expression = f"CASE WHEN {value} IS NULL THEN NULL ELSE coalesce({piece}, {len(values)}) END"
+    table = pa.table({"value": values, "piece": pa.array(np.arange(number))})
+    expression = f"CASE WHEN {value} IS NULL THEN NULL ELSE coalesce({quoted(alias)}.piece, {number}) END"
     return Key(expression, lambda keys: _classes(axis, keys, np.asarray), table)
+
+
+_SQL_TYPES: Final = {"text": "VARCHAR", "boolean": "BOOLEAN", "code": "BIGINT"}
+
+
+def _found(axis: Axis, keys: Any) -> Ints:
+    """The class of each place, from 1 on, in the list of values with null after them; null: not in it."""
+    number = len(axis.listed)
+    places = np.asarray(keys.fill_null(number + 2), dtype=np.int64) - 1
+    return axis.classes[np.where(places == number, number + 1, np.where(places > number, number, places))]
 
 
 # -- parts of moments --------------------------------------------------------------------------------------------------
@@ -170,7 +205,10 @@ def _timestamp(moment: str) -> str:
 def classes_of(axis: Axis, table: pa.Table) -> Ints:
     """The class of each row of a typed table: what the key of `key_of` stands for, computed here. It is for tables so
     small that a statement would take longer than its rows."""
-    values = values_of(axis.scalar, table)
+    return _classes_of_values(axis, values_of(axis.scalar, table))
+
+
+def _classes_of_values(axis: Axis, values: pa.Array) -> Ints:
     if not axis.by_list:
         return _classes(axis, values, _searched(axis.cuts))
     listed = pa.array(axis.listed, TYPES[axis.scalar.kind])

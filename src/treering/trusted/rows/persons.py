@@ -9,11 +9,10 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import date, time
 from decimal import Decimal
-from itertools import pairwise
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 import numpy as np
@@ -25,6 +24,7 @@ from treering.errors import DamagedVault, DataError
 from treering.trusted.rows.frames import Places
 from treering.trusted.rows.views import ends_of, fixed, valid_in
 from treering.trusted.sealed import Sealed
+from treering.trusted.siphash import KEY_BYTES, siphash
 from treering.words import counted
 
 DIGEST_BYTES: Final = 16
@@ -36,6 +36,10 @@ _WHOLE: Final = re.compile(r"(-?[0-9]+)\.0+")
 _WHOLE_TEXT: Final = r"^(-?[0-9]+)\.0+\z"
 """The same, for Arrow."""
 _NO_LIMIT: Final = 2**62
+_LONG: Final = 256
+"""Ids of more bytes than this are seldom, and hashed one by one."""
+_KEYS: Final = (b"persons", b"long persons")
+"""What the keys of the digests of short and long ids are made of, with the vault's."""
 
 NOWHERE: Final = Places()
 """Rows that no others come before."""
@@ -177,52 +181,47 @@ class Persons(Sealed):
     def digests(self, names: Any, places: Places = NOWHERE) -> pa.Array:
         """The digest of each row's person, given by a column or a list of ids; ``places`` names a row in an error."""
         if isinstance(names, list):
-            return _packed(self._listed(names, places))
+            return self._listed(names, places)
         column = names.combine_chunks() if isinstance(names, pa.ChunkedArray) else names
         most = _largest_in(column.type)
         try:
             coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
         except pa.ArrowNotImplementedError:  # half floats, lists and others that are seldom ids
-            return _packed(self._listed(column.to_pylist(), places, most))
+            return self._listed(column.to_pylist(), places, most)
         ids, at = coded.dictionary, coded.indices
-        texts: list[Any] | None = _plain_texts(ids)
-        bad: list[int] = []
+        texts, inexact, bad = _plain_texts(ids), frozenset[int](), list[int]()
         if texts is None:
-            texts = [_id(name, most) for name in ids.to_pylist()]
-            bad = [place for place, text in enumerate(texts) if not isinstance(text, bytes)]
+            found = [_id(name, most) for name in ids.to_pylist()]
+            bad = [place for place, text in enumerate(found) if not isinstance(text, bytes)]
+            inexact = frozenset(place for place in bad if found[place] is INEXACT)
+            texts = Texts.of([text if isinstance(text, bytes) else b"" for text in found])
         elif ids.null_count:
             bad = np.flatnonzero(~valid_in(ids)).tolist()
         if at.null_count or bad:
             fits = pc.and_(at.is_valid(), pc.invert(pc.is_in(at, pa.array(bad, at.type))))
             if fits.false_count:
                 first = pc.index(fits, False).as_py()
-                raise self._refusal(at[first].as_py(), texts, first, places)
-        for place in bad:  # an id that no row has
-            texts[place] = b""
-        return _packed(self._hashed(texts)).take(at)
+                raise self._unfit(INEXACT if at[first].as_py() in inexact else None, first, places)
+        return self._hashed(texts).take(at)
 
-    def _refusal(self, place: int | None, texts: Sequence[Any], row: int, places: Places) -> DataError:
-        """The error for a row whose person is at a place of ``texts``; at none, if it has none."""
-        return self._unfit(INEXACT if place is not None and texts[place] is INEXACT else None, row, places)
-
-    def _listed(self, names: Sequence[Any], places: Places, most: int = 2**53) -> list[bytes]:
+    def _listed(self, names: Sequence[Any], places: Places, most: int = 2**53) -> pa.Array:
         texts = []
         for row, name in enumerate(names):
             text = _id(name, most)
             if not isinstance(text, bytes):
                 raise self._unfit(text, row, places)
             texts.append(text)
-        return self._hashed(texts)
+        return self._hashed(Texts.of(texts))
 
-    def _hashed(self, texts: Iterable[bytes]) -> list[bytes]:
-        """The digest of each text."""
-        keyed = hashlib.blake2b(key=self._key, digest_size=DIGEST_BYTES).copy
-        found = []
-        for text in texts:
-            state = keyed()
-            state.update(text)
-            found.append(state.digest())
-        return found
+    def _hashed(self, texts: Texts) -> pa.Array:
+        """The digest of each text, as a column. Long texts stand for their own digests, under another key."""
+        short, long = (hashlib.blake2b(word, key=self._key, digest_size=KEY_BYTES).digest() for word in _KEYS)
+        starts, lengths = texts.ends[:-1], np.diff(texts.ends)
+        words = siphash(texts.data, starts, np.where(lengths > _LONG, 0, lengths), short)
+        for place in np.flatnonzero(lengths > _LONG).tolist():
+            whole = hashlib.blake2b(texts.data[starts[place] : texts.ends[place + 1]], key=self._key).digest()
+            words[:, place] = siphash(whole, np.array([0]), np.array([len(whole)]), long)[:, 0]
+        return pa.Array.from_buffers(DIGEST, len(lengths), [None, pa.py_buffer(words.T.astype("<u8").tobytes())])
 
     def _unfit(self, text: object, row: int, places: Places) -> DataError:
         problem = "there is no person"
@@ -247,12 +246,21 @@ def halves(digests: pa.Array) -> Words:
     return np.ascontiguousarray(fixed(digests, f"V{DIGEST_BYTES}").view("<u8").reshape(len(digests), 2).T)
 
 
-def _packed(digests: Sequence[bytes]) -> pa.Array:
-    """Digests as a column."""
-    return pa.Array.from_buffers(DIGEST, len(digests), [None, pa.py_buffer(b"".join(digests))])
+class Texts(NamedTuple):
+    """PRIVATE: texts one after another: text i ends where text i + 1 begins."""
+
+    data: bytes
+    ends: Ints
+    """Where the first one begins, and where each ends."""
+
+    @classmethod
+    def of(cls, texts: Sequence[bytes]) -> Texts:
+        """Some texts."""
+        lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
+        return cls(b"".join(texts), np.concatenate(([0], np.cumsum(lengths))))
 
 
-def _plain_texts(ids: pa.Array) -> list[bytes] | None:
+def _plain_texts(ids: pa.Array) -> Texts | None:
     """Canonical bytes of ids that are texts or integers, all at once; None for other types."""
     kind = ids.type
     if pa.types.is_integer(kind):
@@ -263,9 +271,8 @@ def _plain_texts(ids: pa.Array) -> list[bytes] | None:
             texts = pc.replace_substring_regex(texts, _WHOLE_TEXT, r"\1")
     else:
         return None
-    ends, data = ends_of(texts).tolist(), texts.buffers()[2]
-    whole = b"" if data is None else data.to_pybytes()
-    return [whole[start:end] for start, end in pairwise(ends)]
+    data = texts.buffers()[2]
+    return Texts(b"" if data is None else data.to_pybytes(), ends_of(texts).astype(np.int64))
 
 
 INEXACT: Final = "inexact"

@@ -170,7 +170,7 @@ class PartWriter(Sealed):
         self.file = NewFile(folder / f"{secrets.token_hex(8)}{TEMPORARY}", PART_STEPS)
         schema = form.arrow.with_metadata({_IDENTITY: self._identity})
         self._writer = pq.ParquetWriter(
-            pa.PythonFile(self.file, "w"), schema, compression="zstd", use_dictionary=_recurring(schema)
+            pa.PythonFile(self.file, "w"), schema, compression="lz4", use_dictionary=_recurring(schema)
         )
 
     def add(self, table: pa.Table) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from treering.domain.schema import Schema
 from treering.domain.sums import Grid, Sums, of_codes, stored, valued
 from treering.errors import DamagedVault, EngineError
 from treering.trusted.cells import project
+from treering.trusted.distinct import few_valued
 from treering.trusted.rows.lens import (
     MOST_CUTS,
     Key,
@@ -37,6 +39,7 @@ from treering.trusted.rows.lens import (
     value_of,
     values_of,
 )
+from treering.trusted.rows.typed import field_of, kept
 from treering.trusted.sealed import Sealed
 
 if TYPE_CHECKING:
@@ -53,11 +56,13 @@ _SETTINGS: Final = {
 class Engine(Sealed):
     """A DuckDB of one store. It reads files of ``folder`` only, and what does not fit into memory goes there, too."""
 
-    __slots__ = ("_connection",)
+    __slots__ = ("_connection", "many")
 
     def __init__(self, folder: Path | None = None) -> None:
         import duckdb  # Opening a vault does not need it, and it takes long to load.
 
+        self.many: Final[set[str]] = set()
+        """Columns that were found to have many values."""
         spill = "" if folder is None else str(folder / "spills")
         self._connection = duckdb.connect(":memory:", config={**_SETTINGS, "temp_directory": spill})
         if folder is not None:
@@ -124,28 +129,50 @@ class Statement(Sealed):
 
     def __init__(self) -> None:
         self.tables: dict[str, pa.Table] = {}
-        self.parameters: list[Any] = []
+        self.parameters: dict[str, Any] = {}
 
-    def rows(self, pieces: Sequence[Piece], start: int, end: int) -> str:
-        """The rows of an interval of positions, each with its position."""
-        return " UNION ALL BY NAME ".join(
-            f"({self._piece(number, piece, start, end)})"
-            for number, piece in enumerate(pieces)
-            if piece.first < end and start < piece.last
-        )
+    def rows(self, pieces: Sequence[Piece], edges: Sequence[int], columns: Sequence[str]) -> str:
+        """Some columns of the rows of all intervals between neighbouring edges, and ``leaf``, the number of each row's
+        interval. Files that lie whole in one interval are read together, and their rows are not numbered."""
+        names = "".join(f"{quoted(column)}, " for column in columns)
+        whole: dict[int, list[str]] = {}
+        sources = []
+        for piece in pieces:
+            start, end = max(piece.first, edges[0]), min(piece.last, edges[-1])
+            leaf, after = bisect_right(edges, start) - 1, bisect_left(edges, end)
+            if isinstance(piece.content, pa.Table):
+                sources.append(f"SELECT {names}leaf FROM {self._table(piece, start, end, edges)}")
+            elif after == leaf + 1 and end - start == piece.rows:
+                whole.setdefault(leaf, []).append(str(piece.content))
+            else:
+                sources.append(self._cut(piece, start, end, edges[leaf + 1 : after], leaf, names))
+        for leaf, paths in whole.items():
+            self.parameters[f"files{leaf}"] = paths
+            sources.append(f"SELECT {names}{leaf} AS leaf FROM read_parquet($files{leaf})")
+        return sources[0] if len(sources) == 1 else " UNION ALL ".join(f"({each})" for each in sources)
 
-    def _piece(self, number: int, piece: Piece, start: int, end: int) -> str:
-        low, high = max(0, start - piece.first), min(piece.rows, end - piece.first)
-        if isinstance(piece.content, Path):
-            self.parameters.append(str(piece.content))
-            place = f"file_row_number >= {low} AND file_row_number < {high}"
-            numbered = f"SELECT *, file_row_number + {piece.first + 1} AS position"
-            return f"{numbered} FROM read_parquet(?, file_row_number = true) WHERE {place}"
+    def _table(self, piece: Piece, start: int, end: int, edges: Sequence[int]) -> str:
+        """The name of a table in memory, with the numbers of intervals."""
         assert isinstance(piece.content, pa.Table)
-        table = piece.content.slice(low, high - low)
-        positions = pa.array(np.arange(piece.first + low + 1, piece.first + high + 1))
-        self.tables[f"piece{number}"] = table.append_column("position", positions)
-        return f"SELECT * FROM piece{number}"
+        name, rows = f"rows{piece.first}", piece.content.slice(start - piece.first, end - start)
+        self.tables[name] = rows.append_column("leaf", pa.array(_leaves(start, end, edges)))
+        return name
+
+    def _cut(self, piece: Piece, start: int, end: int, inner: Sequence[int], leaf: int, names: str) -> str:
+        """Rows of a file by their numbers in it: the first are of interval ``leaf``, and at each of the ``inner`` edges
+        the next one begins."""
+        self.parameters[f"file{piece.first}"] = str(piece.content)
+        source = f"read_parquet($file{piece.first}, file_row_number = true) AS r"
+        within = f"file_row_number >= {start - piece.first} AND file_row_number < {end - piece.first}"
+        if len(inner) <= MOST_CUTS:
+            arms = (f"WHEN file_row_number < {edge - piece.first} THEN {leaf + k}" for k, edge in enumerate(inner))
+            number = f"CASE {' '.join(arms)} ELSE {leaf + len(inner)} END" if inner else str(leaf)
+            return f"SELECT {names}{number} AS leaf FROM {source} WHERE {within}"
+        starts = pa.array(np.array([start, *inner], dtype=np.int64) - piece.first)
+        table = f"leaves{piece.first}"
+        self.tables[table] = pa.table({"start": starts, "leaf": pa.array(np.arange(leaf, leaf + len(starts)))})
+        joined = f"ASOF JOIN {table} ON r.file_row_number >= {table}.start"
+        return f"SELECT {names}{table}.leaf AS leaf FROM {source} {joined} WHERE {within}"
 
     def run(self, engine: Engine, text: str) -> pa.Table:
         """Its result. What DuckDB says may quote a value, so it is neither passed on nor chained."""
@@ -259,38 +286,51 @@ def _leaves(start: int, end: int, edges: Sequence[int]) -> Ints:
     return np.repeat(np.arange(len(edges) - 1), np.diff(inner))
 
 
+MOST_LINES: Final = 2**17
+"""A statement that groups by values as they are, and has more lines than this, is run again by classes."""
+
+
 def _by_statement(engine: Engine, pieces: Sequence[Piece], grouping: Grouping, edges: Sequence[int]) -> Lines:
     """The rows of files and large tables."""
+    contents = [piece.content for piece in pieces if not isinstance(piece.content, Codes)]
+    few = few_valued(contents, [name for name in grouping.grouped if name not in engine.many])
+    lines = _grouped(engine, pieces, grouping, edges, few)
+    if few and lines.num_rows > MOST_LINES:
+        engine.many.update(few)
+        few = frozenset()
+        lines = _grouped(engine, pieces, grouping, edges, few)
+    return grouping.of_lines(lines, few)
+
+
+def _grouped(
+    engine: Engine, pieces: Sequence[Piece], grouping: Grouping, edges: Sequence[int], few: frozenset[str]
+) -> pa.Table:
+    """Rows by interval and keys; ``few`` are the columns whose values are keys. What there is only one of, or what is
+    always 0, is no column."""
     statement = Statement()
-    source = statement.rows(pieces, edges[0], edges[-1])
-    leaf, joined = _leaf(statement, edges)
-    keys = "".join(f"{key.expression} AS k{place}, " for place, key in enumerate(grouping.keys))
-    names = ", ".join(["leaf", *(f"k{place}" for place in range(len(grouping.keys)))])
-    joins = " ".join(grouping.join(place, key, statement) for place, key in enumerate(grouping.keys))
-    inner = f"SELECT {leaf} AS leaf, {keys}{grouping.unit} AS u FROM ({source}) AS r {joined} {joins}"
-    text = f"SELECT {names}, count(*) AS rows, CAST(sum(u) AS BIGINT) AS total FROM ({inner}) GROUP BY {names}"
-    return grouping.of_lines(statement.run(engine, text))
-
-
-def _leaf(statement: Statement, edges: Sequence[int]) -> tuple[str, str]:
-    """The number of the interval that a position lies in, and what that is joined with."""
-    if len(edges) <= MOST_CUTS:
-        arms = " ".join(f"WHEN position <= {edge} THEN {place}" for place, edge in enumerate(edges[1:-1]))
-        return (f"CASE {arms} ELSE {len(edges) - 2} END" if arms else "0"), ""
-    starts = pa.array(np.array(edges[:-1], dtype=np.int64))
-    statement.tables["leaves"] = pa.table({"start": starts, "leaf": pa.array(np.arange(len(edges) - 1))})
-    return "leaves.leaf", "ASOF JOIN leaves ON r.position > leaves.start"
+    source = statement.rows(pieces, edges, grouping.columns)
+    keys = grouping.keys(few)
+    named = {f"k{place}": key.expression for place, key in enumerate(keys)}
+    if len(edges) > 2:
+        named["leaf"] = "leaf"
+    grouped = f"GROUP BY {', '.join(named)}" if named else ""
+    joins = " ".join(grouping.join(place, key, statement) for place, key in enumerate(keys))
+    named["rows"] = "count(*)"
+    if grouping.unit is not None:
+        named["total"] = f"CAST(sum({grouping.unit}) AS BIGINT)"
+    listed = ", ".join(f"{expression} AS {name}" for name, expression in named.items())
+    limit = f"LIMIT {MOST_LINES + 1}" if few else ""
+    return statement.run(engine, f"SELECT {listed} FROM ({source}) AS r {joins} {grouped} {limit}")
 
 
 class Grouping(Sealed):
     """What rows are grouped by, and what is added up: as keys of a statement, or for rows that are counted here."""
 
-    __slots__ = ("_axes", "_groups", "_keys", "_schema", "_sums")
+    __slots__ = ("_axes", "_groups", "_schema", "_sums")
 
     def __init__(self, schema: Schema, groups: Groups, sums: Sums | None) -> None:
         self._schema, self._groups, self._sums = schema, groups, sums
         self._axes: list[Axis] | None = None
-        self._keys: list[Key] | None = None
 
     @property
     def axes(self) -> list[Axis]:
@@ -302,18 +342,29 @@ class Grouping(Sealed):
 
     # -- by statement -------------------------------------------------------------------------------------------------
 
-    @property
-    def keys(self) -> list[Key]:
-        """The key of each axis."""
-        if self._keys is None:
-            self._keys = [key_of(axis, f"listed{place}") for place, axis in enumerate(self.axes)]
-        return self._keys
+    def keys(self, few: frozenset[str] = frozenset()) -> list[Key]:
+        """The key of each axis, where the columns ``few`` have few distinct values."""
+        return [
+            key_of(axis, f"listed{place}", few=axis.scalar.part is None and field_of(axis.scalar) in few)
+            for place, axis in enumerate(self.axes)
+        ]
 
     @property
-    def unit(self) -> str:
-        """u of a row in SQL, which is 0 where the attribute does not add its value up."""
+    def grouped(self) -> list[str]:
+        """The columns whose values, as they are, may be keys."""
+        return list(dict.fromkeys(field_of(axis.scalar) for axis in self.axes if axis.scalar.part is None))
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that are read."""
+        summed = [] if self._sums is None else [self._summed(self._sums)[0]]
+        return list(dict.fromkeys(field_of(kept(each)) for each in [*(axis.scalar for axis in self.axes), *summed]))
+
+    @property
+    def unit(self) -> str | None:
+        """u of a row in SQL, which is 0 where the attribute does not add its value up; None if none does."""
         if self._sums is None:
-            return "0"
+            return None
         scalar, grid, bounded = self._summed(self._sums)
         unit, value = half_steps(scalar, grid), value_of(scalar)
         within = f"CASE WHEN {value} BETWEEN {int(grid.low)} AND {int(grid.high)} THEN {unit} ELSE 0 END"
@@ -328,18 +379,21 @@ class Grouping(Sealed):
         return scalar_of(name, attribute), grid, not valued(attribute)[attribute.regular :].any()
 
     def join(self, place: int, key: Key, statement: Statement) -> str:
-        """The join with the listed values of an axis."""
+        """The join with the listed values of an axis, if there is one; and the parameters of its key."""
+        statement.parameters.update(key.parameters)
         if key.listed is None:
             return ""
         alias = f"listed{place}"
         statement.tables[alias] = key.listed
         return f"LEFT JOIN {quoted(alias)} ON {quoted(alias)}.value = {value_of(self.axes[place].scalar)}"
 
-    def of_lines(self, lines: pa.Table) -> Lines:
-        """The lines of a statement's result."""
-        columns = [lines.column(f"k{number}").combine_chunks() for number in range(len(self.keys))]
-        labels = [key.classify(column) for key, column in zip(self.keys, columns, strict=True)]
-        leaf, rows, total = (np.asarray(lines.column(name), dtype=np.int64) for name in ("leaf", "rows", "total"))
+    def of_lines(self, lines: pa.Table, few: frozenset[str]) -> Lines:
+        """The lines of a statement's result, whose keys were made with ``few``."""
+        keys = enumerate(self.keys(few))
+        labels = [key.classify(lines.column(f"k{place}").combine_chunks()) for place, key in keys]
+        nothing = pa.array(np.zeros(lines.num_rows, dtype=np.int64))
+        named = {"leaf": nothing, "total": nothing, **dict(zip(lines.column_names, lines.columns, strict=True))}
+        leaf, rows, total = (np.asarray(named[name], dtype=np.int64) for name in ("leaf", "rows", "total"))
         return Lines(leaf, self._place(labels, lines.num_rows), rows, total)
 
     # -- by hand ------------------------------------------------------------------------------------------------------

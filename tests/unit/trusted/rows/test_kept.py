@@ -316,14 +316,11 @@ def test_a_file_that_is_gone_is_damage(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rows", [3, 5])
 def test_a_file_of_another_number_of_rows_is_noticed(tmp_path: Path, rows: int) -> None:
-    """Of fewer at once; of more, when all of them are read."""
+    """Of fewer at once; of more, when it is read whole."""
     own = in_folder(tmp_path)
     own.add_file(written(tmp_path, "part", [Value(0, 0, 0)] * rows), 4)
-    if rows < 4:
-        with pytest.raises(EngineError, match="there are 3 rows where 4 were taken in"):
-            own.tally(GROUPS[2], (0, 4))
-    else:
-        assert tallied(own, GROUPS[2], (0, 4), None) == {(0, 0): 4}
+    with pytest.raises(EngineError, match=f"there are {rows} rows where 4 were taken in"):
+        own.tally(GROUPS[2], (0, 4))
     own._engine().close()
 
 

@@ -73,7 +73,8 @@ def codes_of(name: str, attribute: Attribute, column: pa.Array) -> Ints:
     if key.listed is not None:
         cursor.register("listed", key.listed)
         join = f'LEFT JOIN "listed" ON "listed".value = rows."{rows.column_names[0]}"'
-    keys = cursor.sql(f"SELECT {key.expression} AS k FROM rows {join} ORDER BY place").to_arrow_table()
+    text = f"SELECT {key.expression} AS k FROM rows {join} ORDER BY place"
+    keys = cursor.sql(text, params=dict(key.parameters)).to_arrow_table()
     return key.classify(keys.column("k"))
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
+from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -24,9 +27,10 @@ from treering.domain.calendar import DatePart
 from treering.domain.groups import Groups
 from treering.domain.sums import Grid, Sums, summable, sums_of, valued
 from treering.mechanisms.histogram.hypothesis import rows_of
+from treering.trusted import distinct as distinct_module
 from treering.trusted.combining import reach, released
 from treering.trusted.rows import tally as tally_module
-from treering.trusted.rows.tally import Engine, Piece, tally
+from treering.trusted.rows.tally import Codes, Engine, Piece, tally
 from treering.trusted.rows.typed import typed
 
 MEMORY = Engine()
@@ -182,6 +186,108 @@ def test_so_they_are_for_any_schema_and_question(data: st.DataObject) -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(tally_module, "SMALL", small)
             assert np.array_equal(tallied(MEMORY, pieces(table, schema, [50]), schema, groups, edges, sums), expected)
+
+
+NASTY = tr.Schema(
+    {
+        "text": tr.categories("a", "b'\"", "ß", "\x00", other=True, missing=True),
+        "flag": tr.categories(True, False, missing=True),
+        "one": tr.categories("a", column="text", other=True, missing=True),
+        "code": tr.categories(*range(0, 100, 2), other=True, missing=True),
+        "whole": tr.integers(-3, 8, other=True, missing=True),
+        "wide": tr.bins([-1.0, 0.0, 0.5, 2.0], other=True, missing=True),
+        "sum": tr.numbers(-2, 2, step=0.25, edges=[-2, 0, 2], column="wide"),
+        "day": tr.dates("2020-01-01", "2020-12-31", by="month", column="time"),
+        "hour": tr.dates(part="hour", column="time"),
+    }
+)
+
+
+def nasty(generator: np.random.Generator, rows: int, distinct: int) -> pa.Table:
+    """Rows with nulls, NaN, infinities, unlisted texts and huge integers; up to ``distinct`` values in a column."""
+    texts = ["a", "b'\"", "ß", "\x00", "", "z", None, *(f"t{number}" for number in range(distinct))]
+    wide = [math.nan, math.inf, -math.inf, -0.0, 0.0, 0.5, math.nextafter(0.5, 0), 2.0, None, *np.arange(distinct) / 7]
+    whole = [-(2**63), 2**63 - 1, None, *range(-5, 5 + distinct)]
+    recent = (datetime(2020, 1 + number % 12, 3, number % 24) for number in range(distinct + 1))
+    times = [datetime(1, 1, 1), datetime(9999, 12, 31, 23), None, *recent]
+
+    def some(values: list[Any]) -> list[Any]:
+        return [values[place] for place in generator.integers(0, len(values), rows)]
+
+    return pa.table(
+        {
+            "text": pa.array(some(texts), pa.string()),
+            "flag": pa.array(some([True, False, None]), pa.bool_()),
+            "code": pa.array(some(whole), pa.int64()),
+            "whole": pa.array(some(whole), pa.int64()),
+            "wide": pa.array(some(wide), pa.float64()),
+            "time": pa.array(some(times), pa.timestamp("us")),
+        }
+    )
+
+
+@given(st.data())
+@settings(max_examples=40, deadline=None)
+def test_values_as_keys_give_what_classes_and_counting_by_hand_give(data: st.DataObject) -> None:
+    """By values of columns with few, by classes, by both after too many lines, and without a statement."""
+    generator = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    table = nasty(generator, 300, data.draw(st.sampled_from([0, 3, 200])))
+    names = data.draw(st.sets(st.sampled_from(NASTY.names), max_size=4))
+    groups = Groups.marginal(NASTY, sorted(names)) if names else GROUPS["all"]
+    summed = data.draw(st.sampled_from([None, "sum", "whole"]))
+    sums = None if summed is None else sums_of(NASTY, NASTY.index(summed), counts=data.draw(st.booleans()))
+    edges = (0, *sorted(data.draw(st.sets(st.integers(1, 299), max_size=20))), 300)
+    cuts = sorted(data.draw(st.sets(st.integers(1, 299), max_size=3)))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        in_memory, stored = pieces(table, NASTY, cuts), pieces(table, NASTY, cuts, folder)
+        expected = tallied(MEMORY, in_memory, NASTY, groups, edges, sums)
+        for distinct, lines in ((2**20, 2**17), (0, 2**17), (2**20, data.draw(st.integers(0, 40)))):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(distinct_module, "MOST_DISTINCT", distinct)
+                patch.setattr(distinct_module, "MOST_JOINT", 2**60)
+                patch.setattr(distinct_module, "RECURRING", 0)
+                patch.setattr(tally_module, "MOST_LINES", lines)
+                patch.setattr(tally_module, "SMALL", 0)
+                for rows in (in_memory, stored):
+                    engine = Engine(folder)
+                    assert np.array_equal(tallied(engine, rows, NASTY, groups, edges, sums), expected)
+                    engine.close()
+
+
+@pytest.mark.parametrize(("distinct", "few"), [(3, {"whole:integer", "text:text"}), (200, set())])
+def test_columns_with_few_values_are_found_in_tables_and_files(distinct: int, few: set[str], tmp_path: Path) -> None:
+    table = nasty(np.random.default_rng(3), 3000, distinct)
+    columns = ["whole:integer", "text:text"]
+    for folder in (None, tmp_path):
+        found = [each.content for each in pieces(table, NASTY, [1000], folder)]
+        contents = [each for each in found if not isinstance(each, Codes)]
+        assert distinct_module.few_valued(contents, columns) == few
+
+
+def test_joint_values_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    (piece,) = pieces(nasty(np.random.default_rng(3), 3000, 3), NASTY, [])
+    assert isinstance(piece.content, pa.Table)
+    monkeypatch.setattr(distinct_module, "MOST_JOINT", 20)
+    assert distinct_module.few_valued([piece.content], ["whole:integer", "text:text"]) == {"text:text"}
+
+
+def test_a_column_with_many_values_is_grouped_by_them_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tally_module, "SMALL", 0)
+    monkeypatch.setattr(tally_module, "MOST_LINES", 5)
+    engine, statements = Engine(), list[str]()
+    plain = tally_module.Statement.run
+
+    def run(self: tally_module.Statement, engine: Engine, text: str) -> pa.Table:
+        statements.append(text)
+        return plain(self, engine, text)
+
+    monkeypatch.setattr(tally_module.Statement, "run", run)
+    whole = pieces(flights(100), FLIGHTS, [])
+    for _ in range(2):
+        tally(lambda: engine, whole, FLIGHTS, Groups.marginal(FLIGHTS, ["month"]), (0, 100), None)
+    assert ["LIMIT" in text for text in statements] == [True, False, False]
+    engine.close()
 
 
 def test_rows_that_are_missing_are_noticed() -> None:
