@@ -372,6 +372,20 @@ def test_noise_of_sums_is_not_centred(kind: Any) -> None:
         np.testing.assert_allclose(found[:, place], drawn[:, groups].sum(axis=1), rtol=1e-9)
 
 
+@KINDS
+def test_each_release_has_draws_of_its_own(kind: Any) -> None:
+    rings = Rings(TestDatabase(SCHEMA, cells(4000)), 2.0, 1e-6 if kind == "zcdp" else 0.0, BETA)
+    rings.ask_many([X, Y])
+    drawing = rings.drawing([Item("count", X), Item("count", Y)])
+    first, same, other = (
+        drawing.draw([Estimate(7.0, 0.0, 9.0, reading=reading), Estimate(None, 0.0, 9.0)], 50)
+        for reading in (7.25, 7.25 + 1e-12, 7.5)
+    )
+    assert np.array_equal(first, same)
+    assert not np.isclose(first, other).any(axis=1).all()
+    assert abs(np.corrcoef(first[:, 0], other[:, 0])[0, 1]) < 0.7
+
+
 # -- several series ----------------------------------------------------------------------------------------------------
 
 
