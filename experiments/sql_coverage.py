@@ -162,7 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for promise, delta in PROMISES.items():
             world = World(groups, delta)
             for name in (*OF_GROUPS, *CHOSEN, PART):
-                key = {"groups": groups, "promise": promise, "statement": name}
+                key: dict[str, str | float] = {"groups": groups, "promise": promise, "statement": name}
                 row = record.row(key, partial(measured, world, name, quick=quick))
                 check(claims, row, quick=quick)
             (total,) = world.live(TOTAL)

@@ -43,7 +43,8 @@ def laplaces(seed: str, rows: int, columns: int, scale: float) -> Floats:
     """
     found = uniforms(seed, rows * columns).reshape(rows, columns) - 0.5
     shift = np.log1p(np.expm1(-1.0 / scale) / 2.0)
-    return np.sign(found) * np.floor(-scale * (np.log1p(-2.0 * np.abs(found)) + shift))
+    whole: Floats = np.sign(found) * np.floor(-scale * (np.log1p(-2.0 * np.abs(found)) + shift))
+    return whole
 
 
 def group_noise(law: Law, draws: int, groups: int, seed: str) -> Floats:
