@@ -39,25 +39,6 @@ SECTIONS = (
         {"workload": "workload", "mechanism": "mechanism", "mean_error": "mean error, rows"},
     ),
     Section(
-        "sql_coverage",
-        "SQL: how often margins hold",
-        "Groups of 40 rows each, ε = 4 for 12 groups, 8 for 60 and 12 for 400; zCDP with δ = 10⁻⁶, and pure. Margins "
-        "are made for 95%; claimed is at most 7% outside. *Trials* are single numbers, or whole lives where noise "
-        "chooses what is shown and where there is one number only; from *low* to *high* is the exact 95% interval of "
-        "the share. Totals that are public are exact: that is among the claims below.",
-        {
-            "groups": "groups",
-            "promise": "promise",
-            "statement": "statement",
-            "of": "trials are",
-            "trials": "trials",
-            "outside": "outside",
-            "share": "share",
-            "low": "low",
-            "high": "high",
-        },
-    ),
-    Section(
         "crossover_map",
         "Which mechanism wins where",
         "Random tables that double while questions come; ε = 1, δ = 10⁻⁶. *Predicted* is the planner's typical "

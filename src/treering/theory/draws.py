@@ -35,16 +35,10 @@ def normals(seed: str, rows: int, columns: int) -> Floats:
     return found[: rows * columns].reshape(rows, columns)
 
 
-def laplaces(seed: str, rows: int, columns: int, scale: float) -> Floats:
-    """Independent discrete Laplace numbers, as the kernel draws them: whole, and k with a probability ∝ e^{−|k|/scale}.
-
-    |X| ≥ k ≥ 1 has the probability 2·p^k/(1 + p), p = e^{−1/scale}: the largest k for which that is at least a uniform
-    U is ⌊−scale·ln(U·(1 + p)/2)⌋, and 0 for U = 1. One uniform number V gives U = 1 − |2V − 1| and the sign, V − ½.
-    """
+def laplaces(seed: str, rows: int, columns: int) -> Floats:
+    """Independent Laplace numbers of scale 1."""
     found = uniforms(seed, rows * columns).reshape(rows, columns) - 0.5
-    shift = np.log1p(np.expm1(-1.0 / scale) / 2.0)
-    whole: Floats = np.sign(found) * np.floor(-scale * (np.log1p(-2.0 * np.abs(found)) + shift))
-    return whole
+    return -np.sign(found) * np.log1p(-2.0 * np.abs(found))
 
 
 def group_noise(law: Law, draws: int, groups: int, seed: str) -> Floats:
@@ -57,5 +51,5 @@ def group_noise(law: Law, draws: int, groups: int, seed: str) -> Floats:
             found += weight * scale * np.sqrt(2.0 * number) * normals(f"{seed} {place}", draws, groups)
         else:
             for each in range(number):
-                found += weight * laplaces(f"{seed} {place} {each}", draws, groups, scale)
+                found += weight * scale * laplaces(f"{seed} {place} {each}", draws, groups)
     return found

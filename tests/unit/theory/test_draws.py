@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
-from treering.arrays import Floats
 from treering.theory.continual import Law
 from treering.theory.draws import group_noise, laplaces, normals, uniforms
 
@@ -29,19 +26,13 @@ def test_uniform_numbers_fill_the_interval_evenly() -> None:
     assert np.abs(shares - 0.1).max() < 0.003
 
 
-def _fine_laplaces(seed: str, rows: int, columns: int) -> Floats:
-    """Laplace numbers of scale 1 on a grid of a thousandth."""
-    return laplaces(seed, rows, columns, 1000.0) / 1000.0
-
-
 @pytest.mark.parametrize(
     ("draw", "variance", "fourth", "beyond"),
-    [(normals, 1.0, 3.0, 0.0455), (_fine_laplaces, 2.0, 24.0, float(np.exp(-2)))],
+    [(normals, 1.0, 3.0, 0.0455), (laplaces, 2.0, 24.0, float(np.exp(-2)))],
     ids=["normal", "laplace"],
 )
-def test_moments_and_tails(
-    draw: Callable[[str, int, int], Floats], variance: float, fourth: float, beyond: float
-) -> None:
+def test_moments_and_tails(draw: object, variance: float, fourth: float, beyond: float) -> None:
+    assert callable(draw)
     found = draw("moments", MANY // 4, 4)
     assert found.shape == (MANY // 4, 4)
     assert abs(found.mean()) < 0.02
@@ -49,16 +40,6 @@ def test_moments_and_tails(
     assert np.mean(found**4) == pytest.approx(fourth, rel=0.08)
     assert np.mean(np.abs(found) > 2) == pytest.approx(beyond, abs=0.003)
     assert np.abs(np.corrcoef(found.T) - np.eye(4)).max() < 0.02
-
-
-@pytest.mark.parametrize("scale", [0.1, 0.3, 0.7, 2.0, 9.0])
-def test_laplace_noise_is_whole_and_has_the_probabilities_of_the_discrete_law(scale: float) -> None:
-    found = laplaces("discrete", MANY, 1, scale)
-    assert np.array_equal(found, np.rint(found))
-    p = np.exp(-1.0 / scale)
-    for whole in range(-3, 4):
-        expected = (1 - p) / (1 + p) * p ** abs(whole)
-        assert np.mean(found == whole) == pytest.approx(expected, abs=4 * np.sqrt(expected / MANY) + 1e-5)
 
 
 def test_an_odd_number_of_normal_numbers() -> None:
