@@ -5,11 +5,16 @@ move.
 
 **Draws.** Where the law of the noise is known, noise is drawn from it many times and added to the readings: the margin
 is the distance from the result that 95% of the draws keep. A result that is linear in the readings errs by the same
-function of the noise, so this is the quantile of its error. Where noise has part in what rows there are, the noise is
-drawn wider, by the factor of margins that hold for all groups together. If a number depends on what was chosen (a
-maximum, or how many groups are above a threshold), two *corners* come to the draws: all numbers at the upper, and all
-at the lower ends of their joint intervals. A number that never falls when a released one grows is between its values at
-the corners if all released ones are within their intervals, which they are with 95%.
+function of the noise, and draws are independent of it: the error and n distances are n + 1 numbers of one law, each as
+likely as any other to be among the k smallest. So the k-th smallest distance holds the error with k/(n + 1) or, where
+there are ties, more often, and k is the least for which that is 95%. This holds for any law and any n from 19 on; fewer
+draws give margins that vary more, not ones that hold less often.
+
+Where noise has part in what rows there are, the noise is drawn wider, by the factor of margins that hold for all groups
+together. If a number depends on what was chosen (a maximum, or how many groups are above a threshold), two *corners*
+come to the draws: all numbers at the upper, and all at the lower ends of their joint intervals. A number that never
+falls when a released one grows is between its values at the corners if all released ones are within their intervals,
+which they are with 95%.
 
 **One by one.** Where no law is known, all that holds is that every released number is within its error, together, with
 1 − beta. Each is moved to both ends of its interval, alone, and the margin is the sum of the largest changes: by the
@@ -98,14 +103,21 @@ class Again:
 
 
 def _quantiles(groups: Ints, far: Floats, rows: int) -> Floats:
-    """The distance that 95% of each group's are within; NaN for a group without any."""
+    """The distance that one more draw is within with 95%, for each group; the largest where there are fewer than 19
+    draws, and NaN where there are none."""
     order = np.lexsort((far, groups))
     numbers = np.bincount(groups, minlength=rows)
     starts = np.cumsum(numbers) - numbers
     found = np.full(rows, np.nan)
     some = numbers > 0
-    places = starts[some] + np.ceil(CONFIDENCE * (numbers[some] - 1)).astype(np.int64)
+    places = starts[some] + _least(numbers[some]) - 1
     found[some] = far[order][places]
+    return found
+
+
+def _least(draws: Ints) -> Ints:
+    """The least k, up to the number n of draws, for which k/(n + 1) is 95%."""
+    found: Ints = np.minimum(draws, np.ceil(CONFIDENCE * (draws + 1) - 1e-9).astype(np.int64))
     return found
 
 

@@ -26,7 +26,7 @@ from treering.domain.query import Query
 from treering.domain.sums import Sums
 from treering.mechanisms.rings import Rings
 from treering.mechanisms.series import ring as module
-from treering.mechanisms.series.drawing import Source
+from treering.mechanisms.series.drawing import Source, digest
 from treering.mechanisms.series.ring import UNFIT, Opened, Ring, combined, sharp, sharp_sum, weights_of
 from treering.mechanisms.series.root import RootSeries
 from treering.mechanisms.series.tree import TreeSeries
@@ -336,8 +336,12 @@ def by_groups(drawn: npt.NDArray[np.float64], query: Query, shape: tuple[int, ..
 
 def noise_of(rings: Rings, items: list[Item], sources: list[Source] | None = None) -> Floats:
     """Fifty draws of the noise of some items, of all series or of these."""
-    nothing = [Estimate(0.0, 0.0, 0.0)] * len(items)
-    return rings.drawing(items, sources).draw(nothing, 50)
+    return rings.drawing(items, sources).draw(nothing(len(items)), 50)
+
+
+def nothing(number: int) -> list[Estimate]:
+    """Released numbers, all 0."""
+    return [Estimate(0.0, 0.0, 0.0)] * number
 
 
 @KINDS
@@ -348,7 +352,7 @@ def test_noise_is_that_of_the_groups_of_a_query(kind: Any) -> None:
     rings.ask_many(queries)
     (ring,) = rings._rings
     shape, view = ring._classes.shape, ring.view(0)
-    drawn = group_noise(view.law, 50, math.prod(shape), "counts of series 0")
+    drawn = group_noise(view.law, 50, math.prod(shape), f"counts of series 0 {digest(nothing(5))}")
     centred = drawn - drawn.mean(axis=1)[:, None]
     found = noise_of(rings, [Item("count", query) for query in (Query.all(SCHEMA), *queries)])
     assert found.shape == (50, 5)
@@ -361,11 +365,25 @@ def test_noise_is_that_of_the_groups_of_a_query(kind: Any) -> None:
 def test_noise_of_sums_is_not_centred(kind: Any) -> None:
     grown = Grown(kind, 3000)
     ring = grown.summing
-    drawn = group_noise(expected_law(ring, kind, 1, 1), 50, 3, "sums of series 0")
+    drawn = group_noise(expected_law(ring, kind, 1, 1), 50, 3, f"sums of series 0 {digest(nothing(3))}")
     queries = [X, ~X, Query.all(SCHEMA)]
     found = noise_of(grown.rings, [Item("sum", query, 1) for query in queries])
     for place, groups in enumerate(([0], [1, 2], [0, 1, 2])):
         np.testing.assert_allclose(found[:, place], drawn[:, groups].sum(axis=1), rtol=1e-9)
+
+
+@KINDS
+def test_each_release_has_draws_of_its_own(kind: Any) -> None:
+    rings = Rings(TestDatabase(SCHEMA, cells(4000)), 2.0, 1e-6 if kind == "zcdp" else 0.0, BETA)
+    rings.ask_many([X, Y])
+    drawing = rings.drawing([Item("count", X), Item("count", Y)])
+    first, same, other = (
+        drawing.draw([Estimate(7.0, 0.0, 9.0, reading=reading), Estimate(None, 0.0, 9.0)], 50)
+        for reading in (7.25, 7.25 + 1e-12, 7.5)
+    )
+    assert np.array_equal(first, same)
+    assert not np.isclose(first, other).any(axis=1).all()
+    assert abs(np.corrcoef(first[:, 0], other[:, 0])[0, 1]) < 0.7
 
 
 # -- several series ----------------------------------------------------------------------------------------------------

@@ -23,9 +23,16 @@ def test_rows_are_found_by_their_labels_and_the_distance_that_most_draws_keep_is
     values = np.array([(10.0 + each, 5.0 - 2.0 * each, 0.0) for each in range(draws)]).ravel()
     found = again(labels, moved, moves, Moves(np.zeros((draws, 1)), draws))
     margins, without = found.margins(np.array([5.0, 10.0, 1.0]), values)
-    assert margins[:2].tolist() == [2.0 * 95, 95.0]
+    assert margins[:2].tolist() == [2.0 * 95, 95.0]  # The 96th of 100, counted from 0.
     assert math.isnan(margins[2])
     assert without.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize(("draws", "least"), [(1, 1), (10, 10), (19, 19), (20, 20), (39, 38), (100, 96), (101, 97)])
+def test_the_distance_is_the_least_that_holds_one_more_with_95_percent(draws: int, least: int) -> None:
+    found = again(["a"], ["a"] * draws, list(range(draws)), Moves(np.zeros((draws, 1)), draws))
+    margins, _ = found.margins(np.array([0.0]), np.arange(1.0, draws + 1))
+    assert margins.tolist() == [least]
 
 
 def test_corners_widen_and_what_has_no_value_is_counted() -> None:
