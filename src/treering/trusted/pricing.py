@@ -77,11 +77,6 @@ def selecting(queries: Sequence[Query], scale: float) -> Cost:
     return exponential(max(_ratio(query) for query in queries), exact_scale(scale, "scale"))
 
 
-def drawing_rows(queries: Sequence[Query], scale: float) -> Cost:
-    """Also the exponential mechanism: its score, a maximum over the queries, moves by at most the largest r."""
-    return selecting(queries, scale)
-
-
 def reserving(part: Budget) -> Cost:
     """All that a filter over the part admits: (part.total)-DP if the part is pure, (part.total)-zCDP if it is zCDP."""
     return pure(part.total) if part.kind == "pure" else Cost(None, part.total)
