@@ -141,7 +141,7 @@ def test_a_breach_is_seen(rule: Rule, path: str, text: str) -> None:
         (
             opened_rows,
             LEARN,
-            "from treering.trusted.learning.points import Rows\ndef _take(self, X, y): Rows(X, y, self.bounds)",
+            "from treering.trusted.learning.points import Rows\ndef _take(self, X, y): Samples(X, y, self.bounds)",
         ),
         (opened_rows, LEARN, OPENS + "def _rows_to_predict(self, X): return features_of(X).mean()"),
         (opened_rows, MECHANISM, "def fit(self, X, y): X.mean()"),

@@ -144,7 +144,7 @@ def test_a_key_that_was_used_twice(tmp_path: Path) -> None:
     place = tmp_path / "vault"
     with guarded(place, rows=1000) as vault:
         vault.append(frame(300, seed=3), key="batch")
-        line = vault._record.keys["batch"]
+        line = vault._store._record.keys["batch"]
     with_line(place, Line(line.kind, line.body, key=line.key, commitment=line.commitment))
     refused(place, "the idempotency key 'batch' is on record twice|part")
 
