@@ -23,7 +23,7 @@ from treering.budget.rows import Charge, RowLedger
 from treering.domain.groups import Groups
 from treering.mechanisms.series.root import RootSeries
 from treering.noise import Laplace
-from treering.trusted.database import GrowingDatabase
+from treering.trusted.memory.database import GrowingDatabase
 
 ROWS, SEED, QUESTIONS = 10**6, 1, 10_000
 PLENTY = Budget("zcdp", Fraction(10**6))

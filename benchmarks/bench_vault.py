@@ -31,8 +31,8 @@ from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.domain.workload import random_conjunctions
 from treering.mechanisms.pmwg import PMWG
-from treering.trusted.database import GrowingDatabase
 from treering.trusted.ledger.disk import Stage, observe
+from treering.trusted.memory.database import GrowingDatabase
 from treering.vault.members import Member
 from treering.vault.vault import Vault
 

@@ -11,7 +11,7 @@ from treering.budget.promise import Budget
 from treering.domain.loss import Loss
 from treering.trusted.kernel import Kernel
 from treering.trusted.learning.points import Points
-from treering.trusted.points import GrowingPoints
+from treering.trusted.memory.points import GrowingPoints
 
 RICH = Budget("zcdp", Fraction(10**60))
 PURE = Budget("pure", Fraction(10**60))

@@ -1,7 +1,7 @@
 """What of the trusted base is loaded when it is met: closed lists, by name.
 
 A *registered operation* is met when a gate is asked for it, or when a line of the ledger has its event. What connects
-to engines is met when rows stay in one, and points to learn from when they are named. The lists are closed: nothing
+to engines is met when rows stay in one, and what keeps rows in memory when it is named. The lists are closed: nothing
 else is imported because a request or a line says so.
 """
 
@@ -42,13 +42,14 @@ ENGINES: Final = {
 }
 """What is needed where rows stay in a table of an engine."""
 
-LEARNING: Final = {
-    "GrowingPoints": "treering.trusted.points:GrowingPoints",
+MEMORY: Final = {
+    "GrowingDatabase": "treering.trusted.memory.database:GrowingDatabase",
+    "GrowingPoints": "treering.trusted.memory.points:GrowingPoints",
     "Bounds": "treering.trusted.learning.points:Bounds",
     "Samples": "treering.trusted.learning.points:Samples",
     "features_of": "treering.trusted.learning.points:features_of",
 }
-"""What is needed to learn from points that are handed over."""
+"""What keeps rows in memory, and points to learn from."""
 
 
 def engine(name: str) -> Any:
@@ -56,6 +57,6 @@ def engine(name: str) -> Any:
     return loaded(ENGINES[name])
 
 
-def learning(name: str) -> Any:
-    """A class or function of `LEARNING`, loaded now if it was not before."""
-    return loaded(LEARNING[name])
+def memory(name: str) -> Any:
+    """A class or function of `MEMORY`, loaded now if it was not before."""
+    return loaded(MEMORY[name])

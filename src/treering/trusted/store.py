@@ -4,8 +4,8 @@ A kernel opens by the name of a mechanism. Its budget is the share that the ledg
 program believes it to be, and it opens once (``ledger/shares.py`` proves that the shares keep the promise). What is
 appended is taken in once, and its size is that of the record.
 
-This module is all that others name of the trusted base. `GrowingDatabase` keeps rows in memory, where a promise is what
-its user states to each mechanism; learning has names of its own here, whose modules are loaded when they are named.
+This module is all that others name of the trusted base. What keeps rows in memory (``memory/``) is loaded when it is
+named: there a promise is what its user states to each mechanism.
 """
 
 from __future__ import annotations
@@ -24,10 +24,6 @@ from treering.budget.promise import Budget, Promise
 from treering.domain.schema import Schema
 from treering.errors import KeyUsed, ParameterError, SchemaError, TreeringError, VaultError
 from treering.trusted import registry
-from treering.trusted.database import DroppedRows as DroppedRows
-from treering.trusted.database import GrowingDatabase as GrowingDatabase
-from treering.trusted.database import OnInvalid as OnInvalid
-from treering.trusted.database import Watchers
 from treering.trusted.journal import MemoryJournal
 from treering.trusted.kernel import Kernel
 from treering.trusted.ledger import ledger as ledgers
@@ -49,11 +45,15 @@ from treering.trusted.ledger.record import Record as Record
 from treering.trusted.ledger.record import mechanism_line
 from treering.trusted.ledger.shares import Spec as Spec
 from treering.trusted.ledger.shares import with_shares as with_shares
+from treering.trusted.memory.watchers import Watchers
 from treering.trusted.reading import PERSON_KEY, Notes, form_of, limit_of
 from treering.trusted.reading import Reading as Reading
 from treering.trusted.reading import Verified as Verified
 from treering.trusted.reading import account as account
+from treering.trusted.rows.intake import DroppedRows as DroppedRows
 from treering.trusted.rows.intake import Intake as Intake
+from treering.trusted.rows.intake import OnInvalid as OnInvalid
+from treering.trusted.rows.intake import dropping
 from treering.trusted.rows.kept import Rows
 from treering.trusted.rows.parts import Parts, StoreEngine
 from treering.trusted.rows.spool import Spool
@@ -66,14 +66,15 @@ if TYPE_CHECKING:
     from treering.trusted.learning.points import Bounds as Bounds
     from treering.trusted.learning.points import Samples as Samples
     from treering.trusted.learning.points import features_of as features_of
-    from treering.trusted.points import GrowingPoints as GrowingPoints
+    from treering.trusted.memory.database import GrowingDatabase as GrowingDatabase
+    from treering.trusted.memory.points import GrowingPoints as GrowingPoints
 else:
 
     def __getattr__(name: str) -> Any:
-        """What learning needs is loaded when it is named."""
-        if name not in registry.LEARNING:
+        """What a vault does not need is loaded when it is named."""
+        if name not in registry.MEMORY:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return registry.learning(name)
+        return registry.memory(name)
 
 
 Place = str | PathLike[str]
@@ -328,7 +329,7 @@ class Store(Sealed):
     def append(self, frame: Any, on_invalid: OnInvalid, key: str | None, *, again: bool) -> Taken:
         """Take in the rows of ``frame``, all of them or none. The same key again takes in nothing; unless ``again`` is
         true, rows that are just those of an earlier append are refused."""
-        drop = _dropping(on_invalid)
+        drop = dropping(on_invalid)
         check_key(key)
         with self.alone():
             known = self._appended(key)
@@ -353,7 +354,7 @@ class Store(Sealed):
 
     def check_rows(self, frame: Any, on_invalid: OnInvalid) -> Intake:
         """PRIVATE: what `intake` would be after an append of ``frame``, of which nothing is taken in."""
-        drop = _dropping(on_invalid)
+        drop = dropping(on_invalid)
         with self.alone():
             self._appended(None)
             if self._counts_persons:
@@ -473,12 +474,6 @@ def check_key(key: str | None) -> None:
     """Refuse an invalid idempotency key."""
     if key is not None and (not isinstance(key, str) or not 1 <= len(key) <= 200 or not key.isprintable()):
         raise ParameterError("key", "must be a printable text of 1 to 200 characters")
-
-
-def _dropping(on_invalid: OnInvalid) -> bool:
-    if on_invalid not in ("refuse", "drop"):
-        raise ParameterError("on_invalid", 'must be "refuse" or "drop"')
-    return on_invalid == "drop"
 
 
 # -- creating a vault --------------------------------------------------------------------------------------------------

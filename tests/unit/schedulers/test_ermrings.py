@@ -21,8 +21,8 @@ from treering.gate import Marked, Minimised
 from treering.schedulers.ermrings import ERMRings
 from treering.theory.erm.rings import plan_ring, ring_share
 from treering.trusted.kernel import Kernel
+from treering.trusted.memory.points import GrowingPoints
 from treering.trusted.operations.minimise import Minimising
-from treering.trusted.points import GrowingPoints
 from treering.vault.vault import Vault
 
 SCHEMA = tr.Schema({"origin": tr.categories("EWR", "JFK", "LGA"), "late": tr.categories("no", "yes")})

@@ -25,7 +25,7 @@ from support.vaults import (
     questions,
     states,
 )
-from treering.trusted.database import DroppedRows
+from treering.trusted.rows.intake import DroppedRows
 from treering.vault.vault import Vault
 
 NAN = float("nan")

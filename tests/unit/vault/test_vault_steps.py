@@ -15,11 +15,12 @@ from support.parts import make_often
 from support.vaults import crash
 from treering.budget.promise import Promise
 from treering.trusted import store as stores
-from treering.trusted.database import DroppedRows, Watchers
 from treering.trusted.ledger.disk import Stage, observe
 from treering.trusted.ledger.journal import LedgerJournal
 from treering.trusted.ledger.lines import Line
 from treering.trusted.ledger.shares import Spec
+from treering.trusted.memory.watchers import Watchers
+from treering.trusted.rows.intake import DroppedRows
 from treering.trusted.rows.parts import Parts
 from treering.trusted.store import create, originate
 from treering.vault.members import Member
@@ -117,7 +118,7 @@ def test_rows_that_are_left_out_are_warned_of_and_counted(vault: Vault) -> None:
     assert vault.size == 2
 
 
-@pytest.mark.filterwarnings("error::treering.trusted.database.DroppedRows")
+@pytest.mark.filterwarnings("error::treering.trusted.rows.intake.DroppedRows")
 def test_where_warnings_are_errors_nothing_has_happened(vault: Vault, tmp_path: Path) -> None:
     before = lines(vault)
     with pytest.raises(DroppedRows):

@@ -21,7 +21,7 @@ from treering.domain.problem import CellFeatures, Descent, Method, Minimise, Net
 from treering.gate import Minimised
 from treering.trusted.charges import Charges
 from treering.trusted.kernel import Kernel
-from treering.trusted.points import GrowingPoints
+from treering.trusted.memory.points import GrowingPoints
 from treering.vault.vault import Vault
 
 SCHEMA = tr.Schema({"a": tr.integers(0, 2), "late": tr.categories("n", "y")})

@@ -18,7 +18,7 @@ from treering.arrays import Floats
 from treering.domain.problem import FEATURE_UNIT, on_grid
 from treering.errors import DataError
 from treering.trusted.learning.points import Bounds, Samples, features_of
-from treering.trusted.points import GrowingPoints
+from treering.trusted.memory.points import GrowingPoints
 
 LATE = Bounds(classes=("late", "on time"))
 finite = st.floats(allow_nan=False, allow_infinity=False)

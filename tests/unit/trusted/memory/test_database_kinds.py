@@ -14,8 +14,9 @@ import treering as tr
 from treering.budget.promise import Budget
 from treering.errors import EngineError
 from treering.noise import Laplace
-from treering.trusted.database import DroppedRows, GrowingDatabase
-from treering.trusted.points import GrowingPoints
+from treering.trusted.memory.database import GrowingDatabase
+from treering.trusted.memory.points import GrowingPoints
+from treering.trusted.rows.intake import DroppedRows
 
 SCHEMA = tr.Schema({"a": tr.integers(0, 3)})
 

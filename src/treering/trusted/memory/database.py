@@ -1,14 +1,12 @@
-"""Growing databases in this process: they take in rows, open gates, and tell their watchers that they have grown."""
+"""A growing table in this process: it takes in rows, opens gates, and tells its watchers that it has grown."""
 
 from __future__ import annotations
 
-import inspect
 import threading
 import warnings
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
-from weakref import WeakMethod
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,23 +14,18 @@ import pyarrow as pa
 
 from treering.budget.promise import Budget
 from treering.domain.schema import Schema
-from treering.errors import DataError, EngineError, ParameterError, SchemaError
+from treering.errors import DataError, EngineError, SchemaError
 from treering.trusted import registry
 from treering.trusted.journal import MemoryJournal
 from treering.trusted.kernel import Kernel
-from treering.trusted.rows.intake import Intake, typed_blocks
+from treering.trusted.memory.watchers import Watchers
+from treering.trusted.rows.intake import DroppedRows, Intake, OnInvalid, dropping, typed_blocks
 from treering.trusted.rows.kept import Rows
 from treering.trusted.sealed import Sealed
 from treering.words import counted, left_out
 
 if TYPE_CHECKING:
     from treering.trusted.engines.source import Increment, Source, Watermark
-
-OnInvalid: TypeAlias = Literal["refuse", "drop"]
-
-
-class DroppedRows(UserWarning):
-    """Rows that did not fit the schema were left out, as ``on_invalid="drop"`` asks. Their number is public."""
 
 
 class GrowingDatabase(Sealed):
@@ -103,10 +96,8 @@ class GrowingDatabase(Sealed):
         `dropped`: that number is then public, so whether a row fits the schema is not protected.
         """
         self._check_embedded()
-        if on_invalid not in ("refuse", "drop"):
-            raise ParameterError("on_invalid", 'must be "refuse" or "drop"')
-        intake = Intake()
-        blocks = list(typed_blocks(frame, self.schema, None, drop=on_invalid == "drop", intake=intake))
+        intake, drop = Intake(), dropping(on_invalid)
+        blocks = list(typed_blocks(frame, self.schema, None, drop=drop, intake=intake))
         self._warn(intake.rows, intake.dropped)
         table = blocks[0] if len(blocks) == 1 else pa.concat_tables(blocks).combine_chunks()
         self._rows.add(table, then=partial(self._drop, intake.dropped))
@@ -170,27 +161,3 @@ class GrowingDatabase(Sealed):
 
     def __repr__(self) -> str:
         return f"GrowingDatabase({counted(self.size, 'row')}; {counted(self.schema.cells, 'cell')})"
-
-
-# -- who is told that a database has grown -----------------------------------------------------------------------------
-
-
-class Watchers:
-    """Methods to call after every append, held by weak references: watching keeps no object alive."""
-
-    def __init__(self) -> None:
-        self._methods: list[WeakMethod[Callable[[], None]]] = []
-
-    def add(self, grown: Callable[[], None]) -> None:
-        """Call the method ``grown`` from now on."""
-        if not inspect.ismethod(grown):
-            raise ParameterError("grown", "must be a method of an object, which is called while the object lives")
-        self._methods.append(WeakMethod(grown))
-
-    def call(self) -> None:
-        """Call every method whose object is alive: the database has grown."""
-        self._methods = [method for method in self._methods if method() is not None]
-        for method in tuple(self._methods):
-            grown = method()
-            if grown is not None:
-                grown()

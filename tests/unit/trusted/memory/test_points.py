@@ -11,7 +11,7 @@ import pytest
 
 import treering as tr
 from treering.trusted.learning.points import POINTS, Bounds, Samples
-from treering.trusted.points import GrowingPoints
+from treering.trusted.memory.points import GrowingPoints
 
 
 class Watcher:

@@ -8,10 +8,10 @@ from typing import Any
 from treering.budget.promise import Budget
 from treering.domain.loss import Labels
 from treering.domain.schema import Schema
-from treering.trusted.database import Watchers
 from treering.trusted.journal import MemoryJournal
 from treering.trusted.kernel import Kernel
 from treering.trusted.learning.points import POINTS, Points, Samples
+from treering.trusted.memory.watchers import Watchers
 from treering.trusted.sealed import Sealed
 from treering.words import counted
 
