@@ -35,7 +35,7 @@ NUMBERS: Final[dict[str, dict[str, Any]]] = {
     "trusted.ledger.folder": {"_PAUSE": 0.02},
     "trusted.ledger.journal": {"FIRST_LEASE": 1024},
     "vault.kinds": {"EXPECTED_ROWS": 1_000_000, "LEAST_KEPT": Fraction(1, 100)},
-    "trusted.ledger.ledger": {"FORMAT": 3, "APPLICATION": int.from_bytes(b"tree", "big")},
+    "trusted.ledger.ledger": {"APPLICATION": int.from_bytes(b"tree", "big")},
     "vault.together": {"DELAY": 0.0003, "POLL": 0.05},
     "vault.vault": {"DEFAULT_ALPHA": 0.05, "WAIT": 10.0},
 }
