@@ -301,6 +301,8 @@ class Query:
 
     def __invert__(self) -> Query:
         """The complement 1 − f: for a counting query, the rows that do not match."""
+        if self.masks is not None and len(self.masks) == 1:
+            return Query._from_masks(self.schema, {self.attributes[0]: ~self.masks[0]})
         return Query.of_table(self.schema, self.attributes, self.scale - self.weights(), self.scale)
 
     def _check_partner(self, other: Query) -> None:
