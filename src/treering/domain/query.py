@@ -216,6 +216,11 @@ class Query:
         """Whether every row weighs the same: the answer is public."""
         return not self.attributes
 
+    @property
+    def memory(self) -> int:
+        """The bytes that its sets, or its table, take."""
+        return sum(array.nbytes for array in (self.masks or ())) if self.table is None else self.table.nbytes
+
     @cached_property
     def spread(self) -> int:
         """The largest weight less the smallest: replacing one row moves the weighted count by at most this."""

@@ -24,6 +24,8 @@ from sqlglot import ParseError, Token, TokenType, exp
 from sqlglot.parser import Parser
 
 from treering.arrays import Flags
+from treering.deadline import check as check_deadline
+from treering.deadline import take
 from treering.domain.attribute import Attribute, Categories, integers
 from treering.domain.calendar import DatePart, Dates
 from treering.domain.language.condition import among, below, codes_of, missing, unless, values_of
@@ -69,7 +71,9 @@ def parse(text: str, schema: Schema) -> Query:
     >>> print(parse("NOT (origin <> 'JFK' OR delay < 15)", schema))
     origin = 'JFK' AND delay >= 15
     """
-    return Meaning(text, schema).query(understood(text, schema))
+    query = Meaning(text, schema).query(understood(text, schema))
+    take(query.memory)
+    return query
 
 
 def understood(text: str, schema: Schema) -> Formula:
@@ -178,6 +182,7 @@ class _Reader:
         if isinstance(right.value, Column) and not isinstance(left.value, Column):
             left, right, kind = right, left, _MIRRORED.get(kind, kind)
         column, attribute = self._column(left)
+        check_deadline()
         if kind in (exp.EQ, exp.NEQ):
             flags = among(attribute, [self._look_up(codes_of, left, attribute, right)])
             return self._leaf(column, attribute, flags if kind is exp.EQ else unless(attribute, flags), right)
@@ -189,6 +194,7 @@ class _Reader:
         """IS NULL, IN or BETWEEN."""
         left = self._operand(node.this)
         column, attribute = self._column(left)
+        check_deadline()
         if isinstance(node, exp.Is):
             return self._leaf(column, attribute, missing(attribute), left)
         if isinstance(node, exp.In):
@@ -330,6 +336,7 @@ def join(every: bool, parts: Iterable[Formula]) -> Formula:
         return not every
     if len(kept) + len(groups) == 1:
         return (kept + groups)[0]
+    take(sum(leaf.flags.nbytes for leaf in kept))
     return Group(every, tuple(kept), tuple(groups)) if kept or groups else every
 
 
