@@ -21,11 +21,10 @@ from treering.vault.vault import Vault
 NUMBERS: Final[dict[str, dict[str, Any]]] = {
     "trusted.ledger.codec.fields": {"_REMEMBERED": 1024},
     "trusted.ledger.codec.queries": {
-        "_READABLE": 40,
-        "_MOST_STRETCHES": 256,
         "_REMEMBERED": 4_194_304,
         "_OVERHEAD": 64,
     },
+    "trusted.ledger.codec.axes": {"_READABLE": 64},
     "trusted.ledger.codec.numbers": {
         "_DECIMAL_BITS": 4096,
         "_NAN_BITS": 2047 * (1 << 52) + (1 << 51),
