@@ -34,6 +34,14 @@ class Item:
     position: int = -1
     level: float = 0.5
 
+    @property
+    def memory(self) -> int:
+        """The bytes that its queries take."""
+        if self.kind in ("count", "sum"):
+            return self.query.memory
+        size = self.query.schema.shape[self.position]
+        return size * (size + self.query.memory)
+
     def cells(self) -> list[Query]:
         """The rows in each cell of the attribute, in the order of its values."""
         schema = self.query.schema

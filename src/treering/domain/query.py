@@ -217,6 +217,11 @@ class Query:
         """Whether every row weighs the same: the answer is public."""
         return not self.attributes
 
+    @property
+    def memory(self) -> int:
+        """The bytes that its sets, or its table, take."""
+        return sum(array.nbytes for array in (self.masks or ())) if self.table is None else self.table.nbytes
+
     @cached_property
     def spread(self) -> int:
         """The largest weight less the smallest: replacing one row moves the weighted count by at most this."""
@@ -320,6 +325,8 @@ class Query:
 
     def __invert__(self) -> Query:
         """The complement 1 − f: for a counting query, the rows that do not match."""
+        if self.masks is not None and len(self.masks) == 1:
+            return Query._from_masks(self.schema, {self.attributes[0]: ~self.masks[0]})
         return Query.of_table(self.schema, self.attributes, self.scale - self.weights(), self.scale)
 
     def _partners(self, other: Query) -> tuple[Query, Query]:

@@ -15,6 +15,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from functools import lru_cache
 from heapq import nsmallest
 from typing import Any, Final, TypeAlias
 
@@ -200,6 +201,11 @@ def values_of(name: str, attribute: Attribute, part: str) -> Ints:
     finer = {"day": 1, "dow": 1, "isodow": 1, "month": 2, "quarter": 3, "year": 4}[part]
     if {"day": 1, "week": 5, "month": 2, "quarter": 3, "year": 4}[attribute.by] > finer:
         raise QueryError(f"{identifier(name)} is known by {attribute.by} only, so that its {part} is not")
+    return _extracted(attribute, part)
+
+
+@lru_cache(maxsize=64)
+def _extracted(attribute: Dates, part: str) -> Ints:
     return np.array([extracted(part, day) for day in attribute.edges[:-1]])
 
 

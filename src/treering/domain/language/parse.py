@@ -24,6 +24,8 @@ from sqlglot import ParseError, Token, TokenType, exp
 from sqlglot.parser import Parser
 
 from treering.arrays import Flags
+from treering.deadline import check as check_deadline
+from treering.deadline import take
 from treering.domain.attribute import Attribute, Categories, integers
 from treering.domain.axis import refines
 from treering.domain.calendar import DatePart, Dates
@@ -80,9 +82,11 @@ def parse(text: str, schema: Schema, *, finer: bool = False) -> Query:
     """
     lens = lens_of(text, schema) if finer else schema
     try:
-        return Meaning(text, lens).query(understood(text, lens))
+        query = Meaning(text, lens).query(understood(text, lens))
     except Finer as refusal:
         raise QueryError(str(refusal)) from None
+    take(query.memory)
+    return query
 
 
 def lens_of(text: str, schema: Schema) -> Schema:
@@ -210,6 +214,7 @@ class _Reader:
         if isinstance(right.value, Column) and not isinstance(left.value, Column):
             left, right, kind = right, left, _MIRRORED.get(kind, kind)
         column, attribute = self._column(left)
+        check_deadline()
         if kind in (exp.EQ, exp.NEQ):
             flags = among(attribute, [self._codes(left, attribute, right)])
             return self._leaf(column, attribute, flags if kind is exp.EQ else unless(attribute, flags), right)
@@ -221,6 +226,7 @@ class _Reader:
         """IS NULL, IN or BETWEEN."""
         left = self._operand(node.this)
         column, attribute = self._column(left)
+        check_deadline()
         if isinstance(node, exp.Is):
             return self._leaf(column, attribute, missing(attribute), left)
         if isinstance(node, exp.In):
@@ -384,6 +390,7 @@ def join(every: bool, parts: Iterable[Formula]) -> Formula:
         return not every
     if len(kept) + len(groups) == 1:
         return (kept + groups)[0]
+    take(sum(leaf.flags.nbytes for leaf in kept))
     return Group(every, tuple(kept), tuple(groups)) if kept or groups else every
 
 
