@@ -23,7 +23,7 @@ from treering.budget.rows import Charge, RowLedger
 from treering.domain.groups import Groups
 from treering.mechanisms.series.root import RootSeries
 from treering.noise import Laplace
-from treering.trusted.database import GrowingDatabase
+from treering.trusted.memory.database import GrowingDatabase
 
 ROWS, SEED, QUESTIONS = 10**6, 1, 10_000
 PLENTY = Budget("zcdp", Fraction(10**6))
@@ -172,7 +172,7 @@ def _long_life(path: Path) -> None:
     generator = np.random.default_rng(SEED)
     first, later = (pa.table({name: generator.integers(0, 4, rows) for name in WIDE.names}) for rows in (10**5, 10))
     with mock.patch("os.fsync"), tr.Vault.create(path, WIDE, 1.0, 1e-6, mechanism="rings", pace=50) as vault:
-        vault._ledger._connection.execute("pragma synchronous = off")
+        vault._store._ledger._connection.execute("pragma synchronous = off")
         vault.append(first)
         for query in (*alone, *pairs):
             vault.ask(query)
@@ -187,8 +187,8 @@ def _long_life(path: Path) -> None:
 def _open_and_leave(path: Path) -> None:
     """Open a vault, and let go of it as a kill does: nothing is written, so that the next opening is the same."""
     vault = tr.Vault.open(path)
-    vault._ledger.close()
-    vault._lock.release()
+    vault._store._ledger.close()
+    vault._store._lock.release()
 
 
 def _work(seconds: float) -> None:

@@ -205,6 +205,6 @@ def test_killed_while_the_tail_is_sealed(
     (asked,) = run(Session(0, step, 1 + 2 * (step in COMMIT)), refreshing(table, sealed=2), place)
     with opened(place, table) as vault:
         assert found(vault) == table.after
-        assert len(vault._record.parts) == (step in (Stage.COMMITTED, Stage.PARTS_REPLACED))
+        assert len(vault._store._record.parts) == (step in (Stage.COMMITTED, Stage.PARTS_REPLACED))
         check_once(vault, table, Before(*asked[1]["before"]), crashed=True)
     record_property("kills", [step.name])

@@ -35,8 +35,8 @@ from treering.mechanisms.series.root import RootSeries
 from treering.noise import Laplace, Noise
 from treering.theory import series as theory
 from treering.trusted import combining
-from treering.trusted.database import GrowingDatabase
 from treering.trusted.kernel import Kernel
+from treering.trusted.memory.database import GrowingDatabase
 
 MISSED: Final = 1e-6
 Floats = npt.NDArray[np.float64]

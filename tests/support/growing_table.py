@@ -9,8 +9,8 @@ import duckdb
 import numpy as np
 
 import treering as tr
-from treering.trusted.database import OnInvalid
 from treering.trusted.engines.source import Increment, Source, Watermark
+from treering.trusted.rows.intake import OnInvalid
 
 SCHEMA = tr.Schema({"late": tr.categories("no", "yes"), "month": tr.integers(1, 12)})
 

@@ -68,8 +68,8 @@ from treering.trusted.journal import Journal, Secret, ends_run, live_runs
 from treering.trusted.noise import Ahead, Answering, check_noise, check_scale, draw, draw_laplace
 from treering.trusted.operations.base import Desk, Operation
 from treering.trusted.rows.kept import Rows
+from treering.trusted.samplers.select import exponential
 from treering.trusted.sealed import Sealed
-from treering.trusted.select import exponential
 
 if TYPE_CHECKING:
     from treering.domain.problem import Minimise

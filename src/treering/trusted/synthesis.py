@@ -59,8 +59,8 @@ from treering.domain.candidates import Atoms, Candidates, collapse
 from treering.domain.query import Query
 from treering.errors import ParameterError
 from treering.params import exact_scale, whole
+from treering.trusted.samplers.select import SHARPEST, base
 from treering.trusted.sealed import Sealed
-from treering.trusted.select import SHARPEST, base
 
 _FARTHEST: Final = 10**18
 """The logarithms of all weights stay below this, so that weights fit into a decimal's exponent."""

@@ -28,9 +28,10 @@ from treering.noise import Laplace
 from treering.trusted import combining
 from treering.trusted.cells import DENSE_CELLS
 from treering.trusted.combining import Tallies
-from treering.trusted.database import DroppedRows, GrowingDatabase
 from treering.trusted.journal import MemoryJournal
 from treering.trusted.kernel import Kernel
+from treering.trusted.memory.database import GrowingDatabase
+from treering.trusted.rows.intake import DroppedRows
 
 NOISE = SHARP["pure"]
 ALL, BY_B, ONE, *_ = GROUPS

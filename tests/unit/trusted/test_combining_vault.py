@@ -16,8 +16,8 @@ from treering.domain.groups import Groups
 from treering.domain.query import Query
 from treering.gate import Ones, Span
 from treering.noise import Laplace
-from treering.trusted.database import DroppedRows
 from treering.trusted.kernel import Kernel
+from treering.trusted.rows.intake import DroppedRows
 from treering.vault.vault import Vault
 
 SCHEMA = tr.Schema({"a": tr.integers(0, 1), "b": tr.integers(0, 2)})

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treering.trusted.select import base
+from treering.trusted.samplers.select import base
 from treering.trusted.synthesis import Intervals, Prefixes, path, paths
 
 Counts: TypeAlias = tuple[int, ...]

@@ -13,7 +13,7 @@ from treering.domain.candidates import Candidates, collapse
 from treering.domain.query import Query
 from treering.domain.workload import prefixes
 from treering.trusted import synthesis as module
-from treering.trusted.select import SHARPEST
+from treering.trusted.samplers.select import SHARPEST
 from treering.trusted.synthesis import Intervals, Multisets, Synthesis, check_scores
 
 SCHEMA = tr.Schema({"v": tr.integers(0, 2), "w": tr.categories("a", "b")})

@@ -22,7 +22,6 @@ from treering.trusted import (
     noise,
     pricing,
     sealed,
-    select,
     synthesis,
 )
 from treering.trusted.engines import addresses, binning, source
@@ -46,7 +45,7 @@ from treering.trusted.rows import (
     tally,
     typed,
 )
-from treering.trusted.samplers import clocks, coins
+from treering.trusted.samplers import clocks, coins, select
 
 NUMBERS: Final[dict[ModuleType, dict[str, Any]]] = {
     # What must fit into 64 bits, or into a double.

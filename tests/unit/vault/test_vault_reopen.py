@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import treering as tr
+from support.events import codec_of
 from support.vaults import (
     BETA,
     SCHEMA,
@@ -32,14 +33,11 @@ from support.vaults import (
     surely_easy,
 )
 from treering.gate import Compared, Condensed, RunRequest
-from treering.trusted.ledger.folder import Folder
 from treering.trusted.ledger.journal import FIRST_LEASE, recover
-from treering.trusted.ledger.ledger import reading, rows_of
+from treering.trusted.reading import Reading
 from treering.vault import members
-from treering.vault.kinds import codec
+from treering.vault.kinds import NOTES
 from treering.vault.members import shown
-from treering.vault.reader import _recovered
-from treering.vault.record import Record
 from treering.vault.vault import Vault
 
 
@@ -72,7 +70,7 @@ def test_all_mechanisms_go_on_where_they_were(tmp_path: Path, end: Any) -> None:
         else:
             assert states(vault) == before
         assert records(vault) == known
-        assert (vault.size, vault._record.origin.schema) == (size, SCHEMA)
+        assert (vault.size, vault._store._record.origin.schema) == (size, SCHEMA)
         assert vault.verify(head)["head_found"]
         live(vault, [400, 4000])
         after = states(vault)
@@ -116,11 +114,10 @@ def test_any_life_replays_from_its_first_line(tmp_path_factory: pytest.TempPathF
     with vault:
         assert vault.verify()["size"] == vault.size
         state = mechanism(vault).state
-    found = Folder(place)
-    with reading(found.ledger) as connection:
-        record = Record.of(rows_of(connection), Folder(place))
-    for folder in (None, found):
-        (again,) = shown(record, _recovered(record, folder))
+    found = Reading(place, NOTES)
+    record = found.record()
+    for events in (found.events(record), found.verify().events):
+        (again,) = shown(record, events)
         assert again.state == state
 
 
@@ -329,7 +326,7 @@ def test_a_checkpoint_that_cannot_be_written_is_done_without(tmp_path: Path) -> 
 
 
 def test_a_mechanism_that_was_never_asked_has_no_lines() -> None:
-    recovered = recover([], codec(SCHEMA), None)
+    recovered = recover([], codec_of(SCHEMA), None)
     assert (recovered.events, recovered.lost, recovered.commitments) == ((), (), {})
 
 

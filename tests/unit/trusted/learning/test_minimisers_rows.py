@@ -20,8 +20,8 @@ from treering.domain.loss import Logistic, Squared
 from treering.domain.problem import CellFeatures, Descent, Method, Minimise, Net, NoisyMoments, Perturbation, Problem
 from treering.gate import Minimised
 from treering.trusted.charges import Charges
-from treering.trusted.database import GrowingPoints
 from treering.trusted.kernel import Kernel
+from treering.trusted.memory.points import GrowingPoints
 from treering.vault.vault import Vault
 
 SCHEMA = tr.Schema({"a": tr.integers(0, 2), "late": tr.categories("n", "y")})

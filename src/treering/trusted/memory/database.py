@@ -1,42 +1,31 @@
-"""Growing databases in this process: a table (`GrowingDatabase`), and points to learn from (`GrowingPoints`).
-
-Both implement `treering.gate.Database`: they take in rows, open gates, and tell their watchers that they have grown.
-"""
+"""A growing table in this process: it takes in rows, opens gates, and tells its watchers that it has grown."""
 
 from __future__ import annotations
 
-import inspect
 import threading
 import warnings
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
-from weakref import WeakMethod
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from treering.budget.promise import Budget
-from treering.domain.loss import Labels
 from treering.domain.schema import Schema
-from treering.errors import DataError, EngineError, ParameterError, SchemaError
+from treering.errors import DataError, EngineError, SchemaError
+from treering.trusted import registry
 from treering.trusted.journal import MemoryJournal
 from treering.trusted.kernel import Kernel
-from treering.trusted.learning.points import POINTS, Points, Rows
-from treering.trusted.rows.intake import Intake, typed_blocks
-from treering.trusted.rows.kept import Rows as Kept
+from treering.trusted.memory.watchers import Watchers
+from treering.trusted.rows.intake import DroppedRows, Intake, OnInvalid, dropping, typed_blocks
+from treering.trusted.rows.kept import Rows
 from treering.trusted.sealed import Sealed
 from treering.words import counted, left_out
 
 if TYPE_CHECKING:
     from treering.trusted.engines.source import Increment, Source, Watermark
-
-OnInvalid: TypeAlias = Literal["refuse", "drop"]
-
-
-class DroppedRows(UserWarning):
-    """Rows that did not fit the schema were left out, as ``on_invalid="drop"`` asks. Their number is public."""
 
 
 class GrowingDatabase(Sealed):
@@ -59,7 +48,7 @@ class GrowingDatabase(Sealed):
     def __init__(self, schema: Schema) -> None:
         if not isinstance(schema, Schema):
             raise SchemaError(f"a GrowingDatabase needs a Schema, not {type(schema).__name__}")
-        self._rows = Kept(schema)
+        self._rows = Rows(schema)
         self._dropped = 0
         self._watchers = Watchers()
         self._source: Source | None = None
@@ -79,11 +68,8 @@ class GrowingDatabase(Sealed):
         ``order``       the name of a public column of unique integers, larger in every new row than in all before
         ``on_invalid``  as in `append`
         """
-        # Ibis takes a second to load, and most databases do not need it.
-        from treering.trusted.engines.source import Source
-
         database = cls(schema)
-        database._source = Source.of(table, schema, order)
+        database._source = registry.engine("Source").of(table, schema, order)
         database.refresh(on_invalid)
         return database
 
@@ -110,10 +96,8 @@ class GrowingDatabase(Sealed):
         `dropped`: that number is then public, so whether a row fits the schema is not protected.
         """
         self._check_embedded()
-        if on_invalid not in ("refuse", "drop"):
-            raise ParameterError("on_invalid", 'must be "refuse" or "drop"')
-        intake = Intake()
-        blocks = list(typed_blocks(frame, self.schema, None, drop=on_invalid == "drop", intake=intake))
+        intake, drop = Intake(), dropping(on_invalid)
+        blocks = list(typed_blocks(frame, self.schema, None, drop=drop, intake=intake))
         self._warn(intake.rows, intake.dropped)
         table = blocks[0] if len(blocks) == 1 else pa.concat_tables(blocks).combine_chunks()
         self._rows.add(table, then=partial(self._drop, intake.dropped))
@@ -177,98 +161,3 @@ class GrowingDatabase(Sealed):
 
     def __repr__(self) -> str:
         return f"GrowingDatabase({counted(self.size, 'row')}; {counted(self.schema.cells, 'cell')})"
-
-
-# -- points to learn from ----------------------------------------------------------------------------------------------
-
-
-class GrowingPoints(Sealed):
-    """A growing set of points with features in the unit L2 ball, and labels.
-
-    Public: their number, their ``dimension`` (how many features each has) and the kind of ``labels``: "signs" (−1 or
-    1), "numbers" (in [−1, 1]) or "none". Neighbouring databases differ in one point, features and label replaced,
-    which keeps its arrival time.
-
-    >>> points = GrowingPoints(2, "signs")
-    >>> points.append([[0.5, 0.5], [0.0, -1.0]], [1, -1])
-    2
-    >>> points
-    GrowingPoints(2 points; 2 features)
-    """
-
-    __slots__ = ("_points", "_watchers")
-
-    def __init__(self, dimension: int, labels: Labels) -> None:
-        self._points = Points(dimension, labels)
-        self._watchers = Watchers()
-
-    @property
-    def schema(self) -> Schema:
-        """A schema of one cell: points have no finite universe."""
-        return POINTS
-
-    @property
-    def size(self) -> int:
-        """The number of points: public."""
-        return self._points.size
-
-    @property
-    def dimension(self) -> int:
-        """How many features a point has: public."""
-        return self._points.dimension
-
-    @property
-    def label_kind(self) -> Labels:
-        """The kind of labels: "signs", "numbers" or "none"; public."""
-        return self._points.label_kind
-
-    def append(self, features: Any, labels: Any = None) -> int:
-        """Take in points, all or none, and return the new size.
-
-        ``features`` has a row for each point; a row of L2 norm above 1 is scaled down to norm 1. ``labels`` has one for
-        each row, or is None for labels of kind "none".
-        """
-        self._points.add_points(features, labels)
-        self._watchers.call()
-        return self.size
-
-    def append_rows(self, rows: Rows) -> int:
-        """Take in `Rows`, which were checked and scaled by their declared bounds, and return the new size."""
-        self._points.add_rows(rows)
-        self._watchers.call()
-        return self.size
-
-    def open_gate(self, budget: Budget) -> Kernel:
-        """A gate with a ``budget`` of its own to these points as they grow. The budgets of several gates add up."""
-        return Kernel(self._points, budget, MemoryJournal())
-
-    def watch(self, grown: Callable[[], None]) -> None:
-        """Call the method ``grown`` after every append, for as long as its object lives."""
-        self._watchers.add(grown)
-
-    def __repr__(self) -> str:
-        return f"GrowingPoints({counted(self.size, 'point')}; {counted(self.dimension, 'feature')})"
-
-
-# -- who is told that a database has grown -----------------------------------------------------------------------------
-
-
-class Watchers:
-    """Methods to call after every append, held by weak references: watching keeps no object alive."""
-
-    def __init__(self) -> None:
-        self._methods: list[WeakMethod[Callable[[], None]]] = []
-
-    def add(self, grown: Callable[[], None]) -> None:
-        """Call the method ``grown`` from now on."""
-        if not inspect.ismethod(grown):
-            raise ParameterError("grown", "must be a method of an object, which is called while the object lives")
-        self._methods.append(WeakMethod(grown))
-
-    def call(self) -> None:
-        """Call every method whose object is alive: the database has grown."""
-        self._methods = [method for method in self._methods if method() is not None]
-        for method in tuple(self._methods):
-            grown = method()
-            if grown is not None:
-                grown()

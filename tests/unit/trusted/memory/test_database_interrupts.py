@@ -22,7 +22,7 @@ from support.interrupts import Interrupt
 STRIDE = 1 if "TORTURE_KILLS" in os.environ else 67
 """Steps from one interrupt to the next where every step takes a reading of the engine."""
 
-COUNTING = ("trusted/cells.py", "trusted/database.py", "rows/kept.py")
+COUNTING = ("trusted/cells.py", "memory/database.py", "rows/kept.py")
 READING = ("engines/source.py", "engines/addresses.py", "engines/binning.py")
 
 

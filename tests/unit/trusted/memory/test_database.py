@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import treering as tr
-from treering.trusted.database import DroppedRows
+from treering.trusted.rows.intake import DroppedRows
 
 SCHEMA = tr.Schema({"origin": tr.categories("EWR", "JFK"), "month": tr.integers(1, 12)})
 GOOD = {"origin": "JFK", "month": 3}

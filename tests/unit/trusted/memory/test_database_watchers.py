@@ -11,7 +11,7 @@ import pytest
 
 import treering as tr
 from support.databases import TestDatabase
-from treering.trusted.database import Watchers
+from treering.trusted.memory.watchers import Watchers
 
 SCHEMA = tr.Schema({"late": tr.categories("no", "yes")})
 

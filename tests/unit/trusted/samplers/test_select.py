@@ -13,8 +13,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from treering.errors import ParameterError
-from treering.trusted import select as module
-from treering.trusted.select import base, exponential
+from treering.trusted.samplers import select as module
+from treering.trusted.samplers.select import base, exponential
 
 DIGITS = 800
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from treering.domain.schema import Schema
 from treering.errors import VaultError
-from treering.trusted.database import OnInvalid
 from treering.trusted.ledger import ledger as ledgers
 from treering.trusted.ledger.folder import Folder
-from treering.vault.record import Origin
+from treering.trusted.ledger.record import Origin
+from treering.trusted.rows.intake import OnInvalid
 from treering.words import reason
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ import pytest
 import treering as tr
 from support.vaults import SCHEMA, guarded
 from treering.budget.promise import Promise
+from treering.trusted.engines import attached as attaching
+from treering.trusted.engines.attached import Attached, claim, source_of
 from treering.trusted.ledger import ledger as ledgers
 from treering.trusted.ledger.folder import Folder
-from treering.vault import sources
-from treering.vault.record import Origin
-from treering.vault.sources import Attached, claim, source_of
+from treering.trusted.ledger.record import Origin
 from treering.vault.vault import Vault
 
 ORIGIN = Origin("1" * 32, SCHEMA, Promise(1.0), source={"identity": "rows", "address": "", "order": "id"})
@@ -55,7 +55,7 @@ def test_a_claim_is_noted_for_this_user_alone(tmp_path: Path, state: Path) -> No
 
 
 def test_a_table_belongs_to_one_vault(tmp_path: Path, state: Path, holder: Vault) -> None:
-    first = replace(ORIGIN, identity=holder._record.origin.identity)
+    first = replace(ORIGIN, identity=holder._store._record.origin.identity)
     claim(first, Folder(tmp_path / "holder"))
     with pytest.raises(tr.VaultError, match=f"the vault at {tmp_path / 'holder'} has this table already"):
         claim(OTHER, Folder(tmp_path / "another"))
@@ -67,7 +67,7 @@ def test_a_table_belongs_to_one_vault(tmp_path: Path, state: Path, holder: Vault
 def test_the_claim_of_a_vault_that_is_gone_is_void(tmp_path: Path, state: Path, holder: Vault) -> None:
     claim(ORIGIN, Folder(tmp_path / "never made"))
     # Another vault is there now than the one that claims the table.
-    assert OTHER.identity != holder._record.origin.identity
+    assert OTHER.identity != holder._store._record.origin.identity
     claim(OTHER, Folder(tmp_path / "holder"))
     claim(ORIGIN, Folder(tmp_path / "last"))
     assert [each["path"] for each in held_by(state)] == [str(tmp_path / "last")]
@@ -117,7 +117,7 @@ def connected(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
         found.append((table, schema, order))
         return Table("rows") if isinstance(table, str) else table
 
-    monkeypatch.setattr(sources, "_source", source)
+    monkeypatch.setattr(attaching, "_source", source)
     return found
 
 
