@@ -141,7 +141,7 @@ FIELDS = {
     "Marked": "size",
     "Opened": "series groups price registered sums",
     "Finished": "leaves end tails",
-    "Groups": "attributes labels table",
+    "Groups": "axes table",
     "Span": "start end weight",
     "Ones": "leaves",
     "Root": "leaves",
@@ -156,14 +156,16 @@ FIELDS = {
     "Tallied": "size drawn tally noise values",
     "Tally": "theta of cuts",
     "Counted": "start end leaves counts",
-    "Sums": "attribute reach counts",
+    "Scalar": "column kind zone part",
+    "Grid": "low high step steps",
+    "Sums": "scalar grid clipped counts",
     "Fading": "leaves",
     "KeptRings": "rings",
     "KeptRing": "opened state",
     "KeptRoots": "finished edges releases",
 }
 
-REGISTERED = [part for name in registry.OPERATIONS for part in registry.operation(name).parts]
+REGISTERED = tuple(part for name in registry.OPERATIONS for part in registry.operation(name).parts)
 LISTED: tuple[type[Any], ...] = (*EVENTS, *LATER, *NOTES, *PARTS, *REGISTERED)
 
 
