@@ -59,7 +59,7 @@ from treering.trusted.charges import Charges
 from treering.trusted.journal import Journal, live_runs
 from treering.trusted.operations.base import Desk
 from treering.trusted.operations.count import measuring
-from treering.trusted.operations.run import Runs, running
+from treering.trusted.operations.run import running
 from treering.trusted.operations.table import operation
 from treering.trusted.rows.kept import Rows
 from treering.trusted.sealed import Sealed
@@ -216,7 +216,7 @@ class Kernel(Sealed):
         whole budget is charged exactly that.
         """
         with self._working():
-            charges, runs = self._desk.charges, self._desk.own(Runs)
+            charges = self._desk.charges
             if charges.reserved:
                 raise ParameterError("part", "cannot be reserved within another reservation")
             if type(part) is not Budget:
@@ -225,7 +225,6 @@ class Kernel(Sealed):
             charges.set_aside(cost)
             event = self._write(Reserved(self.size, cost, part))
             charges.open(part)
-            runs.first_reserved = runs.next
             try:
                 yield event
             finally:
@@ -235,17 +234,13 @@ class Kernel(Sealed):
         """Record a note that replaces all events so far. Their cost stays charged; runs and segments in progress go
         on."""
         with self._working():
-            charges, runs = self._desk.charges, self._desk.own(Runs)
+            charges = self._desk.charges
             if charges.reserved:
                 raise ParameterError("note", "cannot replace events within a reservation")
-            begun = (event for event in self.history if isinstance(event, RunStarted | Condensed))
-            started = [run for event in begun for run in (event.runs if isinstance(event, Condensed) else (event,))]
-            running = tuple(run for run in started if run.run in runs.live)
             steps, segments, marks = charges.state
+            runs = charges.next_run, tuple(charges.runs.values())
             return self._write(
-                Condensed(
-                    *(self.size, self.spent, runs.next, running, note), *(steps, charges.next_segment, segments, marks)
-                )
+                Condensed(self.size, self.spent, *runs, note, steps, charges.next_segment, segments, marks)
             )
 
     def note(self, note: Any) -> Noted:
@@ -263,7 +258,7 @@ class Kernel(Sealed):
         """Go on from the record, as a new kernel would: what is not on record was never released. A run that is in
         progress there and not here is over. Nothing of it is refunded, for it may have shown a crossing."""
         with self._working():
-            for run in live_runs(self.history) - self._desk.own(Runs).live.keys():
+            for run in live_runs(self.history) - self._desk.charges.runs.keys():
                 self._write(RunEnded(self.size, run, Fraction(0)))
             new = Kernel(self._desk.rows, self.budget, self._desk.journal)
             self._desk = new._desk  # In one step, which an interrupt cannot tear.
@@ -299,11 +294,10 @@ class Kernel(Sealed):
         return event
 
     def _close_part(self) -> None:
-        runs = self._desk.own(Runs)
-        for run in [run for run in runs.live if run >= runs.first_reserved]:
+        charges = self._desk.charges
+        for run in [run for run in charges.runs if run >= charges.first_reserved]:
             self.end_run(run)
-        self._desk.charges.close(self.size)
-        runs.first_reserved = 0
+        charges.close(self.size)
         self._write(ReservationEnded(self.size))
 
     def _restore(self, events: Sequence[Event]) -> None:
@@ -314,7 +308,6 @@ class Kernel(Sealed):
         charges.catch_up()
         if max(charges.sizes, default=0) > self.size:
             raise DamagedVault("there are fewer rows than the record tells of: restore a backup")
-        self._desk.own(Runs).restore(events, self._desk.journal)
         if charges.reserved:  # The last session ended within a reservation: end that now.
             self._close_part()
 

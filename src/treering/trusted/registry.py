@@ -12,6 +12,8 @@ from typing import Any, Final
 from treering.lazy import loaded
 
 OPERATIONS: Final = {
+    "histogram": "treering.trusted.operations.histogram:Tabulating",
+    "select": "treering.trusted.operations.select:Selecting",
     "draw_rows": "treering.trusted.operations.draw:Drawing",
     "foreign": "treering.trusted.operations.foreign:Foreign",
     "minimise": "treering.trusted.operations.minimise:Minimising",
@@ -20,6 +22,8 @@ OPERATIONS: Final = {
 """The class of each registered operation, by the name of the gate's method."""
 
 EVENTS: Final = {
+    "HistogramReleased": "histogram",
+    "Selected": "select",
     "RowsDrawn": "draw_rows",
     "ForeignReleased": "foreign",
     "Minimised": "minimise",

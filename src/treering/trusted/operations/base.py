@@ -117,6 +117,11 @@ def integers(values: Sequence[int], name: str, length: int, below: int = MAX_COU
     return array.astype(np.int64)
 
 
+def gaps(counts: Ints, estimates: Ints | None) -> Ints:
+    """PRIVATE: counts, or their distances from estimates."""
+    return counts if estimates is None else np.abs(counts - estimates)
+
+
 class Operation(Sealed, ABC, Generic[Checked, Released]):
     """One operation. It has no state: what it remembers is on the desk.
 
