@@ -24,9 +24,9 @@ from treering.domain.language.parse import Question, understand, understand_all
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import ParameterError, QueryError, TreeringError
-from treering.gate import Database
 from treering.mechanisms.histogram.hypothesis import Hypothesis
 from treering.params import A_SHARE, Number, nonempty, probability
+from treering.protocols import Database
 from treering.words import counted, rows
 
 NO_ROWS: Final = "rings, a continual histogram and a model draw no rows: a mechanism of kind pmwg or scheduler does"

@@ -72,7 +72,7 @@ Released = TypeVar("Released", bound=Event)
 
 
 class Kernel(Sealed):
-    """The gate to one growing database under one budget; `treering.gate.Gate` explains the parameters.
+    """The gate to one growing database under one budget; `treering.protocols.Gate` explains the parameters.
 
     Guarantee: the transcript of all operations, chosen adaptively while the database grows, is (budget.total)-DP for
     a ``pure`` budget and (budget.total)-zCDP for a ``zcdp`` one, for databases that differ in one row, replaced.

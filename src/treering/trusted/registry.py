@@ -1,8 +1,8 @@
 """What of the trusted base is loaded when it is met: closed lists, by name.
 
-A *registered operation* is met when a gate is asked for it, or when a line of the ledger has its event. What connects
-to engines is met when rows stay in one, and what keeps rows in memory when it is named. The lists are closed: nothing
-else is imported because a request or a line says so.
+A *registered operation* is met when a gate is asked for it, or when a line of the ledger has its event. What reads
+files is met when one is appended, what connects to engines when rows stay in one, and what keeps rows in memory when it
+is named. The lists are closed: nothing else is imported because a request or a line says so.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ EVENTS: Final = {
 """The operation of each event that a registered operation releases."""
 
 
-def operation(name: str) -> Any:
-    """The class of a registered operation (`treering.trusted.operations.base.Operation`), loaded now if it was not
-    before."""
-    return loaded(OPERATIONS[name])
-
+FILES: Final = {
+    "blocks": "treering.trusted.rows.files:blocks",
+    "line_of": "treering.trusted.rows.files:line_of",
+}
+"""What reads files of rows."""
 
 ENGINES: Final = {
     "Source": "treering.trusted.engines.source:Source",
@@ -56,11 +56,12 @@ MEMORY: Final = {
 """What keeps rows in memory, and points to learn from."""
 
 
-def engine(name: str) -> Any:
-    """A class or function of `ENGINES`, loaded now if it was not before."""
-    return loaded(ENGINES[name])
+def operation(name: str) -> Any:
+    """The class of a registered operation (`treering.trusted.operations.base.Operation`), loaded now if it was not
+    before."""
+    return loaded(OPERATIONS[name])
 
 
-def memory(name: str) -> Any:
-    """A class or function of `MEMORY`, loaded now if it was not before."""
-    return loaded(MEMORY[name])
+def part(name: str) -> Any:
+    """A class or function of `FILES`, `ENGINES` or `MEMORY`, loaded now if it was not before."""
+    return loaded({**FILES, **ENGINES, **MEMORY}[name])

@@ -62,7 +62,7 @@ from treering.trusted.sealed import salt as new_salt
 from treering.words import left_out, reason
 
 if TYPE_CHECKING:
-    from treering.gate import Gate
+    from treering.protocols import Gate
     from treering.trusted.learning.points import Bounds as Bounds
     from treering.trusted.learning.points import Samples as Samples
     from treering.trusted.learning.points import features_of as features_of
@@ -74,7 +74,7 @@ else:
         """What a vault does not need is loaded when it is named."""
         if name not in registry.MEMORY:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return registry.memory(name)
+        return registry.part(name)
 
 
 Place = str | PathLike[str]
@@ -172,7 +172,7 @@ class Store(Sealed):
         self._parts = Parts(folder.parts, form, self._rows, ledger, record.batches, record.parts, limit)
         self._parts.load()
         self._intake: Intake | None = None
-        self._source = None if origin.source is None else registry.engine("Attached")(origin, table)
+        self._source = None if origin.source is None else registry.part("Attached")(origin, table)
 
     @classmethod
     @contextmanager
@@ -487,7 +487,7 @@ def originate(schema: Schema, promise: Promise, person: str | None, table: Any, 
         raise ParameterError("person", "must name a column that is no attribute of the schema")
     if person is not None and table is not None:
         raise ParameterError("person", "cannot be counted where rows stay in their own engine")
-    source = None if table is None else registry.engine("source_of")(table, schema, order)
+    source = None if table is None else registry.part("source_of")(table, schema, order)
     return Origin(new_salt().hex()[:32], schema, promise, person, source)
 
 
@@ -495,7 +495,7 @@ def create(path: Place, origin: Origin, first: Spec | None, wait: float) -> None
     """Write an empty vault. If this is interrupted, opening the folder raises `NotAVault`."""
     folder = Folder(path)
     if origin.source is not None:
-        registry.engine("claim")(origin, folder)
+        registry.part("claim")(origin, folder)
     folder.create()
     lock = WriterLock(folder.lock)
     try:

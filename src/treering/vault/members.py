@@ -10,15 +10,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
+from treering.boxes.replay import RecordedGate
 from treering.budget.promise import Budget
 from treering.domain.language.parse import understand_all
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import ParameterError, TreeringError
-from treering.gate import Event, Gate
+from treering.gate import Event
 from treering.mechanisms.base import Answering
 from treering.mechanisms.rings import Rings
-from treering.replay import RecordedGate
+from treering.protocols import Gate
 from treering.trusted.store import Record, Spec, Store, account
 from treering.vault.kinds import build
 

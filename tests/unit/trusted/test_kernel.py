@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 import treering as tr
 from support.databases import TestDatabase
 from treering.budget.promise import Budget
-from treering.gate import FINE, Compared, Crossing, Gate, Measured, RunEnded, RunRequest, RunStarted
+from treering.gate import FINE, Compared, Crossing, Measured, RunEnded, RunRequest, RunStarted
 from treering.noise import Gaussian, Laplace, Noise
+from treering.protocols import Gate
 from treering.trusted.cells import MAX_COUNT, Cells
 from treering.trusted.kernel import Kernel
 from treering.trusted.noise import Answering
