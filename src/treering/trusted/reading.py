@@ -14,6 +14,7 @@ from treering.budget.promise import Budget
 from treering.errors import DamagedVault, ParameterError
 from treering.gate import Event
 from treering.trusted.charges import Charges
+from treering.trusted.kernel import follow
 from treering.trusted.ledger.checkpoints import Checkpoints
 from treering.trusted.ledger.codec.events import codec
 from treering.trusted.ledger.folder import Folder
@@ -53,7 +54,7 @@ def account(budget: Budget, events: tuple[Event, ...]) -> Charges:
     """What a history has cost each row: all of it public."""
     charges = Charges(budget)
     for event in events:
-        charges.follow(event)
+        follow(event, charges)
     return charges
 
 

@@ -14,16 +14,7 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from treering.trusted import (
-    cells,
-    charges,
-    combining,
-    kernel,
-    noise,
-    pricing,
-    sealed,
-    synthesis,
-)
+from treering.trusted import cells, charges, noise, sealed
 from treering.trusted.engines import addresses, binning, source
 from treering.trusted.engines import moments as engine_moments
 from treering.trusted.engines.binning import Counted
@@ -31,7 +22,7 @@ from treering.trusted.learning import minimisers, points
 from treering.trusted.learning import moments as learning_moments
 from treering.trusted.learning.points import _UNIT, Bounds
 from treering.trusted.ledger import named
-from treering.trusted.operations import foreign
+from treering.trusted.operations import foreign, run, segment, synthesis
 from treering.trusted.rows import (
     digests,
     files,
@@ -49,7 +40,7 @@ from treering.trusted.samplers import clocks, coins, select
 
 NUMBERS: Final[dict[ModuleType, dict[str, Any]]] = {
     # What must fit into 64 bits, or into a double.
-    combining: {"MOST_ROOM": 1 << 60},
+    segment: {"MOST_ROOM": 1 << 60},
     cells: {
         "LARGEST_WEIGHT": 1 << 31,
         "MAX_COUNT": 1 << 61,
@@ -69,7 +60,7 @@ NUMBERS: Final[dict[ModuleType, dict[str, Any]]] = {
     binning: {"MOST_LISTED": 4096, "FEW_GROUPS": 32_768, "INVALID": -1},
     engine_moments: {"_MONTHS": {"month": 1, "quarter": 3, "year": 12}},
     source: {"COUNTED_ROWS": 1_048_576},
-    kernel: {"FIRST_BLOCK": 16, "LARGEST_BLOCK": 4096},
+    run: {"FIRST_BLOCK": 16, "LARGEST_BLOCK": 4096},
     minimisers: {
         "MOST_ENTRIES": 1 << 29,
         "_COPIED": 16_777_216,
@@ -90,7 +81,6 @@ NUMBERS: Final[dict[ModuleType, dict[str, Any]]] = {
         },
         "_ROOT_OF_TWO": float(np.nextafter(np.sqrt(2), 1)) if np.sqrt(2) ** 2 < 2 else float(np.sqrt(2)),
     },
-    pricing: {"_ONE": Fraction(1)},
     digests: {"THREADS": 2, "MANY": 16_384},
     intake: {"BLOCK_ROWS": 262_144},
     kept: {"MERGED": 65_536},

@@ -12,9 +12,9 @@ import treering as tr
 from treering.domain.candidates import Candidates, collapse
 from treering.domain.query import Query
 from treering.domain.workload import prefixes
-from treering.trusted import synthesis as module
+from treering.trusted.operations import synthesis as module
+from treering.trusted.operations.synthesis import Intervals, Multisets, Synthesis, check_scores
 from treering.trusted.samplers.select import SHARPEST
-from treering.trusted.synthesis import Intervals, Multisets, Synthesis, check_scores
 
 SCHEMA = tr.Schema({"v": tr.integers(0, 2), "w": tr.categories("a", "b")})
 QUARTERS = Query.weighted(SCHEMA, [0.25, 0.5, 1.0], attributes=["v"], resolution=4)

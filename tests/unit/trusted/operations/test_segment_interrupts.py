@@ -15,7 +15,7 @@ from treering.gate import Advanced, Ones, Span
 from treering.noise import Laplace
 from treering.trusted.kernel import Kernel
 
-FILES = ("budget/rows.py", "trusted/charges.py", "trusted/combining.py", "trusted/counts.py", "trusted/journal.py")
+FILES = ("budget/rows.py", "trusted/charges.py", "trusted/kernel.py", "operations/segment.py", "trusted/journal.py")
 NOISE = Laplace(2.0**-10)
 
 

@@ -21,9 +21,9 @@ from treering.domain.groups import MOST_GROUPS, Groups
 from treering.errors import VaultError
 from treering.gate import Advanced, Event, Fading, Ones, Pattern, Root, SegmentBegun
 from treering.noise import Gaussian, Laplace, Noise
-from treering.trusted import combining
 from treering.trusted.journal import MemoryJournal
 from treering.trusted.kernel import Kernel
+from treering.trusted.operations import segment as module
 
 KINDS = st.sampled_from([Ones, Root, Fading])
 
@@ -192,7 +192,7 @@ def test_what_does_not_fit_is_refused_and_begins_nothing() -> None:
         (lambda: gate.begin_segment(CELLS, Gaussian(1000.0), 1), "Laplace"),
         (lambda: gate.begin_segment(CELLS, Laplace(2.0**49), 1), "2\\^48"),
         (lambda: gate.begin_segment(CELLS, Laplace(4.0), 0), "room must be"),
-        (lambda: gate.begin_segment(CELLS, Laplace(4.0), combining.MOST_ROOM + 1), "room must be at most 2\\^60"),
+        (lambda: gate.begin_segment(CELLS, Laplace(4.0), module.MOST_ROOM + 1), "room must be at most 2\\^60"),
         (lambda: gate.begin_segment(CELLS, Laplace(4.0), 1, start=7), "start must be a size .* nearest are 1, 0$"),
         (lambda: gate.advance(0, []), "never begun"),
     ):
@@ -322,7 +322,7 @@ def test_an_empty_leaf_is_not_made() -> None:
 def test_weights_too_large_for_the_rows_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """No sum leaves 64 bits."""
     _, gate, segment = grown(1)
-    monkeypatch.setattr(combining, "MAX_COUNT", 2 * 4096)
+    monkeypatch.setattr(module, "MAX_COUNT", 2 * 4096)
     refused(gate, segment, [Root(2)], "weights so large that weight times rows")
     gate.advance(segment, [Ones(2)])
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from treering.trusted.operations.synthesis import Intervals, Prefixes, path, paths
 from treering.trusted.samplers.select import base
-from treering.trusted.synthesis import Intervals, Prefixes, path, paths
 
 Counts: TypeAlias = tuple[int, ...]
 Family: TypeAlias = Prefixes | Intervals

@@ -10,6 +10,7 @@ import pytest
 
 import treering as tr
 from support.databases import TestDatabase
+from support.drawing import draw_by
 from support.row_lives import SCHEMA
 from treering.arrays import Ints
 from treering.budget.promise import Budget
@@ -19,10 +20,12 @@ from treering.domain.sums import sums_of
 from treering.errors import ParameterError, QueryError
 from treering.gate import Fading, Ones, Pattern, Root, Span
 from treering.noise import Laplace, Noise
-from treering.trusted import combining
 from treering.trusted.charges import newest_last
-from treering.trusted.combining import MOST_ROOM, checked_groups
 from treering.trusted.kernel import Kernel
+from treering.trusted.operations import combine, groups
+from treering.trusted.operations import segment as segment_module
+from treering.trusted.operations.groups import checked_groups
+from treering.trusted.operations.segment import MOST_ROOM, Leaves
 from treering.trusted.rows.typed import stored
 
 ALL = Groups.marginal(SCHEMA)
@@ -45,11 +48,11 @@ def test_weights_times_rows_may_be_as_large_as_the_largest_sum(monkeypatch: pyte
     """Weights 3 and −5 on two rows each: 16. Their signs do not make up for each other."""
     _, gate = opened()
     spans = [Span(0, 2, 3), Span(4, 6, -5)]
-    monkeypatch.setattr(combining, "MAX_COUNT", 16)
+    monkeypatch.setattr(combine, "MAX_COUNT", 16)
     with pytest.raises(ParameterError, match=r"spans have weights so large that weight times rows"):
         gate.combine(ALL, spans, NOISE)
     assert gate.spent == 0
-    monkeypatch.setattr(combining, "MAX_COUNT", 17)
+    monkeypatch.setattr(combine, "MAX_COUNT", 17)
     assert gate.combine(ALL, spans, SHARP).values.tolist() == [3, 3, 0, 0, -5, -5]
 
 
@@ -63,11 +66,11 @@ def test_a_patterns_largest_weight_times_all_rows_of_the_segment_is_bounded(
     gate.advance(segment, [])
     db.append_cells([0, 0])
     weight = largest or int(Weights.FADING.first(1)[0])
-    monkeypatch.setattr(combining, "MAX_COUNT", 6 * weight)
+    monkeypatch.setattr(segment_module, "MAX_COUNT", 6 * weight)
     for patterns in ([pattern], [Ones(1), pattern], [pattern, Ones(1)]):
         with pytest.raises(ParameterError, match="patterns have weights so large that weight times rows"):
             gate.advance(segment, patterns)
-    monkeypatch.setattr(combining, "MAX_COUNT", 6 * weight + 1)
+    monkeypatch.setattr(segment_module, "MAX_COUNT", 6 * weight + 1)
     assert gate.advance(segment, [pattern]).leaf == 2
 
 
@@ -79,11 +82,11 @@ def test_the_largest_room_is_given() -> None:
 
 
 def test_there_may_be_as_many_groups_as_the_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(combining, "MOST_GROUPS", SCHEMA.cells)
+    monkeypatch.setattr(groups, "MOST_GROUPS", SCHEMA.cells)
     assert checked_groups(ALL, KEPT).number == SCHEMA.cells
     one = Groups.of([tr.Query.all(SCHEMA)])
     assert checked_groups(one, KEPT).number == 1
-    monkeypatch.setattr(combining, "MOST_GROUPS", SCHEMA.cells - 1)
+    monkeypatch.setattr(groups, "MOST_GROUPS", SCHEMA.cells - 1)
     with pytest.raises(QueryError, match=f"1 to {SCHEMA.cells - 1} groups, not {SCHEMA.cells}"):
         checked_groups(ALL, KEPT)
 
@@ -110,7 +113,7 @@ def test_a_release_up_to_the_present_size_does_not_tell_it_apart() -> None:
     db.append_cells([1])
     gate.combine(ALL, [Span(0, 7, 1)], NOISE)
     db.append_cells([1])
-    assert gate._charges.sizes == {2, 4, 6}
+    assert gate._desk.charges.sizes == {2, 4, 6}
     with pytest.raises(ParameterError, match="told apart; the nearest are 6, 8, 4$"):
         gate.combine(ALL, [Span(0, 7, 1)], NOISE)
 
@@ -126,12 +129,12 @@ def test_a_segment_of_the_rows_to_come_tells_them_apart() -> None:
     gate = db.open_gate(Budget("pure", Fraction(2**80)))
     segment = gate.begin_segment(ALL, SHARP, 5, start=3).segment
     db.append_cells([4, 4])
-    assert gate._charges.sizes == {3}
+    assert gate._desk.charges.sizes == {3}
     assert gate.advance(segment, [Ones(1)]).values[0].tolist() == [0, 0, 0, 0, 2, 0]
     db.append_cells([5])
     gate.begin_segment(ALL, SHARP, 5, start=3)  # The present size is nothing to it.
     db.append_cells([5])
-    assert gate._charges.sizes == {3, 5}
+    assert gate._desk.charges.sizes == {3, 5}
 
 
 def test_a_series_has_a_number_from_0_on() -> None:
@@ -194,7 +197,7 @@ def test_noise_is_drawn_at_its_own_scale_for_every_number_of_a_release(monkeypat
         drawn.append((noise, factor, count))
         return np.full(count, 1000 * len(drawn))
 
-    monkeypatch.setattr(combining, "draw", draw)
+    draw_by(monkeypatch, draw)
     assert gate.combine(ALL, [Span(0, 2, 1)], NOISE).values.tolist() == [1001, 1001, *[1000] * 4]
     segment = gate.begin_segment(ALL, SHARP, 10, start=4).segment
     one, other = gate.advance(segment, [Ones(1), Ones(1)]).values
@@ -210,4 +213,4 @@ def test_the_counts_of_leaves_go_with_their_segment() -> None:
     for segment in (one, two):
         gate.advance(segment, [Ones(1)])
     gate.end_segment(one)
-    assert list(gate._tallies) == [two]
+    assert list(gate._desk.own(Leaves).tallies) == [two]

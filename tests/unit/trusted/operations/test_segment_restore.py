@@ -172,7 +172,7 @@ def test_rows_are_told_apart_where_they_are_needed_and_nowhere_else() -> None:
 
 def told_apart(db: TestDatabase, gate: Kernel, sizes: set[int]) -> None:
     for kernel in (gate, db.open_gate(PLENTY)):
-        assert kernel._charges.sizes == sizes
+        assert kernel._desk.charges.sizes == sizes
     for size in range(1, db.size):
         if size not in sizes:
             with pytest.raises(tr.ParameterError, match="spans must be a size at which rows are told apart"):

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treering.trusted import synthesis as module
+from treering.trusted.operations import synthesis as module
+from treering.trusted.operations.synthesis import draw_level
 from treering.trusted.samplers.select import base
-from treering.trusted.synthesis import draw_level
 
 RATIOS = [Fraction(1, 2), Fraction(9, 10), base(Fraction(7, 3)), base(Fraction(10**6)), base(Fraction(1, 1024))]
 

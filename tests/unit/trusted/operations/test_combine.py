@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import treering as tr
 from support.databases import TestDatabase
+from support.drawing import draw_by
 from support.row_lives import GROUPS, PLENTY, SCHEMA, SHARP, Life, account, agrees, combined
 from treering.arrays import Ints
 from treering.budget.promise import Budget
@@ -25,12 +26,12 @@ from treering.domain.query import Query
 from treering.errors import ParameterError
 from treering.gate import Marked, Ones, Root, SegmentBegun, Span
 from treering.noise import Laplace
-from treering.trusted import combining
 from treering.trusted.cells import DENSE_CELLS
-from treering.trusted.combining import Tallies
 from treering.trusted.journal import MemoryJournal
 from treering.trusted.kernel import Kernel
 from treering.trusted.memory.database import GrowingDatabase
+from treering.trusted.operations import segment as segment_module
+from treering.trusted.operations.segment import Tallies
 from treering.trusted.rows.intake import DroppedRows
 
 NOISE = SHARP["pure"]
@@ -161,7 +162,7 @@ def test_marks_are_for_good_and_leaves_for_as_long_as_their_segment() -> None:
     ):
         gate.combine(ALL, [Span(2, 3, 1)], NOISE)
     assert released(gate, ALL, [Span(2, 4, 1)]) == [0, 0, 1, 1, 0, 0]
-    assert gate._charges.sizes == {2}
+    assert gate._desk.charges.sizes == {2}
     db.append_cells([4])
     with pytest.raises(ParameterError, match="told apart"):  # The size of the last release was not marked.
         gate.combine(ALL, [Span(4, 5, 1)], NOISE)
@@ -241,7 +242,7 @@ def test_a_leaf_whose_release_was_interrupted_is_counted_again(monkeypatch: pyte
 
     history = life.gate.history
     with monkeypatch.context() as patch:
-        patch.setattr(combining.Tallies, "weighted", interrupt)
+        patch.setattr(segment_module.Tallies, "weighted", interrupt)
         with pytest.raises(KeyboardInterrupt):
             life.gate.advance(segment, [Ones(1)])
     assert life.gate.history == history
@@ -263,11 +264,11 @@ def test_a_combination_that_was_interrupted_tells_nothing_apart(monkeypatch: pyt
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(combining, "draw", interrupt)
+        draw_by(patch, interrupt)
         with pytest.raises(KeyboardInterrupt):
             life.gate.combine(ALL, [Span(0, 2, 1)], NOISE)
     life.append([2])
-    assert life.gate._charges.sizes == set()
+    assert life.gate._desk.charges.sizes == set()
     life.combine(ALL, [Span(0, 3, 1)])
 
 

@@ -19,9 +19,9 @@ from treering.domain.query import Query
 from treering.domain.workload import prefixes, ranges
 from treering.gate import Gate, RowsDrawn
 from treering.replay import RecordedGate
-from treering.trusted import synthesis as multisets
 from treering.trusted.kernel import Kernel
-from treering.trusted.synthesis import Synthesis, listing
+from treering.trusted.operations import synthesis as multisets
+from treering.trusted.operations.synthesis import Synthesis, listing
 
 Cells: TypeAlias = tuple[int, ...]
 

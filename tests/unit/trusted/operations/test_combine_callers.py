@@ -20,8 +20,8 @@ from treering.domain.query import Query
 from treering.errors import BudgetExceeded, GuaranteeError, ParameterError, QueryError, TreeringError
 from treering.gate import Ones, Root, SegmentBegun, Span
 from treering.noise import Gaussian, Laplace
-from treering.trusted.combining import MOST_ROOM
 from treering.trusted.kernel import Kernel
+from treering.trusted.operations.segment import MOST_ROOM
 
 ROWS = [0, 5, 5, 1, 2, 3]
 ALL = Groups.marginal(SCHEMA)
@@ -360,7 +360,7 @@ def test_patterns_are_checked(gate: Kernel, name: str) -> None:
 
 
 def test_weights_times_rows_stay_within_64_bits(monkeypatch: pytest.MonkeyPatch, gate: Kernel) -> None:
-    monkeypatch.setattr("treering.trusted.combining.MAX_COUNT", 4)
+    monkeypatch.setattr("treering.trusted.operations.segment.MAX_COUNT", 4)
     refused(gate, lambda: gate.advance(0, [Ones(1)]), ParameterError, "reaches 2\\^61")
 
 
