@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from fractions import Fraction
@@ -21,6 +21,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from treering.budget.promise import Budget, Promise
+from treering.domain.axis import refines
 from treering.domain.schema import Schema
 from treering.errors import KeyUsed, ParameterError, SchemaError, TreeringError, VaultError
 from treering.trusted import registry
@@ -42,7 +43,7 @@ from treering.trusted.ledger.lines import Line as Line
 from treering.trusted.ledger.named import Batch
 from treering.trusted.ledger.record import Origin as Origin
 from treering.trusted.ledger.record import Record as Record
-from treering.trusted.ledger.record import mechanism_line
+from treering.trusted.ledger.record import mechanism_line, refined_line
 from treering.trusted.ledger.shares import Spec as Spec
 from treering.trusted.ledger.shares import with_shares as with_shares
 from treering.trusted.memory.watchers import Watchers
@@ -57,6 +58,7 @@ from treering.trusted.rows.intake import dropping
 from treering.trusted.rows.kept import Rows
 from treering.trusted.rows.parts import Parts, StoreEngine
 from treering.trusted.rows.spool import Spool
+from treering.trusted.rows.typed import stored as scalars_of
 from treering.trusted.sealed import Sealed as Sealed
 from treering.trusted.sealed import salt as new_salt
 from treering.words import left_out, reason
@@ -104,15 +106,14 @@ class Kept(NamedTuple):
 class Own(Sealed):
     """The database of one mechanism: the rows, and the one gate to them, with the share on record."""
 
-    __slots__ = ("_budget", "_name", "_open", "_rows", "_watchers")
+    __slots__ = ("_budget", "_name", "_open", "_rows", "_watchers", "schema")
 
-    def __init__(self, name: str, budget: Budget, rows: Rows, watchers: Watchers, gate: Callable[[], Gate]) -> None:
+    def __init__(
+        self, name: str, budget: Budget, rows: Rows, watchers: Watchers, gate: Callable[[], Gate], lens: Schema
+    ) -> None:
         self._name, self._budget, self._rows, self._watchers, self._open = name, budget, rows, watchers, gate
-
-    @property
-    def schema(self) -> Schema:
-        """The universe: public."""
-        return self._rows.schema
+        self.schema = lens
+        """The universe, as the mechanism is made: public."""
 
     @property
     def size(self) -> int:
@@ -134,10 +135,11 @@ class Own(Sealed):
         self._watchers.add(grown)
 
 
-def trial(origin: Origin, new: Spec) -> Own:
-    """An empty database with the share of a mechanism that is not on record yet: to check its options."""
-    rows, budget = Rows(origin.schema), origin.budget(new)
-    return Own(new.name, budget, rows, Watchers(), lambda: Kernel(rows, budget, MemoryJournal()))
+def trial(origin: Origin, new: Spec, schema: Schema | None = None) -> Own:
+    """An empty database with the share of a mechanism that is not on record yet: to check its options. ``schema`` is
+    the vault's newest version; None: the first."""
+    rows, budget = Rows(schema or origin.schema), origin.budget(new)
+    return Own(new.name, budget, rows, Watchers(), lambda: Kernel(rows, budget, MemoryJournal()), rows.schema)
 
 
 class Store(Sealed):
@@ -154,18 +156,18 @@ class Store(Sealed):
         self._process = os.getpid()
         self._record = record = Record.of(ledger.read(), folder)
         origin, secrets = record.origin, ledger.secrets()
-        self._checkpoints = Checkpoints(folder.checkpoints, codec(origin.schema, notes))
+        self._checkpoints = Checkpoints(folder.checkpoints)
         for line in record.checkpoints:
             self._checkpoints.know(line)
         folder.clean(record.parts.names, record.parts.last, self._checkpoints.named)
         self._engine = StoreEngine(folder.path)
-        self._rows = Rows(origin.schema, self._engine)
+        self._rows = Rows(record.schema, self._engine)
         self._watchers = Watchers()
         self._gates: dict[str, Kernel] = {}
         self._journals: list[LedgerJournal] = []
-        for entries in record.lines:
-            journal = self._add_journal()
-            recovered = recover(entries, codec(origin.schema, notes), self._checkpoints)
+        for spec, entries in zip(record.specs, record.lines, strict=True):
+            journal = self._add_journal(record.lens(spec.name))
+            recovered = recover(entries, codec(record.lens(spec.name), notes), self._checkpoints)
             journal.take_up(recovered, secrets, record.size)
         record.lines.clear()  # The journals hold them as events now.
         form, limit = form_of(record), limit_of(record, secrets)
@@ -282,13 +284,14 @@ class Store(Sealed):
         if name in self._gates:
             raise ParameterError("budget", f"is spent through one gate: that of {name!r} is open already")
         number, spec = self._numbered(name)
-        self._gates[name] = gate = Kernel(self._rows, self.origin.budget(spec), self._journals[number])
+        lens = self._record.lenses.get(name)
+        self._gates[name] = gate = Kernel(self._rows, self.origin.budget(spec), self._journals[number], lens)
         return gate
 
     def database(self, name: str) -> Own:
         """The database of a mechanism on record."""
         budget = self.origin.budget(self._numbered(name)[1])
-        return Own(name, budget, self._rows, self._watchers, lambda: self.open_gate(name))
+        return Own(name, budget, self._rows, self._watchers, lambda: self.open_gate(name), self._record.lens(name))
 
     def fresh(self, name: str) -> int:
         """The number of a mechanism's events since its last checkpoint."""
@@ -310,8 +313,25 @@ class Store(Sealed):
             self._record.shares.add(new, lowered)
             for name in lowered.keys() & self._gates.keys():
                 self._gates.pop(name).retire()
-            self._add_journal()
+            self._add_journal(self.schema)
             yield
+
+    def refine(self, schema: Schema, following: Sequence[str]) -> None:
+        """Put the next version of the schema on record. The mechanisms ``following`` see all rows through it from now
+        on; the others keep the version that they have. No row is read, and nothing is charged: a version is public, and
+        a replaced row is in one cell of each."""
+        if not refines(schema, self.schema):
+            raise SchemaError("this does not refine the vault's schema: some cell of that is no union of the new ones")
+        if set(scalars_of(schema)) != set(self._rows.scalars):
+            raise SchemaError("a refinement is about the columns that are kept: no other was kept of earlier rows")
+        with self._ledger.remembered("it was interrupted while a new version of the schema was taken up"):
+            self._ledger.write(refined_line(schema, following))
+            reached(Stage.SCHEMA_DURABLE)
+            for name, gate in self._gates.items():
+                if name not in following:
+                    gate.keep_lens()
+            self._record.refine(schema, following)
+            self._rows.refine(schema)
 
     def _numbered(self, name: str) -> tuple[int, Spec]:
         for number, spec in enumerate(self._record.specs):
@@ -319,8 +339,8 @@ class Store(Sealed):
                 return number, spec
         raise ParameterError("name", f"{name!r} is of no mechanism on record")
 
-    def _add_journal(self) -> LedgerJournal:
-        new = LedgerJournal(self._ledger, len(self._journals), codec(self.schema, self._notes), self._checkpoints)
+    def _add_journal(self, lens: Schema) -> LedgerJournal:
+        new = LedgerJournal(self._ledger, len(self._journals), codec(lens, self._notes), self._checkpoints)
         self._journals.append(new)
         return new
 

@@ -18,8 +18,9 @@ from treering.trusted.sealed import salt as new_salt
 ROOT: Final = bytes(32)
 """The hash that the first line is chained to."""
 
-CREATED, MECHANISM, ROWS, PART, EVENT, LEASE, ANSWERS, CHECKPOINT = (
+CREATED, REFINED, MECHANISM, ROWS, PART, EVENT, LEASE, ANSWERS, CHECKPOINT = (
     "created",
+    "refined",
     "mechanism",
     "rows",
     "part",
@@ -28,8 +29,8 @@ CREATED, MECHANISM, ROWS, PART, EVENT, LEASE, ANSWERS, CHECKPOINT = (
     "answers",
     "checkpoint",
 )
-"""The kinds of lines. A ``part`` names a file of rows; a ``lease`` counts comparisons before they are made; ``answers``
-are those given under an idempotency key."""
+"""The kinds of lines. A ``refined`` line is the next version of the schema; a ``part`` names a file of rows; a
+``lease`` counts comparisons before they are made; ``answers`` are those given under an idempotency key."""
 
 
 class Line(NamedTuple):

@@ -22,7 +22,7 @@ from treering.domain.axis import Scalar
 from treering.domain.groups import Groups
 from treering.domain.schema import Schema
 from treering.domain.sums import Grid, Sums, stored, summable
-from treering.errors import DataError, TreeringError
+from treering.errors import DataError, SchemaError, TreeringError
 from treering.trusted.cells import MAX_COUNT, Cells
 from treering.trusted.rows.tally import Codes, Engine, Piece, shared_engine, tally
 from treering.trusted.rows.typed import stored as scalars_of
@@ -42,7 +42,7 @@ class Rows(Sealed):
         self._engine = engine
         self._size = 0
         self._pieces: list[Piece] = []
-        self._cells: Cells | None = None
+        self._cells: dict[Schema, Cells] = {}
         self.lock = threading.RLock()
         """Held while rows are taken in, and by every kernel while it works."""
         self._torn = False
@@ -95,10 +95,10 @@ class Rows(Sealed):
         with self.whole():
             piece = Piece(self._size, rows, content)
             pieces = _joined(self._pieces, piece, self._schema) if rows else self._pieces
-            counts = self._occupied([piece]) if rows and self._cells is not None else None
+            counts = [(cells, self._occupied([piece], lens)) for lens, cells in self._cells.items() if rows]
             with self.taking_in():
-                if counts is not None and self._cells is not None:
-                    self._cells.add(*counts)
+                for cells, occupied in counts:
+                    cells.add(*occupied)
                 self._pieces = pieces
                 self._size += rows
                 if then is not None:
@@ -155,21 +155,32 @@ class Rows(Sealed):
 
     @property
     def cells(self) -> Cells:
-        """PRIVATE: the counts of all cells, made when they are first needed."""
-        if self._cells is None:
-            cells = Cells(self._schema)
-            if self._size:
-                cells.add(*self._occupied(self._pieces))
-            self._cells = cells
-        return self._cells
+        """PRIVATE: the counts of all cells of the newest version of the schema."""
+        return self.cells_of(self._schema)
 
-    def _occupied(self, pieces: Sequence[Piece]) -> tuple[Ints, Ints | None]:
+    def cells_of(self, lens: Schema) -> Cells:
+        """PRIVATE: the counts of all cells of a version of the schema, made when they are first needed."""
+        if lens not in self._cells:
+            cells = Cells(lens)
+            if self._size:
+                cells.add(*self._occupied(self._pieces, lens))
+            self._cells[lens] = cells
+        return self._cells[lens]
+
+    def refine(self, schema: Schema) -> None:
+        """See the rows through the next version of the schema, which refines the last."""
+        with self.whole():
+            if any(isinstance(piece.content, Codes) for piece in self._pieces):
+                raise SchemaError("rows that were given as cells cannot be told apart within a cell")
+            self._schema = schema
+
+    def _occupied(self, pieces: Sequence[Piece], lens: Schema) -> tuple[Ints, Ints | None]:
         """PRIVATE: the cells of the rows of some pieces, and how many rows are in each (None: one)."""
         if len(pieces) == 1 and isinstance(pieces[0].content, Codes):
             codes = pieces[0].content
             return codes.cells[: pieces[0].rows].astype(np.int64, copy=False), codes.counts
         edges = (pieces[0].first, pieces[-1].last)
-        _, place, number = tally(self._engine, pieces, self._schema, Groups.cells(self._schema), edges, None)
+        _, place, number = tally(self._engine, pieces, lens, Groups.cells(lens), edges, None)
         return place, number
 
     # -- whole or torn ------------------------------------------------------------------------------------------------
