@@ -22,7 +22,7 @@ from treering.audit import lower_bound
 from treering.budget.promise import Budget
 from treering.domain.groups import Groups
 from treering.domain.language.measures import Mean, Quantile, Release, Request, Sum
-from treering.domain.sums import Sums
+from treering.domain.sums import sums_of
 from treering.gate import Span
 from treering.noise import Gaussian, Laplace
 
@@ -163,7 +163,7 @@ def test_all_quantiles_keep_their_errors_together_and_errors_are_not_idle(delta:
 # -- noise and attacks -------------------------------------------------------------------------------------------------
 
 SMALL = tr.Schema({"v": tr.numbers(0, 4)})
-EVERYONE = Groups((0,), (np.zeros(SMALL.shape[0], dtype=np.int64),), None)
+EVERYONE = Groups.over(SMALL, [0], [np.zeros(SMALL.shape[0], dtype=np.int64)])
 
 
 @pytest.mark.parametrize("scale", [40.0])
@@ -172,7 +172,10 @@ def test_the_noise_of_sums_and_of_counts_has_the_scale_that_was_asked_for(scale:
     db.append([{"v": 3.0}] * 10)
     gate = db.open_gate(Budget("zcdp", Fraction(10**9)))
     drawn = np.array(
-        [gate.combine(EVERYONE, [Span(0, 10, 1)], Gaussian(scale), Sums(0, 4, True)).values for _ in range(4_000)]
+        [
+            gate.combine(EVERYONE, [Span(0, 10, 1)], Gaussian(scale), sums_of(SMALL, 0, counts=True)).values
+            for _ in range(4_000)
+        ]
     )
     edges = np.arange(-120, 121, 20)
     for column, centre in zip(drawn.T, (40, 20), strict=True):
@@ -197,7 +200,9 @@ def _attack(cheap: bool) -> float:
         db.append([{"v": value} for value in stream])
         gate = db.open_gate(Budget("pure", Fraction(1)))
         scale = 2.0 * reach if not cheap else 1.0 * reach
-        (value,) = gate.combine(EVERYONE, [Span(0, 3, 1)], Laplace(scale), Sums(0, reach, False)).values.tolist()
+        (value,) = gate.combine(
+            EVERYONE, [Span(0, 3, 1)], Laplace(scale), sums_of(SMALL, 0, counts=False)
+        ).values.tolist()
         return bool(value >= reach)  # where the two densities differ most: e^{-distance/scale} against 1/2
 
     confidence = 0.999 if cheap else 1 - 1e-9  # a right price must almost never be accused

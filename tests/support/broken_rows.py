@@ -68,8 +68,8 @@ def counts_that_come_free_under_a_pure_promise(patch: pytest.MonkeyPatch) -> Non
 
 
 def a_reach_of_the_caller_s_own(patch: pytest.MonkeyPatch) -> None:
-    """DEFECT: whoever asks for sums says how large values can be, and is believed."""
-    patch.setattr(combining, "checked_sums", lambda sums, _: sums)
+    """DEFECT: whoever asks for sums says how large values can be (1 half step), and is believed."""
+    patch.setattr(Sums, "reach", property(lambda _: 1))
 
 
 def sums_whose_total_is_taken_for_public(patch: pytest.MonkeyPatch) -> None:
@@ -144,7 +144,7 @@ class Overlapping(Groups):
 
     @classmethod
     def of(cls, queries: Any) -> Overlapping:
-        groups = cls((), (), None)
+        groups = cls((), None)
         object.__setattr__(groups, "queries", tuple(queries))
         return groups
 

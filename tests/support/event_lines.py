@@ -17,7 +17,7 @@ from treering.domain.groups import Groups
 from treering.domain.loss import HuberDistance, HuberHinge, RobustLogistic, Squared
 from treering.domain.problem import Net, NoisyMoments, Problem, Refinement
 from treering.domain.query import Query
-from treering.domain.sums import Sums
+from treering.domain.sums import sums_of
 from treering.domain.tally import Tally
 from treering.mechanisms.histogram.step import Step
 from treering.mechanisms.series.ring import Opened
@@ -39,14 +39,15 @@ JFK = Query.where(SCHEMA, origin="JFK", month=[12, 1, 2])
 EITHER = tr.parse("origin = 'JFK' OR late = 'yes'", SCHEMA)
 COUNTS = np.array([[3, -1], [0, 7]])
 TENTH = laplace(1, 10)
-GROUPS = Groups((0, 2), (np.array([0, 1, -1]), np.array([0, 1])), np.array([[0, -1], [1, 1]]))
+GROUPS = Groups.over(SCHEMA, (0, 2), (np.array([0, 1, 0]), np.array([0, 1])), np.array([[0, -1], [1, 1]]))
 BEGUN = gate.SegmentBegun(9, 0, 3, 4, Groups.marginal(SCHEMA, ["late"]), Gaussian(2.0), 5)
 LINES: list[tuple[gate.Event, str]] = [
     (
         gate.Measured(9, TENTH, (JFK, EITHER), Laplace(10.0), (4, -2)),
-        '{"event":"Measured","size":9,"cost":{"epsilon":"1/10","rho":"1/200"},"queries":[{"where":{"origin":"1",'
-        '"month":"0-1,11"}},{"over":["origin","late"],"scale":1,"weights":{"dtype":"<i8","shape":[3,2],"values":'
-        '[0,1,1,1,0,1]}}],"noise":{"Laplace":{"scale":10.0}},"values":[4,-2]}',
+        '{"event":"Measured","size":9,"cost":{"epsilon":"1/10","rho":"1/200"},"queries":[{"where":{"origin":{"lis'
+        'ted":["JFK"],"classes":[1,0,0,0]},"month":{"cuts":[3,12],"classes":[1,0,1,1,1]}}},{"over":{"origin":{"li'
+        'sted":["JFK"],"classes":[0,1,1,1]},"late":{"listed":["yes"],"classes":[0,1,1,1]}},"scale":1,"weights":{"'
+        'dtype":"<i8","shape":[2,2],"values":[1,1,1,0]}}],"noise":{"Laplace":{"scale":10.0}},"values":[4,-2]}',
     ),
     (
         gate.RunStarted(9, Cost(None, Fraction(1, 8)), 0, gate.RunRequest(1.5, 3.0, Gaussian(2.0))),
@@ -106,16 +107,17 @@ LINES: list[tuple[gate.Event, str]] = [
             Steps(((4, Fraction(1, 4)),), ((0, Fraction(0)), (4, Fraction(1, 3)))),
             *(1, (gate.OpenSegment(BEGUN, np.array([4, 9]), np.array([5])),), (4,)),
         ),
-        '{"event":"Condensed","size":9,"spent":"1/3","next_run":2,"runs":[],"note":null,"steps":{"everyone":[[4,'
-        '"1/4"]],"rows":[[0,"0/1"],[4,"1/3"]]},"next_segment":1,"segments":[{"begun":{"size":9,"segment":0,"series":3,"start":4,'
-        '"groups":{"attributes":[2],"labels":[{"dtype":"<i8","shape":[2],"values":[0,1]}],"table":null},"noise":'
-        '{"Gaussian":{"scale":2.0}},"room":5,"sums":null},"edges":{"dtype":"<i8","shape":[2],"values":[4,9]},"drawn":{"dtype":'
-        '"<i8","shape":[1],"values":[5]}}],"marks":[4]}',
+        '{"event":"Condensed","size":9,"spent":"1/3","next_run":2,"runs":[],"note":null,"steps":{"everyone":[[4,"'
+        '1/4"]],"rows":[[0,"0/1"],[4,"1/3"]]},"next_segment":1,"segments":[{"begun":{"size":9,"segment":0,"series'
+        '":3,"start":4,"groups":{"axes":[{"column":"late","kind":"text","listed":["yes"],"classes":[1,0,0,0]}],"t'
+        'able":null},"noise":{"Gaussian":{"scale":2.0}},"room":5,"sums":null},"edges":{"dtype":"<i8","shape":[2],'
+        '"values":[4,9]},"drawn":{"dtype":"<i8","shape":[1],"values":[5]}}],"marks":[4]}',
     ),
     (
         gate.Noted(Learned(Step(JFK, (0.5, 2.0), 0.1, -0.1), -0.25)),
-        '{"event":"Noted","note":{"Learned":{"step":{"query":{"where":{"origin":"1","month":"0-1,11"}},"factors":'
-        '[0.5,2.0],"rate":0.1,"log_normaliser":-0.1},"change":-0.25}}}',
+        '{"event":"Noted","note":{"Learned":{"step":{"query":{"where":{"origin":{"listed":["JFK"],"classes":[1,0,'
+        '0,0]},"month":{"cuts":[3,12],"classes":[1,0,1,1,1]}}},"factors":[0.5,2.0],"rate":0.1,"log_normaliser":-0'
+        '.1},"change":-0.25}}}',
     ),
     (gate.Noted(Doubted()), '{"event":"Noted","note":{"Doubted":{}}}'),
     (
@@ -124,22 +126,23 @@ LINES: list[tuple[gate.Event, str]] = [
     ),
     (
         gate.Noted((None, True, 1, 1.5, "x", [1], {"a": Fraction(1, 3)}, float("nan"), JFK)),
-        '{"event":"Noted","note":[null,true,1,1.5,"x",{"list":[1]},{"dict":[["a",{"fraction":"1/3"}]]},{"float":'
-        '"nan"},{"query":{"where":{"origin":"1","month":"0-1,11"}}}]}',
+        '{"event":"Noted","note":[null,true,1,1.5,"x",{"list":[1]},{"dict":[["a",{"fraction":"1/3"}]]},{"float":"'
+        'nan"},{"query":{"where":{"origin":{"listed":["JFK"],"classes":[1,0,0,0]},"month":{"cuts":[3,12],"classes'
+        '":[1,0,1,1,1]}}}}]}',
     ),
     (
         gate.Combined(9, TENTH, GROUPS, (gate.Span(0, 4, 1), gate.Span(4, 9, -2)), Laplace(20.0), np.array([3, -1])),
-        '{"event":"Combined","size":9,"cost":{"epsilon":"1/10","rho":"1/200"},"groups":{"attributes":[0,2],'
-        '"labels":[{"dtype":"<i8","shape":[3],"values":[0,1,-1]},{"dtype":"<i8","shape":[2],"values":[0,1]}],"table":'
-        '{"dtype":"<i8","shape":[2,2],"values":[0,-1,1,1]}},"spans":[{"start":0,"end":4,"weight":1},{"start":4,"end":9,'
-        '"weight":-2}],"noise":{"Laplace":{"scale":20.0}},"values":{"dtype":"<i8","shape":[2],"values":[3,-1]},'
-        '"sums":null}',
+        '{"event":"Combined","size":9,"cost":{"epsilon":"1/10","rho":"1/200"},"groups":{"axes":[{"column":"origin'
+        '","kind":"text","listed":["JFK"],"classes":[1,0,0,0]},{"column":"late","kind":"text","listed":["yes"],"c'
+        'lasses":[1,0,0,0]}],"table":{"dtype":"<i8","shape":[2,2],"values":[0,-1,1,1]}},"spans":[{"start":0,"end"'
+        ':4,"weight":1},{"start":4,"end":9,"weight":-2}],"noise":{"Laplace":{"scale":20.0}},"values":{"dtype":"<i'
+        '8","shape":[2],"values":[3,-1]},"sums":null}',
     ),
     (
         BEGUN,
-        '{"event":"SegmentBegun","size":9,"segment":0,"series":3,"start":4,"groups":{"attributes":[2],"labels":[{"dtype":'
-        '"<i8","shape":[2],"values":[0,1]}],"table":null},"noise":{"Gaussian":{"scale":2.0}},"room":5,'
-        '"sums":null}',
+        '{"event":"SegmentBegun","size":9,"segment":0,"series":3,"start":4,"groups":{"axes":[{"column":"late","ki'
+        'nd":"text","listed":["yes"],"classes":[1,0,0,0]}],"table":null},"noise":{"Gaussian":{"scale":2.0}},"room'
+        '":5,"sums":null}',
     ),
     (
         gate.Advanced(
@@ -196,36 +199,41 @@ LINES: list[tuple[gate.Event, str]] = [
     ),
 ]
 
-SUMMED = replace(BEGUN, sums=Sums(3, 1439, True))
+SUMMED = replace(BEGUN, sums=sums_of(SCHEMA, 3, counts=True))
 OPEN = gate.OpenSegment(SUMMED, np.array([4, 9]), np.array([5]))
-ALONE = Sums(3, 1439, False)
+ALONE = sums_of(SCHEMA, 3, counts=False)
 WITH_SUMS: list[tuple[gate.Event, str]] = [
     (
         SUMMED,
-        '{"event":"SegmentBegun","size":9,"segment":0,"series":3,"start":4,"groups":{"attributes":[2],"labels":['
-        '{"dtype":"<i8","shape":[2],"values":[0,1]}],"table":null},"noise":{"Gaussian":{"scale":2.0}},"room":5,"sums":'
-        '{"attribute":3,"reach":1439,"counts":true}}',
+        '{"event":"SegmentBegun","size":9,"segment":0,"series":3,"start":4,"groups":{"axes":[{"column":"late","ki'
+        'nd":"text","listed":["yes"],"classes":[1,0,0,0]}],"table":null},"noise":{"Gaussian":{"scale":2.0}},"room'
+        '":5,"sums":{"scalar":{"column":"minute","kind":"integer","zone":null,"part":null},"grid":{"low":0.0,"hig'
+        'h":1439.0,"step":1.0,"steps":1439},"clipped":false,"counts":true}}',
     ),
     (
         gate.Combined(9, TENTH, BEGUN.groups, (gate.Span(0, 9, 1),), Laplace(20.0), np.array([3, -1]), ALONE),
-        '{"event":"Combined","size":9,"cost":{"epsilon":"1/10","rho":"1/200"},"groups":{"attributes":[2],"labels":['
-        '{"dtype":"<i8","shape":[2],"values":[0,1]}],"table":null},"spans":[{"start":0,"end":9,"weight":1}],"noise":'
-        '{"Laplace":{"scale":20.0}},"values":{"dtype":"<i8","shape":[2],"values":[3,-1]},"sums":{"attribute":3,"reach":1439,'
-        '"counts":false}}',
+        '{"event":"Combined","size":9,"cost":{"epsilon":"1/10","rho":"1/200"},"groups":{"axes":[{"column":"late",'
+        '"kind":"text","listed":["yes"],"classes":[1,0,0,0]}],"table":null},"spans":[{"start":0,"end":9,"weight":'
+        '1}],"noise":{"Laplace":{"scale":20.0}},"values":{"dtype":"<i8","shape":[2],"values":[3,-1]},"sums":{"sca'
+        'lar":{"column":"minute","kind":"integer","zone":null,"part":null},"grid":{"low":0.0,"high":1439.0,"step"'
+        ':1.0,"steps":1439},"clipped":false,"counts":false}}',
     ),
     (
-        gate.Noted(Opened(0, BEGUN.groups, Fraction(1, 7), (), Sums(3, 1439, True))),
-        '{"event":"Noted","note":{"Opened":{"series":0,"groups":{"attributes":[2],"labels":[{"dtype":"<i8","shape":'
-        '[2],"values":[0,1]}],"table":null},"price":"1/7","registered":[],"sums":{"attribute":3,"reach":1439,"counts":true}'
-        '}}}',
+        gate.Noted(Opened(0, BEGUN.groups, Fraction(1, 7), (), sums_of(SCHEMA, 3, counts=True))),
+        '{"event":"Noted","note":{"Opened":{"series":0,"groups":{"axes":[{"column":"late","kind":"text","listed":'
+        '["yes"],"classes":[1,0,0,0]}],"table":null},"price":"1/7","registered":[],"sums":{"scalar":{"column":"mi'
+        'nute","kind":"integer","zone":null,"part":null},"grid":{"low":0.0,"high":1439.0,"step":1.0,"steps":1439}'
+        ',"clipped":false,"counts":true}}}}',
     ),
     (
         gate.Condensed(9, Fraction(1, 3), 2, (), None, NO_STEPS, 1, (OPEN,)),
-        '{"event":"Condensed","size":9,"spent":"1/3","next_run":2,"runs":[],"note":null,"steps":{"everyone":[],"rows":[[0,"0/1"]]},"next_segment":1,'
-        '"segments":[{"begun":{"size":9,"segment":0,"series":3,"start":4,"groups":{"attributes":[2],"labels":[{"dtype":"<i8"'
-        ',"shape":[2],"values":[0,1]}],"table":null},"noise":{"Gaussian":{"scale":2.0}},"room":5,"sums":{"attribute":3,'
-        '"reach":1439,"counts":true}},"edges":{"dtype":"<i8","shape":[2],"values":[4,9]},"drawn":{"dtype":"<i8","shape":[1],'
-        '"values":[5]}}],"marks":[]}',
+        '{"event":"Condensed","size":9,"spent":"1/3","next_run":2,"runs":[],"note":null,"steps":{"everyone":[],"r'
+        'ows":[[0,"0/1"]]},"next_segment":1,"segments":[{"begun":{"size":9,"segment":0,"series":3,"start":4,"grou'
+        'ps":{"axes":[{"column":"late","kind":"text","listed":["yes"],"classes":[1,0,0,0]}],"table":null},"noise"'
+        ':{"Gaussian":{"scale":2.0}},"room":5,"sums":{"scalar":{"column":"minute","kind":"integer","zone":null,"p'
+        'art":null},"grid":{"low":0.0,"high":1439.0,"step":1.0,"steps":1439},"clipped":false,"counts":true}},"edg'
+        'es":{"dtype":"<i8","shape":[2],"values":[4,9]},"drawn":{"dtype":"<i8","shape":[1],"values":[5]}}],"marks'
+        '":[]}',
     ),
 ]  # fmt: skip
 """Lines about sums."""

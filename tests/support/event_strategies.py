@@ -15,12 +15,13 @@ from treering import gate
 from treering.budget.cost import Cost
 from treering.budget.promise import Budget
 from treering.budget.rows import Charge, Steps
+from treering.domain.axis import Axis, Kind, Scalar
 from treering.domain.groups import Groups
 from treering.domain.loss import Distance, HuberDistance, HuberHinge, Logistic, Squared
 from treering.domain.problem import Descent, Net, NoisyMoments, Perturbation, Problem
 from treering.domain.query import Query
 from treering.domain.schema import Schema
-from treering.domain.sums import Sums
+from treering.domain.sums import Grid, Sums
 from treering.domain.tally import Tally
 from treering.mechanisms.histogram.hypothesis import KeptHistogram
 from treering.mechanisms.histogram.step import Step
@@ -98,14 +99,36 @@ def arrays(draw: st.DrawFn, dtype: str | None = None, most: int = 3) -> npt.NDAr
 counts = arrays("<i8")
 cells = arrays("<f8", 1)
 
-groups = st.builds(
-    Groups, st.lists(sizes, max_size=3).map(tuple), st.lists(counts, max_size=3).map(tuple), st.none() | counts
-)
+
+@st.composite
+def _axes(draw: st.DrawFn) -> Axis:
+    """An axis about a scalar of any kind."""
+    kinds: list[Kind] = ["text", "boolean", "code", "integer", "number", "moment"]
+    kind = draw(st.sampled_from(kinds))
+    zone = draw(st.none() | st.just("Europe/Paris"))
+    part = "hour" if kind == "integer" and draw(st.booleans()) else None
+    values: dict[str, st.SearchStrategy[Any]] = {
+        "text": st.text(max_size=3),
+        "boolean": st.booleans(),
+        "number": st.floats(-(2.0**60), 2.0**60),
+    }
+    drawn: list[Any] = sorted(draw(st.sets(values.get(kind, st.integers(-(2**63), 2**63 - 1)), max_size=80)))
+    by_list = kind in ("text", "boolean", "code")
+    listed = tuple(drawn) if by_list else ()
+    cuts = np.array([] if by_list else drawn, dtype="<f8" if kind == "number" else "<i8")
+    pieces = len(drawn) + 3
+    classes = np.array(draw(st.lists(st.integers(0, 5), min_size=pieces, max_size=pieces)), dtype=np.int64)
+    return Axis(Scalar(draw(st.text(max_size=5)), kind, zone, part), cuts, listed, classes)
+
+
+groups = st.builds(Groups, st.lists(_axes(), max_size=3).map(tuple), st.none() | counts)
 spans = st.builds(gate.Span, sizes, sizes, integers)
 patterns = st.builds(gate.Ones, sizes) | st.builds(gate.Root, sizes) | st.builds(gate.Fading, sizes)
 charges = st.lists(st.builds(Charge, sizes, sizes, fractions), max_size=3).map(tuple)
 ladders = st.lists(st.tuples(sizes, fractions), max_size=3).map(tuple)
-sums = st.none() | st.builds(Sums, sizes, sizes, st.booleans())
+scalars = _axes().map(lambda axis: axis.scalar)
+grids = st.builds(Grid, st.floats(allow_nan=False), st.floats(allow_nan=False), st.floats(allow_nan=False), sizes)
+sums = st.none() | st.builds(Sums, scalars, grids, st.booleans(), st.booleans())
 begun = st.builds(gate.SegmentBegun, sizes, sizes, sizes, sizes, groups, noises, sizes, sums)
 open_segments = st.builds(gate.OpenSegment, begun, counts, counts)
 

@@ -19,7 +19,7 @@ from support.row_lives import groups_of
 from treering.arrays import Ints
 from treering.domain.groups import Groups
 from treering.domain.schema import Schema
-from treering.domain.sums import Grid, Sums, of_codes, stored
+from treering.domain.sums import Grid, Sums, of_codes, stored, summable, sums_of
 from treering.trusted.rows.kept import Rows
 from treering.trusted.rows.tally import Engine
 from treering.trusted.rows.typed import typed
@@ -162,11 +162,12 @@ class Beside:
                     continue
                 if sums.counts:
                     found[leaf, group] += sums.reach
-                found[leaf, group + (groups.number if sums.counts else 0)] += self._unit(row, sums.attribute)
+                found[leaf, group + (groups.number if sums.counts else 0)] += self._unit(row, sums)
         return {key: number for key, number in found.items() if number}
 
-    def _unit(self, row: Row, position: int) -> int:
+    def _unit(self, row: Row, sums: Sums) -> int:
         schema = self.rows.schema
+        position = next(each for each in summable(schema) if sums_of(schema, each, counts=sums.counts) == sums)
         if position in stored(schema):
             return row.units[stored(schema).index(position)]
         code = np.unravel_index(row.cell, schema.shape)[position]

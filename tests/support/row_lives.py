@@ -17,6 +17,7 @@ import numpy as np
 
 import treering as tr
 from support.databases import TestDatabase
+from support.grouped import place_of
 from treering.arrays import Ints
 from treering.budget.promise import Budget
 from treering.domain.groups import Groups
@@ -190,20 +191,8 @@ def agrees(gate: Kernel, record: Iterable[Event]) -> bool:
 
 def groups_of(groups: Groups, schema: Schema, cells: Sequence[int]) -> list[int]:
     """The group of each row, one by one; −1: in none."""
-    found = []
-    for cell in cells:
-        codes = np.unravel_index(cell, schema.shape)
-        labels = [int(groups.labels[axis][codes[position]]) for axis, position in enumerate(groups.attributes)]
-        if min(labels, default=0) < 0:
-            found.append(-1)
-        elif groups.table is not None:
-            found.append(int(groups.table[tuple(labels)]))
-        else:
-            place = 0
-            for axis, label in enumerate(labels):
-                place = place * (int(groups.labels[axis].max()) + 1) + label
-            found.append(place)
-    return found
+    codes = np.array(np.unravel_index(np.array(cells, dtype=np.int64), schema.shape), dtype=np.int64)
+    return [int(each) for each in place_of(groups, schema, codes)]
 
 
 def combined(groups: Groups, schema: Schema, cells: Sequence[int], spans: Sequence[Span]) -> list[int]:

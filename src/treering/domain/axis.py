@@ -21,7 +21,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -29,6 +29,7 @@ import numpy as np
 from treering.arrays import Flags, Ints
 from treering.domain.attribute import Attribute, Bins, Categories, Integers
 from treering.domain.calendar import Dated, DatePart, Dates
+from treering.domain.schema import Schema
 from treering.errors import SchemaError
 
 Kind: TypeAlias = Literal["text", "boolean", "code", "integer", "number", "moment"]
@@ -170,15 +171,36 @@ class Axis:
         return self.classes[np.where(absent, len(self.classes) - 2, pieces)]
 
     def onto(self, coarse: Axis) -> Ints | None:
-        """For each class, the class of ``coarse`` that it lies in; None if one of them lies in several, or if the two
-        are about different scalars. A class that is empty lies in class 0."""
-        there = self._seen_by(coarse.minimal)
+        """For each class, the class of ``coarse`` that it lies in, numbered as in its `minimal` form; None if one of
+        them lies in several, or if the two are about different scalars. A class that is empty lies in class 0."""
+        return self.within(coarse.minimal)
+
+    def within(self, coarse: Axis) -> Ints | None:
+        """`onto` for an axis without values that no row can have, with no cuts or values that it does not need."""
+        there = self._seen_by(coarse)
         if there is None:
             return None
         found = np.zeros(self.number, dtype=np.int64)
         real = self.classes != EMPTY
         found[self.classes[real]] = there[real]
         return found if (found[self.classes[real]] == there[real]).all() else None
+
+    def beside(self, other: Axis) -> tuple[Ints, Ints] | None:
+        """The pairs of classes, here and of ``other``, that some value has, as two arrays in the order of ``other``'s.
+        None if the two are about different scalars."""
+        if self.scalar != other.scalar or self.by_list != other.by_list:
+            return None
+        atoms = _atoms([self, other])
+        here, there = (self._on(atoms), other._on(atoms))
+        real = (here != EMPTY) & (there != EMPTY)
+        pairs = np.unique(there[real] * self.number + here[real])
+        return pairs % self.number, pairs // self.number
+
+    def _on(self, atoms: Axis) -> Ints:
+        """The class of each place of ``atoms``, which tells at least as much apart."""
+        seen = atoms._seen_by(self)
+        assert seen is not None
+        return seen
 
     def _seen_by(self, coarse: Axis) -> Ints | None:
         """For each place of `classes`, the class of ``coarse``; None if that cuts an interval, or lists a value that is
@@ -219,17 +241,28 @@ def joined(axes: Sequence[Axis]) -> Axis:
     first = axes[0]
     if any(each.scalar != first.scalar or each.by_list != first.by_list for each in axes):
         raise SchemaError("axes that are joined are about one scalar, all cut or all listed")
+    atoms = _atoms(axes)
+    columns = np.stack([each._on(atoms) for each in axes])
+    _, labels = np.unique(columns, axis=1, return_inverse=True)
+    return Axis(first.scalar, atoms.cuts, atoms.listed, labels.reshape(-1).astype(np.int64)).minimal
+
+
+def _atoms(axes: Sequence[Axis]) -> Axis:
+    """An axis with a class for each interval, or value, that some of the axes about one scalar tell apart."""
+    first = axes[0]
     listed = tuple(sorted({value for each in axes for value in each.listed}))
     cuts = np.unique(np.concatenate([each.cuts for each in axes]))
     length = (len(listed) if first.by_list else len(cuts)) + 3
-    atoms = Axis(first.scalar, cuts, listed, np.arange(length))
-    seen = [atoms._seen_by(each) for each in axes]
-    columns = np.stack([each for each in seen if each is not None])
-    _, labels = np.unique(columns, axis=1, return_inverse=True)
-    return Axis(first.scalar, cuts, listed, labels.reshape(-1).astype(np.int64)).minimal
+    return Axis(first.scalar, cuts, listed, np.arange(length))
 
 
 # -- attributes --------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=64)
+def axes_of(schema: Schema) -> tuple[Axis, ...]:
+    """The axis of each attribute, whose classes are the attribute's codes."""
+    return tuple(Axis.of(name, attribute) for name, attribute in schema.attributes.items())
 
 
 def scalar_of(name: str, attribute: Attribute) -> Scalar:
@@ -242,6 +275,12 @@ def scalar_of(name: str, attribute: Attribute) -> Scalar:
         part = attribute.part if isinstance(attribute, DatePart) else None
         return Scalar(column, "moment" if part is None else "integer", attribute.tz, part)
     return Scalar(column, "integer" if isinstance(attribute, Integers) else "number")
+
+
+def name_of(scalar: Scalar, schema: Schema) -> str:
+    """The first attribute that is about a scalar; its column, if there is none."""
+    names = (name for name, attribute in schema.attributes.items() if scalar_of(name, attribute) == scalar)
+    return next(names, scalar.column)
 
 
 def _outside(attribute: Attribute) -> tuple[int, int]:

@@ -1,22 +1,27 @@
-"""Groups: disjoint sets of cells that are counted together, such as the groups of a GROUP BY.
+"""Groups: disjoint sets of rows that are counted together, such as the groups of a GROUP BY.
 
-The values of each attribute are sorted into classes, and each joint class is a group; or a table says which group each
-joint class belongs to. Every cell has one label for each attribute, so it is in one group at most: groups are disjoint
-by their form. A row that is replaced leaves one group and enters another.
+Each axis sorts the values of one scalar into classes, and each joint class is a group; or a table says which group
+each joint class belongs to. Every row has one class on each axis, so it is in one group at most: groups are disjoint by
+their form. A row that is replaced leaves one group and enters another.
+
+Groups are conditions on values, and so they mean the same under every version of a schema. A query is about the codes
+of one version: `Groups.reduced` tells whether it is a union of groups.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from treering.arrays import Flags, Ints
 from treering.domain.attribute import integers
+from treering.domain.axis import Axis, axes_of
 from treering.domain.query import MAX_TABLE, Query
 from treering.domain.schema import Schema
 from treering.errors import ParameterError, QueryError
@@ -30,7 +35,7 @@ FEW_GROUPS: Final = 2**12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Groups:
-    """Disjoint sets of cells of one schema.
+    """Disjoint sets of rows.
 
     >>> from treering.domain.attribute import categories, integers
     >>> schema = Schema({"origin": categories("EWR", "JFK"), "month": integers(1, 12)})
@@ -40,18 +45,28 @@ class Groups:
     >>> groups = Groups.of([winter, ~winter])
     >>> groups.number, groups.whole, groups.shape
     (2, True, (2,))
+    >>> groups.axes[0].cuts.tolist(), groups.axes[0].classes.tolist()
+    ([3, 12], [0, 1, 0, 0, 0])
     """
 
-    attributes: tuple[int, ...]
-    """The positions of the attributes that tell the groups apart, increasing."""
-    labels: tuple[Ints, ...]
-    """For each of them, the class of each of its values, from 0 on; −1: rows with this value are in no group."""
+    axes: tuple[Axis, ...]
+    """What tells the groups apart; on each axis every value has a class, from 0 on."""
     table: Ints | None
     """The group of each joint class, from 0 on; −1: in no group. None: each joint class is a group of its own."""
 
     def __post_init__(self) -> None:
-        for array in (*self.labels, *(() if self.table is None else (self.table,))):
-            array.setflags(write=False)
+        if self.table is not None:
+            self.table.setflags(write=False)
+
+    @classmethod
+    def over(
+        cls, schema: Schema, positions: Sequence[int], labels: Sequence[Ints], table: Ints | None = None
+    ) -> Groups:
+        """Groups by labels: for each of some attributes, the class of each of its codes, from 0 on."""
+        if any((each < 0).any() for each in labels):
+            raise QueryError("each value of an attribute has a class, from 0 on: a table says which are in no group")
+        pairs = zip(positions, labels, strict=True)
+        return cls(tuple(axes_of(schema)[position].relabelled(each).merged for position, each in pairs), table)
 
     @classmethod
     def marginal(cls, schema: Schema, names: Sequence[str] | None = None) -> Groups:
@@ -60,7 +75,13 @@ class Groups:
         number = math.prod(schema.shape[position] for position in chosen)
         if number > MOST_GROUPS:
             raise ParameterError("names", f"span {number:,} joint values; at most {MOST_GROUPS:,} are counted together")
-        return cls(tuple(chosen), tuple(np.arange(schema.shape[position]) for position in chosen), None)
+        return cls.cells(schema, chosen)
+
+    @classmethod
+    def cells(cls, schema: Schema, positions: Sequence[int] | None = None) -> Groups:
+        """The same by positions, however many groups that are."""
+        chosen = range(len(schema.names)) if positions is None else positions
+        return cls.over(schema, chosen, [np.arange(schema.shape[position]) for position in chosen])
 
     @classmethod
     def of(cls, queries: Sequence[Query]) -> Groups:
@@ -85,7 +106,7 @@ class Groups:
             if (table[matched] >= 0).any():
                 raise QueryError(f"groups overlap: query {number + 1} matches cells of an earlier one")
             table[matched] = number
-        return cls(attributes, labels, table)
+        return cls.over(queries[0].schema, attributes, labels, table)
 
     @classmethod
     def atoms(cls, queries: Sequence[Query]) -> Groups:
@@ -109,13 +130,12 @@ class Groups:
             finer = number // (int(labels[place].max()) + 1) * (int(apart.max()) + 1)
             if finer <= FEW_GROUPS:
                 labels[place], number = apart, finer
-        groups = cls(attributes, tuple(labels), None)
-        if groups.number > MOST_GROUPS:
+        if number > MOST_GROUPS:
             raise QueryError(
-                f"these queries tell {groups.number:,} groups of rows apart; at most {MOST_GROUPS:,} are counted "
+                f"these queries tell {number:,} groups of rows apart; at most {MOST_GROUPS:,} are counted "
                 "together: ask about fewer attributes at once"
             )
-        return groups
+        return cls.over(queries[0].schema, attributes, labels)
 
     @classmethod
     def pair(cls, query: Query) -> Groups:
@@ -129,49 +149,84 @@ class Groups:
         (2, (2, 2), True)
         """
         labels = tuple(_classes([query], position) for position in query.attributes)
-        return cls(query.attributes, labels, np.where(_matched(query, query.attributes, labels), 0, 1))
+        table = np.where(_matched(query, query.attributes, labels), 0, 1)
+        return cls.over(query.schema, query.attributes, labels, table)
 
-    def classes(self, schema: Schema) -> Schema:
+    @property
+    def classes(self) -> Schema:
         """The joint classes as a schema of their own; with a table, the groups are the values of one attribute."""
         if self.table is not None:
             return Schema({"group": integers(0, self.number - 1)})
-        names = [schema.names[position] for position in self.attributes]
-        return Schema({name: integers(0, size - 1) for name, size in zip(names, self.shape, strict=True)})
+        return Schema({f"axis {place}": integers(0, size - 1) for place, size in enumerate(self.shape)})
 
     def reduced(self, query: Query, classes: Schema) -> Query | None:
-        """A query about the schema as one about the `classes`, for groups that are `whole`; None if it is no union of
+        """A query, about any schema, as one about the `classes`, for groups that are `whole`; None if it is no union of
         groups."""
-        if not set(query.attributes) <= set(self.attributes):
+        sides = _sides(self, query.schema)
+        if not sides.keys() >= set(query.attributes):
             return None
-        axes = tuple(self.attributes.index(position) for position in query.attributes)
-        labels = [self.labels[axis] for axis in axes]
-        firsts = [_firsts(self)[axis] for axis in axes]
         if query.masks is not None:
-            chosen = [mask[first] for mask, first in zip(query.masks, firsts, strict=True)]
-            if any((each[label] != mask).any() for each, label, mask in zip(chosen, labels, query.masks, strict=True)):
+            return self._of_sets(zip(query.masks, [sides[each] for each in query.attributes], strict=True), classes)
+        return self._of_table(query, [sides[each] for each in query.attributes], classes)
+
+    def _of_sets(self, sets: Iterable[tuple[Flags, Sequence[Side]]], classes: Schema) -> Query | None:
+        """A product of sets of codes as a query about the classes."""
+        chosen: dict[int, Flags] = {}
+        for mask, sides in sets:
+            side = next((each for each in sides if each.tells(mask)), None)
+            if side is None:
                 return None
-            if self.table is None:
-                return Query.conjunction(classes, dict(zip(axes, chosen, strict=True)))
-            return self._by_group(_product(chosen), axes, query.scale, classes)
-        table = query.weights()[np.ix_(*firsts)]
-        if (table[np.ix_(*labels)] != query.weights()).any():
-            return None
+            flags = mask[side.firsts]
+            chosen[side.axis] = chosen[side.axis] & flags if side.axis in chosen else flags
         if self.table is None:
-            return Query.of_table(classes, axes, table, query.scale)
-        return self._by_group(table, axes, query.scale, classes)
+            return Query.conjunction(classes, chosen)
+        axes = tuple(sorted(chosen))
+        return self._by_group(_product([chosen[axis] for axis in axes]), axes, 1, classes)
+
+    def _of_table(self, query: Query, sides: Sequence[Sequence[Side]], classes: Schema) -> Query | None:
+        """A table of weights as a query about the classes: each of its attributes is told by an axis of its own."""
+        weights = query.weights()
+        for chosen in itertools.product(*sides):
+            axes = [side.axis for side in chosen]
+            if len(set(axes)) < len(axes):
+                continue
+            table = weights[np.ix_(*(side.firsts for side in chosen))]
+            spread = table[np.ix_(*(side.classes for side in chosen))]
+            if (spread == weights[np.ix_(*(side.codes for side in chosen))]).all():
+                order = np.argsort(axes)
+                return self._weighted(table.transpose(order), tuple(sorted(axes)), query.scale, classes)
+        return None
+
+    def _weighted(self, table: Ints, axes: tuple[int, ...], scale: int, classes: Schema) -> Query | None:
+        """Weights of the classes on some axes as a query about the classes."""
+        if self.table is None:
+            return Query.of_table(classes, axes, table, scale)
+        return self._by_group(table, axes, scale, classes)
 
     def _by_group(self, weights: Ints, axes: tuple[int, ...], scale: int, classes: Schema) -> Query | None:
-        """Weights of the classes of some attributes as weights of the table's groups; None if a group has several."""
+        """Weights of the classes on some axes as weights of the table's groups; None if a group has several."""
         assert self.table is not None
         others = tuple(axis for axis in range(self.table.ndim) if axis not in axes)
         spread = np.broadcast_to(np.expand_dims(weights, others), self.shape)
         values = spread.reshape(-1)[np.unique(self.table, return_index=True)[1]]
         return Query.of_table(classes, (0,), values, scale) if (values[self.table] == spread).all() else None
 
+    def by_codes(self, schema: Schema) -> tuple[tuple[int, Ints], ...] | None:
+        """For each axis, the position of an attribute that tells its classes, and the class of each code of it; None if
+        there is no such attribute."""
+        found: list[tuple[int, Ints]] = []
+        for axis in self.axes:
+            several = (_side(0, axis, attribute) for attribute in axes_of(schema))
+            listed = [(position, side) for position, side in enumerate(several) if side is not None and side.coarse]
+            if not listed:
+                return None
+            found.append((listed[0][0], listed[0][1].classes))
+        return tuple(found)
+
     @property
     def shape(self) -> tuple[int, ...]:
-        """The number of classes of each attribute."""
-        return tuple(int(each.max()) + 1 for each in self.labels)
+        """The number of classes on each axis."""
+        return tuple(axis.number for axis in self.axes)
 
     @property
     def number(self) -> int:
@@ -180,28 +235,58 @@ class Groups:
 
     @property
     def whole(self) -> bool:
-        """Whether every cell is in a group: then their counts sum to the size, which is public."""
-        listed = (*self.labels, *(() if self.table is None else (self.table,)))
-        return all(int(each.min()) >= 0 for each in listed)
+        """Whether every row is in a group: then their counts sum to the size, which is public."""
+        return self.table is None or int(self.table.min()) >= 0
 
-    def place(self, codes: Sequence[Ints]) -> Ints:
-        """The group of each row, given by its codes of the attributes; −1 for a row in no group."""
-        rows = len(codes[0]) if codes else 0
-        place, inside = np.zeros(rows, dtype=np.int64), np.ones(rows, dtype=np.bool_)
-        for labels, size, each in zip(self.labels, self.shape, codes, strict=True):
-            label = labels[each]
-            place = place * size + label
-            inside &= label >= 0
-        if self.table is not None:
-            place[inside] = self.table.reshape(-1)[place[inside]]
-        place[~inside] = -1
-        return place
+
+# -- groups and the codes of a schema ----------------------------------------------------------------------------------
+
+
+class Side(NamedTuple):
+    """An axis of groups and an attribute about the same scalar: each pair of a class and a code that some value has."""
+
+    axis: int
+    """The place of the axis."""
+    classes: Ints
+    codes: Ints
+    """Increasing."""
+    firsts: Ints
+    """For each class, the first code that it is paired with."""
+
+    def tells(self, mask: Flags) -> bool:
+        """Whether a set of codes is a union of classes."""
+        return bool((mask[self.firsts][self.classes] == mask[self.codes]).all())
+
+    @property
+    def coarse(self) -> bool:
+        """Whether each code lies in one class."""
+        return bool((np.diff(self.codes) > 0).all())
+
+
+def _side(place: int, axis: Axis, attribute: Axis) -> Side | None:
+    pairs = axis.beside(attribute)
+    if pairs is None:
+        return None
+    classes, codes = pairs
+    firsts = np.zeros(axis.number, dtype=np.int64)
+    firsts[classes[::-1]] = codes[::-1]
+    return Side(place, classes, codes, firsts)
 
 
 @lru_cache(maxsize=2**12)
-def _firsts(groups: Groups) -> tuple[Ints, ...]:
-    """The first value of each class, for each attribute."""
-    return tuple(np.unique(each, return_index=True)[1] for each in groups.labels)
+def _sides(groups: Groups, schema: Schema) -> dict[int, list[Side]]:
+    """For each attribute of a schema, by its position, the axes that are about the same scalar; without those that have
+    none."""
+    found: dict[int, list[Side]] = {}
+    for position, attribute in enumerate(axes_of(schema)):
+        sides = [_side(place, axis, attribute) for place, axis in enumerate(groups.axes)]
+        listed = [side for side in sides if side is not None]
+        if listed:
+            found[position] = listed
+    return found
+
+
+# -- values that queries tell apart ------------------------------------------------------------------------------------
 
 
 def _weights(queries: Sequence[Query], position: int) -> Ints:

@@ -25,26 +25,9 @@ import numpy as np
 
 from treering.arrays import Flags, Ints
 from treering.domain.attribute import Attribute, Integers, Ordered
+from treering.domain.axis import Scalar, scalar_of
 from treering.domain.numeric import Numbers
 from treering.domain.schema import Schema
-
-
-@dataclass(frozen=True, slots=True)
-class Sums:
-    """What a release says about each group: the sum of u over its rows and, with ``counts``, R times its rows first.
-
-    With counts there are twice as many numbers as groups: first R × the rows of each group, then the sums.
-    """
-
-    attribute: int
-    """The position of the attribute in the schema."""
-    reach: int
-    """R, the most that |u| can be: the attribute's own."""
-    counts: bool
-
-    def numbers(self, groups: int) -> int:
-        """How many numbers a release about so many groups has."""
-        return 2 * groups if self.counts else groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +70,35 @@ class Grid:
         clipped = np.clip(values, self.low, self.high)
         steps = np.floor((clipped - self.low) / self.step + 0.5).astype(np.int64)
         return 2 * np.clip(steps, 0, self.steps) - self.steps
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """What a release says about each group: the sum of u over its rows and, with ``counts``, R times its rows first.
+
+    With counts there are twice as many numbers as groups: first R × the rows of each group, then the sums. A series
+    keeps the grid that it was opened with, whatever bounds later versions of the schema have.
+    """
+
+    scalar: Scalar
+    """What is summed."""
+    grid: Grid
+    clipped: bool
+    """Whether values beyond the bounds count as the nearest bound; otherwise they count as 0."""
+    counts: bool
+
+    @property
+    def reach(self) -> int:
+        """R, the most that |u| can be."""
+        return self.grid.steps
+
+    def same_values(self, other: Sums) -> bool:
+        """Whether both add up the same values."""
+        return (self.scalar, self.grid, self.clipped) == (other.scalar, other.grid, other.clipped)
+
+    def numbers(self, groups: int) -> int:
+        """How many numbers a release about so many groups has."""
+        return 2 * groups if self.counts else groups
 
 
 def summable(schema: Schema) -> tuple[int, ...]:
@@ -141,8 +153,11 @@ def of_codes(attribute: Attribute) -> Ints:
     return units
 
 
+@lru_cache(maxsize=256)
 def sums_of(schema: Schema, position: int, *, counts: bool) -> Sums:
     """The sums of the attribute at a position, which has some."""
-    grid = Grid.of(schema.attributes[schema.names[position]])
+    name = schema.names[position]
+    attribute = schema.attributes[name]
+    grid = Grid.of(attribute)
     assert grid is not None
-    return Sums(position, grid.steps, counts)
+    return Sums(scalar_of(name, attribute), grid, isinstance(attribute, Numbers), counts)

@@ -262,7 +262,7 @@ class Rings(Measuring):
                 continue
             if counts and not item.query.constant and ring.covers(item.query):
                 found.append((place, ring.reduced(item.query), variance * ring.spread(item.query)))
-            elif not counts and ring.sums_up(source.position, item.query):
+            elif not counts and ring.sums_up(self._sums(source.position), item.query):
                 reduced = ring.reduced(item.query)
                 if groups := theory.chosen_groups(reduced):
                     found.append((place, reduced, variance * groups))
@@ -273,7 +273,7 @@ class Rings(Measuring):
     @property
     def series(self) -> tuple[SeriesState, ...]:
         """The series that were opened, the oldest first."""
-        return tuple(ring.described(self._gate.schema.names, self._gate.size) for ring in self._rings)
+        return tuple(ring.described(self._gate.schema, self._gate.size) for ring in self._rings)
 
     @property
     def boundaries(self) -> tuple[int, ...]:
@@ -320,9 +320,8 @@ class Rings(Measuring):
 
     def describe(self) -> dict[str, Any]:
         """See `Mechanism.describe`."""
-        names = self._gate.schema.names
         size = self._gate.size
-        listed = [ring.described(names, size) for ring in self._rings]
+        listed = [ring.described(self._gate.schema, size) for ring in self._rings]
         return {
             **super().describe(),
             "series": [
@@ -458,7 +457,7 @@ class Rings(Measuring):
     def _summing(self, position: int, asked: Sequence[Query]) -> Iterator[tuple[Ring, list[Query]]]:
         """The series that are up to date and sum an attribute, each with the queries that it answers."""
         for ring in self._rings:
-            able = [query for query in asked if ring.sums_up(position, query)]
+            able = [query for query in asked if ring.sums_up(self._sums(position), query)]
             if ring.series.size == self._gate.size and able:
                 yield ring, able
 

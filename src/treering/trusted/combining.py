@@ -30,6 +30,7 @@ end where rows are told apart; a leaf has at least one row; no sum can leave 64 
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -40,10 +41,10 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from treering.arrays import Ints
+from treering.domain.axis import Axis, Scalar
 from treering.domain.groups import MOST_GROUPS, Groups
-from treering.domain.schema import Schema
 from treering.domain.sums import Grid, Sums
-from treering.errors import ParameterError, QueryError
+from treering.errors import ParameterError, QueryError, SchemaError
 from treering.gate import (
     Advanced,
     Combined,
@@ -67,6 +68,7 @@ from treering.trusted.journal import Journal
 from treering.trusted.noise import check_noise, draw
 from treering.trusted.operations.base import Desk
 from treering.trusted.rows.kept import Rows
+from treering.trusted.rows.typed import kept as kept_of
 from treering.trusted.sealed import Sealed
 
 Released = TypeVar("Released", bound=Event)
@@ -111,8 +113,8 @@ class Combining(Sealed, ABC):
         it for one group; of sums 2R|w|/s (with counts 4R|w|/s) pure, 2R²w²/σ² zCDP."""
         with self._working():
             self._desk.check_unreserved()
-            sets, asked = checked_groups(groups, self._rows.schema), tuple(spans)
-            summed = checked_sums(sums, self._rows.schema)
+            sets, asked = checked_groups(groups, self._rows.scalars), tuple(spans)
+            summed = checked_sums(sums, self._rows.scalars)
             check_noise(noise, 1)
             self._check_spans(asked, reach(summed))
             self._charges.combine(sets.number, asked, noise, summed)
@@ -126,8 +128,8 @@ class Combining(Sealed, ABC):
         """Begin a segment of the rows after ``start``. Costs nothing before its first leaf."""
         with self._working():
             self._desk.check_unreserved()
-            sets = checked_groups(groups, self._rows.schema)
-            summed = checked_sums(sums, self._rows.schema)
+            sets = checked_groups(groups, self._rows.scalars)
+            summed = checked_sums(sums, self._rows.scalars)
             check_noise(noise, 1)
             if type(room) is not int:  # No subclass: it could compare as it likes.
                 raise ParameterError("room", f"must be an integer, not {type(room).__name__}")
@@ -280,50 +282,85 @@ def released(groups: Groups, sums: Sums | None) -> int:
     return groups.number if sums is None else sums.numbers(groups.number)
 
 
-def checked_groups(groups: Groups, schema: Schema) -> Groups:
-    """A copy of groups, which nobody can change; refuses groups that are not of this schema. Their form makes them
-    disjoint: that it is their form is checked."""
+def checked_groups(groups: Groups, kept: Sequence[Scalar]) -> Groups:
+    """A copy of groups, which nobody can change; refuses groups that are not about values which are kept. Their form
+    makes them disjoint: that it is their form is checked."""
     if type(groups) is not Groups:
         raise QueryError(f"groups must be Groups, and no subclass, not a {type(groups).__name__}")
-    attributes, labels, table = groups.attributes, groups.labels, groups.table
-    known = range(len(schema.shape))
-    if (
-        type(attributes) is not tuple
-        or any(type(position) is not int or position not in known for position in attributes)
-        or list(attributes) != sorted(set(attributes))
-    ):
-        raise QueryError(f"the attributes of groups are increasing positions within 0..{len(known) - 1}")
-    if type(labels) is not tuple or len(labels) != len(attributes):
-        raise QueryError("groups have a label for each value of their attributes")
-    shape = [schema.shape[position] for position in attributes]
-    sets = Groups(attributes, tuple(_copied(each, (size,)) for each, size in zip(labels, shape, strict=True)), None)
-    if table is not None:
-        sets = Groups(attributes, sets.labels, _copied(table, sets.shape))
+    if type(groups.axes) is not tuple:
+        raise QueryError("the axes of groups are a tuple")
+    sets = Groups(tuple(_checked_axis(each, kept) for each in groups.axes), None)
+    if groups.table is not None:
+        sets = Groups(sets.axes, _copied(groups.table, sets.shape, least=-1))
     if not 1 <= sets.number <= MOST_GROUPS:
         raise QueryError(f"there must be 1 to {MOST_GROUPS:,} groups, not {sets.number:,}")
     return sets
 
 
-def checked_sums(sums: Sums | None, schema: Schema) -> Sums | None:
-    """Sums of an attribute of the schema that has some, with the reach that it has; refuses any other."""
+def _checked_axis(axis: Axis, kept: Sequence[Scalar]) -> Axis:
+    """A copy of an axis on which every value of a scalar that is kept has a class."""
+    if type(axis) is not Axis:
+        raise QueryError(f"an axis must be an Axis, and no subclass, not a {type(axis).__name__}")
+    scalar = _checked_scalar(axis.scalar, kept)
+    dtype = np.float64 if scalar.kind == "number" else np.int64
+    cuts = axis.cuts.copy() if type(axis.cuts) is np.ndarray else None
+    if cuts is None or cuts.ndim != 1 or cuts.dtype != dtype or not np.isfinite(cuts).all():
+        raise QueryError("the cuts of an axis are finite numbers of its scalar's type")
+    listed, kind = axis.listed, _LISTED.get(scalar.kind)
+    if type(listed) is not tuple or any(type(each) is not kind for each in listed) or (len(cuts) and kind is not None):
+        raise QueryError("an axis lists values of its scalar's type, or cuts them")
+    pieces = len(cuts) + 1 if kind is None else len(listed) + 1
+    try:
+        return Axis(scalar, cuts, listed, _copied(axis.classes, (pieces + 2,), least=0))
+    except SchemaError as error:
+        problem = str(error)
+    raise QueryError(problem)
+
+
+_LISTED: Final[dict[str, type]] = {"text": str, "boolean": bool, "code": int}
+"""The types of values that are listed."""
+
+
+def _checked_scalar(scalar: Scalar, kept: Sequence[Scalar]) -> Scalar:
+    """A scalar whose values, or the dates that they are parts of, are kept."""
+    if type(scalar) is not Scalar:
+        raise QueryError(f"a scalar must be a Scalar, and no subclass, not a {type(scalar).__name__}")
+    if kept_of(scalar) not in kept or (scalar.part is not None and scalar.kind != "integer"):
+        raise QueryError(f"values of this type are not kept of the column {scalar.column!r}")
+    return scalar
+
+
+def checked_sums(sums: Sums | None, kept: Sequence[Scalar]) -> Sums | None:
+    """Sums of numbers that are kept, on a grid that bounds them; refuses any other."""
     if sums is None:
         return None
-    if type(sums) is not Sums or type(sums.attribute) is not int or type(sums.counts) is not bool:
-        raise QueryError("sums are Sums, and no subclass, of the attribute at a position, with counts or without")
-    if not 0 <= sums.attribute < len(schema.names):
-        raise QueryError(f"the attribute of sums is a position within 0..{len(schema.names) - 1}")
-    grid = Grid.of(schema.attributes[schema.names[sums.attribute]])
-    if grid is None:
-        raise QueryError(f"{schema.names[sums.attribute]!r} has no sums: they are kept of integers() and numbers()")
-    if type(sums.reach) is not int or sums.reach != grid.steps:
-        raise QueryError(f"the reach of these sums is {grid.steps:,}, the number of steps of the attribute")
-    return sums
+    if type(sums) is not Sums or type(sums.counts) is not bool or type(sums.clipped) is not bool:
+        raise QueryError("sums are Sums, and no subclass, with counts or without")
+    scalar = _checked_scalar(sums.scalar, kept)
+    if scalar.kind not in ("number", "integer"):
+        raise QueryError(f"{scalar.column!r} has no sums: they are kept of integers() and numbers()")
+    return Sums(scalar, _checked_grid(sums.grid), sums.clipped, sums.counts)
 
 
-def _copied(given: Any, shape: tuple[int, ...]) -> Ints:
-    """A copy of the labels of values, or of the groups of joint classes; refuses any other array."""
+def _checked_grid(grid: Grid) -> Grid:
+    """A grid on which no value between its bounds is more than R half steps from the middle. (The steps of a value grow
+    with it, so the last value before the upper bound shows it.)"""
+    fits = type(grid) is Grid and all(type(each) is float for each in (grid.low, grid.high, grid.step))
+    if not fits or type(grid.steps) is not int or not 1 <= grid.steps < MAX_COUNT:
+        raise QueryError("the grid of sums is a Grid, of floats and a number of steps")
+    if not (math.isfinite(grid.low) and math.isfinite(grid.high) and grid.low <= grid.high and grid.step > 0):
+        raise QueryError("the grid of sums has finite bounds and a positive step")
+    if math.floor((math.nextafter(grid.high, grid.low) - grid.low) / grid.step + 0.5) > grid.steps:
+        raise QueryError("the grid of sums has more steps between its bounds than it says")
+    return grid
+
+
+def _copied(given: Any, shape: tuple[int, ...], least: int) -> Ints:
+    """A copy of the classes of an axis, or of the groups of joint classes; refuses any other array."""
     if type(given) is np.ndarray and given.dtype == np.int64:
         labels: Ints = given.copy()  # First: whoever holds the array may change it.
-        if labels.shape == shape and labels.size > 0 and int(labels.min()) >= -1:
+        if labels.shape == shape and labels.size > 0 and int(labels.min()) >= least:
             return labels
-    raise QueryError("labels of values, and groups of joint classes, are 64-bit integers from -1 on, one for each")
+    raise QueryError(
+        f"classes of values, and groups of joint classes, are 64-bit integers from {least} on, one for each"
+    )

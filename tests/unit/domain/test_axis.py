@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import treering as tr
 from support.schemas import schemas
-from treering.arrays import Flags, Ints
+from treering.arrays import Flags
 from treering.domain.attribute import Attribute, Bins, Categories, Integers
 from treering.domain.axis import EMPTY, Axis, Scalar, joined, moment
 from treering.domain.calendar import DatePart, Dates
@@ -180,17 +180,11 @@ def test_unions_of_groups_are_those_that_groups_find(data: st.DataObject) -> Non
         return
     groups = Groups.atoms([Query.conjunction(schema, masks)])
     asked = Query.conjunction(schema, {0: drawn_flags(data, schema.shape[0])})
-    expected = groups.reduced(asked, groups.classes(schema)) is not None
+    expected = groups.reduced(asked, groups.classes) is not None
     if asked.constant or asked.masks is None:
         return
-    axes = [axis_of(schema, place, labels) for place, labels in zip(groups.attributes, groups.labels, strict=True)]
     question = Axis.of(schema.names[0], schema.attributes[schema.names[0]]).chosen(asked.masks[0])
-    assert (axes[0].onto(question) is not None) == expected
-
-
-def axis_of(schema: tr.Schema, place: int, labels: Ints) -> Axis:
-    name = schema.names[place]
-    return Axis.of(name, schema.attributes[name]).relabelled(labels)
+    assert (groups.axes[0].onto(question) is not None) == expected
 
 
 def test_a_moment_is_counted_from_1970() -> None:

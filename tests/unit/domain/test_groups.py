@@ -6,12 +6,12 @@ import math
 from dataclasses import FrozenInstanceError
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import treering as tr
+from support.grouped import cells_of, labels_of
 from support.schemas import cell_weights, conjunctions, queries, schemas
 from treering.domain.groups import MOST_GROUPS, Groups
 from treering.domain.query import Query
@@ -22,17 +22,9 @@ SCHEMA = tr.Schema({"origin": tr.categories("EWR", "JFK"), "month": tr.integers(
 SMALL = schemas(most_attributes=3, most_values=4)
 
 
-def codes(schema: Schema, groups: Groups) -> list[npt.NDArray[np.int64]]:
-    """The codes of all cells, of the attributes that a group names."""
-    every = np.unravel_index(np.arange(schema.cells), schema.shape)
-    return [every[position].astype(np.int64) for position in groups.attributes]
-
-
-def places(schema: Schema, groups: Groups) -> list[int]:
-    """The group of each cell of the universe; −1: in no group."""
-    if not groups.attributes:
-        return [0] * schema.cells
-    return [int(place) for place in groups.place(codes(schema, groups))]
+def named(schema: Schema, groups: Groups) -> tuple[int, ...]:
+    """The attributes that the axes are about."""
+    return tuple(position for position, _ in labels_of(groups, schema))
 
 
 def members(parts: list[Query]) -> list[list[int]]:
@@ -76,16 +68,15 @@ def test_queries_that_were_made_disjoint_are_taken(data: st.DataObject) -> None:
 
 def _check(schema: Schema, parts: list[Query], found: list[list[int]]) -> None:
     groups = Groups.of(parts)
-    assert places(schema, groups) == [each[0] if each else -1 for each in found]
+    assert cells_of(groups, schema) == [each[0] if each else -1 for each in found]
     assert groups.number == len(parts)
     assert groups.whole == all(found)
     assert groups.table is not None
     assert groups.shape == groups.table.shape
-    named = {position for query in parts for position in query.attributes}
-    assert groups.attributes == tuple(sorted(named))
+    assert named(schema, groups) == tuple(sorted({position for query in parts for position in query.attributes}))
     # Values that no query tells apart are in one class, and no others.
-    universe = np.array(places(schema, groups)).reshape(schema.shape)
-    for position, size, labels in zip(groups.attributes, groups.shape, groups.labels, strict=True):
+    universe = np.array(cells_of(groups, schema)).reshape(schema.shape)
+    for (position, labels), size in zip(labels_of(groups, schema), groups.shape, strict=True):
         slices = [np.take(universe, value, position).tobytes() for value in range(schema.shape[position])]
         assert len(set(slices)) == size
         assert len(set(zip(slices, labels.tolist(), strict=True))) == size
@@ -94,8 +85,9 @@ def _check(schema: Schema, parts: list[Query], found: list[list[int]]) -> None:
 def test_classes_are_as_few_as_the_queries_need() -> None:
     winter, summer = (Query.where(SCHEMA, month=months) for months in ([12, 1, 2], [6, 7, 8]))
     groups = Groups.of([winter, summer & Query.where(SCHEMA, late=1)])
-    assert (groups.attributes, groups.shape, groups.number, groups.whole) == ((1, 2), (3, 2), 2, False)
-    assert groups.labels[0].tolist() == [0, 0, 1, 1, 1, 2, 2, 2, 1, 1, 1, 0]
+    assert (named(SCHEMA, groups), groups.shape, groups.number, groups.whole) == ((1, 2), (3, 2), 2, False)
+    assert groups.axes[0].cuts.tolist() == [3, 6, 9, 12]
+    assert groups.axes[0].classes.tolist() == [0, 1, 2, 1, 0, 0, 0]
     both = Groups.of([winter, ~winter])
     assert (both.shape, both.number, both.whole) == ((2,), 2, True)
 
@@ -107,8 +99,8 @@ def test_a_pair_is_a_query_and_the_rest(data: st.DataObject) -> None:
     query = data.draw(conjunctions(schema) | queries(schema))
     assume(not query.constant)
     groups = Groups.pair(query)
-    assert places(schema, groups) == [int(not weight) for weight in cell_weights(query)]
-    assert (groups.number, groups.whole, groups.attributes) == (2, True, query.attributes)
+    assert cells_of(groups, schema) == [int(not weight) for weight in cell_weights(query)]
+    assert (groups.number, groups.whole, named(schema, groups)) == (2, True, query.attributes)
 
 
 @settings(max_examples=100, deadline=None)
@@ -121,7 +113,7 @@ def test_what_is_a_union_of_groups_of_a_table_is_reduced_to_them(data: st.DataOb
     parts = data.draw(st.sampled_from([[parted, ~parted], [~parted, parted]]))
     groups = data.draw(st.sampled_from([Groups.pair(parted), Groups.of(parts)]))
     query = data.draw(st.sampled_from([parted, ~parted, Query.all(schema)]) | conjunctions(schema) | queries(schema))
-    classes, place, weights = groups.classes(schema), np.array(places(schema, groups)), cell_weights(query)
+    classes, place, weights = groups.classes, np.array(cells_of(groups, schema)), cell_weights(query)
     values = [set(weights[place == group].tolist()) for group in range(groups.number)]
     reduced = groups.reduced(query, classes)
     assert classes.shape == (groups.number,)
@@ -132,7 +124,7 @@ def test_what_is_a_union_of_groups_of_a_table_is_reduced_to_them(data: st.DataOb
 
 def test_all_rows_are_a_group() -> None:
     every = Groups.of([Query.all(SCHEMA)])
-    assert (every.attributes, every.shape, every.number, every.whole) == ((), (), 1, True)
+    assert (every.axes, every.shape, every.number, every.whole) == ((), (), 1, True)
 
 
 LATE = Query.where(SCHEMA, late=1)
@@ -175,20 +167,20 @@ def test_a_marginal_has_a_group_for_each_joint_value(data: st.DataObject) -> Non
     names = data.draw(st.lists(st.sampled_from(schema.names), unique=True))
     groups = Groups.marginal(schema, names)
     positions = sorted(schema.index(name) for name in names)
-    assert groups.attributes == tuple(positions)
+    assert named(schema, groups) == tuple(positions)
     assert groups.shape == tuple(schema.shape[position] for position in positions)
     assert groups.number == math.prod(groups.shape)
     assert groups.whole
     every = np.array(np.unravel_index(np.arange(schema.cells), schema.shape))
     expected = [np.ravel_multi_index(tuple(each), groups.shape) for each in every[positions].T] if positions else []
-    assert places(schema, groups) == (expected or [0] * schema.cells)
+    assert cells_of(groups, schema) == (expected or [0] * schema.cells)
 
 
 def test_a_marginal_without_names_is_of_all_attributes() -> None:
     groups = Groups.marginal(SCHEMA)
     assert groups.number == SCHEMA.cells
-    assert places(SCHEMA, groups) == list(range(SCHEMA.cells))
-    assert Groups.marginal(SCHEMA, ["late", "origin", "late"]).attributes == (0, 2)
+    assert cells_of(groups, SCHEMA) == list(range(SCHEMA.cells))
+    assert named(SCHEMA, Groups.marginal(SCHEMA, ["late", "origin", "late"])) == (0, 2)
 
 
 def test_a_marginal_too_large_or_of_nothing_known_is_refused() -> None:
@@ -206,39 +198,40 @@ def test_a_marginal_too_large_or_of_nothing_known_is_refused() -> None:
 @settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_whatever_labels_and_table_say_a_cell_is_in_one_group_at_most(data: st.DataObject) -> None:
-    """Groups by hand: `place` is the table at the labels, and there is one answer for each cell."""
+    """Groups by hand: a cell's group is the table at its labels, and there is one for each cell."""
     shape = data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
     schema = tr.Schema({f"a{axis}": tr.integers(0, size - 1) for axis, size in enumerate(shape)})
     labels = [
-        np.array(data.draw(st.lists(st.integers(-1, 3), min_size=size, max_size=size)), dtype=np.int64)
-        for size in shape
+        np.array(data.draw(st.lists(st.integers(0, 3), min_size=size, max_size=size)), dtype=np.int64) for size in shape
     ]
     classes = [int(each.max()) + 1 for each in labels]
-    assume(all(classes))
     table = None
     if data.draw(st.booleans()):
         listed = data.draw(st.lists(st.integers(-1, 4), min_size=math.prod(classes), max_size=math.prod(classes)))
         table = np.array(listed, dtype=np.int64).reshape(classes)
-    groups = Groups(tuple(range(len(shape))), tuple(labels), table)
-    found = places(schema, groups)
+    groups = Groups.over(schema, range(len(shape)), labels, table)
+    found = cells_of(groups, schema)
     for cell, place in enumerate(found):
         own = [int(label[code]) for label, code in zip(labels, np.unravel_index(cell, shape), strict=True)]
-        if min(own) < 0:
-            assert place == -1
-        elif table is None:
+        if table is None:
             assert place == np.ravel_multi_index(own, classes)
         else:
             assert place == table[tuple(own)]
     assert max(found, default=-1) < max(1, groups.number)
-    assert groups.whole or -1 in found or table is not None
+    assert groups.whole == (table is None or bool((table >= 0).all()))
+
+
+def test_rejects_labels_of_no_class() -> None:
+    with pytest.raises(QueryError, match="each value of an attribute has a class, from 0 on"):
+        Groups.over(SCHEMA, [0], [np.array([0, -1])])
 
 
 def test_groups_do_not_change() -> None:
     groups = Groups.of([LATE, ~LATE])
     assert groups.table is not None
-    for array in (*groups.labels, groups.table):
+    for array in (groups.axes[0].classes, groups.axes[0].cuts, groups.table):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 5
-    for name in ("attributes", "labels", "table"):
+    for name in ("axes", "table"):
         with pytest.raises(FrozenInstanceError):
             setattr(groups, name, None)

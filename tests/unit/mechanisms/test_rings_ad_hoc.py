@@ -58,7 +58,7 @@ def test_portions_hold_every_query_once_and_are_the_batches_of_a_small_pace() ->
         assert sorted(map(str, queries)) == sorted(str(query) for batch, _ in found for query in batch)
         for batch, groups in found:
             assert groups.whole
-            assert all(groups.reduced(query, groups.classes(SCHEMA)) is not None for query in batch)
+            assert all(groups.reduced(query, groups.classes) is not None for query in batch)
     assert all(groups.table is None for _, groups in portions(queries, MANY - 1))
 
 

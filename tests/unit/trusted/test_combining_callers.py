@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from fractions import Fraction
 from typing import Any, cast
 
@@ -12,8 +13,8 @@ import pytest
 import treering as tr
 from support.databases import TestDatabase
 from support.row_lives import SCHEMA, account, combined, state
-from treering.arrays import Ints
 from treering.budget.promise import Budget
+from treering.domain.axis import Axis, Scalar
 from treering.domain.groups import MOST_GROUPS, Groups
 from treering.domain.query import Query
 from treering.errors import BudgetExceeded, GuaranteeError, ParameterError, QueryError, TreeringError
@@ -57,93 +58,98 @@ def refused(gate: Kernel, work: Callable[[], object], kind: type[TreeringError],
 
 
 class Overlapping(Groups):
-    """Groups that count every row in all of them."""
+    """Groups that could say something else each time."""
 
-    @property
-    def number(self) -> int:
-        return 2
 
-    def place(self, codes: Any) -> Ints:
-        return np.zeros(100, dtype=np.int64)
+class Drifting(Axis):
+    """An axis that could say something else each time."""
 
 
 class Matrix(np.ndarray[Any, np.dtype[Any]]):
     """An array of another class."""
 
 
-class Position(int):
-    """A position that equals any other."""
-
-    def __eq__(self, other: object) -> bool:
-        return True
-
-    def __hash__(self) -> int:
-        return 0
-
-
-def raw(attributes: Any, labels: Any, table: Any = None) -> Groups:
-    """Groups by hand, past their own checks; the arrays need not be arrays."""
+def raw(axes: Any, table: Any = None) -> Groups:
+    """Groups by hand, past their own checks."""
     groups = Groups.marginal(SCHEMA)
-    for name, value in (("attributes", attributes), ("labels", labels), ("table", table)):
+    for name, value in (("axes", axes), ("table", table)):
         object.__setattr__(groups, name, value)
     return groups
 
 
-TWO, THREE = np.arange(2), np.arange(3)
+def axis(**changed: Any) -> Axis:
+    """The axis of the first attribute with something else in it, past its own checks."""
+    made = Axis(**vars_of(ALL.axes[0]))
+    for name, value in changed.items():
+        object.__setattr__(made, name, value)
+    return made
+
+
+def vars_of(one: Axis) -> dict[str, Any]:
+    return {each.name: getattr(one, each.name) for each in fields(one)}
+
+
+A, B = ALL.axes
+ONE, TWO = np.arange(1), np.arange(2)
+ROOM = len(A.classes)
 BAD_GROUPS: dict[str, Groups] = {
-    "a subclass": Overlapping((0,), (TWO,), None),
+    "a subclass": Overlapping((A,), None),
     "no groups": cast("Groups", [Query.all(SCHEMA)]),
     "nothing": cast("Groups", None),
-    "an attribute that is not there": raw((2,), (TWO,)),
-    "a negative attribute": raw((-1,), (THREE,)),
-    "attributes in disorder": raw((1, 0), (THREE, TWO)),
-    "an attribute twice": raw((0, 0), (TWO, TWO)),
-    "attributes of floats": raw((0.0,), (TWO,)),
-    "attributes of truths": raw((True,), (THREE,)),
-    "attributes of a subclass": raw((Position(7),), (TWO,)),
-    "attributes of text": raw(("a", 1), (TWO, THREE)),
-    "attributes in a list": raw([0], (TWO,)),
-    "labels in a list": raw((0,), [TWO]),
-    "labels of lists": raw((0,), ([0, 1],)),
-    "too few labels": raw((0, 1), (TWO,)),
-    "labels of another length": raw((0,), (THREE,)),
-    "labels of two axes": raw((0,), (TWO.reshape(1, 2),)),
-    "labels of floats": raw((0,), (np.array([0.0, 1.0]),)),
-    "labels of short integers": raw((0,), (np.array([0, 1], dtype=np.int32),)),
-    "labels of swapped bytes": raw((0,), (np.array([0, 1], dtype=">i8"),)),
-    "labels of objects": raw((0,), (np.array([0, 1], dtype=object),)),
-    "labels of another class": raw((0,), (TWO.view(Matrix),)),
-    "labels below -1": raw((0,), (np.array([0, -2]),)),
-    "labels too large": raw((0,), (np.array([0, 2**62]),)),
-    "labels of no group": raw((0,), (np.array([-1, -1]),)),
-    "a table of another shape": raw((0,), (TWO,), np.arange(3)),
-    "a table without axes": raw((0,), (TWO,), np.array(0)),
-    "a table of short integers": raw((0,), (TWO,), np.array([0, 1], dtype=np.int16)),
-    "a table of another class": raw((0,), (TWO,), TWO.view(Matrix)),
-    "a table in a list": raw((0,), (TWO,), [0, 1]),
-    "a table below -1": raw((0,), (TWO,), np.array([0, -3])),
-    "a table of no group": raw((0,), (TWO,), np.array([-1, -1])),
-    "a table of too many groups": raw((0,), (TWO,), np.array([0, MOST_GROUPS])),
+    "axes in a list": raw([A]),
+    "no axis": raw((None,)),
+    "an axis of a subclass": raw((Drifting(**vars_of(A)),)),
+    "a column that is not there": raw((axis(scalar=Scalar("else", "integer")),)),
+    "a column of another type": raw((axis(scalar=Scalar("a", "number")),)),
+    "a part of what is no date": raw((axis(scalar=Scalar("a", "integer", None, "hour")),)),
+    "no scalar": raw((axis(scalar="a"),)),
+    "classes in a list": raw((axis(classes=[0] * ROOM),)),
+    "too few classes": raw((axis(classes=np.zeros(ROOM - 1, dtype=np.int64)),)),
+    "too many classes": raw((axis(classes=np.zeros(ROOM + 1, dtype=np.int64)),)),
+    "classes of two axes": raw((axis(classes=np.zeros((1, ROOM), dtype=np.int64)),)),
+    "classes of floats": raw((axis(classes=np.zeros(ROOM)),)),
+    "classes of short integers": raw((axis(classes=np.zeros(ROOM, dtype=np.int32)),)),
+    "classes of swapped bytes": raw((axis(classes=np.zeros(ROOM, dtype=">i8")),)),
+    "classes of objects": raw((axis(classes=np.zeros(ROOM, dtype=object)),)),
+    "classes of another class": raw((axis(classes=np.zeros(ROOM, dtype=np.int64).view(Matrix)),)),
+    "a class of no group": raw((axis(classes=np.full(ROOM, -1)),)),
+    "classes too large": raw((axis(classes=np.full(ROOM, 2**62)),)),
+    "cuts in a list": raw((axis(cuts=[1]),)),
+    "cuts of floats": raw((axis(cuts=A.cuts.astype(np.float64)),)),
+    "cuts in disorder": raw((axis(cuts=np.array([2, 1]), classes=np.zeros(5, dtype=np.int64)),)),
+    "values listed of what is cut": raw((axis(listed=(1,)),)),
+    "a table of another shape": raw((A,), np.arange(7)),
+    "a table without axes": raw((A,), np.array(0)),
+    "a table of short integers": raw((A,), np.arange(A.number, dtype=np.int16)),
+    "a table of another class": raw((A,), np.arange(A.number).view(Matrix)),
+    "a table in a list": raw((A,), list(range(A.number))),
+    "a table below -1": raw((A,), np.arange(A.number) - 3),
+    "a table of no group": raw((A,), np.full(A.number, -1)),
+    "a table of too many groups": raw((A,), np.arange(A.number) + MOST_GROUPS),
 }
 
 
 @pytest.mark.parametrize("name", BAD_GROUPS)
 def test_groups_made_by_hand_are_checked(gate: Kernel, name: str) -> None:
     groups = BAD_GROUPS[name]
-    refused(gate, lambda: gate.combine(groups, [Span(0, 6, 1)], NOISE), QueryError, "group")
-    refused(gate, lambda: gate.begin_segment(groups, NOISE, 1), QueryError, "group")
+    refused(gate, lambda: gate.combine(groups, [Span(0, 6, 1)], NOISE), QueryError, "group|ax[ie]s|scalar|kept of")
+    refused(gate, lambda: gate.begin_segment(groups, NOISE, 1), QueryError, "group|ax[ie]s|scalar|kept of")
 
 
-def test_groups_of_another_schema_are_refused(gate: Kernel) -> None:
-    other = tr.Schema({"a": tr.integers(0, 1), "b": tr.integers(0, 5)})
-    refused(gate, lambda: gate.combine(Groups.marginal(other), [Span(0, 6, 1)], NOISE), QueryError, "label")
+def test_groups_of_another_schema_are_conditions_on_the_values_that_are_kept() -> None:
+    """They mean the same under every schema of the same columns."""
+    other = tr.Schema({"b": tr.integers(-5, 1, other=True), "a": tr.integers(0, 1)})
+    gate = TestDatabase(SCHEMA, ROWS).open_gate(Budget("pure", Fraction(10**9)))
+    groups = Groups.of([tr.parse("b <= 1", other), tr.parse("b > 1", other)])
+    values = gate.combine(groups, [Span(0, 6, 1)], Laplace(1e-6)).values.tolist()
+    assert values == [sum(cell % 3 <= 1 for cell in ROWS), sum(cell % 3 > 1 for cell in ROWS)]
 
 
 def test_groups_by_hand_that_are_groups_are_taken() -> None:
     """Whatever a table says, a row is in one group at most."""
     gate = TestDatabase(SCHEMA, ROWS).open_gate(Budget("pure", Fraction(10**9)))
     table = np.array([[0, -1, 5], [0, 0, 5]])
-    groups = Groups((0, 1), (np.array([1, 0]), np.array([2, 1, 0])), table)
+    groups = Groups.over(SCHEMA, (0, 1), (np.array([1, 0]), np.array([2, 1, 0])), table)
     values = gate.combine(groups, [Span(0, 6, 1)], Laplace(1e-6)).values.tolist()
     assert values == combined(groups, SCHEMA, ROWS, [Span(0, 6, 1)]) == [4, 0, 0, 0, 0, 2]
 
@@ -151,21 +157,20 @@ def test_groups_by_hand_that_are_groups_are_taken() -> None:
 def test_who_changes_arrays_afterwards_changes_nothing() -> None:
     db = TestDatabase(SCHEMA, ROWS)
     gate = db.open_gate(Budget("pure", Fraction(10**9)))
-    labels, table = np.array([0, 1, -1]), np.array([0, 1])
-    groups = raw((1,), (labels,), table)
-    segment = gate.begin_segment(groups, Laplace(1e-6), 4).segment
-    labels[:] = 0
-    table[:] = 0
+    classes, cuts, table = B.classes.copy(), B.cuts.copy(), np.array([0, 1, -1])
+    held = Axis(B.scalar, cuts, (), classes)
+    for array in (classes, cuts):
+        array.setflags(write=True)
+    segment = gate.begin_segment(raw((held,), table), Laplace(1e-6), 4).segment
+    classes[:], cuts[:], table[:] = 0, np.arange(len(cuts)) + 90, 0
     event = gate.advance(segment, [Ones(1)])
     assert event.values[0].tolist() == [2, 1]
     begun = gate.history[0]
     assert isinstance(begun, SegmentBegun)
     assert begun.groups.table is not None
-    for array in (*begun.groups.labels, begun.groups.table):
+    for array in (begun.groups.axes[0].classes, begun.groups.axes[0].cuts, begun.groups.table):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1
-    for array in (labels, table):
-        array[:] = 7
     db.append_cells([0])
     assert gate.advance(segment, [Ones(2)]).values[0].tolist() == [3, 1]
 

@@ -23,8 +23,10 @@ from treering.trusted import combining
 from treering.trusted.charges import newest_last
 from treering.trusted.combining import MOST_ROOM, checked_groups
 from treering.trusted.kernel import Kernel
+from treering.trusted.rows.typed import stored
 
 ALL = Groups.marginal(SCHEMA)
+KEPT = stored(SCHEMA)
 NOISE = Laplace(2.0**40)
 SHARP = Laplace(2.0**-20)
 
@@ -78,12 +80,12 @@ def test_the_largest_room_is_given() -> None:
 
 def test_there_may_be_as_many_groups_as_the_most(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(combining, "MOST_GROUPS", SCHEMA.cells)
-    assert checked_groups(ALL, SCHEMA).number == SCHEMA.cells
+    assert checked_groups(ALL, KEPT).number == SCHEMA.cells
     one = Groups.of([tr.Query.all(SCHEMA)])
-    assert checked_groups(one, SCHEMA).number == 1
+    assert checked_groups(one, KEPT).number == 1
     monkeypatch.setattr(combining, "MOST_GROUPS", SCHEMA.cells - 1)
     with pytest.raises(QueryError, match=f"1 to {SCHEMA.cells - 1} groups, not {SCHEMA.cells}"):
-        checked_groups(ALL, SCHEMA)
+        checked_groups(ALL, KEPT)
 
 
 def test_the_three_nearest_sizes_are_named() -> None:
@@ -152,14 +154,12 @@ def test_the_widest_noise_that_can_be_drawn_is_taken() -> None:
             work()
 
 
-def test_groups_without_any_class_are_refused() -> None:
-    nobody = Groups.marginal(SCHEMA)
-    object.__setattr__(nobody, "attributes", (0,))
-    object.__setattr__(nobody, "labels", (np.array([-1, -1]),))
-    for table in (None, np.empty(0, dtype=np.int64)):
-        object.__setattr__(nobody, "table", table)
+def test_rejects_groups_without_a_group() -> None:
+    empty = Groups.marginal(SCHEMA)
+    for table in (np.full(empty.shape, -1), np.empty(0, dtype=np.int64)):
+        object.__setattr__(empty, "table", table)
         with pytest.raises(QueryError, match="groups"):
-            checked_groups(nobody, SCHEMA)
+            checked_groups(empty, KEPT)
 
 
 @pytest.mark.parametrize("counts", [False, True])

@@ -231,7 +231,7 @@ def test_too_many_groups_are_refused_with_how_many_can_be() -> None:
     with pytest.raises(tr.ParameterError, match="at most 4,194,304"):
         Groups.marginal(wide)
     gate = TestDatabase(wide, [0]).open_gate(PLENTY)
-    by_hand = Groups((0, 1), tuple(np.arange(size) for size in wide.shape), None)
+    by_hand = Groups.cells(wide)
     with pytest.raises(tr.QueryError, match="1 to 4,194,304 groups"):
         gate.begin_segment(by_hand, SHARP, 1)
     assert len(gate.history) == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -14,8 +16,9 @@ import treering as tr
 from support.databases import TestDatabase
 from support.exact_losses import transparent
 from treering.budget.promise import Budget
+from treering.domain.axis import Scalar
 from treering.domain.groups import Groups
-from treering.domain.sums import Sums
+from treering.domain.sums import Sums, sums_of
 from treering.gate import Ones, Root, Span
 from treering.noise import Gaussian, Laplace
 from treering.trusted import pricing
@@ -28,7 +31,8 @@ SCHEMA = tr.Schema(
         "b": tr.bins([0, 1, 2]),
     }
 )
-FARE, K = Sums(1, 20, True), Sums(2, 4, False)
+FARE, K = sums_of(SCHEMA, 1, counts=True), sums_of(SCHEMA, 2, counts=False)
+FLOAT: Any = 20.0
 BY_A = Groups.marginal(SCHEMA, ["a"])
 PLENTY = Budget("zcdp", Fraction(10**9))
 ROWS = st.lists(
@@ -96,9 +100,15 @@ def test_a_segment_of_sums_weighs_its_leaves(first: list[dict[str, Any]], second
 def test_what_sums_cost(groups: Groups) -> None:
     """2R²w²/σ² with counts and without; 2R|w|/s, and 4R|w|/s with counts; never less for one group."""
     for counts in (False, True):
-        assert pricing.combining(groups.number, -3, Gaussian(5.0), Sums(1, 20, counts)).rho == Fraction(2 * 400 * 9, 25)
-    assert pricing.combining(groups.number, -3, Laplace(5.0), Sums(1, 20, False)).epsilon == Fraction(2 * 20 * 3, 5)
-    assert pricing.combining(groups.number, -3, Laplace(5.0), Sums(1, 20, True)).epsilon == Fraction(4 * 20 * 3, 5)
+        assert pricing.combining(groups.number, -3, Gaussian(5.0), sums_of(SCHEMA, 1, counts=counts)).rho == Fraction(
+            2 * 400 * 9, 25
+        )
+    assert pricing.combining(groups.number, -3, Laplace(5.0), sums_of(SCHEMA, 1, counts=False)).epsilon == Fraction(
+        2 * 20 * 3, 5
+    )
+    assert pricing.combining(groups.number, -3, Laplace(5.0), sums_of(SCHEMA, 1, counts=True)).epsilon == Fraction(
+        4 * 20 * 3, 5
+    )
 
 
 def test_each_span_is_charged_for_its_own_weight_and_nothing_is_read_without_budget() -> None:
@@ -130,23 +140,30 @@ def test_a_segment_of_sums_charges_its_room_and_gives_back_what_it_did_not_use()
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        ((0, 1, True), "'a' has no sums"),
-        ((3, 1, True), "'b' has no sums"),
-        ((7, 1, True), "a position within 0..3"),
-        ((-1, 1, True), "a position within 0..3"),
-        ((1, 19, True), "the reach of these sums is 20"),
-        ((1, 20.0, True), "the reach of these sums is 20"),
-        ((1, 20, 1), "sums are Sums"),
-        ((True, 20, True), "sums are Sums"),
-        (("fare", 20, True), "sums are Sums"),
+        ({"scalar": Scalar("a", "text")}, "'a' has no sums"),
+        ({"scalar": Scalar("fare", "integer")}, "values of this type are not kept of the column 'fare'"),
+        ({"scalar": Scalar("else", "number")}, "values of this type are not kept of the column 'else'"),
+        ({"scalar": "fare"}, "a scalar must be a Scalar"),
+        ({"grid": replace(FARE.grid, steps=19)}, "more steps between its bounds than it says"),
+        ({"grid": replace(FARE.grid, step=0.25)}, "more steps between its bounds than it says"),
+        ({"grid": replace(FARE.grid, steps=FLOAT)}, "a Grid, of floats and a number of steps"),
+        ({"grid": replace(FARE.grid, low=0)}, "a Grid, of floats and a number of steps"),
+        ({"grid": replace(FARE.grid, steps=0)}, "a Grid, of floats and a number of steps"),
+        ({"grid": replace(FARE.grid, step=0.0)}, "finite bounds and a positive step"),
+        ({"grid": replace(FARE.grid, high=math.inf)}, "finite bounds and a positive step"),
+        ({"grid": replace(FARE.grid, low=11.0)}, "finite bounds and a positive step"),
+        ({"grid": None}, "a Grid, of floats"),
+        ({"counts": 1}, "sums are Sums"),
+        ({"clipped": None}, "sums are Sums"),
     ],
 )
 @pytest.mark.parametrize("subclass", [False, True])
-def test_sums_that_are_none_are_refused(given: tuple[Any, ...], problem: str, subclass: bool) -> None:
+def test_rejects_sums_whose_reach_nothing_bounds(given: dict[str, Any], problem: str, subclass: bool) -> None:
     class Mine(Sums):
         """Could say something else each time."""
 
-    sums, problem = (Mine(1, 20, True), "sums are Sums") if subclass else (Sums(*given), problem)
+    fields = (FARE.scalar, FARE.grid, FARE.clipped, FARE.counts)
+    sums, problem = (Mine(*fields), "sums are Sums") if subclass else (replace(FARE, **given), problem)
     db = TestDatabase(SCHEMA, [0] * 4)
     gate = db.open_gate(PLENTY)
     with pytest.raises(tr.QueryError, match=problem):
@@ -161,7 +178,7 @@ def test_sums_beyond_64_bits_are_refused_on_public_values() -> None:
     db = TestDatabase(schema)
     db.rows.add_cells(np.array([0]), np.array([2**30]), sums=(np.array([2**50]),))
     gate = db.open_gate(PLENTY)
-    far, groups = Sums(0, 2**20, True), Groups.marginal(schema, ["far"])
+    far, groups = sums_of(schema, 0, counts=True), Groups.marginal(schema, ["far"])
     with pytest.raises(tr.ParameterError, match=r"weight times rows \(times steps\) reaches 2\^61"):
         gate.combine(groups, [Span(0, 2**30, 2**11)], Gaussian(2.0**40), far)
     with transparent():

@@ -19,6 +19,7 @@ from treering.trusted import kernel as module
 from treering.trusted.cells import MAX_COUNT
 from treering.trusted.journal import Secret
 from treering.trusted.kernel import Kernel, Run
+from treering.trusted.operations import base
 
 SCHEMA = tr.Schema({"a": tr.integers(0, 3), "b": tr.integers(0, 1)})
 COARSE = tr.parse("a = 1", SCHEMA)
@@ -121,9 +122,9 @@ def test_the_scales_of_a_run_must_be_drawn_at_the_queries_weights(request_: RunR
 
 def test_a_histogram_may_have_as_many_cells_as_are_kept_as_an_array(monkeypatch: pytest.MonkeyPatch) -> None:
     gate, _ = opened()
-    monkeypatch.setattr(module, "DENSE_CELLS", SCHEMA.cells)
+    monkeypatch.setattr(base, "DENSE_CELLS", SCHEMA.cells)
     assert gate.histogram(Laplace(0.02)).counts.tolist() == [[10, 10]] * 4
-    monkeypatch.setattr(module, "DENSE_CELLS", SCHEMA.cells - 1)
+    monkeypatch.setattr(base, "DENSE_CELLS", SCHEMA.cells - 1)
     with pytest.raises(tr.ParameterError, match="attributes span 8 joint values; at most 7 can be released"):
         gate.histogram(Laplace(0.02))
     assert gate.histogram(Laplace(0.02), [1]).counts.tolist() == [40, 40]

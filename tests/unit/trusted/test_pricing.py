@@ -10,12 +10,13 @@ import treering as tr
 from treering.budget.cost import FREE, Cost
 from treering.budget.promise import Budget, BudgetKind
 from treering.domain.query import Query
-from treering.domain.sums import Sums
+from treering.domain.sums import Sums, sums_of
 from treering.gate import RunRequest
 from treering.noise import Gaussian, Laplace
 from treering.trusted import pricing
 
 SCHEMA = tr.Schema({"a": tr.integers(0, 2), "b": tr.integers(0, 1)})
+TENS = tr.Schema({"n": tr.integers(0, 10)})
 ALL = Query.all(SCHEMA)
 ONE = Query.where(SCHEMA, a=1)
 QUARTER = Query.weighted(SCHEMA, [0.5, 0.25, 0.5], attributes=["a"], resolution=4)
@@ -58,7 +59,7 @@ def test_two_groups_move_by_the_weight_and_one_alone_costs_half(weight: int) -> 
 @pytest.mark.parametrize("weight", [1, -3])
 @pytest.mark.parametrize("counts", [False, True])
 def test_sums_move_by_twice_their_reach_also_in_one_group(groups: int, weight: int, counts: bool) -> None:
-    sums = Sums(0, 10, counts)
+    sums = sums_of(TENS, 0, counts=counts)
     moved = 2 * 10 * abs(weight)
     assert pricing.combining(groups, weight, Laplace(4.0), sums).epsilon == Fraction(moved * (2 if counts else 1), 4)
     assert pricing.combining(groups, weight, Gaussian(4.0), sums) == Cost(None, Fraction(moved**2, 32))
@@ -70,7 +71,7 @@ def test_sums_move_by_twice_their_reach_also_in_one_group(groups: int, weight: i
         ("pure", Laplace(4.0), None, Fraction(2, 4)),
         ("zcdp", Laplace(4.0), None, Fraction(1, 16)),
         ("zcdp", Gaussian(4.0), None, Fraction(1, 16)),
-        ("zcdp", Gaussian(4.0), Sums(0, 10, True), Fraction(200, 16)),
+        ("zcdp", Gaussian(4.0), sums_of(TENS, 0, counts=True), Fraction(200, 16)),
     ],
 )
 def test_a_leaf_costs_its_room_times_a_weight_of_one(

@@ -80,8 +80,12 @@ class Planning(Answering):
     def _pure(self) -> bool:
         return self._gate.budget.kind == "pure"
 
+    def _sums(self, position: int) -> Sums:
+        """The sums of the attribute at a position, as a series keeps them."""
+        return sums_of(self._gate.schema, position, counts=not self._pure)
+
     def _ring(self, opened: Opened) -> Ring:
-        return Ring(opened, self._gate.budget.kind, self._gate.schema, self._beta)
+        return Ring(opened, self._gate.budget.kind, self._beta)
 
     def _plan(self, asked: Asked, wanted: float | None, since: int | None) -> Planned:
         """Which series to bring up to date, and which to open, so that each query can be answered: from public values.
@@ -191,7 +195,7 @@ class Planning(Answering):
         elif sums is None:
             price = self._price(batch, groups, wanted)
         else:
-            price = self._sum_price(batch, groups, wanted, sums.attribute)
+            price = self._sum_price(batch, groups, wanted, sums)
         if price <= 0 or price > left:
             raise self._unaffordable(batch, groups, wanted, price, left, sums)
         self._check_worth(batch, groups, price, sums)
@@ -203,7 +207,7 @@ class Planning(Answering):
         At least as much as the dearest series that knows one of them (the usual price, if that is more than is left):
         otherwise a question asked again and again with the same wish would open ever smaller ones.
         """
-        kind, classes = self._gate.budget.kind, groups.classes(self._gate.schema)
+        kind, classes = self._gate.budget.kind, groups.classes
         left, prices = self._least_left, list[Fraction]()
         for query in batch:
             reduced = reduced_to(groups, query, classes)
@@ -221,9 +225,10 @@ class Planning(Answering):
     ) -> None:
         """Add to a plan what the sums of an attribute over the rows of queries need."""
         size, missing = self._gate.size, list[Query]()
+        sums = self._sums(position)
         rings = [ring for ring in self._rings if ring.reaches(since, size)]
         for query in asked:
-            able = [ring for ring in rings if ring.sums_up(position, query) and self._fits(ring, query, wanted, since)]
+            able = [ring for ring in rings if ring.sums_up(sums, query) and self._fits(ring, query, wanted, since)]
             able.sort(key=lambda ring: (ring.next_sum_variance(query, size, since), ring.number))
             known = [ring for ring in able if ring.series.size == size or ring in planned.stale]
             for ring in able:
@@ -236,7 +241,6 @@ class Planning(Answering):
                 missing.append(query)
         if missing and since:
             raise self._too_wide(missing, wanted)
-        sums = sums_of(self._gate.schema, position, counts=not self._pure)
         for batch in batches(missing):
             self._add_opening(batch, sum_groups(batch, position, self._gate.schema), wanted, planned, sums)
 
@@ -247,15 +251,15 @@ class Planning(Answering):
         usual = self._usual(self._least_left, len(self._rings))
         return theory.chosen_groups(ring.reduced(query)) <= ring.most_spread(usual if self._pure else usual / 2)
 
-    def _sum_price(self, batch: Sequence[Query], groups: Groups, wanted: float, position: int) -> Fraction:
+    def _sum_price(self, batch: Sequence[Query], groups: Groups, wanted: float, sums: Sums) -> Fraction:
         """`_price` for sums: a row at a bound of the range adds as much as ``wanted`` counts."""
         kind, size = self._gate.budget.kind, self._gate.size
         prices: list[Fraction] = []
         for query in batch:
-            known = [ring for ring in self._rings if ring.sums_up(position, query)]
+            known = [ring for ring in self._rings if ring.sums_up(sums, query)]
             dearest = max((ring.series.price.total for ring in known), default=Fraction(0))
             rest = theory.missing(wanted, [ring.next_sum_variance(query, size) for ring in known], kind)
-            plain = theory.plain_spectrum(reduced_to(groups, query, groups.classes(self._gate.schema)))
+            plain = theory.plain_spectrum(reduced_to(groups, query, groups.classes))
             alone = theory.price_of(rest, plain, max(2, groups.number), kind)
             prices.append(max(2 * alone if kind == "zcdp" else alone, dearest))
         return max(prices)
@@ -264,7 +268,7 @@ class Planning(Answering):
 
     def _margins(self, batch: Sequence[Query], groups: Groups, price: Fraction, sums: Sums | None) -> list[float]:
         """The margin, in rows, that each query of a batch has in the first answer of a series."""
-        classes, budget = groups.classes(self._gate.schema), Budget(self._gate.budget.kind, price)
+        classes, budget = groups.classes, Budget(self._gate.budget.kind, price)
         reduced = [reduced_to(groups, query, classes) for query in batch]
         if sums is None:
             law = theory.first_law(budget, groups.number)
@@ -316,7 +320,7 @@ def sum_groups(batch: Sequence[Query], position: int, schema: Schema) -> Groups:
     """The groups of a series of sums for some queries; one group if they tell no rows apart."""
     if any(query.attributes for query in batch):
         return Groups.atoms(batch)
-    return Groups((position,), (np.zeros(schema.shape[position], dtype=np.int64),), None)
+    return Groups.over(schema, [position], [np.zeros(schema.shape[position], dtype=np.int64)])
 
 
 def _sum_law(price: Budget, sums: Sums, groups: int) -> Law:
@@ -376,7 +380,7 @@ def _alone(batch: Sequence[Query]) -> list[Query]:
 
 def _spreads_in(batch: Sequence[Query], groups: Groups) -> dict[Query, float]:
     """The spread of each query in a series over these groups."""
-    classes = groups.classes(batch[0].schema)
+    classes = groups.classes
     return {query: theory.spread(theory.spectrum(reduced_to(groups, query, classes))) for query in batch}
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from treering.arrays import Ints
 from treering.budget.promise import Budget, BudgetKind
+from treering.domain.axis import name_of
 from treering.domain.groups import Groups
 from treering.domain.query import MAX_TABLE, Query
 from treering.domain.schema import Schema
@@ -109,7 +110,7 @@ class Ring:
     are those of a series at half the price.
     """
 
-    def __init__(self, opened: Opened, kind: BudgetKind, schema: Schema, beta: float) -> None:
+    def __init__(self, opened: Opened, kind: BudgetKind, beta: float) -> None:
         price, sums = Budget(kind, opened.price), opened.sums
         numbers = opened.groups.number if sums is None else sums.numbers(opened.groups.number)
         make = RootSeries if by_roots(price, numbers) else TreeSeries
@@ -124,8 +125,7 @@ class Ring:
         self.views: dict[int, View] = {}
         self.totals: dict[int, Totals] = {}
         self._beta = beta
-        self._attributes = frozenset(opened.groups.attributes)
-        self._classes = opened.groups.classes(schema)
+        self._classes = opened.groups.classes
         named = [reduced_to(opened.groups, query, self._classes) for query in opened.registered]
         # A question and its complement have the same error.
         self._registered = frozenset(each for query in named for each in _with_complement(query))
@@ -153,10 +153,10 @@ class Ring:
         """Whether a query's rows are counted: it is a union of groups."""
         return self.counted and self._about(query) is not None
 
-    def sums_up(self, position: int, query: Query) -> bool:
-        """Whether the sums of the attribute at a position are known for a query: it is a union of groups."""
+    def sums_up(self, wanted: Sums, query: Query) -> bool:
+        """Whether these sums are known for a query: it is a union of groups."""
         sums = self.series.sums
-        return sums is not None and sums.attribute == position and self._about(query) is not None
+        return sums is not None and sums.same_values(wanted) and self._about(query) is not None
 
     def clear(self) -> None:
         """The series has grown: make all estimates anew."""
@@ -165,8 +165,6 @@ class Ring:
 
     def _about(self, query: Query) -> Query | None:
         """A query as one about the joint classes; None if it is no union of groups."""
-        if not self._attributes.issuperset(query.attributes):
-            return None
         if query not in self._reduced:
             if len(self._reduced) >= _REMEMBERED:
                 self._reduced.clear()
@@ -280,18 +278,18 @@ class Ring:
         radius = theory.registered_radius(view.law, theory.spectrum(query), self._questions, self._part / 2)
         return told._replace(error=min(told.error, view.share(radius)))
 
-    def described(self, names: Sequence[str], size: int) -> SeriesState:
-        """The series, for people."""
+    def described(self, schema: Schema, size: int) -> SeriesState:
+        """The series, for people who know this schema."""
         groups, sums = self.series.groups, self.series.sums
         one = ((1 - 1 / groups.number, 1), (1 / groups.number, groups.number - 1)) if self.counted else ((1.0, 1),)
         return SeriesState(
-            tuple(names[position] for position in groups.attributes),
+            tuple(name_of(axis.scalar, schema) for axis in groups.axes),
             groups.number,
             float(self.series.price.total),
             self.series.leaf,
             self.series.size,
             theory.margin(self.next_law(size), one),
-            None if sums is None else names[sums.attribute],
+            None if sums is None else name_of(sums.scalar, schema),
         )
 
 

@@ -337,8 +337,7 @@ def entries_of_cells(table: Kept, features: CellFeatures, rows: tuple[int, int] 
         weights = np.array(table.cells.marginal(features.joint)).reshape(-1)
         return Entries(source, features.labels, weights, table.size, None)
     weights = np.zeros(features.entries, dtype=np.int64)
-    values = tuple(np.arange(table.schema.shape[position]) for position in features.joint)
-    _, place, number = table.tally(Groups(features.joint, values, None), rows)
+    _, place, number = table.tally(Groups.cells(table.schema, features.joint), rows)
     weights[place] = number
     return Entries(source, features.labels, weights, rows[1] - rows[0], None)
 

@@ -18,12 +18,14 @@ import numpy as np
 import pyarrow as pa
 
 from treering.arrays import Ints
+from treering.domain.axis import Scalar
 from treering.domain.groups import Groups
 from treering.domain.schema import Schema
 from treering.domain.sums import Grid, Sums, stored, summable
 from treering.errors import DataError, TreeringError
 from treering.trusted.cells import MAX_COUNT, Cells
 from treering.trusted.rows.tally import Codes, Engine, Piece, shared_engine, tally
+from treering.trusted.rows.typed import stored as scalars_of
 from treering.trusted.sealed import Sealed
 
 Then = Callable[[], None]
@@ -49,6 +51,11 @@ class Rows(Sealed):
     def schema(self) -> Schema:
         """The universe: public."""
         return self._schema
+
+    @property
+    def scalars(self) -> tuple[Scalar, ...]:
+        """The values that are kept of each row: public."""
+        return scalars_of(self._schema)
 
     @property
     def size(self) -> int:
@@ -161,10 +168,8 @@ class Rows(Sealed):
         if len(pieces) == 1 and isinstance(pieces[0].content, Codes):
             codes = pieces[0].content
             return codes.cells[: pieces[0].rows].astype(np.int64, copy=False), codes.counts
-        every = range(len(self._schema.names))
-        groups = Groups(tuple(every), tuple(np.arange(size) for size in self._schema.shape), None)
         edges = (pieces[0].first, pieces[-1].last)
-        _, place, number = tally(self._engine, pieces, self._schema, groups, edges, None)
+        _, place, number = tally(self._engine, pieces, self._schema, Groups.cells(self._schema), edges, None)
         return place, number
 
     # -- whole or torn ------------------------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -21,11 +20,10 @@ import numpy as np
 import pyarrow as pa
 
 from treering.arrays import Array, Ints
-from treering.domain.axis import Axis, Scalar, scalar_of
 from treering.domain.groups import Groups
 from treering.domain.schema import Schema
-from treering.domain.sums import Grid, Sums, of_codes, stored, valued
-from treering.errors import DamagedVault, EngineError
+from treering.domain.sums import Sums, of_codes, stored, summable, sums_of
+from treering.errors import DamagedVault, EngineError, QueryError
 from treering.trusted.cells import project
 from treering.trusted.distinct import few_valued
 from treering.trusted.rows.lens import (
@@ -326,19 +324,12 @@ def _grouped(
 class Grouping(Sealed):
     """What rows are grouped by, and what is added up: as keys of a statement, or for rows that are counted here."""
 
-    __slots__ = ("_axes", "_groups", "_schema", "_sums")
+    __slots__ = ("_groups", "_schema", "_sums", "axes")
 
     def __init__(self, schema: Schema, groups: Groups, sums: Sums | None) -> None:
         self._schema, self._groups, self._sums = schema, groups, sums
-        self._axes: list[Axis] | None = None
-
-    @property
-    def axes(self) -> list[Axis]:
-        """The axes whose classes are the groups' labels, with no more pieces than they tell apart."""
-        if self._axes is None:
-            labels = zip(self._groups.attributes, self._groups.labels, strict=True)
-            self._axes = [_axis(self._schema, *each) for each in labels]
-        return self._axes
+        self.axes = groups.axes
+        """The axes whose classes tell the groups apart."""
 
     # -- by statement -------------------------------------------------------------------------------------------------
 
@@ -357,7 +348,7 @@ class Grouping(Sealed):
     @property
     def columns(self) -> list[str]:
         """The columns that are read."""
-        summed = [] if self._sums is None else [self._summed(self._sums)[0]]
+        summed = [] if self._sums is None else [self._sums.scalar]
         return list(dict.fromkeys(field_of(kept(each)) for each in [*(axis.scalar for axis in self.axes), *summed]))
 
     @property
@@ -365,18 +356,11 @@ class Grouping(Sealed):
         """u of a row in SQL, which is 0 where the attribute does not add its value up; None if none does."""
         if self._sums is None:
             return None
-        scalar, grid, bounded = self._summed(self._sums)
+        scalar, grid = self._sums.scalar, self._sums.grid
         unit, value = half_steps(scalar, grid), value_of(scalar)
-        within = f"CASE WHEN {value} BETWEEN {int(grid.low)} AND {int(grid.high)} THEN {unit} ELSE 0 END"
-        return within if bounded else unit
-
-    def _summed(self, sums: Sums) -> tuple[Scalar, Grid, bool]:
-        """The scalar that is added up, its grid, and whether values outside the grid count as 0."""
-        name = self._schema.names[sums.attribute]
-        attribute = self._schema.attributes[name]
-        grid = Grid.of(attribute)
-        assert grid is not None
-        return scalar_of(name, attribute), grid, not valued(attribute)[attribute.regular :].any()
+        if self._sums.clipped:
+            return unit
+        return f"CASE WHEN {value} BETWEEN {grid.low!r}::DOUBLE AND {grid.high!r}::DOUBLE THEN {unit} ELSE 0 END"
 
     def join(self, place: int, key: Key, statement: Statement) -> str:
         """The join with the listed values of an axis, if there is one; and the parameters of its key."""
@@ -403,29 +387,36 @@ class Grouping(Sealed):
         place = self._place([classes_of(axis, table) for axis in self.axes], table.num_rows)
         if self._sums is None:
             return place, np.zeros_like(place)
-        scalar, grid, bounded = self._summed(self._sums)
-        units = units_of(scalar, grid, table)
-        if bounded:
-            values = np.asarray(values_of(scalar, table).fill_null(0))
+        grid = self._sums.grid
+        units = units_of(self._sums.scalar, grid, table)
+        if not self._sums.clipped:
+            values = np.asarray(values_of(self._sums.scalar, table).cast(pa.float64(), safe=False).fill_null(0.0))
             units[(values < grid.low) | (values > grid.high)] = 0
         return place, units
 
     def of_codes(self, codes: Codes, part: slice) -> tuple[Ints, Ints]:
         """The group of each cell of some codes, and the sum of its rows' u."""
         cells = codes.cells[part].astype(np.int64, copy=False)
-        labels = [
-            labels[project(self._schema, cells, (position,))]
-            for position, labels in zip(self._groups.attributes, self._groups.labels, strict=True)
-        ]
+        by_codes = self._groups.by_codes(self._schema)
+        if by_codes is None:
+            raise QueryError("rows that were given as cells cannot be told apart within a cell")
+        labels = [each[project(self._schema, cells, (position,))] for position, each in by_codes]
         place = self._place(labels, len(cells))
         if self._sums is None:
             return place, np.zeros_like(place)
-        position = self._sums.attribute
+        position = self._summed(self._sums)
         if codes.sums is not None and position in stored(self._schema):
             return place, codes.sums[stored(self._schema).index(position)][part]
         units = of_codes(self._schema.attributes[self._schema.names[position]])
         each = units[project(self._schema, cells, (position,))]
         return place, each if codes.counts is None else each * codes.counts[part]
+
+    def _summed(self, sums: Sums) -> int:
+        """The position of the attribute that is summed."""
+        for position in summable(self._schema):
+            if sums_of(self._schema, position, counts=sums.counts) == sums:
+                return position
+        raise QueryError("rows that were given as cells have the sums of their schema's attributes, and no others")
 
     def _place(self, labels: Sequence[Ints], rows: int) -> Ints:
         """The group of each row, given by its labels; −1 for a row in none."""
@@ -436,12 +427,3 @@ class Grouping(Sealed):
             place[inside] = self._groups.table.reshape(-1)[place[inside]]
         place[~inside] = -1
         return place
-
-
-def _axis(schema: Schema, position: int, labels: Ints) -> Axis:
-    name = schema.names[position]
-    axis = _axis_of(name, schema.attributes[name]).relabelled(labels)
-    return axis if (labels < 0).any() else axis.merged
-
-
-_axis_of: Final = lru_cache(maxsize=256)(Axis.of)

@@ -9,6 +9,7 @@ import pytest
 import treering as tr
 from support.databases import TestDatabase
 from treering.domain.groups import Groups
+from treering.domain.sums import sums_of
 from treering.mechanisms.base import wished
 from treering.mechanisms.series.policy import Asked, batches, sum_groups, tell_all
 from treering.theory.rings import usual_price, whole_price
@@ -28,7 +29,7 @@ def test_a_sum_is_planned_before_the_counts_that_it_brings() -> None:
     planned = rings._plan(Asked([X, KNOWN], {1: [KNOWN]}), None, None)
     (opened,) = planned.fresh
     assert opened.sums is not None
-    assert (opened.sums.attribute, opened.sums.reach, opened.sums.counts) == (1, 9, True)
+    assert opened.sums == sums_of(SCHEMA, 1, counts=True)
     assert planned.price == opened.price == usual_price(rings._gate.budget.total, rings._gate.budget.total, 0, 25)
     assert rings.spent == 0
 
@@ -45,8 +46,8 @@ def test_each_attribute_has_its_series_and_cells_come_last() -> None:
     _, rings = made()
     cells = [tr.parse(f"a = 'x' AND m = {value}", SCHEMA) for value in range(4)]
     planned = rings._plan(Asked([X], {1: [KNOWN], 2: [X]}, [tuple(cells)]), None, None)
-    assert [each.sums and each.sums.attribute for each in planned.fresh] == [1, 2, None]
-    assert planned.fresh[-1].groups.attributes == (0, 2)
+    assert [each.sums and each.sums.scalar.column for each in planned.fresh] == [*SCHEMA.names[1:3], None]
+    assert [axis.scalar.column for axis in planned.fresh[-1].groups.axes] == [SCHEMA.names[0], SCHEMA.names[2]]
     assert planned.price == sum((each.price for each in planned.fresh), Fraction(0))
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -23,7 +24,7 @@ from treering.domain.groups import Groups
 from treering.domain.items import Item
 from treering.domain.language.measures import Mean, Request, Sum
 from treering.domain.query import Query
-from treering.domain.sums import Sums
+from treering.domain.sums import Sums, sums_of
 from treering.mechanisms.rings import Rings
 from treering.mechanisms.series import ring as module
 from treering.mechanisms.series.drawing import Source, digest
@@ -89,10 +90,11 @@ class Grown:
 
 def single(kind: Any, price: Fraction, groups: Groups, sums: Sums | None = None, number: int = 0) -> Ring:
     """A series that has no leaf yet."""
-    return Ring(Opened(number, groups, price, (X,), sums), kind, SCHEMA, BETA)
+    return Ring(Opened(number, groups, price, (X,), sums), kind, BETA)
 
 
 GROUPS = Groups.atoms([X, Y])
+K = sums_of(SCHEMA, 1, counts=True)
 
 
 # -- what it is about --------------------------------------------------------------------------------------------------
@@ -101,17 +103,17 @@ GROUPS = Groups.atoms([X, Y])
 def test_the_price_of_its_counts_and_what_it_knows() -> None:
     """Counts that come with sums are those of a series at half the price."""
     price = Fraction(1, 7)
-    plain, both = single("zcdp", price, GROUPS), single("zcdp", price, GROUPS, Sums(1, REACH, True))
-    alone = single("pure", price, GROUPS, Sums(1, REACH, False))
+    plain, both = single("zcdp", price, GROUPS), single("zcdp", price, GROUPS, sums_of(SCHEMA, 1, counts=True))
+    alone = single("pure", price, GROUPS, sums_of(SCHEMA, 1, counts=False))
     assert (plain.counted, both.counted, alone.counted) == (True, True, False)
     assert (plain.count_price, both.count_price, alone.count_price) == (price, price / 2, price)
     assert [each.covers(X) for each in (plain, both, alone)] == [True, True, False]
-    assert [each.sums_up(1, X) for each in (plain, both, alone)] == [False, True, True]
-    assert not both.sums_up(0, X)
+    assert [each.sums_up(K, X) for each in (plain, both, alone)] == [False, True, True]
+    assert not both.sums_up(replace(K, clipped=True), X)
     other = Query.where(SCHEMA, b="yes")
     assert not plain.covers(other)
-    assert not both.sums_up(1, other)
-    assert not both.sums_up(1, X & other)
+    assert not both.sums_up(K, other)
+    assert not both.sums_up(K, X & other)
     assert isinstance(plain.series, RootSeries)
     assert isinstance(alone.series, TreeSeries)
     assert (plain.series.start, plain.series.number, plain.number) == (0, 0, 0)
@@ -121,8 +123,8 @@ def test_very_many_numbers_are_kept_by_trees() -> None:
     """It is numbers that count: with sums there are twice as many as groups."""
     wide = tr.Schema({"n": tr.integers(0, 2**15 - 1)})
     groups = Groups.marginal(wide)
-    for sums, kept in ((None, RootSeries), (Sums(0, 5, True), TreeSeries)):
-        made = Ring(Opened(0, groups, Fraction(1), (), sums), "zcdp", wide, BETA)
+    for sums, kept in ((None, RootSeries), (sums_of(SCHEMA, 1, counts=True), TreeSeries)):
+        made = Ring(Opened(0, groups, Fraction(1), (), sums), "zcdp", BETA)
         assert isinstance(made.series, kept)
 
 
@@ -148,7 +150,7 @@ def test_how_many_times_its_own_spread_a_query_may_have(kind: Any, power: int) -
     ring = single(kind, Fraction(3, 10), GROUPS)
     assert ring.most_spread(Fraction(1, 10)) == pytest.approx(4 * 3**power)
     if kind == "zcdp":
-        both = single(kind, Fraction(3, 10), GROUPS, Sums(1, REACH, True))
+        both = single(kind, Fraction(3, 10), GROUPS, sums_of(SCHEMA, 1, counts=True))
         assert both.most_spread(Fraction(1, 10)) == pytest.approx(4 * 1.5)
 
 
@@ -306,7 +308,7 @@ def test_a_series_as_it_is_shown(kind: Any) -> None:
         sums = ring.series.sums
         centred = ((2 / 3, 1), (1 / 3, 2)) if ring.counted else ((1.0, 1),)
         for size, leaf in ((3000, 1), (3001, 2)):
-            shown = ring.described(SCHEMA.names, size)
+            shown = ring.described(SCHEMA, size)
             assert (shown.attributes, shown.groups, shown.answers, shown.size) == (("a",), 3, 1, 3000)
             assert shown.price == float(ring.series.price.total)
             assert shown.margin == pytest.approx(theory.margin(expected_law(ring, kind, 1, leaf), centred), rel=1e-9)
@@ -409,7 +411,7 @@ def test_readings_are_combined() -> None:
 def test_sharp_enough_is_as_sharp_as_wished(kind: Any) -> None:
     """To a millionth: precisions of several series add up under zCDP, the best one counts under a pure promise."""
     small, large = single(kind, Fraction(1), GROUPS), single(kind, Fraction(4), GROUPS)
-    sums = Sums(1, REACH, kind == "zcdp")
+    sums = sums_of(SCHEMA, 1, counts=kind == "zcdp")
     centred, plain = ((2 / 3, 1), (1 / 3, 2)), ((1.0, 1),)
     pair = [single(kind, Fraction(1), GROUPS, sums), single(kind, Fraction(4), GROUPS, sums)]
     for test, rings, weights in ((sharp, [small, large], centred), (sharp_sum, pair, plain)):

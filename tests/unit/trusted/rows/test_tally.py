@@ -20,9 +20,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import treering as tr
+from support.grouped import place_of
 from support.schemas import queries, schemas
 from treering.arrays import Ints
 from treering.domain.attribute import Attribute
+from treering.domain.axis import name_of
 from treering.domain.calendar import DatePart
 from treering.domain.groups import Groups
 from treering.domain.sums import Grid, Sums, summable, sums_of, valued
@@ -96,8 +98,7 @@ def counted(schema: tr.Schema, table: pa.Table, edges: Sequence[int], groups: Gr
         name: np.array([code_of(attribute, value) for value in columns[name]])
         for name, attribute in schema.attributes.items()
     }
-    named = [codes[schema.names[position]] for position in groups.attributes]
-    place = groups.place(named) if named else np.zeros(table.num_rows, dtype=np.int64)
+    place = place_of(groups, schema, np.stack([codes[name] for name in schema.names]))
     found = np.zeros((len(edges) - 1, released(groups, sums)), dtype=np.int64)
     for leaf, (start, end) in enumerate(pairwise(edges)):
         for row in range(start, end):
@@ -106,7 +107,7 @@ def counted(schema: tr.Schema, table: pa.Table, edges: Sequence[int], groups: Gr
             if sums is None or sums.counts:
                 found[leaf, place[row]] += reach(sums)
             if sums is not None:
-                name = schema.names[sums.attribute]
+                name = name_of(sums.scalar, schema)
                 (unit,) = units_of(schema.attributes[name], columns[name][row : row + 1])
                 found[leaf, place[row] + (groups.number if sums.counts else 0)] += unit
     return found
@@ -137,7 +138,7 @@ def pieces(table: pa.Table, schema: tr.Schema, cuts: Sequence[int], folder: Path
 
 
 GROUPS = {
-    "all": Groups((), (), np.zeros((), dtype=np.int64)),
+    "all": Groups((), np.zeros((), dtype=np.int64)),
     "origins": Groups.marginal(FLIGHTS, ["origin"]),
     "winter": Groups.pair(tr.parse("month IN (12, 1, 2) AND origin = 'JFK'", FLIGHTS)),
     "some": Groups.of([tr.parse("origin = 'JFK'", FLIGHTS), tr.parse("origin = 'LGA' AND fare >= 100", FLIGHTS)]),
@@ -172,7 +173,7 @@ def test_so_they_are_for_any_schema_and_question(data: st.DataObject) -> None:
     schema = data.draw(schemas(most_attributes=3, most_values=5))
     cells = np.random.default_rng(data.draw(st.integers(0, 2**32))).integers(0, schema.cells, 200)
     asked = data.draw(queries(schema))
-    groups = Groups.atoms([asked]) if asked.attributes else Groups((), (), np.zeros((), dtype=np.int64))
+    groups = Groups.atoms([asked]) if asked.attributes else Groups((), np.zeros((), dtype=np.int64))
     table = rows_of(schema, cells)
     if any(isinstance(each, DatePart) for each in schema.attributes.values()):  # of which rows_of writes the part
         return

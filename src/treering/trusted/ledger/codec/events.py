@@ -28,9 +28,10 @@ from typing import Any, Final, NoReturn
 from treering.budget.cost import Cost
 from treering.budget.promise import Budget
 from treering.budget.rows import Charge, Steps
+from treering.domain.axis import Scalar
 from treering.domain.groups import Groups
 from treering.domain.schema import Schema
-from treering.domain.sums import Sums
+from treering.domain.sums import Grid, Sums
 from treering.errors import DamagedVault, VaultError
 from treering.gate import (
     Advanced,
@@ -107,11 +108,13 @@ PARTS: Final[tuple[type[Any], ...]] = (
     Charge,
     Steps,
     OpenSegment,
+    Scalar,
+    Grid,
     Sums,
 )
 """The classes that fields of events can hold. Those that notes can hold are declared by the mechanisms."""
 
-SHARED: Final = frozenset({Cost, Budget, Laplace, Gaussian, Ones, Root, Fading})
+SHARED: Final = frozenset({Cost, Budget, Laplace, Gaussian, Ones, Root, Fading, Scalar, Grid})
 """Classes of small immutable values that recur: equal ones are read as one object."""
 
 

@@ -16,8 +16,10 @@ from typing import Any, Final, Literal, TypeAlias, Union, get_args, get_origin, 
 
 import numpy as np
 
+from treering.domain.axis import Axis
 from treering.domain.query import Query
 from treering.errors import DamagedVault, VaultError
+from treering.trusted.ledger.codec.axes import read_axis, write_axis
 from treering.trusted.ledger.codec.numbers import (
     Unfit,
     read_array,
@@ -313,6 +315,7 @@ class Fields:
         self._shared = shared
         self._records: dict[type[Any], Codec] = {}
         anything = Codec(self._write_any, self._read_any)
+        axis = Codec(write_axis, lambda raw, _: read_axis(raw))
         query = Codec(_once(write_query), lambda raw, queries: queries.read(raw))
         self._single: dict[Any, Codec] = {
             int: _INTEGER,
@@ -320,6 +323,7 @@ class Fields:
             bool: same(bool),
             str: same(str),
             Fraction: _FRACTION,
+            Axis: axis,
             Query: query,
             Any: anything,
         }

@@ -1,39 +1,28 @@
-"""Queries as JSON: a conjunction as the codes that match, a table as its weights.
+"""Queries as JSON: conditions on values, which mean the same under every version of a schema.
 
-    {"where": {"origin": "1", "month": "0-2,11"}}
-    {"over": ["origin", "month"], "scale": 4, "weights": {"dtype": "<i8", "shape": [3, 12], "values": [...]}}
+    {"where": {"origin": {"listed": ["JFK"], "classes": [1, 0, 0, 0]}, "month": {"cuts": [6], "classes": [0, 1, 0, 0]}}}
+    {"over": {"origin": {"listed": ["JFK"], "classes": [0, 1, 1, 1]}}, "scale": 4, "weights": {…}}
 
-The codes of an attribute that match are written as numbers and ranges. A set of codes that would need too many of them
-is a bitmap in base64, the first code the highest bit of the first byte.
+Of a conjunction, each attribute has the axis (``codec/axes.py``) with class 1 for the values that match. Of a table,
+each has the axis of the values that it tells apart, and the weights are those of the joint classes.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from treering.arrays import Flags
+from treering.arrays import Flags, Ints
+from treering.domain.axis import Axis, axes_of
 from treering.domain.query import MAX_TABLE, Query
 from treering.domain.schema import Schema
-from treering.trusted.ledger.codec.numbers import (
-    Unfit,
-    read_array,
-    read_bytes,
-    read_integer,
-    write_array,
-    write_bytes,
-    write_integer,
-)
+from treering.trusted.ledger.codec.axes import read_classes, write_classes
+from treering.trusted.ledger.codec.numbers import Unfit, read_array, read_integer, write_array, write_integer
 
 Raw: TypeAlias = dict[str, Any]
-
-_READABLE: Final = 40
-"""A set's codes are spelt out up to this many characters, even if its bitmap is shorter."""
-
-_MOST_STRETCHES: Final = 256
-"""A set of more ranges than this is written as a bitmap."""
 
 _REMEMBERED: Final = 2**22
 _OVERHEAD: Final = 64
@@ -44,49 +33,45 @@ _OVERHEAD: Final = 64
 
 
 def write_query(query: Any) -> Raw:
-    """A query as JSON; equal queries give equal JSON."""
+    """A query as JSON; queries that mean the same give the same JSON, also under different versions of a schema."""
     if type(query) is not Query:
         raise Unfit(f"is {type(query).__name__}, not a query")
-    if query.masks is None:
-        weights = write_array(query.weights())
-        return {"over": list(query.names), "scale": write_integer(query.scale), "weights": weights}
-    return {"where": {name: _codes(mask) for name, mask in zip(query.names, query.masks, strict=True)}}
+    if query.masks is not None:
+        sets = zip(query.names, query.attributes, query.masks, strict=True)
+        return {"where": {name: _condition(query.schema, place, mask.tobytes()) for name, place, mask in sets}}
+    weights, over = query.weights(), {}
+    for side, (name, position) in enumerate(zip(query.names, query.attributes, strict=True)):
+        axis, classes = _told_apart(axes_of(query.schema)[position], np.moveaxis(weights, side, 0))
+        over[name] = write_classes(axis)
+        weights = np.take(weights, np.unique(classes, return_index=True)[1], side)
+    return {"over": over, "scale": write_integer(query.scale), "weights": write_array(weights.copy())}
 
 
-def _codes(mask: Flags) -> str:
-    """The codes of a set: spelt out, or as a bitmap if that is shorter and the codes are too many to read."""
-    spelt = _spelt(mask)
-    if spelt is not None and len(spelt) <= _READABLE:
-        return spelt
-    packed = write_bytes(np.packbits(mask).tobytes())
-    return packed if spelt is None or len(packed) < len(spelt) else spelt
+@lru_cache(maxsize=2**12)
+def _condition(schema: Schema, position: int, flags: bytes) -> Raw:
+    """The values of an attribute that match."""
+    return write_classes(axes_of(schema)[position].chosen(np.frombuffer(flags, dtype=np.bool_)).merged)
 
 
-def _spelt(mask: Flags) -> str | None:
-    """The codes of a set as numbers and ranges; None if there are too many ranges."""
-    flags = mask.tobytes()
-    stretches: list[str] = []
-    end = 0
-    while (start := flags.find(1, end)) >= 0:
-        if len(stretches) == _MOST_STRETCHES:
-            return None
-        end = flags.find(0, start)
-        if end < 0:
-            end = len(flags)
-        stretches.append(str(start) if end == start + 1 else f"{start}-{end - 1}")
-    return ",".join(stretches)
+def _told_apart(axis: Axis, weights: Ints) -> tuple[Axis, Ints]:
+    """The axis of the values of an attribute that weights, in rows, tell apart; and the class of each of its codes."""
+    labels = np.unique(weights.reshape(len(weights), -1), axis=0, return_inverse=True)[1].reshape(-1)
+    least = axis.relabelled(labels).minimal
+    classes = axis.onto(least)
+    assert classes is not None
+    return least, classes
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
 class Queries:
-    """Reads queries about one schema. Equal queries are one object, which is made and hashed once."""
+    """Reads queries as a schema sees them. Equal queries are one object, which is made and hashed once."""
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
         self._places = {name: position for position, name in enumerate(schema.names)}
-        self._known: dict[object, Query] = {}
+        self._known: dict[str, Query] = {}
         self._sets: dict[tuple[int, str], Flags] = {}
         self._entries = 0
 
@@ -94,16 +79,11 @@ class Queries:
         """The query that `write_query` wrote."""
         if type(raw) is not dict:
             raise Unfit("is not a query")
-        where = raw.get("where") if len(raw) == 1 else None
-        # The text tells 1 from 1.0 and true, which are equal as keys.
-        key = tuple(where.items()) if type(where) is dict else repr(raw)
-        try:
-            known = self._known.get(key)
-        except TypeError:
-            raise Unfit("has a condition that is no text") from None
+        key = repr(raw)  # The text tells 1 from 1.0 and true, which are equal as keys.
+        known = self._known.get(key)
         if known is not None:
             return known
-        query = self._conjunction(where) if type(where) is dict else self._table(raw)
+        query = self._conjunction(raw["where"]) if list(raw) == ["where"] else self._table(raw)
         self._make_room(1 if query.table is None else query.table.size)
         self._known[key] = query
         return query
@@ -116,76 +96,51 @@ class Queries:
             self._sets.clear()
             self._entries = 0
 
-    def _conjunction(self, where: Raw) -> Query:
-        positions = self._positions(list(where))
-        sets = tuple([self._set(position, codes) for position, codes in zip(positions, where.values(), strict=True)])
+    def _conjunction(self, where: Any) -> Query:
+        positions = self._positions(where)
+        sets = tuple([self._set(position, each) for position, each in zip(positions, where.values(), strict=True)])
         return Query(self.schema, positions, masks=sets)
 
-    def _set(self, position: int, codes: Any) -> Flags:
+    def _set(self, position: int, raw: Any) -> Flags:
         """The flags of a set, shared by queries, which never change them."""
-        known = self._sets.get((position, codes))
+        key = position, repr(raw)
+        known = self._sets.get(key)
         if known is None:
-            known = _mask(codes, self.schema.shape[position])
+            known = self._classes(position, raw) == 1
+            if _condition(self.schema, position, known.tobytes()) != raw or known.all() or not known.any():
+                raise Unfit("has a condition that is not in its simplest form")
             self._make_room(len(known))
-            self._sets[position, codes] = known
+            self._sets[key] = known
         return known
 
+    def _classes(self, position: int, raw: Any) -> Ints:
+        """The class of each code of an attribute on the axis that was written."""
+        attribute = axes_of(self.schema)[position]
+        classes = attribute.within(read_classes(raw, attribute.scalar))
+        if classes is None:
+            raise Unfit("tells values apart that the schema does not")
+        return classes
+
     def _table(self, raw: Raw) -> Query:
-        if raw.keys() != {"over", "scale", "weights"} or type(raw["over"]) is not list:
+        if list(raw) != ["over", "scale", "weights"]:
             raise Unfit("is neither a conjunction nor a table of weights")
         positions, scale, weights = self._positions(raw["over"]), read_integer(raw["scale"]), read_array(raw["weights"])
-        shape = tuple(self.schema.shape[position] for position in positions)
-        if weights.dtype != np.int64 or weights.shape != shape or weights.size > MAX_TABLE:
+        sides = [self._classes(position, each) for position, each in zip(positions, raw["over"].values(), strict=True)]
+        if weights.dtype != np.int64 or weights.shape != tuple(int(each.max()) + 1 for each in sides):
             raise Unfit("has weights of another shape than its attributes'")
+        if int(np.prod([float(len(each)) for each in sides])) > MAX_TABLE:
+            raise Unfit("has weights of too many joint values")
         if not 1 <= scale < 2**63 or weights.min() < 0 or weights.max() > scale:
             raise Unfit("has weights outside of 0 to its scale")
-        query = Query.of_table(self.schema, positions, weights, scale)
-        if query.table is None or (query.attributes, query.scale) != (positions, scale):
+        query = Query.of_table(self.schema, positions, weights[np.ix_(*sides)], scale)
+        if query.masks is not None or write_query(query) != raw:
             raise Unfit("is not in its simplest form")
         return query
 
-    def _positions(self, names: list[Any]) -> tuple[int, ...]:
-        try:
-            positions = tuple([self._places[name] for name in names])
-        except (KeyError, TypeError):
-            raise Unfit("names an attribute that the schema does not have") from None
+    def _positions(self, named: Any) -> tuple[int, ...]:
+        if type(named) is not dict or not named.keys() <= self._places.keys():
+            raise Unfit("names an attribute that the schema does not have")
+        positions = tuple([self._places[name] for name in named])
         if any(second <= first for first, second in pairwise(positions)):
             raise Unfit("names attributes in another order than the schema's")
         return positions
-
-
-def _mask(codes: Any, size: int) -> Flags:
-    """The flags of the set that `_codes` wrote."""
-    if type(codes) is not str:
-        raise Unfit("has a condition that is no text")
-    mask = _unpacked(codes, size) if codes[1:2] == ":" else _listed(codes, size)
-    if mask.all() or not mask.any():
-        raise Unfit("has a condition that all values meet, or none")
-    return mask
-
-
-def _unpacked(codes: str, size: int) -> Flags:
-    packed = np.frombuffer(read_bytes(codes, -(-size // 8)), dtype=np.uint8)
-    flags = np.unpackbits(packed)
-    if flags[size:].any():
-        raise Unfit("has a condition that does not fit its attribute")
-    return flags[:size].view(np.bool_)
-
-
-def _listed(codes: str, size: int) -> Flags:
-    try:
-        stretches = [
-            (int(low), int(high or low)) for low, _, high in (each.partition("-") for each in codes.split(","))
-        ]
-    except ValueError:
-        raise Unfit("has a condition that is no list of codes") from None
-    if ",".join([str(low) if low == high else f"{low}-{high}" for low, high in stretches]) != codes:
-        raise Unfit("has a condition that is no list of codes")
-    mask = np.zeros(size, dtype=np.bool_)
-    last = -2
-    for low, high in stretches:
-        if not last + 1 < low <= high < size:
-            raise Unfit("has a condition that does not fit its attribute")
-        mask[low : high + 1] = True
-        last = high
-    return mask
