@@ -30,7 +30,7 @@ from support.programs import postgres_programs
 from treering.domain.attribute import Attribute, bins, categories, integers
 from treering.domain.calendar import dates
 from treering.domain.schema import Schema
-from treering.trusted.engines.source import Increment
+
 
 USER: Final = "treering"
 

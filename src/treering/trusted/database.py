@@ -21,6 +21,7 @@ from treering.budget.promise import Budget
 from treering.domain.loss import Labels
 from treering.domain.schema import Schema
 from treering.errors import DataError, EngineError, ParameterError, SchemaError
+from treering.trusted.engines.tables import Stretch
 from treering.trusted.journal import MemoryJournal
 from treering.trusted.kernel import Kernel
 from treering.trusted.learning.points import POINTS, Points, Rows
@@ -30,7 +31,8 @@ from treering.trusted.sealed import Sealed
 from treering.words import counted, left_out
 
 if TYPE_CHECKING:
-    from treering.trusted.engines.source import Increment, Source, Watermark
+    from treering.trusted.engines.source import Source
+    from treering.trusted.engines.watermark import Increment, Watermark
 
 OnInvalid: TypeAlias = Literal["refuse", "drop"]
 
@@ -72,14 +74,14 @@ class GrowingDatabase(Sealed):
     ) -> GrowingDatabase:
         """A database whose rows stay in their engine: an Ibis table in DuckDB, PostgreSQL or Spark, or an address.
 
-        The rows that the table holds are taken in at once, as counts of cells; `refresh` takes in later ones.
+        The rows that the table holds are taken in at once, and stay there; `refresh` takes in later ones. What is asked
+        is counted by a statement there.
 
         ``table``       an Ibis table, or the address of one (see docs/scale.md, also for what is refused)
         ``schema``      the attributes, which are columns of the table
         ``order``       the name of a public column of unique integers, larger in every new row than in all before
         ``on_invalid``  as in `append`
         """
-        # Ibis takes a second to load, and most databases do not need it.
         from treering.trusted.engines.source import Source
 
         database = cls(schema)
@@ -141,9 +143,11 @@ class GrowingDatabase(Sealed):
         if self._source is None:
             raise EngineError("only a database made by from_table() has a table to refresh from; append() takes rows")
         with self._refreshing:
-            increment = self._source.increments(self._watermark, on_invalid)
+            source = self._source
+            increment = source.increment(self._watermark, on_invalid)
             self._warn(increment.rows, increment.dropped)
-            self._rows.add_cells(increment.cells, increment.counts, increment.sums, then=partial(self._mark, increment))
+            stretch = Stretch(lambda: source, self._watermark, increment.watermark)
+            self._rows.add_elsewhere(stretch, increment.rows, then=partial(self._mark, increment))
         return self._grown()
 
     def open_gate(self, budget: Budget) -> Kernel:

@@ -160,7 +160,7 @@ def limit_of(record: Record, secrets: Mapping[str, SecretValue]) -> Callable[[],
 
 def form_of(origin: Origin) -> Form:
     """What the vault keeps of its rows."""
-    return Form(origin.schema, persons=origin.person is not None, counted=origin.source is not None)
+    return Form(origin.schema, persons=origin.person is not None)
 
 
 # -- idempotency keys --------------------------------------------------------------------------------------------------

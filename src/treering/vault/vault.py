@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
@@ -26,6 +26,7 @@ from treering.errors import KeyUsed, ParameterError, SchemaError, VaultError
 from treering.params import Number, probability, share_of, whole
 from treering.rowfile import RowFile
 from treering.trusted.database import DroppedRows, GrowingDatabase, OnInvalid, Watchers
+from treering.trusted.engines.watermark import Increment
 from treering.trusted.ledger import ledger as ledgers
 from treering.trusted.ledger.checkpoints import Checkpoints
 from treering.trusted.ledger.disk import Stage, reached, sync_folder
@@ -33,6 +34,7 @@ from treering.trusted.ledger.folder import Folder, WriterLock
 from treering.trusted.ledger.journal import without_collections
 from treering.trusted.ledger.ledger import Ledger
 from treering.trusted.ledger.lines import MECHANISM, Entry, Line, body, seal
+from treering.trusted.ledger.named import Batch
 from treering.trusted.rows.intake import Intake
 from treering.trusted.rows.kept import Rows
 from treering.trusted.rows.parts import Parts, StoreEngine
@@ -113,10 +115,13 @@ class Vault(Asking):
         form = form_of(record.origin)
         self._parts = Parts(folder.parts, form, self._rows, ledger, record.batches, record.parts, limit)
         self._parts.load()
+        self._source = None if record.origin.source is None else Attached(record.origin, table)
+        if self._source is not None:
+            for batch in record.batches:
+                self._source.take_up(self._rows, batch)
         self._intake: Intake | None = None
         self._members = [self._assembly.of(each, journal) for each, journal in zip(record.specs, journals, strict=True)]
         self._record.lines.clear()  # The journals hold them as events now.
-        self._source = None if record.origin.source is None else Attached(record.origin, table)
 
     # -- creating, opening, closing -----------------------------------------------------------------------------------
 
@@ -350,34 +355,49 @@ class Vault(Asking):
             self._access.check()
             if self._source is None:
                 raise VaultError("this vault has no table of its own to refresh from: append rows")
-            increment = self._source.increment(self._parts.watermark, on_invalid)
-            spool = self._parts.spool_counted(increment.cells, increment.counts, increment.sums)
-            return self._take(spool, increment.dropped, "", increment.watermark.to_dict())
+            increment = self._source.increment(on_invalid)
+            if increment.rows or increment.dropped or not self._record.batches:
+                self._refreshed(self._source, increment)
+            return self.size
 
-    def _take(self, spool: Spool, dropped: int, key: str, watermark: dict[str, Any] | None = None) -> int:
-        if spool.rows == 0 and dropped == 0 and watermark == self._parts.watermark and not key:
+    def _refreshed(self, source: Attached, increment: Increment) -> None:
+        _warn(increment.rows, increment.dropped, 4)
+        mark = increment.watermark.to_dict()
+        self._recorded(
+            lambda: self._parts.record_elsewhere(increment.rows, increment.dropped, mark),
+            lambda batch: source.take_up(self._rows, batch),
+        )
+
+    def _take(self, spool: Spool, dropped: int, key: str) -> int:
+        if spool.rows == 0 and dropped == 0 and not key:
             return self.size
         try:
-            if dropped:  # Before anything is written: where warnings are errors, nothing has happened.
-                message = left_out(dropped, of=dropped + spool.rows)
-                warnings.warn(message, DroppedRows, stacklevel=5 if watermark is None else 3)
+            _warn(spool.rows, dropped, 6)
             self._parts.write(spool)
         finally:
             spool.discard()
+
+        def taken_up(batch: Batch) -> None:
+            self._parts.count(batch, spool)
+            if key:
+                self._record.keys[key] = batch.line(key)
+
+        self._recorded(lambda: self._parts.record(spool, dropped, key), taken_up)
+        self._parts.condense()
+        return self.size
+
+    def _recorded(self, record: Callable[[], Batch], take_up: Callable[[Batch], None]) -> None:
+        """Put new rows on record, durably, and then take them up."""
         with self._ledger.remembered("it was interrupted while new rows, which are on record, were counted"):
             with self._ledger.transaction():
                 for member in self._members:
                     member.journal.settle(renew=True)
-                batch = self._parts.record(spool, dropped, key, watermark)
+                batch = record()
             reached(Stage.ROWS_DURABLE)
-            self._parts.count(batch, spool)
-            if key:
-                self._record.keys[key] = batch.line(key)
+            take_up(batch)
         reached(Stage.ROWS_COUNTED)
         self._watchers.call()
         self._ledger.check_usable()
-        self._parts.condense()
-        return self.size
 
     # -- what was released ---------------------------------------------------------------------------------------------
 
@@ -491,6 +511,12 @@ class Vault(Asking):
         from treering.shown import status_html
 
         return status_html(self.status(), self.spent, self.total, self.unit)
+
+
+def _warn(rows: int, dropped: int, stacklevel: int) -> None:
+    """Say that rows are left out, before anything is written: where warnings are errors, nothing has happened."""
+    if dropped:
+        warnings.warn(left_out(dropped, of=dropped + rows), DroppedRows, stacklevel=stacklevel)
 
 
 def _rows_of(frame: Any) -> Any:

@@ -236,8 +236,8 @@ def _extent(file: str, footer: Any, order: str) -> Extent | None:
     known = [each for each in groups if each is not None and each.has_min_max and each.null_count == 0]
     if len(known) < footer.num_row_groups or not all(type(each.min) is type(each.max) is int for each in known):
         return None
-    nothing = (2**63 - 1, -(2**63))
-    return Extent(file, min((each.min for each in known), default=nothing[0]), max((each.max for each in known), default=nothing[1]))
+    first = min((each.min for each in known), default=2**63 - 1)
+    return Extent(file, first, max((each.max for each in known), default=-(2**63)))
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:

@@ -19,7 +19,6 @@ from treering.domain.calendar import Dated
 from treering.domain.schema import Schema
 from treering.errors import DataError
 from treering.trusted.engines.spelling import Column, Relation, Spelling
-from treering.trusted.rows.dialect import bisected
 from treering.trusted.rows.frames import NEEDS_ZONE
 from treering.trusted.rows.lens import value_of
 from treering.trusted.rows.moments import (
@@ -48,8 +47,6 @@ FITTING: Final[Mapping[str, frozenset[str]]] = {
 """The kinds of columns that may hold values of a scalar, beside columns of nulls."""
 
 _SPACE: Final = r"[\t-\r\x1c-\x20\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]"
-_TRIMMED: Final = f"regexp_replace({{0}}, '^{_SPACE}+|{_SPACE}+$', '', 'g')"
-_WORD: Final = f"lower({_TRIMMED})"
 _LEAST, _MOST = f"CAST('{-(2**63)}' AS BIGINT)", str(2**63 - 1)
 
 _LOW, _HIGH = ((each - EPOCH) * DAY * MICROSECONDS for each in (FIRST, LAST + 1))
@@ -60,9 +57,7 @@ _CYCLE: Final = CYCLE * MICROSECONDS
 def check_column(scalar: Scalar, column: Column) -> None:
     """Refuse a column of a type that cannot hold the values of a scalar, as `trusted.rows.typed.check_type` does."""
     if scalar.kind == "moment" and column.kind == "instant" and scalar.zone is None:
-        raise DataError(
-            f"column {scalar.column!r} has timestamps with a time zone{NEEDS_ZONE}", column=scalar.column
-        )
+        raise DataError(f"column {scalar.column!r} has timestamps with a time zone{NEEDS_ZONE}", column=scalar.column)
     if column.kind != "null" and column.kind not in FITTING[scalar.kind]:
         raise DataError(
             f"column {scalar.column!r} has type {column.type}, the schema wants {WANTED[scalar.kind]}",
@@ -132,7 +127,7 @@ def _value(plain: str, column: Column, scalar: Scalar, spelling: Spelling) -> st
     if scalar.kind == "boolean":
         return _truth(plain) if field else plain
     if scalar.kind == "code":
-        return _digits(plain, spelling) if field else _listed(plain, column)
+        return digits(plain, spelling) if field else _listed(plain, column)
     number = _number(plain, spelling) if field else plain
     if scalar.kind == "integer":
         return _whole(number, column, spelling)
@@ -172,22 +167,30 @@ def _double(plain: str, column: Column, spelling: Spelling) -> str:
 # -- fields of files without types -------------------------------------------------------------------------------------
 
 
+def _trimmed(text: str) -> str:
+    return f"regexp_replace({text}, '^{_SPACE}+|{_SPACE}+$', '', 'g')"
+
+
+def _word(text: str) -> str:
+    return f"lower({_trimmed(text)})"
+
+
 def _truth(text: str) -> str:
     """The truth value that a text means; null for others."""
-    word = _WORD.format(text)
+    word = _word(text)
     return f"CASE WHEN {word} IN ('true', 't', '1') THEN TRUE WHEN {word} IN ('false', 'f', '0') THEN FALSE END"
 
 
-def _digits(text: str, spelling: Spelling) -> str:
-    """The whole number of 64 bits that a text means; null for others."""
-    plain = _TRIMMED.format(text)
+def digits(text: str, spelling: Spelling) -> str:
+    """The whole number of 64 bits that a field means; null for others."""
+    plain = _trimmed(text)
     whole = spelling.cast.format(plain, "BIGINT")
     return f"CASE WHEN {spelling.matches.format(plain, '^[+-]?[0-9]+$')} THEN {whole} END"
 
 
 def _number(text: str, spelling: Spelling) -> str:
     """The double that a text means; null for others, and for NaN."""
-    word = _WORD.format(text)
+    word = _word(text)
     fits = f"{spelling.matches.format(word, NUMBER)} AND NOT {spelling.matches.format(word, NOT_A_NUMBER)}"
     return f"CASE WHEN {fits} THEN {spelling.cast.format(word, spelling.dialect.double)} END"
 
@@ -198,7 +201,7 @@ def _given(column: Column, scalar: Scalar, spelling: Spelling) -> str:
     if column.kind == "null":
         return "FALSE"
     if column.kind == "field" and scalar.kind in ("integer", "number"):
-        return f"({plain} IS NOT NULL AND NOT {spelling.matches.format(_WORD.format(plain), NOT_A_NUMBER)})"
+        return f"({plain} IS NOT NULL AND NOT {spelling.matches.format(_word(plain), NOT_A_NUMBER)})"
     return f"({plain} IS NOT NULL)"
 
 
@@ -253,9 +256,10 @@ def _local(scalar: Scalar, spelling: Spelling) -> str:
     assert scalar.zone is not None
     moment, lookup = (spelling.dialect.quoted(name) for name in (field_of(scalar), _lookup(scalar)))
     changes, shifts = ([str(each * MICROSECONDS) for each in part] for part in offsets(scalar.zone))
+    shift = spelling.dialect.looked_up(lookup, changes, shifts)
     return (
         f"CASE WHEN {lookup} IS NULL THEN {moment} WHEN {moment} < {_LOW} THEN {EARLY} "
-        f"WHEN {moment} >= {_HIGH} THEN {LATE} ELSE {moment} + {bisected(lookup, changes, shifts)} END"
+        f"WHEN {moment} >= {_HIGH} THEN {LATE} ELSE {moment} + {shift} END"
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from treering.trusted.engines.spelling import CLIPPED, Column, Kind, Spelling
+from treering.trusted.engines.spelling import Column, Kind, Spelling, clipped
 from treering.trusted.rows.dialect import Dialect
 from treering.trusted.rows.typed import EARLY, LATE
 
@@ -36,10 +36,13 @@ _WIDE: Final = {"UBIGINT", "HUGEINT", "UHUGEINT"}
 _REAL: Final = "CASE WHEN NOT isnan({0}) THEN CAST({0} AS DOUBLE) END"
 _SHORT: Final = 15
 """Decimals of up to this many digits are divided exactly; others, which DuckDB rounds twice, are read as texts."""
-_NANOSECONDS: Final = f"CASE WHEN isinf(CAST({{0}} AS TIMESTAMP_NS)) THEN CASE WHEN CAST({{0}} AS TIMESTAMP_NS) > TIMESTAMP_NS '1970-01-01' THEN {LATE} ELSE {EARLY} END ELSE (epoch_ns({{0}}) - (epoch_ns({{0}}) % 1000 + 1000) % 1000) // 1000 END"
-_MOMENT: Final = CLIPPED.format("{0}", "TIMESTAMP '0001-01-01'", "TIMESTAMP '10000-01-01'", "epoch_us({0})")
-_INSTANT: Final = CLIPPED.format("{0}", "TIMESTAMPTZ '0001-01-01 00:00:00+00'", "TIMESTAMPTZ '10000-01-01 00:00:00+00'", "epoch_us({0})")
-_DATE: Final = CLIPPED.format("{0}", "DATE '0001-01-01'", "DATE '10000-01-01'", "({0} - DATE '1970-01-01') * 86400000000")
+_LATER: Final = "CAST({0} AS TIMESTAMP_NS) > TIMESTAMP_NS '1970-01-01'"
+_NANOSECONDS: Final = (  # They are null where they are infinite.
+    "CASE WHEN epoch_ns({0}) IS NOT NULL THEN (epoch_ns({0}) - (epoch_ns({0}) % 1000 + 1000) % 1000) // 1000 "
+    f"WHEN {_LATER} THEN {LATE} WHEN {{0}} IS NOT NULL THEN {EARLY} END"
+)
+_DATE: Final = clipped("date", "({0} - DATE '1970-01-01') * 86400000000")
+_MOMENT, _INSTANT = (clipped(kind, "epoch_us({0})") for kind in ("moment", "instant"))
 
 _KINDS: Final[dict[str, tuple[Kind, str]]] = {
     '"NULL"': ("null", "{0}"),

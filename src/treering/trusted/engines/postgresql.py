@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from treering.trusted.engines.spelling import CLIPPED, Column, Kind, Spelling
+from treering.trusted.engines.spelling import Column, Kind, Spelling, clipped
 from treering.trusted.rows.dialect import Dialect
 
 _LARGEST, _LEAST = "1.7976931348623157e308", "2.4703282292062328e-324"
@@ -26,6 +26,7 @@ SPELLING: Final = Spelling(
         month="CAST(extract(MONTH FROM DATE '0001-01-01' + CAST({} AS INTEGER)) AS BIGINT)",
         text="decode('{}', 'hex')",
         place=_placed,
+        item="(ARRAY[{}])[{} + 1]",
     ),
     bytes="convert_to({}, 'UTF8')",
     matches="({} ~ '{}')",
@@ -37,15 +38,12 @@ SPELLING: Final = Spelling(
 
 _REAL: Final = "CASE WHEN {0} <> 'NaN' THEN CAST({0} AS DOUBLE PRECISION) END"
 _DECIMAL: Final = (
-    f"CASE WHEN {{0}} = 'NaN' THEN NULL WHEN {{0}} > {_LARGEST} THEN 'Infinity' WHEN {{0}} < -{_LARGEST} THEN '-Infinity' "
-    f"WHEN abs({{0}}) < {_LEAST} THEN 0 ELSE CAST({{0}} AS DOUBLE PRECISION) END"
+    f"CASE WHEN {{0}} = 'NaN' THEN NULL WHEN {{0}} > {_LARGEST} THEN 'Infinity' WHEN {{0}} < -{_LARGEST} "
+    f"THEN '-Infinity' WHEN abs({{0}}) < {_LEAST} THEN 0 ELSE CAST({{0}} AS DOUBLE PRECISION) END"
 )
 _MICROSECONDS: Final = "CAST(extract(EPOCH FROM {0}) * 1000000 AS BIGINT)"
-_MOMENT: Final = CLIPPED.format("{0}", "TIMESTAMP '0001-01-01'", "TIMESTAMP '10000-01-01'", _MICROSECONDS)
-_INSTANT: Final = CLIPPED.format("{0}", "TIMESTAMPTZ '0001-01-01 00:00:00+00'", "TIMESTAMPTZ '10000-01-01 00:00:00+00'", _MICROSECONDS)
-_DATE: Final = CLIPPED.format(
-    "{0}", "DATE '0001-01-01'", "DATE '10000-01-01'", "CAST({0} - DATE '1970-01-01' AS BIGINT) * 86400000000"
-)
+_MOMENT, _INSTANT = (clipped(kind, _MICROSECONDS) for kind in ("moment", "instant"))
+_DATE: Final = clipped("date", "CAST({0} - DATE '1970-01-01' AS BIGINT) * 86400000000")
 _TEXT: Final = "CAST({0} AS TEXT)"
 
 _KINDS: Final[dict[str, tuple[Kind, str]]] = {
@@ -79,10 +77,10 @@ class PostgreSQL:
     def columns(self, rows: str) -> dict[str, Column]:
         """See `Connection`."""
         with self._connection.transaction(), self._connection.cursor() as cursor:
-            described = cursor.execute(f"SELECT * FROM {rows} AS t LIMIT 0").description or ()
+            described = cursor.execute(f"SELECT * FROM {rows} AS t LIMIT 0").description
             kinds = [each.type_code for each in described]
-            listed = cursor.execute("SELECT oid, typname, typcategory FROM pg_type WHERE oid = ANY(%s)", [kinds]).fetchall()
-        known = {oid: column_of(name, category) for oid, name, category in listed}
+            cursor.execute("SELECT oid, typname, typcategory FROM pg_type WHERE oid = ANY(%s)", [kinds])
+            known = {oid: column_of(name, category) for oid, name, category in cursor.fetchall()}
         return {each.name: known[each.type_code] for each in described}
 
     def place(self) -> tuple[str, str]:
@@ -95,15 +93,11 @@ class PostgreSQL:
     def fetch(self, text: str) -> pa.Table:
         """See `Connection`."""
         with self._connection.transaction(), self._connection.cursor() as cursor:
-            result = cursor.execute(text)
-            names = [each.name for each in result.description]
-            lines = result.fetchall()
+            names = [each.name for each in cursor.execute(text).description]
+            lines = cursor.fetchall()
         columns = zip(*lines, strict=True) if lines else [()] * len(names)
-        return pa.table({name: pa.array(column, pa.int64()) for name, column in zip(names, map(_whole, columns), strict=True)})
-
-
-def _whole(values: Sequence[Any]) -> list[int | None]:
-    return [None if value is None else int(value) for value in values]
+        arrays = [pa.array([None if each is None else int(each) for each in column], pa.int64()) for column in columns]
+        return pa.table(arrays, names=names)
 
 
 def server_of(connection: Any) -> str:

@@ -14,36 +14,35 @@ connection (``live``). Either way it has an `identity`, the same over every conn
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias, TypeVar
 
 from treering.domain.attribute import Categories
-from treering.domain.axis import scalar_of
 from treering.domain.schema import Schema
 from treering.errors import DataError, EngineError, ParameterError, SchemaError, TreeringError
 from treering.trusted.engines.addresses import Address
 from treering.trusted.engines.columns import check_column
-from treering.trusted.engines.spelling import Column, Relation
-from treering.trusted.engines.statements import MOST_LISTED, Counts, distinct, refreshed
-from treering.trusted.rows.frames import NO_HEADER, hint
+from treering.trusted.engines.spelling import Relation
+from treering.trusted.engines.statements import check_lens, distinct, grouped, refreshed
+from treering.trusted.engines.watermark import Columns, Counts, Increment, Watermark, repeated
+from treering.trusted.rows.frames import NO_HEADER
+from treering.trusted.rows.tally import Grouping, Lines
 from treering.trusted.rows.typed import stored
-from treering.words import counted
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
     Table: TypeAlias = ir.Table
 
-__all__ = ["Increment", "Source", "Watermark"]
-
-Columns: TypeAlias = tuple[tuple[str, str], ...]
 Result = TypeVar("Result")
 
 COUNTED_ROWS: Final = 2**20
 """Up to this many new rows, their distinct order values are counted to see that none repeats. For more rows that would
 cost more than all else; see `Source` for why leaving it out is safe."""
+
+MOST_LISTED: Final = 2**12
+"""The most categories of an attribute that are written into a statement."""
 
 
 class _Place(Protocol):
@@ -116,13 +115,22 @@ class Source:
         if after is not None:
             self._check_columns(after.columns)
         counts = attempt("read", lambda: self._read(after))
-        dropped = sum(counts.unfit)
-        if dropped and on_invalid == "refuse":
-            raise _refusal(counts.unfit, self.schema)
-        return Increment.past(after, counts, dropped, self.columns)
+        if on_invalid == "refuse" and any(counts.unfit.values()):
+            raise counts.refusal(self.schema)
+        return Increment.past(after, counts, self.columns)
+
+    def count(self, grouping: Grouping, bounds: Sequence[int | None], *, fitting: bool) -> Lines:
+        """PRIVATE: the rows of all intervals between neighbouring ``bounds``, which are order values, grouped.
+        ``fitting``: those that do not fit are left out."""
+
+        def counting() -> Lines:
+            with self._opened() as relation:
+                return grouping.of_lines(*grouped(relation, self.schema, grouping, self.order, bounds, fitting=fitting))
+
+        return attempt("read", counting)
 
     @contextmanager
-    def opened(self) -> Iterator[Relation]:
+    def _opened(self) -> Iterator[Relation]:
         """The table, connected and checked, for one statement: one at a time."""
         with self._reading, self._place.open(self.schema, self.order) as relation:
             self._check(relation)
@@ -132,14 +140,14 @@ class Source:
     def _look(self) -> tuple[Columns, str]:
         with self._reading, self._place.open(self.schema, self.order) as relation:
             self._check(relation)
-            refreshed(relation, self.schema, self.order, None, nothing=True)
+            check_lens(relation, self.schema)
             return _columns(relation, self.schema, self.order), self._place.identity(relation)
 
     def _read(self, after: Watermark | None) -> Counts:
         """The counts of one statement, checked; order values must be distinct, if they are few enough to count."""
-        with self.opened() as relation:
+        with self._opened() as relation:
             counts = refreshed(relation, self.schema, self.order, None if after is None else after.value)
-            check_place(counts, after, self.order)
+            counts.check(after, self.order)
             if 0 < counts.past <= COUNTED_ROWS:
                 different = distinct(relation, self.order, None if after is None else after.value, counts.last)
                 if different < counts.past:
@@ -196,98 +204,4 @@ def attempt(verb: str, action: Callable[[], Result]) -> Result:
     raise EngineError(
         f"the table could not be {verb} ({problem} in the engine), and nothing was taken in: once the engine is well, "
         "try again"
-    )
-
-
-# -- what a refresh takes in, and its watermark ------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Watermark:
-    """How far a table has been taken in: public, as the order column and the number of rows are."""
-
-    value: int | None
-    """The largest order value taken in; None if the table was empty."""
-    rows: int
-    """How many rows the table has at or below ``value``, those left out included."""
-    dropped: int
-    """How many of them did not fit the schema and were left out."""
-    columns: tuple[tuple[str, str], ...]
-    """Name and type of each column that is read: a table whose types change is refused."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The watermark as JSON values; `from_dict` reads them."""
-        return {**asdict(self), "columns": [list(column) for column in self.columns]}
-
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> Watermark:
-        """The watermark that `to_dict` wrote; raises `EngineError` for anything else."""
-        try:
-            columns = tuple((str(name), str(kind)) for name, kind in plain["columns"])
-            value = None if plain["value"] is None else int(plain["value"])
-            mark = cls(value=value, rows=int(plain["rows"]), dropped=int(plain["dropped"]), columns=columns)
-        except (KeyError, TypeError, ValueError):
-            raise EngineError("not a watermark: it has value, rows, dropped and columns") from None
-        if not 0 <= mark.dropped <= mark.rows or (mark.value is None) != (mark.rows == 0):
-            raise EngineError("not a watermark: its numbers contradict each other")
-        return mark
-
-
-@dataclass(frozen=True, slots=True)
-class Increment:
-    """The rows past a watermark: all of it public."""
-
-    rows: int
-    """How many rows came."""
-    dropped: int
-    """How many rows did not fit and were left out."""
-    watermark: Watermark
-    """How far the table is taken in with these rows."""
-
-    @classmethod
-    def past(cls, after: Watermark | None, counts: Counts, dropped: int, columns: Columns) -> Increment:
-        """The increment that counts tell of, of which some rows are left out."""
-        before = after or Watermark(value=None, rows=0, dropped=0, columns=columns)
-        value = counts.last if counts.past else before.value
-        mark = Watermark(value, before.rows + counts.past, before.dropped + dropped, columns)
-        return cls(counts.past - dropped, dropped, mark)
-
-
-def check_place(counts: Counts, after: Watermark | None, order: str) -> None:
-    """Raise `EngineError` for a table that did not only grow at its end."""
-    if counts.unplaced:
-        unplaced = counted(counts.unplaced, "row")
-        raise EngineError(f"{unplaced} without a value in the order column {order!r}: give each of them one")
-    if counts.past and counts.past > counts.last - counts.first + 1:
-        raise repeated(order)
-    if after is None or after.value is None:
-        return
-    if counts.below != after.rows:
-        lost = after.rows - counts.below
-        change = f"lost {lost:,}" if lost > 0 else f"gained {-lost:,}"
-        raise EngineError(
-            f"the table has {change} of the {counted(after.rows, 'row')} up to {order} = {after.value} that were taken "
-            "in, and nothing more was: rows may only be added, past the largest order value so far (a transaction that "
-            "committed late must give its rows new order values)"
-        )
-    if counts.top != after.value:
-        raise EngineError(f"the row with {order} = {after.value}, the last that was taken in, is gone from the table")
-
-
-def repeated(order: str) -> EngineError:
-    """The error for an order column that is not unique."""
-    return EngineError(f"the order column {order!r} repeats values: it must be unique, such as an identity column")
-
-
-def _refusal(unfit: Sequence[int], schema: Schema) -> DataError:
-    """The error for rows that do not fit: names columns and numbers of rows, never values."""
-    found = [(name, each, rows) for (name, each), rows in zip(schema.attributes.items(), unfit, strict=True) if rows]
-    problems = [
-        f"column {name!r}: {counted(rows, 'row')} with a value that is not among {attribute.describe()}"
-        f"{hint(attribute)}"
-        for name, attribute, rows in found
-    ]
-    return DataError(
-        f"{'; '.join(problems)}; nothing was taken in (a row counts for its first such column)",
-        column=found[0][0],
     )

@@ -8,11 +8,16 @@ from typing import Any, Final
 import pyarrow as pa
 
 from treering.trusted.engines.spelling import Column, Kind, Spelling
-from treering.trusted.rows.dialect import Dialect, bisected
+from treering.trusted.rows.dialect import Dialect
+from treering.trusted.rows.typed import EARLY, LATE
 
 
 def _placed(value: str, cuts: Sequence[str]) -> str:
-    return bisected(value, cuts, [str(place) for place in range(len(cuts) + 1)])
+    """By bisection: a CASE of many arms is too long for Spark's compiler."""
+    steps = ", ".join(str(2**power) for power in reversed(range(len(cuts).bit_length())))
+    found = f"element_at(array({', '.join(cuts)}), place + step)"
+    fits = f"place + step <= {len(cuts)} AND {value} >= {found}"
+    return f"aggregate(array({steps}), 0, (place, step) -> CASE WHEN {fits} THEN place + step ELSE place END)"
 
 
 SPELLING: Final = Spelling(
@@ -23,6 +28,7 @@ SPELLING: Final = Spelling(
         month="month(date_add(DATE'0001-01-01', CAST({} AS INT)))",
         text="X'{}'",
         place=_placed,
+        item="element_at(array({}), {} + 1)",
     ),
     bytes="CAST({} AS BINARY)",
     matches="({} RLIKE '{}')",
@@ -35,7 +41,10 @@ _DAY: Final = 86_400_000_000
 _FIRST, _AFTER = -719_162, 2_932_897
 """The days since 1970 of the first day of the year 1, and of the year 10000."""
 _REAL: Final = "CASE WHEN NOT isnan({0}) THEN CAST({0} AS DOUBLE) END"
-_DATE: Final = f"CAST(greatest({_FIRST - 1}, least({_AFTER}, unix_date({{0}}))) AS BIGINT) * {_DAY}"
+_DATE: Final = (
+    f"CASE WHEN unix_date({{0}}) < {_FIRST} THEN {EARLY} WHEN unix_date({{0}}) >= {_AFTER} THEN {LATE} "
+    f"ELSE CAST(unix_date({{0}}) AS BIGINT) * {_DAY} END"
+)
 _CLOCK: Final = "(hour({0}) * 60 + minute({0})) * 60000000L + CAST(extract(SECOND FROM {0}) * 1000000 AS BIGINT)"
 _MOMENT: Final = f"CAST(unix_date(CAST({{0}} AS DATE)) AS BIGINT) * {_DAY} + {_CLOCK}"
 
@@ -57,7 +66,11 @@ def column_of(kind: str) -> Column:
         return Column(_KINDS[kind][0], kind, _KINDS[kind][1])
     if kind.startswith(("char(", "varchar(", "string ")):
         return Column("text", kind)
-    return Column("real", kind, "CAST({0} AS DOUBLE)") if kind.startswith("decimal(") else Column("other", kind.partition("<")[0])
+    return (
+        Column("real", kind, "CAST({0} AS DOUBLE)")
+        if kind.startswith("decimal(")
+        else Column("other", kind.partition("<")[0])
+    )
 
 
 class Spark:

@@ -54,7 +54,9 @@ class Spelling:
 class Connection(Protocol):
     """A connection to an engine."""
 
-    spelling: Spelling
+    @property
+    def spelling(self) -> Spelling:
+        """How the engine spells what is asked."""
 
     def columns(self, rows: str) -> Mapping[str, Column]:
         """The columns of the rows that an SQL expression stands for."""
@@ -83,9 +85,10 @@ class Relation(NamedTuple):
     read: Callable[[Sequence[str]], str] = str
     """The rows of some of the files, as SQL has them after FROM."""
 
-    def within(self, order: str, after: int | None, last: int | None) -> str:
-        """The rows with an order value above ``after``, up to ``last``, as SQL has them after FROM. Files all of whose
-        rows are meant are read as they are: a condition that every row fulfils takes as long as all else."""
+    def within(self, place: str, after: int | None, last: int | None) -> str:
+        """The rows with an order value above ``after``, up to ``last``, as SQL has them after FROM; ``place`` is the
+        order value. Files all of whose rows are meant are read as they are: a condition that every row fulfils takes as
+        long as all else."""
         if after is None and last is None:
             return self.rows
         meant = [each for each in self.extents if not _misses(each, after, last)]
@@ -93,14 +96,16 @@ class Relation(NamedTuple):
         cut = [each.file for each in meant if not _lies_in(each, after, last)]
         sources = [self.read(whole)] if whole else []
         if cut or not whole:
-            sources.append(self._condition(self.read(cut) if cut else self.rows, order, after, last))
-        return sources[0] if len(sources) == 1 else f"({' UNION ALL '.join(f'SELECT * FROM {each}' for each in sources)})"
+            sources.append(self._condition(self.read(cut) if cut else self.rows, place, after, last))
+        if len(sources) == 1:
+            return sources[0]
+        return f"({' UNION ALL '.join(f'SELECT * FROM {each}' for each in sources)})"
 
-    def _condition(self, rows: str, order: str, after: int | None, last: int | None) -> str:
-        dialect = self.connection.spelling.dialect
-        both = (("<=", last), (">", after))
-        bounds = [f"{dialect.quoted(order)} {sign} {dialect.literal(bound)}" for sign, bound in both if bound is not None]
-        return f"(SELECT * FROM {rows} AS f WHERE {' AND '.join(bounds)})"
+    def _condition(self, rows: str, place: str, after: int | None, last: int | None) -> str:
+        literal = self.connection.spelling.dialect.literal
+        low = [] if after is None else [f"{place} > {literal(after)}"]
+        high = [] if last is None else [f"{place} <= {literal(last)}"]
+        return f"(SELECT * FROM {rows} AS f WHERE {' AND '.join(low + high)})"
 
 
 def _misses(extent: Extent, after: int | None, last: int | None) -> bool:
@@ -111,6 +116,14 @@ def _lies_in(extent: Extent, after: int | None, last: int | None) -> bool:
     return (after is None or extent.first > after) and (last is None or extent.last <= last)
 
 
-CLIPPED: Final = f"CASE WHEN {{0}} < {{1}} THEN {EARLY} WHEN {{0}} >= {{2}} THEN {LATE} ELSE {{3}} END"
-"""A moment, which may be infinite, in microseconds since 1970: a column, the first moment of the year 1 and the first of
-the year 10000 as literals of its type, and its microseconds."""
+_ENDS: Final = {
+    "date": ("DATE '0001-01-01'", "DATE '10000-01-01'"),
+    "moment": ("TIMESTAMP '0001-01-01'", "TIMESTAMP '10000-01-01'"),
+    "instant": ("TIMESTAMPTZ '0001-01-01 00:00:00+00'", "TIMESTAMPTZ '10000-01-01 00:00:00+00'"),
+}
+
+
+def clipped(kind: str, microseconds: str) -> str:
+    """A date, timestamp or instant, which may be infinite, in microseconds since 1970."""
+    first, after = _ENDS[kind]
+    return f"CASE WHEN {{0}} < {first} THEN {EARLY} WHEN {{0}} >= {after} THEN {LATE} ELSE {microseconds} END"

@@ -37,6 +37,8 @@ class Dialect:
     """The bytes of a text, given by their hexadecimal digits. Empty: listed values are parameters, and no literals."""
     place: Callable[[str, Sequence[str]], str] | None = None
     """How many of many increasing literals are at most a value. None: rows are grouped by the value."""
+    item: str = ""
+    """One of several literals, by its number from 0 on, where there is a `place`."""
 
     def quoted(self, name: str) -> str:
         """A name."""
@@ -46,6 +48,12 @@ class Dialect:
         """The whole part of a quotient, of which nothing is negative."""
         return self.division.format(value, number)
 
+    def looked_up(self, value: str, cuts: Sequence[str], results: Sequence[str]) -> str:
+        """The result for the number of cuts, which increase, that are at most a value."""
+        if self.place is None or len(cuts) <= MOST_CUTS:
+            return bisected(value, cuts, results)
+        return self.item.format(", ".join(results), self.place(value, cuts))
+
     def literal(self, value: str | bool | int | float) -> str:
         """A value as a literal, exactly. (The shortest digits that give a double back are read as it.)"""
         if isinstance(value, bool):
@@ -54,7 +62,7 @@ class Dialect:
             return self.text.format(value.encode().hex())
         if isinstance(value, float):
             return f"CAST('{value!r}' AS {self.double})"
-        return str(value) if -(2**63) < value else f"CAST('{value}' AS BIGINT)"
+        return str(value) if value > -(2**63) else f"CAST('{value}' AS BIGINT)"
 
 
 EMBEDDED: Final = Dialect()

@@ -141,6 +141,8 @@ def _listed(axis: Axis, alias: str, value: str, dialect: Dialect) -> Key:
     """The place of a value. One that is not listed has the place after all of them; null stays null, where the key does
     not say otherwise."""
     number = len(axis.listed)
+    if not number:
+        return Key(f"CASE WHEN {value} IS NOT NULL THEN 0 END", lambda keys: _classes(axis, keys, np.asarray))
     if number == 1 and dialect.text:
         expression = f"{value} <> {dialect.literal(axis.listed[0])}"
         return Key(expression, lambda keys: _classes(axis, keys, np.asarray))
