@@ -84,7 +84,7 @@ def test_what_is_spilled_is_in_a_private_folder_and_gone_after(
     address = planted(kind, place / "data")
     monkeypatch.setitem(addresses.SETTINGS, "memory_limit", memory)
     with Watch(place) as watch:
-        assert Source.of(address, SCHEMA).increments(None).rows == ROWS
+        assert Source.of(address, SCHEMA).increment(None).rows == ROWS
     assert any(path.name.startswith("duckdb_temp") for path in watch.modes), "nothing was spilled: the test is empty"
     seen = {path: mode for path, mode in watch.modes.items() if len(path.parts) > 1 and path.parts[0] != "data"}
     folders = {Path(*path.parts[:2]) for path in seen}
@@ -130,7 +130,7 @@ def test_two_readings_of_one_file_at_a_time(place: Path) -> None:
         with opened(address) as second:
             assert directory(first) == directory(second)
         assert directory(first).is_dir()
-        assert Source.of(address, SCHEMA).increments(None).rows == 1
+        assert Source.of(address, SCHEMA).increment(None).rows == 1
     assert not any((place / "temporary").iterdir())
     with opened(address) as third:
         assert directory(third).is_dir()

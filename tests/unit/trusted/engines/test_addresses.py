@@ -95,7 +95,7 @@ def test_files_may_differ_in_how_they_pack_texts_and_in_nothing_else(tmp_path: P
     write("a", id=pa.array([1, 2]), origin=texts, month=pa.array([3, 1]))
     write("b", id=pa.array([3, 4]), origin=texts.dictionary_encode(), month=pa.array([3, 1]))
     write("c", id=pa.array([5, 6]), month=pa.array([3, 1]), origin=texts.cast(pa.large_string()))
-    found = Source.of(f"parquet://{tmp_path}", SCHEMA).increments(None)
+    found = Source.of(f"parquet://{tmp_path}", SCHEMA).increment(None)
     assert (found.rows, found.cells.tolist(), found.counts.tolist()) == (6, [0, 14], [3, 3])
     write("d", id=pa.array([7, 8]), origin=texts, month=pa.array([3.0, 1.0]))
     with pytest.raises(EngineError, match="differ in the names or types of their columns: 'month'"):

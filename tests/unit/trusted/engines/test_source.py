@@ -46,19 +46,19 @@ def connection() -> Any:
 @pytest.mark.parametrize("order", [-5, 0, 1, 2**40])
 def test_a_table_grows_from_nothing_row_by_row(connection: Any, order: int) -> None:
     source = Source.of(connection.table("rows"), SCHEMA)
-    empty = source.increments(None)
+    empty = source.increment(None)
     assert (empty.rows, empty.dropped, len(empty.cells)) == (0, 0, 0)
     assert (empty.watermark.value, empty.watermark.rows, empty.watermark.dropped) == (None, 0, 0)
-    assert source.increments(empty.watermark).watermark == empty.watermark
+    assert source.increment(empty.watermark).watermark == empty.watermark
     connection.raw_sql(f"INSERT INTO rows VALUES ({order}, 'JFK', 3)")
     for after in (None, empty.watermark, Watermark.from_dict(empty.watermark.to_dict())):
-        first = source.increments(after)
+        first = source.increment(after)
         assert (first.cells.tolist(), first.counts.tolist(), first.rows) == ([14], [1], 1)
         assert (first.watermark.value, first.watermark.rows) == (order, 1)
-    again = source.increments(first.watermark)
+    again = source.increment(first.watermark)
     assert (again.rows, again.watermark) == (0, first.watermark)
     connection.raw_sql(f"INSERT INTO rows VALUES ({order + 1}, 'EWR', 1), ({order + 3}, 'EWR', 1)")
-    second = source.increments(first.watermark)
+    second = source.increment(first.watermark)
     assert (second.cells.tolist(), second.counts.tolist(), second.rows) == ([0], [2], 2)
     assert (second.watermark.value, second.watermark.rows) == (order + 3, 3)
 
@@ -66,17 +66,17 @@ def test_a_table_grows_from_nothing_row_by_row(connection: Any, order: int) -> N
 def test_the_only_row_may_not_go_nor_come_twice(connection: Any) -> None:
     source = Source.of(connection.table("rows"), SCHEMA)
     connection.raw_sql("INSERT INTO rows VALUES (7, 'JFK', 3)")
-    mark = source.increments(None).watermark
+    mark = source.increment(None).watermark
     connection.raw_sql("INSERT INTO rows VALUES (7, 'JFK', 3)")
     for after in (None, mark):
         with pytest.raises(EngineError, match="repeats values" if after is None else "gained 1 of the 1 row"):
-            source.increments(after)
+            source.increment(after)
     connection.raw_sql("DELETE FROM rows")
     with pytest.raises(EngineError, match="lost 1 of the 1 row up to id = 7"):
-        source.increments(mark)
+        source.increment(mark)
     connection.raw_sql("INSERT INTO rows VALUES (6, 'JFK', 3)")
     with pytest.raises(EngineError, match="row with id = 7, the last that was taken in, is gone"):
-        source.increments(mark)
+        source.increment(mark)
 
 
 def test_a_row_that_comes_late_while_the_table_is_read_is_refused(
@@ -97,18 +97,18 @@ def test_a_row_that_comes_late_while_the_table_is_read_is_refused(
     with pytest.raises(
         EngineError, match="rows came late while the table was read, and nothing was taken in: try again"
     ):
-        source.increments(None)
-    assert source.increments(None).rows == 3
+        source.increment(None)
+    assert source.increment(None).rows == 3
 
 
 def test_a_table_whose_rows_do_not_fit_is_taken_in_all_the_same(connection: Any) -> None:
     source = Source.of(connection.table("rows"), SCHEMA)
     connection.raw_sql("INSERT INTO rows VALUES (7, 'LGA', 3)")
-    found = source.increments(None, on_invalid="drop")
+    found = source.increment(None, on_invalid="drop")
     assert (found.rows, found.dropped) == (0, 1)
     assert (found.watermark.value, found.watermark.rows, found.watermark.dropped) == (7, 1, 1)
     connection.raw_sql("INSERT INTO rows VALUES (8, 'LGA', 3), (9, 'JFK', 1)")
-    found = source.increments(found.watermark, on_invalid="drop")
+    found = source.increment(found.watermark, on_invalid="drop")
     assert (found.rows, found.dropped) == (1, 1)
     assert (found.watermark.value, found.watermark.rows, found.watermark.dropped) == (9, 3, 2)
 
@@ -128,7 +128,7 @@ def test_what_no_source_can_be_made_of(connection: Any) -> None:
         Source.of(wrong, SCHEMA)
     source = Source.of(connection.table("rows"), SCHEMA)
     with pytest.raises(ParameterError, match='on_invalid must be "refuse" or "drop"'):
-        source.increments(None, wrong)
+        source.increment(None, wrong)
 
 
 def test_another_engine_is_refused_by_its_name() -> None:
@@ -173,8 +173,8 @@ def test_a_column_without_any_value_is_missing_everywhere(connection: Any) -> No
         (rows.mutate(origin=ibis.null()), [2 * 13 + 2, 2 * 13 + 3]),
         (rows.mutate(month=ibis.null()), [0 * 13 + 12, 1 * 13 + 12]),
     ):
-        assert Source.of(empty, Schema(with_missing)).increments(None).cells.tolist() == cells
-        assert Source.of(empty, SCHEMA).increments(None, on_invalid="drop").dropped == 2
+        assert Source.of(empty, Schema(with_missing)).increment(None).cells.tolist() == cells
+        assert Source.of(empty, SCHEMA).increment(None, on_invalid="drop").dropped == 2
 
 
 # -- a table that has changed its columns since ------------------------------------------------------------------------
@@ -197,11 +197,11 @@ def test_columns_are_looked_at_again_at_every_reading(
     file = tmp_path / "rows.parquet"
     connection.raw_sql(f"COPY rows TO '{file}'")
     source = Source.of(f"parquet:{file}", SCHEMA)
-    assert source.increments(None).rows == 1
+    assert source.increment(None).rows == 1
     file.unlink()
     connection.raw_sql(f"COPY ({changed}) TO '{file}'")
     with pytest.raises(error, match=match):
-        source.increments(None)
+        source.increment(None)
 
 
 # -- readings ----------------------------------------------------------------------------------------------------------

@@ -131,7 +131,7 @@ def test_whether_a_column_may_be_null_is_no_part_of_its_type(connection: Any) ->
     source = Source.of(connection.table("rows"), SCHEMA)
     assert source.columns == (("id", "int64"), ("origin", "string"), ("month", "int64"))
     connection.raw_sql("ALTER TABLE rows ALTER COLUMN id DROP NOT NULL").fetchall()
-    assert source.increments(None).rows == 0
+    assert source.increment(None).rows == 0
     assert Source.of(connection.table("rows"), SCHEMA).columns == source.columns
     twice = Schema({"id": integers(0, 9)})
     assert Source.of(connection.table("rows"), twice).columns == (("id", "int64"),)
@@ -148,15 +148,15 @@ def test_a_live_table_whose_columns_have_changed_is_refused(connection: Any, cha
     source = Source.of(connection.table("rows"), SCHEMA)
     connection.raw_sql(change).fetchall()
     with pytest.raises(EngineError, match=problem):
-        source.increments(None)
+        source.increment(None)
 
 
 def test_a_watermark_of_other_types_is_refused(connection: Any) -> None:
     source = Source.of(connection.table("rows"), SCHEMA)
-    mark = source.increments(None).watermark
+    mark = source.increment(None).watermark
     connection.raw_sql("ALTER TABLE rows ALTER month TYPE INTEGER").fetchall()
     with pytest.raises(EngineError, match="another type than before: 'month'; nothing was taken in"):
-        Source.of(connection.table("rows"), SCHEMA).increments(mark)
+        Source.of(connection.table("rows"), SCHEMA).increment(mark)
 
 
 # -- readings ----------------------------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ def test_the_lines_of_a_result_in_any_order() -> None:
 def test_sums_come_with_the_cells_of_an_increment(connection: Any) -> None:
     schema = Schema({"origin": categories("EWR", "JFK"), "month": tr.numbers(0, 10, step=1, edges=[0, 5, 10])})
     connection.raw_sql("INSERT INTO rows VALUES (1,'JFK',3), (2,'EWR',7), (3,'JFK',4), (4,'LGA',1)").fetchall()
-    found = Source.of(connection.table("rows"), schema).increments(None, "drop")
+    found = Source.of(connection.table("rows"), schema).increment(None, "drop")
     ewr, jfk = (schema.cell({"origin": origin, "month": value}) for origin, value in (("EWR", 7), ("JFK", 3)))
     assert (found.cells.tolist(), found.counts.tolist()) == ([ewr, jfk], [1, 2])
     assert [column.tolist() for column in found.sums] == [[4, 2 * 7 - 20]]
@@ -188,7 +188,7 @@ def test_sums_come_with_the_cells_of_an_increment(connection: Any) -> None:
 def test_a_refusal_names_columns_and_numbers_of_rows(connection: Any) -> None:
     connection.raw_sql("INSERT INTO rows VALUES (1,'LGA',99), (2,'JFK',13), (3,'JFK',0), (4,'EWR',1)").fetchall()
     with pytest.raises(DataError) as caught:
-        Source.of(connection.table("rows"), SCHEMA).increments(None)
+        Source.of(connection.table("rows"), SCHEMA).increment(None)
     said = str(caught.value)
     assert said.startswith("column 'origin': 1 row with a value that is not among ")
     assert "; column 'month': 2 rows with a value that is not among " in said
@@ -196,7 +196,7 @@ def test_a_refusal_names_columns_and_numbers_of_rows(connection: Any) -> None:
     assert caught.value.column == "origin"
     connection.raw_sql("DELETE FROM rows WHERE id = 1").fetchall()
     with pytest.raises(DataError, match="^column 'month': 2 rows") as caught:
-        Source.of(connection.table("rows"), SCHEMA).increments(None)
+        Source.of(connection.table("rows"), SCHEMA).increment(None)
     assert caught.value.column == "month"
 
 
@@ -210,21 +210,21 @@ def test_repeated_order_values_are_looked_for_among_few_rows(
     source = Source.of(connection.table("rows"), SCHEMA)
     if refused:
         with pytest.raises(EngineError, match="repeats values"):
-            source.increments(None)
+            source.increment(None)
     else:
-        assert source.increments(None).rows == 3
+        assert source.increment(None).rows == 3
     connection.raw_sql("DELETE FROM rows WHERE id = 9").fetchall()
     with pytest.raises(EngineError, match="repeats values"):
-        source.increments(None)
+        source.increment(None)
 
 
 def test_repeated_order_values_are_looked_for_among_many_rows(connection: Any) -> None:
     connection.raw_sql("INSERT INTO rows SELECT 2 * range, 'JFK', 3 FROM range(2000)").fetchall()
     source = Source.of(connection.table("rows"), SCHEMA)
-    assert source.increments(None).rows == 2000
+    assert source.increment(None).rows == 2000
     connection.raw_sql("INSERT INTO rows VALUES (500, 'JFK', 3)").fetchall()
     with pytest.raises(EngineError, match="repeats values"):
-        source.increments(None)
+        source.increment(None)
 
 
 def test_the_cells_of_an_increment_are_in_order_with_their_counts_and_sums() -> None:
