@@ -72,6 +72,23 @@ SECTIONS = (
         },
     ),
     Section(
+        "sql_coverage",
+        "SQL: how often margins hold",
+        "Groups of 40 rows each, so that tops stand out by their noise alone; every life has noise of its own. What is "
+        "chosen (tops, HAVING, a maximum) has margins for all groups together, and counts by lives; other numbers have "
+        "margins for exactly 95 %. The interval is Clopper's and Pearson's, with 95 %.",
+        {
+            "groups": "groups",
+            "promise": "promise",
+            "statement": "statement",
+            "of": "of",
+            "trials": "trials",
+            "share": "share outside",
+            "low": "from",
+            "high": "to",
+        },
+    ),
+    Section(
         "pmwg_bounds",
         "PMWG: the paper's constants and ours",
         "The worst-case error for the whole future that can be promised, ε = 1. No randomness.",

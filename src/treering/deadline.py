@@ -1,14 +1,15 @@
 """One deadline for a request: everything that works for it, however deep, ends when the time is up or the caller left.
 
 Work that may take long calls `check` now and then; what waits for another process or the disk waits for `left` seconds
-at most. Without a deadline nothing is limited: in a program of one's own, one may wait as long as one likes.
+at most. What grows with the values that a question names, and not with its text alone, calls `take` before it is made.
+Without a deadline nothing is limited: in a program of one's own, one may wait as long as one likes.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final
@@ -19,11 +20,13 @@ from treering.errors import TimeLimit
 class Deadline:
     """The moment at which a request must have ended; `cancel` makes that now."""
 
-    __slots__ = ("_cancelled", "_until", "seconds")
+    __slots__ = ("_cancelled", "_until", "seconds", "take")
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, take: Callable[[int], None] | None = None) -> None:
         self.seconds = seconds
         """How long the request may take altogether."""
+        self.take = take or (lambda _: None)
+        """Counts bytes that the request is about to hold; raises an error if there are too many."""
         self._until = time.monotonic() + seconds
         self._cancelled = False
 
@@ -72,3 +75,10 @@ def left() -> float:
     """Seconds that are left to this thread's work; infinite without a deadline."""
     deadline = _CURRENT.get()
     return math.inf if deadline is None else deadline.left
+
+
+def take(size: int) -> None:
+    """Count ``size`` bytes, which this thread's work is about to hold; raise an error if its request may not."""
+    deadline = _CURRENT.get()
+    if deadline is not None:
+        deadline.take(size)

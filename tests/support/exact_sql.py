@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from treering.answer import Estimate
+from treering.arrays import Ints
 from treering.domain.attribute import Attribute
 from treering.domain.calendar import DatePart
 from treering.domain.items import Item
@@ -25,17 +26,24 @@ class Rows:
 
     def __init__(self, schema: Schema, table: pa.Table) -> None:
         self.schema, self.table = schema, table
-        self._codes = [
-            np.array([_code(schema.attributes[name], value) for value in table[source].to_pylist()])
-            for name, source in zip(schema.names, schema.sources, strict=True)
-        ]
+        self._known: dict[tuple[str, Attribute], Ints] = {}
+
+    def _codes(self, query: Query) -> list[Ints]:
+        """The codes of the rows, of each attribute that a query names, as its lens has them."""
+        return [self._of(query.schema.names[each], query.schema, each) for each in query.attributes]
+
+    def _of(self, name: str, lens: Schema, position: int) -> Ints:
+        key = name, lens.attributes[name]
+        if key not in self._known:
+            values = self.table[lens.sources[position]].to_pylist()
+            self._known[key] = np.array([_code(key[1], value) for value in values])
+        return self._known[key]
 
     def count(self, query: Query) -> float:
         """The weights of all rows together."""
         if query.constant:
             return float(query.weights()) / query.scale * float(self.table.num_rows)
-        codes = [self._codes[position] for position in query.attributes]
-        places = np.ravel_multi_index(codes, query.shape)
+        places = np.ravel_multi_index(self._codes(query), query.shape)
         return float(query.weights().ravel()[places].sum()) / query.scale
 
     def tell(self, item: Item) -> Estimate:
@@ -47,7 +55,8 @@ class Rows:
 
     def _in_bins(self, item: Item) -> Estimate:
         """What the bins tell of a quantile, or of a mean, if their counts are known exactly."""
-        limits = np.array(bounds(self.schema.attributes[self.schema.names[item.position]]))
+        lens = item.query.schema
+        limits = np.array(bounds(lens.attributes[lens.names[item.position]]))
         counts = np.array([self.count(query) for query in item.cells()])
         if counts.sum() == 0:
             return Estimate(None, *limits[[0, -1], [0, 1]].tolist())
@@ -74,8 +83,8 @@ class Rows:
     def _matching(self, query: Query) -> list[bool]:
         if query.constant:
             return [bool(query.weights())] * self.table.num_rows
-        codes = [self._codes[position] for position in query.attributes]
-        return [bool(each) for each in query.weights().ravel()[np.ravel_multi_index(codes, query.shape)]]
+        places = np.ravel_multi_index(self._codes(query), query.shape)
+        return [bool(each) for each in query.weights().ravel()[places]]
 
     def sql(self, text: str) -> pa.Table:
         """The result of a statement from exact numbers."""

@@ -13,7 +13,7 @@ import math
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from enum import Enum
 from functools import cached_property
@@ -218,6 +218,10 @@ class Ordered(Attribute):
         """Whether the last bound belongs to the last regular cell: so it is where nothing lies above."""
         return False
 
+    def cut(self, bounds: Iterable[Any]) -> Ordered:
+        """The attribute with more bounds: its cells lie in cells of this one."""
+        raise SchemaError(f"{self.describe()} cannot be cut anywhere else")
+
     def label(self, code: int) -> Label:
         """The value behind a code, for people."""
         if self.other and code == self.below_code:
@@ -367,6 +371,10 @@ class Bins(Ordered):
     def closed(self) -> bool:
         """The last edge belongs to the last bin, unless there is a cell for what lies above."""
         return not self.other
+
+    def cut(self, bounds: Iterable[float]) -> Bins:
+        """The bins with more edges."""
+        return replace(self, edges=tuple(sorted({*self.edges, *bounds})))
 
     def regular_value(self, code: int) -> Value:
         """The middle of the bin (its lower edge where rounding would leave the bin)."""

@@ -265,6 +265,24 @@ def axes_of(schema: Schema) -> tuple[Axis, ...]:
     return tuple(Axis.of(name, attribute) for name, attribute in schema.attributes.items())
 
 
+def refines(fine: Schema, coarse: Schema) -> bool:
+    """Whether every cell of one schema is a union of cells of another, whose first attributes have the same names."""
+    known = len(coarse.names)
+    return fine.names[:known] == coarse.names and all(coarser(coarse, fine, each) is not None for each in range(known))
+
+
+@lru_cache(maxsize=1024)
+def coarser(schema: Schema, lens: Schema, position: int) -> Ints | None:
+    """For each code that a lens has of an attribute, the code that it has in a schema; None if the lens does not tell
+    all codes of the schema apart."""
+    pairs = axes_of(lens)[position].beside(axes_of(schema)[position])
+    if pairs is None or len(pairs[0]) != lens.shape[position]:
+        return None
+    found = np.empty(lens.shape[position], dtype=np.int64)
+    found[pairs[0]] = pairs[1]
+    return found
+
+
 def scalar_of(name: str, attribute: Attribute) -> Scalar:
     """The scalar that an attribute called ``name`` is about."""
     column = attribute.column or name

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -31,6 +31,9 @@ MOST_GROUPS: Final = 2**22
 
 FEW_GROUPS: Final = 2**12
 """Up to this many groups, values that no query of a batch counts stay apart."""
+
+_ROOM: Final = 2**62
+"""Classes are numbered anew before their numbers could exceed this."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -289,32 +292,51 @@ def _sides(groups: Groups, schema: Schema) -> dict[int, list[Side]]:
 # -- values that queries tell apart ------------------------------------------------------------------------------------
 
 
-def _weights(queries: Sequence[Query], position: int) -> Ints:
-    """The weights that queries give to the values of an attribute: a row for each value."""
-    columns = []
-    for query in queries:
-        if position not in query.attributes:
-            continue
-        axis = query.attributes.index(position)
-        weights = np.asarray(query.masks[axis] if query.masks is not None else np.moveaxis(query.weights(), axis, 0))
-        columns.append(weights.reshape(len(weights), -1).astype(np.int64))
-    return np.unique(np.concatenate(columns, axis=1), axis=1)
-
-
 def _classes(queries: Sequence[Query], position: int) -> Ints:
-    """The classes of an attribute's values that no query tells apart, numbered by their first values."""
-    return _numbered(_weights(queries, position))
+    """The classes of an attribute's values that no query tells apart, numbered by their first values.
+
+    Time is linear in the queries' weights, and memory in the number of values.
+    """
+    label, number = np.zeros(queries[0].schema.shape[position], dtype=np.int64), 1
+    for part in _parts(queries, position):
+        several = int(part.max()) + 1
+        if number * several > _ROOM:
+            label = np.unique(label, return_inverse=True)[1].reshape(-1)
+            number = int(label.max()) + 1
+        label *= several
+        label += part
+        number *= several
+    return _numbered(label)
+
+
+def _parts(queries: Sequence[Query], position: int) -> Iterator[Ints | Flags]:
+    """For each query about an attribute, a number for each value: the same for those that it does not tell apart, and 0
+    for those that it does not count."""
+    for query in queries:
+        if position in query.attributes:
+            axis = query.attributes.index(position)
+            yield query.masks[axis] if query.masks is not None else _rows(np.moveaxis(query.weights(), axis, 0))
+
+
+def _rows(weights: Ints) -> Ints:
+    """A number for each row of a table: 0 where all is 0, and the same for rows that are equal."""
+    rows = np.ascontiguousarray(weights.reshape(len(weights), -1))
+    plain = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).reshape(-1)
+    label = np.unique(plain, return_inverse=True)[1].reshape(-1)
+    return np.where(rows.any(axis=1), label + 1, 0)
 
 
 def _apart(labels: Ints, queries: Sequence[Query], position: int) -> Ints:
     """The classes, but each value that no query counts is a class of its own."""
-    idle = ~_weights(queries, position).any(axis=1)
-    return _numbered(np.where(idle, len(labels) + np.arange(len(labels)), labels)[:, np.newaxis])
+    idle = np.ones(len(labels), dtype=np.bool_)
+    for part in _parts(queries, position):
+        idle &= part == 0
+    return _numbered(np.where(idle, len(labels) + np.arange(len(labels)), labels))
 
 
-def _numbered(rows: Ints) -> Ints:
-    """Equal rows get equal numbers, in the order in which they come first."""
-    _, first, label = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+def _numbered(plain: Ints) -> Ints:
+    """Equal numbers get equal ones, in the order in which they come first."""
+    _, first, label = np.unique(plain, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[label.reshape(-1)].astype(np.int64)
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
 from treering.domain.attribute import Bins, Integers
 from treering.domain.calendar import DatePart, Dates
-from treering.domain.query import Query
+from treering.domain.query import Query, alike
 
 QUANTIFIED: Final = (Integers, Bins, Dates, DatePart)
 """The attributes whose quantiles can be had: their values have an order."""
@@ -33,6 +34,14 @@ class Item:
     position: int = -1
     level: float = 0.5
 
+    @property
+    def memory(self) -> int:
+        """The bytes that its queries take."""
+        if self.kind in ("count", "sum"):
+            return self.query.memory
+        size = self.query.schema.shape[self.position]
+        return size * (size + self.query.memory)
+
     def cells(self) -> list[Query]:
         """The rows in each cell of the attribute, in the order of its values."""
         schema = self.query.schema
@@ -40,3 +49,9 @@ class Item:
         assert isinstance(attribute, QUANTIFIED)
         codes = np.arange(attribute.size)
         return [self.query & Query.conjunction(schema, {self.position: codes == code}) for code in attribute.line]
+
+
+def under_one_lens(items: Sequence[Item]) -> list[Item]:
+    """The same items, all of whose queries are about one lens."""
+    queries = alike([item.query for item in items])
+    return [replace(item, query=query) for item, query in zip(items, queries, strict=True)]

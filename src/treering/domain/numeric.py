@@ -45,8 +45,6 @@ class Numbers(Bins):
                 "noise of a sum is at least as wide as the range"
             )
         super().__post_init__()
-        if not self.low <= self.edges[0] < self.edges[-1] <= self.high:
-            raise SchemaError("numbers() takes edges within low and high")
         if not self.other or not self.missing:
             raise SchemaError("numbers() always has a cell below its edges, one above them, and one for missing values")
 
@@ -80,6 +78,8 @@ def numbers(
     8
     """
     cut = (low, high) if edges is None else tuple(edges)
+    if cut and not low <= min(cut) < max(cut) <= high:
+        raise SchemaError("numbers() takes edges within low and high")
     return Numbers(edges=cut, other=True, missing=True, column=column, low=low, high=high, step=step)
 
 

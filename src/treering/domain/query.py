@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, reduce
 from hashlib import sha256
 from itertools import accumulate
 from typing import Any, Final, NoReturn, TypeAlias, TypeVar
@@ -28,6 +28,7 @@ import numpy.typing as npt
 
 from treering.arrays import Array, Flags, Ints
 from treering.domain.attribute import Attribute, Outside, Value
+from treering.domain.axis import coarser
 from treering.domain.schema import Schema
 from treering.errors import QueryError, SchemaError
 from treering.lazy import provided
@@ -216,6 +217,11 @@ class Query:
         """Whether every row weighs the same: the answer is public."""
         return not self.attributes
 
+    @property
+    def memory(self) -> int:
+        """The bytes that its sets, or its table, take."""
+        return sum(array.nbytes for array in (self.masks or ())) if self.table is None else self.table.nbytes
+
     @cached_property
     def spread(self) -> int:
         """The largest weight less the smallest: replacing one row moves the weighted count by at most this."""
@@ -278,38 +284,59 @@ class Query:
     def __repr__(self) -> str:
         return f"Query({str(self)!r})"
 
+    # -- lenses ---------------------------------------------------------------------------------------------------
+
+    def under(self, lens: Schema) -> Query:
+        """The same query as one about the codes of a lens, which tells at least as much apart."""
+        if lens is self.schema or lens == self.schema:
+            return self
+        maps = [coarser(self.schema, lens, position) for position in self.attributes]
+        codes = [each for each in maps if each is not None]
+        if len(codes) < len(maps) or lens.names[: len(self.schema.names)] != self.schema.names:
+            raise QueryError("the query tells more apart than the schema that it is asked about")
+        if self.masks is not None:
+            sets = tuple(mask[each] for mask, each in zip(self.masks, codes, strict=True))
+            return Query(lens, self.attributes, masks=sets)
+        table = self.weights()[np.ix_(*codes)] if codes else self.weights()
+        if table.size > MAX_TABLE:
+            raise too_large(lens, self.attributes)
+        return Query(lens, self.attributes, table=table, scale=self.scale)
+
     # -- algebra --------------------------------------------------------------------------------------------------
 
     def __and__(self, other: Query) -> Query:
-        self._check_partner(other)
-        for constant, rest in ((self, other), (other, self)):
+        one, other = self._partners(other)
+        for constant, rest in ((one, other), (other, one)):
             if constant.constant:
                 return constant if constant.masks is None else rest
-        if self.masks is None or other.masks is None:
-            return self._combine(other, np.minimum)
-        sets = dict(zip(self.attributes, self.masks, strict=True))
+        if one.masks is None or other.masks is None:
+            return one._combine(other, np.minimum)
+        sets = dict(zip(one.attributes, one.masks, strict=True))
         for position, mask in zip(other.attributes, other.masks, strict=True):
             sets[position] = sets[position] & mask if position in sets else mask
-        return Query._from_masks(self.schema, sets)
+        return Query._from_masks(one.schema, sets)
 
     def __or__(self, other: Query) -> Query:
-        self._check_partner(other)
-        for constant, rest in ((self, other), (other, self)):
+        one, other = self._partners(other)
+        for constant, rest in ((one, other), (other, one)):
             if constant.constant:
                 return rest if constant.masks is None else constant
-        return self._combine(other, np.maximum)
+        return one._combine(other, np.maximum)
 
     def __invert__(self) -> Query:
         """The complement 1 − f: for a counting query, the rows that do not match."""
+        if self.masks is not None and len(self.masks) == 1:
+            return Query._from_masks(self.schema, {self.attributes[0]: ~self.masks[0]})
         return Query.of_table(self.schema, self.attributes, self.scale - self.weights(), self.scale)
 
-    def _check_partner(self, other: Query) -> None:
+    def _partners(self, other: Query) -> tuple[Query, Query]:
+        """Both queries, about one lens."""
         if not isinstance(other, Query):
             raise QueryError(f"a query combines with a query, not with {type(other).__name__}")
-        if self.schema != other.schema:
-            raise QueryError("the two queries are about different schemas")
         if not (self.counting and other.counting):
             raise QueryError("AND and OR combine counting queries; a weighted query has only a complement")
+        one, another = (self, other) if self.schema == other.schema else alike([self, other])
+        return one, another
 
     def _combine(self, other: Query, operation: np.ufunc) -> Query:
         union = tuple(sorted({*self.attributes, *other.attributes}))
@@ -323,6 +350,18 @@ class Query:
         shape = tuple(self.schema.shape[p] if p in self.attributes else 1 for p in positions)
         full = tuple(self.schema.shape[p] for p in positions)
         return np.broadcast_to(self.weights().reshape(shape), full)
+
+
+def alike(queries: Sequence[Query]) -> list[Query]:
+    """The same queries about one lens, which tells apart whatever any of their lenses does."""
+    schemas = list(dict.fromkeys(query.schema for query in queries))
+    if len(schemas) < 2:
+        return list(queries)
+    try:
+        lens = reduce(Schema.joined, schemas)
+    except SchemaError:
+        raise QueryError("the queries are about different schemas") from None
+    return [query.under(lens) for query in queries]
 
 
 def _matters(table: Ints, axis: int) -> bool:

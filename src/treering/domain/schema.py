@@ -9,7 +9,7 @@ import operator
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from html import escape
 from pathlib import Path
 from types import MappingProxyType
@@ -17,7 +17,7 @@ from typing import Any, Final, SupportsIndex, TypeAlias
 
 import tomli_w
 
-from treering.domain.attribute import Attribute, Bins, Integers, Value, categories
+from treering.domain.attribute import Attribute, Bins, Integers, Ordered, Value, categories
 from treering.domain.calendar import dates
 from treering.domain.numeric import numbers
 from treering.errors import SchemaError
@@ -142,6 +142,25 @@ class Schema:
             beside = f"; also {', '.join(also)}" if also else ""
             yield name, attribute.size, f"{attribute.describe()}{beside}{source}"
 
+    def cut(self, bounds: Mapping[str, Iterable[Any]]) -> Schema:
+        """The schema with more bounds of some attributes, which have an order: a *lens* that tells more apart. It is
+        for questions, and no version of the schema.
+
+        >>> from treering.domain.attribute import bins
+        >>> Schema({"delay": bins([0, 60], other=True)}).cut({"delay": [15]}).shape
+        (4,)
+        """
+        return _cut(self, tuple((name, tuple(sorted(set(each)))) for name, each in bounds.items() if each))
+
+    def joined(self, other: Schema) -> Schema:
+        """The lens that tells apart whatever this one or another lens of the same schema does."""
+        if self == other:
+            return self
+        if self.names != other.names:
+            raise SchemaError("the two schemas have other attributes")
+        pairs = zip(self.attributes.items(), other.attributes.values(), strict=True)
+        return Schema({name: _joined(name, one, another) for (name, one), another in pairs})
+
     def index(self, name: str) -> int:
         """The position of an attribute."""
         if name not in self.attributes:
@@ -213,6 +232,26 @@ class Schema:
         except tomllib.TOMLDecodeError as error:
             raise SchemaError(f"cannot read a schema from {path}, which should be TOML: {error}") from None
         return cls.from_dict(plain)
+
+
+@lru_cache(maxsize=256)
+def _cut(schema: Schema, bounds: tuple[tuple[str, tuple[Any, ...]], ...]) -> Schema:
+    attributes = dict(schema.attributes)
+    for name, listed in bounds:
+        attribute = attributes[name]
+        if not isinstance(attribute, Ordered):
+            raise SchemaError(f"attribute {name!r} has no order, so that nothing cuts it")
+        attributes[name] = attribute.cut(listed)
+    return Schema(attributes) if bounds else schema
+
+
+def _joined(name: str, one: Attribute, other: Attribute) -> Attribute:
+    """The attribute with the bounds of both."""
+    if one == other:
+        return one
+    if type(one) is not type(other) or not isinstance(one, Bins) or not isinstance(other, Bins):
+        raise SchemaError(f"attribute {name!r} differs between the two schemas")
+    return one.cut(other.edges)
 
 
 # -- the kinds of attribute, by name -----------------------------------------------------------------------------------

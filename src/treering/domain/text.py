@@ -19,7 +19,7 @@ from typing import Final, Protocol, Self, TypeAlias
 import numpy as np
 
 from treering.arrays import Flags, Ints
-from treering.domain.attribute import Attribute, Bins, Categories, Ordered
+from treering.domain.attribute import Attribute, Bins, Categories, Ordered, plain_number
 from treering.domain.calendar import Dates
 from treering.domain.schema import Schema
 
@@ -296,18 +296,38 @@ def _listed(column: str, values: Sequence[str], negated: bool) -> _Part:
 
 def _run(column: str, attribute: Ordered, low: int | None, high: int | None, negated: bool) -> _Part:
     """The condition for the values of a span: only its bounds appear."""
-    between = "NOT BETWEEN" if negated else "BETWEEN"
-    whole = not isinstance(attribute, Bins | Dates)
-    last = None if high is None else attribute.bound(high) if not whole else str(int(attribute.bound(high)) - 1)
-    if low is not None and last is not None:
-        first = attribute.bound(low)
-        if whole or (high == attribute.regular and attribute.closed):
-            return _Part(f"{column} {between} {first} AND {last}")
-        ends = [f"{column} {'<' if negated else '>='} {first}", f"{column} {'>=' if negated else '<'} {last}"]
-        return _join("OR" if negated else "AND", [_Part(each) for each in ends])
-    if low is not None:
-        return _Part(f"{column} {'<' if negated else '>='} {attribute.bound(low)}")
-    return _Part(f"{column} {('>' if negated else '<=') if whole else ('>=' if negated else '<')} {last}")
+    if low is None:
+        assert high is not None
+        return _Part(_bounded(column, attribute, high, True, negated))
+    if high is None:
+        return _Part(_bounded(column, attribute, low, False, negated))
+    last = attribute.bound(high) if high == attribute.regular and attribute.closed else _last(attribute, high)
+    if last == attribute.bound(low) and isinstance(attribute, Bins):
+        return _Part(f"{column} {'<>' if negated else '='} {last}")
+    if last is not None and (not isinstance(attribute, Bins) or _last(attribute, low) is None):
+        return _Part(f"{column} {'NOT BETWEEN' if negated else 'BETWEEN'} {attribute.bound(low)} AND {last}")
+    ends = [_bounded(column, attribute, low, False, negated), _bounded(column, attribute, high, True, negated)]
+    return _join("OR" if negated else "AND", [_Part(each) for each in ends])
+
+
+def _bounded(column: str, attribute: Ordered, place: int, before: bool, negated: bool) -> str:
+    """The condition that a value lies ``before`` a bound, or from it on."""
+    last = _last(attribute, place) if before or isinstance(attribute, Bins) else None
+    under = before != negated
+    if last is not None:
+        return f"{column} {'<=' if under else '>'} {last}"
+    return f"{column} {'<' if under else '>='} {attribute.bound(place)}"
+
+
+def _last(attribute: Ordered, place: int) -> str | None:
+    """The last value before a bound, if that is how people write it: an integer, or a number that the bound is just
+    behind."""
+    if isinstance(attribute, Dates):
+        return None
+    if not isinstance(attribute, Bins):
+        return str(int(attribute.bound(place)) - 1)
+    behind = plain_number(math.nextafter(attribute.edges[place], -math.inf))
+    return behind if len(behind) + 4 < len(attribute.bound(place)) else None
 
 
 def _runs(flags: Flags) -> list[Stretch]:

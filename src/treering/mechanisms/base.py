@@ -22,6 +22,7 @@ from treering.answer import Answer, Guarantee
 from treering.budget.promise import Promise
 from treering.domain.language.parse import Question, understand, understand_all
 from treering.domain.query import Query
+from treering.domain.schema import Schema
 from treering.errors import ParameterError, QueryError, TreeringError
 from treering.gate import Database
 from treering.mechanisms.histogram.hypothesis import Hypothesis
@@ -50,6 +51,11 @@ class Mechanism(ABC):
         self._promise = promise
         self._gate = db.open_gate(promise.budget)
         self._torn = False
+
+    @property
+    def schema(self) -> Schema:
+        """The universe that this mechanism was opened with."""
+        return self._gate.schema
 
     # -- the promise --------------------------------------------------------------------------------------------------
 

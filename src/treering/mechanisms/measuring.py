@@ -21,7 +21,7 @@ from treering.answer import Estimate, Tail, whole
 from treering.arrays import Floats
 from treering.domain.attribute import Attribute, Bins, Integers
 from treering.domain.calendar import DatePart, Dates
-from treering.domain.items import QUANTIFIED, Item
+from treering.domain.items import QUANTIFIED, Item, under_one_lens
 from treering.domain.language.measures import Codes, Count, Mean, Measure, Quantile, Release, Request, Sum, needs_cells
 from treering.domain.language.parse import Question
 from treering.domain.numeric import Numbers
@@ -91,13 +91,13 @@ class Measuring(Planning):
 
     def tell(self, items: Sequence[Item], within: float | None = None) -> list[Estimate]:
         """Single numbers about some rows, paid for together. ``within`` is as in `release`."""
-        asked = self._asked_items(items)
-        known = self._measured(asked, self._wished(within))
+        items = under_one_lens(items)
+        known = self._measured(self._asked_items(items), self._wished(within))
         return [self._told(item, known) for item in items]
 
     def quote_items(self, items: Sequence[Item], within: float | None = None) -> Fraction:
         """What `tell` costs those rows that pay most, in the budget's unit, but for rounding: free to ask."""
-        return self._planned(self._asked_items(items), self._wished(within)).price
+        return self._planned(self._asked_items(under_one_lens(items)), self._wished(within)).price
 
     def draw(self, items: Sequence[Item], told: Sequence[Estimate], draws: int) -> Floats:
         """The noise of what `tell` has told, drawn anew from its law by public random numbers: a row for each draw, a
@@ -128,7 +128,7 @@ class Measuring(Planning):
             read = known.rows(item.query) if item.kind == "count" else known.total(item.position, item.query)
             shown = count(read, known.size) if item.kind == "count" and item.query.counting else _plain(read)
             return replace(shown, reading=read.value, tail=tail)
-        attribute = self._gate.schema.attributes[self._gate.schema.names[item.position]]
+        attribute = item.query.schema.attributes[item.query.schema.names[item.position]]
         cells = self._cells(item.cells(), known)
         if item.kind == "mean":
             return replace(average(attribute, cells), tail=tail)
@@ -325,7 +325,7 @@ def _outside(attribute: Attribute, *, below: bool) -> Interval:
     assert isinstance(attribute, Bins)
     first, last = attribute.edges[0], attribute.edges[-1]
     if isinstance(attribute, Numbers):
-        return (attribute.low, first) if below else (last, attribute.high)
+        return (min(attribute.low, first), first) if below else (last, max(attribute.high, last))
     return (-math.inf, first) if below else (last, math.inf)
 
 

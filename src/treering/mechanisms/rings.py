@@ -26,7 +26,7 @@ from treering.domain.attribute import OTHER, Attribute, Bins, Outside, Value
 from treering.domain.items import Item
 from treering.domain.language.measures import Measure, Request
 from treering.domain.language.parse import Question, understand, understand_all
-from treering.domain.query import Query
+from treering.domain.query import Query, alike
 from treering.errors import ParameterError, QueryError
 from treering.gate import Advanced, Condensed, Database, Event, Noted, SegmentBegun, SegmentCondensed, SegmentEnded
 from treering.mechanisms.base import Quote, wished
@@ -111,18 +111,19 @@ class Rings(Measuring):
           known already is used if it is sharp enough; if not, no more is paid than the wish needs
         - ``since``: only rows after this size, which is one of `boundaries`
         """
-        return self.answer([understand(query, self._gate.schema)], within, since)[0]
+        return self.answer([understand(query, self._gate.schema, finer=True)], within, since)[0]
 
     def ask_many(
         self, queries: Iterable[Question], within: float | None = None, since: int | None = None
     ) -> list[Answer]:
         """`ask` for a batch, which is paid for together: the groups of a GROUP BY cost what one count costs, twice."""
-        return self.answer(understand_all(queries, self._gate.schema), within, since)
+        return self.answer(understand_all(queries, self._gate.schema, finer=True), within, since)
 
     def answer(self, queries: Sequence[Query], within: float | None = None, since: int | None = None) -> list[Answer]:
         """See `Answering.answer`."""
         if not queries:
             return []
+        queries = alike(queries)
         with self._lock, self._taking_up():
             size = self._rows_to_share()
             if since is not None:
@@ -163,7 +164,7 @@ class Rings(Measuring):
         groups = math.prod(schema.shape[position] for position in positions)
         if groups > MOST_ROWS_OF_A_TABLE:
             raise QueryError(f"a table of {groups:,} groups is too long: at most {MOST_ROWS_OF_A_TABLE:,} are listed")
-        condition = Query.all(schema) if where is None else understand(where, schema)
+        condition = Query.all(schema) if where is None else understand(where, schema, finer=True)
         rows: list[tuple[Value, ...]] = [()]
         for name in names:
             attribute = schema.attributes[name]
@@ -201,7 +202,7 @@ class Rings(Measuring):
         """`price` for a batch. Rows that are new since a series was last asked pay its price; to open a series, all
         rows do."""
         with self._lock:
-            return self._planned_for(understand_all(queries, self._gate.schema), within).price
+            return self._planned_for(understand_all(queries, self._gate.schema, finer=True), within).price
 
     def quote(self, queries: Sequence[Query], within: float | None = None) -> Quote:
         """See `Answering.quote`. What the budget does not cover has no price: rows that are new to a series pay for it
@@ -211,7 +212,7 @@ class Rings(Measuring):
 
     def _planned_for(self, queries: Sequence[Query], within: float | None) -> Planned:
         """The plan for a batch as it would be asked next."""
-        asked = [query for query in dict.fromkeys(queries) if not query.constant]
+        asked = [query for query in dict.fromkeys(alike(queries)) if not query.constant]
         return self._plan(Asked(asked), self._wished(within), None)
 
     def known(self, queries: Sequence[Query]) -> list[Answer] | None:

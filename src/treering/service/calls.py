@@ -21,14 +21,15 @@ RECEIVE: Final[ContextVar[Receive | None]] = ContextVar("receive", default=None)
 class Call:
     """The work of one request, in a thread, with a deadline from when it begins."""
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
+    def __init__(self, seconds: float, take: Callable[[int], None] | None = None) -> None:
+        """``take``: see `Deadline`."""
+        self._seconds, self._take = seconds, take
         self._deadline: Deadline | None = None
         self._gone = False
 
     def run(self, work: Callable[[], Result]) -> Result:
         """The result of ``work``, unless it takes too long or the caller goes."""
-        self._deadline = Deadline(self._seconds)
+        self._deadline = Deadline(self._seconds, self._take)
         if self._gone:
             self._deadline.cancel()
         with until(self._deadline):

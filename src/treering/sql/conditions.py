@@ -21,7 +21,7 @@ from sqlglot import exp
 from treering.deadline import check as check_deadline
 from treering.domain.calendar import Dated, Dates, read_moment
 from treering.domain.language.parse import parse, understood
-from treering.domain.query import MAX_TABLE, Query
+from treering.domain.query import MAX_TABLE, Query, alike
 from treering.domain.schema import Schema
 from treering.errors import QueryError, TimeLimit
 from treering.sql.duck import written
@@ -91,7 +91,7 @@ class _Leaf:
         try:
             text = texts.text(self.node)
             self.text = f"NOT ({text})" if self.negated else text
-            understood(self.text, schema)
+            understood(self.text, schema, {})
         except QueryError as refusal:
             self.refusal = refusal
 
@@ -186,7 +186,7 @@ def _query(part: _Part, schema: Schema) -> Query:
     rest = [_query(each, schema) for each, text in zip(part.parts, texts, strict=True) if text is None]
     word = " AND " if part.every else " OR "
     try:
-        together = [parse(word.join(f"({text})" for _, text in plain), schema)] if plain else []
+        together = [parse(word.join(f"({text})" for _, text in plain), schema, finer=True)] if plain else []
     except TimeLimit:
         raise
     except QueryError:
@@ -217,7 +217,7 @@ def _piecewise(part: _Part, schema: Schema) -> Query:
 def _alone(leaf: _Leaf, schema: Schema) -> Query:
     """The rows of a predicate; worked out for the attributes' values if cells cannot tell it."""
     try:
-        return parse(leaf.text, schema)
+        return parse(leaf.text, schema, finer=True)
     except QueryError as refusal:
         leaf.refusal = refusal
         _work_out([leaf], schema)
@@ -228,7 +228,7 @@ def _alone(leaf: _Leaf, schema: Schema) -> Query:
 def _joined(every: bool, queries: Iterable[Query]) -> Query:
     """The AND or the OR of queries: first of those about the same attributes, as arrays."""
     groups: dict[tuple[int, ...], list[Query]] = {}
-    for query in queries:
+    for query in alike(list(queries)):
         groups.setdefault(query.attributes, []).append(query)
     merged = [_merged(every, group) for group in groups.values()]
     merged.sort(key=lambda query: query.joint)

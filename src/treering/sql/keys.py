@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -9,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from sqlglot import exp
 
-from treering.arrays import Flags
+from treering.deadline import take
 from treering.domain.attribute import Attribute, Bins
 from treering.domain.calendar import Dates
 from treering.domain.query import Query
@@ -40,8 +41,9 @@ MAX_GROUPS: Final = 10_000
 def check_number(groups: int) -> None:
     """Refuse more groups than are answered at once."""
     if groups > MAX_GROUPS:
+        number = f"{groups:,}" if groups < 10**18 else "a huge number of"
         raise QueryError(
-            f"the statement has {groups:,} groups; at most {MAX_GROUPS:,} are answered at once: group by fewer "
+            f"the statement has {number} groups; at most {MAX_GROUPS:,} are answered at once: group by fewer "
             "attributes, or by fewer values"
         )
 
@@ -62,6 +64,7 @@ def key(node: exp.Expr, schema: Schema) -> Key:
 def _column(node: exp.Column, schema: Schema) -> Key:
     attribute, position = attribute_of(node, schema), position_of(node, schema)
     check_number(attribute.size)  # before they are listed, which takes a while for a million
+    take(attribute.size**2)
     codes = np.arange(attribute.size)
     listed = [code for code in range(attribute.size) if not _outside_dates(attribute, code)]
     return tuple(
@@ -88,18 +91,23 @@ def _values(node: exp.Expr, schema: Schema) -> Key:
         raise QueryError(f"{node.sql()} cannot be told of values that are out of range, or not listed")
     shape = [schema.shape[position] for position in positions]
     odd = special(attributes[0]) if len(positions) == 1 else np.zeros(len(values), dtype=np.bool_)
-    groups: dict[tuple[type, Any], Flags] = {}
+    groups: defaultdict[tuple[type, Any], list[int]] = defaultdict(list)
     for code, value in enumerate(values):
         if known[code] or not _outside_dates(attributes[0], code):
             shown = value if known[code] else label(attributes[0], code)
             if isinstance(shown, list | dict):
                 raise QueryError(f"{node.sql()} has several values: group by each of them")
-            groups.setdefault((type(shown), shown), np.zeros(len(values), dtype=np.bool_))[code] = True
+            groups[type(shown), shown].append(code)
+    check_number(len(groups))
 
-    def rows(flags: Flags) -> Query:
-        return Query.of_table(schema, positions, flags.astype(np.int64).reshape(shape), 1)
+    def rows(codes: list[int]) -> Query:
+        flags = np.zeros(len(values), dtype=np.int64)
+        flags[codes] = 1
+        query = Query.of_table(schema, positions, flags.reshape(shape), 1)
+        take(query.memory)
+        return query
 
-    return tuple(Group(shown, rows(flags), bool(odd[flags].all())) for (_, shown), flags in groups.items())
+    return tuple(Group(shown, rows(codes), bool(odd[codes].all())) for (_, shown), codes in groups.items())
 
 
 def _unbinned(node: exp.Expr, schema: Schema) -> list[Attribute]:

@@ -17,6 +17,7 @@ from typing import Final, TypeGuard
 import numpy as np
 from sqlglot import exp
 
+from treering.deadline import take
 from treering.domain.attribute import Bins, Categories
 from treering.domain.calendar import Dates
 from treering.domain.items import QUANTIFIED, Item, ItemKind
@@ -341,8 +342,9 @@ def branches(node: exp.Case, schema: Schema) -> list[tuple[Query, exp.Expr]]:
     rest, found = Query.all(schema), []
     ifs = node.args["ifs"]
     for branch, true in zip(ifs, conditions([branch.this for branch in ifs], schema), strict=True):
-        found.append((rest & true, branch.args["true"]))
-        rest = rest & ~true
+        chosen, rest = rest & true, rest & ~true
+        take(chosen.memory)
+        found.append((chosen, branch.args["true"]))
     return [*found, (rest, node.args.get("default") or exp.null())]
 
 

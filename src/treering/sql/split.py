@@ -16,6 +16,7 @@ from sqlglot import exp
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
 from treering.deadline import check as check_deadline
+from treering.deadline import take
 from treering.domain.items import Item
 from treering.domain.query import Query
 from treering.domain.schema import Schema
@@ -216,12 +217,28 @@ class _Splitting:
             rows = where
             for part in parts:
                 rows = rows & part.rows
+            _hold(rows, *(part.rows for part in parts))
             if not empty(rows) or not parts:
                 row = Row(tuple(part.label for part in parts), rows, any(part.special for part in parts))
                 self._core.rows.append(row)
         if self._core.figures and any(row.special for row in self._core.rows):
             self._core.counted = self._place(Figure(Query.all(self._schema)))
-        self._core.items = [[figure.of(row.rows) for figure in self._core.figures] for row in self._core.rows]
+        self._core.items = [[_item(figure, row.rows) for figure in self._core.figures] for row in self._core.rows]
+
+
+def _item(figure: Figure, rows: Query) -> Item:
+    """A figure of some rows."""
+    item = figure.of(rows)
+    _hold(item.query, rows)
+    take(item.memory - item.query.memory)
+    return item
+
+
+def _hold(query: Query, *held: Query) -> None:
+    """Count the memory of a query, unless it is held already."""
+    check_deadline()
+    if all(query is not each for each in held):
+        take(query.memory)
 
 
 def _is_aggregate(node: exp.Expr) -> bool:

@@ -11,6 +11,7 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import date, datetime
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -205,6 +206,7 @@ def special(attribute: Attribute) -> Flags:
     return np.arange(attribute.size) >= attribute.regular
 
 
+@lru_cache(maxsize=64)
 def _single_values(attribute: Attribute) -> pa.Array:
     """The value of each code, null where it stands for many."""
     known = single(attribute)

@@ -83,7 +83,7 @@ class Asking(Sealed):
         wanted, in rows or, below 1, as a share of them: no more is paid than it needs.
         """
         check_key(key)
-        return self._asked([understand(query, self.schema)], mechanism, key, within)[0]
+        return self._asked([self._query(query, mechanism)], mechanism, key, within)[0]
 
     def ask_many(
         self,
@@ -96,7 +96,20 @@ class Asking(Sealed):
         """`ask` for a batch, in one commit, which threads that ask at the same time share. ``bill`` limits what it may
         cost, and learns what it did."""
         check_key(key)
-        return self._asked(understand_all(queries, self.schema), mechanism, key, within, bill)
+        return self._asked(
+            self._queries(queries, mechanism),
+            mechanism,
+            key,
+            within,
+            bill,
+        )
+
+    def _query(self, question: Question, mechanism: str | None) -> Query:
+        """The query of a question. (Where rings answer, numbers may be compared with any other.)"""
+        return understand(question, self.schema, finer=keeps_sums(self._members, mechanism))
+
+    def _queries(self, questions: Iterable[Question], mechanism: str | None) -> list[Query]:
+        return understand_all(questions, self.schema, finer=keeps_sums(self._members, mechanism))
 
     def _asked(
         self,
@@ -205,13 +218,13 @@ class Asking(Sealed):
     def price(self, query: Question, mechanism: str | None = None, within: float | None = None) -> float:
         """The most that asking ``query`` next could cost a row, in the promise's unit. Free: nothing private is
         read."""
-        return self._priced([understand(query, self.schema)], mechanism, within).most
+        return self._priced([self._query(query, mechanism)], mechanism, within).most
 
     def price_many(
         self, queries: Iterable[Question], mechanism: str | None = None, within: float | None = None
     ) -> Price:
         """The most that a batch could cost, and which mechanism would answer it."""
-        return self._priced(understand_all(queries, self.schema), mechanism, within)
+        return self._priced(self._queries(queries, mechanism), mechanism, within)
 
     def _priced(self, asked: Sequence[Query], mechanism: str | None, within: float | None) -> Price:
         return self._inside(lambda: self._most(asked, mechanism, within))

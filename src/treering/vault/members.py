@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Final
 
 from treering.budget.promise import Budget, Promise
+from treering.domain.language.parse import understand_all
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import ParameterError, TreeringError
@@ -51,6 +52,11 @@ class Member:
     mechanism: Answering
     journal: LedgerJournal
 
+    def check_lens(self, queries: Sequence[Query]) -> None:
+        """Refuse queries that tell more apart than the schema, unless they are for rings."""
+        if not isinstance(self.mechanism, Rings):
+            understand_all(queries, self.mechanism.schema)
+
     @property
     def debt(self) -> float:
         """The work of replaying the events since the last checkpoint, as a fraction of what makes a checkpoint due."""
@@ -88,8 +94,11 @@ def fitting(
     """
     able = [(number, member) for number, member in enumerate(members) if member.mechanism.answers]
     if name is not None or len(able) < 2:
-        return chosen(members, name)
-    return min(able, key=lambda each: _rank(each[1], asked, within))
+        number, member = chosen(members, name)
+    else:
+        number, member = min(able, key=lambda each: _rank(each[1], asked, within))
+    member.check_lens(asked)
+    return number, member
 
 
 def measuring(members: Sequence[Member], name: str | None) -> tuple[int, Member, Rings]:
@@ -122,6 +131,7 @@ def _rank(member: Member, asked: Sequence[Query], within: float | None) -> tuple
     """How well a mechanism suits a batch: smaller is better."""
     mechanism, other = member.mechanism, member.spec.kind != "rings"
     try:
+        member.check_lens(asked)
         known = mechanism.known_within(asked, within)
         if known is not None:
             return 0, max((answer.margin for answer in known), default=0.0), other

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import tracemalloc
 from dataclasses import FrozenInstanceError
 
 import numpy as np
@@ -155,6 +157,38 @@ def test_too_many_joint_classes_are_refused() -> None:
     single = [Query.where(wide, **dict.fromkeys("abc", value)) for value in range(300)]
     with pytest.raises(QueryError, match=r"27,000,000 joint values apart; at most"):
         Groups.of(single)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.data())
+def test_values_are_told_apart_by_any_number_of_queries(data: st.DataObject) -> None:
+    schema = data.draw(SMALL)
+    asked = data.draw(st.lists(conjunctions(schema) | queries(schema), min_size=1, max_size=90))
+    named = [query for query in asked if not query.constant]
+    assume(named)
+    groups = Groups.atoms(named)
+    for position, labels in groups.by_codes(schema) or ():
+        told = [_weights_along(query, position) for query in named if position in query.attributes]
+        rows = [tuple(each[code].tobytes() for each in told) for code in range(schema.shape[position])]
+        for one, other in itertools.combinations(range(len(rows)), 2):
+            if rows[one] != rows[other]:
+                assert labels[one] != labels[other]
+
+
+def _weights_along(query: Query, position: int) -> npt.NDArray[np.int64]:
+    """A query's weights, a row for each value of an attribute."""
+    return np.ascontiguousarray(np.moveaxis(query.weights(), query.attributes.index(position), 0))
+
+
+def test_many_queries_about_many_values_take_little_room() -> None:
+    schema = tr.Schema({"place": tr.integers(1, 4000)})
+    parts = [Query.where(schema, place=value) for value in range(1, 4001)]
+    tracemalloc.start()
+    groups = Groups.atoms(parts)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert groups.number == 4000
+    assert peak < 4000 * 4000  # a byte for each query and value
 
 
 # -- marginals ---------------------------------------------------------------------------------------------------------

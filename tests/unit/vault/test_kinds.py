@@ -10,7 +10,8 @@ import pytest
 
 from support.repository import ROOT
 from treering.gate import Event
-from treering.trusted.ledger.codec.events import EVENTS, PARTS
+from treering.trusted import registry
+from treering.trusted.ledger.codec.events import EVENTS, LATER, PARTS
 from treering.trusted.ledger.codec.fields import Fields
 from treering.vault.kinds import NOTES
 
@@ -45,7 +46,7 @@ def programs() -> dict[str, str]:
 
 
 def test_every_event_is_on_the_list() -> None:
-    assert set(EVENTS) == set(get_args(Event))
+    assert {*EVENTS, *LATER} == set(get_args(Event))
 
 
 def test_everything_that_is_noted_is_on_the_list() -> None:
@@ -140,7 +141,7 @@ FIELDS = {
     "Marked": "size",
     "Opened": "series groups price registered sums",
     "Finished": "leaves end tails",
-    "Groups": "attributes labels table",
+    "Groups": "axes table",
     "Span": "start end weight",
     "Ones": "leaves",
     "Root": "leaves",
@@ -155,14 +156,17 @@ FIELDS = {
     "Tallied": "size drawn tally noise values",
     "Tally": "theta of cuts",
     "Counted": "start end leaves counts",
-    "Sums": "attribute reach counts",
+    "Scalar": "column kind zone part",
+    "Grid": "low high step steps",
+    "Sums": "scalar grid clipped counts",
     "Fading": "leaves",
     "KeptRings": "rings",
     "KeptRing": "opened state",
     "KeptRoots": "finished edges releases",
 }
 
-LISTED: tuple[type[Any], ...] = (*EVENTS, *NOTES, *PARTS)
+REGISTERED = tuple(part for name in registry.OPERATIONS for part in registry.operation(name).parts)
+LISTED: tuple[type[Any], ...] = (*EVENTS, *LATER, *NOTES, *PARTS, *REGISTERED)
 
 
 def test_the_fields_of_the_format_stay() -> None:

@@ -45,6 +45,7 @@ class Fake:
     ) -> None:
         self.answers = answers
         self._margins, self._price, self._within = margins, price, within
+        self.schema = SCHEMA
 
     def known_within(self, queries: Sequence[tr.Query], within: float | None) -> list[Answer] | None:
         """What it knows."""

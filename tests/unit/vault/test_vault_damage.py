@@ -13,6 +13,7 @@ import pytest
 import treering as tr
 from support.parts import flip
 from support.vaults import SCHEMA, crash, frame, full, guarded, kinds, mechanism, questions, states
+from treering.trusted.ledger import ledger as ledgers
 from treering.trusted.ledger.folder import Folder
 from treering.trusted.rows import spool
 from treering.vault import members
@@ -291,10 +292,12 @@ def test_a_database_of_somebody_else(tmp_path: Path) -> None:
     refused(tmp_path / "v", "the ledger is damaged", tr.DamagedVault)
 
 
-@pytest.mark.parametrize("other", [2, 4])
+@pytest.mark.parametrize("other", [ledgers.FORMAT - 1, ledgers.FORMAT + 1])
 def test_another_format(place: Path, other: int) -> None:
     sql(place, f"pragma user_version = {other}")
-    refused(place, f"has format {other}, and this version of treering reads format 3 only", tr.UnknownFormat)
+    refused(
+        place, f"has format {other}, and this version of treering reads format {ledgers.FORMAT} only", tr.UnknownFormat
+    )
 
 
 def test_a_vault_that_was_never_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

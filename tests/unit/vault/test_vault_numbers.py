@@ -21,11 +21,10 @@ from treering.vault.vault import Vault
 NUMBERS: Final[dict[str, dict[str, Any]]] = {
     "trusted.ledger.codec.fields": {"_REMEMBERED": 1024},
     "trusted.ledger.codec.queries": {
-        "_READABLE": 40,
-        "_MOST_STRETCHES": 256,
         "_REMEMBERED": 4_194_304,
         "_OVERHEAD": 64,
     },
+    "trusted.ledger.codec.axes": {"_READABLE": 64},
     "trusted.ledger.codec.numbers": {
         "_DECIMAL_BITS": 4096,
         "_NAN_BITS": 2047 * (1 << 52) + (1 << 51),
@@ -36,7 +35,7 @@ NUMBERS: Final[dict[str, dict[str, Any]]] = {
     "trusted.ledger.folder": {"_PAUSE": 0.02},
     "trusted.ledger.journal": {"FIRST_LEASE": 1024},
     "vault.kinds": {"EXPECTED_ROWS": 1_000_000, "LEAST_KEPT": Fraction(1, 100)},
-    "trusted.ledger.ledger": {"FORMAT": 3, "APPLICATION": int.from_bytes(b"tree", "big")},
+    "trusted.ledger.ledger": {"APPLICATION": int.from_bytes(b"tree", "big")},
     "vault.together": {"DELAY": 0.0003, "POLL": 0.05},
     "vault.vault": {"DEFAULT_ALPHA": 0.05, "WAIT": 10.0},
 }

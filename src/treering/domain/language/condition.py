@@ -15,8 +15,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from functools import lru_cache
 from heapq import nsmallest
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -27,6 +28,15 @@ from treering.domain.text import identifier, literal, set_text
 from treering.errors import QueryError
 
 Literal: TypeAlias = str | Decimal | bool
+
+
+class Finer(QueryError):
+    """A comparison that cuts a cell in two: a lens with this bound of the attribute would tell it."""
+
+    def __init__(self, problem: str, name: str, bound: Any) -> None:
+        super().__init__(problem)
+        self.name, self.bound = name, bound
+
 
 _MOST_COMPARED: Final = 5_000
 """The most categories that are searched for close matches."""
@@ -55,7 +65,14 @@ def codes_of(name: str, attribute: Attribute, value: Literal, *, unit: str = "")
     if isinstance(attribute, Dates):
         return range(*(_dates_below(name, attribute, str(value), inclusive, unit) for inclusive in (False, True)))
     if isinstance(attribute, Bins):
-        raise QueryError(_single_number(name, attribute, value))
+        bound = Decimal(value)
+        try:
+            codes = range(*(_bins_below(name, attribute, bound, inclusive) for inclusive in (False, True)))
+        except Finer as finer:
+            raise Finer(_single_number(name, attribute, value), name, finer.bound) from None
+        if not codes:  # It lies outside, where no row can be.
+            raise QueryError(_single_number(name, attribute, value))
+        return codes
     code = attribute.regular_code(_plain(value))
     if code is None:
         raise QueryError(_not_listed(name, attribute, value))
@@ -116,20 +133,24 @@ def _integers_below(name: str, attribute: Ordered, bound: Decimal, inclusive: bo
 
 def _bins_below(name: str, attribute: Bins, bound: Decimal, inclusive: bool) -> int:
     """The number of bins below a bound; a bound inside a bin is refused."""
-    edges = attribute.edges
-    under, upto = bisect_left(edges, bound, key=_exact), bisect_right(edges, bound, key=_exact)
-    if upto == 0 or under == len(edges):
-        if attribute.other:
-            raise QueryError(_outside(name, attribute, under=upto == 0))
-        return min(under, attribute.regular)
-    # An edge belongs to the bin above it; the last one, if nothing lies above, to the last bin.
-    if inclusive and attribute.closed and upto == len(edges):
-        return attribute.regular
-    if not inclusive and under < upto and (upto < len(edges) or not attribute.closed):
-        return under
-    if upto == len(edges) and not attribute.closed:
-        raise QueryError(_outside(name, attribute, under=False))
-    raise QueryError(_cut(name, attribute, min(upto, attribute.regular) - 1))
+    edges, edge = attribute.edges, _edge(bound, inclusive)
+    if not attribute.other and not edges[0] < edge <= edges[-1]:
+        return 0 if edge <= edges[0] else attribute.regular
+    place = bisect_left(edges, edge)
+    last = attribute.closed and place == attribute.regular  # The last edge belongs to the last bin.
+    if place < len(edges) and edges[place] == edge and not last:
+        return place
+    outside = place in (0, len(edges))
+    problem = _outside(name, attribute, under=place == 0) if outside else _cut(name, attribute, place - 1)
+    if abs(edge) >= 2.0**53:
+        raise QueryError(problem)
+    raise Finer(problem, name, math.nextafter(edge, math.inf) if last and edges[place] == edge else edge)
+
+
+def _edge(bound: Decimal, inclusive: bool) -> float:
+    """The least double that is not below a bound, or above it."""
+    edge = float(bound)
+    return math.nextafter(edge, math.inf) if (_exact(edge) <= bound if inclusive else _exact(edge) < bound) else edge
 
 
 def _dates_below(name: str, attribute: Dates, bound: str, inclusive: bool, unit: str) -> int:
@@ -180,6 +201,11 @@ def values_of(name: str, attribute: Attribute, part: str) -> Ints:
     finer = {"day": 1, "dow": 1, "isodow": 1, "month": 2, "quarter": 3, "year": 4}[part]
     if {"day": 1, "week": 5, "month": 2, "quarter": 3, "year": 4}[attribute.by] > finer:
         raise QueryError(f"{identifier(name)} is known by {attribute.by} only, so that its {part} is not")
+    return _extracted(attribute, part)
+
+
+@lru_cache(maxsize=64)
+def _extracted(attribute: Dates, part: str) -> Ints:
     return np.array([extracted(part, day) for day in attribute.edges[:-1]])
 
 

@@ -24,9 +24,12 @@ from sqlglot import ParseError, Token, TokenType, exp
 from sqlglot.parser import Parser
 
 from treering.arrays import Flags
+from treering.deadline import check as check_deadline
+from treering.deadline import take
 from treering.domain.attribute import Attribute, Categories, integers
+from treering.domain.axis import refines
 from treering.domain.calendar import DatePart, Dates
-from treering.domain.language.condition import among, below, codes_of, missing, unless, values_of
+from treering.domain.language.condition import Finer, among, below, codes_of, missing, unless, values_of
 from treering.domain.language.words import MAX_DEPTH, Column, Operand, Word, complaint, read
 from treering.domain.query import MAX_TABLE, Query, too_large
 from treering.domain.schema import Schema
@@ -56,25 +59,57 @@ _ALLOWED: Final[dict[type[exp.Expr], frozenset[str]]] = {
 """The nodes that a predicate may consist of, each with the arguments that it may have."""
 
 
-def parse(text: str, schema: Schema) -> Query:
-    """The query of a predicate about the attributes of ``schema``.
+MOST_CUTS: Final = 1_024
+"""The most bounds that a predicate may have within cells."""
+
+
+def parse(text: str, schema: Schema, *, finer: bool = False) -> Query:
+    """The query of a predicate about the attributes of ``schema``; with ``finer``, about a lens of it that tells every
+    bound of a number, too.
 
     Formal Guarantees
         A row matches exactly where SQL finds the predicate true of its values, NaN being null and the values of an
-        integer attribute being whole. What cells cannot tell (a bound inside a bin, one side of the values out of
-        range) is refused. At most `MAX_LENGTH` characters and `MAX_DEPTH` nested parentheses and NOTs are read.
+        integer attribute being whole. What cells cannot tell (a bound inside a bin, unless ``finer``; one side of the
+        values out of range) is refused. At most `MAX_LENGTH` characters and `MAX_DEPTH` nested parentheses and NOTs are
+        read.
 
     >>> from treering.domain.attribute import bins, categories
     >>> schema = Schema({"origin": categories("EWR", "JFK"), "delay": bins([-1440, 0, 15, 60, 1440], missing=True)})
     >>> print(parse("NOT (origin <> 'JFK' OR delay < 15)", schema))
     origin = 'JFK' AND delay >= 15
+    >>> print(parse("delay > 37.5", schema, finer=True))
+    delay > 37.5
     """
-    return Meaning(text, schema).query(understood(text, schema))
+    lens = lens_of(text, schema) if finer else schema
+    try:
+        query = Meaning(text, lens).query(understood(text, lens))
+    except Finer as refusal:
+        raise QueryError(str(refusal)) from None
+    take(query.memory)
+    return query
 
 
-def understood(text: str, schema: Schema) -> Formula:
+def lens_of(text: str, schema: Schema) -> Schema:
+    """The schema with all bounds of numbers that a predicate names."""
+    lens = schema
+    for _ in range(4):  # The two bounds of a single number are found one after the other.
+        cuts: Cuts = {}
+        understood(text, lens, cuts)
+        if not cuts:
+            break
+        if sum(map(len, cuts.values())) > MOST_CUTS:
+            raise QueryError(f"the predicate compares with too many numbers: at most {MOST_CUTS:,} are told apart")
+        lens = lens.cut(cuts)
+    return lens
+
+
+Cuts: TypeAlias = dict[str, list[float]]
+"""Bounds of attributes, by name."""
+
+
+def understood(text: str, schema: Schema, cuts: Cuts | None = None) -> Formula:
     """The formula of a predicate: each of its comparisons can be told by itself, but for values out of range that share
-    a cell."""
+    a cell. With ``cuts``, bounds within cells are listed there, and the formula means nothing if there are any."""
     if not isinstance(schema, Schema):
         raise QueryError(f"a predicate is about a Schema, not about {type(schema).__name__}")
     if not isinstance(text, str):
@@ -82,7 +117,7 @@ def understood(text: str, schema: Schema) -> Formula:
     if len(text) > MAX_LENGTH:
         raise QueryError(f"the predicate has {len(text):,} characters; at most {MAX_LENGTH:,} are read")
     try:
-        reader = _Reader(text, schema)
+        reader = _Reader(text, schema, cuts)
         return reader.formula(reader.tree(read(text, schema)), negated=False)
     except RecursionError:
         raise QueryError("the predicate is nested too deeply to be read from here") from None
@@ -94,6 +129,7 @@ class _Reader:
 
     text: str
     schema: Schema
+    cuts: Cuts | None = None
     operands: list[Operand | exp.Expr] = field(default_factory=list)
 
     # -- words → tree -------------------------------------------------------------------------------------------------
@@ -178,26 +214,28 @@ class _Reader:
         if isinstance(right.value, Column) and not isinstance(left.value, Column):
             left, right, kind = right, left, _MIRRORED.get(kind, kind)
         column, attribute = self._column(left)
+        check_deadline()
         if kind in (exp.EQ, exp.NEQ):
-            flags = among(attribute, [self._look_up(codes_of, left, attribute, right)])
+            flags = among(attribute, [self._codes(left, attribute, right)])
             return self._leaf(column, attribute, flags if kind is exp.EQ else unless(attribute, flags), right)
         self._check_ordered(left, attribute)
-        flags = self._look_up(partial(below, inclusive=kind in (exp.LTE, exp.GT)), left, attribute, right)
+        flags = self._below(left, attribute, right, inclusive=kind in (exp.LTE, exp.GT))
         return self._leaf(column, attribute, flags if kind in (exp.LT, exp.LTE) else unless(attribute, flags), right)
 
     def _tested(self, node: exp.Expr) -> Leaf:
         """IS NULL, IN or BETWEEN."""
         left = self._operand(node.this)
         column, attribute = self._column(left)
+        check_deadline()
         if isinstance(node, exp.Is):
             return self._leaf(column, attribute, missing(attribute), left)
         if isinstance(node, exp.In):
-            codes = [self._look_up(codes_of, left, attribute, self._operand(each)) for each in node.expressions]
+            codes = [self._codes(left, attribute, self._operand(each)) for each in node.expressions]
             return self._leaf(column, attribute, among(attribute, codes), left)
         self._check_ordered(left, attribute)
         low, high = self._operand(node.args["low"]), self._operand(node.args["high"])
-        under = self._look_up(partial(below, inclusive=False), left, attribute, low)
-        upto = self._look_up(partial(below, inclusive=True), left, attribute, high)
+        under = self._below(left, attribute, low, inclusive=False)
+        upto = self._below(left, attribute, high, inclusive=True)
         return self._leaf(column, attribute, upto & unless(attribute, under), low)
 
     def _leaf(self, column: Column, asked: Attribute, flags: Flags, word: Operand) -> Leaf:
@@ -239,12 +277,34 @@ class _Reader:
             raise self._complaint(operand, str(error)) from None
         return column, integers(int(values.min()), int(values.max()), missing=True)
 
+    def _below(self, left: Operand, attribute: Attribute, bound: Operand, *, inclusive: bool) -> Flags:
+        """The values below a bound."""
+        nothing = np.zeros(attribute.size, dtype=np.bool_)
+        return self._or_cut(lambda: self._look_up(partial(below, inclusive=inclusive), left, attribute, bound), nothing)
+
+    def _codes(self, left: Operand, attribute: Attribute, value: Operand) -> range:
+        """The codes of a value."""
+        return self._or_cut(lambda: self._look_up(codes_of, left, attribute, value), range(0))
+
+    def _or_cut(self, find: Callable[[], Found], nothing: Found) -> Found:
+        """What is found; ``nothing`` if that takes a bound within a cell, and cuts are listed: then it is."""
+        try:
+            return find()
+        except Finer as finer:
+            if self.cuts is None:
+                raise
+            self.cuts.setdefault(finer.name, []).append(finer.bound)
+            return nothing
+
     def _look_up(self, find: Callable[..., Found], left: Operand, attribute: Attribute, operand: Operand) -> Found:
         column = left.value
         if isinstance(operand.value, Column) or not isinstance(column, Column):
             raise self._complaint(operand, "a column can be compared with values only", syntax=True)
         try:
             return find(self.schema.names[column.position], attribute, operand.value, unit=column.unit)
+        except Finer as finer:
+            problem = str(self._complaint(operand, str(finer)))
+            raise Finer(problem, finer.name, finer.bound) from None
         except QueryError as error:
             raise self._complaint(operand, str(error)) from None
 
@@ -330,6 +390,7 @@ def join(every: bool, parts: Iterable[Formula]) -> Formula:
         return not every
     if len(kept) + len(groups) == 1:
         return (kept + groups)[0]
+    take(sum(leaf.flags.nbytes for leaf in kept))
     return Group(every, tuple(kept), tuple(groups)) if kept or groups else every
 
 
@@ -409,18 +470,22 @@ Question: TypeAlias = Query | str
 """A query, or a predicate's text."""
 
 
-def understand(question: Question, schema: Schema) -> Query:
-    """The query that a question means; it must be about this schema."""
+def understand(question: Question, schema: Schema, *, finer: bool = False) -> Query:
+    """The query that a question means; it must be about this schema, or, with ``finer``, about a lens of it."""
     if isinstance(question, str):
-        return parse(question, schema)
+        return parse(question, schema, finer=finer)
     if not isinstance(question, Query):
         raise QueryError(f"a query is asked as a Query or as its text, not as {type(question).__name__}")
-    if question.schema != schema:
-        raise QueryError("the query is about another schema than this database")
+    if question.schema != schema and not (finer and refines(question.schema, schema)):
+        raise QueryError(
+            "a bound within a bin is told by a mechanism of kind 'rings' only"
+            if refines(question.schema, schema)
+            else "the query is about another schema than this database"
+        )
     return question
 
 
-def understand_all(questions: Iterable[Question], schema: Schema) -> list[Query]:
+def understand_all(questions: Iterable[Question], schema: Schema, *, finer: bool = False) -> list[Query]:
     """`understand` for a batch; errors name the position of the question."""
     if isinstance(questions, str):
         raise QueryError("a batch is a list of queries, not one text")
@@ -431,7 +496,7 @@ def understand_all(questions: Iterable[Question], schema: Schema) -> list[Query]
             queries.append(question)
             continue
         try:
-            queries.append(understand(question, schema))
+            queries.append(understand(question, schema, finer=finer))
         except QueryError as error:
             raise QueryError(f"query {position}: {error}") from None
     return queries

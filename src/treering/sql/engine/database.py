@@ -45,8 +45,8 @@ def selected(
         _check_single(connection, statement)
         for name, table in tables.items():
             connection.register(name, table)
-        reader = connection.sql(statement).to_arrow_reader(_BATCH)
-        return gathered(reader, reader.schema, limits, check)
+        with connection.sql(statement).to_arrow_reader(_BATCH) as reader:  # An open result would block what follows.
+            return gathered(reader, reader.schema, limits, check)
     except duckdb.InterruptException:
         check()
         raise limits.too_slow() from None

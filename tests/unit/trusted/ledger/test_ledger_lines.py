@@ -239,7 +239,10 @@ def test_what_is_no_ledger_is_named(tmp_path: Path) -> None:
     )
     for other in (ledgers.FORMAT - 1, ledgers.FORMAT + 1):
         refusal = refused(f"{named}; pragma user_version = {other}")
-        assert f"UnknownFormat: the vault has format {other}, and this version of treering reads format 3" in refusal
+        assert (
+            f"UnknownFormat: the vault has format {other}, and this version of treering reads format {ledgers.FORMAT}"
+            in refusal
+        )
     ledger = ledgers.create(tmp_path / "good.sqlite")
     ledgers.check_format(ledger._connection)
     ledger.close()

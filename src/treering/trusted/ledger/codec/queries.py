@@ -16,9 +16,11 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from treering.arrays import Flags, Ints
+from treering.domain.attribute import Bins
 from treering.domain.axis import Axis, axes_of
 from treering.domain.query import MAX_TABLE, Query
 from treering.domain.schema import Schema
+from treering.errors import SchemaError
 from treering.trusted.ledger.codec.axes import read_classes, write_classes
 from treering.trusted.ledger.codec.numbers import Unfit, read_array, read_integer, write_array, write_integer
 
@@ -53,6 +55,11 @@ def _condition(schema: Schema, position: int, flags: bytes) -> Raw:
     return write_classes(axes_of(schema)[position].chosen(np.frombuffer(flags, dtype=np.bool_)).merged)
 
 
+@lru_cache(maxsize=64)
+def _reading(lens: Schema) -> Queries:
+    return Queries(lens)
+
+
 def _told_apart(axis: Axis, weights: Ints) -> tuple[Axis, Ints]:
     """The axis of the values of an attribute that weights, in rows, tell apart; and the class of each of its codes."""
     labels = np.unique(weights.reshape(len(weights), -1), axis=0, return_inverse=True)[1].reshape(-1)
@@ -83,10 +90,26 @@ class Queries:
         known = self._known.get(key)
         if known is not None:
             return known
+        lens = self._lens(raw["where"] if list(raw) == ["where"] else raw.get("over"))
+        if lens != self.schema:
+            return _reading(lens).read(raw)
         query = self._conjunction(raw["where"]) if list(raw) == ["where"] else self._table(raw)
         self._make_room(1 if query.table is None else query.table.size)
         self._known[key] = query
         return query
+
+    def _lens(self, named: Any) -> Schema:
+        """The schema, with the cuts of conditions that lie within its cells."""
+        cuts: dict[str, list[float]] = {}
+        for position in self._positions(named):
+            name, known = self.schema.names[position], axes_of(self.schema)[position]
+            if isinstance(self.schema.attributes[name], Bins):
+                axis = read_classes(named[name], known.scalar)
+                cuts[name] = [cut for cut in axis.cuts.tolist() if cut not in known.cuts]
+        try:
+            return self.schema.cut(cuts)
+        except SchemaError:
+            raise Unfit("tells values apart that no lens does") from None
 
     def _make_room(self, entries: int) -> None:
         """Empty the cache before it exceeds `_REMEMBERED`."""

@@ -53,11 +53,18 @@ def test_a_query_means_the_same_under_a_finer_schema(data: st.DataObject) -> Non
         assert weight / finer.scale == weights[coarse.cell(seen)] / query.scale
 
 
-def test_a_schema_that_tells_less_apart_cannot_read_it() -> None:
-    finer = tr.Schema({"a": tr.bins([0, 1, 2], other=True)})
-    raw = write_query(tr.parse("a >= 1 AND a < 2", finer))
+def test_a_schema_that_lists_fewer_values_cannot_read_it() -> None:
+    raw = write_query(tr.parse("w = 'b'", tr.Schema({"w": tr.categories("a", "b", other=True)})))
     with pytest.raises(Unfit, match="tells values apart that the schema does not"):
-        Queries(tr.Schema({"a": tr.bins([0, 2], other=True)})).read(raw)
+        Queries(tr.Schema({"w": tr.categories("a", other=True)})).read(raw)
+
+
+def test_a_bound_within_a_bin_is_read_through_a_lens() -> None:
+    schema = tr.Schema({"a": tr.bins([0, 2], other=True), "b": tr.integers(0, 3)})
+    query = tr.parse("a <= 1.25 AND b = 2", schema, finer=True)
+    found = Queries(schema).read(write_query(query))
+    assert found == query
+    assert found.schema.shape == (4, 4)
 
 
 def test_conditions_are_on_values() -> None:
