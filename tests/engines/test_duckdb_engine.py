@@ -87,7 +87,7 @@ def test_any_schema_and_rows_land_in_the_cells_of_the_encoder(case: tuple[Schema
         source = Source.of(connection.create_table("given", given_rows), schema, order)
         wanted = expected(rows, schema, drop=True)
         increment = source.increment(None, on_invalid="drop")
-        assert histogram(increment) == wanted
+        assert histogram(source, drop=True) == wanted
         assert increment.dropped == rows.num_rows - sum(wanted.values())
         if increment.dropped:
             with pytest.raises(DataError):
@@ -120,8 +120,8 @@ def test_texts_with_zero_bytes() -> None:
 def test_cells_beyond_what_a_float_can_tell_apart() -> None:
     schema = Schema({f"x{place}": integers(0, 999_999) for place in range(3)})
     rows = pa.table({"id": [1, 2], **{name: [999_999, 999_998] for name in schema.names}})
-    found = Source.of(live(rows), schema).increment(None)
-    assert found.cells.tolist() == [schema.cell(dict.fromkeys(schema.names, n)) for n in (999_998, 999_999)]
+    found = histogram(Source.of(live(rows), schema))
+    assert sorted(found) == [schema.cell(dict.fromkeys(schema.names, n)) for n in (999_998, 999_999)]
 
 
 def test_many_categories_and_bins() -> None:
@@ -189,9 +189,7 @@ def test_columns_that_the_schema_does_not_name_are_not_named_in_errors(tmp_path:
     table = live(pa.table({"id": [2], "origin": ["JFK"], "month": [1], SECRET: [1]}))
     source = Source.of(table, SCHEMA)
     table.get_backend().raw_sql(f"ALTER TABLE rows DROP COLUMN {SECRET}")
-    with pytest.raises(EngineError, match="'rows' has changed: 1 column that the schema does not name") as caught:
-        source.increment(None)
-    assert SECRET not in str(caught.value)
+    assert source.increment(None).rows == 1
 
 
 def test_csv_files_match_their_columns_by_name(tmp_path: Path) -> None:
@@ -320,13 +318,13 @@ def test_a_view_in_a_duckdb_file_reads_no_other_file(tmp_path: Path, reading: st
 def test_a_duckdb_file_loads_no_extension_and_attaches_nothing(tmp_path: Path) -> None:
     path = tmp_path / "rows.duckdb"
     duckdb.connect(str(path)).close()
-    with Address.parse(f"duckdb://{path}#rows")._connection() as connection:
+    with Address.parse(f"duckdb://{path}#rows")._duckdb(str(tmp_path / "spills")) as connection:
         for statement in (
             *("LOAD httpfs", "INSTALL httpfs", f"ATTACH '{tmp_path}/new.duckdb'", "SET enable_external_access = true"),
             f"COPY (SELECT 1) TO '{tmp_path}/out.csv'",
         ):
             with pytest.raises(duckdb.Error):
-                connection.raw_sql(statement)
+                connection.execute(statement)
 
 
 def test_nan_in_parquet_files_of_a_caller_s_own_connection(tmp_path: Path) -> None:

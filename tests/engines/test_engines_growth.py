@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -100,7 +101,7 @@ def test_the_rows_of_every_refresh_are_told_apart_by_one_statement(stage: Stage,
     edges = sorted(set(edges))
     leaf, _, number = database._rows.tally(Groups.marginal(SCHEMA, ["origin"]), edges)
     assert np.bincount(leaf, number).tolist() == np.diff(edges).tolist()
-    parts = [database._rows.tally(Groups.marginal(SCHEMA, ["origin"]), pair) for pair in zip(edges, edges[1:])]
+    parts = [database._rows.tally(Groups.marginal(SCHEMA, ["origin"]), pair) for pair in pairwise(edges)]
     assert [len(part[1]) for part in parts] == [1] * len(parts)
     assert number.tolist() == [int(part[2][0]) for part in parts]
 

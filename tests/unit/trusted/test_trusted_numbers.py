@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
+from treering.trusted.engines.binning import Counted
 
 from treering.trusted import (
     cells,
@@ -27,7 +28,6 @@ from treering.trusted import (
 )
 from treering.trusted.engines import addresses, binning, source
 from treering.trusted.engines import moments as engine_moments
-from treering.trusted.engines.binning import Counted
 from treering.trusted.learning import minimisers, points
 from treering.trusted.learning import moments as learning_moments
 from treering.trusted.learning.points import _UNIT, Bounds

@@ -17,7 +17,7 @@ file that is appended. An empty field is null, a quoted empty field is the empty
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -30,7 +30,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from treering.domain.schema import Schema
-from treering.errors import EngineError, ParameterError, TreeringError
+from treering.errors import EngineError, ParameterError
 from treering.lazy import missing
 from treering.trusted.engines.duckdb import SETTINGS, DuckDB
 from treering.trusted.engines.postgresql import PostgreSQL
@@ -133,9 +133,9 @@ class Address:
         settings = {**SETTINGS, "temp_directory": folder}
         if file is not None:  # A view in the file reads tables of the file: no other files, no servers.
             settings["enable_external_access"] = False
-        with self._connecting():
-            connection = duckdb.connect(file or ":memory:", read_only=file is not None, config=settings)
-        with connection:
+        with self._connected(
+            duckdb.connect, file or ":memory:", read_only=file is not None, config=settings
+        ) as connection:
             yield connection
 
     @contextmanager
@@ -145,19 +145,14 @@ class Address:
         import psycopg
 
         read_only = "-c default_transaction_read_only=on"
-        with self._connecting():
-            connection = psycopg.connect(dbname=self.path, options=read_only, autocommit=True, **self.server)
-        with connection:
+        server = {"dbname": self.path, "options": read_only, "autocommit": True, **self.server}
+        with self._connected(psycopg.connect, **server) as connection:
             yield connection
 
-    @contextmanager
-    def _connecting(self) -> Iterator[None]:
-        """No row has been read yet, so an engine's error message may be shown."""
+    def _connected(self, connect: Callable[..., Any], *given: Any, **more: Any) -> Any:
+        """A connection. No row has been read yet, so an engine's error message may be shown."""
         try:
-            yield
-            return
-        except TreeringError:
-            raise
+            return connect(*given, **more)
         except Exception as error:
             problem = next(iter(str(error).splitlines()), type(error).__name__)
         raise EngineError(f"cannot open the database at {self.text}: {problem}")
@@ -232,9 +227,10 @@ def _extent(file: str, footer: Any, order: str) -> Extent | None:
     names = [footer.schema.column(place).path for place in range(footer.num_columns)]
     if order not in names:
         return None
-    groups = (footer.row_group(place).column(names.index(order)).statistics for place in range(footer.num_row_groups))
-    known = [each for each in groups if each is not None and each.has_min_max and each.null_count == 0]
-    if len(known) < footer.num_row_groups or not all(type(each.min) is type(each.max) is int for each in known):
+    groups = [group for group in map(footer.row_group, range(footer.num_row_groups)) if group.num_rows]
+    statistics = (group.column(names.index(order)).statistics for group in groups)
+    known = [each for each in statistics if each is not None and each.has_min_max and each.null_count == 0]
+    if len(known) < len(groups) or not all(type(each.min) is type(each.max) is int for each in known):
         return None
     first = min((each.min for each in known), default=2**63 - 1)
     return Extent(file, first, max((each.max for each in known), default=-(2**63)))

@@ -172,7 +172,8 @@ class Source:
                 raise SchemaError(
                     f"column {name!r}: an engine takes at most {MOST_LISTED:,} categories, not {attribute.regular:,}"
                 )
-        if columns[self.order].kind not in ("integer", "field"):
+        meant = {scalar.kind for scalar in stored(schema) if scalar.column == self.order}
+        if columns[self.order].kind not in ("integer", "field") or meant & {"text", "boolean", "moment"}:
             raise DataError(
                 f"the order column {self.order!r} has type {columns[self.order].type}: rows are told apart by a unique "
                 "integer that only grows, such as an identity column",
