@@ -169,10 +169,8 @@ def test_persons_are_counted_with_the_vaults_own_key(tmp_path: Path) -> None:
 
 
 def test_what_is_kept_of_rows_follows_from_the_origin() -> None:
-    source = {"identity": "rows", "address": "", "order": "id"}
-    for person, table in ((None, None), ("who", None), (None, source)):
-        form = form_of(Origin("1" * 32, SCHEMA, Promise(1), person, table))
-        assert (form.persons, form.counted) == (person is not None, table is not None)
+    for person in (None, "who"):
+        assert form_of(Origin("1" * 32, SCHEMA, Promise(1), person)).persons == (person is not None)
 
 
 # -- keys --------------------------------------------------------------------------------------------------------------

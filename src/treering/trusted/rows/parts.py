@@ -275,11 +275,6 @@ class Parts(Sealed):
         """The number of rows on record."""
         return self._batches.size
 
-    @property
-    def watermark(self) -> Mapping[str, Any] | None:
-        """The watermark after the last batch, if the rows stay in a table of an engine."""
-        return self._batches[-1].watermark if self._batches else None
-
     def stored(self) -> Stored:
         """What is on the disk now."""
         return Stored(self._folder, self._form, self._batches, self._parts, self._ledger.secrets(), self._ledger.tail())
