@@ -25,14 +25,13 @@ from treering.trusted import (
     select,
     synthesis,
 )
-from treering.trusted.engines import duckdb, source
+from treering.trusted.engines import dialect, duckdb, source
 from treering.trusted.learning import minimisers, points
 from treering.trusted.learning import moments as learning_moments
 from treering.trusted.learning.points import _UNIT, Bounds
 from treering.trusted.ledger import named
 from treering.trusted.operations import foreign
 from treering.trusted.rows import (
-    dialect,
     digests,
     files,
     intake,

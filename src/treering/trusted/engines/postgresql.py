@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from treering.trusted.engines.dialect import Dialect
 from treering.trusted.engines.spelling import Column, Kind, Spelling, clipped
-from treering.trusted.rows.dialect import Dialect
 
 _LARGEST, _LEAST = "1.7976931348623157e308", "2.4703282292062328e-324"
 """Numbers beyond these are no doubles: PostgreSQL refuses to turn them into some."""

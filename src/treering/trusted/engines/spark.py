@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from treering.trusted.engines.dialect import Dialect
 from treering.trusted.engines.spelling import Column, Kind, Spelling
-from treering.trusted.rows.dialect import Dialect
 from treering.trusted.rows.typed import EARLY, LATE
 
 

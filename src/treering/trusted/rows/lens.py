@@ -1,7 +1,7 @@
 """PRIVATE: the schema as a lens: an axis as an expression of SQL over typed columns, by which an engine groups rows.
 
 The columns are those of the rows that a store keeps, or of a subquery that types the rows of an engine
-(``engines/columns.py``): the expression is the same, spelled as the engine spells it (``rows/dialect.py``).
+(``engines/columns.py``): the expression is the same, spelled as the engine spells it (``engines/dialect.py``).
 
 An expression gives a *key* for each row, and `Key.classify` says which class of the axis each key stands for. What is
 cheap for an engine is written into the expression; the rest is looked up once for each group:
@@ -31,7 +31,7 @@ import pyarrow.compute as pc
 from treering.arrays import Ints
 from treering.domain.axis import Axis, Cuts, Scalar
 from treering.domain.sums import Grid
-from treering.trusted.rows.dialect import EMBEDDED, MOST_CUTS, Dialect, bisected
+from treering.trusted.engines.dialect import EMBEDDED, MOST_CUTS, Dialect, bisected
 from treering.trusted.rows.moments import DAY, EPOCH, FIRST, LAST, MICROSECONDS, month_of, weekday_of
 from treering.trusted.rows.typed import TYPES, field_of, kept
 
