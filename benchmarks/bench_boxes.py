@@ -14,7 +14,7 @@ from treering.domain.schema import Schema
 from treering.domain.workload import random_conjunctions
 from treering.theory.plan import plan
 from treering.theory.pmwg import tight_alpha
-from treering.trusted.database import GrowingDatabase
+from treering.trusted.memory.database import GrowingDatabase
 
 
 def results() -> Iterator[Result]:

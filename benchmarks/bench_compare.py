@@ -13,7 +13,7 @@ from treering.domain.attribute import integers
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.gate import RunRequest
-from treering.trusted.database import GrowingDatabase
+from treering.trusted.memory.database import GrowingDatabase
 
 ROWS = 100_000
 

@@ -28,7 +28,8 @@ from treering.schedulers.ermg import ERMG
 from treering.schedulers.ermrings import RADIUS
 from treering.theory.erm.rings import plan_ring
 from treering.theory.schedule import improving_for
-from treering.trusted.database import GrowingDatabase, GrowingPoints
+from treering.trusted.memory.database import GrowingDatabase
+from treering.trusted.memory.points import GrowingPoints
 
 PROMISE: Final = Promise(1.0, 1e-6)
 BETA: Final = 0.05

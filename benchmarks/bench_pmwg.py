@@ -23,7 +23,7 @@ from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.domain.workload import random_conjunctions
 from treering.mechanisms.pmwg import PMWG
-from treering.trusted.database import GrowingDatabase
+from treering.trusted.memory.database import GrowingDatabase
 
 ROWS: Final = 4_000_000
 ALPHA: Final = 0.1

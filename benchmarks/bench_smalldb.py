@@ -14,7 +14,7 @@ from treering.domain.candidates import Candidates, Listing, collapse
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.domain.workload import prefixes, ranges
-from treering.trusted.database import GrowingDatabase
+from treering.trusted.memory.database import GrowingDatabase
 
 SIZE = 1_000_000
 

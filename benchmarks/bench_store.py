@@ -24,7 +24,7 @@ from treering.domain.numeric import numbers
 from treering.domain.schema import Schema
 from treering.mechanisms.rings import Rings
 from treering.rowfile import RowFile
-from treering.trusted.database import GrowingDatabase
+from treering.trusted.memory.database import GrowingDatabase
 from treering.vault.vault import Vault
 
 ROWS: Final = 10_000_000

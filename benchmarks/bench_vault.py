@@ -31,8 +31,8 @@ from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.domain.workload import random_conjunctions
 from treering.mechanisms.pmwg import PMWG
-from treering.trusted.database import GrowingDatabase
 from treering.trusted.ledger.disk import Stage, observe
+from treering.trusted.memory.database import GrowingDatabase
 from treering.vault.members import Member
 from treering.vault.vault import Vault
 
@@ -81,7 +81,7 @@ class _Asking:
 
     def __init__(self, kind: str, vault: Vault, queries: Iterator[Query]) -> None:
         self.kind, self.vault = kind, vault
-        self.connection = vault._ledger._connection
+        self.connection = vault._store._ledger._connection
         self.ways = {
             "in tens": self.in_tens,
             f"from {THREADS} threads": self.from_threads,
@@ -359,7 +359,7 @@ def _long_life(path: Path) -> None:
     rest = Query.where(LARGE, e=range(1, 16))
     others = Schema({name: integers(0, 15) for name in "abcd"})
     with _vault(path, LARGE, cells) as vault:
-        vault._ledger._connection.execute("pragma synchronous = off")
+        vault._store._ledger._connection.execute("pragma synchronous = off")
         vault.ask(rest)
         while (entries := vault.status()["entries"]) < LINES:
             drawn = random_conjunctions(others, 2000, generator, ways=(2, 3))
@@ -379,17 +379,17 @@ def _many_appends(place: Path) -> Iterator[Result]:
     with _unsynced():
         vault = _fast_vault(path, LARGE, _uneven(LARGE))
         number = 0
-        while number < APPENDS or len(vault._parts._tail) < 1_000:
+        while number < APPENDS or len(vault._store._parts._tail) < 1_000:
             vault.append(batches[number % 100])
             number += 1
-        vault._ledger.close()
-        vault._lock.release()
+        vault._store._ledger.close()
+        vault._store._lock.release()
     yield _seconds("vault, opening, 10,000 appends, N=2^20 / a second", lambda: _open_and_leave(path))
     with _unsynced(), ExitStack() as stack:
         ours, theirs = (
             stack.enter_context(_fast_vault(place / name, LARGE, _uneven(LARGE))) for name in ("sealed", "never sealed")
         )
-        nothing = mock.patch.object(type(theirs._parts), "condense", return_value=None)
+        nothing = mock.patch.object(type(theirs._store._parts), "condense", return_value=None)
 
         def append(many: Vault) -> None:
             for each in batches * 11:  # The tail is sealed once.
@@ -411,7 +411,7 @@ def _many_appends(place: Path) -> Iterator[Result]:
 def _fast_vault(path: Path, schema: Schema, cells: npt.NDArray[np.int64]) -> Vault:
     """A vault with rows, whose ledger does not wait for the disk."""
     vault = Vault.create(path, schema, 1.0, mechanism=None)
-    vault._ledger._connection.execute("pragma synchronous = off")
+    vault._store._ledger._connection.execute("pragma synchronous = off")
     vault.append(_table(schema, cells))
     return vault
 
@@ -426,8 +426,8 @@ def _unsynced() -> Iterator[None]:
 def _open_and_leave(path: Path) -> None:
     """Open a vault, and let go of it as a kill does: nothing is written, so that the next opening is the same."""
     vault = Vault.open(path)
-    vault._ledger.close()
-    vault._lock.release()
+    vault._store._ledger.close()
+    vault._store._lock.release()
 
 
 # -- helpers ----------------------------------------------------------------------------------------------------------

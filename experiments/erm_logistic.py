@@ -46,7 +46,7 @@ from treering.schedulers.ermg import ERMG
 from treering.schedulers.improver import PAPER_C
 from treering.theory import erm, schedule
 from treering.theory.schedule import ImprovingSchedule
-from treering.trusted.database import GrowingPoints
+from treering.trusted.memory.points import GrowingPoints
 
 EPSILON, DELTA, BETA = 1.0, 1e-6, 0.05
 DIMENSION, NORM = 10, 0.75

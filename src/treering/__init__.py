@@ -162,7 +162,7 @@ if TYPE_CHECKING:
     from treering.schedulers.improver import BBImprover
     from treering.schedulers.scheduler import BBScheduler, SmallDBG
     from treering.theory.plan import Plan, plan
-    from treering.trusted.database import DroppedRows, GrowingDatabase, GrowingPoints
+    from treering.trusted.store import DroppedRows, GrowingDatabase, GrowingPoints
     from treering.vault.reader import VaultReader
     from treering.vault.vault import Vault
 else:
@@ -222,7 +222,7 @@ else:
         "schedulers.improver": ("BBImprover",),
         "schedulers.scheduler": ("BBScheduler", "SmallDBG"),
         "theory.plan": ("Plan", "plan"),
-        "trusted.database": ("DroppedRows", "GrowingDatabase", "GrowingPoints"),
+        "trusted.store": ("DroppedRows", "GrowingDatabase", "GrowingPoints"),
         "vault.reader": ("VaultReader",),
         "vault.vault": ("Vault",),
         "audit": (),

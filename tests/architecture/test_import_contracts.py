@@ -59,6 +59,17 @@ def test_the_trusted_base_is_kept_from_every_module_but_those_it_stands_on() -> 
     assert named(contracts()["trusted"], "forbidden_modules") == below_the_front() - TRUSTED_MAY_IMPORT
 
 
+def test_everything_in_the_trusted_base_but_the_store_is_named_by_itself_alone() -> None:
+    inner = {path.stem for path in (PACKAGE / "trusted").iterdir() if path.suffix == ".py"} - {"__init__", "store"}
+    folders = {path.parent.name for path in (PACKAGE / "trusted").glob("*/__init__.py")}
+    expected = (
+        {"trusted"} | {f"trusted.{name}" for name in inner | folders} | {f"trusted.{name}.**" for name in folders}
+    )
+    assert named(contracts()["inner"], "protected_modules") == expected
+    assert named(contracts()["inner"], "allowed_importers") == {"trusted", "trusted.**"}
+    assert named(contracts()["named"], "protected_modules") == {"trusted.store"}
+
+
 def test_the_external_contracts_cover_every_module_but_the_one_that_may() -> None:
     assert named(contracts()["engines"], "source_modules") == below_the_front() - {"trusted", "sql"}
     assert named(contracts()["released"], "source_modules") == {"sql"}
@@ -98,12 +109,19 @@ def test_the_contracts_hold(copy: Path) -> None:
         ("budget/cost.py", "from treering.audit import lower_bound", "public"),
         ("trusted/kernel.py", "from treering.theory import sparse", "trusted"),
         ("trusted/noise.py", "import treering", "trusted"),
-        ("gate.py", "def f():\n    from treering.trusted import kernel", "named"),
+        ("gate.py", "def f():\n    from treering.trusted import kernel", "inner"),
         ("gate.py", "def f():\n    from treering.vault import vault", "public"),
         ("trusted/journal.py", "from treering.vault import vault", "trusted"),
         ("audit/bounds.py", "from treering.vault import vault", "vault"),
         ("vault/record.py", "import duckdb", "engines"),
-        ("cli/main.py", "from treering.trusted import kernel", "named"),
+        ("cli/main.py", "from treering.trusted import kernel", "inner"),
+        ("cli/main.py", "from treering.trusted.store import Store", "named"),
+        ("vault/vault.py", "from treering.trusted.rows import parts", "inner"),
+        ("vault/members.py", "def f():\n    from treering.trusted.kernel import Kernel", "inner"),
+        ("vault/record.py", "from treering.trusted import cells", "inner"),
+        ("learn/base.py", "from treering.trusted.learning.points import Points", "inner"),
+        ("__init__.py", "def f():\n    from treering.trusted.memory.database import GrowingDatabase", "inner"),
+        ("sql/read.py", "from treering.trusted.store import Store", "named"),
         ("cli/main.py", "import duckdb", "engines"),
         ("domain/schema.py", "from treering.cli import render", "public"),
         ("mechanisms/sparse.py", "import opendp.measurements", "engines"),
@@ -111,7 +129,8 @@ def test_the_contracts_hold(copy: Path) -> None:
         ("trusted/journal.py", "import apsw", "apsw"),
         ("service/desk.py", "import apsw", "apsw"),
         ("vault/vault.py", "import apsw", "apsw"),
-        ("service/desk.py", "from treering.trusted import kernel", "named"),
+        ("service/desk.py", "from treering.trusted import kernel", "inner"),
+        ("service/desk.py", "from treering.trusted.store import Store", "named"),
         ("cli/serve.py", "import uvicorn", "server"),
         ("trusted/journal.py", "import sqlite3", "sqlite"),
         ("errors.py", "from sqlite3 import connect", "sqlite"),

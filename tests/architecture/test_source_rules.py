@@ -61,7 +61,7 @@ BUDGET = "src/treering/budget/x.py"
 VAULT = "src/treering/vault/x.py"
 FRONT = "src/treering/__init__.py"
 LEARN = "src/treering/learn/x.py"
-OPENS = "from treering.trusted.learning.points import features_of\n"
+OPENS = "from treering.trusted.store import features_of\n"
 LONG = "x = 1\n" * (MOST_LINES + 1)
 
 
@@ -141,7 +141,7 @@ def test_a_breach_is_seen(rule: Rule, path: str, text: str) -> None:
         (
             opened_rows,
             LEARN,
-            "from treering.trusted.learning.points import Rows\ndef _take(self, X, y): Rows(X, y, self.bounds)",
+            "from treering.trusted.store import Samples\ndef _take(self, X, y): Samples(X, y, self.bounds)",
         ),
         (opened_rows, LEARN, OPENS + "def _rows_to_predict(self, X): return features_of(X).mean()"),
         (opened_rows, MECHANISM, "def fit(self, X, y): X.mean()"),

@@ -11,6 +11,7 @@ import pytest
 
 import treering as tr
 from support.databases import TestDatabase
+from support.events import codec_of
 from support.mechanism_contract import SCHEMA, MechanismContract, rows
 from treering.boxes.histogram import HistogramBox
 from treering.budget.promise import Budget
@@ -26,8 +27,7 @@ from treering.trusted.ledger.checkpoints import Checkpoints
 from treering.trusted.ledger.folder import Folder
 from treering.trusted.ledger.journal import LedgerJournal, recover
 from treering.trusted.ledger.lines import check
-from treering.vault.kinds import codec
-from treering.vault.record import Record
+from treering.trusted.ledger.record import Record
 
 
 class VaultedDatabase(TestDatabase):
@@ -39,7 +39,7 @@ class VaultedDatabase(TestDatabase):
     def __init__(self, schema: Schema, folder: Path, cells: Sequence[int] = ()) -> None:
         self._path = folder / "ledger.sqlite"
         (folder / "checkpoints").mkdir()
-        self._checkpoints = Checkpoints(folder / "checkpoints", codec(SCHEMA))
+        self._checkpoints = Checkpoints(folder / "checkpoints", codec_of(SCHEMA))
         ledgers.create(self._path).close()
         super().__init__(schema, cells, self._opened())
 
@@ -55,9 +55,9 @@ class VaultedDatabase(TestDatabase):
         ledger = ledgers.open_writer(self._path)
         entries = list(check(ledgers.rows_of(ledger._connection)))
         list(ledger.read())
-        recovered = recover(entries, codec(SCHEMA), self._checkpoints)
+        recovered = recover(entries, codec_of(SCHEMA), self._checkpoints)
         assert recovered.lost == ()
-        journal = LedgerJournal(ledger, 0, codec(SCHEMA), self._checkpoints)
+        journal = LedgerJournal(ledger, 0, codec_of(SCHEMA), self._checkpoints)
         journal.take_up(recovered, ledger.secrets(), 0)
         return journal
 

@@ -252,14 +252,14 @@ def test_a_tail_that_cannot_be_sealed_or_parts_that_cannot_be_merged_stay_as_the
         finally:
             observe(None)
         assert len(arrivals) == arrival
-        assert len(vault._record.parts) == arrival
+        assert len(vault._store._record.parts) == arrival
         files = {file.name for file in (place / "parts").iterdir()}
-        assert files == vault._record.parts.names
+        assert files == vault._store._record.parts.names
         for number in range(2):
             vault.append(batch(1, 10 + number))
             assert {file.name for file in (place / "parts").iterdir()} == files
         vault.append(batch(1, 12))
-        assert len(vault._record.parts) == (2 if arrival == 1 else 1)
+        assert len(vault._store._record.parts) == (2 if arrival == 1 else 1)
         said = [["open", {"facts": facts(vault)}]]
     Witness(place).check(said)
 

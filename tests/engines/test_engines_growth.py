@@ -99,11 +99,11 @@ def test_the_rows_of_every_refresh_are_told_apart_by_one_statement(stage: Stage,
             stage.add(some_rows(*new, origin=origin))
         edges.append(database.refresh())
     edges = sorted(set(edges))
-    leaf, _, number = database._rows.tally(Groups.marginal(SCHEMA, ["origin"]), edges)
-    assert np.bincount(leaf, number).tolist() == np.diff(edges).tolist()
+    leaf, _, rows = database._rows.tally(Groups.marginal(SCHEMA, ["origin"]), edges)
+    assert np.bincount(leaf, rows).tolist() == np.diff(edges).tolist()
     parts = [database._rows.tally(Groups.marginal(SCHEMA, ["origin"]), pair) for pair in pairwise(edges)]
     assert [len(part[1]) for part in parts] == [1] * len(parts)
-    assert number.tolist() == [int(part[2][0]) for part in parts]
+    assert rows.tolist() == [int(part[2][0]) for part in parts]
 
 
 def test_many_intervals_in_one_statement(stage: Stage) -> None:

@@ -33,7 +33,7 @@ from treering.domain.groups import Groups
 from treering.domain.schema import Schema
 from treering.domain.sums import summable
 from treering.domain.sums import sums_of as sums_at
-from treering.trusted.database import GrowingDatabase
+from treering.trusted.memory.database import GrowingDatabase
 from treering.trusted.rows.kept import Rows
 from treering.trusted.rows.typed import typed
 
@@ -44,7 +44,8 @@ OTHERS: dict[str, Any] = {"other": True, "missing": True}
 
 
 def rows_of(database: GrowingDatabase) -> Rows:
-    return database._rows
+    rows: Rows = database._rows
+    return rows
 
 
 def counted(store: Stage, rows: pa.Table, schema: Schema) -> dict[int, int]:

@@ -13,8 +13,8 @@ from support.engines import Postgres, histogram, postgres_server
 from treering.domain.attribute import categories, integers
 from treering.domain.schema import Schema
 from treering.errors import EngineError
-from treering.trusted.database import GrowingDatabase
 from treering.trusted.engines.source import Source
+from treering.trusted.memory.database import GrowingDatabase
 
 SCHEMA = Schema({"origin": categories("EWR", "JFK", other=True), "month": integers(1, 12)})
 

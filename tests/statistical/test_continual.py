@@ -34,7 +34,7 @@ from treering.mechanisms.continual import ContinualHistogram
 from treering.mechanisms.series.tree import TreeSeries
 from treering.noise import Gaussian, Laplace, Noise
 from treering.theory.continual import deviation, prefix_law, start_noise
-from treering.trusted.database import GrowingDatabase
+from treering.trusted.memory.database import GrowingDatabase
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

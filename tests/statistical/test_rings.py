@@ -27,7 +27,7 @@ from treering.theory import rings as theory
 from treering.theory.cells import subset_radius
 from treering.theory.continual import Law
 from treering.theory.search import rarity
-from treering.trusted.database import GrowingDatabase
+from treering.trusted.memory.database import GrowingDatabase
 
 Floats = npt.NDArray[np.float64]
 

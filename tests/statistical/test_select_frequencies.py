@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from support.goodness import Integers, exponential_masses, fits, miss_rate
-from treering.trusted.select import exponential
+from treering.trusted.samplers.select import exponential
 
 DRAWS = 8_000
 MISSED = 1e-6

@@ -23,6 +23,7 @@ from scipy.stats import chi2
 import treering as tr
 from support import audits
 from support.audits import ATTEMPTS, MOST_AUDITS
+from support.drawing import draw_by
 from support.goodness import FALSE_ALARM, fits, laplace_masses, miss_rate
 from treering.arrays import Ints
 from treering.audit import Stream, grow, lower_bound
@@ -34,9 +35,8 @@ from treering.mechanisms.series.base import Window
 from treering.mechanisms.series.root import RootSeries
 from treering.noise import Laplace, Noise
 from treering.theory import series as theory
-from treering.trusted import combining
-from treering.trusted.database import GrowingDatabase
 from treering.trusted.kernel import Kernel
+from treering.trusted.memory.database import GrowingDatabase
 
 MISSED: Final = 1e-6
 Floats = npt.NDArray[np.float64]
@@ -79,7 +79,7 @@ def measured() -> Measured:
         for leaf in range(1, LAST + 1):
             db.append_cells([leaf])
             if leaf == REAL + 1:
-                patch.setattr(combining, "draw", quick)
+                draw_by(patch, quick)
             series.advance(gate)
             if leaf in (1, REAL, 245, LAST):
                 truth = np.zeros(GROUPS.number)

@@ -20,7 +20,7 @@ from support.goodness import Integers, Masses, fits, miss_rate
 from support.schemas import cell_weights
 from treering.domain.query import Query
 from treering.domain.workload import prefixes, ranges
-from treering.trusted.synthesis import Synthesis
+from treering.trusted.operations.synthesis import Synthesis
 
 DRAWS = 3_000
 MISSED = 1e-6

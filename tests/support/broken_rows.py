@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from support.drawing import draw_by
 from treering.arrays import Floats, Ints
 from treering.budget.cost import Cost
 from treering.budget.promise import Budget
@@ -31,10 +32,11 @@ from treering.params import exact_scale, root_at_least
 from treering.theory import rings
 from treering.theory import series as theory
 from treering.theory.rings import spectrum
-from treering.trusted import charges, combining, pricing
+from treering.trusted import charges, pricing
 from treering.trusted.charges import Charges, Segment
-from treering.trusted.kernel import Kernel
 from treering.trusted.noise import draw as honest_draw
+from treering.trusted.operations import combine, groups, run
+from treering.trusted.operations.base import Desk
 from treering.trusted.rows.kept import Rows
 
 Twin = Callable[[pytest.MonkeyPatch], None]
@@ -128,12 +130,12 @@ def noise_for_weights_that_were_not_rounded(patch: pytest.MonkeyPatch) -> None:
 def spans_that_overlap(patch: pytest.MonkeyPatch) -> None:
     """DEFECT: spans may overlap, each charged for itself: a row that is counted twice moves twice as far."""
 
-    def lax(kernel: Kernel, spans: Iterable[Span], _: int) -> None:
+    def lax(desk: Desk, spans: Iterable[Span], _: int) -> None:
         for span in spans:
-            kernel._desk.check_edge(span.start, "spans")
-            kernel._desk.check_edge(span.end, "spans")
+            desk.check_edge(span.start, "spans")
+            desk.check_edge(span.end, "spans")
 
-    patch.setattr(Kernel, "_check_spans", lax)
+    patch.setattr(combine, "check_spans", lax)
 
 
 class Overlapping(Groups):
@@ -167,7 +169,7 @@ def groups_that_overlap(patch: pytest.MonkeyPatch) -> None:
 
     honest_groups = Groups.of
     patch.setattr(Rows, "tally", tally)
-    patch.setattr(combining, "checked_groups", lambda groups, _: groups)
+    patch.setattr(groups, "checked_groups", lambda sets, _: sets)
     patch.setattr(Groups, "of", Overlapping.of)
 
 
@@ -180,7 +182,7 @@ def runs_on_the_rows_that_are_there(size: Callable[[], int]) -> Twin:
             account.ledger.charge(account.budget.amount(cost), size())
 
         patch.setattr(Charges, "begin_run", begin_run)
-        patch.setattr(pricing, "refund", lambda *_: Fraction(0))
+        patch.setattr(run, "refund", lambda *_: Fraction(0))
 
     return twin
 
@@ -191,9 +193,9 @@ def a_refund_of_a_run_in_zcdp(patch: pytest.MonkeyPatch) -> None:
     def refund(request: RunRequest, budget: Budget) -> Fraction:
         kept = 1 / exact_scale(request.threshold_scale, "threshold_scale")
         silent = kept if budget.kind == "pure" else kept**2 / 2
-        return budget.amount(pricing.running(request)) - silent
+        return budget.amount(run.running(request)) - silent
 
-    patch.setattr(pricing, "refund", refund)
+    patch.setattr(run, "refund", refund)
 
 
 class Shifted(Rows):
@@ -217,7 +219,7 @@ class Shifted(Rows):
 
 def a_restart_that_loses_intervals(patch: pytest.MonkeyPatch) -> None:
     """DEFECT: a condensed record brings back what everyone was charged, and not what some rows were."""
-    honest = Charges._restore
+    honest = Charges.restore
 
     def restore(account: Charges, event: Condensed) -> None:
         assert event.steps is not None
@@ -225,7 +227,7 @@ def a_restart_that_loses_intervals(patch: pytest.MonkeyPatch) -> None:
         rest = event.next_segment, event.segments, event.marks
         honest(account, Condensed(event.size, event.spent, event.next_run, event.runs, event.note, kept, *rest))
 
-    patch.setattr(Charges, "_restore", restore)
+    patch.setattr(Charges, "restore", restore)
 
 
 # -- noise and variances -----------------------------------------------------------------------------------------------
@@ -255,4 +257,4 @@ def the_same_noise_again(patch: pytest.MonkeyPatch) -> None:
             kept[noise, count] = honest_draw(noise, factor, count)
         return kept[noise, count].copy()
 
-    patch.setattr(combining, "draw", draw)
+    draw_by(patch, draw)

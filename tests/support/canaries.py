@@ -87,7 +87,7 @@ def vault(place: Path) -> tr.Vault:
 
 def true_count(made: tr.Vault, query: tr.Query) -> int:
     """How many rows match: what no server may tell."""
-    return made._rows.cells.count(query)
+    return made._store._rows.cells.count(query)
 
 
 def _sums(chosen: Sequence[int], column: str) -> list[float]:

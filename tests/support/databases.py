@@ -12,9 +12,9 @@ from treering.domain.groups import Groups
 from treering.domain.schema import Schema
 from treering.domain.sums import Sums
 from treering.trusted.cells import Cells
-from treering.trusted.database import Watchers
 from treering.trusted.journal import Journal, MemoryJournal
 from treering.trusted.kernel import Kernel
+from treering.trusted.memory.watchers import Watchers
 from treering.trusted.rows.kept import Rows
 
 

@@ -31,10 +31,11 @@ from treering.domain.attribute import Attribute, bins, categories, integers
 from treering.domain.calendar import dates
 from treering.domain.groups import Groups
 from treering.domain.schema import Schema
-from treering.trusted.database import GrowingDatabase, OnInvalid
 from treering.trusted.engines.source import Source
 from treering.trusted.engines.tables import Stretch
 from treering.trusted.engines.watermark import Watermark
+from treering.trusted.memory.database import GrowingDatabase
+from treering.trusted.rows.intake import OnInvalid
 from treering.trusted.rows.kept import Rows
 
 USER: Final = "treering"

@@ -17,20 +17,34 @@ from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.gate import Event
 from treering.trusted.journal import MemoryJournal
-from treering.vault.kinds import codec
+from treering.trusted.ledger.codec.events import EventCodec, codec
+from treering.trusted.ledger.journal import recover
+from treering.trusted.ledger.lines import Entry
+from treering.vault.kinds import NOTES
 
 NO_STEPS: Final = Steps((), ((0, Fraction(0)),))
 """The state of a ledger in which nothing was charged."""
 
 
+def codec_of(schema: Schema) -> EventCodec:
+    """The codec of vaults with this schema."""
+    return codec(schema, NOTES)
+
+
+def history(entries: Sequence[Entry], schema: Schema) -> tuple[Event, ...]:
+    """All events that a mechanism's lines tell of, from its first line on."""
+    found = recover(entries, codec_of(schema), None)
+    return (*found.events, *found.lost)
+
+
 def encode(event: Event) -> str:
     """The event's line, which is the same for every schema."""
-    return codec(Schema({"x": integers(0, 1)})).encode(event)
+    return codec_of(Schema({"x": integers(0, 1)})).encode(event)
 
 
 def decode(text: str, schema: Schema) -> Event:
     """The event that a line says."""
-    return codec(schema).decode(text)
+    return codec_of(schema).decode(text)
 
 
 def identical(one: Any, other: Any) -> bool:

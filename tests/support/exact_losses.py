@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from support.drawing import draw_by
 from treering.arrays import Ints
 from treering.noise import Gaussian, Laplace, Noise
-from treering.trusted import combining
 
 ORDERS = (1.25, 2.0, 3.5, 16.0)
 """Orders of Rényi divergences."""
@@ -59,7 +59,7 @@ def transparent() -> Iterator[Transparent]:
     """Releases of groups in the block are true values."""
     seen = Transparent()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(combining, "draw", seen.draw)
+        draw_by(patch, seen.draw)
         yield seen
 
 

@@ -10,9 +10,10 @@ import duckdb
 import numpy as np
 
 import treering as tr
-from treering.trusted.database import OnInvalid
 from treering.trusted.engines.source import Source
+from treering.trusted.engines.tables import Stretch
 from treering.trusted.engines.watermark import Increment, Watermark
+from treering.trusted.rows.intake import OnInvalid
 from treering.trusted.rows.tally import Grouping, Lines
 
 SCHEMA = tr.Schema({"late": tr.categories("no", "yes"), "month": tr.integers(1, 12)})
@@ -53,6 +54,11 @@ class Known:
         """What was learnt."""
         assert on_invalid == "drop"
         return self._known[after]
+
+    def stretch(self, after: Watermark | None, mark: Watermark) -> Stretch:
+        """The rows between two watermarks."""
+        itself: Any = self
+        return Stretch(lambda: itself, after, mark)
 
     def count(self, grouping: Grouping, bounds: Sequence[int | None], *, fitting: bool) -> Lines:
         """What was counted before, or is now."""

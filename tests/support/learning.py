@@ -9,9 +9,9 @@ import numpy as np
 from treering.arrays import Floats
 from treering.budget.promise import Budget
 from treering.domain.loss import Loss
-from treering.trusted.database import GrowingPoints
 from treering.trusted.kernel import Kernel
 from treering.trusted.learning.points import Points
+from treering.trusted.memory.points import GrowingPoints
 
 RICH = Budget("zcdp", Fraction(10**60))
 PURE = Budget("pure", Fraction(10**60))

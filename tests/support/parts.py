@@ -55,7 +55,7 @@ def lived(place: Path, appends: int, kind: str | None = None, **options: Any) ->
 
 def cells(vault: Vault) -> npt.NDArray[np.int64]:
     """How many rows there are in each cell."""
-    return vault._rows.cells.marginal(EVERY).copy()
+    return vault._store._rows.cells.marginal(EVERY).copy()
 
 
 def expected(appends: int) -> npt.NDArray[np.int64]:
@@ -68,7 +68,7 @@ def expected(appends: int) -> npt.NDArray[np.int64]:
 
 def in_order(vault: Vault) -> pa.Table:
     """All rows on the disk, by position."""
-    return pa.concat_tables(vault._parts.stored().tables()).combine_chunks()
+    return pa.concat_tables(vault._store._parts.stored().tables()).combine_chunks()
 
 
 def flip(file: Path, place: float = 0.5) -> None:
@@ -85,4 +85,4 @@ def part_lines(vault: Vault) -> list[dict[str, Any]]:
 
 def secrets(vault: Vault, kind: str) -> set[str]:
     """The names of the secrets of one kind."""
-    return {name for name in vault._ledger.secrets() if name.startswith(kind)}
+    return {name for name in vault._store._ledger.secrets() if name.startswith(kind)}

@@ -45,6 +45,7 @@ from treering.gate import (
 from treering.noise import Gaussian, Laplace, Noise
 from treering.trusted.journal import MemoryJournal, Secret
 from treering.trusted.kernel import Kernel
+from treering.trusted.operations.run import Runs
 
 SCHEMA = tr.Schema({"a": tr.integers(0, 1), "b": tr.integers(0, 2)})
 LOW = Query.where(SCHEMA, b=[0, 1])
@@ -230,7 +231,7 @@ class Life:
     @property
     def edges(self) -> list[int]:
         """The sizes at which spans may begin and end."""
-        return sorted({0, self.gate.size, *self.gate._charges.sizes})
+        return sorted({0, self.gate.size, *self.gate._desk.charges.sizes})
 
     def append(self, cells: Sequence[int]) -> None:
         self.batches.append(list(cells))
@@ -251,7 +252,7 @@ class Life:
         edges = self.segments[segment]
         edges.append(self.gate.size)
         assert (event.leaf, event.size) == (len(edges) - 1, self.gate.size)
-        groups = self.gate._charges.segments[segment].begun.groups
+        groups = self.gate._desk.charges.segments[segment].begun.groups
         for pattern, values in zip(patterns, event.values, strict=True):
             last = zip(edges[-pattern.leaves - 1 :], edges[-pattern.leaves :], weights(pattern), strict=False)
             assert values.tolist() == combined(groups, SCHEMA, self.rows, [Span(*each) for each in last])
@@ -299,7 +300,7 @@ class Life:
 
 def state(gate: Kernel) -> Any:
     """The public state of a gate, as something that can be compared."""
-    steps, segments, marks = gate._charges.state
+    steps, segments, marks = gate._desk.charges.state
     opened = [
         (
             each.begun.segment,
@@ -311,8 +312,17 @@ def state(gate: Kernel) -> Any:
         )
         for each in segments
     ]
-    sizes = sorted(gate._charges.sizes)
-    return steps, opened, marks, sizes, gate.spent, account(gate), gate._charges.next_segment, gate._next_run
+    sizes = sorted(gate._desk.charges.sizes)
+    return (
+        steps,
+        opened,
+        marks,
+        sizes,
+        gate.spent,
+        account(gate),
+        gate._desk.charges.next_segment,
+        gate._desk.own(Runs).next,
+    )
 
 
 def listed(values: Ints) -> list[int]:

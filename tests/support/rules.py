@@ -161,9 +161,9 @@ def trusted_imports(source: Source) -> list[Complaint]:
     ]
 
 
-ROWS_GO_TO: Final = {"treering.trusted.learning.points.Rows", "sklearn.utils.validation.validate_data"}
+ROWS_GO_TO: Final = {"treering.trusted.store.Samples", "sklearn.utils.validation.validate_data"}
 """Whom an estimator may hand training rows: the trusted base, and scikit-learn's look at columns and their names."""
-OPENER: Final = "treering.trusted.learning.points.features_of"
+OPENER: Final = "treering.trusted.store.features_of"
 PREDICTING: Final = "_rows_to_predict"
 
 

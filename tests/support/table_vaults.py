@@ -29,7 +29,7 @@ def created(place: Path, table: GrowingTable) -> None:
 def opened(place: Path, table: GrowingTable) -> Vault:
     """A vault that asks the table only what it was asked before."""
     vault = Vault.open(place, wait=0)
-    attached: Any = vault._source
+    attached: Any = vault._store._source
     attached._source = table.known
     return vault
 
@@ -52,7 +52,7 @@ def in_a_run(vault: Vault) -> Before:
 
 def found(vault: Vault) -> Content:
     """What a vault has."""
-    return Content(vault.size, vault.status()["dropped"], vault._rows.cells.marginal((0, 1)).tolist())
+    return Content(vault.size, vault.status()["dropped"], vault._store._rows.cells.marginal((0, 1)).tolist())
 
 
 def check_once(vault: Vault, table: GrowingTable, before: Before, *, crashed: bool) -> None:

@@ -25,22 +25,21 @@ import pyarrow.parquet as pq
 
 import treering as tr
 from support.charges import most_paid
-from support.events import decode
+from support.events import decode, history
 from support.parts import often
 from support.vaults import BETA, DELTA, SCHEMA, frame, journal, mechanism, questions
 from treering.boxes import histogram
 from treering.theory.static import histogram_radius
 from treering.trusted.ledger.disk import Stage, observe
 from treering.trusted.ledger.folder import Folder
-from treering.trusted.ledger.journal import recover
 from treering.trusted.ledger.ledger import reading, rows_of
 from treering.trusted.ledger.lines import Entry, check
+from treering.trusted.ledger.record import Record
+from treering.trusted.operations.run import Runs
 from treering.trusted.rows.intake import PERSON
 from treering.trusted.rows.kept import Rows
 from treering.vault import members
-from treering.vault.kinds import codec
 from treering.vault.members import shown
-from treering.vault.record import Record
 from treering.vault.vault import Vault
 
 EPSILON: Final = 20_000.0
@@ -115,7 +114,7 @@ def facts(vault: Vault) -> dict[str, Any]:
         "asked": mechanism(vault).state[0].asked,
         "pending": 0 if pending is None else pending.asked,
         "run": None if run is None else run.handle,
-        "head": vault._ledger.head.hex(),
+        "head": vault._store._ledger.head.hex(),
         "states": states(vault),
         "names": [each.spec.name for each in vault._members],
     }
@@ -309,19 +308,22 @@ class Witness:
     def _check_files(self, vault: Vault) -> None:
         """Every row is on the disk once, and all that is counted is counted from these."""
         found = {file.name for file in (self.place / "parts").iterdir()}
-        assert found == vault._record.parts.names
+        assert found == vault._store._record.parts.names
         kept = {file.name for file in (self.place / "checkpoints").iterdir()}
-        assert kept <= vault._assembly._checkpoints.named
-        secrets = {name for name in vault._ledger.secrets() if name.startswith("part")}
-        assert secrets == {part.secret for part in vault._record.parts}
-        rows = pa.concat_tables(vault._parts.stored().tables())
-        assert sum(pq.read_metadata(self.place / "parts" / name).num_rows for name in found) == vault._record.parts.rows
-        assert rows.num_rows == vault.size == sum(batch.rows for batch in vault._record.batches)
+        assert kept <= vault._store._checkpoints.named
+        secrets = {name for name in vault._store._ledger.secrets() if name.startswith("part")}
+        assert secrets == {part.secret for part in vault._store._record.parts}
+        rows = pa.concat_tables(vault._store._parts.stored().tables())
+        assert (
+            sum(pq.read_metadata(self.place / "parts" / name).num_rows for name in found)
+            == vault._store._record.parts.rows
+        )
+        assert rows.num_rows == vault.size == sum(batch.rows for batch in vault._store._record.batches)
         assert max(rows.column(PERSON).value_counts().field("counts").to_pylist()) <= 3
         recounted = Rows(vault.schema)
         recounted.add(rows)
         every = tuple(range(len(vault.schema.shape)))
-        same = recounted.cells.marginal(every) == vault._rows.cells.marginal(every)
+        same = recounted.cells.marginal(every) == vault._store._rows.cells.marginal(every)
         assert same.all(), "other counts than the parts"
 
     def _check_released(self, schema: tr.Schema, lines: list[dict[str, Any]], ended: list[dict[str, Any]]) -> None:
@@ -343,7 +345,7 @@ class Witness:
         assert found["spent"] == vault.spent
         assert found["size"] == vault.size
         record = Record.of(read_entries(self.place), Folder(self.place))
-        whole = shown(record, [recover(entries, codec(vault.schema), None) for entries in record.lines])
+        whole = shown(record, [history(entries, vault.schema) for entries in record.lines])
         assert [each.state for each in whole] == [each.mechanism.state for each in vault._members]
         names = [each.spec.name for each in vault._members]
         costs = sum(most_paid([line for line in lines if line["mechanism"] == name]) for name in names)
@@ -351,7 +353,9 @@ class Witness:
         for number, each in enumerate(vault._members):
             if each.spec.kind == "pmwg":
                 run = mechanism(vault, number).state[0].run
-                assert list(mechanism(vault, number)._gate._runs) == ([] if run is None else [run.handle])
+                assert list(mechanism(vault, number)._gate._desk.own(Runs).live) == (
+                    [] if run is None else [run.handle]
+                )
 
     def _check_retries(self, vault: Vault, ended: list[dict[str, Any]], flying: dict[str, Any] | None) -> None:
         """With its key, what was released comes again, for nothing; what was cut off happens once."""

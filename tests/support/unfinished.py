@@ -61,7 +61,7 @@ def with_files(place: Path) -> None:
             with suppress(KeyboardInterrupt):
                 vault.append(batch(1000, number)) if work == "append" else vault.ask_many(questions(3))
             observe(None)
-            vault._parts._next = 0
+            vault._store._parts._next = 0
     crash(vault)
 
 

@@ -73,7 +73,7 @@ def mechanism(vault: Vault, number: int = 0) -> Any:
 
 def journal(vault: Vault, number: int = 0) -> Any:
     """A mechanism's journal."""
-    return vault._members[number].journal
+    return vault._store._journals[number]
 
 
 def asked(vault: Vault, number: int = 0) -> int:
@@ -94,14 +94,14 @@ def rounds(batches: Sequence[int]) -> Iterator[tuple[pa.Table, list[tr.Query]]]:
 
 def crash(vault: Vault) -> None:
     """Leave a vault as a killed process does, as far as one process can: nothing more is recorded."""
-    vault._ledger.close()
-    vault._lock.release()
+    vault._store._ledger.close()
+    vault._store._lock.release()
 
 
 def with_line(place: Path, line: Line) -> None:
     """Write a line into a ledger that the vault itself would not."""
     vault = Vault.open(place)
-    vault._ledger.write(line)
+    vault._store._ledger.write(line)
     crash(vault)
 
 

@@ -45,7 +45,7 @@ from treering.params import at_least
 from treering.schedulers.improver import BBImprover
 from treering.schedulers.scheduler import BBScheduler
 from treering.theory.pmwg import static_size
-from treering.trusted.database import GrowingDatabase
+from treering.trusted.store import GrowingDatabase
 
 CONFIDENCE: Final = 1 - 1e-7
 """The confidence of each attack: a mechanism that keeps its promise is accused with probability 1e-7 at most."""

@@ -16,7 +16,7 @@ from treering.arrays import Ints
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import ParameterError, QueryError
-from treering.trusted.database import GrowingDatabase
+from treering.trusted.store import GrowingDatabase
 
 
 @dataclass(frozen=True)

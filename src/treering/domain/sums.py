@@ -12,7 +12,7 @@ With c rows that have a value, and U the sum of their u,
 
     SUM = (high + low)/2·c + step/2·U,        AVG = (high + low)/2 + step/2·U/c.
 
-`Sums` is what a release of the kernel says about an attribute; ``trusted/combining.py`` has the privacy proof.
+`Sums` is what a release of the kernel says about an attribute; ``operations/combine.py`` has the privacy proof.
 """
 
 from __future__ import annotations

@@ -32,8 +32,7 @@ from treering.schedulers.epochs import Epoch
 from treering.schedulers.ermg import ERMG
 from treering.schedulers.ermrings import RADIUS, ERMRings
 from treering.schedulers.tested import Error, Quality
-from treering.trusted.database import GrowingPoints
-from treering.trusted.learning.points import Bounds, Rows, features_of
+from treering.trusted.store import Bounds, GrowingPoints, Samples, features_of
 from treering.words import counted
 
 OF_ALL: Final[dict[type[Loss], float]] = {Logistic: 4.0, HuberHinge: 4.0, Squared: 2.0, Distance: 1.0}
@@ -175,7 +174,7 @@ class PrivateEstimator(BaseEstimator, ABC):
                 "parameters",
                 "have changed since the first rows came, for which the promise was made: use fit, or a clone",
             )
-        rows = Rows(X, y, bounds)
+        rows = Samples(X, y, bounds)
         if rows.column:
             message = "A column-vector y was passed when a 1d array was expected. Use y.ravel()"
             warnings.warn(message, DataConversionWarning, stacklevel=4)

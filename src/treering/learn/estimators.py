@@ -16,7 +16,7 @@ from treering.domain.loss import Distance, HuberDistance, HuberHinge, Logistic, 
 from treering.errors import ParameterError
 from treering.learn.base import LinearEstimator, PrivateEstimator, declared, declared_classes
 from treering.params import Number
-from treering.trusted.learning.points import Bounds
+from treering.trusted.store import Bounds
 
 
 class _Classifier(ClassifierMixin, LinearEstimator):

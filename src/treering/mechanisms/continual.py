@@ -50,8 +50,8 @@ class ContinualHistogram(Answering):
     came after an earlier size. New rows bring a budget of their own, so no row is ever charged again.
 
     *Formal guarantee.* Privacy: (epsilon, delta)-DP for the whole transcript, for ever, for databases that differ in
-    one row, replaced, which keeps its arrival time (``trusted/combining.py`` has the proof). Accuracy: with probability
-    at least 1 − beta every answer ever given, to whatever queries, chosen however adaptively, is within its ``error``
+    one row, replaced, which keeps its arrival time (see ``operations/combine.py``). Accuracy: with probability at
+    least 1 − beta every answer ever given, to whatever queries, chosen however adaptively, is within its ``error``
     (``theory/continual.py``). A query that names few attributes, or that few cells meet (or all but a few), has a small
     error. In rows errors grow with the logarithm of the number of batches alone; as shares they fall as 1/size.
 

@@ -54,7 +54,7 @@ class Rings(Measuring):
     New rows bring a budget of their own, so a series never ends, and old answers never wear out.
 
     *Formal guarantee.* Privacy: (epsilon, delta)-DP for the whole transcript, for ever, for databases that differ in
-    one row, replaced, which keeps its arrival time (``budget/rows.py``, ``trusted/combining.py``). Accuracy: each
+    one row, replaced, which keeps its arrival time (``budget/rows.py``, ``operations/combine.py``). Accuracy: each
     answer alone is within its ``margin`` with 95%, if the question was not chosen by looking at noise that the answer
     uses; all answers together, chosen however adaptively, are within their ``error`` with probability at least 1 − beta
     (``theory/rings.py``).

@@ -52,7 +52,7 @@ class ERMG(Learner, BBImprover):
 
     >>> import numpy as np
     >>> from treering.domain.loss import Logistic
-    >>> from treering.trusted.database import GrowingPoints
+    >>> from treering import GrowingPoints
     >>> points = GrowingPoints(2, "signs")
     >>> points.append(np.tile([[0.6, 0.0], [-0.6, 0.0]], (10_000, 1)), np.tile([1, -1], 10_000))
     20000

@@ -72,7 +72,7 @@ class ERMRings(Learner):
 
     >>> import numpy as np
     >>> from treering.domain.loss import Logistic
-    >>> from treering.trusted.database import GrowingPoints
+    >>> from treering import GrowingPoints
     >>> points = GrowingPoints(2, "signs")
     >>> points.append(np.tile([[0.6, 0.0], [-0.6, 0.0]], (5_000, 1)), np.tile([1, -1], 5_000))
     10000

@@ -1,7 +1,7 @@
 """Sums and averages: what they cost, and the intervals that they lie in.
 
 ``domain/sums.py`` has the integers: a row that has a value adds u to its group's sum, |u| ≤ R, in half steps from the
-middle of the range. ``trusted/combining.py`` has the privacy proof: a release of Σu for each group with Gaussian noise
+middle of the range. ``operations/combine.py`` has the privacy proof: a release of Σu for each group with Gaussian noise
 of scale σ costs 2R²/σ², whether R × the rows of each group come with it or not, and with Laplace noise of scale s, sums
 alone, 2R/s.
 

@@ -20,35 +20,9 @@ from treering.budget.rows import Charge, RowLedger, Steps, priced
 from treering.budget.weights import Weights
 from treering.domain.sums import Sums
 from treering.errors import ParameterError
-from treering.gate import (
-    Advanced,
-    Combined,
-    Compared,
-    Condensed,
-    Event,
-    Fading,
-    HistogramReleased,
-    Marked,
-    Measured,
-    OpenSegment,
-    Pattern,
-    ReservationEnded,
-    Reserved,
-    Root,
-    RunEnded,
-    RunStarted,
-    SegmentBegun,
-    SegmentCondensed,
-    SegmentEnded,
-    Selected,
-    Span,
-)
+from treering.gate import Advanced, Condensed, Fading, OpenSegment, Pattern, Root, SegmentBegun, SegmentEnded, Span
 from treering.noise import Noise
-from treering.trusted import pricing, registry
-from treering.trusted.journal import ends_run
-
-_EVERYONE: Final = Measured | HistogramReleased | Selected
-"""Events of operations about all rows there are, once."""
+from treering.trusted import pricing
 
 _PART: Final = -1
 """The name under which the ledger holds a reserved part; runs have theirs from 0 on."""
@@ -60,10 +34,9 @@ class Charges:
     A part is held while it is set aside, on all rows and those that come meanwhile, as a run is; what is paid from the
     part costs nothing more.
 
-    >>> from treering.noise import Laplace
     >>> from treering.budget.cost import laplace
     >>> charges = Charges(Budget("pure", Fraction(1)))
-    >>> charges.follow(Measured(10, laplace(1, 4), (), Laplace(4.0), ()))
+    >>> charges.charge(laplace(1, 4), 10)
     >>> charges.spent, charges.ledger.left(10), charges.ledger.left(11)
     (Fraction(1, 4), Fraction(3, 4), Fraction(1, 1))
     """
@@ -185,62 +158,40 @@ class Charges:
         self._part = None
         self.ledger.let_go(_PART, size)
 
-    # -- following a history ------------------------------------------------------------------------------------------
+    # -- segments and marks -------------------------------------------------------------------------------------------
 
-    def follow(self, event: Event) -> None:
-        """Repeat the charge or the refund that an earlier event made, and what it changed."""
-        if isinstance(event, Advanced):  # First: of these there may be very many.
-            self.take(event)
-            self._behind = True
-        elif isinstance(event, _EVERYONE):
-            self.charge(event.cost, event.size)
-        elif (name := registry.EVENTS.get(type(event).__name__)) is not None:
-            registry.operation(name).follow(event, self)
-        elif isinstance(event, RunStarted):
-            self.begin_run(event.run, event.cost)
-        elif isinstance(event, Compared | RunEnded):
-            if ends_run(event):
-                self.end_run(event.run, event.size, event.refund if isinstance(event, RunEnded) else Fraction(0))
-        elif isinstance(event, Reserved):
-            self.set_aside(event.cost)
-            self.open(event.part)
-        elif isinstance(event, ReservationEnded):
-            self.close(event.size)
-        elif isinstance(event, Combined):
-            self.combine(event.groups.number, event.spans, event.noise, event.sums)
-        elif isinstance(event, Condensed):
-            self._restore(event)
-        else:
-            self.take(event)
-            self._ledger.check()
+    def mark(self, size: int) -> None:
+        """Rows up to this size and rows after it can be told apart for good."""
+        if size not in self.marks:
+            self.marks = (*self.marks, size)
 
-    def take(self, event: Event) -> None:
-        """What an event changes about segments and marks. Charges of the live operation were made before."""
-        if isinstance(event, Advanced):
-            self.segments[event.segment].take(event)
-        elif isinstance(event, SegmentBegun):
-            self._next_segment = event.segment + 1
-            self.segments[event.segment] = Segment(event, self.budget)
-        elif isinstance(event, SegmentCondensed):
-            self._reopen(event.segment, event.edges, event.drawn)
-        elif isinstance(event, SegmentEnded):
-            self._end(event)
-        elif isinstance(event, Marked) and event.size not in self.marks:
-            self.marks = (*self.marks, event.size)
+    def begin_segment(self, begun: SegmentBegun) -> None:
+        """A segment is in progress."""
+        self._next_segment = begun.segment + 1
+        self.segments[begun.segment] = Segment(begun, self.budget)
 
-    def _reopen(self, number: int, edges: Ints, drawn: Ints) -> None:
+    def take(self, event: Advanced) -> None:
+        """Take up a leaf on record, whose rows are charged with those of others: see `catch_up`."""
+        self.segments[event.segment].take(event)
+        self._behind = True
+
+    def reopen(self, number: int, edges: Ints, drawn: Ints) -> None:
         """A segment as a condensed record has it. The record may have replaced leaves, whose rows are still to pay."""
         self.segments[number].restore(edges, drawn)
         self._behind = True
 
-    def _end(self, event: SegmentEnded) -> None:
+    def end_segment(self, event: SegmentEnded) -> None:
         """What the rows have paid takes the place of the room of those leaves that are on record: the end may have
         replaced the record of later ones, or of all."""
         segment = self.segments.pop(event.segment, None)
         self._ledger.settle_rows(() if segment is None else segment.reserved, event.charges)
         self._next_segment = max(self._next_segment, event.segment + 1)
 
-    def _restore(self, event: Condensed) -> None:
+    def check(self) -> None:
+        """Raise `BudgetExceeded` if some row was charged more than the budget."""
+        self._ledger.check()
+
+    def restore(self, event: Condensed) -> None:
         """Continue from a condensed record."""
         self._ledger, self._behind = RowLedger(self.budget), False
         self._ledger.restore(event.steps)

@@ -1,6 +1,7 @@
-"""The registered operations: a closed list, by name and by event. One that is not met is not loaded.
+"""What of the trusted base is loaded when it is met: closed lists, by name.
 
-An operation is met when a gate is asked for it, or when a line of the ledger has its event. The list is closed: nothing
+A *registered operation* is met when a gate is asked for it, or when a line of the ledger has its event. What connects
+to engines is met when rows stay in one, and what keeps rows in memory when it is named. The lists are closed: nothing
 else is imported because a request or a line says so.
 """
 
@@ -31,3 +32,31 @@ def operation(name: str) -> Any:
     """The class of a registered operation (`treering.trusted.operations.base.Operation`), loaded now if it was not
     before."""
     return loaded(OPERATIONS[name])
+
+
+ENGINES: Final = {
+    "Source": "treering.trusted.engines.source:Source",
+    "Attached": "treering.trusted.engines.attached:Attached",
+    "source_of": "treering.trusted.engines.attached:source_of",
+    "claim": "treering.trusted.engines.attached:claim",
+}
+"""What is needed where rows stay in a table of an engine."""
+
+MEMORY: Final = {
+    "GrowingDatabase": "treering.trusted.memory.database:GrowingDatabase",
+    "GrowingPoints": "treering.trusted.memory.points:GrowingPoints",
+    "Bounds": "treering.trusted.learning.points:Bounds",
+    "Samples": "treering.trusted.learning.points:Samples",
+    "features_of": "treering.trusted.learning.points:features_of",
+}
+"""What keeps rows in memory, and points to learn from."""
+
+
+def engine(name: str) -> Any:
+    """A class or function of `ENGINES`, loaded now if it was not before."""
+    return loaded(ENGINES[name])
+
+
+def memory(name: str) -> Any:
+    """A class or function of `MEMORY`, loaded now if it was not before."""
+    return loaded(MEMORY[name])

@@ -20,23 +20,10 @@ from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import Dearer, VaultError
 from treering.mechanisms.rings import Rings
-from treering.trusted.ledger.disk import Stage, reached
-from treering.trusted.ledger.ledger import Ledger
-from treering.trusted.ledger.lines import Line
-from treering.trusted.rows.kept import Rows
-from treering.trusted.sealed import Sealed
+from treering.trusted.store import Kept, Sealed, Store, check_key
 from treering.vault.members import Member, fitting, keeps_sums, measuring, telling
-from treering.vault.record import (
-    Record,
-    answers_line,
-    check_key,
-    question,
-    recorded_answers,
-    recorded_release,
-    release_line,
-    requested,
-)
-from treering.vault.statements import Outcome, check_kept, outcome_line, recorded, stated
+from treering.vault.record import kept_answers, kept_release, question, recorded_answers, recorded_release, requested
+from treering.vault.statements import Outcome, check_kept, kept_outcome, recorded, stated
 from treering.vault.together import Access
 
 if TYPE_CHECKING:
@@ -49,28 +36,26 @@ Result = TypeVar("Result")
 class Asking(Sealed):
     """The part of `Vault` that answers."""
 
-    __slots__ = ("_access", "_ledger", "_members", "_record", "_rows")
+    __slots__ = ("_access", "_members", "_store")
 
     _access: Access
-    _rows: Rows
-    _ledger: Ledger
     _members: list[Member]
-    _record: Record
+    _store: Store
 
     @property
     def schema(self) -> Schema:
         """The universe: public."""
-        return self._rows.schema
+        return self._store.schema
 
     @property
     def size(self) -> int:
         """The number of rows: public."""
-        return self._rows.size
+        return self._store.size
 
     @property
     def unit(self) -> str:
         """The unit of costs: "epsilon" if the promise has delta = 0, otherwise "rho"."""
-        return self._record.origin.promise.budget.unit
+        return self._store.origin.promise.budget.unit
 
     def ask(
         self, query: Question, mechanism: str | None = None, key: str | None = None, within: float | None = None
@@ -120,13 +105,11 @@ class Asking(Sealed):
         bill: Bill | None = None,
     ) -> list[Answer]:
         def price() -> float:
-            return 0.0 if key in self._record.keys else self._most(queries, mechanism, within).most
+            return 0.0 if self._store.knows(key) else self._most(queries, mechanism, within).most
 
         work = self._billed(bill, price, lambda: self._answers(queries, mechanism, key, within))
         check()  # Nobody is charged who has gone.
-        answers = self._access.together(work)
-        reached(Stage.ANSWERED)
-        return answers
+        return self._access.together(work)
 
     def _billed(
         self, bill: Bill | None, price: Callable[[], float], work: Callable[[], Result]
@@ -154,7 +137,7 @@ class Asking(Sealed):
     def _write_bill(self, bill: Bill, newest: int, before: float) -> None:
         bill.cost = max(0.0, before - self._left(newest))
         spent = math.fsum(member.mechanism.spent for member in self._members)
-        bill.remaining = max(0.0, float(self._record.origin.promise.budget.total) - spent)
+        bill.remaining = max(0.0, float(self._store.origin.promise.budget.total) - spent)
         bill.settled = any(member.mechanism.settled for member in self._members)
         bill.unit = self.unit
 
@@ -164,23 +147,23 @@ class Asking(Sealed):
     def _answers(
         self, asked: Sequence[Query], mechanism: str | None, key: str | None, within: float | None
     ) -> list[Answer]:
-        if key in self._record.keys:
-            return recorded_answers(self._record.keys[key], self._digest(asked, mechanism, key))
+        if (kept := self._kept(key)) is not None:
+            return recorded_answers(kept, self._digest(asked, mechanism, kept))
         number, member = fitting(self._members, mechanism, asked, within)
         digest = "" if key is None else question(asked, member.spec.name)
         answers = member.mechanism.answer_within(asked, within)
         if key is not None:
-            self._keep(answers_line(key, digest, number, answers))
+            self._store.keep(kept_answers(key, digest, number, answers))
         self._condense(member)
         return answers
 
-    def _keep(self, line: Line) -> None:
-        self._ledger.write(line)
-        self._record.keys[line.key] = line
+    def _kept(self, key: str | None) -> Kept | None:
+        """What was answered under a key; None if it is new, or none."""
+        return None if key is None or not self._store.knows(key) else self._store.kept(key)
 
-    def _digest(self, asked: Sequence[Query], mechanism: str | None, key: str | None) -> str:
+    def _digest(self, asked: Sequence[Query], mechanism: str | None, kept: Kept) -> str:
         """What a key stands for: these queries, of the mechanism named, or of the one that answered then."""
-        number = self._record.keys[key or ""].mechanism
+        number = kept.mechanism
         then = self._members[number].spec.name if 0 <= number < len(self._members) else ""
         return question(asked, mechanism or then)
 
@@ -192,25 +175,23 @@ class Asking(Sealed):
         ``mechanism`` is the name of one of kind "rings"; by default, the first. ``key`` and ``within`` are as in `ask`.
         """
         check_key(key)
-        released = self._access.together(lambda: self._released(request, mechanism, key, within))
-        reached(Stage.ANSWERED)
-        return released
+        return self._access.together(lambda: self._released(request, mechanism, key, within))
 
     def _released(self, request: Request, mechanism: str | None, key: str | None, within: float | None) -> Release:
         number, member, rings = measuring(self._members, mechanism)
         asked = requested(request, member.spec.name)
-        if key in self._record.keys:
-            return recorded_release(self._record.keys[key], asked, request)
+        if (kept := self._kept(key)) is not None:
+            return recorded_release(kept, asked, request)
         release = rings.release(request, within)
         if key is not None:
-            self._keep(release_line(key, asked, number, release))
+            self._store.keep(kept_release(key, asked, number, release))
         self._condense(member)
         return release
 
     def quote(self, request: Request, mechanism: str | None = None, within: float | None = None) -> Price:
         """What `release` would cost those rows that pay most, but for rounding. Free: nothing private is read."""
-        with self._access.alone():
-            self._access.check()
+        with self._store.alone():
+            self._store.check()
             _, member, rings = measuring(self._members, mechanism)
             price = float(rings.release_price(request, within))
             return Price(member.spec.name, price, rings.remaining, self.unit, enough=True, exact=True)
@@ -267,7 +248,7 @@ class Asking(Sealed):
             return explained(statement, *self._quoted(statement, within, mechanism)[:4])
 
         def price() -> float:
-            return 0.0 if key in self._record.keys else self._most_of(statement, within, mechanism).most
+            return 0.0 if self._store.knows(key) else self._most_of(statement, within, mechanism).most
 
         def released() -> Outcome:
             return self._outcome(statement, within, mechanism, key)
@@ -275,14 +256,13 @@ class Asking(Sealed):
         wanted = self._inside(price)
         if wanted > bill.most:
             raise Dearer(self.unit, wanted, bill.most)
-        new = key is not None and key not in self._record.keys
+        new = key is not None and not self._store.knows(key)
         if new:
             check_kept(statement)
         if new or wanted > 0:  # What is sure to fail fails before it is charged, or on record.
             rehearse(statement)
         check()  # Nobody is charged who has gone.
         outcome = self._access.together(self._billed(bill, price, released))
-        reached(Stage.ANSWERED)
         try:
             return outcome.table(statement)  # Others ask meanwhile.
         except Exception as error:
@@ -303,8 +283,8 @@ class Asking(Sealed):
 
     def _inside(self, work: Callable[[], Result]) -> Result:
         """The result of ``work``, which writes nothing, in the vault."""
-        with self._access.alone():
-            self._access.check()
+        with self._store.alone():
+            self._store.check()
             return work()
 
     def _quoted(self, statement: Statement, within: float | None, mechanism: str | None) -> Price:
@@ -320,14 +300,13 @@ class Asking(Sealed):
     def _outcome(self, statement: Statement, within: float | None, mechanism: str | None, key: str | None) -> Outcome:
         """What is released for a statement, or was under its key."""
         asked = stated(statement, mechanism)
-        if key in self._record.keys:
-            line = self._record.keys[key]
-            rings = self._members[line.mechanism].mechanism if line.mechanism >= 0 else None
-            known = recorded(line, asked)
-            return known.outcome(statement, line.mechanism, rings if isinstance(rings, Rings) else None)
+        if (kept := self._kept(key)) is not None:
+            rings = self._members[kept.mechanism].mechanism if kept.mechanism >= 0 else None
+            known = recorded(kept, asked)
+            return known.outcome(statement, kept.mechanism, rings if isinstance(rings, Rings) else None)
         outcome = self._told(statement, within, mechanism)
         if key is not None:
-            self._keep(outcome_line(key, asked, outcome))
+            self._store.keep(kept_outcome(key, asked, outcome))
         return outcome
 
     def _told(self, statement: Statement, within: float | None, mechanism: str | None) -> Outcome:

@@ -1,23 +1,10 @@
-"""The kinds of mechanisms that a vault can hold, each built from options that a line of the ledger can keep.
-
-Shares of one promise: each mechanism has one, and may give up what it has not used for another.
-
-*Formal guarantee.* All mechanisms of a vault together keep its promise, whatever shares move. *Proof.* Let B be the
-promise's budget, and at every moment let the shares sum to at most 1. A mechanism's ledger keeps what each row has paid
-in it within its share of B. When a share is lowered, it stays at least what any row has paid by then, so that holds for
-the new share, too, before and after; no share is ever raised, and a new mechanism starts with nothing paid. So at every
-moment, and for every row, the sum over all mechanisms of what the row has paid is at most B. What moves, and when,
-follows from public values and from what the steward asks for. Hence the sums are a ledger as Theorem 1 of
-docs/theory/rings.md has it, for all mechanisms together.
-"""
+"""The kinds of mechanisms that a vault can hold, each built from options that a line of the ledger can keep."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 from treering.boxes.answers import AnswersBox
@@ -29,8 +16,7 @@ from treering.boxes.smalldb import SmallDB
 from treering.budget.promise import Promise
 from treering.domain.loss import HuberHinge, Logistic, Loss, RobustLogistic, Squared
 from treering.domain.problem import CellFeatures
-from treering.domain.schema import Schema
-from treering.errors import DamagedVault, ParameterError
+from treering.errors import ParameterError
 from treering.gate import Database
 from treering.mechanisms.base import Answering
 from treering.mechanisms.continual import ContinualHistogram
@@ -42,7 +28,7 @@ from treering.schedulers.ermrings import ERMRings
 from treering.schedulers.improver import BBImprover
 from treering.schedulers.scheduler import BBScheduler
 from treering.theory.plan import plan
-from treering.trusted.ledger.codec.events import EventCodec
+from treering.trusted.store import Spec
 
 Options: TypeAlias = Mapping[str, Any]
 
@@ -50,32 +36,14 @@ EXPECTED_ROWS: Final = 1_000_000
 """The number of rows that ``mechanism="auto"`` plans for, unless ``rows`` says otherwise."""
 
 
-@dataclass(frozen=True, slots=True)
-class Spec:
-    """A mechanism as the ledger specifies it: ``share`` is its share of the promise's budget."""
-
-    name: str
-    kind: str
-    share: Fraction
-    options: dict[str, Any]
-
-    def build(self, db: Database, promise: Promise) -> Answering:
-        """Build the mechanism over a database that opens its gate, with its share of the promise."""
-        own = Promise(promise.epsilon, promise.delta, promise.rows_per_person, self.share)
-        builder, known = _BUILDERS[self.kind]
-        unknown = sorted(set(self.options) - set(known))
-        if unknown:
-            raise ParameterError(unknown[0], f"is no option of {self.kind!r}; there are {', '.join(known)}")
-        return builder(db, own, self.options)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The specification as JSON values, as the ledger keeps it."""
-        return {"name": self.name, "kind": self.kind, "share": str(self.share), "options": self.options}
-
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> Spec:
-        """The specification that `to_dict` wrote."""
-        return cls(plain["name"], plain["kind"], Fraction(plain["share"]), dict(plain["options"]))
+def build(spec: Spec, db: Database, promise: Promise) -> Answering:
+    """Build a mechanism over a database that opens its gate, with its share of the promise."""
+    own = Promise(promise.epsilon, promise.delta, promise.rows_per_person, spec.share)
+    builder, known = _BUILDERS[spec.kind]
+    unknown = sorted(set(spec.options) - set(known))
+    if unknown:
+        raise ParameterError(unknown[0], f"is no option of {spec.kind!r}; there are {', '.join(known)}")
+    return builder(db, own, spec.options)
 
 
 def spec(kind: str, share: Number, options: Options, taken: Sequence[Spec]) -> Spec:
@@ -222,12 +190,6 @@ NOTES: Final = tuple(dict.fromkeys(note for mechanism in _MECHANISMS for note in
 events and their parts."""
 
 
-@lru_cache(maxsize=16)
-def codec(schema: Schema) -> EventCodec:
-    """The codec of the events of a ledger with this schema."""
-    return EventCodec(schema, NOTES)
-
-
 # -- shares of one promise ---------------------------------------------------------------------------------------------
 
 
@@ -255,11 +217,3 @@ def lowered(specs: Sequence[Spec], spare: Sequence[Fraction], wanted: Fraction) 
 def _short(share: Fraction) -> Fraction:
     """A share, rounded down to a multiple of 2^-96 if its denominator has more than 128 bits."""
     return share if share.denominator.bit_length() <= 128 else Fraction(math.floor(share * 2**96), 2**96)
-
-
-def with_shares(specs: Sequence[Spec], shares: Mapping[str, Fraction]) -> list[Spec]:
-    """The specifications with some shares lowered; `DamagedVault` if one would be raised, or is of no mechanism."""
-    known = {each.name: each.share for each in specs}
-    if any(name not in known or not 0 < share < known[name] for name, share in shares.items()):
-        raise DamagedVault("a share on record was lowered that is not there, or was raised: restore a backup")
-    return [replace(each, share=shares.get(each.name, each.share)) for each in specs]

@@ -1,17 +1,16 @@
 """The mechanisms of a vault, side by side under one promise, and the database that each of them sees.
 
-For a writer that is the vault's rows, with a gate that writes to the mechanism's own journal (`Store`); for a reader,
-the public record alone (`Shown`).
+A writer's database is the store's; a reader's is the public record alone (`Shown`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from treering.budget.promise import Budget, Promise
+from treering.budget.promise import Budget
 from treering.domain.language.parse import understand_all
 from treering.domain.query import Query
 from treering.domain.schema import Schema
@@ -20,18 +19,8 @@ from treering.gate import Event, Gate
 from treering.mechanisms.base import Answering
 from treering.mechanisms.rings import Rings
 from treering.replay import RecordedGate
-from treering.trusted.charges import Charges
-from treering.trusted.database import Watchers
-from treering.trusted.journal import Journal
-from treering.trusted.ledger.checkpoints import Checkpoints
-from treering.trusted.ledger.journal import LedgerJournal, Recovered, recover
-from treering.trusted.ledger.ledger import Ledger
-from treering.trusted.ledger.lines import SecretValue
-from treering.trusted.rows.kept import Rows
-from treering.trusted.sealed import Sealed
-from treering.trusted.shares import Shares
-from treering.vault.kinds import Spec, codec
-from treering.vault.record import Record
+from treering.trusted.store import Record, Spec, Store, account
+from treering.vault.kinds import build
 
 _REPLAYED: Final = 2**29
 """A checkpoint is due when replaying the events since the last would take a quarter of a second, the time that moving
@@ -46,11 +35,18 @@ _WORTHWHILE: Final = 1 / 8
 
 @dataclass(slots=True)
 class Member:
-    """A mechanism of a vault, as the ledger specifies it, with its journal."""
+    """A mechanism of a vault, as the ledger specifies it."""
 
     spec: Spec
     mechanism: Answering
-    journal: LedgerJournal
+    fresh: Callable[[], int]
+    """The number of its events since the last checkpoint."""
+
+    @classmethod
+    def of(cls, spec: Spec, store: Store) -> Member:
+        """The mechanism with this specification, which continues where its journal ends."""
+        mechanism = build(spec, store.database(spec.name), store.origin.promise)
+        return cls(spec, mechanism, lambda: store.fresh(spec.name))
 
     def check_lens(self, queries: Sequence[Query]) -> None:
         """Refuse queries that tell more apart than the schema, unless they are for rings."""
@@ -61,7 +57,7 @@ class Member:
     def debt(self) -> float:
         """The work of replaying the events since the last checkpoint, as a fraction of what makes a checkpoint due."""
         moved = self.mechanism.backlog
-        return 0.0 if moved is None else (moved + self.journal.fresh * _EVENT) / _REPLAYED
+        return 0.0 if moved is None else (moved + self.fresh() * _EVENT) / _REPLAYED
 
     def condense(self, *, closing: bool = False) -> None:
         """Make a checkpoint, if one is due."""
@@ -144,95 +140,14 @@ def _rank(member: Member, asked: Sequence[Query], within: float | None) -> tuple
     return 2, 0.0, other
 
 
-class Assembly:
-    """Makes the mechanisms of an open vault."""
-
-    def __init__(
-        self, promise: Promise, rows: Rows, ledger: Ledger, checkpoints: Checkpoints, watchers: Watchers
-    ) -> None:
-        self._codec = codec(rows.schema)
-        self._promise = promise
-        self._rows = rows
-        self._ledger = ledger
-        self._checkpoints = checkpoints
-        self._shares = Shares(promise)
-        self._watchers = watchers
-
-    def new(self, spec: Spec, number: int) -> Member:
-        """A new mechanism, with an empty journal."""
-        return self.of(spec, self._journal(number))
-
-    def of(self, spec: Spec, journal: LedgerJournal) -> Member:
-        """A mechanism that continues where its journal ends."""
-        self._shares.record(spec.name, spec.share)
-        return self._made(spec, journal)
-
-    def lowered(self, spec: Spec, journal: LedgerJournal) -> Member:
-        """A mechanism made anew with a lower share, as the next opening will make it. The earlier one is retired."""
-        self._shares.lower(spec.name, spec.share)
-        return self._made(spec, journal)
-
-    def _made(self, spec: Spec, journal: LedgerJournal) -> Member:
-        store = Store(self._rows, self._shares, spec.name, journal, self._watchers)
-        return Member(spec, spec.build(store, self._promise), journal)
-
-    def _journal(self, number: int) -> LedgerJournal:
-        return LedgerJournal(self._ledger, number, self._codec, self._checkpoints)
-
-    def journals(self, record: Record, secrets: Mapping[str, SecretValue]) -> list[LedgerJournal]:
-        """The journals of all mechanisms, recovered."""
-        journals: list[LedgerJournal] = []
-        size = record.size
-        for number, entries in enumerate(record.lines):
-            journal = self._journal(number)
-            recovered = recover(entries, self._codec, self._checkpoints)
-            journal.take_up(recovered, secrets, size)
-            journals.append(journal)
-        return journals
+# -- mechanisms of a reader --------------------------------------------------------------------------------------------
 
 
-def shown(record: Record, recovered: Iterable[Recovered]) -> list[Answering]:
+def shown(record: Record, events: Iterable[tuple[Event, ...]]) -> list[Answering]:
     """The mechanisms in their state on record, from public values only: for readers."""
     size = record.size
     schema, promise = record.origin.schema, record.origin.promise
-    return [
-        spec.build(Shown(schema, size, (*each.events, *each.lost)), promise)
-        for spec, each in zip(record.specs, recovered, strict=True)
-    ]
-
-
-# -- the database of one mechanism -------------------------------------------------------------------------------------
-
-
-class Store(Sealed):
-    """The vault's rows as the database of one mechanism: its gate writes to the mechanism's own journal."""
-
-    __slots__ = ("_journal", "_name", "_rows", "_shares", "_watchers")
-
-    def __init__(self, rows: Rows, shares: Shares, name: str, journal: Journal, watchers: Watchers) -> None:
-        self._rows = rows
-        self._shares = shares
-        self._name = name
-        self._journal = journal
-        self._watchers = watchers
-
-    @property
-    def schema(self) -> Schema:
-        """The universe: public."""
-        return self._rows.schema
-
-    @property
-    def size(self) -> int:
-        """The number of rows: public."""
-        return self._rows.size
-
-    def open_gate(self, budget: Budget) -> Gate:
-        """The gate of this mechanism, which continues where the journal ends; once, and with its share on record."""
-        return self._shares.open_gate(self._name, budget, self._rows, self._journal)
-
-    def watch(self, grown: Callable[[], None]) -> None:
-        """Call the method ``grown`` after every append, for as long as its object lives."""
-        self._watchers.add(grown)
+    return [build(spec, Shown(schema, size, each), promise) for spec, each in zip(record.specs, events, strict=True)]
 
 
 class Shown:
@@ -254,9 +169,7 @@ class Shown:
 class _ShownGate(RecordedGate):
     def __init__(self, schema: Schema, size: int, budget: Budget, events: tuple[Event, ...]) -> None:
         super().__init__(schema, size, budget, events)
-        charges = Charges(budget)
-        for event in events:
-            charges.follow(event)
+        charges = account(budget, events)
         self._given, self._spent, self._ledger = len(events), charges.spent, charges.ledger
 
     def left(self, position: int) -> Fraction:

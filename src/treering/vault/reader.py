@@ -4,27 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
-from itertools import islice
 from os import PathLike
 from typing import Any, NamedTuple
 
 from treering.budget.cost import Cost
 from treering.budget.promise import Budget
-from treering.errors import DamagedVault, ParameterError
+from treering.errors import DamagedVault
 from treering.mechanisms.base import Answering
-from treering.trusted.ledger.checkpoints import Checkpoints
-from treering.trusted.ledger.folder import Folder
-from treering.trusted.ledger.journal import Recovered, recover
-from treering.trusted.ledger.ledger import Ledger, reading, rows_of
-from treering.trusted.ledger.lines import EVENT, MECHANISM, ROWS, Entry, Line, SecretValue, check, opened
-from treering.trusted.rows.parts import Stored
-from treering.trusted.sealed import Sealed
-from treering.vault.kinds import Spec, codec
+from treering.trusted.store import Entry, Line, Reading, Record, Spec, Verified
+from treering.vault.kinds import NOTES
 from treering.vault.members import shown
-from treering.vault.record import Record, form_of, limit_of
 from treering.words import counted, readable
 
 
@@ -43,28 +34,21 @@ class VaultReader:
     blocks one."""
 
     def __init__(self, path: str | PathLike[str]) -> None:
-        self._folder = Folder(path)
-        self._folder.check()
+        self._reading = Reading(path, NOTES)
 
     def status(self) -> dict[str, Any]:
         """The same as `Vault.status`. Of easy questions that a running writer has not recorded yet, all that are leased
         count."""
-        with reading(self._folder.ledger) as connection:
-            record = Record.of(check(rows_of(connection)), self._folder)
-        return status(record, shown(record, _recovered(record, self._folder)))
+        record = self._reading.record()
+        return status(record, shown(record, self._reading.events(record)))
 
     def ledger(self, after: int = 0) -> Iterator[dict[str, Any]]:
         """Every line of the ledger whose ``seq`` is above ``after``, oldest first, as in `Vault.ledger`."""
-        with reading(self._folder.ledger) as connection:
-            promise = Record.of(islice(check(rows_of(connection)), 1), self._folder).origin.promise
-            lines = ledger(check(rows_of(connection)), promise.budget)
-            yield from (plain for plain in lines if plain["seq"] > after)
+        return lines(self._reading, after)
 
     def batches(self, after: int = 0) -> list[Appended]:
         """The same as `Vault.batches`. Lines are not checked: `verify` does that."""
-        with reading(self._folder.ledger) as connection:
-            found = [entry for entry in rows_of(connection, after) if entry.kind == ROWS]
-        return [Appended(entry.seq, entry.time / 1e6, entry.line.plain()["rows"]) for entry in found]
+        return batches(self._reading, after)
 
     def verify(self, head: str | None = None) -> dict[str, Any]:
         """Check the vault: the chain of hashes, every row, part and secret, and that replay gives the same state.
@@ -72,31 +56,27 @@ class VaultReader:
         ``head`` is a ``head`` that `status` showed earlier: if it is not the hash of some line, the folder was set back
         to an earlier state. Raises `DamagedVault` if anything is wrong; otherwise returns what was checked.
         """
-        return verify(self._folder, head)
+        return verified(self._reading, self._reading.verify(head))
 
 
-def verify(folder: Folder, head: str | None = None, size: int | None = None) -> dict[str, Any]:
-    """See `VaultReader.verify`. ``size`` is the number of rows that a writer has in memory."""
-    if head is not None and not (isinstance(head, str) and len(head.strip()) == 64):
-        raise ParameterError("head", "must be one that status() showed: 64 hexadecimal digits")
-    seen = False
-    state = _state(folder)
-    record = state.record
-    if head is not None:
-        seen = head.strip().lower() in state.heads
-        if not seen:
-            raise DamagedVault(
-                "the ledger never had this head: the vault was set back to an earlier state, or it is another vault. "
-                "If it answered in between, its promise no longer holds"
-            )
-    limit = limit_of(record, state.secrets)
-    state.stored.check(None if limit is None else limit())
-    if size is not None and size != record.size:
-        raise DamagedVault("there are other rows in memory than on record: open the vault again")
-    whole = _recovered(record, None)
-    for each in whole:
-        for name, promised in each.commitments.items():
-            opened(name, promised, state.secrets)
+def lines(reading: Reading, after: int) -> Iterator[dict[str, Any]]:
+    """See `VaultReader.ledger`."""
+    plain = ledger(reading.lines(), reading.origin().promise.budget)
+    return (line for line in plain if line["seq"] > after)
+
+
+def batches(reading: Reading, after: int) -> list[Appended]:
+    """See `VaultReader.batches`."""
+    return [Appended(each.seq, each.time / 1e6, each.line.plain()["rows"]) for each in reading.batches(after)]
+
+
+def verified(reading: Reading, found: Verified) -> dict[str, Any]:
+    """What was verified, once replay of every mechanism from its first line gives what checkpoints give."""
+    record = found.record
+    quick, slow = shown(record, reading.events(record)), shown(record, found.events)
+    for spec, one, other in zip(record.specs, quick, slow, strict=True):
+        if one.state != other.state or one.spent != other.spent:
+            raise DamagedVault(f"a checkpoint of {spec.name!r} is not what its lines give: delete the checkpoints")
     return {
         "entries": record.seq,
         "batches": len(record.batches),
@@ -104,57 +84,9 @@ def verify(folder: Folder, head: str | None = None, size: int | None = None) -> 
         "size": record.size,
         "mechanisms": len(record.specs),
         "head": record.head.hex(),
-        "head_found": seen if head is not None else None,
-        "spent": _replayed(record, folder, whole),
+        "head_found": found.head_found,
+        "spent": math.fsum(each.spent for each in slow),
     }
-
-
-@dataclass(frozen=True, repr=False, eq=False)
-class _State(Sealed):
-    """PRIVATE: one state of a vault: its lines, its secrets, and its rows with the files that hold them, open."""
-
-    record: Record
-    heads: set[str]
-    secrets: dict[str, SecretValue]
-    stored: Stored
-
-
-def _state(folder: Folder) -> _State:
-    """The state of a vault, beside a writer if there is one. A part that is missing may have been replaced since the
-    ledger was read: then the ledger says so now."""
-    before: bytes | None = None
-    while True:
-        with reading(folder.ledger) as connection:
-            entries = list(check(rows_of(connection)))
-            ledger = Ledger(connection)
-            secrets, tail = dict(ledger.secrets()), list(ledger.tail())
-        record = Record.of(entries, folder)
-        try:
-            form = form_of(record.origin)
-            stored = Stored(folder.parts, form, record.batches, record.parts, secrets, tail)
-        except DamagedVault:
-            if record.head == before:
-                raise
-            before = record.head
-        else:
-            return _State(record, {entry.hash.hex() for entry in entries}, secrets, stored)
-
-
-def _replayed(record: Record, folder: Folder, whole: list[Recovered]) -> float:
-    """Replay every mechanism from its first line, and return what is spent; refuse if checkpoints give another state,
-    or a budget is exceeded."""
-    quick = shown(record, _recovered(record, folder))
-    slow = shown(record, whole)
-    for spec, one, other in zip(record.specs, quick, slow, strict=True):
-        if one.state != other.state or one.spent != other.spent:
-            raise DamagedVault(f"a checkpoint of {spec.name!r} is not what its lines give: delete the checkpoints")
-    return math.fsum(each.spent for each in slow)
-
-
-def _recovered(record: Record, folder: Folder | None) -> list[Recovered]:
-    reading = codec(record.origin.schema)
-    checkpoints = None if folder is None else Checkpoints(folder.checkpoints, reading)
-    return [recover(lines, reading, checkpoints) for lines in record.lines]
 
 
 # -- public state as plain values --------------------------------------------------------------------------------------
@@ -206,7 +138,7 @@ def ledger(entries: Iterable[Entry], budget: Budget) -> Iterator[dict[str, Any]]
     what they have paid in the end. All else is about the rows that there are: without segments, the costs sum to what
     is spent. Operations within a reservation cost 0, because the reservation was charged.
     """
-    names: list[str] = []
+    names: dict[int, str] = {}
     reserved: set[int] = set()
     for each in entries:
         line, plain = each.line, each.line.plain()
@@ -217,22 +149,22 @@ def ledger(entries: Iterable[Entry], budget: Budget) -> Iterator[dict[str, Any]]
             "seq": each.seq,
             "time": stamp(each.time),
             "kind": kind,
-            "mechanism": plain["name"] if kind == MECHANISM else names[line.mechanism] if line.mechanism >= 0 else None,
+            "mechanism": plain["name"] if kind == "mechanism" else names.get(line.mechanism),
             "cost": 0.0 if line.mechanism in reserved else _cost(plain, budget),
             "size": plain.get("size"),
             "key": line.key or None,
             "hash": each.hash.hex(),
             "body": plain,
         }
-        if kind == MECHANISM:
-            names.append(plain["name"])
+        if kind == "mechanism":
+            names[len(names)] = plain["name"]
         elif kind == "Reserved":
             reserved.add(line.mechanism)
 
 
 def _kind(line: Line, plain: dict[str, Any]) -> str:
     """The kind of a line; for an event, the event's name; for a note of one class, that class's name."""
-    if line.kind != EVENT:
+    if line.kind != "event":
         return line.kind
     name = str(plain["event"])
     note = plain.get("note")

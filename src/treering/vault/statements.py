@@ -13,11 +13,12 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from treering.answer import Estimate
-from treering.errors import KeyUsed, QueryError
+from treering.errors import QueryError
 from treering.mechanisms.rings import Rings
 from treering.mechanisms.series.drawing import Drawing, Source
 from treering.theory.continual import Law
-from treering.trusted.ledger.lines import ANSWERS, Entry, Line, body
+from treering.trusted.store import Kept
+from treering.vault.record import checked
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,16 +65,16 @@ def check_kept(statement: Statement) -> None:
         )
 
 
-def outcome_line(key: str, asked: str, outcome: Outcome) -> Line:
-    """The line that records what was released under a key."""
+def kept_outcome(key: str, asked: str, outcome: Outcome) -> Kept:
+    """What is recorded of what was released under a key."""
     numbers = [[_plain(getattr(each, name)) for name in _FIELDS] for each in outcome.estimates]
     sources = None if outcome.drawing is None else [_source(each) for each in outcome.drawing.sources]
-    plain = body(asked=asked, size=outcome.size, fields=_FIELDS, numbers=numbers, sources=sources)
-    return Line(ANSWERS, plain, outcome.mechanism, key)
+    plain = {"asked": asked, "size": outcome.size, "fields": _FIELDS, "numbers": numbers, "sources": sources}
+    return Kept(key, outcome.mechanism, plain)
 
 
 class Recorded(NamedTuple):
-    """What a line says was released under a key."""
+    """What the record says was released under a key."""
 
     estimates: list[Estimate]
     size: int
@@ -86,11 +87,9 @@ class Recorded(NamedTuple):
         return Outcome(self.estimates, self.size, mechanism, rings.drawing(statement.items, self.sources))
 
 
-def recorded(line: Line | Entry, asked: str) -> Recorded:
+def recorded(kept: Kept, asked: str) -> Recorded:
     """What was released under a key; refused if the key was used for something else."""
-    plain = json.loads(line.body)
-    if line.kind != ANSWERS or plain["asked"] != asked:
-        raise KeyUsed(line.key, "a new question")
+    plain = checked(kept, asked)
     estimates = [Estimate(**dict(zip(plain["fields"], map(_field, row), strict=True))) for row in plain["numbers"]]
     sources = None if plain["sources"] is None else [_read_source(*each) for each in plain["sources"]]
     return Recorded(estimates, plain["size"], sources)

@@ -1,4 +1,4 @@
-"""Threads in an open vault: who may work in it, and one commit for all threads that ask at the same time.
+"""Threads in an open vault: one commit for all threads that ask at the same time.
 
 `Together` combines work: when several threads want work done at the same time, one of them, the leader, does all of it,
 and the others find theirs done. Where the work ends with a wait for the disk, that is one wait for them all. (Known as
@@ -8,22 +8,19 @@ Any thread may be interrupted between any two steps (a user presses Ctrl-C). No 
 get a result that was not kept. So a lock decides who leads, and an interrupt releases it; signals only save time, and a
 lost one costs no more than `POLL`; and a job's result is returned only once the job is marked as kept.
 
-`Access` admits one thread at a time, and returns a result only when everything it wrote is durable.
+`Access` returns a result only when everything it wrote is durable.
 """
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from threading import Lock
 from typing import Any, Final, Generic, TypeVar
 
-from treering.errors import TreeringError, VaultError
-from treering.trusted.ledger.folder import WriterLock
-from treering.trusted.ledger.ledger import TORN, Ledger
-from treering.trusted.rows.kept import Rows
+from treering.errors import VaultError
+from treering.trusted.store import Stage, Store, reached
 
 Result = TypeVar("Result")
 
@@ -161,55 +158,23 @@ class Together:
 
 
 class Access:
-    """Admits threads to an open vault: one at a time, of the process that opened it."""
+    """Does the work of threads in an open vault: one at a time, in commits that those at the same time share."""
 
-    def __init__(self, rows: Rows, writer: WriterLock, ledger: Ledger) -> None:
-        self._lock = rows.lock
-        self._writer = writer
-        self._ledger = ledger
-        self._process = os.getpid()
+    def __init__(self, store: Store) -> None:
+        self._store = store
         self._jobs = Together(self._do_all)
-
-    @property
-    def foreign(self) -> bool:
-        """Whether this is a forked child: the vault belongs to its parent."""
-        return os.getpid() != self._process
-
-    def alone(self) -> AbstractContextManager[object]:
-        """The vault's lock, for exclusive access; `check` comes first in the block. (The lock itself, without a
-        wrapper: an interrupt cannot leave it locked.)"""
-        if self.foreign:
-            raise VaultError("this vault was opened by another process: a forked child must open its own")
-        return self._lock
-
-    def check(self) -> None:
-        """Raise `VaultError` if the vault is closed, or stopped after a failure."""
-        if not self._writer.held:
-            raise VaultError("the vault is closed: open it again")
-        self._ledger.check_entry()
 
     def together(self, work: Callable[[], Result]) -> Result:
         """The result of ``work`` in the vault, once everything it wrote is durable. Threads that call this at the same
         time share one commit. (The work itself must not call this.)"""
-        self.alone()
-        return self._jobs.run(lambda: self._whole(work))
+        self._store.alone()
+        result = self._jobs.run(lambda: self._store.whole(work))
+        reached(Stage.ANSWERED)
+        return result
 
     def _do_all(self, jobs: Sequence[Job[Any]]) -> None:
-        with self.alone():
-            self.check()
-            with self._ledger.transaction():
+        with self._store.alone():
+            self._store.check()
+            with self._store.transaction():
                 for job in jobs:
                     job.do()
-
-    def _whole(self, work: Callable[[], Result]) -> Result:
-        """Do one thread's work in a shared commit: an unexpected error after something was written stops the vault."""
-        self._ledger.check_usable()
-        before = self._ledger.waiting
-        try:
-            return work()
-        except TreeringError:
-            raise
-        except BaseException:
-            if self._ledger.waiting > before or self._ledger.ahead:
-                self._ledger.fail(TORN)
-            raise

@@ -8,6 +8,7 @@ import tracemalloc
 from dataclasses import FrozenInstanceError
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st

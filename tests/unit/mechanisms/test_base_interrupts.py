@@ -25,7 +25,10 @@ from treering.trusted.journal import ends_run
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 EVERY_STEP = "TORTURE_KILLS" in os.environ
-KERNEL = tuple(f"trusted/{name}.py" for name in ("kernel", "charges", "combining", "counts", "journal", "noise"))
+KERNEL = tuple(
+    f"trusted/{name}.py"
+    for name in ("kernel", "charges", "operations/segment", "operations/run", "cells", "journal", "noise")
+)
 MECHANISMS = tuple(f"mechanisms/{name}.py" for name in ("base", "sparse", "tight", "paper", "continual", "rings"))
 SERIES = tuple(
     f"mechanisms/{name}.py" for name in ("series/root", "series/tree", "series/ring", "histogram/hypothesis")

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import treering as tr
 from support.databases import TestDatabase
+from support.drawing import draw_by
 from treering.budget.promise import Promise
 from treering.domain.groups import MOST_GROUPS
 from treering.errors import VaultError
@@ -22,7 +23,6 @@ from treering.gate import Advanced, Event, SegmentBegun, SegmentCondensed, Segme
 from treering.mechanisms.continual import MAX_CELLS, ContinualHistogram
 from treering.noise import Noise
 from treering.theory import continual
-from treering.trusted import combining
 from treering.trusted.journal import MemoryJournal
 
 SCHEMA = tr.Schema({"a": tr.integers(0, 2), "one": tr.integers(5, 5), "b": tr.integers(0, 3)})
@@ -318,7 +318,7 @@ def test_memory_is_cells_times_the_logarithm_of_the_batches(monkeypatch: pytest.
     Kept for each cell: 4 estimates a level, as many again in the last condensation, and as many nodes since; 11 levels.
     All nodes ever released would be 4,000. (What is kept of each batch, its rows among it, is little here.)
     """
-    monkeypatch.setattr(combining, "draw", noiseless)
+    draw_by(monkeypatch, noiseless)
     wide = tr.Schema({"a": tr.integers(1, 64), "b": tr.integers(1, 128)})
     tracemalloc.start()
     try:

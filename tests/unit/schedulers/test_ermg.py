@@ -17,7 +17,7 @@ from treering.domain.problem import FEATURE_UNIT, CellFeatures, Descent, Net, Pe
 from treering.schedulers.ermg import ERMG
 from treering.schedulers.improver import BBImprover
 from treering.theory.erm.paper import paper_alpha_at, rate
-from treering.trusted.database import GrowingPoints
+from treering.trusted.memory.points import GrowingPoints
 
 SCHEMA = tr.Schema({"origin": tr.categories("EWR", "JFK", "LGA"), "late": tr.categories("no", "yes")})
 FEATURES = CellFeatures(SCHEMA, ["origin"], [[1.0, 0.0], [0.0, 1.0], [-0.6, 0.6]], tr.parse("late = 'yes'", SCHEMA))

@@ -20,8 +20,8 @@ from treering.domain.problem import FEATURE_UNIT, CellFeatures, Descent, Minimis
 from treering.gate import Marked, Minimised
 from treering.schedulers.ermrings import ERMRings
 from treering.theory.erm.rings import plan_ring, ring_share
-from treering.trusted.database import GrowingPoints
 from treering.trusted.kernel import Kernel
+from treering.trusted.memory.points import GrowingPoints
 from treering.trusted.operations.minimise import Minimising
 from treering.vault.vault import Vault
 

@@ -16,7 +16,7 @@ from treering.domain.problem import CellFeatures, Problem
 from treering.schedulers.ermg import ERMG
 from treering.schedulers.ermrings import ERMRings
 from treering.schedulers.learning import Learner, check_fits, needed_features, own_dimension
-from treering.trusted.database import GrowingPoints
+from treering.trusted.memory.points import GrowingPoints
 
 SCHEMA = tr.Schema({"origin": tr.categories("EWR", "JFK", "LGA"), "late": tr.categories("no", "yes")})
 FEATURES = CellFeatures.one_hot(SCHEMA, ["origin"], "late = 'yes'")

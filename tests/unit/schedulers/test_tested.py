@@ -23,8 +23,8 @@ from treering.gate import Minimised, Tallied
 from treering.noise import Gaussian, Laplace
 from treering.schedulers.ermrings import MOST_HELD, ERMRings
 from treering.schedulers.tested import CUTS, Error, Quality, area, noise_for, score_cuts, scores_of, tallies, told
-from treering.trusted.database import GrowingPoints
 from treering.trusted.kernel import Kernel
+from treering.trusted.memory.points import GrowingPoints
 from treering.vault.vault import Vault
 
 SCHEMA = tr.Schema({"origin": tr.categories("EWR", "JFK", "LGA"), "late": tr.categories("no", "yes")})

@@ -20,7 +20,7 @@ from treering.theory.static import (
     histogram_rate,
 )
 from treering.theory.tails import gaussian_radius, gaussian_tail, laplace_radius, laplace_tail
-from treering.trusted import pricing
+from treering.trusted.operations.histogram import tabulating
 
 SCALES = [0.02, 0.3, 1.0, 4.0, 9.0, 11.0, 150.0, 1e6]
 BETAS = [0.9, 0.5, 0.32, 0.31, 0.05, 1e-3, 1e-9, 1e-30]
@@ -32,7 +32,7 @@ def test_the_noise_costs_the_budget_or_a_hair_less(total: Fraction) -> None:
     """Checked against the kernel's own prices."""
     for kind, laplace in (("pure", False), ("zcdp", False), ("zcdp", True)):
         budget = Budget("pure" if kind == "pure" else "zcdp", total)
-        cost = budget.amount(pricing.histogram(histogram_noise(budget, laplace)))
+        cost = budget.amount(tabulating(histogram_noise(budget, laplace)))
         assert (1 - 1e-12) * total < cost <= total
 
 

@@ -35,7 +35,7 @@ from treering.gate import (
 )
 from treering.noise import Gaussian, Laplace, Noise
 from treering.trusted.charges import Charges
-from treering.trusted.kernel import Kernel
+from treering.trusted.kernel import Kernel, follow
 
 KINDS = pytest.mark.parametrize("kind", ["pure", "zcdp"])
 ONE = GROUPS[2]
@@ -147,10 +147,10 @@ def test_a_reservation_is_on_the_rows_that_come_while_it_lasts(kind: BudgetKind)
 def test_a_session_that_ended_within_a_reservation_has_charged_it() -> None:
     charges = Charges(Budget("pure", Fraction(1)))
     part = Budget("pure", Fraction(1, 2))
-    charges.follow(Reserved(10, pure(part.total), part))
+    follow(Reserved(10, pure(part.total), part), charges)
     assert charges.reserved
     assert charges.ledger.left(11) == Fraction(1, 2)
-    charges.follow(ReservationEnded(12))
+    follow(ReservationEnded(12), charges)
     assert [charges.ledger.left(position) for position in (12, 13)] == [Fraction(1, 2), 1]
 
 
@@ -320,7 +320,7 @@ def _advance(life: Life, segment: int, data: st.DataObject) -> None:
     ]
     before = life.state(), life.gate.history
     try:
-        life.gate._charges.segments[segment].check(patterns)
+        life.gate._desk.charges.segments[segment].check(patterns)
     except ParameterError:
         with pytest.raises(ParameterError, match="room"):
             life.gate.advance(segment, patterns)
@@ -372,9 +372,9 @@ def test_the_end_of_a_segment_replaces_what_came_after_a_condensed_record(kind: 
 def test_a_run_that_crossed_is_refunded_nothing_when_it_is_followed() -> None:
     """Below the threshold it goes on, and is held; a crossing ends it, and all rows that met it have paid in full."""
     charges = Charges(Budget("pure", Fraction(4)))
-    charges.follow(RunStarted(10, laplace(1, 2), 0, RunRequest(4.0, 8.0)))
+    follow(RunStarted(10, laplace(1, 2), 0, RunRequest(4.0, 8.0)), charges)
     for compared, later in ((Compared(10, 0, 5, None), Fraction(7, 2)), (Compared(12, 0, 1, Crossing(0, None)), 4)):
-        charges.follow(compared)
+        follow(compared, charges)
         assert [charges.ledger.left(position) for position in (1, 12, 13)] == [Fraction(7, 2), Fraction(7, 2), later]
     assert charges.ledger.spent == Fraction(1, 2)
 
@@ -386,7 +386,7 @@ def test_a_lasting_account_keeps_few_steps() -> None:
     for leaf in range(1, 65):
         life.advance(segment, [Root(leaf)])
         life.append([leaf % 6])
-    assert len(life.gate._charges.ledger.steps.rows) == 2
+    assert len(life.gate._desk.charges.ledger.steps.rows) == 2
     life.end_segment(segment)
     assert life.gate.spent == account(life.gate)[0]
     assert np.all(np.diff(np.array([float(each) for each in account(life.gate)])) <= 0)

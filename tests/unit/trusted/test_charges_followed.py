@@ -42,6 +42,7 @@ from treering.gate import (
 )
 from treering.noise import Gaussian, Laplace, Noise
 from treering.trusted.charges import Charges, Segment
+from treering.trusted.kernel import follow
 
 GROUPS = Groups.marginal(tr.Schema({"a": tr.integers(0, 1)}))
 PURE, ZCDP = Budget("pure", Fraction(10)), Budget("zcdp", Fraction(10))
@@ -66,7 +67,7 @@ def condensed(*edges: int, segment: int = 0) -> SegmentCondensed:
 def followed(*events: Event, budget: Budget = PURE) -> Charges:
     charges = Charges(budget)
     for event in events:
-        charges.follow(event)
+        follow(event, charges)
     return charges
 
 
@@ -129,7 +130,7 @@ def test_leaves_that_a_condensed_record_stands_for_pay_as_well() -> None:
     charges = followed(begun(start=2), condensed(2, 5, 9))
     assert spent(charges, 2, 3, 9, 10) == [0, 3, 3, 0]
     assert charges.segments[0].record.drawn.tolist() == [1, 1]
-    charges.follow(advanced(11, 3, Ones(3)))
+    follow(advanced(11, 3, Ones(3)), charges)
     assert spent(charges, 9, 11, 12) == [3, 3, 0]
     assert charges.segments[0].drawn.tolist() == [2, 2, 1]
 
@@ -147,11 +148,11 @@ def test_an_end_that_no_kernel_wrote_is_refused_at_once() -> None:
         charges = followed(measured)
         end = SegmentEnded(9, 0, 0, (Charge(2, 5, amount),), None)
         if fits:
-            charges.follow(end)
+            follow(end, charges)
             assert charges.spent == 10
         else:
             with pytest.raises(BudgetExceeded):
-                charges.follow(end)
+                follow(end, charges)
 
 
 def test_the_end_of_a_segment_says_what_its_rows_have_paid() -> None:
@@ -178,7 +179,7 @@ def test_a_condensed_record_has_segments_marks_and_numbers() -> None:
     segment = charges.segments[2]
     assert (segment.edges, segment.drawn.tolist(), segment.paid_until) == ([2, 5, 9], [4, 6], 9)
     assert charges.spent == 0  # What the rows have paid is in the steps of the record.
-    charges.follow(advanced(11, 3, segment=2))
+    follow(advanced(11, 3, segment=2), charges)
     assert spent(charges, 9, 10, 11, 12) == [0, 3, 3, 0]
 
 

@@ -7,7 +7,7 @@ import pytest
 from treering.budget.cost import FREE
 from treering.gate import Compared, Crossing, Noted, RunRequest, RunStarted
 from treering.trusted.journal import MemoryJournal
-from treering.trusted.kernel import Run
+from treering.trusted.operations.run import Run
 
 REQUEST = RunRequest(1.0, 1.0, None)
 EASY = Compared(10, 0, 5, None)

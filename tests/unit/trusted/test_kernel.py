@@ -20,6 +20,8 @@ from treering.gate import FINE, Compared, Crossing, Gate, Measured, RunEnded, Ru
 from treering.noise import Gaussian, Laplace, Noise
 from treering.trusted.cells import MAX_COUNT, Cells
 from treering.trusted.kernel import Kernel
+from treering.trusted.noise import Answering
+from treering.trusted.operations.run import Runs
 
 SCHEMA = tr.Schema({"origin": tr.categories("EWR", "JFK"), "month": tr.integers(1, 12)})
 JFK = tr.parse("origin = 'JFK'", SCHEMA)
@@ -113,9 +115,9 @@ def test_the_charge_comes_before_the_touch(size: int, monkeypatch: pytest.Monkey
 
         monkeypatch.setattr(owner, method, spied)
 
-    spy(type(gate._charges), "charge", "charge")
+    spy(type(gate._desk.charges), "charge", "charge")
     spy(Cells, "count_many", "touch")
-    spy(type(gate._answering), "take", "noise")
+    spy(type(gate._desk.own(Answering)), "take", "noise")
     spy(type(db.journal), "write", "journal")
     gate.measure([JFK], Laplace(1.0))
     assert order == ["charge", "touch", "noise", "journal"]
@@ -291,11 +293,11 @@ def test_nothing_private_shows() -> None:
     gate, _ = kernel()
     gate.begin_run(RUN)
     assert repr(gate) == "<Kernel>"
-    assert repr(gate._runs[0]) == "<Run>"
-    assert repr(gate._journal) == "<MemoryJournal>"
+    assert repr(gate._desk.own(Runs).live[0]) == "<Run>"
+    assert repr(gate._desk.journal) == "<MemoryJournal>"
     with pytest.raises(TypeError, match="private"):
         pickle.dumps(gate)
-    threshold = gate._journal.secret(0)
+    threshold = gate._desk.journal.secret(0)
     assert repr(threshold) == "<Secret>"
     assert not any("threshold=" in repr(event) or "Secret" in repr(event) for event in gate.history)
 
@@ -351,7 +353,7 @@ def test_a_restored_kernel_is_the_live_one(steps: list[tuple[str, Noise]]) -> No
     budget = Budget("zcdp", Fraction(3))
     gate = db.open_gate(budget)
     for step, noise in steps:
-        runs = list(gate._runs)
+        runs = list(gate._desk.own(Runs).live)
         try:
             match step:
                 case "measure":
@@ -375,9 +377,9 @@ def test_a_restored_kernel_is_the_live_one(steps: list[tuple[str, Noise]]) -> No
             pass
     again = db.open_gate(budget)
     assert again.spent == gate.spent <= budget.total
-    assert again._next_run == gate._next_run
-    assert {run: live._threshold.value for run, live in again._runs.items()} == {
-        run: live._threshold.value for run, live in gate._runs.items()
+    assert again._desk.own(Runs).next == gate._desk.own(Runs).next
+    assert {run: live._threshold.value for run, live in again._desk.own(Runs).live.items()} == {
+        run: live._threshold.value for run, live in gate._desk.own(Runs).live.items()
     }
     assert list(again.history) == list(gate.history)
 

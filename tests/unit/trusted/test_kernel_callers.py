@@ -22,8 +22,8 @@ from treering.domain.schema import Schema
 from treering.errors import ParameterError, QueryError
 from treering.gate import RunRequest, Span
 from treering.noise import Gaussian, Laplace
-from treering.trusted.database import GrowingDatabase
 from treering.trusted.kernel import Kernel
+from treering.trusted.memory.database import GrowingDatabase
 
 SCHEMA = Schema({"late": categories("no", "yes"), "month": integers(1, 3)})
 YES = Query.where(SCHEMA, late="yes")

@@ -15,11 +15,14 @@ from treering.budget.promise import Budget
 from treering.domain.query import Query
 from treering.gate import FINE, RunRequest
 from treering.noise import Gaussian, Laplace, Noise
-from treering.trusted import kernel as module
 from treering.trusted.cells import MAX_COUNT
 from treering.trusted.journal import Secret
-from treering.trusted.kernel import Kernel, Run
-from treering.trusted.operations import base
+from treering.trusted.kernel import Kernel
+from treering.trusted.noise import Answering
+from treering.trusted.operations import base, histogram
+from treering.trusted.operations import run as runs
+from treering.trusted.operations.run import Run, Runs
+from treering.trusted.samplers import select
 
 SCHEMA = tr.Schema({"a": tr.integers(0, 3), "b": tr.integers(0, 1)})
 COARSE = tr.parse("a = 1", SCHEMA)
@@ -40,19 +43,19 @@ def test_integers_are_taken_up_to_the_limit_and_no_further(number: int, place: i
     values = [3] * number
     for inside in (99, -99):
         values[place] = inside
-        found = module._integers(values, "bars", number, 100)
+        found = base.integers(values, "bars", number, 100)
         assert found.tolist() == values
         assert found.dtype == np.int64
     for outside in (100, -100):
         values[place] = outside
         with pytest.raises(tr.ParameterError, match="^bars must be integers below 2") as caught:
-            module._integers(values, "bars", number, 100)
+            base.integers(values, "bars", number, 100)
         assert caught.value.parameter == "bars"
 
 
 @pytest.mark.parametrize("values", [np.array([1, 2]), np.array([1, 2], dtype=np.uint8), (1, 2)])
 def test_integers_of_any_kind_are_taken(values: Any) -> None:
-    found = module._integers(values, "bars", 2)
+    found = base.integers(values, "bars", 2)
     assert found.tolist() == [1, 2]
     assert found.dtype == np.int64
 
@@ -60,35 +63,35 @@ def test_integers_of_any_kind_are_taken(values: Any) -> None:
 @pytest.mark.parametrize("values", [[1.0, 2.0], [True, False], ["1", "2"], [[1], [2]], [None, 1]])
 def test_other_values_are_no_integers(values: Any) -> None:
     with pytest.raises(tr.ParameterError, match=r"must be integers below 2\^61, in units of the query's grid"):
-        module._integers(values, "estimates", 2)
+        base.integers(values, "estimates", 2)
 
 
 @pytest.mark.parametrize(("values", "length"), [([1], 2), ([1, 2], 1), ([], 1), ([1], 0)])
 def test_there_are_as_many_integers_as_queries(values: list[int], length: int) -> None:
     with pytest.raises(tr.ParameterError, match=f"as many as the queries: {length}, not {len(values)}"):
-        module._integers(values, "bars", length)
-    assert module._integers([], "bars", 0).tolist() == []
+        base.integers(values, "bars", length)
+    assert base.integers([], "bars", 0).tolist() == []
 
 
 @pytest.mark.parametrize("query", [COARSE, SIXTEENTHS])
 def test_a_reach_is_below_the_room_that_the_finest_query_leaves(query: Query) -> None:
     """A reach multiplies the grid: the product stays below 2^61. Of the noise, this run's scale leaves room."""
     most = MAX_COUNT // query.scale
-    module._check_reach(most - 1, [query], query.scale)
-    module._check_reach(FINE, [query], query.scale)
+    runs._check_reach(most - 1, [query], query.scale)
+    runs._check_reach(FINE, [query], query.scale)
     for reach in (most, most + 1, 0, -1):
         with pytest.raises(tr.ParameterError, match=f"^reach must be a whole number from 1 to {most - 1:,}"):
-            module._check_reach(reach, [query], query.scale)
+            runs._check_reach(reach, [query], query.scale)
 
 
 def test_a_reach_of_one_is_enough_for_what_no_row_moves() -> None:
     """And a replaced row moves the other query by 1: by `FINE`, on the finer grid."""
     everything = Query.all(SCHEMA)
-    module._check_reach(1, [everything], 1)
+    runs._check_reach(1, [everything], 1)
     for queries in ([COARSE], [everything, COARSE], [COARSE, everything]):
-        module._check_reach(FINE, queries, 1)
+        runs._check_reach(FINE, queries, 1)
         with pytest.raises(tr.ParameterError, match="a replaced row can move a query by more"):
-            module._check_reach(FINE - 1, queries, 1)
+            runs._check_reach(FINE - 1, queries, 1)
 
 
 def test_sizes_times_the_finer_grid_of_a_reach_stay_in_64_bits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,7 +209,7 @@ def test_every_query_up_to_the_crossing_is_compared_once(place: int | None) -> N
     """In blocks of 16, 32, …: none is left out, and no noise is drawn for one twice."""
     gate, _ = opened()
     run = gate.begin_run(RunRequest(1.0, 1.0)).run
-    live, still = gate._runs[run], Still(0)
+    live, still = gate._desk.own(Runs).live[run], Still(0)
     replaced: Any = still
     live._query_noise, live._threshold = replaced, Secret(0)
     bars = [21] * 50
@@ -233,7 +236,7 @@ def test_the_answer_of_a_crossing_has_noise_of_its_own(
         return np.full(count, 1000)
 
     run = gate.begin_run(RunRequest(0.02, 0.02, answer)).run
-    monkeypatch.setattr(module, "draw", draw)
+    monkeypatch.setattr(runs, "draw", draw)
     queries = [COARSE] * 20 + [SIXTEENTHS, COARSE]
     found = gate.first_exceeding(run, queries, [10**4] * 20 + [0, 0], reach=reach).crossing
     assert found is not None
@@ -246,16 +249,16 @@ def test_the_answer_of_a_crossing_has_noise_of_its_own(
 def test_noise_is_added_to_each_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """20 rows; 20 of weights 1, 8 and 16 sixteenths; and a cell of 10 rows."""
     gate, _ = opened()
-    monkeypatch.setattr(type(gate._answering), "take", lambda _, __, scales: 1000 * scales)
+    monkeypatch.setattr(type(gate._desk.own(Answering)), "take", lambda _, __, scales: 1000 * scales)
     assert gate.measure([COARSE, SIXTEENTHS], Laplace(1.0)).values == (1020, 16_000 + 500)
-    monkeypatch.setattr(module, "draw", lambda _, factor, count: np.arange(count) + 1000 * factor)
+    monkeypatch.setattr(histogram, "draw", lambda _, factor, count: np.arange(count) + 1000 * factor)
     assert gate.histogram(Laplace(1.0), [1]).counts.tolist() == [1040, 1041]
 
 
 @pytest.mark.parametrize("reach", [float(FINE), "many", (FINE,), np.int64(FINE)])
 def test_a_reach_is_a_whole_number(reach: Any) -> None:
     with pytest.raises(tr.ParameterError, match="^reach must be a whole number"):
-        module._check_reach(reach, [COARSE], 1)
+        runs._check_reach(reach, [COARSE], 1)
 
 
 @pytest.mark.parametrize("estimates", [None, [25, 490]])
@@ -268,6 +271,6 @@ def test_scores_and_their_scale_are_on_one_grid(estimates: list[int] | None, mon
         asked.append((scores, scale))
         return 1
 
-    monkeypatch.setattr(module, "exponential", exponential)
+    monkeypatch.setattr(select, "exponential", exponential)
     assert gate.select([COARSE, SIXTEENTHS], 2.5, estimates).index == 1
     assert asked == [([20 * 16, 500] if estimates is None else [5 * 16, 10], Fraction(5, 2) * 16)]

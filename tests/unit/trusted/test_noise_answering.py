@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from treering.noise import Gaussian, Laplace, Noise
 from treering.trusted import noise as module
 from treering.trusted import pricing
 from treering.trusted.noise import Answering, check_noise
+from treering.trusted.operations.count import measuring
 
 
 class Source:
@@ -75,8 +77,8 @@ def test_a_remembered_price_is_the_price(kind: Any) -> None:
     half = tr.Query.weighted(schema, [0.0, 0.25, 0.5, 0.5], resolution=4)
     for noise in (kind(3.0), kind(5.0)):
         for queries in ([half], [half, half, tr.Query.where(schema, a=1)]):
-            again = [pricing.measuring(queries, noise) for _ in range(2)]
-            parts = [pricing._noisy(pricing._ratio(query), noise) for query in queries]
+            again = [measuring(queries, noise) for _ in range(2)]
+            parts = [pricing.noisy(Fraction(query.spread, query.scale), noise) for query in queries]
             assert again[0] == again[1] == sum(parts[1:], parts[0])
 
 

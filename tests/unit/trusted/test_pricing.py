@@ -14,6 +14,11 @@ from treering.domain.sums import Sums, sums_of
 from treering.gate import RunRequest
 from treering.noise import Gaussian, Laplace
 from treering.trusted import pricing
+from treering.trusted.kernel import reserving
+from treering.trusted.operations.count import measuring
+from treering.trusted.operations.histogram import tabulating
+from treering.trusted.operations.run import refund, running
+from treering.trusted.operations.select import selecting
 
 SCHEMA = tr.Schema({"a": tr.integers(0, 2), "b": tr.integers(0, 1)})
 TENS = tr.Schema({"n": tr.integers(0, 10)})
@@ -31,20 +36,20 @@ def test_answers_add_up(queries: list[Query]) -> None:
     ratios = [SPREADS[query] for query in queries]
     squares = sum((ratio**2 for ratio in ratios), Fraction(0))
     for _ in range(2):
-        laplace = pricing.measuring(queries, Laplace(5.0))
+        laplace = measuring(queries, Laplace(5.0))
         assert laplace == Cost(sum(ratios, Fraction(0)) / 5, squares / 50)
-        gaussian = pricing.measuring(queries, Gaussian(3.0))
+        gaussian = measuring(queries, Gaussian(3.0))
         assert gaussian == Cost(None if any(ratios) else Fraction(0), squares / 18)
 
 
 def test_a_price_is_for_the_exact_scale() -> None:
-    assert pricing.measuring([ONE], Laplace(0.1)).epsilon == 1 / Fraction(0.1) != 10
-    assert pricing.measuring([ONE], Gaussian(0.1)).rho == 1 / (2 * Fraction(0.1) ** 2)
+    assert measuring([ONE], Laplace(0.1)).epsilon == 1 / Fraction(0.1) != 10
+    assert measuring([ONE], Gaussian(0.1)).rho == 1 / (2 * Fraction(0.1) ** 2)
 
 
 def test_a_histogram_costs_two_answers() -> None:
-    assert pricing.histogram(Laplace(5.0)) == Cost(Fraction(2, 5), Fraction(1, 25))
-    assert pricing.histogram(Gaussian(5.0)) == Cost(None, Fraction(1, 25))
+    assert tabulating(Laplace(5.0)) == Cost(Fraction(2, 5), Fraction(1, 25))
+    assert tabulating(Gaussian(5.0)) == Cost(None, Fraction(1, 25))
 
 
 @pytest.mark.parametrize("weight", [1, 3, -3])
@@ -85,33 +90,33 @@ def test_the_exponential_mechanism_costs_by_the_query_that_moves_most() -> None:
     """ε = 2r/scale, and ε²/8."""
     for queries, most in (([ALL], 0), ([QUARTER], Fraction(1, 4)), ([THIRD, QUARTER, ALL], Fraction(1, 3)), ([ONE], 1)):
         epsilon = 2 * Fraction(most) / 5
-        assert pricing.selecting(queries, 5.0) == Cost(epsilon, epsilon**2 / 8)
-        assert pricing.selecting(queries[::-1], 5.0) == Cost(epsilon, epsilon**2 / 8)
+        assert selecting(queries, 5.0) == Cost(epsilon, epsilon**2 / 8)
+        assert selecting(queries[::-1], 5.0) == Cost(epsilon, epsilon**2 / 8)
 
 
 def test_a_part_costs_its_total() -> None:
-    assert pricing.reserving(Budget("pure", Fraction(3, 7))) == Cost(Fraction(3, 7), Fraction(9, 98))
-    assert pricing.reserving(Budget("zcdp", Fraction(3, 7))) == Cost(None, Fraction(3, 7))
+    assert reserving(Budget("pure", Fraction(3, 7))) == Cost(Fraction(3, 7), Fraction(9, 98))
+    assert reserving(Budget("zcdp", Fraction(3, 7))) == Cost(None, Fraction(3, 7))
 
 
 def test_a_run_costs_its_comparisons_and_its_answer_and_gives_back_what_it_cannot_release() -> None:
     pure, zcdp = Budget("pure", Fraction(100)), Budget("zcdp", Fraction(100))
     silent = RunRequest(10.0, 40.0)
-    assert pricing.running(silent) == Cost(Fraction(3, 20), Fraction(9, 800))
-    assert pricing.refund(silent, pure) == Fraction(2, 40)
-    assert pricing.refund(silent, zcdp) == 0
+    assert running(silent) == Cost(Fraction(3, 20), Fraction(9, 800))
+    assert refund(silent, pure) == Fraction(2, 40)
+    assert refund(silent, zcdp) == 0
     numeric = RunRequest(10.0, 40.0, Laplace(5.0))
-    assert pricing.running(numeric) == Cost(Fraction(3, 20) + Fraction(1, 5), Fraction(9, 800) + Fraction(1, 50))
-    assert pricing.refund(numeric, pure) == Fraction(2, 40) + Fraction(1, 5)
-    assert pricing.refund(numeric, zcdp) == Fraction(1, 50)
+    assert running(numeric) == Cost(Fraction(3, 20) + Fraction(1, 5), Fraction(9, 800) + Fraction(1, 50))
+    assert refund(numeric, pure) == Fraction(2, 40) + Fraction(1, 5)
+    assert refund(numeric, zcdp) == Fraction(1, 50)
     bell = RunRequest(10.0, 40.0, Gaussian(5.0))
-    assert pricing.running(bell) == Cost(None, Fraction(9, 800) + Fraction(1, 50))
-    assert pricing.refund(bell, zcdp) == Fraction(1, 50)
+    assert running(bell) == Cost(None, Fraction(9, 800) + Fraction(1, 50))
+    assert refund(bell, zcdp) == Fraction(1, 50)
 
 
 def test_what_reveals_nothing_is_free_under_either_promise() -> None:
     for noise in (Laplace(5.0), Gaussian(5.0)):
-        assert pricing.measuring([ALL], noise) == pricing.measuring([ALL, ALL], noise) == FREE
+        assert measuring([ALL], noise) == measuring([ALL, ALL], noise) == FREE
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, float("nan"), float("inf")])
@@ -120,13 +125,13 @@ def test_scales_that_cannot_be_have_no_price(scale: float) -> None:
     for noise in (Laplace(1.0), Gaussian(1.0)):
         object.__setattr__(noise, "scale", scale)
         with pytest.raises(tr.ParameterError, match="scale"):
-            pricing.measuring([ONE], noise)
+            measuring([ONE], noise)
         with pytest.raises(tr.ParameterError, match="scale"):
-            pricing.histogram(noise)
+            tabulating(noise)
     for name in ("threshold_scale", "query_scale"):
         request = RunRequest(1.0, 1.0)
         object.__setattr__(request, name, scale)
         with pytest.raises(tr.ParameterError, match=name):
-            pricing.running(request)
+            running(request)
     with pytest.raises(tr.ParameterError, match="scale"):
-        pricing.selecting([ONE], scale)
+        selecting([ONE], scale)

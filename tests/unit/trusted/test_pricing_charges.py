@@ -26,6 +26,7 @@ from treering.gate import (
 )
 from treering.noise import Laplace
 from treering.trusted.charges import Charges
+from treering.trusted.kernel import follow
 
 ONE = Budget("pure", Fraction(1))
 
@@ -44,31 +45,31 @@ def reserving(part: Budget) -> Reserved:
 
 def test_events_cost_what_they_cost() -> None:
     charges = Charges(ONE)
-    charges.follow(measured(laplace(1, 4)))
-    charges.follow(started(laplace(1, 8)))
-    charges.follow(Compared(10, 0, 5, None))
-    charges.follow(Noted("nothing"))
+    follow(measured(laplace(1, 4)), charges)
+    follow(started(laplace(1, 8)), charges)
+    follow(Compared(10, 0, 5, None), charges)
+    follow(Noted("nothing"), charges)
     assert charges.spent == Fraction(3, 8)
-    charges.follow(RunEnded(10, 0, Fraction(1, 16)))
+    follow(RunEnded(10, 0, Fraction(1, 16)), charges)
     assert charges.spent == Fraction(5, 16)
 
 
 def test_what_is_done_within_a_reservation_is_paid_by_it() -> None:
     charges = Charges(ONE)
     part = Budget("pure", Fraction(1, 2))
-    charges.follow(reserving(part))
+    follow(reserving(part), charges)
     assert (charges.spent, charges.reserved, charges.present) == (Fraction(1, 2), True, part)
-    charges.follow(measured(laplace(1, 4)))
-    charges.follow(started(laplace(1, 4)))
+    follow(measured(laplace(1, 4)), charges)
+    follow(started(laplace(1, 4)), charges)
     assert charges.spent == Fraction(1, 2)
     with pytest.raises(tr.BudgetExceeded) as caught:
         charges.charge(laplace(1, 100), 10)
     assert caught.value.total == Fraction(1, 2)
-    charges.follow(RunEnded(10, 0, Fraction(1, 8)))
+    follow(RunEnded(10, 0, Fraction(1, 8)), charges)
     charges.charge(laplace(1, 8), 10)
-    charges.follow(ReservationEnded(10))
+    follow(ReservationEnded(10), charges)
     assert (charges.spent, charges.reserved, charges.present) == (Fraction(1, 2), False, ONE)
-    charges.follow(measured(laplace(1, 2)))
+    follow(measured(laplace(1, 2)), charges)
     assert charges.spent == 1
     with pytest.raises(tr.BudgetExceeded):
         charges.charge(laplace(1, 1000), 10)
@@ -89,12 +90,12 @@ def everyone(amount: Fraction) -> Steps:
 
 def test_condensed_events_have_cost_what_they_had() -> None:
     charges = Charges(ONE)
-    charges.follow(Condensed(10, Fraction(3, 7), 4, (), None, everyone(Fraction(3, 7))))
+    follow(Condensed(10, Fraction(3, 7), 4, (), None, everyone(Fraction(3, 7))), charges)
     assert charges.spent == Fraction(3, 7)
-    charges.follow(measured(laplace(1, 2)))
+    follow(measured(laplace(1, 2)), charges)
     assert charges.spent == Fraction(13, 14)
     with pytest.raises(tr.ParameterError, match="steps of an earlier life must lie within the budget"):
-        Charges(ONE).follow(Condensed(10, Fraction(8, 7), 4, (), None, everyone(Fraction(8, 7))))
+        follow(Condensed(10, Fraction(8, 7), 4, (), None, everyone(Fraction(8, 7))), Charges(ONE))
 
 
 @given(st.lists(st.integers(2, 60), max_size=20), st.integers(0, 20))
@@ -107,9 +108,9 @@ def test_following_a_history_gives_the_live_sum(scales: list[int], cut: int) -> 
         events.append(measured(cost))
     again, from_cut = Charges(live.budget), Charges(live.budget)
     for number, event in enumerate(events):
-        again.follow(event)
+        follow(event, again)
         if number < cut:
-            from_cut.follow(Condensed(10, again.spent, 0, (), None, everyone(again.spent)))
+            follow(Condensed(10, again.spent, 0, (), None, everyone(again.spent)), from_cut)
         else:
-            from_cut.follow(event)
+            follow(event, from_cut)
     assert again.spent == live.spent == from_cut.spent

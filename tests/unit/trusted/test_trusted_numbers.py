@@ -14,23 +14,13 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from treering.trusted import (
-    cells,
-    charges,
-    combining,
-    kernel,
-    noise,
-    pricing,
-    sealed,
-    select,
-    synthesis,
-)
+from treering.trusted import cells, charges, noise, sealed
 from treering.trusted.engines import dialect, duckdb, source
 from treering.trusted.learning import minimisers, points
 from treering.trusted.learning import moments as learning_moments
 from treering.trusted.learning.points import _UNIT, Bounds
 from treering.trusted.ledger import named
-from treering.trusted.operations import foreign
+from treering.trusted.operations import foreign, run, segment, synthesis
 from treering.trusted.rows import (
     digests,
     files,
@@ -43,11 +33,11 @@ from treering.trusted.rows import (
     tally,
     typed,
 )
-from treering.trusted.samplers import clocks, coins
+from treering.trusted.samplers import clocks, coins, select
 
 NUMBERS: Final[dict[ModuleType, dict[str, Any]]] = {
     # What must fit into 64 bits, or into a double.
-    combining: {"MOST_ROOM": 1 << 60},
+    segment: {"MOST_ROOM": 1 << 60},
     cells: {
         "LARGEST_WEIGHT": 1 << 31,
         "MAX_COUNT": 1 << 61,
@@ -64,7 +54,7 @@ NUMBERS: Final[dict[ModuleType, dict[str, Any]]] = {
         },
     },
     source: {"COUNTED_ROWS": 1_048_576, "MOST_LISTED": 4096},
-    kernel: {"FIRST_BLOCK": 16, "LARGEST_BLOCK": 4096},
+    run: {"FIRST_BLOCK": 16, "LARGEST_BLOCK": 4096},
     minimisers: {
         "MOST_ENTRIES": 1 << 29,
         "_COPIED": 16_777_216,
@@ -85,7 +75,6 @@ NUMBERS: Final[dict[ModuleType, dict[str, Any]]] = {
         },
         "_ROOT_OF_TWO": float(np.nextafter(np.sqrt(2), 1)) if np.sqrt(2) ** 2 < 2 else float(np.sqrt(2)),
     },
-    pricing: {"_ONE": Fraction(1)},
     digests: {"THREADS": 2, "MANY": 16_384},
     intake: {"BLOCK_ROWS": 262_144},
     kept: {"MERGED": 65_536},

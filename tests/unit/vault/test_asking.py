@@ -84,7 +84,7 @@ def test_what_was_asked_with_a_key_is_on_record_and_free(vault: Vault, tmp_path:
 @pytest.mark.parametrize("way", WAYS)
 def test_without_a_key_nothing_is_kept_under_one(vault: Vault, way: str) -> None:
     WAYS[way](vault, None)
-    assert not vault._record.keys
+    assert not vault._store._record.keys
     assert "answers" not in {line["kind"] for line in vault.ledger()}
 
 
@@ -96,7 +96,7 @@ def test_a_key_stands_for_the_queries_and_the_mechanism_that_answered(vault: Vau
         vault.ask(LATE, "rings", key="key")
     with pytest.raises(KeyUsed):
         vault.ask("month = 1", key="key")
-    line = vault._record.keys["key"]
+    line = vault._store._record.keys["key"]
     assert (line.key, line.mechanism) == ("key", 1)
 
 
@@ -104,8 +104,8 @@ def test_a_key_stands_for_the_queries_and_the_mechanism_that_answered(vault: Vau
 def test_a_key_of_a_mechanism_that_is_not_there_is_for_something_else(vault: Vault, number: int) -> None:
     """Lines about rows and tables name no mechanism."""
     vault.ask(LATE, key="key")
-    line: Any = vault._record.keys["key"]
-    vault._record.keys["key"] = line._replace(mechanism=number)
+    line: Any = vault._store._record.keys["key"]
+    vault._store._record.keys["key"] = line._replace(mechanism=number)
     with pytest.raises(KeyUsed):
         vault.ask(LATE, key="key")
 

@@ -17,8 +17,10 @@ from treering.boxes.mwem import MWEM
 from treering.boxes.smalldb import SmallDB
 from treering.budget.promise import Promise
 from treering.domain.loss import HuberHinge, Logistic, RobustLogistic, Squared
+from treering.trusted.ledger.codec.events import codec
+from treering.trusted.ledger.shares import Spec, with_shares
 from treering.vault import kinds
-from treering.vault.kinds import KINDS, Spec, codec, lowered, spec, with_shares
+from treering.vault.kinds import KINDS, NOTES, build, lowered, spec
 
 PROMISE = Promise(Fraction(3, 2), 1e-6, 2)
 OWN = Promise(Fraction(3, 2), 1e-6, 2, Fraction(1, 4))
@@ -44,7 +46,7 @@ def built(kind: str, options: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str
     db = tr.GrowingDatabase(SCHEMA)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kinds, NAMES[kind], made)
-        Spec("name", kind, Fraction(1, 4), options).build(db, PROMISE)
+        build(Spec("name", kind, Fraction(1, 4), options), db, PROMISE)
     ((first, *rest), named) = given[0]
     assert first is db
     return tuple(rest), named
@@ -149,12 +151,6 @@ def test_learners_that_cannot_be(options: dict[str, Any], parameter: str) -> Non
         assert refusal.value.parameter == parameter
 
 
-def test_a_specification_as_the_ledger_keeps_it() -> None:
-    one = Spec("name", "rings", Fraction(1, 3), {"pace": 8})
-    assert one.to_dict() == {"name": "name", "kind": "rings", "share": "1/3", "options": {"pace": 8}}
-    assert Spec.from_dict(one.to_dict()) == one
-
-
 def test_a_name_is_the_kind_or_the_first_that_is_free() -> None:
     taken: list[Spec] = []
     for expected in ("pmwg", "pmwg2", "pmwg3"):
@@ -200,4 +196,4 @@ def test_shares_are_lowered_only_as_far_as_they_are_missing() -> None:
 
 
 def test_codecs_are_made_once() -> None:
-    assert codec(SCHEMA) is codec(SCHEMA)
+    assert codec(SCHEMA, NOTES) is codec(SCHEMA, NOTES)

@@ -7,16 +7,15 @@ from typing import Any, cast
 
 import pytest
 
-from treering.vault.kinds import Spec
+from treering.trusted.ledger.shares import Spec
 from treering.vault.members import Member
 
 
 class Worked:
-    """A mechanism, and its journal, with so much to replay."""
+    """A mechanism with so much to replay."""
 
-    def __init__(self, backlog: int | None, fresh: int) -> None:
+    def __init__(self, backlog: int | None) -> None:
         self.backlog = backlog
-        self.fresh = fresh
         self.condensed = 0
 
     def condense(self) -> None:
@@ -26,8 +25,8 @@ class Worked:
 
 def condensed(backlog: int | None, fresh: int, *, closing: bool) -> bool:
     """Whether a checkpoint is made."""
-    worked: Any = Worked(backlog, fresh)
-    Member(Spec("pmwg", "pmwg", Fraction(1), {}), cast(Any, worked), worked).condense(closing=closing)
+    worked: Any = Worked(backlog)
+    Member(Spec("pmwg", "pmwg", Fraction(1), {}), cast(Any, worked), lambda: fresh).condense(closing=closing)
     return bool(worked.condensed)
 
 

@@ -13,7 +13,8 @@ from support.vaults import SCHEMA, frame
 from treering.budget.promise import Budget, Promise
 from treering.errors import Halted, ParameterError
 from treering.mechanisms.base import Mechanism
-from treering.vault.kinds import Spec
+from treering.trusted.ledger.shares import Spec
+from treering.vault import kinds, members
 from treering.vault.vault import Vault
 
 
@@ -52,12 +53,12 @@ def test_a_specification_that_hands_out_more_than_its_share_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened(tmp_path).close()
-    build = Spec.build
+    build = kinds.build
 
-    def generous(own: Spec, db: Any, promise: Promise) -> Any:
-        return build(replace(own, share=2 * own.share), db, promise)
+    def generous(spec: Spec, db: Any, promise: Promise) -> Any:
+        return build(replace(spec, share=2 * spec.share), db, promise)
 
-    monkeypatch.setattr(Spec, "build", generous)
+    monkeypatch.setattr(members, "build", generous)
     with pytest.raises(ParameterError, match="its share on record"):
         Vault.open(tmp_path / "vault")
 

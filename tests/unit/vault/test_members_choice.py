@@ -10,19 +10,18 @@ from typing import Any, cast
 import pytest
 
 import treering as tr
-from support.vaults import SCHEMA, crash, frame
+from support.vaults import SCHEMA, crash, frame, mechanism
 from treering.answer import Answer
 from treering.gate import Compared, Noted
 from treering.mechanisms.base import Answering
 from treering.mechanisms.rings import Rings
 from treering.trusted.ledger.journal import LedgerJournal, Recovered
 from treering.trusted.ledger.lines import SecretValue
-from treering.trusted.shares import Shares
-from treering.vault.kinds import Spec
+from treering.trusted.ledger.shares import Spec
+from treering.vault import members
 from treering.vault.members import (
     Member,
     Shown,
-    Store,
     _rank,
     chosen,
     fitting,
@@ -177,7 +176,7 @@ def test_without_rows_the_size_of_now_is_none(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(LedgerJournal, "take_up", lambda *given: taken.append(given[-1]))
     with Vault.open(tmp_path / "vault") as vault:
         assert taken == [0]
-        assert vault._record.lines == []  # The journals have them: once is enough.
+        assert vault._store._record.lines == []  # The journals have them: once is enough.
 
 
 @pytest.mark.parametrize("rows", [0, 7])
@@ -189,16 +188,16 @@ def test_a_reader_makes_mechanisms_of_what_is_on_record(
         vault.add("pmwg", 0.5)
         if rows:
             vault.append(frame(rows))
-        record = vault._record
+        record = vault._store._record
     events, lost = (Noted("a"),), (Compared(rows, 1, 5, None),)
     made: list[tuple[str, Any, Any]] = []
 
-    def build(own: Spec, db: Any, promise: Any) -> str:
-        made.append((own.name, db, promise))
-        return own.name
+    def build(spec: Spec, db: Any, promise: Any) -> str:
+        made.append((spec.name, db, promise))
+        return spec.name
 
-    monkeypatch.setattr(Spec, "build", build)
-    found: Any = shown(record, [Recovered((), (), {}), Recovered(events, lost, {})])
+    monkeypatch.setattr(members, "build", build)
+    found: Any = shown(record, [(), (*events, *lost)])
     assert found == ["rings", "pmwg"]
     assert [(db.schema, db.size, db._events, promise) for _, db, promise in made] == [
         (SCHEMA, rows, (), record.origin.promise),
@@ -210,16 +209,13 @@ def test_a_reader_sees_what_each_row_has_left(tmp_path: Path) -> None:
     with Vault.create(tmp_path / "vault", SCHEMA, 1.0, 1e-6) as vault:
         vault.append(frame(2000))
         vault.ask("late = 'yes'", within=300)
-        mine: Any = vault._members[0]
-        budget, events = vault.promise.budget, mine.journal.events()
-        shares = Shares(vault.promise)
-        shares.record("rings", Fraction(1))
-        store = Store(vault._rows, shares, "rings", mine.journal, vault._watchers)
-        assert (store.schema, store.size) == (SCHEMA, 2000)
+        budget, store = vault.promise.budget, vault._store
+        live: Any = mechanism(vault)._gate
+        (events,) = store.reading.verify().events
         db = Shown(SCHEMA, 2000, events)
-        gates = (store.open_gate(budget), db.open_gate(budget))
+        gates = (live, db.open_gate(budget))
         for position in (1, 2000, 2001):
             assert gates[0].left(position) == gates[1].left(position)
         assert gates[1].left(1) < gates[1].left(2001) == budget.total
         assert gates[0].spent == gates[1].spent > 0
-        db.watch(vault._watchers.call)
+        db.watch(vault._store._watchers.call)

@@ -12,9 +12,9 @@ import treering as tr
 from support.vaults import SCHEMA, frame, guarded, questions, surely_easy
 from treering.budget.promise import Budget, Promise
 from treering.trusted.ledger.lines import ROOT, Entry, Line, body, chained
+from treering.trusted.ledger.record import Origin, Record
 from treering.vault import reader as readers
 from treering.vault.reader import Appended, _cost, ledger, stamp
-from treering.vault.record import Origin, Record
 from treering.vault.vault import Vault
 
 PURE, CONCENTRATED = Budget("pure", Fraction(1)), Budget("zcdp", Fraction(1))
@@ -177,9 +177,9 @@ def test_the_status_sums_over_mechanisms_and_shows_the_first(tmp_path: Path) -> 
 def test_a_secret_that_is_not_the_one_promised_is_found(tmp_path: Path) -> None:
     with guarded(tmp_path / "vault", rows=2000) as vault:
         vault.ask(surely_easy(vault, frame(2000)))
-        (name,) = (name for name in vault._ledger.secrets() if name.startswith("run"))
+        (name,) = (name for name in vault._store._ledger.secrets() if name.startswith("run"))
         vault.verify()
-        vault._ledger._connection.execute("update secrets set value = value || '0' where name = ?", (name,))
+        vault._store._ledger._connection.execute("update secrets set value = value || '0' where name = ?", (name,))
         with pytest.raises(tr.DamagedVault, match=f"the secret '{name}' is missing, or not the one"):
             vault.verify()
 
@@ -211,6 +211,6 @@ def test_a_status_never_has_less_than_nothing_left(tmp_path: Path) -> None:
     """Sums of floats may exceed the whole by a little."""
     with guarded(tmp_path / "vault", rows=0) as vault:
         broke: Any = type("Broke", (), {"spent": 2 * vault.total, "describe": lambda _: {"epochs": 3}})()
-        status = readers.status(vault._record, [broke])
+        status = readers.status(vault._store._record, [broke])
         assert (status["remaining"], status["spent"]) == (0.0, 2 * vault.total)
         assert (status["epochs"], status["guarantee"]) == (3, None)

@@ -12,33 +12,34 @@ from typing import Any
 import pytest
 
 import treering as tr
-from treering.trusted.ledger import ledger as ledgers
-from treering.trusted.ledger.folder import WriterLock
-from treering.trusted.ledger.ledger import TORN, Ledger
+from treering.trusted.ledger.ledger import TORN
 from treering.trusted.ledger.lines import Line, body
-from treering.trusted.rows.kept import Rows
+from treering.trusted.store import Store, create, originate
 from treering.vault.together import STOPPED, Access, Job, Together
 
 LINE = Line("rows", body(size=1))
 
 
 class Opened:
-    """A lock, a ledger, and the access to both."""
+    """A store, its ledger, and the work of threads in it."""
 
     def __init__(self, place: Path) -> None:
-        self.lock = WriterLock(place / "lock")
-        self.lock.take(0)
-        self.ledger: Ledger = ledgers.create(place / "ledger.sqlite")
-        self.rows = Rows(tr.Schema({"a": tr.integers(0, 1)}))
-        self.access = Access(self.rows, self.lock, self.ledger)
+        create(place, originate(tr.Schema({"a": tr.integers(0, 1)}), tr.Promise(1.0), None, None, "id"), None, 0)
+        with Store.opening(place, (), 0) as self.store:
+            self.access = Access(self.store)
+        self.ledger = self.store._ledger
+
+    @property
+    def written(self) -> int:
+        """How many lines are durable, beside the first."""
+        return self.ledger.seq - 1
 
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Iterator[Opened]:
-    made = Opened(tmp_path)
+    made = Opened(tmp_path / "vault")
     yield made
-    made.ledger.close()
-    made.lock.release()
+    made.store.close()
 
 
 def writing(opened: Opened, error: BaseException | None = None, *, write: bool = True) -> Callable[[], int]:
@@ -59,41 +60,41 @@ def test_work_is_done_in_one_commit(opened: Opened) -> None:
     def work() -> int:
         opened.ledger.write(LINE)
         opened.ledger.write(LINE)
-        assert (opened.ledger.waiting, opened.ledger.seq) == (2, 0)
+        assert (opened.ledger.waiting, opened.written) == (2, 0)
         return 7
 
     assert opened.access.together(work) == 7
-    assert (opened.ledger.waiting, opened.ledger.seq) == (0, 2)
+    assert (opened.ledger.waiting, opened.written) == (0, 2)
 
 
 def test_a_forked_child_and_a_closed_vault_are_refused(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     work = writing(opened)
-    assert not opened.access.foreign
+    assert not opened.store.foreign
     with monkeypatch.context() as patch:
         patch.setattr(os, "getpid", lambda: -1)
-        assert opened.access.foreign
-        for use in (opened.access.alone, lambda: opened.access.together(work)):
+        assert opened.store.foreign
+        for use in (opened.store.alone, lambda: opened.access.together(work)):
             with pytest.raises(tr.VaultError, match="opened by another process"):
                 use()
-    assert opened.access.alone() is opened.rows.lock
-    opened.access.check()
-    opened.lock.release()
-    for use in (opened.access.check, lambda: opened.access.together(work)):
+    assert opened.store.alone() is opened.store._rows.lock
+    opened.store.check()
+    opened.store._lock.release()
+    for use in (opened.store.check, lambda: opened.access.together(work)):
         with pytest.raises(tr.VaultError, match="the vault is closed: open it again"):
             use()
-    assert opened.ledger.seq == 0
+    assert opened.written == 0
 
 
 def test_a_vault_that_an_interrupt_left_in_the_middle_is_refused(opened: Opened) -> None:
     opened.ledger.ahead = True
     with pytest.raises(tr.VaultError, match=f"stopped because {TORN}"):
-        opened.access.check()
+        opened.store.check()
 
 
 def test_an_error_of_ours_keeps_what_was_written_and_the_vault_goes_on(opened: Opened) -> None:
     with pytest.raises(tr.ParameterError, match="was refused"):
         opened.access.together(writing(opened, tr.ParameterError("it", "was refused")))
-    assert opened.ledger.seq == 1
+    assert opened.written == 1
     assert opened.access.together(writing(opened)) == 7
 
 
@@ -103,7 +104,7 @@ def test_any_other_error_stops_the_vault_if_something_was_written(opened: Opened
         opened.access.together(writing(opened, error, write=False))
     assert opened.access.together(writing(opened)) == 7
     with pytest.raises(tr.VaultError, match=TORN):
-        opened.access._whole(writing_in_transaction(opened, error))
+        opened.store.whole(writing_in_transaction(opened, error))
 
 
 def writing_in_transaction(opened: Opened, error: Exception) -> Callable[[], int]:
@@ -112,8 +113,8 @@ def writing_in_transaction(opened: Opened, error: Exception) -> Callable[[], int
     def work() -> int:
         with opened.ledger.transaction():
             with pytest.raises(type(error)):
-                opened.access._whole(writing(opened, error))
-            opened.access._whole(lambda: 7)
+                opened.store.whole(writing(opened, error))
+            opened.store.whole(lambda: 7)
         return 7
 
     return work
@@ -133,7 +134,7 @@ def test_an_error_while_memory_is_ahead_of_the_record_stops_the_vault(opened: Op
 def test_a_vault_that_has_stopped_does_no_work(opened: Opened) -> None:
     opened.ledger.fail("the tests say so")
     with pytest.raises(tr.VaultError, match="the tests say so"):
-        opened.access._whole(lambda: pytest.fail("nothing is to be done"))
+        opened.store.whole(lambda: pytest.fail("nothing is to be done"))
 
 
 # -- jobs --------------------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from support.vaults import (
     questions,
     states,
 )
-from treering.trusted.database import DroppedRows
+from treering.trusted.rows.intake import DroppedRows
 from treering.vault.vault import Vault
 
 NAN = float("nan")
@@ -338,7 +338,7 @@ def test_the_promise_survives_exactly(tmp_path: Path) -> None:
     with Vault.create(tmp_path / "vault", SCHEMA, Fraction(1, 3), rows_per_person=7, mechanism=None) as vault:
         assert vault.total == float(Fraction(1, 21))
     with Vault.open(tmp_path / "vault") as vault:
-        assert vault._record.origin.promise.budget.total == Fraction(1, 21)
+        assert vault._store._record.origin.promise.budget.total == Fraction(1, 21)
         assert "a person with up to 7 rows" in vault.status()["promise"]
         assert vault.status()["rows_per_person"] == 7
 

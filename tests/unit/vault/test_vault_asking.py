@@ -20,7 +20,8 @@ STRIDE = 1 if "TORTURE_KILLS" in os.environ else 19
 FILES = (
     *(
         "trusted/kernel.py",
-        "trusted/pricing.py",
+        "trusted/charges.py",
+        "operations/run.py",
         "trusted/journal.py",
         "ledger/journal.py",
         "vault/together.py",

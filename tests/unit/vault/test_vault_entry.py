@@ -56,7 +56,7 @@ def test_a_closed_vault_says_so(vault: Vault, tmp_path: Path) -> None:
 
 
 def test_a_vault_that_has_stopped_says_why(vault: Vault, tmp_path: Path) -> None:
-    vault._ledger.fail("the tests say so")
+    vault._store._ledger.fail("the tests say so")
     for way in WAYS.values():
         with pytest.raises(tr.VaultError, match="the vault stopped because the tests say so"):
             way(vault, tmp_path / "backup")
@@ -67,7 +67,7 @@ def test_a_vault_of_another_process_is_left_alone(
     vault: Vault, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr("os.getpid", lambda: vault._access._process + 1)
+        patch.setattr("os.getpid", lambda: vault._store._process + 1)
         for way in WAYS.values():
             with pytest.raises(tr.VaultError, match="opened by another process: a forked child must open its own"):
                 way(vault, tmp_path / "backup")

@@ -10,8 +10,7 @@ import pytest
 
 import treering as tr
 from support.parts import make_often
-from treering.trusted.database import DroppedRows
-from treering.trusted.rows.intake import Intake
+from treering.trusted.rows.intake import DroppedRows, Intake
 from treering.vault.vault import Vault
 
 SCHEMA = tr.Schema({"a": tr.categories("x", "y", other=True), "k": tr.integers(0, 9, missing=True)})

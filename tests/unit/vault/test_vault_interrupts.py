@@ -13,9 +13,9 @@ import pytest
 import treering as tr
 from support.interrupts import Interrupt
 from support.vaults import BETA, SCHEMA, crash, frame, guarded, with_line
-from treering.trusted.database import DroppedRows
 from treering.trusted.ledger.disk import Stage, observe
 from treering.trusted.ledger.lines import MECHANISM, Line, body
+from treering.trusted.rows.intake import DroppedRows
 from treering.trusted.rows.persons import Persons
 from treering.vault.vault import Vault
 
@@ -78,7 +78,7 @@ def test_a_batch_with_a_key_is_taken_once(tmp_path: Path, stage: Stage) -> None:
 
 
 STRIDE = 1 if "TORTURE_KILLS" in os.environ else 7
-FILES = ("vault/vault.py", "ledger/ledger.py", "vault/parts.py", "trusted/counts.py", "trusted/rows/persons.py")
+FILES = ("vault/vault.py", "trusted/store.py", "ledger/ledger.py", "rows/parts.py", "rows/kept.py", "rows/persons.py")
 
 
 @pytest.mark.parametrize("work", [add, append])
@@ -144,7 +144,7 @@ def test_a_key_that_was_used_twice(tmp_path: Path) -> None:
     place = tmp_path / "vault"
     with guarded(place, rows=1000) as vault:
         vault.append(frame(300, seed=3), key="batch")
-        line = vault._record.keys["batch"]
+        line = vault._store._record.keys["batch"]
     with_line(place, Line(line.kind, line.body, key=line.key, commitment=line.commitment))
     refused(place, "the idempotency key 'batch' is on record twice|part")
 

@@ -93,7 +93,7 @@ def test_the_digest_is_no_public_value(vault: tr.Vault) -> None:
     vault.append([ROWS[0]], key="k")
     (line,) = [each for each in vault.ledger() if each["kind"] == "rows"]
     assert set(line["body"]) == {"number", "rows", "size", "dropped"}
-    rows, read, blob = json.loads(vault._ledger.secrets()["rows 1"].value)
+    rows, read, blob = json.loads(vault._store._ledger.secrets()["rows 1"].value)
     assert (len(rows), len(blob)) == (128, 64)
     assert rows == read
     assert not any(secret in str(list(vault.ledger())) for secret in (rows, blob))

@@ -14,8 +14,8 @@ from typing import Any, Final
 import pytest
 
 from treering.trusted.ledger.lines import Line
+from treering.trusted.ledger.record import Record
 from treering.vault.reader import VaultReader
-from treering.vault.record import Record
 from treering.vault.vault import Vault
 
 NUMBERS: Final[dict[str, dict[str, Any]]] = {

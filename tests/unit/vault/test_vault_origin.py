@@ -1,44 +1,18 @@
-"""How a vault begins: its origin and its first mechanism, from checked parameters, before anything is written."""
+"""How a vault begins: its first mechanism, from checked parameters, before anything is written."""
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any
 
 import pytest
 
 import treering as tr
 from treering.budget.promise import Promise
-from treering.vault.kinds import Spec
-from treering.vault.vault import first_spec, mechanism_line, originate
+from treering.trusted.store import originate
+from treering.vault.vault import first_spec
 
 SCHEMA = tr.Schema({"late": tr.categories("no", "yes"), "month": tr.integers(1, 3)})
-
-
-def test_the_line_of_a_mechanism() -> None:
-    new = Spec("name", "rings", Fraction(1, 3), {"pace": 8})
-    plain = {"name": "name", "kind": "rings", "share": "1/3", "options": {"pace": 8}}
-    assert mechanism_line(new, {}).plain() == mechanism_line(new).plain() == plain
-    assert mechanism_line(new, {"a": Fraction(1, 4)}).plain() == {**plain, "shares": {"a": "1/4"}}
-    assert mechanism_line(new).kind == "mechanism"
-
-
-def test_an_origin_has_checked_parameters() -> None:
-    promise = Promise(1.0)
-    origin = originate(SCHEMA, promise, "who", None, "id")
-    assert (origin.schema, origin.promise, origin.person, origin.source) == (SCHEMA, promise, "who", None)
-    assert len(origin.identity) == 32
-    assert origin.identity != originate(SCHEMA, promise, "who", None, "id").identity
-    wrong: Any = {"a": 1}
-    with pytest.raises(tr.SchemaError, match="a vault needs a Schema, not dict"):
-        originate(wrong, promise, None, None, "id")
-    persons: list[Any] = ["", "late", 7]
-    for person in persons:
-        with pytest.raises(tr.ParameterError, match="must name a column that is no attribute of the schema"):
-            originate(SCHEMA, promise, person, None, "id")
-    with pytest.raises(tr.ParameterError, match="cannot be counted where rows stay in their own engine"):
-        originate(SCHEMA, promise, "who", "some table", "id")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 import treering as tr
 from support.parts import in_order
 from support.vaults import SCHEMA, crash
-from treering.trusted.database import DroppedRows
+from treering.trusted.rows.intake import DroppedRows
 from treering.vault.vault import Vault
 
 ROW = {"origin": "JFK", "month": 3, "late": "yes"}

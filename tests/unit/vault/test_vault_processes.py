@@ -235,7 +235,7 @@ def test_a_forked_child_is_refused_before_it_waits_for_threads_it_does_not_have(
 ) -> None:
     """One of the parent's threads may have been at work for others: in the child nobody ends that."""
     with guarded(tmp_path / "vault", rows=100) as vault, monkeypatch.context() as patch:
-        patch.setattr(vault._access, "_process", -1)
+        patch.setattr(vault._store, "_process", -1)
         patch.setattr(Together, "run", lambda *_: pytest.fail("it would wait for ever"))
         with pytest.raises(tr.VaultError, match="a forked child must open its own"):
             vault.ask("late = 'yes'")

@@ -114,7 +114,7 @@ def test_each_mechanism_keeps_to_its_share(tmp_path: Path) -> None:
         vault.add("pmwg", 0.3, alpha=0.1, beta=BETA, measure_first=False, name="small")
         vault.add("pmwg", 0.7, alpha=0.1, beta=BETA, measure_first=False, name="large")
         vault.append(frame(3000))
-        total = Fraction(vault._record.origin.promise.budget.total)
+        total = Fraction(vault._store._record.origin.promise.budget.total)
         for name, share in (("small", Fraction(3, 10)), ("large", Fraction(7, 10))):
             with pytest.raises(tr.BudgetExceeded) as caught:
                 vault.ask_many(questions(500), name)

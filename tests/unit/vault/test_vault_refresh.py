@@ -22,13 +22,14 @@ EVERY_STEP = "TORTURE_KILLS" in os.environ
 FILES = (
     *(
         "vault/vault.py",
-        "vault/sources.py",
+        "trusted/store.py",
+        "engines/attached.py",
         "ledger/ledger.py",
         "rows/parts.py",
         "ledger/journal.py",
         "rows/spool.py",
     ),
-    *("vault/together.py", "rows/kept.py", "ledger/named.py", "trusted/database.py"),
+    *("vault/together.py", "rows/kept.py", "ledger/named.py", "memory/database.py"),
 )
 
 

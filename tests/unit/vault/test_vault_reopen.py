@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import treering as tr
+from support.events import codec_of
 from support.vaults import (
     BETA,
     SCHEMA,
@@ -32,14 +33,12 @@ from support.vaults import (
     surely_easy,
 )
 from treering.gate import Compared, Condensed, RunRequest
-from treering.trusted.ledger.folder import Folder
 from treering.trusted.ledger.journal import FIRST_LEASE, recover
-from treering.trusted.ledger.ledger import reading, rows_of
+from treering.trusted.operations.run import Runs
+from treering.trusted.reading import Reading
 from treering.vault import members
-from treering.vault.kinds import codec
+from treering.vault.kinds import NOTES
 from treering.vault.members import shown
-from treering.vault.reader import _recovered
-from treering.vault.record import Record
 from treering.vault.vault import Vault
 
 
@@ -72,7 +71,7 @@ def test_all_mechanisms_go_on_where_they_were(tmp_path: Path, end: Any) -> None:
         else:
             assert states(vault) == before
         assert records(vault) == known
-        assert (vault.size, vault._record.origin.schema) == (size, SCHEMA)
+        assert (vault.size, vault._store._record.origin.schema) == (size, SCHEMA)
         assert vault.verify(head)["head_found"]
         live(vault, [400, 4000])
         after = states(vault)
@@ -84,10 +83,10 @@ def test_all_mechanisms_go_on_where_they_were(tmp_path: Path, end: Any) -> None:
 def test_an_open_run_keeps_its_threshold(tmp_path: Path) -> None:
     with guarded(tmp_path / "vault") as vault:
         vault.ask_many(questions(50))
-        (run,) = mechanism(vault)._gate._runs
+        (run,) = mechanism(vault)._gate._desk.own(Runs).live
         secret, spent = journal(vault).secret(run).value, vault.spent
     with Vault.open(tmp_path / "vault") as vault:
-        assert list(mechanism(vault)._gate._runs) == [run]
+        assert list(mechanism(vault)._gate._desk.own(Runs).live) == [run]
         assert journal(vault).secret(run).value == secret
         assert vault.spent == spent
 
@@ -116,11 +115,10 @@ def test_any_life_replays_from_its_first_line(tmp_path_factory: pytest.TempPathF
     with vault:
         assert vault.verify()["size"] == vault.size
         state = mechanism(vault).state
-    found = Folder(place)
-    with reading(found.ledger) as connection:
-        record = Record.of(rows_of(connection), Folder(place))
-    for folder in (None, found):
-        (again,) = shown(record, _recovered(record, folder))
+    found = Reading(place, NOTES)
+    record = found.record()
+    for events in (found.events(record), found.verify().events):
+        (again,) = shown(record, events)
         assert again.state == state
 
 
@@ -285,11 +283,11 @@ def test_a_checkpoint_in_mid_life_leaves_the_run_and_the_price(tmp_path: Path) -
     with guarded(tmp_path / "vault") as vault:
         vault.ask_many(questions(50))
         held = mechanism(vault)
-        runs = dict(held._gate._runs)
+        runs = dict(held._gate._desk.own(Runs).live)
         before = (held.state, held.spent, held.price(questions(1, 5)[0]))
         held.condense()
         assert (held.state, held.spent, held.price(questions(1, 5)[0])) == before
-        assert held._gate._runs == runs
+        assert held._gate._desk.own(Runs).live == runs
         held.condense()
         assert len(held._gate.history) == 1
     with Vault.open(tmp_path / "vault") as vault:
@@ -329,7 +327,7 @@ def test_a_checkpoint_that_cannot_be_written_is_done_without(tmp_path: Path) -> 
 
 
 def test_a_mechanism_that_was_never_asked_has_no_lines() -> None:
-    recovered = recover([], codec(SCHEMA), None)
+    recovered = recover([], codec_of(SCHEMA), None)
     assert (recovered.events, recovered.lost, recovered.commitments) == ((), (), {})
 
 
@@ -359,7 +357,7 @@ def test_a_run_that_a_crash_ended_is_charged_to_rows_that_came_after_its_lease(t
     left = mechanism(vault).left(20_500)
     crash(vault)
     with Vault.open(place) as vault:
-        assert not mechanism(vault)._gate._runs
+        assert not mechanism(vault)._gate._desk.own(Runs).live
         assert mechanism(vault).left(20_500) == left < mechanism(vault).left(20_501)
 
 

@@ -14,16 +14,17 @@ import treering as tr
 from support.parts import make_often
 from support.vaults import crash
 from treering.budget.promise import Promise
-from treering.trusted.database import DroppedRows, Watchers
+from treering.trusted import store as stores
 from treering.trusted.ledger.disk import Stage, observe
-from treering.trusted.ledger.folder import Folder
 from treering.trusted.ledger.journal import LedgerJournal
 from treering.trusted.ledger.lines import Line
+from treering.trusted.ledger.shares import Spec
+from treering.trusted.memory.watchers import Watchers
+from treering.trusted.rows.intake import DroppedRows
 from treering.trusted.rows.parts import Parts
-from treering.vault import vault as vaults
-from treering.vault.kinds import Spec
-from treering.vault.members import Assembly, Member
-from treering.vault.vault import Vault, first_spec, originate
+from treering.trusted.store import create, originate
+from treering.vault.members import Member
+from treering.vault.vault import Vault, first_spec
 
 SCHEMA = tr.Schema({"late": tr.categories("no", "yes"), "month": tr.integers(1, 3)})
 ROW = {"late": "no", "month": 1}
@@ -117,7 +118,7 @@ def test_rows_that_are_left_out_are_warned_of_and_counted(vault: Vault) -> None:
     assert vault.size == 2
 
 
-@pytest.mark.filterwarnings("error::treering.trusted.database.DroppedRows")
+@pytest.mark.filterwarnings("error::treering.trusted.rows.intake.DroppedRows")
 def test_where_warnings_are_errors_nothing_has_happened(vault: Vault, tmp_path: Path) -> None:
     before = lines(vault)
     with pytest.raises(DroppedRows):
@@ -153,7 +154,7 @@ def test_leases_are_renewed_in_the_commit_of_new_rows_and_before_a_backup(
 def test_a_vault_that_was_told_of_a_failure_while_rows_were_told_stops(
     vault: Vault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Watchers, "call", lambda _: vault._ledger.fail("a mechanism could not be told"))
+    monkeypatch.setattr(Watchers, "call", lambda _: vault._store._ledger.fail("a mechanism could not be told"))
     with pytest.raises(tr.VaultError, match="stopped because a mechanism could not be told"):
         vault.append([ROW])
 
@@ -199,10 +200,10 @@ def test_closing_settles_all_and_lets_the_next_one_in(tmp_path: Path, monkeypatc
             patch.setattr(LedgerJournal, "close", failing)
             patch.setattr(Member, "condense", condensed)
             if stopped:
-                vault._ledger.fail("the tests say so")
+                vault._store._ledger.fail("the tests say so")
             vault.close()
         assert not is_open(place)
-        assert done == [("member", True), ("journal", 0), ("member", True), ("journal", 1)]
+        assert done == [("member", True), ("member", True), ("journal", 0), ("journal", 1)]
         done.clear()
     Vault.open(place, wait=0).close()
 
@@ -226,8 +227,8 @@ def test_closing_finds_a_transaction_that_an_interrupt_left(tmp_path: Path) -> N
     """What waits in it is not written by the way: memory may be ahead of it."""
     vault = made(tmp_path / "vault")
     before = len(lines(vault))
-    vault._ledger.__enter__()
-    vault._ledger.write(Line("event", "{}", 0))
+    vault._store._ledger.__enter__()
+    vault._store._ledger.write(Line("event", "{}", 0))
     vault.close()
     with Vault.open(tmp_path / "vault") as again:
         assert len(lines(again)) == before
@@ -262,13 +263,13 @@ def test_a_mechanism_is_on_record_before_it_is_made(vault: Vault, monkeypatch: p
     steps = (Stage.COMMITTED, Stage.MECHANISM_DURABLE)
     assert staged(lambda: vault.add("continual", 0.2), *steps) == list(steps)
     assert [member.spec.name for member in vault._members] == ["rings", "continual"]
-    assert [spec.share for spec in vault._record.specs] == [Fraction(1, 2), Fraction(1, 5)]
+    assert [spec.share for spec in vault._store._record.specs] == [Fraction(1, 2), Fraction(1, 5)]
 
     def broken(*_: Any) -> None:
         raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr(Assembly, "new", broken)
+        patch.setattr(Member, "of", broken)
         with pytest.raises(MemoryError):
             vault.add("pmwg", 0.1)
     with pytest.raises(tr.VaultError, match="while a new mechanism, which is on record, was made"):
@@ -278,15 +279,15 @@ def test_a_mechanism_is_on_record_before_it_is_made(vault: Vault, monkeypatch: p
 def test_a_share_that_is_given_up_makes_the_mechanism_anew(vault: Vault) -> None:
     """From the same journal, with what is left of its share."""
     vault.add("pmwg", 0.1)
-    before = list(vault._members)
+    before, journals = list(vault._members), list(vault._store._journals)
     vault.add("continual", 0.6)
     rings, pmwg, continual = vault._members
     assert (rings.spec.share, continual.spec.share) == (Fraction(3, 10), Fraction(6, 10))
     assert rings.mechanism is not before[0].mechanism
-    assert rings.journal is before[0].journal
+    assert [own._number for own in vault._store._journals] == [0, 1, 2]
+    assert vault._store._journals[:2] == journals
     assert rings.mechanism.remaining == pytest.approx(0.3 * vault.total)
     assert pmwg is before[1]
-    assert continual.journal._number == 2
     assert [line["body"].get("shares") for line in vault.ledger() if line["kind"] == "mechanism"] == [
         None,
         None,
@@ -310,13 +311,13 @@ def test_a_new_vault_has_its_first_lines_and_nobody_in_it(tmp_path: Path) -> Non
         place = tmp_path / str(first)
         origin = originate(SCHEMA, Promise(1.0, 0.0, 3), "who", None, "id")
         spec = None if first is None else first_spec(origin, first, 1.0, None, 0.05, 10, {})
-        vaults.found(Folder(place), origin, spec, 0)
+        create(place, origin, spec, 0)
         assert not is_open(place)
         with Vault.open(place, wait=0) as vault:
             assert lines(vault) == expected
-            assert list(vault._ledger.secrets()) == ["persons"]
-            assert len(vault._ledger.secrets()["persons"].value) == 64
-            assert vault._record.origin.identity == origin.identity
+            assert list(vault._store._ledger.secrets()) == ["persons"]
+            assert len(vault._store._ledger.secrets()["persons"].value) == 64
+            assert vault._store._record.origin.identity == origin.identity
     assert staged(lambda: made(tmp_path / "one").close(), Stage.COMMITTED) == [Stage.COMMITTED]
 
 
@@ -326,7 +327,7 @@ def test_a_vault_that_could_not_be_made_leaves_nobody_in_it(tmp_path: Path, monk
 
     place = tmp_path / "vault"
     with monkeypatch.context() as patch:
-        patch.setattr(vaults, "sync_folder", full)
+        patch.setattr(stores, "sync_folder", full)
         with pytest.raises(tr.VaultError, match=f"cannot create a vault at {place}: the disk is full") as refusal:
             made(place)
     assert not is_open(place), refusal
@@ -371,8 +372,8 @@ class Learner:
         """A model."""
         self.asked.append((update, progress))
         for _ in range(2):
-            self._vault._ledger.write(Line("note", "{}"))
-        assert self._vault._ledger.waiting == 2
+            self._vault._store._ledger.write(Line("note", "{}"))
+        assert self._vault._store._ledger.waiting == 2
         return "a model"
 
 
@@ -387,10 +388,10 @@ def test_models_come_from_the_learner_that_is_named_or_the_first(vault: Vault) -
     learners = [Learner(vault), Learner(vault)]
     for name, learner in zip(("one", "two"), learners, strict=True):
         new: Any = learner
-        vault._members.append(Member(Spec(name, "ermg", Fraction(1, 8), {}), new, vault._members[0].journal))
-    before = vault._ledger.seq
+        vault._members.append(Member(Spec(name, "ermg", Fraction(1, 8), {}), new, lambda: 0))
+    before = vault._store._ledger.seq
     learnt: Any = vault.model()
-    assert (learnt, vault._ledger.seq) == ("a model", before + 2)
+    assert (learnt, vault._store._ledger.seq) == ("a model", before + 2)
     vault.model("two", update=False, progress=progress)
     assert [learner.asked for learner in learners] == [[(True, None)], [(False, progress)]]
     with pytest.raises(tr.ParameterError, match="'rings' learns no model: add one of kind 'ermrings' or 'ermg'"):

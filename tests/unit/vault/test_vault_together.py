@@ -83,7 +83,7 @@ def test_one_commit_serves_all_who_asked_meanwhile(vault: Vault, pool: ThreadPoo
     assert disk.commits == 2
     state, spent = states(vault), vault.spent
     crash(vault)
-    with Vault.open(vault._folder.path) as again:
+    with Vault.open(vault._store._folder.path) as again:
         assert states(again) == state
         assert again.spent == spent
         assert [again.ask(query).value for query in (first, *others)] == [answer.value for answer in given]
@@ -145,7 +145,7 @@ def test_a_disk_that_fails_fails_all_who_wait_for_it(vault: Vault, pool: ThreadP
     with pytest.raises(tr.VaultError, match="open the vault again"):
         vault.ask(second)
     crash(vault)
-    with Vault.open(vault._folder.path) as again:
+    with Vault.open(vault._store._folder.path) as again:
         assert (len(kinds(again)), again.spent) == (lines, spent)
         assert again.ask(first).kind == "measured"
 
@@ -192,7 +192,7 @@ def test_closing_waits_for_those_who_were_answered(vault: Vault, pool: ThreadPoo
         disk.through.set()
         closing.result(PATIENCE)
         assert answer.result(PATIENCE).kind == "measured"
-    assert tr.Vault.read(vault._folder.path).status()["entries"] == vault._ledger.seq
+    assert tr.Vault.read(vault._store._folder.path).status()["entries"] == vault._store._ledger.seq
 
 
 # -- secrets -----------------------------------------------------------------------------------------------------------
@@ -285,7 +285,7 @@ def test_who_is_interrupted_stops_the_vault_and_loses_nothing(
             asking[3].result(PATIENCE)
     monkeypatch.undo()
     crash(vault)
-    with Vault.open(vault._folder.path) as again:
+    with Vault.open(vault._store._folder.path) as again:
         assert [again.ask(each).value for each in (first, good)] == [each.value for each in given]
         assert again.ask(bad).kind == "cached"  # It was charged, and is on record.
         assert again.ask(late).kind == "measured"
@@ -319,7 +319,7 @@ def test_many_threads_lose_no_line_and_no_charge(vault: Vault) -> None:
         parts = list(pool.map(lambda start: [vault.ask(each) for each in asked[start::8]], range(8)))
     state, spent = states(vault), vault.spent
     crash(vault)
-    with Vault.open(vault._folder.path) as again:
+    with Vault.open(vault._store._folder.path) as again:
         assert (states(again), again.spent) == (state, spent)
         for start, part in enumerate(parts):
             repeated = [again.ask(each) for each in asked[start::8]]
@@ -355,7 +355,7 @@ def test_wherever_an_interrupt_falls_what_left_is_on_record(step: int, measure_f
         spent, said = math.inf, str(error)
     assert not said or (interrupt.fell and "interrupted" in said)
     crash(vault)
-    with Vault.open(vault._folder.path) as again:
+    with Vault.open(vault._store._folder.path) as again:
         assert again.spent <= spent  # What was charged, and interrupted before it was written down, released nothing.
         for number, query in enumerate(asked):
             if query in given:

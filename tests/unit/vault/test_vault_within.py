@@ -9,8 +9,6 @@ import pytest
 
 import treering as tr
 from support.vaults import BETA, SCHEMA, crash, frame, mechanism, questions, states
-from treering.trusted.ledger.lines import ANSWERS
-from treering.vault.record import answers_line, recorded_answers
 from treering.vault.vault import Vault
 
 LATE = "late = 'yes'"
@@ -140,16 +138,6 @@ def test_a_key_of_rows_is_for_no_question(tmp_path: Path) -> None:
             vault.append(frame(ROWS), key="monday")
             with pytest.raises(tr.ParameterError, match="'monday' was used for something else"):
                 vault.ask(LATE, key="monday")
-
-
-def test_records_of_version_0_1_0_have_no_margin() -> None:
-    answer = tr.Answer(0.5, 0.01, 100, "measured", 0.005)
-    line = answers_line("key", "digest", 0, [answer])
-    assert line.kind == ANSWERS
-    assert recorded_answers(line, "digest") == [answer]
-    old = type(line)(line.kind, line.body.replace(",0.005]", "]").replace(", 0.005]", "]"), line.mechanism, line.key)
-    assert old.body != line.body
-    assert recorded_answers(old, "digest") == [tr.Answer(0.5, 0.01, 100, "measured")]
 
 
 # -- what everyone may see ---------------------------------------------------------------------------------------------

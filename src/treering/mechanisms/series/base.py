@@ -1,7 +1,7 @@
 """What a series is: counts of disjoint groups of a growing table, kept current at a price that each row pays once.
 
 Rows between two calls of `Series.advance` are a leaf. New rows bring the price with them, so a series never ends, and
-rows that came after its last leaf have paid nothing. ``trusted/combining.py`` has the privacy proof, for any weights;
+rows that came after its last leaf have paid nothing. ``operations/combine.py`` has the privacy proof, for any weights;
 which weights are used, and how estimates are made of what is released, is in ``root`` and ``tree``.
 """
 

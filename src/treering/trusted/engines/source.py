@@ -24,10 +24,11 @@ from treering.errors import DataError, EngineError, ParameterError, SchemaError,
 from treering.trusted.engines.addresses import Address
 from treering.trusted.engines.columns import check_column
 from treering.trusted.engines.spelling import Relation
-from treering.trusted.engines.statements import check_lens, distinct, grouped, refreshed
+from treering.trusted.engines.statements import check_lens, distinct, few_valued, grouped, refreshed
+from treering.trusted.engines.tables import Stretch
 from treering.trusted.engines.watermark import Columns, Counts, Increment, Watermark, repeated
 from treering.trusted.rows.frames import NO_HEADER
-from treering.trusted.rows.tally import Grouping, Lines
+from treering.trusted.rows.tally import MOST_LINES, Grouping, Lines
 from treering.trusted.rows.typed import stored
 
 if TYPE_CHECKING:
@@ -75,6 +76,8 @@ class Source:
             raise ParameterError("order", "must be the name of a column")
         self._place = place
         self._reading = threading.Lock()
+        self._many: set[str] = set()
+        """Columns that were found to have many values."""
         self.schema: Final = schema
         """The universe: public."""
         self.order: Final = order
@@ -125,9 +128,19 @@ class Source:
 
         def counting() -> Lines:
             with self._opened() as relation:
-                return grouping.of_lines(*grouped(relation, self.schema, grouping, self.order, bounds, fitting=fitting))
+                given = relation, self.schema, grouping, self.order, bounds
+                few = few_valued(relation, grouping) - self._many
+                lines, keys = grouped(*given, few, fitting=fitting)
+                if few and lines.num_rows > MOST_LINES:
+                    self._many |= few
+                    lines, keys = grouped(*given, frozenset(), fitting=fitting)
+                return grouping.of_lines(lines, keys)
 
         return attempt("read", counting)
+
+    def stretch(self, after: Watermark | None, mark: Watermark) -> Stretch:
+        """The rows past the watermark ``after``, up to ``mark``."""
+        return Stretch(lambda: self, after, mark)
 
     @contextmanager
     def _opened(self) -> Iterator[Relation]:

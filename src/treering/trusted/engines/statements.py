@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pyarrow as pa
 
 from treering.domain.axis import Axis, Scalar, scalar_of
 from treering.domain.schema import Schema
 from treering.errors import EngineError
+from treering.trusted.distinct import few_valued as by_samples
 from treering.trusted.engines.columns import digits, strict, typed_rows, unfit, unreadable
 from treering.trusted.engines.dialect import Dialect
 from treering.trusted.engines.spelling import Relation
 from treering.trusted.engines.watermark import Counts
 from treering.trusted.rows.lens import Key, key_of, value_of
-from treering.trusted.rows.tally import Grouping
+from treering.trusted.rows.tally import MOST_LINES, Grouping
 from treering.trusted.rows.typed import field_of, kept, stored
 
 _PLACE, _LEAF = "order:", "leaf:"
@@ -67,10 +69,17 @@ def placed(relation: Relation, order: str) -> str:
 
 
 def grouped(
-    relation: Relation, schema: Schema, grouping: Grouping, order: str, bounds: Sequence[int | None], *, fitting: bool
+    relation: Relation,
+    schema: Schema,
+    grouping: Grouping,
+    order: str,
+    bounds: Sequence[int | None],
+    few: frozenset[str],
+    *,
+    fitting: bool,
 ) -> tuple[pa.Table, list[Key]]:
     """Rows by interval and keys, and the keys; an interval lies between two neighbouring bounds, which are order
-    values. ``fitting``: rows that do not fit are left out."""
+    values. The values of the columns ``few`` are keys. ``fitting``: rows that do not fit are left out."""
     spelling, place = relation.connection.spelling, placed(relation, order)
     dialect, checked = spelling.dialect, strict(schema) if fitting else []
     scalars = list(dict.fromkeys([*grouping.scalars, *(kept(scalar_of(*each)) for each in checked)]))
@@ -81,7 +90,7 @@ def grouped(
     if checked:
         bad = " OR ".join(unfit(*each, spelling) for each in checked)
         rows = f"(SELECT * FROM {rows} AS t WHERE NOT ({bad}))"
-    keys = grouping.keys(dialect=dialect)
+    keys = grouping.keys(few, dialect)
     named = {f"k{number}": key.expression for number, key in enumerate(keys)}
     if inner:
         named["leaf"] = dialect.quoted(_LEAF)
@@ -92,7 +101,8 @@ def grouped(
         found.append("CAST(coalesce(sum(u), 0) AS BIGINT) AS total")
     listed = ", ".join(f"{expression} AS {name}" for name, expression in named.items()) or "1 AS one"
     joined = f"{rows} AS r{_joins(grouping.axes, keys, dialect)}"
-    text = f"SELECT {', '.join(found)} FROM (SELECT {listed} FROM {joined}) AS g{by}"
+    limit = f" LIMIT {MOST_LINES + 1}" if few else ""
+    text = f"SELECT {', '.join(found)} FROM (SELECT {listed} FROM {joined}) AS g{by}{limit}"
     return fetched(relation, text, scalars), keys
 
 
@@ -107,6 +117,15 @@ def _joins(axes: Sequence[Axis], keys: Sequence[Key], dialect: Dialect) -> str:
             condition = f"{name}.value = {value_of(axis.scalar, dialect)}"
             joins.append(f" LEFT JOIN (VALUES {lines}) AS {name}(value, piece) ON {condition}")
     return "".join(joins)
+
+
+def few_valued(relation: Relation, grouping: Grouping) -> frozenset[str]:
+    """The columns that seem to have few distinct values, by samples of files: their values, as they are, are keys."""
+    columns = {field_of(axis.scalar): axis.scalar.column for axis in grouping.axes if axis.scalar.part is None}
+    if not relation.extents:
+        return frozenset()
+    few = by_samples([Path(each.file) for each in relation.extents], list(dict.fromkeys(columns.values())))
+    return frozenset(name for name, column in columns.items() if column in few)
 
 
 # -- what an engine does not evaluate ----------------------------------------------------------------------------------

@@ -65,7 +65,7 @@ from treering.trusted.learning.moments import check_refinement, check_room, exac
 from treering.trusted.learning.points import Entries, Points, entries_of_cells
 from treering.trusted.noise import check_scale, draw
 from treering.trusted.rows.kept import Rows
-from treering.trusted.select import exponential
+from treering.trusted.samplers.select import exponential
 
 LOSSES: Final = (Logistic, RobustLogistic, HuberHinge, Squared, Distance, HuberDistance)
 """The losses whose constants are proven."""

@@ -1,6 +1,6 @@
 """PRIVATE: points with real-valued features, from the rows handed over to what a minimiser reads.
 
-`Rows` are rows as they are handed over for learning, checked, and brought into the unit ball by declared `Bounds`. A
+`Samples` are rows as they are handed over for learning, checked, and brought into the unit ball by declared `Bounds`. A
 refusal names the position, never the value; an exception of another library may quote a value, so it is neither passed
 on nor chained. `Entries` are what a minimiser reads: weighted entries, from points or from the counts of cells.
 `Points` is the sealed store in which the estimators keep their rows.
@@ -24,7 +24,7 @@ from treering.domain.problem import FEATURE_UNIT, MOST_DIMENSIONS, CellFeatures,
 from treering.domain.schema import Schema
 from treering.errors import DataError, ParameterError
 from treering.params import whole
-from treering.trusted.rows.kept import Rows as Kept
+from treering.trusted.rows.kept import Rows
 from treering.trusted.sealed import Sealed
 from treering.words import counted
 
@@ -57,7 +57,7 @@ class Bounds:
         return "none" if self.label is None else "numbers"
 
 
-class Rows(Sealed):
+class Samples(Sealed):
     """Rows that passed all checks, as entries: features in the unit ball, and labels as a loss takes them.
 
     Formal guarantee: there are as many entries as rows, and each is a function of its row and of the public bounds
@@ -69,9 +69,9 @@ class Rows(Sealed):
     than ``least`` rows are refused.
 
     >>> bounds = Bounds(norm=10.0, intercept=1.0, classes=("late", "on time"))
-    >>> rows = Rows([[3.0, 4.0]], ["late"], bounds)
+    >>> rows = Samples([[3.0, 4.0]], ["late"], bounds)
     >>> rows, rows.size, rows.dimension, rows.label_kind
-    (<Rows>, 1, 3, 'signs')
+    (<Samples>, 1, 3, 'signs')
     """
 
     __slots__ = ("column", "dimension", "entries", "label_kind", "labels", "size")
@@ -328,7 +328,7 @@ class Entries(Sealed):
         return self._source[part]
 
 
-def entries_of_cells(table: Kept, features: CellFeatures, rows: tuple[int, int] | None = None) -> Entries:
+def entries_of_cells(table: Rows, features: CellFeatures, rows: tuple[int, int] | None = None) -> Entries:
     """PRIVATE: the entries of a table: each joint value of the attributes in ``features``, weighted by its count, among
     all rows or among those of an interval."""
     held = features.entries * features.dimension <= HELD
@@ -353,7 +353,7 @@ _UNIT: Final = {"signs": Bounds(classes=(-1, 1)), "numbers": Bounds(label=1.0), 
 """The bounds declared of points: they lie in the unit ball, by kind of labels."""
 
 
-class Points(Kept):
+class Points(Rows):
     """Points of the unit L2 ball with labels, growing by append. Only their number is public.
 
     Features are kept as integers in units of 1/2^16, of norm at most 1, exactly; a longer row is scaled down to the
@@ -387,9 +387,9 @@ class Points(Kept):
         """Take in points, all or none. Refuses NaN, infinities and labels of another kind, naming the position."""
         if self._kind == "none" and labels is not None:
             raise DataError("these points have no labels")
-        self.add_rows(Rows(features, labels, _UNIT[self._kind], least=0))
+        self.add_rows(Samples(features, labels, _UNIT[self._kind], least=0))
 
-    def add_rows(self, rows: Rows) -> None:
+    def add_rows(self, rows: Samples) -> None:
         """Take in rows that were checked by their own bounds."""
         if rows.dimension != self.dimension:
             raise DataError(f"features must be rows of {counted(self.dimension, 'number')}, not {rows.dimension}")
@@ -414,7 +414,7 @@ class Points(Kept):
         moments = self._moments if rows is None else None
         return Entries(self._grid[start:end], self._labels[start:end], None, end - start, moments)
 
-    def _marks(self, rows: Rows) -> Floats:
+    def _marks(self, rows: Samples) -> Floats:
         """Labels rounded to their grid; zeros if there are none."""
         if rows.label_kind != self._kind:
             raise DataError(f"the labels of these points are {self._kind}, not {rows.label_kind}")

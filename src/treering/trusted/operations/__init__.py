@@ -1,1 +1,1 @@
-"""Registered operations, each a file: its check, its price, its performance, and how its event is followed."""
+"""Operations, each a file: its check, its price, its performance, and how its event is followed."""

@@ -7,34 +7,44 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
 from treering.arrays import Ints
-from treering.budget.cost import Cost
+from treering.budget.cost import FREE, Cost
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import ParameterError, QueryError
 from treering.gate import Event
 from treering.trusted.cells import DENSE_CELLS, MAX_COUNT, check_query
 from treering.trusted.charges import Charges
+from treering.trusted.journal import Journal
 from treering.trusted.rows.kept import Rows
 from treering.trusted.sealed import Sealed
 
 Checked = TypeVar("Checked")
 Released = TypeVar("Released", bound=Event)
+Own = TypeVar("Own")
 
 
 class Desk(Sealed):
-    """What an operation works with: the rows (PRIVATE), the account of what they were charged, and checks of requests
-    on public values."""
+    """What the operations of one gate work with: the rows (PRIVATE), the account of what they were charged, the
+    journal, and what operations remember (PRIVATE); and checks of requests on public values."""
 
-    __slots__ = ("charges", "rows")
+    __slots__ = ("_remembered", "charges", "journal", "rows")
 
-    def __init__(self, rows: Rows, charges: Charges) -> None:
-        self.rows, self.charges = rows, charges
+    def __init__(self, rows: Rows, charges: Charges, journal: Journal) -> None:
+        self.rows, self.charges, self.journal = rows, charges, journal
+        self._remembered: dict[type[Any], Any] = {}
+
+    def own(self, kind: type[Own]) -> Own:
+        """PRIVATE: what operations remember in an object of this class, until the gate is opened anew."""
+        if kind not in self._remembered:
+            self._remembered[kind] = kind()
+        found: Own = self._remembered[kind]
+        return found
 
     @property
     def schema(self) -> Schema:
@@ -95,22 +105,32 @@ class Desk(Sealed):
         return chosen
 
 
+def integers(values: Sequence[int], name: str, length: int, below: int = MAX_COUNT) -> Ints:
+    """Whole numbers of a request, one for each of its queries; refuses any other, and those that are too large."""
+    if len(values) != length:
+        raise ParameterError(name, f"must be as many as the queries: {length}, not {len(values)}")
+    if length == 1 and type(values[0]) is int and -below < values[0] < below:  # as below, in less time
+        return np.array(values, dtype=np.int64)
+    array = np.asarray(values if length else np.empty(0, dtype=np.int64))
+    if array.dtype.kind not in "iu" or array.ndim != 1 or (length and not -below < array.min() <= array.max() < below):
+        raise ParameterError(name, f"must be integers below 2^{below.bit_length() - 1}, in units of the query's grid")
+    return array.astype(np.int64)
+
+
 class Operation(Sealed, ABC, Generic[Checked, Released]):
-    """One operation of one kernel, which keeps what the operation remembers until the gate is opened anew.
+    """One operation. It has no state: what it remembers is on the desk.
 
     Unless a subclass says otherwise, the operation is about all rows there are, and its event has their ``cost``.
     """
 
-    __slots__ = ("_others",)
+    __slots__ = ()
 
+    event: ClassVar[type[Any]]
+    """The class of the events that it releases."""
     parts: ClassVar[tuple[type[Any], ...]] = ()
     """The classes that fields of its event can hold beside those of every event."""
     names: ClassVar[Mapping[str, Any]] = {}
     """What the types of its event's fields are called, where the module of the event does not import them."""
-
-    def __init__(self, others: Callable[[str], Operation[Any, Any]]) -> None:
-        """``others`` gives the kernel's other operations by name."""
-        self._others = others
 
     @abstractmethod
     def check(self, desk: Desk, *request: Any) -> Checked:
@@ -128,11 +148,30 @@ class Operation(Sealed, ABC, Generic[Checked, Released]):
     def perform(self, checked: Checked, cost: Cost, desk: Desk) -> Released:
         """Read the rows, add noise, and give the event. It was charged before."""
 
+    def record(self, event: Released, desk: Desk) -> None:
+        """Write the event to the journal, and take up what it changes."""
+        desk.journal.write(event)
+
     def outcome(self, event: Released, desk: Desk) -> Released:
         """What the caller gets for an event that is on record: the event, or an error that is public."""
         return event
 
-    @staticmethod
-    def follow(event: Any, charges: Charges) -> None:
-        """Repeat the charge that an earlier event made."""
+    def follow(self, event: Any, charges: Charges) -> None:
+        """Repeat the charge that an earlier event made, and what it changed."""
         charges.charge(event.cost, event.size)
+
+
+class Prepaid(Operation[Checked, Released]):
+    """An operation that costs nothing, because it reads nothing or another has paid for it."""
+
+    __slots__ = ()
+
+    def price(self, checked: Checked, desk: Desk) -> Cost:
+        """Nothing."""
+        return FREE
+
+    def charge(self, checked: Checked, cost: Cost, desk: Desk) -> None:
+        """Charge nothing."""
+
+    def follow(self, event: Any, charges: Charges) -> None:
+        """Nothing was charged."""

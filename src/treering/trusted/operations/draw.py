@@ -1,4 +1,4 @@
-"""A synthetic database, drawn by the exponential mechanism (see ``trusted/synthesis.py``)."""
+"""A synthetic database, drawn by the exponential mechanism (see ``operations/synthesis.py``)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 from treering.budget.cost import Cost
 from treering.domain.query import Query
 from treering.gate import RowsDrawn
-from treering.trusted import pricing
 from treering.trusted.operations.base import Desk, Operation
-from treering.trusted.synthesis import Synthesis
+from treering.trusted.operations.select import selecting
+from treering.trusted.operations.synthesis import Synthesis
 
 
 class Draw(NamedTuple):
@@ -26,6 +26,7 @@ class Drawing(Operation[Draw, RowsDrawn]):
     ε²/8-zCDP."""
 
     __slots__ = ()
+    event = RowsDrawn
 
     def check(self, desk: Desk, *request: Any) -> Draw:
         """Refuse queries, a number of rows or a scale that cannot be."""
@@ -35,7 +36,7 @@ class Drawing(Operation[Draw, RowsDrawn]):
 
     def price(self, checked: Draw, desk: Desk) -> Cost:
         """That of the exponential mechanism: its score, a maximum over the queries, moves by at most the largest r."""
-        return pricing.selecting(checked.queries, checked.scale)
+        return selecting(checked.queries, checked.scale)
 
     def perform(self, checked: Draw, cost: Cost, desk: Desk) -> RowsDrawn:
         """Draw the rows."""

@@ -172,6 +172,7 @@ class Foreign(Operation[Any, ForeignReleased]):
     """The output of an OpenDP measurement of the counts of all cells. Cost: by its privacy map."""
 
     __slots__ = ()
+    event = ForeignReleased
 
     def check(self, desk: Desk, *request: Any) -> Any:
         """Refuse a universe with too many cells."""

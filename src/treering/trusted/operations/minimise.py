@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 from treering.budget.cost import Cost
@@ -19,6 +18,16 @@ from treering.trusted.learning import minimisers
 from treering.trusted.learning.holding import Held, check_held, room_of, split
 from treering.trusted.noise import check_noise
 from treering.trusted.operations.base import Desk, Operation
+from treering.trusted.sealed import Sealed
+
+
+class HeldOut(Sealed):
+    """PRIVATE: the rows that the last model did not learn from, if any."""
+
+    __slots__ = ("rows",)
+
+    def __init__(self) -> None:
+        self.rows: Held | None = None
 
 
 class Learning(NamedTuple):
@@ -38,7 +47,8 @@ class Minimising(Operation[Learning, Minimised]):
     same.
     """
 
-    __slots__ = ("held",)
+    __slots__ = ()
+    event = Minimised
 
     parts = (
         *(Problem, Logistic, HuberHinge, Squared, Distance, HuberDistance, Perturbation, Descent, Net, NoisyMoments),
@@ -46,14 +56,9 @@ class Minimising(Operation[Learning, Minimised]):
     )
     names: ClassVar = {"Problem": Problem, "Method": Method}
 
-    def __init__(self, others: Callable[[str], Operation[Any, Any]]) -> None:
-        super().__init__(others)
-        self.held: Held | None = None
-        """PRIVATE: the rows that the last model did not learn from, if any."""
-
     def check(self, desk: Desk, *request: Any) -> Learning:
         """Refuse rows that cannot be told apart, and too many to hold out. What the last run held out is forgotten."""
-        self.held = None
+        desk.own(HeldOut).rows = None
         checked = Learning(*request)
         if checked.rows is not None:
             desk.check_unreserved()
@@ -76,12 +81,11 @@ class Minimising(Operation[Learning, Minimised]):
         if held:
             entries, others = split(entries, held)
             room = room_of(cost, desk.charges.budget)
-            self.held = Held(others, minimisers.label_kind(request, desk.rows), room)
+            desk.own(HeldOut).rows = Held(others, minimisers.label_kind(request, desk.rows), room)
         theta = minimisers.minimum(request, entries, progress)
         return Minimised(desk.size, cost, request.problem, request.method, theta, rows, held or None)
 
-    @staticmethod
-    def follow(event: Minimised, charges: Charges) -> None:
+    def follow(self, event: Minimised, charges: Charges) -> None:
         """Charge the rows of the interval, or all."""
         _charge(charges, event.cost, event.size, event.rows)
 
@@ -106,14 +110,14 @@ class Tallying(Operation[Counting, Tallied]):
     zCDP."""
 
     __slots__ = ()
+    event = Tallied
 
     parts = (Tally,)
     names: ClassVar = {"Tally": Tally}
 
     def check(self, desk: Desk, *request: Any) -> Counting:
         """Refuse what is no count of the rows that are held out."""
-        minimising = self._others("minimise")
-        held = minimising.held if isinstance(minimising, Minimising) else None
+        held = desk.own(HeldOut).rows
         if held is None:
             raise Halted("no rows are held out: those of the last model are forgotten when the gate is opened anew")
         tally, noise = request
@@ -134,6 +138,5 @@ class Tallying(Operation[Counting, Tallied]):
         request, noise, held = checked
         return Tallied(desk.size, cost, request, noise, held.tally(request, noise))
 
-    @staticmethod
-    def follow(event: Tallied, charges: Charges) -> None:
+    def follow(self, event: Tallied, charges: Charges) -> None:
         """Nothing: the rows have paid with the model."""

@@ -17,7 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from treering.arrays import Flags
 from treering.domain.axis import Scalar
 from treering.domain.schema import Schema
-from treering.errors import DataError
+from treering.errors import DataError, ParameterError
 from treering.rowfile import RowFile
 from treering.trusted.rows.checks import PERSON, Check, ColumnIntake, Plan, plan_of
 from treering.trusted.rows.digests import RowsDigest
@@ -39,7 +39,10 @@ from treering.trusted.rows.values import listed
 from treering.trusted.rows.views import flags_in, valid_in
 from treering.trusted.sealed import Sealed
 
-__all__ = ["PERSON", "ColumnIntake", "Intake", "batch_schema", "typed_blocks"]
+__all__ = ["PERSON", "ColumnIntake", "DroppedRows", "Intake", "OnInvalid", "batch_schema", "dropping", "typed_blocks"]
+
+OnInvalid: TypeAlias = Literal["refuse", "drop"]
+"""What becomes of rows that do not fit the schema."""
 
 BLOCK_ROWS: Final = 2**18
 """The most rows of a block: small enough for a core's cache, large enough that the cost of calls does not matter."""
@@ -48,6 +51,17 @@ THREADS: Final = min(4, os.cpu_count() or 1)
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+class DroppedRows(UserWarning):
+    """Rows that did not fit the schema were left out, as ``on_invalid="drop"`` asks. Their number is public."""
+
+
+def dropping(on_invalid: OnInvalid) -> bool:
+    """Whether rows that do not fit are left out; refuses what says neither."""
+    if on_invalid not in ("refuse", "drop"):
+        raise ParameterError("on_invalid", 'must be "refuse" or "drop"')
+    return on_invalid == "drop"
 
 
 class Intake(Sealed):

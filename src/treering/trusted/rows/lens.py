@@ -195,7 +195,7 @@ def classes_of(axis: Axis, table: pa.Table) -> Ints:
 def _classes_of_values(axis: Axis, values: pa.Array) -> Ints:
     if not axis.by_list:
         return _classes(axis, values, _searched(axis.cuts))
-    listed = pa.array(axis.listed, TYPES[axis.scalar.kind])
+    listed = pa.array(axis.listed, TYPES[axis.scalar.kind]).cast(values.type)  # An engine's texts are bytes.
     places = pc.index_in(values, value_set=listed).fill_null(len(listed))
     return axis.classes[np.where(np.asarray(values.is_null()), len(axis.classes) - 2, np.asarray(places))]
 

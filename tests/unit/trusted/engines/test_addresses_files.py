@@ -19,7 +19,7 @@ import pytest
 from treering.domain.attribute import categories, integers
 from treering.domain.schema import Schema
 from treering.errors import EngineError
-from treering.trusted.engines import addresses, spilling
+from treering.trusted.engines import spilling
 from treering.trusted.engines.addresses import Address, _files, _plain
 from treering.trusted.engines.spelling import Relation
 from treering.trusted.engines.spilling import Spilling
@@ -97,7 +97,7 @@ def test_a_server_is_asked_for_a_connection_that_only_reads(monkeypatch: pytest.
         raise ConnectionError
 
     monkeypatch.setattr(psycopg, "connect", connect)
-    monkeypatch.setattr(addresses.SPILLING, "folder", lambda: pytest.fail("nothing of a server's is spilled here"))
+    monkeypatch.setattr(spilling.SPILLING, "folder", lambda: pytest.fail("nothing of a server's is spilled here"))
     with pytest.raises(EngineError, match="cannot open"):
         rows_at("postgresql://me@host:5433/db?sslmode=require#s.t")
     assert asked == {

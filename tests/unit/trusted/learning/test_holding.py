@@ -92,7 +92,7 @@ def test_counts_are_of_the_held_out_rows_and_cost_nothing_more() -> None:
     assert abs(int(counted.values[0])) < 6 * 8
     assert kernel.spent == spent
     assert counted.drawn.rho == Fraction(1, 36)
-    again = Kernel(kernel._rows, RICH, kernel._journal)
+    again = Kernel(kernel._desk.rows, RICH, kernel._desk.journal)
     assert again.spent == spent
 
 
@@ -134,7 +134,7 @@ def test_rows_are_forgotten_with_the_next_model_and_with_the_gate() -> None:
     with pytest.raises(tr.Halted, match="no rows are held out"):
         kernel.tally(HITS, Gaussian(50.0))
     kernel.minimise(REQUEST, (0, 1_000), held=100)
-    again = Kernel(kernel._rows, RICH, kernel._journal)
+    again = Kernel(kernel._desk.rows, RICH, kernel._desk.journal)
     with pytest.raises(tr.Halted, match="no rows are held out"):
         again.tally(HITS, Gaussian(50.0))
     kernel.minimise(REQUEST, (0, 1_000))

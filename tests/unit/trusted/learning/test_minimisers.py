@@ -37,9 +37,9 @@ from treering.domain.problem import (
     Perturbation,
     Problem,
 )
-from treering.trusted.database import GrowingPoints
 from treering.trusted.learning.minimisers import candidates, gradient_sum, solve, summed_losses
 from treering.trusted.learning.points import Entries, Points, entries_of_cells
+from treering.trusted.memory.points import GrowingPoints
 
 LINEAR: list[Loss] = [Logistic(), HuberHinge(), HuberHinge(0.1), Squared()]
 LOSSES: list[Loss] = [*LINEAR, Distance()]

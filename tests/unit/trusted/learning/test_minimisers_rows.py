@@ -20,8 +20,8 @@ from treering.domain.loss import Logistic, Squared
 from treering.domain.problem import CellFeatures, Descent, Method, Minimise, Net, NoisyMoments, Perturbation, Problem
 from treering.gate import Minimised
 from treering.trusted.charges import Charges
-from treering.trusted.database import GrowingPoints
-from treering.trusted.kernel import Kernel
+from treering.trusted.kernel import Kernel, follow
+from treering.trusted.memory.points import GrowingPoints
 from treering.vault.vault import Vault
 
 SCHEMA = tr.Schema({"a": tr.integers(0, 2), "late": tr.categories("n", "y")})
@@ -96,7 +96,7 @@ def test_the_present_size_needs_no_mark_and_leaves_none() -> None:
     db.append_cells(cells(1))
     with pytest.raises(tr.ParameterError, match="told apart; the nearest are 65, 0"):
         kernel.minimise(Minimise(QUIET, EXACT, FEATURES), (40, 65))
-    assert kernel._charges.sizes == set()
+    assert kernel._desk.charges.sizes == set()
 
 
 # -- what is charged ---------------------------------------------------------------------------------------------------
@@ -119,8 +119,8 @@ def test_the_rows_of_the_interval_pay_and_no_others(method: Method) -> None:
     assert [again.left(row) for row in (1, 41, 66, 126)] == [kernel.left(row) for row in (1, 41, 66, 126)]
     followed = Charges(RICH)
     for each in kernel.history:
-        followed.follow(each)
-    assert followed.ledger.steps == kernel._charges.ledger.steps
+        follow(each, followed)
+    assert followed.ledger.steps == kernel._desk.charges.ledger.steps
 
 
 def test_every_interval_has_the_whole_budget_once() -> None:

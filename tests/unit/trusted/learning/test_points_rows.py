@@ -17,8 +17,8 @@ from scipy.sparse import csr_matrix
 from treering.arrays import Floats
 from treering.domain.problem import FEATURE_UNIT, on_grid
 from treering.errors import DataError
-from treering.trusted.database import GrowingPoints
-from treering.trusted.learning.points import Bounds, Rows, features_of
+from treering.trusted.learning.points import Bounds, Samples, features_of
+from treering.trusted.memory.points import GrowingPoints
 
 LATE = Bounds(classes=("late", "on time"))
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -28,7 +28,7 @@ bounds = st.floats(5e-324, 1e308)
 @given(arrays(np.float64, (4, 3), elements=finite), bounds, st.booleans())
 @settings(max_examples=200, deadline=None)
 def test_entries_lie_in_the_unit_ball_whatever_rows_and_bound_are(rows: Floats, norm: float, intercept: bool) -> None:
-    entries = Rows(rows, None, Bounds(norm, intercept)).entries
+    entries = Samples(rows, None, Bounds(norm, intercept)).entries
     assert entries.shape == (4, 3 + intercept)
     assert np.isfinite(entries).all()
     assert np.linalg.norm(entries, axis=1).max() <= 1 + 1e-12
@@ -42,7 +42,7 @@ def test_a_row_replaced_is_an_entry_replaced(rows: Floats, other: Floats, norm: 
     changed = rows.copy()
     changed[2] = other
     declared = Bounds(norm, True, label=2.0)
-    before, after = Rows(rows, [0.0, 1.0, 2.0, -2.0], declared), Rows(changed, [0.0, 1.0, -1.0, -2.0], declared)
+    before, after = Samples(rows, [0.0, 1.0, 2.0, -2.0], declared), Samples(changed, [0.0, 1.0, -1.0, -2.0], declared)
     assert before.labels is not None
     assert after.labels is not None
     kept = [0, 1, 3]
@@ -52,7 +52,9 @@ def test_a_row_replaced_is_an_entry_replaced(rows: Floats, other: Floats, norm: 
 
 
 def test_rows_within_the_bound_are_divided_by_it_and_longer_ones_are_scaled_down() -> None:
-    rows = Rows([[3.0, 4.0], [30.0, 40.0], [0.0, 0.0]], ["late", "on time", "late"], Bounds(10.0, classes=LATE.classes))
+    rows = Samples(
+        [[3.0, 4.0], [30.0, 40.0], [0.0, 0.0]], ["late", "on time", "late"], Bounds(10.0, classes=LATE.classes)
+    )
     assert rows.entries == pytest.approx(np.array([[0.3, 0.4], [0.6, 0.8], [0.0, 0.0]]))
     assert rows.labels is not None
     assert rows.labels.tolist() == [-1, 1, -1]
@@ -64,22 +66,22 @@ def test_without_labels_they_are_not_looked_at() -> None:
         def __getattribute__(self, name: str) -> Any:
             raise AssertionError(name)
 
-    rows = Rows([[1.0]], Untouchable(), Bounds())
+    rows = Samples([[1.0]], Untouchable(), Bounds())
     assert rows.labels is None
     assert rows.label_kind == "none"
     assert rows.column is False
 
 
 def test_a_column_of_labels_is_taken_and_told() -> None:
-    rows = Rows([[1.0], [2.0]], [["late"], ["on time"]], LATE)
+    rows = Samples([[1.0], [2.0]], [["late"], ["on time"]], LATE)
     assert rows.column
     assert rows.labels is not None
     assert rows.labels.tolist() == [-1, 1]
 
 
 def test_rows_are_sealed() -> None:
-    rows = Rows([[0.123456789]], ["late"], LATE)
-    assert repr(rows) == str(rows) == "<Rows>"
+    rows = Samples([[0.123456789]], ["late"], LATE)
+    assert repr(rows) == str(rows) == "<Samples>"
     for leak in (pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(TypeError, match="private"):
             leak(rows)
@@ -118,7 +120,7 @@ SECRET = "secret 123456789"
 )
 def test_bad_rows_are_refused_without_their_values(features: Any, labels: Any, declared: Bounds, match: str) -> None:
     with pytest.raises(DataError, match=match) as refusal:
-        Rows(features, labels, declared)
+        Samples(features, labels, declared)
     shown = f"{refusal.value} {refusal.value.__cause__} {refusal.value.__context__}"
     assert "123456789" not in shown
 
@@ -151,10 +153,10 @@ def test_an_array_that_raises_is_not_quoted() -> None:
 
 def test_a_collection_takes_rows_of_its_own_kind_alone() -> None:
     points = GrowingPoints(2, "signs")
-    assert points.append_rows(Rows([[1.0, 2.0]], ["late"], LATE)) == 1
+    assert points.append_rows(Samples([[1.0, 2.0]], ["late"], LATE)) == 1
     assert points.append(np.empty((0, 2)), []) == 1
     with pytest.raises(DataError, match="rows of 2 numbers, not 1"):
-        points.append_rows(Rows([[1.0]], ["late"], LATE))
+        points.append_rows(Samples([[1.0]], ["late"], LATE))
     with pytest.raises(DataError, match="are signs, not numbers"):
-        points.append_rows(Rows([[1.0, 2.0]], [0.5], Bounds(label=1.0)))
+        points.append_rows(Samples([[1.0, 2.0]], [0.5], Bounds(label=1.0)))
     assert points.size == 1

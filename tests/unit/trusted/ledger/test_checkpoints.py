@@ -10,14 +10,13 @@ from pathlib import Path
 import pytest
 
 import treering as tr
-from support.events import NO_STEPS
+from support.events import NO_STEPS, codec_of
 from support.journals import CODEC, Note, condensed
 from treering.errors import VaultError
 from treering.gate import Compared, Condensed, Event
 from treering.trusted.ledger.checkpoints import Checkpoints
 from treering.trusted.ledger.codec.events import EventCodec
 from treering.trusted.ledger.lines import CHECKPOINT, Line, body
-from treering.vault.kinds import codec
 
 SCHEMA = tr.Schema({"a": tr.integers(0, 1)})
 
@@ -32,14 +31,14 @@ def kept(folder: Path, event: Event, codec: EventCodec) -> Line:
 @pytest.mark.parametrize("event", [Compared(9, 0, 5, None), Condensed(9, Fraction(0), 0, (), None, NO_STEPS)])
 def test_a_file_that_holds_something_else_is_refused(tmp_path: Path, event: Event) -> None:
     """It has the hash that its line names, so no disk has changed it: it was written so."""
-    reading = codec(SCHEMA)
+    reading = codec_of(SCHEMA)
     line = kept(tmp_path, event, reading)
     with pytest.raises(VaultError, match="checkpoint 00000001 holds something else; delete it"):
         Checkpoints(tmp_path, reading).load(line)
 
 
 def test_a_file_that_is_gone_or_changed_is_no_checkpoint(tmp_path: Path) -> None:
-    reading = codec(SCHEMA)
+    reading = codec_of(SCHEMA)
     line = kept(tmp_path, Compared(9, 0, 5, None), reading)
     (tmp_path / "00000001").write_bytes(b"something\n\n")
     assert Checkpoints(tmp_path, reading).load(line) is None

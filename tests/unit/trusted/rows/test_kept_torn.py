@@ -20,9 +20,9 @@ from support.kept_rows import Away
 from treering.domain.groups import Groups
 from treering.trusted import cells as cells_module
 from treering.trusted.cells import Cells
-from treering.trusted.database import DroppedRows
 from treering.trusted.learning.points import Moments
 from treering.trusted.rows import kept, tally
+from treering.trusted.rows.intake import DroppedRows
 from treering.trusted.rows.kept import Rows
 from treering.trusted.rows.typed import typed
 
@@ -31,7 +31,7 @@ WIDE = tr.Schema({f"a{number}": tr.integers(0, 63) for number in range(5)})
 """Too many cells for one array."""
 BOTH = pytest.mark.parametrize("schema", [SCHEMA, WIDE], ids=["dense", "sparse"])
 ROWS = [{"late": "yes", "month": 2}] * 500
-FILES = ("trusted/cells.py", "trusted/database.py", "rows/kept.py")
+FILES = ("trusted/cells.py", "memory/database.py", "rows/kept.py")
 
 
 def broken(*_: Any, **__: Any) -> Any:

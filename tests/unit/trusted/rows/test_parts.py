@@ -61,12 +61,12 @@ def test_every_row_keeps_its_position_however_parts_are_sealed_and_merged(tmp_pa
     vault = lived(tmp_path / "vault", APPENDS)
     lines = part_lines(vault)
     assert [line["number"] for line in lines] == list(range(1, len(lines) + 1))
-    assert len(vault._record.parts) < len(lines) / 2
+    assert len(vault._store._record.parts) < len(lines) / 2
     for _ in range(2):
         assert same(vault, given(APPENDS))
         assert (cells(vault) == expected(APPENDS)).all()
-        assert {file.name for file in (tmp_path / "vault" / "parts").iterdir()} == vault._record.parts.names
-        assert secrets(vault, "part") == {part.secret for part in vault._record.parts}
+        assert {file.name for file in (tmp_path / "vault" / "parts").iterdir()} == vault._store._record.parts.names
+        assert secrets(vault, "part") == {part.secret for part in vault._store._record.parts}
         assert secrets(vault, "rows") == {f"rows {number}" for number in range(1, APPENDS + 1)}
         assert vault.verify()["batches"] == APPENDS
         crash(vault)
@@ -83,7 +83,7 @@ def test_many_small_appends_are_sealed_once(tmp_path: Path, monkeypatch: pytest.
         for _ in range(1100):
             vault.append(row)
         assert part_lines(vault) == [{"number": 1, "first": 0, "rows": 1024}]
-        assert len(list(vault._ledger.tail())) == 1100 - 1024
+        assert len(list(vault._store._ledger.tail())) == 1100 - 1024
         assert vault.verify()["size"] == 1100
     with Vault.open(tmp_path / "vault") as vault:
         assert (vault.size, in_order(vault).num_rows) == (1100, 1100)
@@ -107,7 +107,7 @@ def test_a_large_batch_is_a_part_and_the_tail_before_it_another(tmp_path: Path) 
             {"number": 1, "first": 0, "rows": LARGE - 1},
             {"number": 2, "first": LARGE - 1, "rows": LARGE},
         ]
-        assert list(vault._ledger.tail()) == []
+        assert list(vault._store._ledger.tail()) == []
         assert same(vault, pa.concat_tables([frame(LARGE - 1), frame(LARGE, 2)]))
 
 
@@ -127,7 +127,7 @@ def test_a_batch_without_rows_is_on_record_and_nowhere_else(tmp_path: Path) -> N
         for key in "abcdef":
             vault.append([], key=key)
         vault.append(frame(2))
-        assert [number for number, _ in vault._ledger.tail()] == [7]
+        assert [number for number, _ in vault._store._ledger.tail()] == [7]
         assert (vault.verify()["batches"], part_lines(vault)) == (7, [])
     with Vault.open(tmp_path / "vault") as vault:
         assert vault.append([], key="a") == 0
@@ -144,8 +144,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A vault with several parts and a tail, closed."""
     make_often(monkeypatch, merged=20)
     with lived(tmp_path / "vault", 14) as vault:
-        assert len(vault._record.parts) > 1
-        assert list(vault._ledger.tail())
+        assert len(vault._store._record.parts) > 1
+        assert list(vault._store._ledger.tail())
     return tmp_path / "vault"
 
 
@@ -281,7 +281,7 @@ def test_rows_are_cut_where_batches_end(step: int) -> None:
 
 def test_a_store_without_rows_takes_nothing_up(tmp_path: Path) -> None:
     with Vault.create(tmp_path / "vault", SCHEMA, 1.0, mechanism=None) as vault:
-        assert isinstance(vault._rows, Rows)
+        assert isinstance(vault._store._rows, Rows)
         assert (vault.size, vault.verify()["parts"]) == (0, 0)
 
 
@@ -290,11 +290,11 @@ def test_a_child_that_is_forked_lets_go_of_a_vault_that_has_counted(tmp_path: Pa
     with Vault.create(tmp_path / "vault", SCHEMA, 1000.0, 1e-6) as vault:
         vault.append(frame(LARGE * 500))
         answer = vault.ask("late = 'yes'")
-        assert vault._engine._engine is not None
+        assert vault._store._engine._engine is not None
         child = os.fork()
         if child == 0:
             inner: Any = vault
-            del inner._engine, inner._rows, inner._members, inner._assembly, inner._parts
+            del inner._members, inner._access, inner._store
             gc.collect()
             os._exit(7)
         deadline = time.monotonic() + 30

@@ -30,7 +30,7 @@ from treering.domain.groups import Groups
 from treering.domain.sums import Grid, Sums, summable, sums_of, valued
 from treering.mechanisms.histogram.hypothesis import rows_of
 from treering.trusted import distinct as distinct_module
-from treering.trusted.combining import reach, released
+from treering.trusted.operations.groups import reach, released
 from treering.trusted.rows import tally as tally_module
 from treering.trusted.rows.tally import Codes, Engine, Piece, tally
 from treering.trusted.rows.typed import typed

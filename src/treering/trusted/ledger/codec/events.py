@@ -179,6 +179,12 @@ class EventCodec:
         return later
 
 
+@lru_cache(maxsize=16)
+def codec(schema: Schema, notes: tuple[type[Any], ...]) -> EventCodec:
+    """The codec of the events of a ledger with this schema."""
+    return EventCodec(schema, notes)
+
+
 @lru_cache(maxsize=4)
 def _codecs(notes: tuple[type[Any], ...]) -> dict[str, Codec]:
     """A codec for each event, by its name, without what registered operations know."""

@@ -1,0 +1,144 @@
+"""The record: the lines of a ledger sorted into the vault's origin, mechanisms, batches, parts and idempotency keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from treering.budget.promise import Budget, Promise
+from treering.domain.schema import Schema
+from treering.errors import DamagedVault
+from treering.trusted.ledger.folder import Folder
+from treering.trusted.ledger.lines import (
+    CHECKPOINT,
+    CREATED,
+    EVENT,
+    LEASE,
+    MECHANISM,
+    PART,
+    ROWS,
+    Entry,
+    Line,
+    body,
+)
+from treering.trusted.ledger.named import BatchList, Part, PartList
+from treering.trusted.ledger.shares import Shares, Spec
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """How a vault was created: the first line of its ledger, which never changes."""
+
+    identity: str
+    schema: Schema
+    promise: Promise
+    person: str | None = None
+    source: Mapping[str, str] | None = None
+    """The table in an engine where the rows stay: its ``address`` ("": none), ``identity`` and ``order`` column."""
+    commitment: str = ""
+    """The commitment to the key of persons' digests, if there is one."""
+
+    def line(self) -> Line:
+        """The first line of a ledger."""
+        promise = self.promise
+        return Line(
+            CREATED,
+            body(
+                identity=self.identity,
+                schema=self.schema.to_dict(),
+                epsilon=str(Fraction(str(promise.epsilon))),
+                delta=str(Fraction(str(promise.delta))),
+                rows_per_person=promise.rows_per_person,
+                person=self.person,
+                source=None if self.source is None else dict(self.source),
+            ),
+            commitment=self.commitment,
+        )
+
+    @classmethod
+    def of(cls, line: Line) -> Origin:
+        """The origin that the first line states."""
+        plain = line.plain()
+        promise = Promise(Fraction(plain["epsilon"]), Fraction(plain["delta"]) or 0.0, plain["rows_per_person"])
+        schema = Schema.from_dict(plain["schema"])
+        return cls(plain["identity"], schema, promise, plain["person"], plain["source"], line.commitment)
+
+    def budget(self, spec: Spec) -> Budget:
+        """The budget that a mechanism's share is."""
+        return self.promise.budget.share(spec.share)
+
+
+def mechanism_line(new: Spec, lowered: Mapping[str, Fraction]) -> Line:
+    """The line of the ledger that adds a mechanism, with the shares that were lowered for it."""
+    moved = {name: str(share) for name, share in lowered.items()}
+    return Line(MECHANISM, body(**new.to_dict(), **({"shares": moved} if moved else {})))
+
+
+@dataclass(slots=True)
+class Record:
+    """A fold over the lines of a ledger: public."""
+
+    origin: Origin
+    created: int
+    """When the vault was created, in microseconds since 1970."""
+    shares: Shares = field(default_factory=Shares)
+    batches: BatchList = field(default_factory=BatchList)
+    parts: PartList = field(default_factory=PartList)
+    lines: list[list[Entry]] = field(default_factory=list)
+    """The lines of each mechanism: events, leases and checkpoints."""
+    checkpoints: list[Line] = field(default_factory=list)
+    keys: dict[str, Line | Entry] = field(default_factory=dict)
+    """For each idempotency key, the line that it was used for, as a `Line` or as read from the ledger."""
+    head: bytes = b""
+    seq: int = 0
+
+    @classmethod
+    def of(cls, entries: Iterable[Entry], folder: Folder) -> Record:
+        """The record of the lines of the ledger in this folder."""
+        rest = iter(entries)
+        first = next(rest, None)
+        if first is None or first.line.kind != CREATED:
+            raise folder.unfinished()
+        record = cls(Origin.of(first.line), first.time, head=first.hash, seq=first.seq)
+        for entry in rest:
+            record.add(entry)
+        return record
+
+    @property
+    def size(self) -> int:
+        """The number of rows."""
+        return self.batches.size
+
+    @property
+    def specs(self) -> tuple[Spec, ...]:
+        """The mechanisms, with the shares that they have now."""
+        return self.shares.specs
+
+    def add(self, entry: Entry) -> None:
+        """Add the next line."""
+        kind = entry.kind
+        if kind == ROWS:
+            self.batches.learn(entry)
+        elif kind in (EVENT, LEASE, CHECKPOINT):
+            self.lines[entry.mechanism].append(entry)
+            if kind == CHECKPOINT:
+                self.checkpoints.append(entry.line)
+        elif kind == MECHANISM:
+            self._add_mechanism(entry.line.plain())
+        elif kind == PART:
+            self.parts.add(Part.of(entry))
+        if entry.key:
+            if entry.key in self.keys:
+                raise DamagedVault(f"the idempotency key {entry.key!r} is on record twice: restore a backup")
+            self.keys[entry.key] = entry
+        self.head, self.seq = entry.hash, entry.seq
+
+    def _add_mechanism(self, plain: Mapping[str, Any]) -> None:
+        new = Spec.from_dict(plain)
+        lowered = {name: Fraction(share) for name, share in plain.get("shares", {}).items()}
+        if problem := self.shares.problem(new, lowered):
+            raise DamagedVault(f"{problem}: restore a backup")
+        self.shares.add(new, lowered)
+        self.lines.append([])

@@ -1,0 +1,545 @@
+"""The store: the one object that holds a vault's rows, its record and its secrets, and builds every kernel over them.
+
+A kernel opens by the name of a mechanism. Its budget is the share that the ledger has on record, whatever a public
+program believes it to be, and it opens once (``ledger/shares.py`` proves that the shares keep the promise). What is
+appended is taken in once, and its size is that of the record.
+
+This module is all that others name of the trusted base. What keeps rows in memory (``memory/``) is loaded when it is
+named: there a promise is what its user states to each mechanism.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import replace
+from fractions import Fraction
+from os import PathLike
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from treering.budget.promise import Budget, Promise
+from treering.domain.schema import Schema
+from treering.errors import KeyUsed, ParameterError, SchemaError, TreeringError, VaultError
+from treering.trusted import registry
+from treering.trusted.journal import MemoryJournal
+from treering.trusted.kernel import Kernel
+from treering.trusted.ledger import ledger as ledgers
+from treering.trusted.ledger.checkpoints import Checkpoints
+from treering.trusted.ledger.codec.events import codec
+from treering.trusted.ledger.codec.queries import write_query as write_query
+from treering.trusted.ledger.disk import Stage as Stage
+from treering.trusted.ledger.disk import reached as reached
+from treering.trusted.ledger.disk import sync_folder
+from treering.trusted.ledger.folder import Folder, WriterLock
+from treering.trusted.ledger.journal import LedgerJournal, recover, without_collections
+from treering.trusted.ledger.ledger import TORN, Ledger
+from treering.trusted.ledger.lines import ANSWERS, ROWS, body, seal
+from treering.trusted.ledger.lines import Entry as Entry
+from treering.trusted.ledger.lines import Line as Line
+from treering.trusted.ledger.named import Batch
+from treering.trusted.ledger.record import Origin as Origin
+from treering.trusted.ledger.record import Record as Record
+from treering.trusted.ledger.record import mechanism_line
+from treering.trusted.ledger.shares import Spec as Spec
+from treering.trusted.ledger.shares import with_shares as with_shares
+from treering.trusted.memory.watchers import Watchers
+from treering.trusted.reading import PERSON_KEY, Notes, form_of, limit_of
+from treering.trusted.reading import Reading as Reading
+from treering.trusted.reading import Verified as Verified
+from treering.trusted.reading import account as account
+from treering.trusted.rows.intake import DroppedRows as DroppedRows
+from treering.trusted.rows.intake import Intake as Intake
+from treering.trusted.rows.intake import OnInvalid as OnInvalid
+from treering.trusted.rows.intake import dropping
+from treering.trusted.rows.kept import Rows
+from treering.trusted.rows.parts import Parts, StoreEngine
+from treering.trusted.rows.spool import Spool
+from treering.trusted.sealed import Sealed as Sealed
+from treering.trusted.sealed import salt as new_salt
+from treering.words import left_out, reason
+
+if TYPE_CHECKING:
+    from treering.gate import Gate
+    from treering.trusted.learning.points import Bounds as Bounds
+    from treering.trusted.learning.points import Samples as Samples
+    from treering.trusted.learning.points import features_of as features_of
+    from treering.trusted.memory.database import GrowingDatabase as GrowingDatabase
+    from treering.trusted.memory.points import GrowingPoints as GrowingPoints
+else:
+
+    def __getattr__(name: str) -> Any:
+        """What a vault does not need is loaded when it is named."""
+        if name not in registry.MEMORY:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return registry.memory(name)
+
+
+Place = str | PathLike[str]
+Result = TypeVar("Result")
+
+
+class Taken(NamedTuple):
+    """What an append has taken in: public."""
+
+    size: int
+    """The size after it."""
+    rows: int
+    dropped: int
+    known: bool
+    """Whether an earlier append with the same key had taken in these rows: nothing has changed now."""
+
+
+class Kept(NamedTuple):
+    """What was answered under an idempotency key: public."""
+
+    key: str
+    mechanism: int
+    """The number of the mechanism that answered; -1 for none."""
+    plain: Any
+
+
+class Own(Sealed):
+    """The database of one mechanism: the rows, and the one gate to them, with the share on record."""
+
+    __slots__ = ("_budget", "_name", "_open", "_rows", "_watchers")
+
+    def __init__(self, name: str, budget: Budget, rows: Rows, watchers: Watchers, gate: Callable[[], Gate]) -> None:
+        self._name, self._budget, self._rows, self._watchers, self._open = name, budget, rows, watchers, gate
+
+    @property
+    def schema(self) -> Schema:
+        """The universe: public."""
+        return self._rows.schema
+
+    @property
+    def size(self) -> int:
+        """The number of rows: public."""
+        return self._rows.size
+
+    def open_gate(self, budget: Budget) -> Gate:
+        """The gate, once. A mechanism that counts on any other budget than its share on record is refused."""
+        own = self._budget
+        if type(budget) is not Budget or (budget.kind, budget.total) != (own.kind, own.total):
+            raise ParameterError(
+                "budget",
+                f"of {self._name!r} must be its share on record, {own.unit} = {float(own.total):.6g}, and no other",
+            )
+        return self._open()
+
+    def watch(self, grown: Callable[[], None]) -> None:
+        """Call the method ``grown`` after every append, for as long as its object lives."""
+        self._watchers.add(grown)
+
+
+def trial(origin: Origin, new: Spec) -> Own:
+    """An empty database with the share of a mechanism that is not on record yet: to check its options."""
+    rows, budget = Rows(origin.schema), origin.budget(new)
+    return Own(new.name, budget, rows, Watchers(), lambda: Kernel(rows, budget, MemoryJournal()))
+
+
+class Store(Sealed):
+    """A vault that is open for writing. Of its methods, those below `alone` are for a thread that is alone in it."""
+
+    __slots__ = (
+        *("_checkpoints", "_engine", "_folder", "_gates", "_intake", "_journals", "_ledger", "_lock", "_notes"),
+        *("_parts", "_process", "_record", "_rows", "_source", "_watchers"),
+    )
+
+    def __init__(self, folder: Folder, lock: WriterLock, ledger: Ledger, notes: Notes, table: Any = None) -> None:
+        """Use `opening`."""
+        self._folder, self._lock, self._ledger, self._notes = folder, lock, ledger, notes
+        self._process = os.getpid()
+        self._record = record = Record.of(ledger.read(), folder)
+        origin, secrets = record.origin, ledger.secrets()
+        self._checkpoints = Checkpoints(folder.checkpoints, codec(origin.schema, notes))
+        for line in record.checkpoints:
+            self._checkpoints.know(line)
+        folder.clean(record.parts.names, record.parts.last, self._checkpoints.named)
+        self._engine = StoreEngine(folder.path)
+        self._rows = Rows(origin.schema, self._engine)
+        self._watchers = Watchers()
+        self._gates: dict[str, Kernel] = {}
+        self._journals: list[LedgerJournal] = []
+        for entries in record.lines:
+            journal = self._add_journal()
+            recovered = recover(entries, codec(origin.schema, notes), self._checkpoints)
+            journal.take_up(recovered, secrets, record.size)
+        record.lines.clear()  # The journals hold them as events now.
+        form, limit = form_of(record), limit_of(record, secrets)
+        self._parts = Parts(folder.parts, form, self._rows, ledger, record.batches, record.parts, limit)
+        self._parts.load()
+        self._intake: Intake | None = None
+        self._source = None if origin.source is None else registry.engine("Attached")(origin, table)
+        if self._source is not None:
+            for batch in record.batches:
+                self._source.take_up(self._rows, batch)
+
+    @classmethod
+    @contextmanager
+    def opening(cls, path: Place, notes: Notes, wait: float, table: Any = None) -> Iterator[Store]:
+        """The vault in a folder, open for writing, for a block that makes its mechanisms: if it fails, the vault is
+        closed. Waits up to ``wait`` seconds for another writer."""
+        folder = Folder(path)
+        folder.check()
+        lock = WriterLock(folder.lock)
+        try:
+            lock.take(wait)
+            ledger = ledgers.open_writer(folder.ledger)
+            try:
+                with without_collections():
+                    yield cls(folder, lock, ledger, notes, table)
+            except BaseException:
+                ledger.close()
+                raise
+        except BaseException:
+            lock.release()
+            raise
+
+    @property
+    def schema(self) -> Schema:
+        """The universe: public."""
+        return self._rows.schema
+
+    @property
+    def size(self) -> int:
+        """The number of rows: public."""
+        return self._rows.size
+
+    @property
+    def record(self) -> Record:
+        """What is on record: public."""
+        self._record.seq, self._record.head = self._ledger.seq, self._ledger.head
+        return self._record
+
+    @property
+    def origin(self) -> Origin:
+        """How the vault was created: public."""
+        return self._record.origin
+
+    @property
+    def reading(self) -> Reading:
+        """What is on record, as a reader sees it."""
+        return Reading(self._folder.path, self._notes)
+
+    # -- who may work in the vault ------------------------------------------------------------------------------------
+
+    @property
+    def foreign(self) -> bool:
+        """Whether this is a forked child: the vault belongs to its parent."""
+        return os.getpid() != self._process
+
+    @property
+    def held(self) -> bool:
+        """Whether the vault is open: not closed yet."""
+        return self._lock.held
+
+    def alone(self) -> AbstractContextManager[object]:
+        """The vault's lock, for exclusive access; `check` comes first in the block. (The lock itself, without a
+        wrapper: an interrupt cannot leave it locked.)"""
+        if self.foreign:
+            raise VaultError("this vault was opened by another process: a forked child must open its own")
+        return self._rows.lock
+
+    def check(self) -> None:
+        """Raise `VaultError` if the vault is closed, or stopped after a failure."""
+        if not self._lock.held:
+            raise VaultError("the vault is closed: open it again")
+        self._ledger.check_entry()
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """What is written in the block becomes durable together, at its end."""
+        return self._ledger.transaction()
+
+    def whole(self, work: Callable[[], Result]) -> Result:
+        """The result of one thread's work in a shared transaction: an unexpected error after something was written
+        stops the vault."""
+        self._ledger.check_usable()
+        before = self._ledger.waiting
+        try:
+            return work()
+        except TreeringError:
+            raise
+        except BaseException:
+            if self._ledger.waiting > before or self._ledger.ahead:
+                self._ledger.fail(TORN)
+            raise
+
+    def close(self) -> None:
+        """Record what is pending, and let the next writer in."""
+        try:
+            for journal in self._journals:
+                with suppress(VaultError):
+                    journal.close()
+        finally:
+            self._ledger.close()
+            self._lock.release()
+            self._engine.let_go()
+
+    # -- mechanisms ---------------------------------------------------------------------------------------------------
+
+    def open_gate(self, name: str) -> Gate:
+        """The gate of a mechanism on record, which continues where its journal ends; once, with its share on record."""
+        if name in self._gates:
+            raise ParameterError("budget", f"is spent through one gate: that of {name!r} is open already")
+        number, spec = self._numbered(name)
+        self._gates[name] = gate = Kernel(self._rows, self.origin.budget(spec), self._journals[number])
+        return gate
+
+    def database(self, name: str) -> Own:
+        """The database of a mechanism on record."""
+        budget = self.origin.budget(self._numbered(name)[1])
+        return Own(name, budget, self._rows, self._watchers, lambda: self.open_gate(name))
+
+    def fresh(self, name: str) -> int:
+        """The number of a mechanism's events since its last checkpoint."""
+        return self._journals[self._numbered(name)[0]].fresh
+
+    @contextmanager
+    def adding(self, new: Spec, lowered: Mapping[str, Fraction]) -> Iterator[None]:
+        """Put a mechanism on record, with shares lowered for it to no less than was charged. The gates of these are
+        retired: in the block, the mechanisms are made again, and the new one."""
+        problem = self._record.shares.problem(new, lowered)
+        budgets = {name: self.origin.promise.budget.total * share for name, share in lowered.items()}
+        if any(name in self._gates and self._gates[name].spent > least for name, least in budgets.items()):
+            problem = "a share cannot be lowered to less than its mechanism has charged"
+        if problem:
+            raise ParameterError("share", f"cannot be put on record: {problem}")
+        with self._ledger.remembered("it was interrupted while a new mechanism, which is on record, was made"):
+            self._ledger.write(mechanism_line(new, lowered))
+            reached(Stage.MECHANISM_DURABLE)
+            self._record.shares.add(new, lowered)
+            for name in lowered.keys() & self._gates.keys():
+                self._gates.pop(name).retire()
+            self._add_journal()
+            yield
+
+    def _numbered(self, name: str) -> tuple[int, Spec]:
+        for number, spec in enumerate(self._record.specs):
+            if spec.name == name:
+                return number, spec
+        raise ParameterError("name", f"{name!r} is of no mechanism on record")
+
+    def _add_journal(self) -> LedgerJournal:
+        new = LedgerJournal(self._ledger, len(self._journals), codec(self.schema, self._notes), self._checkpoints)
+        self._journals.append(new)
+        return new
+
+    # -- rows ---------------------------------------------------------------------------------------------------------
+
+    def append(self, frame: Any, on_invalid: OnInvalid, key: str | None, *, again: bool) -> Taken:
+        """Take in the rows of ``frame``, all of them or none. The same key again takes in nothing; unless ``again`` is
+        true, rows that are just those of an earlier append are refused."""
+        drop = dropping(on_invalid)
+        check_key(key)
+        with self.alone():
+            known = self._appended(key)
+            if known is None and self._counts_persons:  # Per-person limits depend on earlier rows: hold the lock.
+                return self._took(self._parts.spool(frame, self._parts.persons(), drop=drop), key, again=again)
+        if known is not None:
+            return self._same(known, self._parts.read_again(frame))
+        spool = self._parts.spool(frame, None, drop=drop)  # Others ask meanwhile.
+        try:
+            with self.alone():
+                known = self._appended(key)
+                if known is None:
+                    return self._took(spool, key, again=again)
+            return self._same(known, spool)
+        finally:
+            spool.discard()
+
+    @property
+    def intake(self) -> Intake | None:
+        """PRIVATE: what was read for the last append of this session."""
+        return self._intake
+
+    def check_rows(self, frame: Any, on_invalid: OnInvalid) -> Intake:
+        """PRIVATE: what `intake` would be after an append of ``frame``, of which nothing is taken in."""
+        drop = dropping(on_invalid)
+        with self.alone():
+            self._appended(None)
+            if self._counts_persons:
+                return self._parts.read(frame, self._parts.persons(), drop=drop)
+        return self._parts.read(frame, None, drop=drop)
+
+    def refresh(self, on_invalid: OnInvalid) -> int:
+        """Take in the rows past the watermark of the vault's table, and return the new size."""
+        with self.alone():
+            self.check()
+            if self._source is None:
+                raise VaultError("this vault has no table of its own to refresh from: append rows")
+            increment = self._source.increment(on_invalid)
+            if increment.rows or increment.dropped or not self._record.batches:
+                self._refreshed(self._source, increment)
+            return self.size
+
+    def _refreshed(self, source: Any, increment: Any) -> None:
+        """Put an increment of the vault's table on record, and take its rows up."""
+        _warn(increment.rows, increment.dropped, 5)
+        mark = increment.watermark.to_dict()
+        self._recorded(
+            lambda: self._parts.record_elsewhere(increment.rows, increment.dropped, mark),
+            lambda batch: source.take_up(self._rows, batch),
+        )
+
+    @property
+    def _counts_persons(self) -> bool:
+        return self.origin.person is not None
+
+    def _appended(self, key: str | None) -> Line | Entry | None:
+        """The line of an append with this key; None if there was none. Raises if none can be."""
+        self.check()
+        if self._source is not None:
+            raise VaultError("the rows of this vault stay in their own engine: add them there, then refresh()")
+        return None if key is None else self._record.keys.get(key)
+
+    def _took(self, spool: Spool, key: str | None, *, again: bool) -> Taken:
+        try:
+            if not again:
+                self._parts.check_new(spool)
+            dropped = spool.intake.dropped
+            taken = Taken(self._take(spool, dropped, key or ""), spool.rows, dropped, known=False)
+        finally:
+            spool.discard()
+        self._intake = spool.intake
+        return taken
+
+    def _same(self, line: Line | Entry, spool: Spool) -> Taken:
+        """What an append has taken in, if it was of the same rows."""
+        if line.kind != ROWS:
+            raise KeyUsed(line.key, "new rows")
+        batch = Batch.of(line)
+        with self.alone():
+            self.check()
+            same = self._parts.holds(batch, spool)
+        spool.discard()
+        if not same:
+            raise KeyUsed(line.key, "other rows")
+        return Taken(batch.size, batch.rows, batch.dropped, known=True)
+
+    def _take(self, spool: Spool, dropped: int, key: str) -> int:
+        if spool.rows == 0 and dropped == 0 and not key:
+            return self.size
+        try:
+            _warn(spool.rows, dropped, 7)
+            self._parts.write(spool)
+        finally:
+            spool.discard()
+
+        def take_up(batch: Batch) -> None:
+            self._parts.count(batch, spool)
+            if key:
+                self._record.keys[key] = batch.line(key)
+
+        self._recorded(lambda: self._parts.record(spool, dropped, key), take_up)
+        self._parts.condense()
+        return self.size
+
+    def _recorded(self, record: Callable[[], Batch], take_up: Callable[[Batch], None]) -> None:
+        """Put new rows on record, durably, and then take them up."""
+        with self._ledger.remembered("it was interrupted while new rows, which are on record, were counted"):
+            with self._ledger.transaction():
+                self._settle()
+                batch = record()
+            reached(Stage.ROWS_DURABLE)
+            take_up(batch)
+        reached(Stage.ROWS_COUNTED)
+        self._watchers.call()
+        self._ledger.check_usable()
+
+    def _settle(self) -> None:
+        for journal in self._journals:
+            journal.settle(renew=True)
+
+    # -- answers under idempotency keys -------------------------------------------------------------------------------
+
+    def knows(self, key: str | None) -> bool:
+        """Whether an idempotency key was used."""
+        return key in self._record.keys
+
+    def kept(self, key: str) -> Kept:
+        """What was answered under a key that was used; `KeyUsed` if nothing was."""
+        line = self._record.keys[key]
+        if line.kind != ANSWERS:
+            raise KeyUsed(key, "a new question")
+        return Kept(key, line.mechanism, json.loads(line.body))
+
+    def keep(self, kept: Kept) -> None:
+        """Put what was answered under a key on record."""
+        line = Line(ANSWERS, body(**kept.plain), kept.mechanism, kept.key)
+        self._ledger.write(line)
+        self._record.keys[kept.key] = line
+
+    # -- the whole ----------------------------------------------------------------------------------------------------
+
+    def verify(self, head: str | None) -> Verified:
+        """Check the whole vault, and the rows in memory: see `Reading.verify`."""
+        return self.reading.verify(head, self._rows.size)
+
+    def backup(self, path: Place) -> None:
+        """Copy the vault, as it is now, to a new folder."""
+        target = Folder(path)
+        with self._ledger.transaction():
+            self._settle()
+        target.create()
+        self._parts.stored().copy(target.parts)
+        self._ledger.backup(target.ledger)  # Last: without a ledger, the folder is no vault.
+        sync_folder(target.path)
+
+
+def _warn(rows: int, dropped: int, stacklevel: int) -> None:
+    """Say that rows are left out, before anything is written: where warnings are errors, nothing has happened."""
+    if dropped:
+        warnings.warn(left_out(dropped, of=dropped + rows), DroppedRows, stacklevel=stacklevel)
+
+
+def check_key(key: str | None) -> None:
+    """Refuse an invalid idempotency key."""
+    if key is not None and (not isinstance(key, str) or not 1 <= len(key) <= 200 or not key.isprintable()):
+        raise ParameterError("key", "must be a printable text of 1 to 200 characters")
+
+
+# -- creating a vault --------------------------------------------------------------------------------------------------
+
+
+def originate(schema: Schema, promise: Promise, person: str | None, table: Any, order: str) -> Origin:
+    """The origin of a new vault, its first line, from checked parameters."""
+    if not isinstance(schema, Schema):
+        raise SchemaError(f"a vault needs a Schema, not {type(schema).__name__}")
+    if person is not None and (not isinstance(person, str) or not person or person in schema.names):
+        raise ParameterError("person", "must name a column that is no attribute of the schema")
+    if person is not None and table is not None:
+        raise ParameterError("person", "cannot be counted where rows stay in their own engine")
+    source = None if table is None else registry.engine("source_of")(table, schema, order)
+    return Origin(new_salt().hex()[:32], schema, promise, person, source)
+
+
+def create(path: Place, origin: Origin, first: Spec | None, wait: float) -> None:
+    """Write an empty vault. If this is interrupted, opening the folder raises `NotAVault`."""
+    folder = Folder(path)
+    if origin.source is not None:
+        registry.engine("claim")(origin, folder)
+    folder.create()
+    lock = WriterLock(folder.lock)
+    try:
+        lock.take(wait)
+        ledger = ledgers.create(folder.ledger)
+        try:
+            key = None
+            if origin.person is not None:
+                key, promised = seal(PERSON_KEY, new_salt().hex())
+                origin = replace(origin, commitment=promised)
+            with ledger.transaction():
+                ledger.write(origin.line(), put=key)
+                if first is not None:
+                    ledger.write(mechanism_line(first, {}))
+        finally:
+            ledger.close()
+        for each in (folder.path, folder.path.resolve().parent):
+            sync_folder(each)
+    except OSError as error:
+        raise VaultError(f"cannot create a vault at {folder.path}: {reason(error)}") from None
+    finally:
+        lock.release()
