@@ -47,7 +47,7 @@ def limit_of(record: Record, secrets: Mapping[str, SecretValue]) -> Callable[[],
 def form_of(record: Record) -> Form:
     """What the vault keeps of its rows."""
     origin = record.origin
-    return Form(origin.schema, persons=origin.person is not None, counted=origin.source is not None)
+    return Form(origin.schema, persons=origin.person is not None)
 
 
 def account(budget: Budget, events: tuple[Event, ...]) -> Charges:

@@ -175,6 +175,9 @@ class Store(Sealed):
         self._parts.load()
         self._intake: Intake | None = None
         self._source = None if origin.source is None else registry.engine("Attached")(origin, table)
+        if self._source is not None:
+            for batch in record.batches:
+                self._source.take_up(self._rows, batch)
 
     @classmethod
     @contextmanager
@@ -387,9 +390,19 @@ class Store(Sealed):
             self.check()
             if self._source is None:
                 raise VaultError("this vault has no table of its own to refresh from: append rows")
-            increment = self._source.increment(self._parts.watermark, on_invalid)
-            spool = self._parts.spool_counted(increment.cells, increment.counts, increment.sums)
-            return self._take(spool, increment.dropped, "", increment.watermark.to_dict())
+            increment = self._source.increment(on_invalid)
+            if increment.rows or increment.dropped or not self._record.batches:
+                self._refreshed(self._source, increment)
+            return self.size
+
+    def _refreshed(self, source: Any, increment: Any) -> None:
+        """Put an increment of the vault's table on record, and take its rows up."""
+        _warn(increment.rows, increment.dropped, 5)
+        mark = increment.watermark.to_dict()
+        self._recorded(
+            lambda: self._parts.record_elsewhere(increment.rows, increment.dropped, mark),
+            lambda batch: source.take_up(self._rows, batch),
+        )
 
     @property
     def _counts_persons(self) -> bool:
@@ -426,29 +439,35 @@ class Store(Sealed):
             raise KeyUsed(line.key, "other rows")
         return Taken(batch.size, batch.rows, batch.dropped, known=True)
 
-    def _take(self, spool: Spool, dropped: int, key: str, watermark: dict[str, Any] | None = None) -> int:
-        if spool.rows == 0 and dropped == 0 and watermark == self._parts.watermark and not key:
+    def _take(self, spool: Spool, dropped: int, key: str) -> int:
+        if spool.rows == 0 and dropped == 0 and not key:
             return self.size
         try:
-            if dropped:  # Before anything is written: where warnings are errors, nothing has happened.
-                message = left_out(dropped, of=dropped + spool.rows)
-                warnings.warn(message, DroppedRows, stacklevel=6 if watermark is None else 4)
+            _warn(spool.rows, dropped, 7)
             self._parts.write(spool)
         finally:
             spool.discard()
-        with self._ledger.remembered("it was interrupted while new rows, which are on record, were counted"):
-            with self._ledger.transaction():
-                self._settle()
-                batch = self._parts.record(spool, dropped, key, watermark)
-            reached(Stage.ROWS_DURABLE)
+
+        def take_up(batch: Batch) -> None:
             self._parts.count(batch, spool)
             if key:
                 self._record.keys[key] = batch.line(key)
+
+        self._recorded(lambda: self._parts.record(spool, dropped, key), take_up)
+        self._parts.condense()
+        return self.size
+
+    def _recorded(self, record: Callable[[], Batch], take_up: Callable[[Batch], None]) -> None:
+        """Put new rows on record, durably, and then take them up."""
+        with self._ledger.remembered("it was interrupted while new rows, which are on record, were counted"):
+            with self._ledger.transaction():
+                self._settle()
+                batch = record()
+            reached(Stage.ROWS_DURABLE)
+            take_up(batch)
         reached(Stage.ROWS_COUNTED)
         self._watchers.call()
         self._ledger.check_usable()
-        self._parts.condense()
-        return self.size
 
     def _settle(self) -> None:
         for journal in self._journals:
@@ -488,6 +507,12 @@ class Store(Sealed):
         self._parts.stored().copy(target.parts)
         self._ledger.backup(target.ledger)  # Last: without a ledger, the folder is no vault.
         sync_folder(target.path)
+
+
+def _warn(rows: int, dropped: int, stacklevel: int) -> None:
+    """Say that rows are left out, before anything is written: where warnings are errors, nothing has happened."""
+    if dropped:
+        warnings.warn(left_out(dropped, of=dropped + rows), DroppedRows, stacklevel=stacklevel)
 
 
 def check_key(key: str | None) -> None:
