@@ -32,8 +32,8 @@ def homes(*lists: Mapping[str, str]) -> list[str]:
 BASE = closure(GRAPH, ROOT_MODULE)
 REGISTERED = homes(registry.OPERATIONS)
 WITH_OPERATIONS = closure(GRAPH, ROOT_MODULE, *REGISTERED)
-BESIDE = homes(registry.FILES, registry.ENGINES, registry.MEMORY)
-"""What reads files, connects to engines and keeps rows in memory: loaded when it is met, too."""
+BESIDE = homes(registry.FILES, registry.ENGINES, registry.NAMED)
+"""What reads files, connects to engines, makes vaults and keeps rows in memory: loaded when it is met, too."""
 ALL = closure(GRAPH, ROOT_MODULE, *REGISTERED, *BESIDE)
 MOST_LINES = 9_000
 """Of code, in the base without registered operations."""

@@ -5,8 +5,6 @@ The session has a lease, so that there is something to lose.
 
 from __future__ import annotations
 
-import errno
-import os
 import shutil
 import warnings
 from collections.abc import Callable, Iterator
@@ -18,18 +16,14 @@ import pytest
 import treering as tr
 from support.faulty_disk import FaultyDisk, faulty_disk
 from support.growing_table import GrowingTable
-from support.parts import make_often, often
 from support.table_vaults import Before, check_once, created, found, in_a_run, opened
 from support.torture import Session, run
 from support.vaults import crash
-from treering.trusted.ledger.disk import Stage, observe
-from treering.words import reason
+from treering.trusted.ledger.disk import Stage
 
 ERRORS = {apsw.FullError: "the disk is full", apsw.IOError: "the disk failed"}
-PART = [Stage.PART_OPENED, Stage.PART_WRITTEN, Stage.PART_SYNCED, Stage.PART_NAMED]
 COMMIT = [Stage.COMMIT_BEGUN, Stage.COMMIT_READY, Stage.COMMITTED]
-REFRESH = [*PART, *COMMIT, Stage.ROWS_DURABLE, Stage.ROWS_COUNTED]
-SEAL = [*PART, *COMMIT, Stage.PARTS_REPLACED]
+REFRESH = [*COMMIT, Stage.ROWS_DURABLE, Stage.ROWS_COUNTED]
 
 # The second failure of one statement cannot be raised: apsw hands it to sys.unraisablehook.
 pytestmark = pytest.mark.filterwarnings(
@@ -103,73 +97,13 @@ def test_the_ledgers_disk_fails_at_each_write(
     assert passing > 2
 
 
-@pytest.mark.parametrize("step", PART)
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
-def test_a_part_that_cannot_be_written(
-    place: Path, table: GrowingTable, step: Stage, number: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The vault is as it was, and a retry, with room again, takes in the same rows."""
-    make_often(monkeypatch, large=1)
-
-    def fail(reached: Stage) -> None:
-        if reached is step:
-            raise OSError(number, os.strerror(number))
-
-    vault = opened(place, table)
-    before = in_a_run(vault)
-    files = sorted((place / "parts").iterdir())
-    observe(fail)
-    try:
-        with pytest.raises(
-            tr.VaultError, match=f"cannot write to the vault: {reason(OSError(number, ''))}; nothing was"
-        ):
-            vault.refresh("drop")
-    finally:
-        observe(None)
-    assert found(vault) == table.before
-    assert sorted((place / "parts").iterdir()) == files
-    assert vault.refresh("drop") == table.after.size
-    vault.close()
-    with opened(place, table) as vault:
-        check_once(vault, table, before, crashed=False)
-
-
-@pytest.mark.parametrize("step", PART)
-def test_a_tail_that_cannot_be_sealed(
-    place: Path, table: GrowingTable, step: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It stays where it is, and the rows are taken in."""
-    make_often(monkeypatch, sealed=1)
-    failures: list[Stage] = []
-
-    def fail(reached: Stage) -> None:
-        if reached is step:
-            failures.append(step)
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    vault = opened(place, table)
-    before = in_a_run(vault)
-    files = sorted((place / "parts").iterdir())
-    observe(fail)
-    try:
-        assert vault.refresh("drop") == table.after.size
-    finally:
-        observe(None)
-    assert failures == [step]
-    assert sorted((place / "parts").iterdir()) == files
-    crash(vault)
-    with opened(place, table) as vault:
-        check_once(vault, table, before, crashed=True)
-
-
 # -- kills -------------------------------------------------------------------------------------------------------------
 
 
-def refreshing(table: GrowingTable, **numbers: int) -> Callable[[Path, Session, Callable[..., None]], None]:
+def refreshing(table: GrowingTable) -> Callable[[Path, Session, Callable[..., None]], None]:
     """A session that refreshes a vault in which questions were asked."""
 
     def life(place: Path, _: Session, say: Callable[..., None]) -> None:
-        often(**numbers)
         warnings.simplefilter("ignore", tr.DroppedRows)
         vault = opened(place, table)
         before = in_a_run(vault)
@@ -183,28 +117,10 @@ def refreshing(table: GrowingTable, **numbers: int) -> Callable[[Path, Session, 
 def test_killed_while_it_refreshes(
     place: Path, table: GrowingTable, step: Stage, record_property: Callable[[str, object], None]
 ) -> None:
-    """With a large batch: the tail before it is sealed first, and a commit of the easy answer comes before that."""
-    arrival = 1 + (step in PART) + 2 * (step in COMMIT)
-    (asked,) = run(
-        Session(0, step, arrival), refreshing(table, large=1), place
-    )  # It did not say that it had refreshed.
+    """A commit of the easy answer comes before that of the rows."""
+    (asked,) = run(Session(0, step, 1 + (step in COMMIT)), refreshing(table), place)  # It had not refreshed.
     before = Before(*asked[1]["before"])
     with opened(place, table) as vault:
-        assert found(vault) == (
-            table.before if step in (*PART, Stage.COMMIT_BEGUN, Stage.COMMIT_READY) else table.after
-        )
+        assert found(vault) == (table.before if step in (Stage.COMMIT_BEGUN, Stage.COMMIT_READY) else table.after)
         check_once(vault, table, before, crashed=True)
-    record_property("kills", [step.name])
-
-
-@pytest.mark.parametrize("step", SEAL, ids=lambda step: step.name)
-def test_killed_while_the_tail_is_sealed(
-    place: Path, table: GrowingTable, step: Stage, record_property: Callable[[str, object], None]
-) -> None:
-    """The commits of the easy answer and of the rows come before."""
-    (asked,) = run(Session(0, step, 1 + 2 * (step in COMMIT)), refreshing(table, sealed=2), place)
-    with opened(place, table) as vault:
-        assert found(vault) == table.after
-        assert len(vault._store._record.parts) == (step in (Stage.COMMITTED, Stage.PARTS_REPLACED))
-        check_once(vault, table, Before(*asked[1]["before"]), crashed=True)
     record_property("kills", [step.name])

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from support.engines import DuckDB, Files, Postgres, PostgresStage, Stage, postgres_server
+from support.engines import DuckDB, Embedded, Files, Postgres, PostgresStage, Stage, postgres_server
 from support.programs import leaving_out, left_out
 from support.spark import SparkStage, spark_session
+from treering.trusted.rows import tally
 
 ENGINES = ["duckdb", "parquet", "csv", "postgres", "spark"]
 
@@ -50,15 +51,28 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 @pytest.fixture(params=ENGINES)
 def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
     """Each of the engines in turn."""
+    yield from _stage(request, tmp_path)
+
+
+@pytest.fixture(params=[*ENGINES, "embedded"])
+def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+    """Each of the engines in turn, and rows that are appended, which a statement counts however few they are."""
+    monkeypatch.setattr(tally, "SMALL", 0)
+    yield from _stage(request, tmp_path)
+
+
+def _stage(request: pytest.FixtureRequest, folder: Path) -> Iterator[Stage]:
     match request.param:
+        case "embedded":
+            yield Embedded()
         case "duckdb":
-            yield DuckDB(tmp_path)
+            yield DuckDB(folder)
         case "postgres":
             yield PostgresStage(request.getfixturevalue("postgres"), "rows")
         case "spark":
             with warnings.catch_warnings():
                 # Spark's own sockets, closed when they are collected.
                 warnings.simplefilter("ignore", ResourceWarning)
-                yield SparkStage(request.getfixturevalue("spark"), tmp_path)
+                yield SparkStage(request.getfixturevalue("spark"), folder)
         case kind:
-            yield Files(tmp_path, kind)
+            yield Files(folder, kind)

@@ -46,8 +46,8 @@ def test_a_csv_file_that_is_appended_and_one_at_an_address_agree(
     path = tmp_path / "rows.csv"
     with path.open("w", newline="", encoding="utf-8") as stream:
         csv.writer(stream, quoting=csv.QUOTE_ALL).writerows([("id", "only"), *enumerate(WORDS)])
-    increment = Source.of(f"csv://{path}", schema).increments(None, on_invalid="drop")
-    assert (histogram(increment), increment.dropped) == cells(path, schema)
+    source = Source.of(f"csv://{path}", schema)
+    assert (histogram(source, drop=True), source.increment(None, "drop").dropped) == cells(path, schema)
 
 
 @pytest.mark.parametrize(("name", "flags"), CASES)

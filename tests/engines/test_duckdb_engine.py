@@ -86,12 +86,12 @@ def test_any_schema_and_rows_land_in_the_cells_of_the_encoder(case: tuple[Schema
         given_rows = rows.append_column(order, pa.array(range(rows.num_rows), pa.int32()))
         source = Source.of(connection.create_table("given", given_rows), schema, order)
         wanted = expected(rows, schema, drop=True)
-        increment = source.increments(None, on_invalid="drop")
-        assert histogram(increment) == wanted
+        increment = source.increment(None, on_invalid="drop")
+        assert histogram(source, drop=True) == wanted
         assert increment.dropped == rows.num_rows - sum(wanted.values())
         if increment.dropped:
             with pytest.raises(DataError):
-                source.increments(None)
+                source.increment(None)
     finally:
         connection.disconnect()
 
@@ -108,26 +108,26 @@ def live(rows: pa.Table, ddl: str | None = None) -> Any:
 def test_a_collation_does_not_make_different_texts_equal() -> None:
     rows = pa.table({"id": [1, 2, 3], "origin": ["JFK", "jfk", "JFK "], "month": [1, 1, 1]})
     table = live(rows, "CREATE TABLE rows (id INT, origin VARCHAR COLLATE NOCASE, month INT)")
-    assert histogram(Source.of(table, SCHEMA).increments(None)) == {12: 1, 24: 2}
+    assert histogram(Source.of(table, SCHEMA)) == {12: 1, 24: 2}
 
 
 def test_texts_with_zero_bytes() -> None:
     schema = Schema({"x": categories("a\0b", "a", other=True)})
     rows = pa.table({"id": [1, 2, 3], "x": ["a\0b", "a", "a\0"]})
-    assert histogram(Source.of(live(rows), schema).increments(None)) == expected(rows, schema)
+    assert histogram(Source.of(live(rows), schema)) == expected(rows, schema)
 
 
 def test_cells_beyond_what_a_float_can_tell_apart() -> None:
     schema = Schema({f"x{place}": integers(0, 999_999) for place in range(3)})
     rows = pa.table({"id": [1, 2], **{name: [999_999, 999_998] for name in schema.names}})
-    found = Source.of(live(rows), schema).increments(None)
-    assert found.cells.tolist() == [schema.cell(dict.fromkeys(schema.names, n)) for n in (999_998, 999_999)]
+    found = histogram(Source.of(live(rows), schema))
+    assert sorted(found) == [schema.cell(dict.fromkeys(schema.names, n)) for n in (999_998, 999_999)]
 
 
 def test_many_categories_and_bins() -> None:
     schema = Schema({"x": categories(*map(str, range(700)), other=True), "y": bins(range(301))})
     rows = pa.table({"id": range(900), "x": [str(i) for i in range(900)], "y": [i % 301 for i in range(900)]})
-    assert histogram(Source.of(live(rows), schema).increments(None)) == expected(rows, schema)
+    assert histogram(Source.of(live(rows), schema)) == expected(rows, schema)
 
 
 def test_a_table_in_memory_is_known_in_its_process() -> None:
@@ -144,26 +144,26 @@ def test_a_file_is_one_table_by_every_path(tmp_path: Path) -> None:
     straight = Source.of(f"duckdb://{tmp_path}/a%20b%231.duckdb#s.t", SCHEMA)
     around = Source.of(f"duckdb://{tmp_path}/link#s.t", SCHEMA)
     assert straight.identity == around.identity == f"duckdb:{path}#s.t"
-    assert straight.increments(None).rows == 1
+    assert straight.increment(None).rows == 1
     connection = ibis.duckdb.connect(str(path))
     assert Source.of(connection.table("t", database="s"), SCHEMA).identity == straight.identity
     # While somebody writes, the file is theirs; and it is free again when they are done.
     with pytest.raises(EngineError, match="cannot open the database"):
-        straight.increments(None)
+        straight.increment(None)
     connection.disconnect()
-    assert straight.increments(None).rows == 1
+    assert straight.increment(None).rows == 1
 
 
 def test_files_whose_columns_differ_are_refused(tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": [1], "origin": ["JFK"], "month": [1]}), tmp_path / "1.parquet")
     source = Source.of(f"parquet://{tmp_path}", SCHEMA)
-    mark = source.increments(None).watermark
+    mark = source.increment(None).watermark
     for changed in ({"month": [2.7]}, {"month": ["2"]}, {"months": [2]}):
         pq.write_table(pa.table({"id": [2], "origin": ["JFK"], **changed}), tmp_path / "2.parquet")
         with pytest.raises(EngineError, match="differ in the names or types of their columns: .*'month"):
-            source.increments(mark)
+            source.increment(mark)
     pq.write_table(pa.table({"month": [2], "id": [2], "origin": ["JFK"]}), tmp_path / "2.parquet")
-    assert source.increments(mark).rows == 1
+    assert source.increment(mark).rows == 1
 
 
 def test_a_file_without_a_header_shows_nothing_of_its_first_row(tmp_path: Path) -> None:
@@ -184,24 +184,22 @@ def test_columns_that_the_schema_does_not_name_are_not_named_in_errors(tmp_path:
     source = Source.of(f"parquet://{tmp_path}", SCHEMA)
     pq.write_table(pa.table({"2": [3], SECRET: ["JFK"], "month": [1]}), tmp_path / "2.parquet")
     with pytest.raises(EngineError, match="columns: 'origin', 3 columns that the schema does not name") as caught:
-        source.increments(None)
+        source.increment(None)
     assert SECRET not in str(caught.value)
     table = live(pa.table({"id": [2], "origin": ["JFK"], "month": [1], SECRET: [1]}))
     source = Source.of(table, SCHEMA)
     table.get_backend().raw_sql(f"ALTER TABLE rows DROP COLUMN {SECRET}")
-    with pytest.raises(EngineError, match="'rows' has changed: 1 column that the schema does not name") as caught:
-        source.increments(None)
-    assert SECRET not in str(caught.value)
+    assert source.increment(None).rows == 1
 
 
 def test_csv_files_match_their_columns_by_name(tmp_path: Path) -> None:
     (tmp_path / "1.csv").write_text("id,origin,month\n1,JFK,1\n")
     source = Source.of(f"csv://{tmp_path}", SCHEMA)
     (tmp_path / "2.csv").write_text("month,origin,id\n2,EWR,7\n")
-    assert histogram(source.increments(None)) == {12: 1, 1: 1}
+    assert histogram(source) == {12: 1, 1: 1}
     (tmp_path / "3.csv").write_text(f"id,origin\n9,{SECRET}\n")
     with pytest.raises(EngineError) as caught:
-        source.increments(None)
+        source.increment(None)
     assert SECRET not in "".join(traceback.format_exception(caught.value))
 
 
@@ -249,7 +247,7 @@ def test_what_a_csv_field_means(tmp_path: Path) -> None:
             assert code is not None
             cell = cell * attribute.size + code
         cells.append(cell)
-    assert sorted(histogram(Source.of(f"csv://{tmp_path}", schema).increments(None))) == sorted(set(cells))
+    assert sorted(histogram(Source.of(f"csv://{tmp_path}", schema))) == sorted(set(cells))
 
 
 @pytest.mark.parametrize(
@@ -312,21 +310,21 @@ def test_a_view_in_a_duckdb_file_reads_no_other_file(tmp_path: Path, reading: st
         columns = "(SELECT count(*) FROM {}) AS id, 'JFK' AS origin, 3 AS month"
         place = reading.format(other=other, folder=tmp_path)
         connection.execute(f"CREATE VIEW outer_view AS SELECT {columns.format(place)}")
-    assert Source.of(f"duckdb://{path}#inner_view", SCHEMA).increments(None).rows == 1
+    assert Source.of(f"duckdb://{path}#inner_view", SCHEMA).increment(None).rows == 1
     with pytest.raises(EngineError, match="could not be (looked at|read)"):
-        Source.of(f"duckdb://{path}#outer_view", SCHEMA).increments(None)
+        Source.of(f"duckdb://{path}#outer_view", SCHEMA).increment(None)
 
 
 def test_a_duckdb_file_loads_no_extension_and_attaches_nothing(tmp_path: Path) -> None:
     path = tmp_path / "rows.duckdb"
     duckdb.connect(str(path)).close()
-    with Address.parse(f"duckdb://{path}#rows")._connection() as connection:
+    with Address.parse(f"duckdb://{path}#rows")._duckdb(str(tmp_path / "spills")) as connection:
         for statement in (
             *("LOAD httpfs", "INSTALL httpfs", f"ATTACH '{tmp_path}/new.duckdb'", "SET enable_external_access = true"),
             f"COPY (SELECT 1) TO '{tmp_path}/out.csv'",
         ):
             with pytest.raises(duckdb.Error):
-                connection.raw_sql(statement)
+                connection.execute(statement)
 
 
 def test_nan_in_parquet_files_of_a_caller_s_own_connection(tmp_path: Path) -> None:
@@ -336,6 +334,6 @@ def test_nan_in_parquet_files_of_a_caller_s_own_connection(tmp_path: Path) -> No
     backend = ibis.duckdb.connect(disabled_optimizers="join_order")
     schema = Schema({"delay": bins([0, 2, 5], other=True, missing=True)})
     table = backend.read_parquet(tmp_path / "rows.parquet", table_name="rows")
-    assert histogram(Source.of(table, schema).increments(None)) == expected(rows, schema)
+    assert histogram(Source.of(table, schema)) == expected(rows, schema)
     ((disabled,),) = backend.raw_sql("SELECT current_setting('disabled_optimizers')").fetchall()
     assert set(disabled.split(",")) == {"join_order", "statistics_propagation"}

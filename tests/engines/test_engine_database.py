@@ -12,7 +12,7 @@ import pytest
 
 import treering as tr
 from treering.errors import EngineError
-from treering.trusted.engines.source import Watermark
+from treering.trusted.engines.watermark import Watermark
 
 SCHEMA = tr.Schema({"origin": tr.categories("EWR", "JFK"), "month": tr.integers(1, 12)})
 

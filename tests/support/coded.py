@@ -12,8 +12,9 @@ from treering.arrays import Ints
 from treering.domain.attribute import Attribute
 from treering.domain.axis import EMPTY, Axis, scalar_of
 from treering.domain.calendar import DatePart
+from treering.domain.numeric import Numbers
 from treering.domain.schema import Schema
-from treering.domain.sums import Grid, stored
+from treering.domain.sums import Grid
 from treering.trusted.rows.intake import Intake, typed_blocks
 from treering.trusted.rows.lens import classes_of, units_of
 from treering.trusted.rows.persons import Persons
@@ -36,13 +37,13 @@ def cells_of(table: pa.Table, schema: Schema) -> Ints:
 
 
 def sums_of(table: pa.Table, schema: Schema) -> tuple[Ints, ...]:
-    """u of each row of a typed table, for each attribute whose sums are stored."""
+    """u of each row of a typed table, for each attribute of `numbers`."""
     found = []
-    for position in stored(schema):
-        name = schema.names[position]
-        grid = Grid.of(schema.attributes[name])
-        assert grid is not None
-        found.append(units_of(scalar_of(name, schema.attributes[name]), grid, table))
+    for name, attribute in schema.attributes.items():
+        if isinstance(attribute, Numbers):
+            grid = Grid.of(attribute)
+            assert grid is not None
+            found.append(units_of(scalar_of(name, attribute), grid, table))
     return tuple(found)
 
 

@@ -29,8 +29,14 @@ from support.coded import coded
 from support.programs import postgres_programs
 from treering.domain.attribute import Attribute, bins, categories, integers
 from treering.domain.calendar import dates
+from treering.domain.groups import Groups
 from treering.domain.schema import Schema
-from treering.trusted.engines.source import Increment
+from treering.trusted.engines.source import Source
+from treering.trusted.engines.tables import Stretch
+from treering.trusted.engines.watermark import Watermark
+from treering.trusted.memory.database import GrowingDatabase
+from treering.trusted.rows.intake import OnInvalid
+from treering.trusted.rows.kept import Rows
 
 USER: Final = "treering"
 
@@ -202,10 +208,25 @@ def expected(table: pa.Table, schema: Schema, *, drop: bool = False) -> dict[int
     return dict(Counter(cells.tolist()))
 
 
-def histogram(increment: Increment) -> dict[int, int]:
-    """The histogram of an increment."""
-    assert increment.rows == int(increment.counts.sum())
-    return dict(zip(increment.cells.tolist(), increment.counts.tolist(), strict=True))
+def taken(source: Source, after: Watermark | None = None, *, drop: bool = False) -> Rows:
+    """The rows past a watermark, taken in: they stay where they are."""
+    increment = source.increment(after, "drop" if drop else "refuse")
+    rows = Rows(source.schema)
+    rows.add_elsewhere(Stretch(lambda: source, after, increment.watermark), increment.rows)
+    return rows
+
+
+def cells(rows: Rows) -> dict[int, int]:
+    """The histogram of rows."""
+    if not rows.size:
+        return {}
+    _, place, number = rows.tally(Groups.cells(rows.schema), (0, rows.size))
+    return dict(zip(place.tolist(), number.tolist(), strict=True))
+
+
+def histogram(source: Source, after: Watermark | None = None, *, drop: bool = False) -> dict[int, int]:
+    """The histogram of the rows past a watermark."""
+    return cells(taken(source, after, drop=drop))
 
 
 class Postgres:
@@ -293,6 +314,47 @@ class Stage(ABC):
     @abstractmethod
     def retype(self) -> None:
         """Turn the column ``month`` into floats."""
+
+    def database(self, schema: Schema, on_invalid: OnInvalid = "refuse") -> GrowingDatabase:
+        """A database of the rows that the table has."""
+        return GrowingDatabase.from_table(self.source, schema, on_invalid=on_invalid)
+
+    def refresh(self, database: GrowingDatabase) -> None:
+        """Take in the rows that were added since."""
+        database.refresh()
+
+
+class Embedded(Stage):
+    """No engine: rows that are appended, and kept."""
+
+    name = "embedded"
+
+    def __init__(self) -> None:
+        self._rows: list[pa.Table] = []
+
+    def create(self, rows: pa.Table) -> None:
+        self._rows = [rows]
+
+    def add(self, rows: pa.Table) -> None:
+        self._rows.append(rows)
+
+    def remove(self, order: int) -> None:
+        raise NotImplementedError
+
+    def retype(self) -> None:
+        raise NotImplementedError
+
+    def database(self, schema: Schema, on_invalid: OnInvalid = "refuse") -> GrowingDatabase:
+        database = GrowingDatabase(schema)
+        for rows in self._rows:
+            database.append(rows, on_invalid)
+        self._rows = []
+        return database
+
+    def refresh(self, database: GrowingDatabase) -> None:
+        for rows in self._rows:
+            database.append(rows)
+        self._rows = []
 
 
 class DuckDB(Stage):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,8 +10,11 @@ import duckdb
 import numpy as np
 
 import treering as tr
-from treering.trusted.engines.source import Increment, Source, Watermark
+from treering.trusted.engines.source import Source
+from treering.trusted.engines.tables import Stretch
+from treering.trusted.engines.watermark import Increment, Watermark
 from treering.trusted.rows.intake import OnInvalid
+from treering.trusted.rows.tally import Grouping, Lines
 
 SCHEMA = tr.Schema({"late": tr.categories("no", "yes"), "month": tr.integers(1, 12)})
 
@@ -33,20 +37,36 @@ def content(rows: int) -> Content:
 
 
 class Known:
-    """A source that has asked its engine before: it knows what lies past each watermark."""
+    """A source that asks its engine everything once: it knows what lies past each watermark, and what was counted."""
 
     def __init__(self) -> None:
         self._known: dict[Watermark | None, Increment] = {}
+        self._counted: dict[Any, Lines] = {}
+        self._source: Source | None = None
 
     def learn(self, source: Source, after: Watermark | None) -> Watermark:
         """What lies past this watermark now."""
-        self._known[after] = source.increments(after, "drop")
+        self._source = source
+        self._known[after] = source.increment(after, "drop")
         return self._known[after].watermark
 
-    def increments(self, after: Watermark | None, on_invalid: OnInvalid) -> Increment:
+    def increment(self, after: Watermark | None, on_invalid: OnInvalid) -> Increment:
         """What was learnt."""
         assert on_invalid == "drop"
         return self._known[after]
+
+    def stretch(self, after: Watermark | None, mark: Watermark) -> Stretch:
+        """The rows between two watermarks."""
+        itself: Any = self
+        return Stretch(lambda: itself, after, mark)
+
+    def count(self, grouping: Grouping, bounds: Sequence[int | None], *, fitting: bool) -> Lines:
+        """What was counted before, or is now."""
+        assert self._source is not None
+        key = (tuple(grouping.axes), tuple(bounds), fitting)
+        if key not in self._counted:
+            self._counted[key] = self._source.count(grouping, bounds, fitting=fitting)
+        return self._counted[key]
 
 
 class GrowingTable:

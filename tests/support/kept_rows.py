@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
@@ -18,10 +19,11 @@ import treering as tr
 from support.row_lives import groups_of
 from treering.arrays import Ints
 from treering.domain.groups import Groups
+from treering.domain.numeric import Numbers
 from treering.domain.schema import Schema
-from treering.domain.sums import Grid, Sums, of_codes, stored, summable, sums_of
+from treering.domain.sums import Grid, Sums, of_codes, summable, sums_of
 from treering.trusted.rows.kept import Rows
-from treering.trusted.rows.tally import Engine
+from treering.trusted.rows.tally import Codes, Elsewhere, Engine, Grouping, Lines, Piece
 from treering.trusted.rows.typed import typed
 
 SCHEMA = Schema(
@@ -48,7 +50,7 @@ class Row(NamedTuple):
 
     cell: int
     units: tuple[int, ...]
-    """u of its number in each of the stored columns."""
+    """u of its numbers."""
 
 
 class Value(NamedTuple):
@@ -88,11 +90,16 @@ def table(values: Sequence[Value]) -> pa.Table:
     return typed(pa.table({name: pa.array([each[name] for each in fields], kinds[name]) for name in kinds}), SCHEMA)
 
 
+def numeric(schema: Schema) -> list[int]:
+    """The positions of the attributes of `numbers`: cells do not tell their values."""
+    return [place for place, each in enumerate(schema.attributes.values()) if isinstance(each, Numbers)]
+
+
 def middles(schema: Schema, cell: int) -> tuple[int, ...]:
-    """u of the middle of a cell in each of the stored columns."""
+    """u of the middle of a cell, for each attribute of `numbers`."""
     codes = np.unravel_index(cell, schema.shape)
     attributes = list(schema.attributes.values())
-    return tuple(int(of_codes(attributes[place])[codes[place]]) for place in stored(schema))
+    return tuple(int(of_codes(attributes[place])[codes[place]]) for place in numeric(schema))
 
 
 def ints(values: Sequence[int]) -> Ints:
@@ -107,25 +114,17 @@ class Beside:
         self.plain: list[Row] = []
         self.folder = folder
         self.edges = {0}
-        """The positions at which intervals may begin and end: not within rows that are counted together."""
+        """The positions at which intervals may begin and end: not within rows that were taken in elsewhere."""
 
     def single(self, cells: Sequence[int]) -> None:
         """Rows given by their cells."""
         self.rows.add_cells(ints(cells))
         self._taken([Row(cell, middles(self.rows.schema, cell)) for cell in cells])
 
-    def summed(self, rows: Sequence[Row]) -> None:
-        """Rows given by their cells and numbers."""
-        self.rows.add_cells(ints([row.cell for row in rows]), sums=_columns([row.units for row in rows]))
-        self._taken(rows)
-
-    def counted(self, rows: Sequence[Row], *, sums: bool) -> None:
-        """Rows that come as counts of cells, in any order."""
-        number = Counter(row.cell for row in rows)
-        cells = ints(list(number))
-        totals = [tuple(np.sum([row.units for row in rows if row.cell == cell], axis=0)) for cell in number]
-        self.rows.add_cells(cells, ints(list(number.values())), _columns(totals) if sums else None)
-        self.plain += rows if sums else [Row(row.cell, middles(self.rows.schema, row.cell)) for row in rows]
+    def elsewhere(self, cells: Sequence[int]) -> None:
+        """Rows that stay where they are, given by their cells."""
+        self.rows.add_elsewhere(Away(ints(cells)), len(cells))
+        self.plain += [Row(cell, middles(self.rows.schema, cell)) for cell in cells]
         self.edges.add(len(self.plain))
 
     def typed(self, values: Sequence[Value]) -> None:
@@ -168,8 +167,8 @@ class Beside:
     def _unit(self, row: Row, sums: Sums) -> int:
         schema = self.rows.schema
         position = next(each for each in summable(schema) if sums_of(schema, each, counts=sums.counts) == sums)
-        if position in stored(schema):
-            return row.units[stored(schema).index(position)]
+        if position in numeric(schema):
+            return row.units[numeric(schema).index(position)]
         code = np.unravel_index(row.cell, schema.shape)[position]
         return int(of_codes(schema.attributes[schema.names[position]])[code])
 
@@ -190,8 +189,22 @@ def tallied(rows: Rows, groups: Groups, edges: Sequence[int], sums: Sums | None)
     return {key: each for key, each in zip(keys, number, strict=True) if each}
 
 
-def _columns(units: Sequence[tuple[int, ...]]) -> tuple[Ints, ...]:
-    return tuple(np.array(units, dtype=np.int64).reshape(-1, 2).T)
+class Away(Elsewhere):
+    """Rows in an engine, as far as anybody sees: one in each of some cells, or ``counts`` in each."""
+
+    def __init__(self, cells: Ints, counts: Ints | None = None) -> None:
+        self.cells = cells
+        self.counts = np.ones_like(cells) if counts is None else counts
+
+    def lines(self, pieces: Sequence[Piece], grouping: Grouping, edges: Sequence[int]) -> Lines:
+        found = []
+        for piece in pieces:
+            assert isinstance(piece.content, Away)
+            assert not any(piece.first < edge < piece.last for edge in edges)
+            place, units = grouping.of_codes(Codes(piece.content.cells), slice(None))
+            leaf, counts = np.full(len(place), bisect_right(edges, piece.first) - 1), piece.content.counts
+            found.append(Lines(leaf, place, counts, units * counts))
+        return Lines(*(np.concatenate(each) for each in zip(*found, strict=True)))
 
 
 def in_folder(folder: Path) -> Rows:

@@ -113,13 +113,6 @@ def summable(schema: Schema) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=64)
-def stored(schema: Schema) -> tuple[int, ...]:
-    """The positions of the attributes whose sums are stored beside the counts: of `numbers`. (The cell of a row tells
-    which integer it has.)"""
-    attributes = enumerate(schema.attributes.values())
-    return tuple(position for position, attribute in attributes if isinstance(attribute, Numbers))
-
-
 def valued(attribute: Attribute) -> Flags:
     """Which codes of an attribute stand for values that are summed: those of `numbers` that are not missing, as values
     outside the bounds are clipped to them; of other attributes, the regular ones.

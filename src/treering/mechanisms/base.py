@@ -43,6 +43,10 @@ class Mechanism(ABC):
     """The classes of all notes that this mechanism writes, and of the objects inside them. A durable journal reads back
     these classes and no others. It stores them by name, so a class on this list is never renamed."""
 
+    follows_schema: ClassVar[bool] = False
+    """Whether this mechanism sees the rows through the newest version of the schema. (What counts cells keeps the one
+    that it was opened with.)"""
+
     answers: ClassVar[bool] = True
     """Whether this mechanism answers queries. (A learner releases models instead.)"""
 

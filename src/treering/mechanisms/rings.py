@@ -78,6 +78,7 @@ class Rings(Measuring):
     Fraction(0, 1)
     """
 
+    follows_schema = True
     notes = (KeptRings, KeptRing, Opened, *RootSeries.notes, *TreeSeries.notes)
 
     def __init__(

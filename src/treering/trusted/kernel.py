@@ -85,8 +85,9 @@ class Kernel(Sealed):
 
     __slots__ = ("_desk", "_process", "_retired")
 
-    def __init__(self, rows: Rows, budget: Budget, journal: Journal) -> None:
-        self._desk = Desk(rows, Charges(budget), journal)
+    def __init__(self, rows: Rows, budget: Budget, journal: Journal, lens: Schema | None = None) -> None:
+        """``lens`` is the version of the schema that is kept; None: always the newest of the rows."""
+        self._desk = Desk(rows, Charges(budget), journal, lens)
         self._retired = False
         self._process = os.getpid()
         self._restore(journal.events())
@@ -95,6 +96,10 @@ class Kernel(Sealed):
     def schema(self) -> Schema:
         """The universe: public."""
         return self._desk.schema
+
+    def keep_lens(self) -> None:
+        """Keep the version of the schema that the rows have now."""
+        self._desk.lens = self._desk.schema
 
     @property
     def size(self) -> int:

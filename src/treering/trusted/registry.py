@@ -1,8 +1,8 @@
 """What of the trusted base is loaded when it is met: closed lists, by name.
 
 A *registered operation* is met when a gate is asked for it, or when a line of the ledger has its event. What reads
-files is met when one is appended, what connects to engines when rows stay in one, and what keeps rows in memory when it
-is named. The lists are closed: nothing else is imported because a request or a line says so.
+files is met when one is appended, what connects to engines when rows stay in one, and what makes a vault, or keeps rows
+in memory, when it is named. The lists are closed: nothing else is imported because a request or a line says so.
 """
 
 from __future__ import annotations
@@ -46,14 +46,16 @@ ENGINES: Final = {
 }
 """What is needed where rows stay in a table of an engine."""
 
-MEMORY: Final = {
+NAMED: Final = {
+    "create": "treering.trusted.creating:create",
+    "originate": "treering.trusted.creating:originate",
     "GrowingDatabase": "treering.trusted.memory.database:GrowingDatabase",
     "GrowingPoints": "treering.trusted.memory.points:GrowingPoints",
     "Bounds": "treering.trusted.learning.points:Bounds",
     "Samples": "treering.trusted.learning.points:Samples",
     "features_of": "treering.trusted.learning.points:features_of",
 }
-"""What keeps rows in memory, and points to learn from."""
+"""What makes new vaults, what keeps rows in memory, and points to learn from: `store` has these names."""
 
 
 def operation(name: str) -> Any:
@@ -63,5 +65,5 @@ def operation(name: str) -> Any:
 
 
 def part(name: str) -> Any:
-    """A class or function of `FILES`, `ENGINES` or `MEMORY`, loaded now if it was not before."""
-    return loaded({**FILES, **ENGINES, **MEMORY}[name])
+    """A class or function of `FILES`, `ENGINES` or `NAMED`, loaded now if it was not before."""
+    return loaded({**FILES, **ENGINES, **NAMED}[name])

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import treering as tr
-from treering.domain.sums import Grid, of_codes, stored, summable, sums_of, valued
+from treering.domain.sums import Grid, of_codes, summable, sums_of, valued
 
 FARE = tr.numbers(0, 2000, step=0.01, edges=[0, 50, 100, 2000])
 SCHEMA = tr.Schema(
@@ -32,9 +32,8 @@ def grid_of(name: str) -> Grid:
     return grid
 
 
-def test_numbers_and_integers_have_sums_and_those_of_numbers_are_stored() -> None:
+def test_numbers_and_integers_have_sums() -> None:
     assert summable(SCHEMA) == (1, 2, 4)
-    assert stored(SCHEMA) == (1, 4)
     assert Grid.of(SCHEMA.attributes["delay"]) is None
     assert Grid.of(SCHEMA.attributes["origin"]) is None
     assert sums_of(SCHEMA, 1, counts=True).reach == 200_000

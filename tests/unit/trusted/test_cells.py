@@ -20,7 +20,6 @@ from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.domain.workload import random_conjunctions
 from treering.trusted.cells import Cells, merged, project
-from treering.trusted.engines.source import Reading
 
 SCHEMA = Schema({"a": integers(0, 2), "b": integers(0, 4), "c": integers(0, 1), "d": integers(0, 3)})
 WIDE = Schema({f"x{i}": integers(0, 999) for i in range(6)})
@@ -245,11 +244,3 @@ def test_counts_are_sealed() -> None:
     for escape in (pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(TypeError, match="private"):
             escape(counted)
-
-
-def test_what_an_engine_counted_is_sealed() -> None:
-    """Its numbers are exact counts: neither printed nor pickled."""
-    reading = Reading(np.array([7]), np.array([12345]), None, 1, 12345, 12345, 0)
-    assert repr(reading) == "<Reading>"
-    with pytest.raises(TypeError, match="private values"):
-        pickle.dumps(reading)

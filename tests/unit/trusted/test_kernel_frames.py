@@ -55,7 +55,7 @@ class Failing(MemoryJournal):
 def opened() -> tuple[Kernel, Failing]:
     rows, journal = Rows(SCHEMA), Failing()
     cells = [SCHEMA.cell({"late": late, "month": 2}) for late in ("no", "yes")]
-    rows.add_cells(np.array(cells), np.array([1_000, PLANTED]))
+    rows.add_cells(np.repeat(np.array(cells), [1_000, PLANTED]))
     return Kernel(rows, Budget("zcdp", Fraction(10**6)), journal), journal
 
 
@@ -154,6 +154,6 @@ def test_the_search_finds_what_is_there() -> None:
     rows = Rows(SCHEMA)
     for value in (PLANTED, [(PLANTED,)], np.array([[1, PLANTED]]), {"a": PLANTED}, Laplace(PLANTED), np.int64(PLANTED)):
         assert PLANTED in numbers(value, set())
-    rows.add_cells(np.array([0]), np.array([PLANTED]))
+    rows.add_cells(np.zeros(PLANTED, dtype=np.int64))
     assert rows.cells.marginal((0,))[0] == PLANTED
     assert PLANTED not in numbers(rows, set())

@@ -35,4 +35,4 @@ def test_what_is_kept_of_rows_follows_from_the_origin(tmp_path: Path) -> None:
     for person, table in ((None, None), ("who", None), (None, source)):
         origin = Origin("1" * 32, SCHEMA, Promise(1), person, table)
         form = form_of(Record.of(entries(origin.line()), Folder(tmp_path)))
-        assert (form.persons, form.counted) == (person is not None, table is not None)
+        assert form.persons == (person is not None)

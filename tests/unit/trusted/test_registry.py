@@ -26,7 +26,7 @@ def test_every_operation_has_one_event_of_the_gate() -> None:
     assert all(isinstance(getattr(gate, name), type) for name in registry.EVENTS)
 
 
-@pytest.mark.parametrize("name", [*registry.FILES, *registry.ENGINES, *registry.MEMORY])
+@pytest.mark.parametrize("name", [*registry.FILES, *registry.ENGINES, *registry.NAMED])
 def test_every_part_is_there_under_its_name(name: str) -> None:
     assert registry.part(name).__name__ == name
 

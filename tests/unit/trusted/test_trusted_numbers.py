@@ -15,9 +15,7 @@ import numpy as np
 import pytest
 
 from treering.trusted import cells, charges, noise, sealed
-from treering.trusted.engines import addresses, binning, source
-from treering.trusted.engines import moments as engine_moments
-from treering.trusted.engines.binning import Counted
+from treering.trusted.engines import dialect, duckdb, source
 from treering.trusted.learning import minimisers, points
 from treering.trusted.learning import moments as learning_moments
 from treering.trusted.learning.points import _UNIT, Bounds
@@ -28,7 +26,6 @@ from treering.trusted.rows import (
     files,
     intake,
     kept,
-    lens,
     moments,
     parts,
     persons,
@@ -49,17 +46,14 @@ NUMBERS: Final[dict[ModuleType, dict[str, Any]]] = {
         "CACHED_CELLS": 33_554_432,
     },
     charges: {"_PART": -1},
-    addresses: {
-        "BEYOND": 1 << 62,
+    duckdb: {
         "SETTINGS": {
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
             "disabled_optimizers": "statistics_propagation",
         },
     },
-    binning: {"MOST_LISTED": 4096, "FEW_GROUPS": 32_768, "INVALID": -1},
-    engine_moments: {"_MONTHS": {"month": 1, "quarter": 3, "year": 12}},
-    source: {"COUNTED_ROWS": 1_048_576},
+    source: {"COUNTED_ROWS": 1_048_576, "MOST_LISTED": 4096},
     run: {"FIRST_BLOCK": 16, "LARGEST_BLOCK": 4096},
     minimisers: {
         "MOST_ENTRIES": 1 << 29,
@@ -84,7 +78,7 @@ NUMBERS: Final[dict[ModuleType, dict[str, Any]]] = {
     digests: {"THREADS": 2, "MANY": 16_384},
     intake: {"BLOCK_ROWS": 262_144},
     kept: {"MERGED": 65_536},
-    lens: {"MOST_CUTS": 16},
+    dialect: {"MOST_CUTS": 16},
     named: {"FAN": 8, "MOST": 4_194_304},
     parts: {"TAIL_BATCHES": 1024, "TAIL_ROWS": 65_536, "_PATIENCE": 64},
     persons: {"DIGEST_BYTES": 16, "_NO_LIMIT": 1 << 62},
@@ -144,7 +138,6 @@ def test_arrays_and_names_of_numbers() -> None:
     assert learning_moments._CLIPS.tolist() == [2.0**power for power in range(-12, 2)]
     assert learning_moments._PARTS.tolist() == [part / 64 for part in range(65)]
     assert (typed.EARLY, typed.LATE) == (-62_135_596_801_000_000, 253_402_300_800_000_000)
-    assert [each.value for each in (Counted.CELL, Counted.BELOW, Counted.PAST, Counted.UNPLACED)] == [0, 1, 2, 3]
 
 
 def test_points_lie_in_the_unit_ball() -> None:

@@ -9,52 +9,34 @@ A table at an address is connected to for one reading, then disconnected: a Duck
 between, and a server may restart. Connections only read. A view in a DuckDB file reads that file alone: one that reads
 another file, or a server, is refused as an engine's failure is. PostgreSQL takes passwords from PGPASSWORD or its
 password file. What DuckDB cannot keep in memory it writes to a folder that only this user can read, and that is removed
-after the reading (`_Spilling`): by default it would write values of rows, for all to read, beside its file or into the
-current folder.
+after the reading (``spilling``).
 
-A CSV file has no types of its own, so the schema says how its columns are read (`read_columns`). Every field is read as
-text. An empty field is null, a quoted empty field is the empty text. Where the schema wants booleans or
-integers that are listed, a text that is none is null if there is a cell for others, and does not fit if there is none;
-where it wants numbers, a text that is none counts as `Ordered.unfit_code` says. (As `trusted.rows.intake` has it.)
+A CSV file has no types of its own: every field is read as text, and the schema says what it means, as it does for a
+file that is appended. An empty field is null, a quoted empty field is the empty text.
 """
 
 from __future__ import annotations
 
-import atexit
-import os
-import shutil
-import tempfile
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
 from importlib.util import find_spec
-from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
-from weakref import WeakSet
 
-import ibis
 import pyarrow as pa
 import pyarrow.parquet as pq
-from ibis.common.exceptions import TableNotFound
 
-from treering.domain.attribute import Attribute, Bins, Categories, Integers
-from treering.domain.calendar import Dated
 from treering.domain.schema import Schema
-from treering.errors import EngineError, ParameterError, TreeringError
+from treering.errors import EngineError, ParameterError
 from treering.lazy import missing
+from treering.trusted.engines.duckdb import SETTINGS, DuckDB
+from treering.trusted.engines.postgresql import PostgreSQL
+from treering.trusted.engines.spelling import Connection, Extent, Relation
+from treering.trusted.engines.spilling import SPILLING
 from treering.trusted.rows.frames import shown
-from treering.trusted.rows.typed import NUMBER
-from treering.words import reason
-
-if TYPE_CHECKING:
-    import ibis.expr.types as ir
-
-    Table: TypeAlias = ir.Table
-    Value: TypeAlias = ir.Value
-    Opened: TypeAlias = tuple[Table, Schema]
 
 FORMS: Final = "duckdb:///path/file.duckdb#table, parquet:///path, csv:///path or postgresql://user@host/database#table"
 OPTIONS: Final = (
@@ -62,70 +44,8 @@ OPTIONS: Final = (
     *("sslmode", "sslrootcert", "sslcert", "sslkey", "channel_binding", "gssencmode", "krbsrvname"),
 )
 """The allowed options of a PostgreSQL address: none can hold a secret. (Every release of PostgreSQL adds options.)"""
-UNTRUSTED: Final = "statistics_propagation"
-"""The optimiser of DuckDB that is off where rows are counted. It believes the statistics of Parquet files, which leave
-NaN out: a comparison that only NaN fulfils would be taken for one that no row does."""
-SETTINGS: Final[dict[str, Any]] = {
-    "autoinstall_known_extensions": False,
-    "autoload_known_extensions": False,
-    "disabled_optimizers": UNTRUSTED,
-}
-"""DuckDB downloads nothing, loads no code from its folder of extensions, and reads every value."""
 
-
-class _Spilling:
-    """A folder for what DuckDB cannot keep in memory, which are values of rows: mode 0700, made for the first of the
-    connections that are open at a time and removed after the last, whatever ended it. (If an interrupt falls into the
-    removal, the next connection removes it, or the end of the process.)
-
-    They share it because connections of one process to one file must have equal settings. A forked child makes its own.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._process, self._folder = 0, ""
-        self._users: WeakSet[_User] = WeakSet()
-        """The connections that are open. Weak, because an interrupt can end one without a word."""
-        atexit.register(self._leave, _User())
-
-    @contextmanager
-    def folder(self) -> Iterator[str]:
-        """The folder's path, for as long as the block lasts."""
-        user = _User()
-        try:
-            yield self._enter(user)
-        finally:
-            self._leave(user)
-
-    def _enter(self, user: _User) -> str:
-        with self._lock:
-            self._tidy()
-            if not self._folder or self._process != os.getpid():
-                try:
-                    self._folder = tempfile.mkdtemp(prefix="treering-")  # its mode is 0700, by contract
-                except OSError as error:
-                    raise EngineError(f"there is no place for DuckDB's temporary files: {reason(error)}") from None
-                self._process, self._users = os.getpid(), WeakSet()
-            self._users.add(user)
-            return self._folder
-
-    def _leave(self, user: _User) -> None:
-        with self._lock:
-            self._users.discard(user)
-            self._tidy()
-
-    def _tidy(self) -> None:
-        """Remove the folder, unless it is in use, or a parent's."""
-        if self._folder and not self._users and self._process == os.getpid():
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = ""
-
-
-class _User:
-    """A connection that is open."""
-
-
-SPILLING: Final = _Spilling()
+_CSV: Final = "all_varchar=true, header=true, delim=',', quote='\"', escape='\"', allow_quoted_nulls=false"
 
 
 @dataclass(frozen=True)
@@ -136,7 +56,7 @@ class Address:
     kind: str
     path: str
     table: str = ""
-    database: str | None = None
+    schema: str | None = None
     server: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -162,66 +82,80 @@ class Address:
             raise ParameterError("table", f"must be {FORMS}")
         if (url.scheme in ("duckdb", "postgresql")) != bool(named):
             raise ParameterError("table", f"must name its table behind a #, unless it is files: {FORMS}")
-        database, _, table = named.rpartition(".")
-        return cls(text, url.scheme, path, table, database or None, server)
+        schema, _, table = named.rpartition(".")
+        return cls(text, url.scheme, path, table, schema or None, server)
 
     @contextmanager
-    def open(self, schema: Schema) -> Iterator[Opened]:
-        """The table, connected, and the schema to read its columns by: for CSV files, not quite the given one."""
-        with self._connection() as connection:
-            if self.kind == "csv":
-                names = _files(self.path, "csv")
-                table = connection.read_csv(
-                    names, all_varchar=True, header=True, delim=",", quote='"', escape='"', allow_quoted_nulls=False
-                )
-                yield read_columns(table, schema)
-            elif self.kind == "parquet":
-                names = _files(self.path, "parquet")
-                _check_files(names, schema)
-                yield connection.read_parquet(names, hive_partitioning=False), schema
+    def open(self, schema: Schema, order: str) -> Iterator[Relation]:
+        """The table, connected. The ``schema`` names the columns that errors may name; by the column ``order`` some
+        rows will be chosen."""
+        files = _files(self.path, self.kind) if self.kind in ("parquet", "csv") else []
+        extents = _checked(files, schema, order) if self.kind == "parquet" else ()
+        if self.kind == "postgresql":
+            with self._postgresql() as connection:
+                yield self._named(PostgreSQL(connection))
+            return
+        with SPILLING.folder() as folder, self._duckdb(folder) as connection:
+            if self.kind == "duckdb":
+                yield self._named(DuckDB(connection))
             else:
-                yield self._table(connection), schema
+                opened = DuckDB(connection, fields=self.kind == "csv")
+                rows = _read(files, self.kind)
+                yield Relation(opened, rows, opened.columns(rows), extents, partial(_read, kind=self.kind))
 
-    def _table(self, connection: Any) -> Any:
+    def identity(self, relation: Relation) -> str:
+        """A name of the table, the same over every connection."""
+        if self.kind in ("parquet", "csv"):
+            return f"{self.kind}:{self.path}"
+        connection = relation.connection
+        database, schema = connection.place() if isinstance(connection, PostgreSQL) else (f"duckdb:{self.path}", "main")
+        return f"{database}#{self.schema or schema}.{self.table}"
+
+    def _named(self, connection: Connection) -> Relation:
+        """The table by its name."""
+        quoted = connection.spelling.dialect.quoted
+        rows = ".".join(map(quoted, [self.table] if self.schema is None else [self.schema, self.table]))
         try:
-            return connection.table(self.table, database=self.database)
-        except TableNotFound:
-            name = self.table if self.database is None else f"{self.database}.{self.table}"
+            return Relation(connection, rows, connection.columns(rows))
+        except Exception as error:
+            if type(error).__name__ not in ("CatalogException", "UndefinedTable", "InvalidSchemaName"):
+                raise
+        name = self.table if self.schema is None else f"{self.schema}.{self.table}"
         raise EngineError(f"there is no table {name} in the database at {self.text}")
 
     @contextmanager
-    def _connection(self) -> Iterator[Any]:
-        """A connection for one reading. What DuckDB spills meanwhile is gone when it ends."""
-        with nullcontext() if self.kind == "postgresql" else SPILLING.folder() as folder:
-            connection = self._connected(folder)
-            try:
-                yield connection
-            finally:
-                connection.disconnect()
+    def _duckdb(self, folder: str) -> Iterator[Any]:
+        import duckdb
 
-    def _connected(self, folder: str | None) -> Any:
+        file = self.path if self.kind == "duckdb" else None
+        if file is not None and not Path(file).is_file():
+            raise EngineError(f"there is no DuckDB file {file}")
+        settings = {**SETTINGS, "temp_directory": folder}
+        if file is not None:  # A view in the file reads tables of the file: no other files, no servers.
+            settings["enable_external_access"] = False
+        with self._connected(
+            duckdb.connect, file or ":memory:", read_only=file is not None, config=settings
+        ) as connection:
+            yield connection
+
+    @contextmanager
+    def _postgresql(self) -> Iterator[Any]:
+        if find_spec("psycopg") is None:
+            raise EngineError(missing("a table in PostgreSQL", "psycopg", "postgres"))
+        import psycopg
+
+        read_only = "-c default_transaction_read_only=on"
+        server = {"dbname": self.path, "options": read_only, "autocommit": True, **self.server}
+        with self._connected(psycopg.connect, **server) as connection:
+            yield connection
+
+    def _connected(self, connect: Callable[..., Any], *given: Any, **more: Any) -> Any:
         """A connection. No row has been read yet, so an engine's error message may be shown."""
         try:
-            return self._connect(folder)
-        except TreeringError:
-            raise
+            return connect(*given, **more)
         except Exception as error:
             problem = next(iter(str(error).splitlines()), type(error).__name__)
         raise EngineError(f"cannot open the database at {self.text}: {problem}")
-
-    def _connect(self, folder: str | None) -> Any:
-        if self.kind == "postgresql":
-            if find_spec("psycopg") is None:
-                raise EngineError(missing("a table in PostgreSQL", "psycopg", "postgres"))
-            read_only = "-c default_transaction_read_only=on"
-            return ibis.postgres.connect(database=self.path, options=read_only, **self.server)
-        settings = {**SETTINGS, "temp_directory": folder}
-        if self.kind == "duckdb":
-            if not Path(self.path).is_file():
-                raise EngineError(f"there is no DuckDB file {self.path}")
-            # A view in the file reads tables of the file: no other files, no servers.
-            return ibis.duckdb.connect(self.path, read_only=True, enable_external_access=False, **settings)
-        return ibis.duckdb.connect(**settings)
 
 
 def _server(url: SplitResult) -> dict[str, str]:
@@ -238,6 +172,9 @@ def _server(url: SplitResult) -> dict[str, str]:
     return {**host, **user, **options}
 
 
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
 def _files(path: str, ending: str) -> list[str]:
     """The files in a folder and its subfolders, or the one file."""
     place = Path(path)
@@ -247,20 +184,56 @@ def _files(path: str, ending: str) -> list[str]:
     return [str(file) for file in files]
 
 
-def _check_files(names: list[str], schema: Schema) -> None:
-    """Refuse Parquet files whose columns differ: an engine would convert one type to the other silently."""
+def _read(files: Sequence[str], kind: str) -> str:
+    """The rows of some files."""
+    listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
+    return f"read_csv([{listed}], {_CSV})" if kind == "csv" else f"read_parquet([{listed}], hive_partitioning=false)"
+
+
+def _checked(files: list[str], schema: Schema, order: str) -> tuple[Extent, ...]:
+    """Refuse Parquet files whose columns differ: an engine would convert one type to the other silently. Otherwise
+    where the order values of each file lie, if all files say so."""
     wanted: pa.Schema | None = None
-    for name in names:
-        found = pq.read_schema(name)
-        plain = pa.schema([(each.name, _plain(each.type)) for each in sorted(found, key=lambda each: each.name)])
-        if wanted is None:
-            wanted = plain
-        elif plain != wanted:
+    extents = []
+    for file in files:
+        with _opened(file) as parquet:
+            known = parquet.schema_arrow
+            extents.append(_extent(file, parquet.metadata, order))
+        plain = pa.schema([(each.name, _plain(each.type)) for each in sorted(known, key=lambda each: each.name)])
+        if wanted is not None and plain != wanted:
             differing = sorted({each.name for each in set(plain) ^ set(wanted)})
             raise EngineError(
-                f"the Parquet files at {Path(names[0]).parent} differ in the names or types of their columns: "
+                f"the Parquet files at {Path(files[0]).parent} differ in the names or types of their columns: "
                 f"{shown(differing, schema)}"
             )
+        wanted = plain
+    return tuple(each for each in extents if each is not None) if None not in extents else ()
+
+
+@contextmanager
+def _opened(file: str) -> Iterator[Any]:
+    try:
+        parquet = pq.ParquetFile(file)
+    except (pa.ArrowException, OSError):
+        parquet = None
+    if parquet is None:
+        raise EngineError(f"{file} is no Parquet file that can be read")
+    with parquet:
+        yield parquet
+
+
+def _extent(file: str, footer: Any, order: str) -> Extent | None:
+    """Where the order values of a file lie, if its statistics say so and none is null."""
+    names = [footer.schema.column(place).path for place in range(footer.num_columns)]
+    if order not in names:
+        return None
+    groups = [group for group in map(footer.row_group, range(footer.num_row_groups)) if group.num_rows]
+    statistics = (group.column(names.index(order)).statistics for group in groups)
+    known = [each for each in statistics if each is not None and each.has_min_max and each.null_count == 0]
+    if len(known) < len(groups) or not all(type(each.min) is type(each.max) is int for each in known):
+        return None
+    first = min((each.min for each in known), default=2**63 - 1)
+    return Extent(file, first, max((each.max for each in known), default=-(2**63)))
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
@@ -268,97 +241,3 @@ def _plain(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     return pa.string() if pa.types.is_large_string(kind) or pa.types.is_string_view(kind) else kind
-
-
-# -- columns of CSV files, read by the schema --------------------------------------------------------------------------
-
-
-WHOLE: Final = r"^\s*[+-]?[0-9]+\s*$"
-BEYOND: Final = 2**62
-"""An integer outside the range of any integers()."""
-
-
-def read_columns(table: Table, schema: Schema) -> tuple[Table, Schema]:
-    """The table with numbers where the schema wants some, and the schema with booleans as the integers 0 and 1.
-
-    A column that several attributes come from is read once for each. Columns that the schema does not name, the order
-    column among them, are read as integers, null where they are none.
-    """
-    typed: dict[str, Value] = {}
-    attributes: dict[str, Attribute] = {}
-    for source, (name, attribute) in zip(schema.sources, schema.attributes.items(), strict=True):
-        shared = schema.sources.count(source) > 1
-        column = f"{source}#{name}" if shared else source
-        attributes[name] = _as_read(replace(attribute, column=column))
-        if source in table.columns:
-            typed[column] = _read(attribute, table[source])
-            typed[source] = table[source] if shared else typed[column]
-    others = {name: _integer(table[name]) for name in table.columns if name not in schema.columns}
-    return table.select(**typed, **others), Schema(attributes)
-
-
-def _as_read(attribute: Attribute) -> Attribute:
-    """Booleans as the integers 0 and 1: an integer can also be neither, a boolean cannot."""
-    if isinstance(attribute, Categories) and isinstance(attribute.values[0], bool):
-        return replace(attribute, values=tuple(map(int, attribute.values)))
-    return attribute
-
-
-def _read(attribute: Attribute, text: Value) -> Value:
-    if isinstance(attribute, Bins):
-        unfit = float("nan") if attribute.other else float("inf")
-        return ibis.cases((text.isnull(), ibis.null("float64")), else_=_double(text).fill_null(unfit))
-    if isinstance(attribute, Integers):
-        return _whole_number(text, attribute)
-    if isinstance(attribute, Dated):
-        return text
-    assert isinstance(attribute, Categories)
-    kind = type(attribute.values[0])
-    if kind is str:
-        return text
-    if kind is bool:
-        word = text.strip().lower()
-        return ibis.cases(
-            (text.isnull(), ibis.null("int64")),
-            (word.isin(["true", "t", "1"]), 1),
-            (word.isin(["false", "f", "0"]), 0),
-            else_=ibis.null("int64") if attribute.other else 2,
-        ).cast("int64")
-    if attribute.other:
-        return _integer(text)
-    unlisted = next(number for number in count() if number not in attribute.values)
-    return ibis.cases(
-        (text.isnull(), ibis.null("int64")),
-        else_=_integer(text).fill_null(ibis.literal(unlisted, type="int64")),
-    )
-
-
-def _double(text: Value) -> Value:
-    """A text as a double, null if it is none: DuckDB itself reads more, such as 1_000."""
-    return ibis.cases((text.strip().lower().re_search(NUMBER), text.try_cast("float64")), else_=ibis.null("float64"))
-
-
-def _integer(text: Value) -> Value:
-    """A text of digits as a 64-bit integer, null if it is not one."""
-    return ibis.cases((text.re_search(WHOLE), text.try_cast("int64")), else_=ibis.null("int64"))
-
-
-def _whole_number(text: Value, attribute: Integers) -> Value:
-    """A text as an integer, also if it is written 3.0 or 3e0; `BEYOND`, or its negative, if it is far out of range;
-    null if it is missing. What is not whole is `BEYOND` too, or null where the attribute has two sides."""
-    real = _double(text)
-    above, below = (ibis.literal(sign * BEYOND, type="int64") for sign in (1, -1))
-    far = ibis.cases((real < 0.0, below), else_=above)
-    broken = ibis.null("int64") if attribute.other else above
-    return ibis.cases(
-        (text.isnull(), ibis.null("int64")),
-        (text.re_search(WHOLE), text.try_cast("int64").fill_null(far)),
-        (real.isnull(), broken),
-        (real.isnan(), ibis.null("int64")),
-        (real < -(2.0**53), below),
-        (real > 2.0**53, above),
-        (real != real.floor().cast("float64"), broken),
-        (real < float(attribute.low), below),
-        (real > float(attribute.high), above),
-        else_=real.cast("int64"),
-    )

@@ -11,14 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from treering.domain.schema import Schema
 from treering.errors import VaultError
+from treering.trusted.engines.tables import Stretch
+from treering.trusted.engines.watermark import Increment, Watermark
 from treering.trusted.ledger import ledger as ledgers
 from treering.trusted.ledger.folder import Folder
+from treering.trusted.ledger.named import Batch
 from treering.trusted.ledger.record import Origin
 from treering.trusted.rows.intake import OnInvalid
+from treering.trusted.rows.kept import Rows
 from treering.words import reason
 
 if TYPE_CHECKING:
-    from treering.trusted.engines.source import Increment, Source
+    from treering.trusted.engines.source import Source
 
 
 def source_of(table: Any, schema: Schema, order: str) -> dict[str, str]:
@@ -35,16 +39,26 @@ class Attached:
         assert origin.source is not None
         self._origin, self._kept = origin, origin.source
         self._source = None if table is None else self._found(table)
+        self._watermark: Watermark | None = None
 
-    def increment(self, watermark: Mapping[str, Any] | None, on_invalid: OnInvalid) -> Increment:
-        """The rows past the watermark, as counts of cells."""
-        from treering.trusted.engines.source import Watermark
+    def increment(self, on_invalid: OnInvalid) -> Increment:
+        """The rows past the watermark."""
+        return self.source().increment(self._watermark, on_invalid)
 
+    def take_up(self, rows: Rows, batch: Batch) -> None:
+        """Take the rows of a batch on record up."""
+        assert batch.watermark is not None
+        mark = Watermark.from_dict(batch.watermark)
+        rows.add_elsewhere(Stretch(self.source, self._watermark, mark), batch.rows)
+        self._watermark = mark
+
+    def source(self) -> Source:
+        """The table, connected to when it is first needed."""
         if self._source is None:
             if not self._kept["address"]:
                 raise VaultError("the vault's table has no address to find it by: open the vault with table=")
             self._source = self._found(self._kept["address"])
-        return self._source.increments(None if watermark is None else Watermark.from_dict(watermark), on_invalid)
+        return self._source
 
     def _found(self, table: Any) -> Source:
         source = _source(table, self._origin.schema, self._kept["order"])
@@ -54,7 +68,7 @@ class Attached:
 
 
 def _source(table: Any, schema: Schema, order: str) -> Source:
-    # Ibis takes a second to load, and most vaults do not need it.
+    # It loads DuckDB, which a vault does not need to be opened.
     from treering.trusted.engines.source import Source
 
     return Source.of(table, schema, order)

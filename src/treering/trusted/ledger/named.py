@@ -31,6 +31,7 @@ class Batch:
     dropped: int
     """How many rows were left out of it."""
     commitment: str
+    """To its rows; "" if they stay in a table of an engine."""
     watermark: Mapping[str, Any] | None = None
     """The watermark after this batch, if the rows stay in a table of an engine."""
 
@@ -61,6 +62,11 @@ class Batch:
     def secret(self) -> str:
         """The name, among the secrets, of the salt and the keyed digest of its rows."""
         return batch_secret(self.number)
+
+    @property
+    def kept(self) -> bool:
+        """Whether the store has rows of it: there are some, and they do not stay in an engine."""
+        return self.rows > 0 and self.watermark is None
 
 
 def batch_secret(number: int) -> str:

@@ -25,7 +25,8 @@ from treering.trusted.sealed import Sealed
 from treering.words import counted, left_out
 
 if TYPE_CHECKING:
-    from treering.trusted.engines.source import Increment, Source, Watermark
+    from treering.trusted.engines.source import Source
+    from treering.trusted.engines.watermark import Increment, Watermark
 
 
 class GrowingDatabase(Sealed):
@@ -61,7 +62,8 @@ class GrowingDatabase(Sealed):
     ) -> GrowingDatabase:
         """A database whose rows stay in their engine: an Ibis table in DuckDB, PostgreSQL or Spark, or an address.
 
-        The rows that the table holds are taken in at once, as counts of cells; `refresh` takes in later ones.
+        The rows that the table holds are taken in at once, and stay there; `refresh` takes in later ones. What is asked
+        is counted by a statement there.
 
         ``table``       an Ibis table, or the address of one (see docs/scale.md, also for what is refused)
         ``schema``      the attributes, which are columns of the table
@@ -125,9 +127,10 @@ class GrowingDatabase(Sealed):
         if self._source is None:
             raise EngineError("only a database made by from_table() has a table to refresh from; append() takes rows")
         with self._refreshing:
-            increment = self._source.increments(self._watermark, on_invalid)
+            increment = self._source.increment(self._watermark, on_invalid)
             self._warn(increment.rows, increment.dropped)
-            self._rows.add_cells(increment.cells, increment.counts, increment.sums, then=partial(self._mark, increment))
+            stretch = self._source.stretch(self._watermark, increment.watermark)
+            self._rows.add_elsewhere(stretch, increment.rows, then=partial(self._mark, increment))
         return self._grown()
 
     def open_gate(self, budget: Budget) -> Kernel:

@@ -18,7 +18,7 @@ from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import ParameterError, QueryError
 from treering.gate import Event
-from treering.trusted.cells import DENSE_CELLS, MAX_COUNT, check_query
+from treering.trusted.cells import DENSE_CELLS, MAX_COUNT, Cells, check_query
 from treering.trusted.charges import Charges
 from treering.trusted.journal import Journal
 from treering.trusted.rows.kept import Rows
@@ -33,10 +33,10 @@ class Desk(Sealed):
     """What the operations of one gate work with: the rows (PRIVATE), the account of what they were charged, the
     journal, and what operations remember (PRIVATE); and checks of requests on public values."""
 
-    __slots__ = ("_remembered", "charges", "journal", "rows")
+    __slots__ = ("_remembered", "charges", "journal", "lens", "rows")
 
-    def __init__(self, rows: Rows, charges: Charges, journal: Journal) -> None:
-        self.rows, self.charges, self.journal = rows, charges, journal
+    def __init__(self, rows: Rows, charges: Charges, journal: Journal, lens: Schema | None = None) -> None:
+        self.rows, self.charges, self.journal, self.lens = rows, charges, journal, lens
         self._remembered: dict[type[Any], Any] = {}
 
     def own(self, kind: type[Own]) -> Own:
@@ -49,7 +49,12 @@ class Desk(Sealed):
     @property
     def schema(self) -> Schema:
         """The universe: public."""
-        return self.rows.schema
+        return self.lens or self.rows.schema
+
+    @property
+    def cells(self) -> Cells:
+        """PRIVATE: the counts of all cells."""
+        return self.rows.cells_of(self.schema)
 
     @property
     def size(self) -> int:

@@ -225,7 +225,7 @@ def _crossing(asked: Comparison, desk: Desk) -> Crossing | None:
     run, start = asked.run, 0
     while start < len(asked.queries):
         part = slice(start, start + run.block)
-        counts = desk.rows.cells.count_many(asked.queries[part])
+        counts = desk.cells.count_many(asked.queries[part])
         distances = gaps(counts, None if asked.estimates is None else asked.estimates[part])
         first = run.first_exceeding(asked.finer * (distances - asked.bars[part]), asked.scales[part])
         if first is not None:

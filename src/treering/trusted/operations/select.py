@@ -58,6 +58,6 @@ def selecting(queries: Sequence[Query], scale: float) -> Cost:
 
 def _drawn(checked: Choice, desk: Desk) -> int:
     unit = math.lcm(*checked.scales.tolist())
-    scores = gaps(desk.rows.cells.count_many(checked.queries), checked.estimates).tolist()
+    scores = gaps(desk.cells.count_many(checked.queries), checked.estimates).tolist()
     finer = [score * (unit // query.scale) for score, query in zip(scores, checked.queries, strict=True)]
     return select.exponential(finer, exact_scale(checked.scale, "scale") * unit)

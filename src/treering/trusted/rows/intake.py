@@ -34,7 +34,7 @@ from treering.trusted.rows.digests import RowsDigest
 from treering.trusted.rows.frames import Places, as_table, check_columns, comes_as_dicts, hint
 from treering.trusted.rows.moments import is_text
 from treering.trusted.rows.persons import People, Persons, excess
-from treering.trusted.rows.typed import array_of, check_type, decoded
+from treering.trusted.rows.typed import NOT_A_NUMBER, array_of, check_type, decoded
 from treering.trusted.rows.values import listed
 from treering.trusted.rows.views import flags_in, valid_in
 from treering.trusted.sealed import Sealed
@@ -48,7 +48,6 @@ BLOCK_ROWS: Final = 2**18
 """The most rows of a block: small enough for a core's cache, large enough that the cost of calls does not matter."""
 THREADS: Final = min(4, os.cpu_count() or 1)
 """How many blocks are typed at a time."""
-_NOT_A_NUMBER: Final = "^[+-]?nan$"
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -348,7 +347,7 @@ def _unfit(source: pa.Array, values: pa.Array, scalar: Scalar, *, texts: bool) -
         given = pc.and_(given, pc.invert(pc.is_nan(source.cast(pa.float64()).fill_null(0.0))))
     elif texts and scalar.kind in ("integer", "number"):
         words = pc.utf8_lower(pc.utf8_trim_whitespace(source))
-        given = pc.and_(given, pc.invert(pc.match_substring_regex(words, _NOT_A_NUMBER).fill_null(False)))
+        given = pc.and_(given, pc.invert(pc.match_substring_regex(words, NOT_A_NUMBER).fill_null(False)))
     if not given.true_count:
         return None
     unfit = flags_in(given) & ~valid_in(values)

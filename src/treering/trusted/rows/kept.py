@@ -1,8 +1,9 @@
 """PRIVATE: the rows of one growing database, in the order in which they came: what a kernel reads.
 
-A row keeps its position for ever. Rows come as typed tables, as Parquet files of them, or as codes of cells; any
-interval of them can be counted at any time by `Rows.tally`, the one way to count. `Rows.cells` are counts of all cells,
-for the mechanisms that read a histogram: a cache, made when it is first needed and kept current from then on.
+A row keeps its position for ever. Rows come as typed tables, as Parquet files of them, as codes of cells, or stay in an
+engine; any interval of them can be counted at any time by `Rows.tally`, the one way to count. `Rows.cells` are counts
+of all cells, for the mechanisms that read a histogram: a cache, made when it is first needed and kept current from then
+on.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from treering.arrays import Ints
 from treering.domain.axis import Scalar
 from treering.domain.groups import Groups
 from treering.domain.schema import Schema
-from treering.domain.sums import Grid, Sums, stored, summable
-from treering.errors import DataError, TreeringError
+from treering.domain.sums import Grid, Sums, summable
+from treering.errors import DataError, SchemaError, TreeringError
 from treering.trusted.cells import MAX_COUNT, Cells
-from treering.trusted.rows.tally import Codes, Engine, Piece, shared_engine, tally
+from treering.trusted.rows.tally import Codes, Elsewhere, Engine, Piece, shared_engine, tally
 from treering.trusted.rows.typed import stored as scalars_of
 from treering.trusted.sealed import Sealed
 
@@ -35,14 +36,16 @@ Then = Callable[[], None]
 class Rows(Sealed):
     """The sealed rows of one growing database. Only a kernel reads them; only their number is public."""
 
-    __slots__ = ("_cells", "_engine", "_pieces", "_schema", "_size", "_torn", "lock")
+    __slots__ = ("_cells", "_counted", "_engine", "_pieces", "_schema", "_size", "_torn", "lock")
 
     def __init__(self, schema: Schema, engine: Callable[[], Engine] = shared_engine) -> None:
         self._schema = schema
         self._engine = engine
         self._size = 0
         self._pieces: list[Piece] = []
-        self._cells: Cells | None = None
+        self._cells: dict[Schema, Cells] = {}
+        self._counted: dict[Schema, int] = {}
+        """How many rows are counted in them."""
         self.lock = threading.RLock()
         """Held while rows are taken in, and by every kernel while it works."""
         self._torn = False
@@ -72,33 +75,30 @@ class Rows(Sealed):
         """Take in the typed rows of a Parquet file, all of them or none."""
         self._take(path, rows, then)
 
-    def add_cells(
-        self,
-        cells: Ints,
-        counts: Ints | None = None,
-        sums: tuple[Ints, ...] | None = None,
-        then: Then | None = None,
-    ) -> None:
-        """Take in rows given by their cells, all of them or none: one in each of these cells, or ``counts`` in each.
+    def add_elsewhere(self, content: Elsewhere, rows: int, then: Then | None = None) -> None:
+        """Take in rows that stay in an engine, all of them or none. They are counted when they are asked about."""
+        self._take(content, rows, then)
 
-        ``sums`` are the sums of u of each cell's rows, for each attribute of `numbers`; without them each row has the u
-        of its cell's middle. Rows that are counted together cannot be told apart later.
-        """
-        self._check_cells(cells, counts)
-        rows = len(cells) if counts is None else int(counts.sum())
-        self._check_room(rows)  # First: the bounds of sums are then numbers of 64 bits.
-        self._check_sums(cells, counts, sums)
-        self._take(Codes(cells, counts, sums), rows, then)
+    def add_cells(self, cells: Ints, then: Then | None = None) -> None:
+        """Take in rows given by their cells, all of them or none. Each has the value of its cell: of `numbers`, the
+        middle."""
+        if cells.ndim != 1:
+            raise DataError("cells come as one array")
+        if len(cells) and (int(cells.min()) < 0 or int(cells.max()) >= self._schema.cells):
+            raise DataError(f"cell numbers must lie within 0..{self._schema.cells - 1}")
+        self._take(Codes(cells), len(cells), then)
 
-    def _take(self, content: pa.Table | Path | Codes, rows: int, then: Then | None) -> None:
+    def _take(self, content: pa.Table | Path | Codes | Elsewhere, rows: int, then: Then | None) -> None:
         self._check_room(rows)
         with self.whole():
             piece = Piece(self._size, rows, content)
             pieces = _joined(self._pieces, piece, self._schema) if rows else self._pieces
-            counts = self._occupied([piece]) if rows and self._cells is not None else None
+            later = isinstance(content, Elsewhere) or not rows
+            counts = [] if later else [(lens, *self._occupied([piece], lens)) for lens in self._cells]
             with self.taking_in():
-                if counts is not None and self._cells is not None:
-                    self._cells.add(*counts)
+                for lens, cells, numbers in counts:
+                    self._cells[lens].add(cells, numbers)
+                    self._counted[lens] += rows
                 self._pieces = pieces
                 self._size += rows
                 if then is not None:
@@ -121,29 +121,6 @@ class Rows(Sealed):
         if (self._size + rows) * steps >= MAX_COUNT:
             raise DataError(f"rows times steps must stay below 2^61: {steps:,} steps are too many for so many rows")
 
-    def _check_cells(self, cells: Ints, counts: Ints | None) -> None:
-        if cells.ndim != 1 or (counts is not None and cells.shape != counts.shape):
-            raise DataError("cells and counts come as two arrays of one length")
-        if len(cells) and (int(cells.min()) < 0 or int(cells.max()) >= self._schema.cells):
-            raise DataError(f"cell numbers must lie within 0..{self._schema.cells - 1}")
-        if counts is None or not len(cells):
-            return
-        if int(counts.min()) < 1 or self._size + counts.sum(dtype=np.float64) >= MAX_COUNT:
-            raise DataError("counts must be positive, and below 2^61 together with the rows before")
-
-    def _check_sums(self, cells: Ints, counts: Ints | None, sums: tuple[Ints, ...] | None) -> None:
-        """Refuse sums that are larger than their rows allow: sensitivity rests on that."""
-        if sums is None:
-            return
-        grids = [Grid.of(self._schema.attributes[self._schema.names[place]]) for place in stored(self._schema)]
-        rows = np.ones(len(cells), dtype=np.int64) if counts is None else counts
-        fitting = len(sums) == len(grids) and all(column.shape == cells.shape for column in sums)
-        if not fitting or any(
-            grid is None or ((column > grid.steps * rows) | (column < -grid.steps * rows)).any()
-            for grid, column in zip(grids, sums, strict=True)
-        ):
-            raise DataError("sums come as an array for each attribute of numbers, within what its rows can sum to")
-
     # -- counting -----------------------------------------------------------------------------------------------------
 
     def tally(self, groups: Groups, edges: Sequence[int], sums: Sums | None = None) -> tuple[Ints, Ints, Ints]:
@@ -155,21 +132,35 @@ class Rows(Sealed):
 
     @property
     def cells(self) -> Cells:
-        """PRIVATE: the counts of all cells, made when they are first needed."""
-        if self._cells is None:
-            cells = Cells(self._schema)
-            if self._size:
-                cells.add(*self._occupied(self._pieces))
-            self._cells = cells
-        return self._cells
+        """PRIVATE: the counts of all cells of the newest version of the schema."""
+        return self.cells_of(self._schema)
 
-    def _occupied(self, pieces: Sequence[Piece]) -> tuple[Ints, Ints | None]:
+    def cells_of(self, lens: Schema) -> Cells:
+        """PRIVATE: the counts of all cells of a version of the schema, made when they are first needed."""
+        counted = self._counted.get(lens, 0)
+        cells = self._cells.get(lens) or Cells(lens)
+        if counted < self._size:  # Rows of an engine are counted when cells are next needed, others as they come.
+            counts = self._occupied([piece for piece in self._pieces if piece.first >= counted], lens)
+            with self.taking_in():
+                cells.add(*counts)
+                self._counted[lens] = self._size
+        self._cells[lens] = cells
+        self._counted.setdefault(lens, self._size)
+        return cells
+
+    def refine(self, schema: Schema) -> None:
+        """See the rows through the next version of the schema, which refines the last."""
+        with self.whole():
+            if any(isinstance(piece.content, Codes) for piece in self._pieces):
+                raise SchemaError("rows that were given as cells cannot be told apart within a cell")
+            self._schema = schema
+
+    def _occupied(self, pieces: Sequence[Piece], lens: Schema) -> tuple[Ints, Ints | None]:
         """PRIVATE: the cells of the rows of some pieces, and how many rows are in each (None: one)."""
         if len(pieces) == 1 and isinstance(pieces[0].content, Codes):
-            codes = pieces[0].content
-            return codes.cells[: pieces[0].rows].astype(np.int64, copy=False), codes.counts
+            return pieces[0].content.cells[: pieces[0].rows].astype(np.int64, copy=False), None
         edges = (pieces[0].first, pieces[-1].last)
-        _, place, number = tally(self._engine, pieces, self._schema, Groups.cells(self._schema), edges, None)
+        _, place, number = tally(self._engine, pieces, lens, Groups.cells(lens), edges, None)
         return place, number
 
     # -- whole or torn ------------------------------------------------------------------------------------------------
@@ -211,7 +202,7 @@ def _joined(pieces: list[Piece], new: Piece, schema: Schema) -> list[Piece]:
     """The pieces with a new one, in a new list. Codes of single rows go on in the codes before them. Tables in memory
     are merged so that each is at least twice as long as the next: there are few of them however many appends."""
     last = pieces[-1] if pieces else None
-    if isinstance(new.content, Codes) and _single(new.content):
+    if isinstance(new.content, Codes):
         return _lengthened(pieces, new, schema)
     if not isinstance(new.content, pa.Table):
         return [*pieces, new]
@@ -227,18 +218,13 @@ def _joined(pieces: list[Piece], new: Piece, schema: Schema) -> list[Piece]:
     return [*kept, Piece(first, rows, whole)]
 
 
-def _single(codes: Codes) -> bool:
-    """Whether codes are of single rows, each with the value of its cell."""
-    return codes.counts is None and codes.sums is None
-
-
 def _lengthened(pieces: list[Piece], new: Piece, schema: Schema) -> list[Piece]:
     """The pieces with more codes of single rows, in room that doubles. (Codes behind a piece's rows are in no piece
     yet, so nothing that is read changes.)"""
     assert isinstance(new.content, Codes)
     last = pieces[-1] if pieces else None
     narrow = np.int32 if schema.cells <= 2**31 else np.int64
-    if last is None or not isinstance(last.content, Codes) or not _single(last.content):
+    if last is None or not isinstance(last.content, Codes):
         room = np.empty(max(64, new.rows), dtype=narrow)
         room[: new.rows] = new.content.cells
         return [*pieces, Piece(new.first, new.rows, Codes(room))]

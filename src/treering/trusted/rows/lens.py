@@ -1,5 +1,8 @@
 """PRIVATE: the schema as a lens: an axis as an expression of SQL over typed columns, by which an engine groups rows.
 
+The columns are those of the rows that a store keeps, or of a subquery that types the rows of an engine
+(``engines/columns.py``): the expression is the same, spelled as the engine spells it (``engines/dialect.py``).
+
 An expression gives a *key* for each row, and `Key.classify` says which class of the axis each key stands for. What is
 cheap for an engine is written into the expression; the rest is looked up once for each group:
 
@@ -7,12 +10,12 @@ cheap for an engine is written into the expression; the rest is looked up once f
 - one cut, or one listed value: a comparison;
 - an even grid of integers (months, hours, cells of one width): arithmetic;
 - at most `MOST_CUTS` cuts: a CASE that bisects;
-- more cuts: the value itself, as long as it is grouped anyway;
+- more cuts: the value itself, as long as it is grouped anyway; or a look-up, where the engine has one;
 - at most `MOST_LISTED` listed values: the place in a list;
 - more listed values: a join with a small table of them.
 
-Listed values are parameters or tables: no text of a schema is ever part of a statement. Only numbers of ours and names
-of columns, quoted, are written into it.
+Listed values are parameters, tables, or bytes written as digits: no text of a schema is ever part of a statement. Only
+numbers of ours and names of columns, quoted, are written into it.
 """
 
 from __future__ import annotations
@@ -28,11 +31,9 @@ import pyarrow.compute as pc
 from treering.arrays import Ints
 from treering.domain.axis import Axis, Cuts, Scalar
 from treering.domain.sums import Grid
+from treering.trusted.engines.dialect import EMBEDDED, MOST_CUTS, Dialect, bisected
 from treering.trusted.rows.moments import DAY, EPOCH, FIRST, LAST, MICROSECONDS, month_of, weekday_of
 from treering.trusted.rows.typed import TYPES, field_of, kept
-
-MOST_CUTS: Final = 16
-"""The most cuts that are written into a statement: the time of a CASE grows with them, that of a look-up does not."""
 
 MOST_LISTED: Final = 32
 """The most values that are looked for in a list: its time grows with them, that of a join does not."""
@@ -54,48 +55,49 @@ class Key:
     """The values of the parameters that the expression names."""
 
 
-def key_of(axis: Axis, alias: str, *, few: bool = False) -> Key:
-    """The key of an axis in DuckDB's SQL; ``alias`` names its listed values in the statement, as table or parameter.
-    ``few``: the column has few distinct values."""
-    value, width = value_of(axis.scalar), _even(axis.cuts)
+def key_of(axis: Axis, alias: str, dialect: Dialect = EMBEDDED, *, few: bool = False) -> Key:
+    """The key of an axis; ``alias`` names its listed values in the statement, as table or parameter. ``few``: the
+    column has few distinct values."""
+    value, width = value_of(axis.scalar, dialect), _even(axis.cuts)
     if few:
         return Key(value, lambda keys: _classes_of_values(axis, keys))
     if axis.by_list:
-        return _listed(axis, alias)
+        return _listed(axis, alias, value, dialect)
+    cuts = [dialect.literal(cut) for cut in axis.cuts.tolist()]
     if width is not None:
-        expression = _grid(value, axis.cuts, width)
-    elif len(axis.cuts) == 1:
-        expression = f"{value} >= {_cut(axis.cuts, 0)}"
-    elif len(axis.cuts) <= MOST_CUTS:
-        expression = f"CASE WHEN {value} IS NULL THEN NULL ELSE {_bisected(value, axis.cuts, 0, len(axis.cuts))} END"
+        expression = _grid(value, axis.cuts, width, dialect)
+    elif len(cuts) == 1:
+        expression = f"{value} >= {cuts[0]}"
+    elif len(cuts) <= MOST_CUTS:
+        pieces = bisected(value, cuts, [str(piece) for piece in range(len(cuts) + 1)])
+        expression = f"CASE WHEN {value} IS NULL THEN NULL ELSE {pieces} END"
+    elif dialect.place is not None:
+        expression = f"CASE WHEN {value} IS NULL THEN NULL ELSE {dialect.place(value, cuts)} END"
     else:
         return Key(value, lambda keys: _classes(axis, keys, _searched(axis.cuts)))
     return Key(expression, lambda keys: _classes(axis, keys, np.asarray))
 
 
-def value_of(scalar: Scalar) -> str:
-    """The value of a scalar in DuckDB's SQL; null where there is none."""
-    column = quoted(field_of(kept(scalar)))
+def value_of(scalar: Scalar, dialect: Dialect = EMBEDDED) -> str:
+    """The value of a scalar; null where there is none."""
+    column = dialect.quoted(field_of(kept(scalar)))
     if scalar.kind != "moment" and scalar.part is None:
         return column
-    moment = f"epoch_us({column})"
-    return moment if scalar.part is None else _part(moment, scalar.part)
+    moment = dialect.moment.format(column)
+    return moment if scalar.part is None else _part(moment, scalar.part, dialect)
 
 
-def quoted(name: str) -> str:
-    """A name as SQL quotes it."""
-    doubled = name.replace('"', '""')
-    return f'"{doubled}"'
-
-
-def half_steps(scalar: Scalar, grid: Grid) -> str:
-    """u of a value (``domain/sums.py``) in DuckDB's SQL, 0 where there is none: the operations of `Grid.half_steps`, in
-    doubles, one by one."""
-    value = f"CAST({value_of(scalar)} AS DOUBLE)"
-    steps = f"CAST(floor(({value} - {_real(grid.low)}) / {_real(grid.step)} + 0.5::DOUBLE) AS BIGINT)"
+def half_steps(scalar: Scalar, grid: Grid, dialect: Dialect = EMBEDDED) -> str:
+    """u of a value (``domain/sums.py``), 0 where there is none: the operations of `Grid.half_steps`, in doubles, one by
+    one. (What rounds to no step is told before it is divided: PostgreSQL refuses quotients that are too small.)"""
+    value = f"CAST({value_of(scalar, dialect)} AS {dialect.double})"
+    low, high, step, half = (dialect.literal(float(each)) for each in (grid.low, grid.high, grid.step, 0.5))
+    near = dialect.literal(float(grid.step) / 4)
+    steps = f"CAST(floor(({value} - {low}) / {step} + {half}) AS BIGINT)"
     return (
-        f"CASE WHEN {value} IS NULL THEN 0 WHEN {value} <= {_real(grid.low)} THEN {-grid.steps} "
-        f"WHEN {value} >= {_real(grid.high)} THEN {grid.steps} ELSE 2 * {steps} - {grid.steps} END"
+        f"CASE WHEN {value} IS NULL THEN 0 WHEN {value} <= {low} THEN {-grid.steps} "
+        f"WHEN {value} >= {high} THEN {grid.steps} WHEN {value} - {low} < {near} THEN {-grid.steps} "
+        f"ELSE 2 * {steps} - {grid.steps} END"
     )
 
 
@@ -110,34 +112,15 @@ def _even(cuts: Cuts) -> int | None:
     return int(widths[0]) if (widths == widths[0]).all() else None
 
 
-def _grid(value: str, cuts: Cuts, width: int) -> str:
+def _grid(value: str, cuts: Cuts, width: int, dialect: Dialect) -> str:
     """The piece of a value, by arithmetic: nothing within the grid is negative, so that rounding is the same in all
     engines."""
     first, last = int(cuts[0]), int(cuts[-1])
-    piece = f"{value} - ({first})" if width == 1 else f"({value} - ({first})) // {width}"
+    piece = f"{value} - ({first})" if width == 1 else dialect.divided(f"{value} - ({first})", width)
     return (
         f"CASE WHEN {value} >= {first} AND {value} < {last} THEN {piece} + 1 "
         f"WHEN {value} < {first} THEN 0 WHEN {value} >= {last} THEN {len(cuts)} END"
     )
-
-
-def _bisected(value: str, cuts: Cuts, low: int, high: int) -> str:
-    """The piece of a value that is not null, among ``low`` to ``high``."""
-    if low == high:
-        return str(low)
-    middle = (low + high) // 2
-    below, above = _bisected(value, cuts, low, middle), _bisected(value, cuts, middle + 1, high)
-    return f"CASE WHEN {value} < {_cut(cuts, middle)} THEN {below} ELSE {above} END"
-
-
-def _cut(cuts: Cuts, place: int) -> str:
-    """A cut as a literal."""
-    return str(int(cuts[place])) if cuts.dtype.kind == "i" else _real(float(cuts[place]))
-
-
-def _real(number: float) -> str:
-    """A double as a literal, exactly. (The shortest digits that give it back are read as it.)"""
-    return f"{number!r}::DOUBLE"
 
 
 def _searched(cuts: Cuts) -> Callable[[Any], Ints]:
@@ -154,18 +137,23 @@ def _classes(axis: Axis, keys: Any, piece: Callable[[Any], Ints]) -> Ints:
 # -- what is listed ----------------------------------------------------------------------------------------------------
 
 
-def _listed(axis: Axis, alias: str) -> Key:
+def _listed(axis: Axis, alias: str, value: str, dialect: Dialect) -> Key:
     """The place of a value. One that is not listed has the place after all of them; null stays null, where the key does
     not say otherwise."""
-    value, number = value_of(axis.scalar), len(axis.listed)
+    number = len(axis.listed)
+    if not number:
+        return Key(f"CASE WHEN {value} IS NOT NULL THEN 0 END", lambda keys: _classes(axis, keys, np.asarray))
+    if number == 1 and dialect.text:
+        expression = f"{value} <> {dialect.literal(axis.listed[0])}"
+        return Key(expression, lambda keys: _classes(axis, keys, np.asarray))
     if number == 1:
         return Key(f"{value} <> ${alias}", lambda keys: _classes(axis, keys, np.asarray), None, {alias: axis.listed[0]})
-    if number <= MOST_LISTED:
+    if number <= MOST_LISTED and not dialect.text:
         expression = f"list_position(CAST(${alias} AS {_SQL_TYPES[axis.scalar.kind]}[]), {value})"
         return Key(expression, lambda keys: _found(axis, keys), None, {alias: [*axis.listed, None]})
     values = pa.array(axis.listed, TYPES[axis.scalar.kind])
     table = pa.table({"value": values, "piece": pa.array(np.arange(number))})
-    expression = f"CASE WHEN {value} IS NULL THEN NULL ELSE coalesce({quoted(alias)}.piece, {number}) END"
+    expression = f"CASE WHEN {value} IS NULL THEN NULL ELSE coalesce({dialect.quoted(alias)}.piece, {number}) END"
     return Key(expression, lambda keys: _classes(axis, keys, np.asarray), table)
 
 
@@ -182,21 +170,17 @@ def _found(axis: Axis, keys: Any) -> Ints:
 # -- parts of moments --------------------------------------------------------------------------------------------------
 
 
-def _part(moment: str, part: str) -> str:
+def _part(moment: str, part: str, dialect: Dialect) -> str:
     """A part of a moment. Days are numbered as in ``moments``, so that nothing is negative."""
-    gone = f"({moment} - ({_FIRST_MOMENT}))"
-    days = f"({gone} // {DAY * MICROSECONDS} + {FIRST})"
+    gone = f"{moment} - ({_FIRST_MOMENT})"
+    days = f"({dialect.divided(gone, DAY * MICROSECONDS)})"
     if part == "hour":
-        value = f"{gone} // {3_600 * MICROSECONDS} % 24"
+        value = f"({dialect.divided(gone, 3_600 * MICROSECONDS)}) % 24"
     elif part == "weekday":
-        value = f"({days} + 2) % 7 + 1"
+        value = f"({days} + {FIRST + 2}) % 7 + 1"
     else:
-        value = f"month({_timestamp(moment)})"
+        value = dialect.month.format(days)
     return f"CASE WHEN {moment} >= {_FIRST_MOMENT} AND {moment} < {_AFTER_LAST} THEN {value} END"
-
-
-def _timestamp(moment: str) -> str:
-    return f"make_timestamp({moment})"
 
 
 # -- the same without an engine ----------------------------------------------------------------------------------------
@@ -211,7 +195,7 @@ def classes_of(axis: Axis, table: pa.Table) -> Ints:
 def _classes_of_values(axis: Axis, values: pa.Array) -> Ints:
     if not axis.by_list:
         return _classes(axis, values, _searched(axis.cuts))
-    listed = pa.array(axis.listed, TYPES[axis.scalar.kind])
+    listed = pa.array(axis.listed, TYPES[axis.scalar.kind]).cast(values.type)  # An engine's texts are bytes.
     places = pc.index_in(values, value_set=listed).fill_null(len(listed))
     return axis.classes[np.where(np.asarray(values.is_null()), len(axis.classes) - 2, np.asarray(places))]
 

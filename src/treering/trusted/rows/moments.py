@@ -1,8 +1,7 @@
 """Dates and timestamps: every kind of column as local seconds since 1970, in integers.
 
 Days are numbered from 1 March of the year 0 on, in the Gregorian calendar, so that every date from the year 1 on has a
-positive number and no division is ever of a negative one: engines round those differently. The formulas below use
-operators only, so they serve arrays of numbers here and columns of an engine (`treering.trusted.engines.moments`).
+positive number and no division is ever of a negative one.
 
 An instant, which is a timestamp with a time zone or an offset, is dated by the attribute's ``tz``: its offsets, and
 when they changed, are read from the time zone database of this process; an engine uses its own.
@@ -114,6 +113,10 @@ def _second(year: int) -> int:
     return (number(date(year, 1, 1)) - EPOCH) * DAY
 
 
+RULED: Final = _second(TRANSITIONS[1])
+"""From here on, the rules of the last four centuries hold."""
+
+
 def _change(offset: Callable[[int], int], start: int, stop: int) -> int:
     """The first second at which the offset is that at ``stop``, and no longer that at ``start``."""
     after = offset(stop)
@@ -157,9 +160,9 @@ def in_zone(zone: str, seconds: Ints) -> Ints:
     """Instants, in seconds since 1970, as a clock in a zone shows them; those outside the years 1 to 9999 are far out
     on their side."""
     changes, found = offsets(zone)
-    low, high, ruled = (FIRST - EPOCH) * DAY, (LAST + 1 - EPOCH) * DAY, _second(TRANSITIONS[1])
+    low, high = (FIRST - EPOCH) * DAY, (LAST + 1 - EPOCH) * DAY
     inside = np.clip(seconds, low, high)
-    looked_up = np.where(inside < ruled, inside, inside - ((inside - ruled) // CYCLE + 1) * CYCLE)
+    looked_up = np.where(inside < RULED, inside, inside - ((inside - RULED) // CYCLE + 1) * CYCLE)
     inside += np.array(found)[np.searchsorted(np.array(changes, dtype=np.int64), looked_up, side="right")]
     return np.where(seconds < low, -FAR, np.where(seconds >= high, FAR, inside))
 

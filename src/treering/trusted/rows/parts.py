@@ -14,12 +14,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 from weakref import WeakSet
 
-import numpy as np
 import pyarrow as pa
 
 from treering.errors import DamagedVault, DataError, VaultError
@@ -128,7 +127,7 @@ class Stored(Sealed):
 
     def batches(self) -> Iterator[tuple[Batch, pa.Table, bool]]:
         """All rows by batch, some at a time; and whether these are the last of their batch."""
-        return cut(self.tables(), self._batches, self._form)
+        return cut(self.tables(), self._batches)
 
     def people(self) -> People:
         """How many rows each person has."""
@@ -146,7 +145,7 @@ class Stored(Sealed):
             file.check()
         nothing = RowsDigest()
         for batch in self._batches:
-            if not batch.rows:
+            if not batch.rows and batch.watermark is None:
                 self._compare(batch, nothing)
         digest = RowsDigest()
         for batch, table, last in self.batches():
@@ -176,7 +175,7 @@ class Stored(Sealed):
 
 def tail_of(batches: BatchList, parts: PartList) -> list[Batch]:
     """The batches that lie in the tail: those with rows after the last part."""
-    return [batch for batch in batches.beyond(parts.rows) if batch.rows]
+    return [batch for batch in batches.beyond(parts.rows) if batch.kept]
 
 
 def _unpacked(
@@ -188,35 +187,23 @@ def _unpacked(
     return [unpacked(found.get(batch.number, b""), batch, form, secrets) for batch in batches]
 
 
-def cut(tables: Iterable[pa.Table], batches: Iterable[Batch], form: Form) -> Iterator[tuple[Batch, pa.Table, bool]]:
+def cut(tables: Iterable[pa.Table], batches: Iterable[Batch]) -> Iterator[tuple[Batch, pa.Table, bool]]:
     """All rows of a store by batch, some at a time; and whether these are the last of their batch. `DamagedVault`
     unless there are just the rows that the ledger counts."""
-    coming = (batch for batch in batches if batch.rows)
-    batch, before = next(coming, None), 0
+    coming = (batch for batch in batches if batch.kept)
+    batch, position = next(coming, None), 0
     for table in tables:
-        ends, start = form.ends(table) + before, 0
+        start = 0
         while start < table.num_rows:
-            stop = start if batch is None else int(np.searchsorted(ends, batch.size, side="right"))
-            if batch is None or stop == start:
+            if batch is None:
                 raise DamagedVault("there are other rows in parts than the ledger counts; restore a backup")
-            last = int(ends[stop - 1]) == batch.size
+            stop = min(table.num_rows, start + batch.size - position)
+            position += stop - start
+            last = position == batch.size
             yield batch, table.slice(start, stop - start), last
             batch, start = next(coming, None) if last else batch, stop
-        before = int(ends[-1]) if len(ends) else before
     if batch is not None:
         raise DamagedVault("there are fewer rows in parts than the ledger counts; restore a backup")
-
-
-@contextmanager
-def _sound() -> Iterator[None]:
-    """Rows on record are counted in the block: they are damaged if they do not fit the schema."""
-    try:
-        yield
-    except DataError:
-        problem = DamagedVault("a part or batch of counted cells is not what was written; restore a backup")
-    else:
-        return
-    raise problem
 
 
 # -- a store that grows ------------------------------------------------------------------------------------------------
@@ -228,7 +215,7 @@ class Parts(Sealed):
 
     __slots__ = (
         *("_batches", "_folder", "_form", "_ledger", "_limit", "_merged", "_next", "_parts", "_persons", "_rows"),
-        *("_tail", "_weight"),
+        *("_tail", "_held"),
     )
 
     def __init__(
@@ -248,8 +235,8 @@ class Parts(Sealed):
         self._persons: Persons | None = None
         """The limit, with the rows of each person: they are counted when the first batch comes."""
         self._tail: list[Batch] = []
-        self._weight = 0
-        """The weight of the tail."""
+        self._held = 0
+        """The rows of the tail."""
         self._keep(tail_of(batches, parts))
         self._next = 0
         """From how many batches on a part is written, if one is due."""
@@ -259,17 +246,12 @@ class Parts(Sealed):
     def _keep(self, batches: Iterable[Batch]) -> None:
         for batch in batches:
             self._tail.append(batch)
-            self._weight += self._form.weight(batch.rows)
+            self._held += batch.rows
 
     @property
     def size(self) -> int:
         """The number of rows on record."""
         return self._batches.size
-
-    @property
-    def watermark(self) -> Mapping[str, Any] | None:
-        """The watermark after the last batch, if the rows stay in a table of an engine."""
-        return self._batches[-1].watermark if self._batches else None
 
     def stored(self) -> Stored:
         """What is on the disk now."""
@@ -279,26 +261,10 @@ class Parts(Sealed):
         """Take the rows on record up into memory: of parts the footers alone are read. `DamagedVault` if a part is
         missing, or another; `Stored.check` reads all."""
         found = self.stored()
-        if self._form.counted:
-            with _sound():
-                self._load_counted(found)
-            return
         for part in self._parts:
             self._rows.add_file(self._folder / part.name, part.rows)
         if found.tail:
             self._rows.add(pa.concat_tables(found.tail))
-
-    def _load_counted(self, found: Stored) -> None:
-        held: list[pa.Table] = []
-        for _, table, last in found.batches():
-            held.append(table)
-            if last:
-                self._add_counted(pa.concat_tables(held))
-                held = []
-
-    def _add_counted(self, table: pa.Table) -> None:
-        cells, counts, *sums = self._form.columns(table)
-        self._rows.add_cells(cells, counts, tuple(sums))
 
     # -- taking in ----------------------------------------------------------------------------------------------------
 
@@ -325,12 +291,6 @@ class Parts(Sealed):
             pass
         return intake
 
-    def spool_counted(self, cells: Any, counts: Any, sums: Iterable[Any]) -> Spool:
-        """Counted cells as a batch on its way."""
-        spool = Spool(self._folder, self._form)
-        spool.fill([self._form.table(cells, counts, sums)])
-        return spool
-
     def write(self, spool: Spool) -> None:
         """Give a large batch its name among the parts; the tail, whose rows came before, is sealed first. After an
         error there is no such file."""
@@ -339,14 +299,21 @@ class Parts(Sealed):
                 self.seal()
             spool.name(self._folder / part_name(self._parts.last + 1))
 
-    def record(self, spool: Spool, dropped: int, key: str, watermark: Mapping[str, Any] | None = None) -> Batch:
+    def record_elsewhere(self, rows: int, dropped: int, watermark: Mapping[str, Any]) -> Batch:
+        """Put rows that stay in an engine on record as the next batch."""
+        batch = Batch(len(self._batches) + 1, rows, self.size + rows, dropped, "", watermark)
+        self._ledger.write(batch.line(""))
+        self._batches.append(batch)
+        return batch
+
+    def record(self, spool: Spool, dropped: int, key: str) -> Batch:
         """Put the next batch on record. (If it does not become durable, the next opening removes its file.)"""
         salt, name = new_salt(), batch_secret(len(self._batches) + 1)
         blob = packed(spool.table) if spool.rows and spool.content is None else None
         secret = SecretValue(name, salt, spool.binding(salt, blob).text)
         promised = commitment(salt, name.encode(), secret.value.encode())
         size = self.size + spool.rows
-        batch = Batch(len(self._batches) + 1, spool.rows, size, dropped, promised, watermark)
+        batch = Batch(len(self._batches) + 1, spool.rows, size, dropped, promised)
         self._ledger.write(batch.line(key), put=secret, tail=None if blob is None else (batch.number, blob))
         self._batches.append(batch)
         self._keep([] if blob is None else [batch])
@@ -360,21 +327,12 @@ class Parts(Sealed):
         """Take the rows of a batch that is durable up into memory."""
         if self._rows.size + batch.rows != batch.size:
             raise VaultError("there are other rows in memory than on record: open the vault again")
-        table = None if spool.content is not None else spool.table
-        if self._form.counted:
-            self._add_counted(self._new_part() if table is None else table)
-        elif table is None:
+        if spool.content is not None:
             self._rows.add_file(self._folder / part_name(self._parts.last), batch.rows)
         else:
-            self._rows.add(table)
+            self._rows.add(spool.table)
         if self._persons is not None:
             self._persons.take_up(spool.intake.people)
-
-    def _new_part(self) -> pa.Table:
-        """The rows of the last part."""
-        (part,) = (each for each in self._parts if each.number == self._parts.last)
-        content = Content.of(part, self._ledger.secrets())
-        return pa.concat_tables(PartFile(self._folder, part, content, self._form).tables())
 
     # -- idempotency keys ---------------------------------------------------------------------------------------------
 
@@ -411,20 +369,14 @@ class Parts(Sealed):
             return
         self._next = len(self._batches) + _PATIENCE
         with suppress(VaultError):
-            if len(self._tail) >= TAIL_BATCHES or self._weight >= TAIL_ROWS:
+            if len(self._tail) >= TAIL_BATCHES or self._held >= TAIL_ROWS:
                 self.seal()
             while self._parts.last != self._merged:
                 looked = self._parts.last
-                if merged := self._parts.mergeable(self._weights()):
+                if merged := self._parts.mergeable([part.rows for part in self._parts]):
                     self._merge(merged)
                 self._merged = looked
             self._next = 0
-
-    def _weights(self) -> list[int]:
-        if not self._form.counted:
-            return [part.rows for part in self._parts]
-        weighed = [(batch.size, self._form.weight(batch.rows)) for batch in self._batches]
-        return [sum(weight for size, weight in weighed if part.first < size <= part.last) for part in self._parts]
 
     def seal(self) -> None:
         """Make a part of the tail."""
@@ -451,9 +403,8 @@ class Parts(Sealed):
             self._ledger.write(part.line(), put=secret, drop=drop, sealed=sealed)
             self._parts.add(part)
             if sealed:
-                self._tail, self._weight = [], 0
-            if not self._form.counted:
-                self._rows.replace(first, first + rows, path)
+                self._tail, self._held = [], 0
+            self._rows.replace(first, first + rows, path)
         reached(Stage.PARTS_REPLACED)
         for each in merged:
             with suppress(OSError):  # The next opening removes it.

@@ -1,7 +1,7 @@
 """PRIVATE: rows as bytes on a disk: batches on their way into a store, blobs of the tail, and files of parts.
 
-Rows come in one of two forms, which a store keeps for ever (`Form`): typed rows, or counted cells. A batch on its way
-is a `Spool`: in memory while it is small, in a file of its own from then on, so memory does not grow with a batch.
+A batch on its way is a `Spool`: in memory while it is small, in a file of its own from then on, so memory does not grow
+with a batch.
 """
 
 from __future__ import annotations
@@ -15,20 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from treering.arrays import Ints
 from treering.domain.schema import Schema
-from treering.domain.sums import stored
 from treering.errors import DamagedVault
 from treering.trusted.ledger.disk import TEMPORARY, NewFile, Stage, writing
 from treering.trusted.ledger.lines import SecretValue, opened, seal
 from treering.trusted.ledger.named import Batch, Part, part_secret
 from treering.trusted.rows.digests import RowsDigest
 from treering.trusted.rows.intake import Intake, batch_schema
-from treering.trusted.rows.views import numbers_in
 from treering.trusted.sealed import Sealed
 
 LARGE: Final = 2**15
@@ -53,40 +49,13 @@ _IDENTITY: Final = b"treering"
 
 
 class Form(Sealed):
-    """What a store keeps of its rows: each of them typed; or, of rows that stay in a table of an engine, for each
-    occupied cell of a batch its number, how many rows are in it, and the sums of `numbers` (``domain/sums.py``)."""
+    """What a store keeps of its rows, for ever: the typed columns and, where persons are counted, their digests."""
 
-    __slots__ = ("arrow", "counted", "persons", "schema")
+    __slots__ = ("arrow", "persons", "schema")
 
-    def __init__(self, schema: Schema, *, persons: bool = False, counted: bool = False) -> None:
-        self.schema, self.persons, self.counted = schema, persons, counted
-        names = ["cell", "rows", *(f"sum {place}" for place in range(len(stored(schema))))]
-        self.arrow = pa.schema([(name, pa.int64()) for name in names]) if counted else batch_schema(schema, persons)
-
-    def table(self, cells: Ints, counts: Ints, sums: Iterable[Ints]) -> pa.Table:
-        """Counted cells as a table."""
-        buffers = [pa.py_buffer(np.ascontiguousarray(each, np.int64)) for each in (cells, counts, *sums)]
-        arrays = [pa.Array.from_buffers(pa.int64(), len(cells), [None, each]) for each in buffers]
-        return pa.Table.from_arrays(arrays, schema=self.arrow)
-
-    def columns(self, table: pa.Table) -> list[Ints]:
-        """The columns of a table of counted cells."""
-        whole = table.combine_chunks()
-        return [numbers_in(column.chunk(0)) if len(column) else np.empty(0, np.int64) for column in whole.columns]
-
-    def weight(self, rows: int) -> int:
-        """The most lines that a table of these many rows can have. Public, as what is decided by it is."""
-        return min(rows, self.schema.cells) if self.counted else rows
-
-    def ends(self, table: pa.Table) -> Ints:
-        """How many rows there are up to each line of a table."""
-        if self.counted:
-            return np.cumsum(self.columns(table)[1])
-        return np.arange(1, table.num_rows + 1)
-
-    def rows(self, table: pa.Table) -> int:
-        """How many rows a table is about."""
-        return int(self.ends(table)[-1]) if self.counted and table.num_rows else table.num_rows
+    def __init__(self, schema: Schema, *, persons: bool = False) -> None:
+        self.schema, self.persons = schema, persons
+        self.arrow = batch_schema(schema, persons)
 
 
 @dataclass(frozen=True, repr=False)
@@ -130,7 +99,7 @@ def unpacked(content: bytes, batch: Batch, form: Form, kept: Mapping[str, Secret
     if hashlib.sha256(content).hexdigest() == Binding.of(batch, kept).tail:
         with suppress(pa.ArrowException), pa.ipc.open_stream(pa.py_buffer(content)) as stream:
             table = stream.read_all()
-    if table is None or not table.schema.equals(form.arrow) or form.rows(table) != batch.rows:
+    if table is None or not table.schema.equals(form.arrow) or table.num_rows != batch.rows:
         raise DamagedVault(f"batch {batch.number} in the ledger is missing, or not what was written; restore a backup")
     return table
 
@@ -222,8 +191,8 @@ class PartFile(Sealed):
     __slots__ = ("_content", "_file", "_form", "_parquet", "part")
 
     def __init__(self, folder: Path, part: Part, content: Content, form: Form) -> None:
-        """Reads the footer only: `DamagedVault` unless length, identity, columns and, of typed rows, their number are
-        those of the part."""
+        """Reads the footer only: `DamagedVault` unless length, identity, columns and number of rows are those of the
+        part."""
         self.part, self._content, self._form = part, content, form
         try:
             self._file = pa.OSFile(str(folder / part.name))
@@ -237,7 +206,7 @@ class PartFile(Sealed):
     def _fits(self, footer: Any) -> bool:
         same = (self._file.size(), (footer.metadata or {}).get(_IDENTITY, b"").decode())
         columns = self._parquet.schema_arrow.remove_metadata().equals(self._form.arrow)
-        rows = self._form.counted or footer.num_rows == self.part.rows
+        rows = footer.num_rows == self.part.rows
         return columns and rows and same == (self._content.length, self._content.identity)
 
     def damaged(self) -> DamagedVault:
@@ -309,8 +278,8 @@ class Spool(Sealed):
 
     def _add(self, table: pa.Table) -> None:
         self.digest.add(table)
-        self.rows += self._form.rows(table)
-        if self._writer is None and self._form.weight(self.rows) < LARGE:
+        self.rows += table.num_rows
+        if self._writer is None and self.rows < LARGE:
             self._held.append(table)
             return
         with writing():

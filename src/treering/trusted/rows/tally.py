@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,23 +21,15 @@ import numpy as np
 import pyarrow as pa
 
 from treering.arrays import Array, Ints
+from treering.domain.axis import Scalar
 from treering.domain.groups import Groups
 from treering.domain.schema import Schema
-from treering.domain.sums import Sums, of_codes, stored, summable, sums_of
+from treering.domain.sums import Sums, of_codes, summable, sums_of
 from treering.errors import DamagedVault, EngineError, QueryError
 from treering.trusted.cells import project
 from treering.trusted.distinct import few_valued
-from treering.trusted.rows.lens import (
-    MOST_CUTS,
-    Key,
-    classes_of,
-    half_steps,
-    key_of,
-    quoted,
-    units_of,
-    value_of,
-    values_of,
-)
+from treering.trusted.engines.dialect import EMBEDDED, MOST_CUTS, Dialect
+from treering.trusted.rows.lens import Key, classes_of, half_steps, key_of, units_of, value_of, values_of
 from treering.trusted.rows.typed import field_of, kept
 from treering.trusted.sealed import Sealed
 
@@ -96,13 +89,22 @@ os.register_at_fork(before=_SHARED.clear)
 
 
 class Codes(Sealed):
-    """PRIVATE: rows given by their cells: one in each, or ``counts`` in each; and, for each attribute of `numbers`, the
-    sum of their u (``domain/sums.py``). Without ``sums`` each row has the u of its cell's middle."""
+    """PRIVATE: rows given by their cells. Each has the value of its cell: of `numbers`, the middle."""
 
-    __slots__ = ("cells", "counts", "sums")
+    __slots__ = ("cells",)
 
-    def __init__(self, cells: Array, counts: Ints | None = None, sums: tuple[Ints, ...] | None = None) -> None:
-        self.cells, self.counts, self.sums = cells, counts, sums
+    def __init__(self, cells: Array) -> None:
+        self.cells = cells
+
+
+class Elsewhere(Sealed, ABC):
+    """PRIVATE: rows that stay in an engine, which counts them."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def lines(self, pieces: Sequence[Piece], grouping: Grouping, edges: Sequence[int]) -> Lines:
+        """The rows of all intervals between neighbouring edges, grouped; the ``pieces`` are all of one table."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -111,8 +113,8 @@ class Piece(Sealed):
 
     first: int
     rows: int
-    content: pa.Table | Path | Codes
-    """Typed rows (``rows/typed.py``) in memory or in a Parquet file, or codes of cells."""
+    content: pa.Table | Path | Codes | Elsewhere
+    """Typed rows (``rows/typed.py``) in memory or in a Parquet file, codes of cells, or rows in an engine."""
 
     @property
     def last(self) -> int:
@@ -132,7 +134,7 @@ class Statement(Sealed):
     def rows(self, pieces: Sequence[Piece], edges: Sequence[int], columns: Sequence[str]) -> str:
         """Some columns of the rows of all intervals between neighbouring edges, and ``leaf``, the number of each row's
         interval. Files that lie whole in one interval are read together, and their rows are not numbered."""
-        names = "".join(f"{quoted(column)}, " for column in columns)
+        names = "".join(f"{EMBEDDED.quoted(column)}, " for column in columns)
         whole: dict[int, list[str]] = {}
         sources = []
         for piece in pieces:
@@ -222,7 +224,9 @@ def tally(
     here = [piece for piece in within if _counted_here(piece)]
     lines = [_by_hand(piece, grouping, edges) for piece in here]
     others = [piece for piece in within if not _counted_here(piece)]
-    if others:
+    if others and isinstance(others[0].content, Elsewhere):
+        lines.append(others[0].content.lines(others, grouping, edges))
+    elif others:
         lines.append(_by_statement(engine(), others, grouping, edges))
     seen = sum(int(each.rows.sum()) for each in lines)
     if seen != edges[-1] - edges[0]:
@@ -268,14 +272,8 @@ def _by_hand(piece: Piece, grouping: Grouping, edges: Sequence[int]) -> Lines:
         place, units = grouping.of_table(table)
         return Lines(_leaves(piece.first + low, piece.first + high, edges), place, np.ones_like(place), units)
     assert isinstance(piece.content, Codes)
-    if piece.content.counts is None:
-        place, units = grouping.of_codes(piece.content, slice(low, high))
-        return Lines(_leaves(piece.first + low, piece.first + high, edges), place, np.ones_like(place), units)
-    if (low, high) != (0, piece.rows) or any(piece.first < edge < piece.last for edge in edges):
-        raise EngineError("an interval begins or ends within rows that are counted together")
-    place, units = grouping.of_codes(piece.content, slice(None))
-    (leaf,) = _leaves(piece.last - 1, piece.last, edges)
-    return Lines(np.full(len(place), leaf), place, piece.content.counts, units)
+    place, units = grouping.of_codes(piece.content, slice(low, high))
+    return Lines(_leaves(piece.first + low, piece.first + high, edges), place, np.ones_like(place), units)
 
 
 def _leaves(start: int, end: int, edges: Sequence[int]) -> Ints:
@@ -290,14 +288,14 @@ MOST_LINES: Final = 2**17
 
 def _by_statement(engine: Engine, pieces: Sequence[Piece], grouping: Grouping, edges: Sequence[int]) -> Lines:
     """The rows of files and large tables."""
-    contents = [piece.content for piece in pieces if not isinstance(piece.content, Codes)]
+    contents = [piece.content for piece in pieces if isinstance(piece.content, pa.Table | Path)]
     few = few_valued(contents, [name for name in grouping.grouped if name not in engine.many])
     lines = _grouped(engine, pieces, grouping, edges, few)
     if few and lines.num_rows > MOST_LINES:
         engine.many.update(few)
         few = frozenset()
         lines = _grouped(engine, pieces, grouping, edges, few)
-    return grouping.of_lines(lines, few)
+    return grouping.of_lines(lines, grouping.keys(few))
 
 
 def _grouped(
@@ -306,7 +304,7 @@ def _grouped(
     """Rows by interval and keys; ``few`` are the columns whose values are keys. What there is only one of, or what is
     always 0, is no column."""
     statement = Statement()
-    source = statement.rows(pieces, edges, grouping.columns)
+    source = statement.rows(pieces, edges, [field_of(each) for each in grouping.scalars])
     keys = grouping.keys(few)
     named = {f"k{place}": key.expression for place, key in enumerate(keys)}
     if len(edges) > 2:
@@ -314,8 +312,8 @@ def _grouped(
     grouped = f"GROUP BY {', '.join(named)}" if named else ""
     joins = " ".join(grouping.join(place, key, statement) for place, key in enumerate(keys))
     named["rows"] = "count(*)"
-    if grouping.unit is not None:
-        named["total"] = f"CAST(sum({grouping.unit}) AS BIGINT)"
+    if unit := grouping.unit():
+        named["total"] = f"CAST(sum({unit}) AS BIGINT)"
     listed = ", ".join(f"{expression} AS {name}" for name, expression in named.items())
     limit = f"LIMIT {MOST_LINES + 1}" if few else ""
     return statement.run(engine, f"SELECT {listed} FROM ({source}) AS r {joins} {grouped} {limit}")
@@ -333,10 +331,10 @@ class Grouping(Sealed):
 
     # -- by statement -------------------------------------------------------------------------------------------------
 
-    def keys(self, few: frozenset[str] = frozenset()) -> list[Key]:
+    def keys(self, few: frozenset[str] = frozenset(), dialect: Dialect = EMBEDDED) -> list[Key]:
         """The key of each axis, where the columns ``few`` have few distinct values."""
         return [
-            key_of(axis, f"listed{place}", few=axis.scalar.part is None and field_of(axis.scalar) in few)
+            key_of(axis, f"listed{place}", dialect, few=axis.scalar.part is None and field_of(axis.scalar) in few)
             for place, axis in enumerate(self.axes)
         ]
 
@@ -346,21 +344,19 @@ class Grouping(Sealed):
         return list(dict.fromkeys(field_of(axis.scalar) for axis in self.axes if axis.scalar.part is None))
 
     @property
-    def columns(self) -> list[str]:
-        """The columns that are read."""
+    def scalars(self) -> list[Scalar]:
+        """The scalars that are read, as they are kept."""
         summed = [] if self._sums is None else [self._sums.scalar]
-        return list(dict.fromkeys(field_of(kept(each)) for each in [*(axis.scalar for axis in self.axes), *summed]))
+        return list(dict.fromkeys(kept(each) for each in [*(axis.scalar for axis in self.axes), *summed]))
 
-    @property
-    def unit(self) -> str | None:
+    def unit(self, dialect: Dialect = EMBEDDED) -> str | None:
         """u of a row in SQL, which is 0 where the attribute does not add its value up; None if none does."""
         if self._sums is None:
             return None
         scalar, grid = self._sums.scalar, self._sums.grid
-        unit, value = half_steps(scalar, grid), value_of(scalar)
-        if self._sums.clipped:
-            return unit
-        return f"CASE WHEN {value} BETWEEN {grid.low!r}::DOUBLE AND {grid.high!r}::DOUBLE THEN {unit} ELSE 0 END"
+        unit, value = half_steps(scalar, grid, dialect), value_of(scalar, dialect)
+        low, high = dialect.literal(float(grid.low)), dialect.literal(float(grid.high))
+        return unit if self._sums.clipped else f"CASE WHEN {value} BETWEEN {low} AND {high} THEN {unit} ELSE 0 END"
 
     def join(self, place: int, key: Key, statement: Statement) -> str:
         """The join with the listed values of an axis, if there is one; and the parameters of its key."""
@@ -369,12 +365,12 @@ class Grouping(Sealed):
             return ""
         alias = f"listed{place}"
         statement.tables[alias] = key.listed
-        return f"LEFT JOIN {quoted(alias)} ON {quoted(alias)}.value = {value_of(self.axes[place].scalar)}"
+        name = EMBEDDED.quoted(alias)
+        return f"LEFT JOIN {name} ON {name}.value = {value_of(self.axes[place].scalar)}"
 
-    def of_lines(self, lines: pa.Table, few: frozenset[str]) -> Lines:
-        """The lines of a statement's result, whose keys were made with ``few``."""
-        keys = enumerate(self.keys(few))
-        labels = [key.classify(lines.column(f"k{place}").combine_chunks()) for place, key in keys]
+    def of_lines(self, lines: pa.Table, keys: Sequence[Key]) -> Lines:
+        """The lines of a statement's result, and the keys that it has."""
+        labels = [key.classify(lines.column(f"k{place}").combine_chunks()) for place, key in enumerate(keys)]
         nothing = pa.array(np.zeros(lines.num_rows, dtype=np.int64))
         named = {"leaf": nothing, "total": nothing, **dict(zip(lines.column_names, lines.columns, strict=True))}
         leaf, rows, total = (np.asarray(named[name], dtype=np.int64) for name in ("leaf", "rows", "total"))
@@ -395,7 +391,7 @@ class Grouping(Sealed):
         return place, units
 
     def of_codes(self, codes: Codes, part: slice) -> tuple[Ints, Ints]:
-        """The group of each cell of some codes, and the sum of its rows' u."""
+        """The group of each row of some codes, and its u."""
         cells = codes.cells[part].astype(np.int64, copy=False)
         by_codes = self._groups.by_codes(self._schema)
         if by_codes is None:
@@ -405,11 +401,8 @@ class Grouping(Sealed):
         if self._sums is None:
             return place, np.zeros_like(place)
         position = self._summed(self._sums)
-        if codes.sums is not None and position in stored(self._schema):
-            return place, codes.sums[stored(self._schema).index(position)][part]
         units = of_codes(self._schema.attributes[self._schema.names[position]])
-        each = units[project(self._schema, cells, (position,))]
-        return place, each if codes.counts is None else each * codes.counts[part]
+        return place, units[project(self._schema, cells, (position,))]
 
     def _summed(self, sums: Sums) -> int:
         """The position of the attribute that is summed."""

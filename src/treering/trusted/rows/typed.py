@@ -48,6 +48,8 @@ TYPES: Final[dict[str, pa.DataType]] = {
 _TRUE, _FALSE = ("true", "t", "1"), ("false", "f", "0")
 NUMBER: Final = r"^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?$|^[+-]?(inf|infinity|nan)$"
 """A text that is a number, in small letters."""
+NOT_A_NUMBER: Final = "^[+-]?nan$"
+"""One of these that is missing."""
 _SHORT: Final = "^[-]?[0-9]{1,18}$"
 _WHOLE: Final = "^[-]?[0-9]{1,19}$"
 _PLUS: Final = "^[+]0*([0-9])|^([-]?)0+([0-9])"
@@ -98,13 +100,13 @@ def check_type(given: pa.DataType, scalar: Scalar, *, texts: bool = False) -> No
     kind = given.value_type if pa.types.is_dictionary(given) else given
     if _holds(kind, scalar, texts=texts):
         return
-    problem = f"has Arrow type {given}, the schema wants {_WANTED[scalar.kind]}"
+    problem = f"has Arrow type {given}, the schema wants {WANTED[scalar.kind]}"
     if scalar.kind == "moment" and pa.types.is_timestamp(kind):
         problem = f"has timestamps with a time zone{NEEDS_ZONE}"
     raise DataError(f"column {scalar.column!r} {problem}", column=scalar.column)
 
 
-_WANTED: Final = {
+WANTED: Final = {
     "text": "str",
     "boolean": "bool",
     "code": "int",
@@ -112,6 +114,7 @@ _WANTED: Final = {
     "number": "int or float",
     "moment": "dates, timestamps or texts",
 }
+"""What a column must hold, by the kind of its scalar, in words."""
 
 
 def decoded(column: pa.Array) -> pa.Array:

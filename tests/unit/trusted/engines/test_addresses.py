@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from support.engines import histogram
 from treering.domain.attribute import categories, integers
 from treering.domain.schema import Schema
 from treering.errors import EngineError, ParameterError
@@ -23,13 +24,13 @@ SECRET = "table must not hold a password, nor options other than host, .*: Postg
 
 def test_what_an_address_names() -> None:
     file = Address.parse("duckdb:///a/../a/a%20b.duckdb#main.flights")
-    assert (file.kind, file.path, file.table, file.database) == ("duckdb", "/a/a b.duckdb", "flights", "main")
-    assert Address.parse("duckdb:///a.duckdb#flights").database is None
+    assert (file.kind, file.path, file.table, file.schema) == ("duckdb", "/a/a b.duckdb", "flights", "main")
+    assert Address.parse("duckdb:///a.duckdb#flights").schema is None
     for kind in ("parquet", "csv"):
         files = Address.parse(f"{kind}:///data/flights")
         assert (files.kind, files.path, files.table, files.server) == (kind, "/data/flights", "", {})
     there = Address.parse(f"{SERVER}://m%40e@host:5433/db?sslmode=require&connect_timeout=#public.flights")
-    assert (there.kind, there.path, there.table, there.database) == (SERVER, "db", "flights", "public")
+    assert (there.kind, there.path, there.table, there.schema) == (SERVER, "db", "flights", "public")
     assert there.server == {
         "port": 5433,
         "host": "host",
@@ -95,8 +96,7 @@ def test_files_may_differ_in_how_they_pack_texts_and_in_nothing_else(tmp_path: P
     write("a", id=pa.array([1, 2]), origin=texts, month=pa.array([3, 1]))
     write("b", id=pa.array([3, 4]), origin=texts.dictionary_encode(), month=pa.array([3, 1]))
     write("c", id=pa.array([5, 6]), month=pa.array([3, 1]), origin=texts.cast(pa.large_string()))
-    found = Source.of(f"parquet://{tmp_path}", SCHEMA).increments(None)
-    assert (found.rows, found.cells.tolist(), found.counts.tolist()) == (6, [0, 14], [3, 3])
+    assert histogram(Source.of(f"parquet://{tmp_path}", SCHEMA)) == {0: 3, 14: 3}
     write("d", id=pa.array([7, 8]), origin=texts, month=pa.array([3.0, 1.0]))
     with pytest.raises(EngineError, match="differ in the names or types of their columns: 'month'"):
         Source.of(f"parquet://{tmp_path}", SCHEMA)

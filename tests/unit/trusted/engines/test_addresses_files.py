@@ -1,28 +1,28 @@
-"""Tables at addresses: what is read from files, how a CSV field is understood, and where DuckDB may spill."""
+"""Tables at addresses: what is read from files, and where DuckDB may spill."""
 
 from __future__ import annotations
 
 import atexit
 import gc
-import math
 import os
+import re
 import tempfile
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import duckdb
-import ibis
+import psycopg
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from treering.domain.attribute import Attribute, bins, categories, integers
-from treering.domain.calendar import dates
+from treering.domain.attribute import categories, integers
 from treering.domain.schema import Schema
 from treering.errors import EngineError
-from treering.trusted.engines import addresses
-from treering.trusted.engines.addresses import BEYOND, Address, _files, _integer, _plain, _read, _Spilling, read_columns
+from treering.trusted.engines import spilling
+from treering.trusted.engines.addresses import Address, _files, _plain
+from treering.trusted.engines.spelling import Relation
+from treering.trusted.engines.spilling import Spilling
 
 SCHEMA = Schema({"origin": categories("EWR", "JFK"), "month": integers(1, 12)})
 
@@ -30,10 +30,14 @@ SCHEMA = Schema({"origin": categories("EWR", "JFK"), "month": integers(1, 12)})
 # -- what is read ------------------------------------------------------------------------------------------------------
 
 
-def rows_at(address: str, schema: Schema = SCHEMA) -> list[dict[str, Any]]:
-    with Address.parse(address).open(schema) as (table, _):
-        found: list[dict[str, Any]] = table.get_backend().to_pyarrow(table).to_pylist()
-        return found
+def rows_in(relation: Relation, rows: str | None = None) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = relation.connection.fetch(f"SELECT * FROM {rows or relation.rows} AS t").to_pylist()
+    return found
+
+
+def rows_at(address: str) -> list[dict[str, Any]]:
+    with Address.parse(address).open(SCHEMA, "id") as relation:
+        return rows_in(relation)
 
 
 @pytest.fixture
@@ -47,14 +51,14 @@ def file(tmp_path: Path) -> Path:
 def test_a_table_of_a_file_is_read_only_and_the_file_is_free_afterwards(file: Path) -> None:
     assert rows_at(f"duckdb://{file}#t") == [{"id": 1}]
     assert rows_at(f"duckdb://{file}#s.t") == [{"id": 2}]
-    with Address.parse(f"duckdb://{file}#t").open(SCHEMA) as (table, schema):
-        assert schema is SCHEMA
-        connection = table.get_backend().con
+    with Address.parse(f"duckdb://{file}#t").open(SCHEMA, "id") as relation:
+        connection: Any = relation.connection
         with pytest.raises(duckdb.Error, match="read-only"):
-            connection.execute("INSERT INTO t VALUES (3)")
-        assert connection.execute("SELECT current_setting('autoinstall_known_extensions')").fetchone() == (False,)
+            connection._connection.execute("INSERT INTO t VALUES (3)")
+        setting = "SELECT current_setting('autoinstall_known_extensions') AS allowed"
+        assert connection.fetch(setting).to_pylist() == [{"allowed": False}]
     with pytest.raises(duckdb.Error, match="closed"):
-        connection.execute("SELECT 1")
+        connection.fetch("SELECT 1")
     with duckdb.connect(str(file)) as writing:
         writing.execute("INSERT INTO t VALUES (4)")
 
@@ -80,27 +84,26 @@ def test_an_engine_that_fails_without_a_word_is_named_by_its_error(monkeypatch: 
     def failing(*_: object, **__: object) -> Any:
         raise ConnectionError
 
-    monkeypatch.setattr(ibis.duckdb, "connect", failing)
-    with pytest.raises(EngineError, match="cannot open the database at csv:///a: ConnectionError"):
-        rows_at("csv:///a")
+    monkeypatch.setattr(psycopg, "connect", failing)
+    with pytest.raises(EngineError, match="cannot open the database at postgresql://host/db#t: ConnectionError"):
+        rows_at("postgresql://host/db#t")
 
 
 def test_a_server_is_asked_for_a_connection_that_only_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: dict[str, Any] = {}
-    gone: list[bool] = []
-    table = ibis.table({"id": "int64"}, name="t")
-    made = SimpleNamespace(table=lambda name, database: (table, name, database), disconnect=lambda: gone.append(True))
-    monkeypatch.setattr(addresses, "find_spec", lambda _: True)
-    monkeypatch.setattr(ibis.postgres, "connect", lambda **given: asked.update(given) or made)
-    monkeypatch.setattr(addresses.SPILLING, "folder", lambda: pytest.fail("nothing of a server's is spilled here"))
-    with Address.parse("postgresql://me@host:5433/db?sslmode=require#s.t").open(SCHEMA) as (found, schema):
-        assert found == (table, "t", "s")
-        assert schema is SCHEMA
-        assert not gone
-    assert gone == [True]
+
+    def connect(**given: Any) -> Any:
+        asked.update(given)
+        raise ConnectionError
+
+    monkeypatch.setattr(psycopg, "connect", connect)
+    monkeypatch.setattr(spilling.SPILLING, "folder", lambda: pytest.fail("nothing of a server's is spilled here"))
+    with pytest.raises(EngineError, match="cannot open"):
+        rows_at("postgresql://me@host:5433/db?sslmode=require#s.t")
     assert asked == {
-        "database": "db",
+        "dbname": "db",
         "options": "-c default_transaction_read_only=on",
+        "autocommit": True,
         "port": 5433,
         "host": "host",
         "user": "me",
@@ -133,94 +136,72 @@ def test_types_that_parquet_does_not_tell_apart() -> None:
         assert _plain(kind) == kind
 
 
-# -- CSV fields --------------------------------------------------------------------------------------------------------
-
-
-def fields(attribute: Attribute, *texts: str | None) -> list[Any]:
-    """What texts mean to an attribute."""
-    table = ibis.memtable(pa.table({"place": range(len(texts)), "x": pa.array(texts, pa.string())}))
-    connection = ibis.duckdb.connect()
-    try:
-        found = connection.to_pyarrow(table.select("place", value=_read(attribute, table.x))).sort_by("place")
-    finally:
-        connection.disconnect()
-    return [None if each is None or each != each else each for each in found["value"].to_pylist()]
-
-
-def test_fields_of_bins() -> None:
-    texts = ("1.5", " 2 ", "-1e400", "x", "", "nan", None)
-    assert fields(bins([0, 1]), *texts) == [1.5, 2.0, -math.inf, math.inf, math.inf, None, None]
-    assert fields(bins([0, 1], other=True), *texts) == [1.5, 2.0, -math.inf, None, None, None, None]
-
-
-def test_fields_of_integers() -> None:
-    texts = ("3", "3.0", "2.5", "x", "1001", "-1", "1e30", "-1e30", "9" * 30, "-" + "9" * 30, None)
-    far = [BEYOND, -BEYOND, BEYOND, -BEYOND, None]
-    assert fields(integers(0, 1000), *texts) == [3, 3, BEYOND, BEYOND, 1001, -1, *far]
-    assert fields(integers(0, 1000, other=True), *texts) == [3, 3, None, None, 1001, -1, *far]
-    assert fields(integers(0, 1000), "1000.0", "1001.0", "0.0", "-1.0") == [1000, BEYOND, 0, -BEYOND]
-    assert 2**53 < BEYOND < 2**63
-
-
-def test_fields_of_listed_numbers_and_of_booleans() -> None:
-    texts = ("7", " 0 ", "+1", "-5", "1.0", "x", "9" * 30, None)
-    assert fields(categories(0, 1, 7), *texts) == [7, 0, 1, -5, 2, 2, 2, None]
-    assert fields(categories(0, 1, 7, other=True), *texts) == [7, 0, 1, -5, None, None, None, None]
-    assert fields(categories(5), "5", "x") == [5, 0]
-    words = ("TRUE", "t", " 1 ", "False", "f", "0", "yes", "", None)
-    assert fields(categories(True), *words) == [1, 1, 1, 0, 0, 0, 2, 2, None]
-    assert fields(categories(True, other=True), *words) == [1, 1, 1, 0, 0, 0, None, None, None]
-
-
-def test_fields_that_stay_texts() -> None:
-    for attribute in (categories("1", "2"), categories("x"), dates("2013-01-01", "2013-12-31")):
-        assert fields(attribute, "1", "2013-01-01", "", None) == ["1", "2013-01-01", "", None]
-
-
-def test_texts_of_digits_as_integers() -> None:
-    connection = ibis.duckdb.connect()
-    for text, number in (("12", 12), (" -7 ", -7), ("+3", 3), ("1.0", None), ("x", None), ("9" * 30, None)):
-        assert connection.to_pyarrow(_integer(ibis.literal(text))).as_py() == number
-    connection.disconnect()
-
-
 def test_an_empty_field_is_null_and_a_quoted_one_is_a_text(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text('id,origin,month,note\n1,"",3,x\n2,,4,7\n3,"a ""b"", c",5,\n')
+    (tmp_path / "a.csv").write_text('id,origin,note\n1,"",x\n2,,7\n3,"a ""b"", c",\n')
     assert rows_at(f"csv://{tmp_path}") == [
-        {"origin": "", "month": 3, "id": 1, "note": None},
-        {"origin": None, "month": 4, "id": 2, "note": 7},
-        {"origin": 'a "b", c', "month": 5, "id": 3, "note": None},
+        {"id": "1", "origin": "", "note": "x"},
+        {"id": "2", "origin": None, "note": "7"},
+        {"id": "3", "origin": 'a "b", c', "note": None},
     ]
 
 
-def test_a_column_of_several_attributes_is_read_once_for_each() -> None:
-    schema = Schema(
-        {
-            "day": dates("2013-01-01", "2013-12-31", column="when"),
-            "hour": dates(part="hour", column="when"),
-            "coded": categories(True, False, column="number"),
-            "whole": integers(1, 3, column="number"),
-            "alone": categories(True, False),
-            "absent": integers(1, 3),
-        }
-    )
-    table, read = read_columns(ibis.table(dict.fromkeys(("id", "when", "number", "alone"), "string"), name="t"), schema)
-    kinds = {name: str(kind) for name, kind in table.schema().items()}
-    assert kinds == {
-        "when#day": "string",
-        "when": "string",
-        "when#hour": "string",
-        "number#coded": "int64",
-        "number": "string",
-        "number#whole": "int64",
-        "alone": "int64",
-        "id": "int64",
-    }
-    assert read.names == schema.names
-    assert read.sources == ("when#day", "when#hour", "number#coded", "number#whole", "alone", "absent")
-    assert read.attributes["coded"] == categories(1, 0, column="number#coded")
-    assert read.attributes["alone"] == categories(1, 0, column="alone")
-    assert read.attributes["whole"] == integers(1, 3, column="number#whole")
+# -- intervals of order values over several files ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Files with the order values 0 to 9, 10 to 19, 20 to 29, and an empty one."""
+    for name, start in (("b", 0), ("a", 10), ("it's", 20)):
+        pq.write_table(pa.table({"id": range(start, start + 10)}), tmp_path / f"{name}.parquet", row_group_size=4)
+    pq.write_table(pa.table({"id": pa.array([], pa.int64())}), tmp_path / "d.parquet")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("after", "last", "cut"),
+    [
+        (None, None, []),
+        (-1, 29, []),
+        (None, 19, []),
+        (9, 19, []),
+        (9, None, []),
+        (10, 19, ["a"]),
+        (9, 18, ["a"]),
+        (5, 25, ["b", "it''s"]),
+        (12, 15, ["a"]),
+        (29, None, None),
+        (None, -1, None),
+    ],
+)
+def test_only_files_of_which_a_part_is_meant_are_read_with_a_condition(
+    folder: Path, after: int | None, last: int | None, cut: list[str] | None
+) -> None:
+    with Address.parse(f"parquet://{folder}").open(SCHEMA, "id") as relation:
+        rows = relation.within('"id"', after, last)
+        found = sorted(line["id"] for line in rows_in(relation, rows))
+    low, high = -1 if after is None else after, 29 if last is None else last
+    assert found == [number for number in range(30) if low < number <= high]
+    assert sorted(_cut(rows)) == (["a", "b", "d", "it''s"] if cut is None else cut)
+
+
+def _cut(rows: str) -> list[str]:
+    """The files that are read with a condition."""
+    found = re.search(r"\(SELECT \* FROM read_parquet\(\[([^]]*)\][^)]*\) AS f WHERE", rows)
+    return [] if found is None else [Path(path).stem for path in found[1].strip("'").split("', '")]
+
+
+COLUMNS = {"null": pa.array([1, None], pa.int64()), "real": pa.array([1.0, 2.0]), "text": pa.array(["1", "2"])}
+
+
+@pytest.mark.parametrize("column", COLUMNS.values(), ids=COLUMNS)
+def test_files_whose_order_values_are_not_known_are_read_with_a_condition(tmp_path: Path, column: pa.Array) -> None:
+    pq.write_table(pa.table({"id": column}), tmp_path / "a.parquet")
+    with Address.parse(f"parquet://{tmp_path}").open(SCHEMA, "id") as relation:
+        assert relation.extents == ()
+    pq.write_table(pa.table({"id": [1, 2]}), tmp_path / "a.parquet", write_statistics=False)
+    with Address.parse(f"parquet://{tmp_path}").open(SCHEMA, "id") as relation:
+        assert relation.extents == ()
+        assert [line["id"] for line in rows_in(relation, relation.within('"id"', 1, 2))] == [2]
 
 
 # -- the folder for what DuckDB cannot keep in memory ------------------------------------------------------------------
@@ -233,32 +214,32 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_connections_that_are_open_at_a_time_share_a_private_folder(place: Path) -> None:
-    spilling = _Spilling()
-    with spilling.folder() as first:
+    folders = Spilling()
+    with folders.folder() as first:
         assert Path(first).parent == place
         assert Path(first).name.startswith("treering-")
         assert Path(first).stat().st_mode & 0o777 == 0o700
-        with spilling.folder() as second:
+        with folders.folder() as second:
             assert second == first
             (Path(first) / "spilled").write_text("rows")
         assert Path(first).is_dir()
     assert [*place.iterdir()] == []
-    with spilling.folder() as third:
+    with folders.folder() as third:
         assert Path(third).is_dir()
     assert [*place.iterdir()] == []
 
 
 def test_the_folder_goes_with_the_last_connection_whatever_ended_it(place: Path) -> None:
-    spilling = _Spilling()
-    with pytest.raises(KeyboardInterrupt), spilling.folder():
+    folders = Spilling()
+    with pytest.raises(KeyboardInterrupt), folders.folder():
         raise KeyboardInterrupt
     assert [*place.iterdir()] == []
-    user = addresses._User()
-    left = spilling._enter(user)
+    user = spilling.User()
+    left = folders._enter(user)
     del user
     gc.collect()
     assert Path(left).is_dir()  # ended without a word: the next one removes it
-    with spilling.folder() as folder:
+    with folders.folder() as folder:
         assert folder != left
         assert [*place.iterdir()] == [Path(folder)]
     assert [*place.iterdir()] == []
@@ -266,12 +247,12 @@ def test_the_folder_goes_with_the_last_connection_whatever_ended_it(place: Path)
 
 @pytest.mark.usefixtures("place")
 def test_a_child_makes_a_folder_of_its_own_and_leaves_its_parent_s(monkeypatch: pytest.MonkeyPatch) -> None:
-    spilling = _Spilling()
-    with spilling.folder() as parent, monkeypatch.context() as child:
+    folders = Spilling()
+    with folders.folder() as parent, monkeypatch.context() as child:
         child.setattr(os, "getpid", lambda: -7)
-        spilling._leave(addresses._User())
+        folders._leave(spilling.User())
         assert Path(parent).is_dir()
-        with spilling.folder() as own:
+        with folders.folder() as own:
             assert own != parent
         assert not Path(own).exists()
         assert Path(parent).is_dir()
@@ -280,9 +261,9 @@ def test_a_child_makes_a_folder_of_its_own_and_leaves_its_parent_s(monkeypatch: 
 def test_the_end_of_the_process_removes_what_is_left(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept: list[Any] = []
     monkeypatch.setattr(atexit, "register", lambda *call: kept.extend(call))
-    spilling = _Spilling()
-    user = addresses._User()
-    left = spilling._enter(user)
+    folders = Spilling()
+    user = spilling.User()
+    left = folders._enter(user)
     leave, last = kept
     leave(last)
     assert Path(left).is_dir()
@@ -294,7 +275,7 @@ def test_the_end_of_the_process_removes_what_is_left(place: Path, monkeypatch: p
 
 def test_without_a_place_for_a_folder(place: Path) -> None:
     place.rmdir()
-    with pytest.raises(EngineError, match="there is no place for DuckDB's temporary files: "), _Spilling().folder():
+    with pytest.raises(EngineError, match="there is no place for DuckDB's temporary files: "), Spilling().folder():
         pass
 
 
@@ -303,8 +284,8 @@ def test_a_connection_spills_into_that_folder(place: Path, file: Path, kind: str
     (place / "a.csv").write_text("id,origin,month\n1,JFK,3\n")
     address = f"csv://{place}/a.csv" if kind == "csv" else f"duckdb://{file}#t"
     before = {*place.iterdir()}
-    with Address.parse(address).open(SCHEMA) as (table, _):
+    with Address.parse(address).open(SCHEMA, "id") as relation:
         (folder,) = {*place.iterdir()} - before
-        given = table.get_backend().con.execute("SELECT current_setting('temp_directory')").fetchone()
-        assert given == (str(folder),)
+        setting = "SELECT current_setting('temp_directory') AS place"
+        assert relation.connection.fetch(setting).to_pylist() == [{"place": str(folder)}]
     assert {*place.iterdir()} == before

@@ -19,7 +19,9 @@ from treering.trusted.engines import attached as attaching
 from treering.trusted.engines.attached import Attached, claim, source_of
 from treering.trusted.ledger import ledger as ledgers
 from treering.trusted.ledger.folder import Folder
+from treering.trusted.ledger.named import Batch
 from treering.trusted.ledger.record import Origin
+from treering.trusted.rows.kept import Rows
 from treering.vault.vault import Vault
 
 ORIGIN = Origin("1" * 32, SCHEMA, Promise(1.0), source={"identity": "rows", "address": "", "order": "id"})
@@ -89,7 +91,7 @@ def test_where_nothing_can_be_noted_no_vault_is_made(tmp_path: Path, monkeypatch
 
 def test_a_table_without_an_address_must_be_handed_over() -> None:
     with pytest.raises(tr.VaultError, match="has no address to find it by: open the vault with table="):
-        Attached(ORIGIN).increment(None, "refuse")
+        Attached(ORIGIN).increment("refuse")
 
 
 # -- the table itself --------------------------------------------------------------------------------------------------
@@ -102,7 +104,7 @@ class Table:
         self.identity, self.address = identity, address
         self.asked: list[tuple[Any, str]] = []
 
-    def increments(self, watermark: Any, on_invalid: str) -> str:
+    def increment(self, watermark: Any, on_invalid: str) -> str:
         """The rows past a watermark."""
         self.asked.append((watermark, on_invalid))
         return "the rows"
@@ -133,9 +135,11 @@ def test_a_table_is_connected_to_when_it_is_read_and_once(connected: list[tuple[
     attached = Attached(replace(ORIGIN, source=kept))
     assert connected == []
     mark = {"value": 7, "rows": 3, "dropped": 0, "columns": []}
-    for watermark in (None, mark):
-        increment: Any = attached.increment(watermark, "drop")
-        assert increment == "the rows"
+    rows = Rows(SCHEMA)
+    for size in (0, 3):
+        increment: Any = attached.increment("drop")
+        assert (increment, rows.size) == ("the rows", size)
+        attached.take_up(rows, Batch(1, 3, 3, 0, "", mark))
     assert connected == [("somewhere", SCHEMA, "number")]
     table: Any = attached._source
     assert [on_invalid for _, on_invalid in table.asked] == ["drop", "drop"]
@@ -147,7 +151,7 @@ def test_a_table_that_is_handed_over_must_be_the_vaults_own(connected: list[tupl
     mine = Table("rows")
     attached = Attached(ORIGIN, mine)
     assert connected == [(mine, SCHEMA, "id")]
-    attached.increment(None, "refuse")
+    attached.increment("refuse")
     assert mine.asked == [(None, "refuse")]
     with pytest.raises(tr.VaultError, match="this is another table than the one that the vault was made for"):
         Attached(ORIGIN, Table("other rows"))

@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
 
 import ibis
-import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from support.engines import histogram, taken
 from treering.domain.attribute import categories, integers
+from treering.domain.groups import Groups
 from treering.domain.schema import Schema
 from treering.errors import DataError, EngineError, ParameterError, SchemaError
 from treering.trusted.engines import source as module
-from treering.trusted.engines.source import LiveTable, Reading, Source, Watermark, check_place, make_increment
+from treering.trusted.engines.live import LiveTable
+from treering.trusted.engines.postgresql import server_of
+from treering.trusted.engines.source import Source
+from treering.trusted.engines.statements import distinct
+from treering.trusted.engines.watermark import Counts, Increment, Watermark
 
 SCHEMA = Schema({"origin": categories("EWR", "JFK"), "month": integers(1, 12)})
-COLUMNS = (("id", "int64"), ("origin", "string"), ("month", "int64"))
+COLUMNS = (("id", "BIGINT"), ("origin", "VARCHAR"), ("month", "BIGINT"))
 NONE = Watermark(None, 0, 0, COLUMNS)
 ONE = Watermark(7, 1, 0, COLUMNS)
 
 
-def reading(
-    *cells: int, first: int = 0, last: int = 0, below: tuple[int, int] | None = None, unplaced: int = 0
-) -> Reading:
-    """One row in each of these cells."""
-    counts = np.ones(len(cells), dtype=np.int64)
-    return Reading(np.array(cells, dtype=np.int64), counts, below, first, last, len(cells), unplaced)
+def counts(past: int = 0, first: int = 0, last: int = 0, below: int = 0, top: int | None = None, **more: Any) -> Counts:
+    return Counts(more.get("unplaced", 0), below, top, past, first, last, more.get("unfit", {}))
 
 
 # -- a table as it grows from nothing ----------------------------------------------------------------------------------
@@ -46,37 +48,37 @@ def connection() -> Any:
 @pytest.mark.parametrize("order", [-5, 0, 1, 2**40])
 def test_a_table_grows_from_nothing_row_by_row(connection: Any, order: int) -> None:
     source = Source.of(connection.table("rows"), SCHEMA)
-    empty = source.increments(None)
-    assert (empty.rows, empty.dropped, len(empty.cells)) == (0, 0, 0)
+    empty = source.increment(None)
+    assert (empty.rows, empty.dropped) == (0, 0)
     assert (empty.watermark.value, empty.watermark.rows, empty.watermark.dropped) == (None, 0, 0)
-    assert source.increments(empty.watermark).watermark == empty.watermark
+    assert source.increment(empty.watermark).watermark == empty.watermark
     connection.raw_sql(f"INSERT INTO rows VALUES ({order}, 'JFK', 3)")
     for after in (None, empty.watermark, Watermark.from_dict(empty.watermark.to_dict())):
-        first = source.increments(after)
-        assert (first.cells.tolist(), first.counts.tolist(), first.rows) == ([14], [1], 1)
+        first = source.increment(after)
+        assert (histogram(source, after), first.rows) == ({14: 1}, 1)
         assert (first.watermark.value, first.watermark.rows) == (order, 1)
-    again = source.increments(first.watermark)
+    again = source.increment(first.watermark)
     assert (again.rows, again.watermark) == (0, first.watermark)
     connection.raw_sql(f"INSERT INTO rows VALUES ({order + 1}, 'EWR', 1), ({order + 3}, 'EWR', 1)")
-    second = source.increments(first.watermark)
-    assert (second.cells.tolist(), second.counts.tolist(), second.rows) == ([0], [2], 2)
+    second = source.increment(first.watermark)
+    assert (histogram(source, first.watermark), second.rows) == ({0: 2}, 2)
     assert (second.watermark.value, second.watermark.rows) == (order + 3, 3)
 
 
 def test_the_only_row_may_not_go_nor_come_twice(connection: Any) -> None:
     source = Source.of(connection.table("rows"), SCHEMA)
     connection.raw_sql("INSERT INTO rows VALUES (7, 'JFK', 3)")
-    mark = source.increments(None).watermark
+    mark = source.increment(None).watermark
     connection.raw_sql("INSERT INTO rows VALUES (7, 'JFK', 3)")
     for after in (None, mark):
         with pytest.raises(EngineError, match="repeats values" if after is None else "gained 1 of the 1 row"):
-            source.increments(after)
+            source.increment(after)
     connection.raw_sql("DELETE FROM rows")
     with pytest.raises(EngineError, match="lost 1 of the 1 row up to id = 7"):
-        source.increments(mark)
+        source.increment(mark)
     connection.raw_sql("INSERT INTO rows VALUES (6, 'JFK', 3)")
     with pytest.raises(EngineError, match="row with id = 7, the last that was taken in, is gone"):
-        source.increments(mark)
+        source.increment(mark)
 
 
 def test_a_row_that_comes_late_while_the_table_is_read_is_refused(
@@ -85,30 +87,28 @@ def test_a_row_that_comes_late_while_the_table_is_read_is_refused(
     """Below the last, after the statement that counted: the watermark would hide it for ever."""
     source = Source.of(connection.table("rows"), SCHEMA)
     connection.raw_sql("INSERT INTO rows VALUES (7, 'JFK', 3), (9, 'JFK', 3)")
-    fetch, fetched = module._fetch, []
 
-    def fetch_while_one_comes(table: Any, wanted: Any) -> Any:
-        fetched.append(fetch(table, wanted))
-        if len(fetched) == 1:
-            connection.raw_sql("INSERT INTO rows VALUES (8, 'JFK', 3)")
-        return fetched[-1]
+    def distinct_once_one_came(relation: Any, *more: Any) -> int:
+        connection.raw_sql("INSERT INTO rows VALUES (8, 'JFK', 3)")
+        return distinct(relation, *more)
 
-    monkeypatch.setattr(module, "_fetch", fetch_while_one_comes)
+    monkeypatch.setattr(module, "distinct", distinct_once_one_came)
     with pytest.raises(
         EngineError, match="rows came late while the table was read, and nothing was taken in: try again"
     ):
-        source.increments(None)
-    assert source.increments(None).rows == 3
+        source.increment(None)
+    monkeypatch.undo()
+    assert source.increment(None).rows == 3
 
 
 def test_a_table_whose_rows_do_not_fit_is_taken_in_all_the_same(connection: Any) -> None:
     source = Source.of(connection.table("rows"), SCHEMA)
     connection.raw_sql("INSERT INTO rows VALUES (7, 'LGA', 3)")
-    found = source.increments(None, on_invalid="drop")
+    found = source.increment(None, on_invalid="drop")
     assert (found.rows, found.dropped) == (0, 1)
     assert (found.watermark.value, found.watermark.rows, found.watermark.dropped) == (7, 1, 1)
     connection.raw_sql("INSERT INTO rows VALUES (8, 'LGA', 3), (9, 'JFK', 1)")
-    found = source.increments(found.watermark, on_invalid="drop")
+    found = source.increment(found.watermark, on_invalid="drop")
     assert (found.rows, found.dropped) == (1, 1)
     assert (found.watermark.value, found.watermark.rows, found.watermark.dropped) == (9, 3, 2)
 
@@ -128,7 +128,7 @@ def test_what_no_source_can_be_made_of(connection: Any) -> None:
         Source.of(wrong, SCHEMA)
     source = Source.of(connection.table("rows"), SCHEMA)
     with pytest.raises(ParameterError, match='on_invalid must be "refuse" or "drop"'):
-        source.increments(None, wrong)
+        source.increment(None, wrong)
 
 
 def test_another_engine_is_refused_by_its_name() -> None:
@@ -145,10 +145,7 @@ def test_a_server_is_known_by_its_number_or_else_by_where_it_is(allowed: bool, n
     connection.info = SimpleNamespace(host="host", port=5433, dbname="flights")
     executed = connection.cursor.return_value.__enter__.return_value.execute
     executed.side_effect = lambda sql: SimpleNamespace(fetchone=lambda: (allowed if "privilege" in sql else 7301,))
-    backend = SimpleNamespace(name="postgres", con=connection)
-    assert module._server(backend) == name
-    leaf: Any = SimpleNamespace()
-    assert module._database(backend, leaf) == f"postgresql:{name}/flights"
+    assert server_of(connection) == name
 
 
 def test_an_expression_has_a_name_of_its_own(connection: Any) -> None:
@@ -173,8 +170,8 @@ def test_a_column_without_any_value_is_missing_everywhere(connection: Any) -> No
         (rows.mutate(origin=ibis.null()), [2 * 13 + 2, 2 * 13 + 3]),
         (rows.mutate(month=ibis.null()), [0 * 13 + 12, 1 * 13 + 12]),
     ):
-        assert Source.of(empty, Schema(with_missing)).increments(None).cells.tolist() == cells
-        assert Source.of(empty, SCHEMA).increments(None, on_invalid="drop").dropped == 2
+        assert sorted(histogram(Source.of(empty, Schema(with_missing)))) == cells
+        assert Source.of(empty, SCHEMA).increment(None, on_invalid="drop").dropped == 2
 
 
 # -- a table that has changed its columns since ------------------------------------------------------------------------
@@ -185,7 +182,7 @@ def test_a_column_without_any_value_is_missing_everywhere(connection: Any) -> No
     [
         ("SELECT id, origin FROM rows", DataError, r"the table has no column 'month' among its 2 "),
         ("SELECT origin, month FROM rows", DataError, r"the table has no column 'id' among its 2 "),
-        ("SELECT id::DOUBLE AS id, origin, month FROM rows", DataError, "the order column 'id' has type float64"),
+        ("SELECT id::DOUBLE AS id, origin, month FROM rows", DataError, "the order column 'id' has type DOUBLE"),
         ("SELECT id, 1 AS origin, month FROM rows", DataError, "column 'origin' has type .*, the schema wants str"),
         ("SELECT id, origin, month::INTEGER AS month FROM rows", EngineError, "another type than before: 'month'"),
     ],
@@ -197,63 +194,92 @@ def test_columns_are_looked_at_again_at_every_reading(
     file = tmp_path / "rows.parquet"
     connection.raw_sql(f"COPY rows TO '{file}'")
     source = Source.of(f"parquet:{file}", SCHEMA)
-    assert source.increments(None).rows == 1
+    assert source.increment(None).rows == 1
     file.unlink()
     connection.raw_sql(f"COPY ({changed}) TO '{file}'")
     with pytest.raises(error, match=match):
-        source.increments(None)
+        source.increment(None)
 
 
-# -- readings ----------------------------------------------------------------------------------------------------------
+# -- what a refresh finds ---------------------------------------------------------------------------------------------
 
 
-def test_what_a_reading_leaves_behind() -> None:
-    assert make_increment(reading(), None, SCHEMA, COLUMNS, drop=False).watermark == NONE
-    assert make_increment(reading(), ONE, SCHEMA, COLUMNS, drop=False).watermark == ONE
-    assert make_increment(reading(3, last=7), None, SCHEMA, COLUMNS, drop=False).watermark == ONE
-    assert make_increment(reading(3, last=7), NONE, SCHEMA, COLUMNS, drop=False).watermark == ONE
-    more = make_increment(reading(9, -1, 3, last=12), ONE, SCHEMA, COLUMNS, drop=True)
-    assert more.watermark == Watermark(12, 4, 1, COLUMNS)
-    assert more.cells.tolist() == [3, 9]
+def test_what_a_refresh_leaves_behind() -> None:
+    assert Increment.past(None, counts(), COLUMNS).watermark == NONE
+    assert Increment.past(ONE, counts(), COLUMNS).watermark == ONE
+    assert Increment.past(None, counts(1, 7, 7), COLUMNS).watermark == ONE
+    assert Increment.past(NONE, counts(1, 7, 7), COLUMNS).watermark == ONE
+    more = Increment.past(ONE, counts(3, 8, 12, unfit={"origin": 1, "month": 0}), COLUMNS)
+    assert more == Increment(2, 1, Watermark(12, 4, 1, COLUMNS))
 
 
 def test_rows_fit_between_the_first_and_the_last_order_value() -> None:
-    check_place(reading(3, first=7, last=7), None, "id")
-    check_place(reading(3, 4, first=7, last=8), None, "id")
-    check_place(reading(), None, "id")
-    check_place(reading(first=8, below=(7, 1)), ONE, "id")
-    for crowded in (reading(3, 4, first=7, last=7), reading(3, 4, 5, first=7, last=8)):
+    counts(1, 7, 7).check(None, "id")
+    counts(2, 7, 8).check(None, "id")
+    counts().check(None, "id")
+    counts(below=1, top=7).check(ONE, "id")
+    for crowded in (counts(2, 7, 7), counts(3, 7, 8)):
         with pytest.raises(EngineError, match="repeats values"):
-            check_place(crowded, None, "id")
+            crowded.check(None, "id")
 
 
 @pytest.mark.parametrize(
-    ("below", "problem"),
+    ("top", "below", "problem"),
     [
-        ((7, 1), "the table has lost 2 of the 3 rows up to id = 7 that were taken in, and nothing more was"),
-        ((7, 4), "the table has gained 1 of the 3 rows up to id = 7 that were taken in, and nothing more was"),
-        ((6, 3), "the row with id = 7, the last that was taken in, is gone from the table"),
+        (7, 1, "the table has lost 2 of the 3 rows up to id = 7 that were taken in, and nothing more was"),
+        (7, 4, "the table has gained 1 of the 3 rows up to id = 7 that were taken in, and nothing more was"),
+        (6, 3, "the row with id = 7, the last that was taken in, is gone from the table"),
     ],
 )
-def test_a_table_that_changed_below_its_watermark_is_refused(below: tuple[int, int], problem: str) -> None:
+def test_a_table_that_changed_below_its_watermark_is_refused(top: int, below: int, problem: str) -> None:
     mark = Watermark(7, 3, 0, COLUMNS)
-    check_place(reading(below=(7, 3)), mark, "id")
-    check_place(reading(below=below), NONE, "id")
-    check_place(reading(below=below), None, "id")
+    counts(below=3, top=7).check(mark, "id")
+    counts(below=below, top=top).check(NONE, "id")
+    counts(below=below, top=top).check(None, "id")
     with pytest.raises(EngineError, match=problem):
-        check_place(reading(below=below), mark, "id")
-
-
-def test_a_table_that_changed_between_two_counts_is_refused() -> None:
-    """One statement has one snapshot; an engine that gives it two is found out."""
-    changed = replace(reading(3, 4, first=7, last=8), past=3)
-    with pytest.raises(EngineError, match="the table changed while it was read, and nothing was taken in: try again"):
-        check_place(changed, None, "id")
+        counts(below=below, top=top).check(mark, "id")
 
 
 def test_a_row_without_a_place_is_refused() -> None:
     with pytest.raises(EngineError, match="1 row without a value in the order column 'id'"):
-        check_place(reading(unplaced=1), None, "id")
+        counts(unplaced=1).check(None, "id")
+
+
+# -- what the engine does not evaluate ---------------------------------------------------------------------------------
+
+
+def test_a_column_that_the_engine_does_not_evaluate_is_named(connection: Any) -> None:
+    """A view that casts what it cannot cast: found out when it is read, and told without a value."""
+    connection.raw_sql(
+        "CREATE VIEW cast_view AS SELECT id, origin, CAST(replace(origin, 'JFK', '3') AS BIGINT) AS month FROM rows"
+    )
+    source = Source.of(connection.table("cast_view"), SCHEMA)
+    connection.raw_sql("INSERT INTO rows VALUES (7, 'JFK', 3)")
+    rows = taken(source)
+    connection.raw_sql("UPDATE rows SET origin = 's3cr3t'")
+    with pytest.raises(
+        EngineError, match="column 'month' of the table could not be read .ConversionException"
+    ) as caught:
+        rows.tally(Groups.marginal(SCHEMA), (0, 1))
+    assert "s3cr3t" not in str(caught.value)
+    assert caught.value.__context__ is None
+    with pytest.raises(EngineError, match="column 'month' of the table could not be read"):
+        source.increment(None)
+
+
+def test_texts_that_are_no_utf_8_are_refused_by_the_name_of_their_column(tmp_path: Path) -> None:
+    """DuckDB does not read them."""
+    offsets = pa.array([0, 3, 5], pa.int32()).buffers()[1]
+    texts = pa.Array.from_buffers(pa.string(), 2, [None, offsets, pa.py_buffer(b"JFK\xff\xfe")])
+    pq.write_table(pa.table({"id": [1, 2], "month": [3, 3], "origin": texts}), tmp_path / "rows.parquet")
+    with pytest.raises(EngineError, match="column 'origin' of the table could not be read"):
+        Source.of(f"parquet://{tmp_path}", SCHEMA).increment(None)
+
+
+def test_a_file_that_is_no_parquet_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "rows.parquet").write_text("no rows")
+    with pytest.raises(EngineError, match=f"{tmp_path}/rows.parquet is no Parquet file"):
+        Source.of(f"parquet://{tmp_path}", SCHEMA)
 
 
 # -- watermarks as they are kept ---------------------------------------------------------------------------------------

@@ -9,17 +9,18 @@ from unittest.mock import MagicMock
 
 import ibis
 import ibis.expr.operations as ops
-import numpy as np
-import pyarrow as pa
 import pytest
 
-import treering as tr
 from treering.domain.attribute import categories, integers
 from treering.domain.schema import Schema
 from treering.errors import DataError, EngineError
-from treering.trusted.engines import source as module
-from treering.trusted.engines.binning import Counted
-from treering.trusted.engines.source import LiveTable, Source, leaves, make_increment
+from treering.trusted.engines import live as module
+from treering.trusted.engines import source as source_module
+from treering.trusted.engines.duckdb import DuckDB
+from treering.trusted.engines.live import LiveTable, leaves
+from treering.trusted.engines.postgresql import PostgreSQL
+from treering.trusted.engines.source import Source
+from treering.trusted.engines.spark import Spark
 
 SCHEMA = Schema({"origin": categories("EWR", "JFK"), "month": integers(1, 12)})
 
@@ -46,58 +47,53 @@ def lent(name: str) -> tuple[Any, MagicMock]:
 # -- each engine -------------------------------------------------------------------------------------------------------
 
 
-def test_a_table_of_a_cluster_is_listed_anew_and_its_instants_have_a_zone() -> None:
+def described(*columns: tuple[str, str]) -> SimpleNamespace:
+    fields = [SimpleNamespace(name=name, dataType=SimpleNamespace(simpleString=lambda kind=kind: kind))
+              for name, kind in columns]  # fmt: skip
+    return SimpleNamespace(schema=SimpleNamespace(fields=fields))
+
+
+def test_a_table_of_a_cluster_is_listed_anew() -> None:
     given, backend = lent("pyspark")
-    kinds = {"id": "long", "origin": "timestamp_ntz", "month": "timestamp"}
-    fields = [SimpleNamespace(name=name, dataType=SimpleNamespace(typeName=lambda kind=kind: kind))
-              for name, kind in kinds.items()]  # fmt: skip
-    backend._session.sql.return_value = SimpleNamespace(schema=fields)
-    given.cast = lambda zoned: ("cast", {name: kind.timezone for name, kind in zoned.items()})
-    with LiveTable(given).open(SCHEMA) as (found, schema):
-        assert found == ("cast", {"month": "UTC"})
-        assert schema is SCHEMA
+    backend.compile.return_value = "SELECT 1"
+    backend._session.sql.return_value = described(("id", "bigint"), ("origin", "timestamp_ntz"), ("month", "timestamp"))
+    with LiveTable(given).open(SCHEMA, "id") as relation:
+        assert isinstance(relation.connection, Spark)
+        assert relation.rows == "(SELECT 1)"
+        assert [column.kind for column in relation.columns.values()] == ["integer", "moment", "instant"]
     backend.raw_sql.assert_called_once_with("REFRESH TABLE `memory`.`main`.`rows`")
-    backend._session.sql.assert_called_with(backend.compile.return_value)
-    fields[2].dataType.typeName = lambda: "long"
-    with LiveTable(given).open(SCHEMA) as (found, _):
-        assert found is given
+    backend._session.sql.assert_called_once_with("SELECT * FROM (SELECT 1) AS t")
 
 
 @pytest.mark.parametrize("closed", [True, False])
 def test_a_connection_to_a_server_that_was_closed_is_opened_again(closed: bool) -> None:
     given, backend = lent("postgres")
     backend.con.closed = closed
-    with LiveTable(given).open(SCHEMA) as (found, _):
-        assert found is given
+    with LiveTable(given).open(SCHEMA, "id") as relation:
+        assert isinstance(relation.connection, PostgreSQL)
     assert backend.reconnect.call_count == closed
     backend.raw_sql.assert_not_called()
 
 
-def test_a_table_of_a_file_is_taken_as_it_is() -> None:
-    given, backend = lent("duckdb")
-    backend.con.closed = True
-    backend.con.execute.return_value.fetchall.return_value = [("join_order",)]
-    with LiveTable(given).open(SCHEMA) as (found, _):
-        assert found is given
-    backend.con.execute.assert_called_with("SET disabled_optimizers = ?", ["join_order,statistics_propagation"])
-    backend.reconnect.assert_not_called()
-    backend.raw_sql.assert_not_called()
-    backend.get_schema.assert_called_once_with("rows", catalog="memory", database="main")
+def test_statistics_are_no_longer_believed_and_nothing_else_changes() -> None:
+    connection = MagicMock()
+    connection.execute.return_value.fetchall.return_value = [("join_order",)]
+    module.distrust_statistics(connection)
+    connection.execute.assert_called_with("SET disabled_optimizers = ?", ["join_order,statistics_propagation"])
+    connection.execute.return_value.fetchall.return_value = [("join_order, statistics_propagation",)]
+    connection.execute.reset_mock()
+    module.distrust_statistics(connection)
+    connection.execute.assert_called_once_with("SELECT current_setting('disabled_optimizers')")
 
 
-@pytest.mark.parametrize(("name", "through"), [("pyspark", True), ("postgres", False), ("duckdb", False)],
-                         ids=["cluster", "server", "files"])  # fmt: skip
-def test_a_result_comes_as_arrow(name: str, through: bool) -> None:
-    backend = MagicMock()
-    backend.name = name
-    backend.raw_sql.return_value.toArrow.return_value = "by rows"
-    backend.to_pyarrow.return_value = "by Ibis"
-    table: Any = SimpleNamespace(get_backend=lambda: backend)
-    wanted: Any = "wanted"
-    assert module._fetch(table, wanted) == ("by rows" if through else "by Ibis")
-    if through:
-        backend.compile.assert_called_once_with("wanted")
-        backend.raw_sql.assert_called_once_with(backend.compile.return_value)
+def test_a_table_is_read_over_its_own_connection(connection: Any) -> None:
+    with LiveTable(connection.table("rows")).open(SCHEMA, "id") as relation:
+        assert isinstance(relation.connection, DuckDB)
+        assert {name: column.type for name, column in relation.columns.items()} == {
+            "id": "BIGINT",
+            "origin": "VARCHAR",
+            "month": "BIGINT",
+        }
 
 
 def test_names_of_tables_in_a_cluster_are_quoted() -> None:
@@ -118,10 +114,12 @@ def test_a_table_in_memory_is_named_by_its_connection_and_one_in_a_file_by_its_p
     table = connection.table("rows")
     (leaf,) = leaves(table)
     assert module._database(connection, leaf) == f"duckdb:memory-{id(connection.con)}"
-    assert module.identity(table) == f"duckdb:memory-{id(connection.con)}#main.rows"
-    connection.raw_sql(f"ATTACH '{tmp_path}/a.duckdb' AS other; CREATE TABLE other.rows AS SELECT 1 AS id").fetchall()
+    assert Source.of(table, SCHEMA).identity == f"duckdb:memory-{id(connection.con)}#main.rows"
+    connection.raw_sql(
+        f"ATTACH '{tmp_path}/a.duckdb' AS other; CREATE TABLE other.rows AS SELECT * FROM rows"
+    ).fetchall()
     attached = connection.table("rows", database=("other", "main"))
-    assert module.identity(attached) == f"duckdb:{tmp_path}/a.duckdb#main.rows"
+    assert Source.of(attached, SCHEMA).identity == f"duckdb:{tmp_path}/a.duckdb#main.rows"
 
 
 # -- columns that change -----------------------------------------------------------------------------------------------
@@ -129,66 +127,46 @@ def test_a_table_in_memory_is_named_by_its_connection_and_one_in_a_file_by_its_p
 
 def test_whether_a_column_may_be_null_is_no_part_of_its_type(connection: Any) -> None:
     source = Source.of(connection.table("rows"), SCHEMA)
-    assert source.columns == (("id", "int64"), ("origin", "string"), ("month", "int64"))
+    assert source.columns == (("id", "BIGINT"), ("origin", "VARCHAR"), ("month", "BIGINT"))
     connection.raw_sql("ALTER TABLE rows ALTER COLUMN id DROP NOT NULL").fetchall()
-    assert source.increments(None).rows == 0
+    assert source.increment(None).rows == 0
     assert Source.of(connection.table("rows"), SCHEMA).columns == source.columns
     twice = Schema({"id": integers(0, 9)})
-    assert Source.of(connection.table("rows"), twice).columns == (("id", "int64"),)
+    assert Source.of(connection.table("rows"), twice).columns == (("id", "BIGINT"),)
 
 
 @pytest.mark.parametrize(
-    ("change", "problem"),
+    ("change", "error", "problem"),
     [
-        ("ALTER TABLE rows DROP month", "the table 'rows' has changed: 'month', gone or of another type"),
-        ("ALTER TABLE rows ALTER month TYPE DOUBLE", "the table 'rows' has changed: 'month', gone or of another type"),
+        ("ALTER TABLE rows DROP month", DataError, "the table has no column 'month'"),
+        ("ALTER TABLE rows ALTER month TYPE DOUBLE", EngineError, "another type than before: 'month'"),
+        ("DROP TABLE rows", EngineError, "could not be read .CatalogException in the engine."),
     ],
 )
-def test_a_live_table_whose_columns_have_changed_is_refused(connection: Any, change: str, problem: str) -> None:
+def test_a_live_table_whose_columns_have_changed_is_refused(
+    connection: Any, change: str, error: type[Exception], problem: str
+) -> None:
     source = Source.of(connection.table("rows"), SCHEMA)
     connection.raw_sql(change).fetchall()
-    with pytest.raises(EngineError, match=problem):
-        source.increments(None)
+    with pytest.raises(error, match=problem):
+        source.increment(None)
 
 
 def test_a_watermark_of_other_types_is_refused(connection: Any) -> None:
     source = Source.of(connection.table("rows"), SCHEMA)
-    mark = source.increments(None).watermark
+    mark = source.increment(None).watermark
     connection.raw_sql("ALTER TABLE rows ALTER month TYPE INTEGER").fetchall()
     with pytest.raises(EngineError, match="another type than before: 'month'; nothing was taken in"):
-        Source.of(connection.table("rows"), SCHEMA).increments(mark)
+        Source.of(connection.table("rows"), SCHEMA).increment(mark)
 
 
-# -- readings ----------------------------------------------------------------------------------------------------------
-
-
-def lines(*listed: tuple[int, int, int, int]) -> pa.Table:
-    return pa.table(dict(zip(("part", "key", "rows", "s0"), map(list, zip(*listed, strict=True)), strict=True)))
-
-
-def test_the_lines_of_a_result_in_any_order() -> None:
-    given = [(Counted.PAST, 12, 5, 0), (Counted.CELL, 3, 4, 40), (Counted.UNPLACED, 2, 1, 0), (Counted.CELL, -1, 1, 7)]
-    found = module._reading(lines(*given), None)
-    assert (found.cells.tolist(), found.counts.tolist(), found.sums[0].tolist()) == ([3, -1], [4, 1], [40, 7])
-    assert (found.below, found.first, found.last, found.past, found.unplaced) == (None, 2, 12, 5, 1)
-    found = module._reading(lines(*given, (Counted.BELOW, 6, 9, 0)), 7)
-    assert (found.below, found.first, found.last, found.past, found.unplaced) == ((6, 9), 8, 12, 5, 1)
-
-
-def test_sums_come_with_the_cells_of_an_increment(connection: Any) -> None:
-    schema = Schema({"origin": categories("EWR", "JFK"), "month": tr.numbers(0, 10, step=1, edges=[0, 5, 10])})
-    connection.raw_sql("INSERT INTO rows VALUES (1,'JFK',3), (2,'EWR',7), (3,'JFK',4), (4,'LGA',1)").fetchall()
-    found = Source.of(connection.table("rows"), schema).increments(None, "drop")
-    ewr, jfk = (schema.cell({"origin": origin, "month": value}) for origin, value in (("EWR", 7), ("JFK", 3)))
-    assert (found.cells.tolist(), found.counts.tolist()) == ([ewr, jfk], [1, 2])
-    assert [column.tolist() for column in found.sums] == [[4, 2 * 7 - 20]]
-    assert (found.rows, found.dropped) == (3, 1)
+# -- refreshes --------------------------------------------------------------------------------------------------------
 
 
 def test_a_refusal_names_columns_and_numbers_of_rows(connection: Any) -> None:
     connection.raw_sql("INSERT INTO rows VALUES (1,'LGA',99), (2,'JFK',13), (3,'JFK',0), (4,'EWR',1)").fetchall()
     with pytest.raises(DataError) as caught:
-        Source.of(connection.table("rows"), SCHEMA).increments(None)
+        Source.of(connection.table("rows"), SCHEMA).increment(None)
     said = str(caught.value)
     assert said.startswith("column 'origin': 1 row with a value that is not among ")
     assert "; column 'month': 2 rows with a value that is not among " in said
@@ -196,7 +174,7 @@ def test_a_refusal_names_columns_and_numbers_of_rows(connection: Any) -> None:
     assert caught.value.column == "origin"
     connection.raw_sql("DELETE FROM rows WHERE id = 1").fetchall()
     with pytest.raises(DataError, match="^column 'month': 2 rows") as caught:
-        Source.of(connection.table("rows"), SCHEMA).increments(None)
+        Source.of(connection.table("rows"), SCHEMA).increment(None)
     assert caught.value.column == "month"
 
 
@@ -205,32 +183,23 @@ def test_repeated_order_values_are_looked_for_among_few_rows(
     connection: Any, few: int, refused: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Among more it would take too long; that they are too many for their range is seen at any size."""
-    monkeypatch.setattr(module, "COUNTED_ROWS", few)
+    monkeypatch.setattr(source_module, "COUNTED_ROWS", few)
     connection.raw_sql("INSERT INTO rows VALUES (1,'JFK',3), (1,'JFK',3), (9,'JFK',4)").fetchall()
     source = Source.of(connection.table("rows"), SCHEMA)
     if refused:
         with pytest.raises(EngineError, match="repeats values"):
-            source.increments(None)
+            source.increment(None)
     else:
-        assert source.increments(None).rows == 3
+        assert source.increment(None).rows == 3
     connection.raw_sql("DELETE FROM rows WHERE id = 9").fetchall()
     with pytest.raises(EngineError, match="repeats values"):
-        source.increments(None)
+        source.increment(None)
 
 
 def test_repeated_order_values_are_looked_for_among_many_rows(connection: Any) -> None:
     connection.raw_sql("INSERT INTO rows SELECT 2 * range, 'JFK', 3 FROM range(2000)").fetchall()
     source = Source.of(connection.table("rows"), SCHEMA)
-    assert source.increments(None).rows == 2000
+    assert source.increment(None).rows == 2000
     connection.raw_sql("INSERT INTO rows VALUES (500, 'JFK', 3)").fetchall()
     with pytest.raises(EngineError, match="repeats values"):
-        source.increments(None)
-
-
-def test_the_cells_of_an_increment_are_in_order_with_their_counts_and_sums() -> None:
-    given = [(Counted.PAST, 12, 10, 0), (Counted.UNPLACED, 2, 0, 0)]
-    cells = [(Counted.CELL, key, rows, 10 * key) for key, rows in ((9, 1), (-2, 2), (3, 3), (5, 4))]
-    found = make_increment(module._reading(lines(*cells, *given), None), None, SCHEMA, (), drop=True)
-    assert (found.cells.tolist(), found.counts.tolist(), found.sums[0].tolist()) == ([3, 5, 9], [3, 4, 1], [30, 50, 90])
-    assert (found.rows, found.dropped, found.watermark.dropped) == (8, 2, 2)
-    assert all(column.dtype == np.int64 for column in (found.cells, found.counts, *found.sums))
+        source.increment(None)

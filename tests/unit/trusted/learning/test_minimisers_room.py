@@ -9,6 +9,7 @@ import pytest
 
 import treering as tr
 from support.databases import TestDatabase
+from support.kept_rows import Away
 from support.learning import PURE, RICH
 from treering.arrays import Ints
 from treering.domain.loss import HuberHinge, Logistic
@@ -28,7 +29,7 @@ CELLS = [0, 1, 2, 3] * 5
 def many(size: int) -> Rows:
     """So many rows, all in one cell."""
     rows = Rows(SCHEMA)
-    rows.add_cells(np.array([3]), np.array([size]))
+    rows.add_elsewhere(Away(np.array([3]), np.array([size])), size)
     return rows
 
 

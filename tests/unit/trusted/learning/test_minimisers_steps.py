@@ -11,6 +11,7 @@ import pytest
 
 import treering as tr
 from support.databases import TestDatabase
+from support.kept_rows import Away
 from support.learning import store
 from treering.arrays import Ints
 from treering.budget.minimising import largest_gradient
@@ -238,7 +239,7 @@ def test_steep_losses_leave_room_for_fewer_entries(radius: float) -> None:
 def many(size: int) -> Rows:
     """So many rows, all in one cell."""
     rows = Rows(SCHEMA)
-    rows.add_cells(np.array([3]), np.array([size]))
+    rows.add_elsewhere(Away(np.array([3]), np.array([size])), size)
     return rows
 
 

@@ -23,7 +23,7 @@ STRIDE = 1 if "TORTURE_KILLS" in os.environ else 67
 """Steps from one interrupt to the next where every step takes a reading of the engine."""
 
 COUNTING = ("trusted/cells.py", "memory/database.py", "rows/kept.py")
-READING = ("engines/source.py", "engines/addresses.py", "engines/binning.py")
+READING = tuple(f"engines/{name}.py" for name in ("source", "addresses", "spilling", "statements", "columns", "duckdb"))
 
 
 def found(db: tr.GrowingDatabase) -> Content:

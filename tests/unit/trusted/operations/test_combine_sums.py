@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import treering as tr
 from support.databases import TestDatabase
 from support.exact_losses import transparent
+from support.kept_rows import Away
 from treering.budget.promise import Budget
 from treering.domain.axis import Scalar
 from treering.domain.groups import Groups
@@ -176,7 +177,7 @@ def test_rejects_sums_whose_reach_nothing_bounds(given: dict[str, Any], problem:
 def test_sums_beyond_64_bits_are_refused_on_public_values() -> None:
     schema = tr.Schema({"far": tr.numbers(0, 2**20)})
     db = TestDatabase(schema)
-    db.rows.add_cells(np.array([0]), np.array([2**30]), sums=(np.array([2**50]),))
+    db.rows.add_elsewhere(Away(np.array([0]), np.array([2**30])), 2**30)
     gate = db.open_gate(PLENTY)
     far, groups = sums_of(schema, 0, counts=True), Groups.marginal(schema, ["far"])
     with pytest.raises(tr.ParameterError, match=r"weight times rows \(times steps\) reaches 2\^61"):
@@ -188,4 +189,4 @@ def test_sums_beyond_64_bits_are_refused_on_public_values() -> None:
     with pytest.raises(tr.ParameterError, match=r"weight times rows \(times steps\) reaches 2\^61"):
         gate.advance(0, [Root(1)])
     with pytest.raises(tr.DataError, match="rows times steps must stay below"):
-        db.rows.add_cells(np.array([0]), np.array([2**41]))
+        db.rows.add_elsewhere(Away(np.array([0]), np.array([2**41])), 2**41)

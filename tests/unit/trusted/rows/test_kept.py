@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import treering as tr
-from support.kept_rows import EVERY, SCHEMA, VALUES, WIDE, Beside, Row, Value, in_folder, ints, table, tallied
+from support.kept_rows import EVERY, SCHEMA, VALUES, WIDE, Away, Beside, Value, in_folder, ints, table, tallied
 from treering.domain.groups import Groups
 from treering.domain.query import Query
 from treering.domain.sums import Sums, sums_of
@@ -37,9 +37,8 @@ SUMS: tuple[Sums | None, ...] = (
     None,
     *(sums_of(SCHEMA, place, counts=counts) for place in EVERY for counts in (False, True)),
 )
-UNITS = st.tuples(st.integers(-3, 3), st.integers(-8, 8))
-ROWS = st.lists(st.builds(Row, st.integers(0, SCHEMA.cells - 1), UNITS), max_size=7)
-KINDS = ["single", "summed", "counted", "counted and summed", "typed"]
+CELLS = st.lists(st.integers(0, SCHEMA.cells - 1), max_size=7)
+KINDS = ["single", "typed"]
 
 
 def append(beside: Beside, kind: str, data: st.DataObject) -> None:
@@ -47,14 +46,10 @@ def append(beside: Beside, kind: str, data: st.DataObject) -> None:
     if kind in ("typed", "filed"):
         values = data.draw(VALUES)
         beside.typed(values) if kind == "typed" else beside.filed(values)
-        return
-    rows = data.draw(ROWS)
-    if kind == "single":
-        beside.single([row.cell for row in rows])
-    elif kind == "summed":
-        beside.summed(rows)
+    elif kind == "single":
+        beside.single(data.draw(CELLS))
     else:
-        beside.counted(rows, sums=kind == "counted and summed")
+        beside.elsewhere(data.draw(CELLS))
 
 
 def cuts(beside: Beside, data: st.DataObject) -> list[int]:
@@ -76,7 +71,7 @@ def test_any_appends_are_counted_as_a_plain_list(data: st.DataObject) -> None:
     for number in range(data.draw(st.integers(1, 6))):
         if number >= used:
             beside.check_cells()
-        append(beside, data.draw(st.sampled_from(KINDS)), data)
+        append(beside, data.draw(st.sampled_from([*KINDS, "elsewhere"])), data)
         assert beside.rows.size == len(beside.plain)
     beside.check_cells()
     for _ in range(4):
@@ -129,7 +124,7 @@ def test_a_universe_beyond_memory(used: bool) -> None:
         assert beside.rows.cells.count(Query.all(WIDE)) == 0
     for part in np.array_split(cells, 11):
         beside.single(part.tolist())
-    beside.counted([Row(int(cell), (0, 0)) for cell in cells[:50]], sums=False)
+    beside.elsewhere(cells[:50].tolist())
     beside.check(Groups.marginal(WIDE, ["w4", "x"]), (0, 7, 300, 350), sums_of(WIDE, 6, counts=True))
     high = Query.where(WIDE, **{f"w{place}": range(300, 1000) for place in range(5)})
     codes = np.unravel_index(ints([row.cell for row in beside.plain]), WIDE.shape)
@@ -153,7 +148,7 @@ def test_rows_given_by_their_cells_have_the_middles_of_them() -> None:
     rows = Rows(SCHEMA)
     cells = ints([SCHEMA.cell({"a": 1, "x": 1.5, "y": 0.0}), SCHEMA.cell({"a": 2, "x": tr.ABOVE, "y": None})])
     rows.add_cells(np.repeat(cells, 2))
-    rows.add_cells(cells[1:], ints([5]))
+    rows.add_cells(np.repeat(cells[1:], 5))
     by_a = Groups.marginal(SCHEMA, ["a"])
     assert tallied(rows, by_a, (0, 4, 9), sums_of(SCHEMA, 1, counts=False)) == {
         (0, 1): 2 * Value(1, 3, 0).row.units[0],
@@ -169,18 +164,6 @@ def test_columns_that_the_schema_does_not_use_are_not_looked_at() -> None:
     assert tallied(rows, Groups.marginal(SCHEMA, ["a"]), (0, 2), None) == {(0, 1): 1, (0, 3): 1}
 
 
-def test_rows_that_are_counted_together_cannot_be_told_apart() -> None:
-    beside = Beside()
-    beside.single([0])
-    beside.counted([Row(3, (0, 0)), Row(3, (1, 1)), Row(5, (0, 0))], sums=True)
-    beside.single([7])
-    for edges in ((0, 2), (2, 5), (0, 3, 4), (1, 2, 4), (0, 1, 3, 5)):
-        with pytest.raises(EngineError, match="begins or ends within rows that are counted together"):
-            beside.rows.tally(GROUPS[0], edges)
-    for edges in ((0, 1), (0, 4), (1, 4), (4, 5), (0, 1, 4, 5)):
-        beside.check(GROUPS[0], edges, SUMS[3])
-
-
 @pytest.mark.parametrize("edges", [(0, 4), (2, 4), (3, 4), (7, 9)])
 def test_rows_that_are_not_there_are_noticed(edges: tuple[int, int]) -> None:
     for beside in (Beside(), Beside()):
@@ -194,7 +177,7 @@ def test_without_rows_nothing_is_counted() -> None:
     rows = Rows(SCHEMA)
     rows.add(table([]))
     rows.add_cells(ints([]))
-    rows.add_cells(ints([]), ints([]), (ints([]), ints([])))
+    rows.add_elsewhere(Away(ints([])), 0)
     assert (rows.size, len(rows._pieces)) == (0, 0)
     assert not rows.cells.marginal(EVERY).any()
 
@@ -225,8 +208,8 @@ def test_large_tables_are_not_merged_on(monkeypatch: pytest.MonkeyPatch) -> None
     assert lengths(rows) == [7, 8 + 5, 9, 1 + 1]
 
 
-def test_codes_of_single_rows_are_one_piece() -> None:
-    """In room that doubles. Codes with sums or counts stay apart."""
+def test_codes_are_one_piece() -> None:
+    """In room that doubles."""
     rows = Rows(SCHEMA)
     for number in range(100):
         rows.add_cells(ints([number % SCHEMA.cells] * 3))
@@ -234,11 +217,10 @@ def test_codes_of_single_rows_are_one_piece() -> None:
     (piece,) = rows._pieces
     assert isinstance(piece.content, Codes)
     assert len(piece.content.cells) == 512
-    rows.add_cells(ints([1, 2]), sums=(ints([0, 0]), ints([0, 0])))
-    rows.add_cells(ints([1, 2]), ints([4, 4]))
+    rows.add_elsewhere(Away(ints([1, 2])), 2)
     rows.add_cells(ints([1]))
     rows.add_cells(ints([1] * 70))
-    assert lengths(rows) == [300, 2, 8, 71]
+    assert lengths(rows) == [300, 2, 71]
 
 
 def test_what_was_read_before_an_append_does_not_change() -> None:
@@ -298,7 +280,7 @@ def test_rows_that_move_into_a_file_are_the_same_rows(tmp_path: Path, used: bool
 def test_a_file_holds_whole_pieces(tmp_path: Path, edges: tuple[int, int]) -> None:
     rows = Rows(SCHEMA)
     rows.add_cells(ints([0, 1, 2]))
-    rows.add_cells(ints([0]), ints([2]))
+    rows.add(table([Value(0, 0, 0)] * 2))
     with pytest.raises(TreeringError, match="begin and end where pieces do"):
         rows.replace(*edges, tmp_path / "part")
     assert lengths(rows) == [3, 2]

@@ -16,6 +16,7 @@ import pytest
 
 import treering as tr
 from support.interrupts import Interrupt
+from support.kept_rows import Away
 from treering.domain.groups import Groups
 from treering.trusted import cells as cells_module
 from treering.trusted.cells import Cells
@@ -107,7 +108,7 @@ def frame(rows: int) -> pa.Table:
     return typed(pa.table({"late": pa.array(["no", "yes"] * rows)[:rows], "month": months}), SCHEMA)
 
 
-@pytest.mark.parametrize("kind", ["table", "statement", "file", "counts"])
+@pytest.mark.parametrize("kind", ["table", "statement", "file", "cells"])
 @pytest.mark.parametrize("used", [False, True])
 def test_an_interrupt_at_any_step_of_taking_rows_in(
     kind: str, used: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -129,9 +130,9 @@ def test_an_interrupt_at_any_step_of_taking_rows_in(
             "table": partial(rows.add, frame(7), then),
             "statement": partial(rows.add, frame(7), then),
             "file": partial(rows.add_file, tmp_path / "part", 7, then),
-            "counts": partial(rows.add_cells, np.arange(3), np.array([1, 2, 4]), None, then),
+            "cells": partial(rows.add_cells, np.arange(7), then),
         }
-        interrupt = Interrupt(step, *FILES, *(("rows/tally.py",) if kind in ("table", "counts") else ()))
+        interrupt = Interrupt(step, *FILES, *(("rows/tally.py",) if kind in ("table", "cells") else ()))
         try:
             with interrupt:
                 take[kind]()
@@ -161,9 +162,8 @@ def test_an_interrupt_before_rows_are_counted_takes_none(schema: tr.Schema, monk
     rows.cells.marginal((0,))
     with monkeypatch.context() as patch:
         patch.setattr(Rows, "_occupied", broken)
-        for take in (rows.add_cells, lambda cells: rows.add_cells(cells, np.ones_like(cells))):
-            with pytest.raises(KeyboardInterrupt):
-                take(np.arange(5))
+        with pytest.raises(KeyboardInterrupt):
+            rows.add_cells(np.arange(5))
     with monkeypatch.context() as patch:
         patch.setattr(kept, "_joined", broken)
         with pytest.raises(KeyboardInterrupt):
@@ -228,12 +228,12 @@ def test_the_watermark_moves_with_the_rows() -> None:
     """Before, an interrupt between the two made the next refresh count the same rows again."""
     rows = Rows(SCHEMA)
     with pytest.raises(KeyboardInterrupt):
-        rows.add_cells(np.arange(3), np.ones(3, dtype=np.int64), then=broken)
+        rows.add_elsewhere(Away(np.arange(3)), 3, then=broken)
     check_refused(lambda: rows.add_cells(np.arange(3)))
     marked: list[int] = []
     whole = Rows(SCHEMA)
-    whole.add_cells(np.arange(0), np.ones(0, dtype=np.int64), then=lambda: marked.append(whole.size))
-    whole.add_cells(np.arange(3), np.full(3, 7), then=lambda: marked.append(whole.size))
+    whole.add_elsewhere(Away(np.arange(0)), 0, then=lambda: marked.append(whole.size))
+    whole.add_elsewhere(Away(np.arange(21)), 21, then=lambda: marked.append(whole.size))
     assert marked == [0, 21]
 
 

@@ -35,7 +35,7 @@ from treering.trusted.ledger.named import Batch
 from treering.trusted.rows import parts
 from treering.trusted.rows.kept import Rows
 from treering.trusted.rows.parts import Parts, cut
-from treering.trusted.rows.spool import Form, Spool
+from treering.trusted.rows.spool import Spool
 from treering.vault.vault import Vault
 
 APPENDS = 40
@@ -265,36 +265,24 @@ def batches(*rows: int) -> list[Batch]:
 
 @pytest.mark.parametrize("step", [1, 2, 3, 7, 100])
 def test_rows_are_cut_where_batches_end(step: int) -> None:
-    form = Form(tr.Schema({"a": tr.integers(0, 99)}))
-    table = pa.Table.from_arrays([pa.array(range(12))], schema=form.arrow)
+    table = pa.table({"a": pa.array(range(12))})
     tables = [table.slice(start, step) for start in range(0, 12, step)]
     found: dict[int, list[int]] = {}
     ends = []
-    for batch, piece, last in cut(tables, batches(3, 0, 5, 4), form):
+    for batch, piece, last in cut(tables, batches(3, 0, 5, 4)):
         found.setdefault(batch.number, []).extend(piece.column(0).to_pylist())
         ends += [batch.number] if last else []
     assert found == {1: [0, 1, 2], 3: [3, 4, 5, 6, 7], 4: [8, 9, 10, 11]}
     assert ends == [1, 3, 4]
     for more, match in (((3, 5), "other rows in parts"), ((3, 5, 5), "fewer rows in parts")):
         with pytest.raises(tr.DamagedVault, match=match):
-            list(cut(tables, batches(*more), form))
-
-
-def test_counted_cells_are_cut_where_their_rows_end() -> None:
-    form = Form(tr.Schema({"a": tr.integers(0, 99), "b": tr.numbers(0, 1)}), counted=True)
-    assert form.arrow.names == ["cell", "rows", "sum 0"]
-    table = form.table(np.array([1, 5, 1, 2]), np.array([2, 3, 4, 1]), [np.array([0, 1, 2, 3])])
-    pieces = [(batch.number, piece.num_rows) for batch, piece, _ in cut([table], batches(5, 4, 1), form)]
-    assert pieces == [(1, 2), (2, 1), (3, 1)]
-    with pytest.raises(tr.DamagedVault, match="other rows in parts"):
-        list(cut([table], batches(4, 6), form))
-    assert (form.rows(table), form.weight(10), form.weight(10**9)) == (10, 10, form.schema.cells)
+            list(cut(tables, batches(*more)))
 
 
 def test_a_store_without_rows_takes_nothing_up(tmp_path: Path) -> None:
     with Vault.create(tmp_path / "vault", SCHEMA, 1.0, mechanism=None) as vault:
         assert isinstance(vault._store._rows, Rows)
-        assert (vault.size, vault.verify()["parts"], vault._store._parts.watermark) == (0, 0, None)
+        assert (vault.size, vault.verify()["parts"]) == (0, 0)
 
 
 def test_a_child_that_is_forked_lets_go_of_a_vault_that_has_counted(tmp_path: Path) -> None:

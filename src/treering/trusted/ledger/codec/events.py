@@ -57,23 +57,8 @@ EVENTS: Final[tuple[type[Any], ...]] = tuple(kind for kind in get_args(Event) if
 """The events that a line can hold, beside those of registered operations whose fields hold more than `PARTS`."""
 
 PARTS: Final[tuple[type[Any], ...]] = (
-    Cost,
-    Budget,
-    Laplace,
-    Gaussian,
-    RunRequest,
-    Crossing,
-    Groups,
-    Span,
-    Ones,
-    Root,
-    Fading,
-    Charge,
-    Steps,
-    OpenSegment,
-    Scalar,
-    Grid,
-    Sums,
+    *(Cost, Budget, Laplace, Gaussian, RunRequest, Crossing, Groups, Span, Ones, Root, Fading, Charge, Steps),
+    *(OpenSegment, Scalar, Grid, Sums),
 )
 """The classes that fields of events can hold. Those that notes can hold are declared by the mechanisms."""
 
