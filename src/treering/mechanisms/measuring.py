@@ -21,7 +21,7 @@ from treering.answer import Estimate, Tail, whole
 from treering.arrays import Floats
 from treering.domain.attribute import Attribute, Bins, Integers
 from treering.domain.calendar import DatePart, Dates, midnight
-from treering.domain.items import QUANTIFIED, Item, under_one_lens
+from treering.domain.language.items import QUANTIFIED, Item, under_one_lens
 from treering.domain.language.measures import Codes, Count, Mean, Measure, Quantile, Release, Request, Sum, needs_cells
 from treering.domain.language.parse import Question
 from treering.domain.numeric import Numbers

@@ -23,7 +23,7 @@ import pyarrow as pa
 from treering.answer import Answer, Guarantee
 from treering.budget.promise import Budget, Promise
 from treering.domain.attribute import OTHER, Attribute, Bins, Outside, Value
-from treering.domain.items import Item
+from treering.domain.language.items import Item
 from treering.domain.language.measures import Measure, Request
 from treering.domain.language.parse import Question, understand, understand_all
 from treering.domain.query import Query, alike

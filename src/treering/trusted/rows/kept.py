@@ -137,15 +137,18 @@ class Rows(Sealed):
 
     def cells_of(self, lens: Schema) -> Cells:
         """PRIVATE: the counts of all cells of a version of the schema, made when they are first needed."""
-        counted = self._counted.get(lens, 0)
-        cells = self._cells.get(lens) or Cells(lens)
-        if counted < self._size:  # Rows of an engine are counted when cells are next needed, others as they come.
-            counts = self._occupied([piece for piece in self._pieces if piece.first >= counted], lens)
+        cells = self._cells.get(lens)
+        if cells is None:
+            cells = Cells(lens)
+            if self._size:
+                cells.add(*self._occupied(self._pieces, lens))
+            self._cells[lens], self._counted[lens] = cells, self._size
+        elif self._counted[lens] < self._size:  # Rows of an engine came since.
+            later = [piece for piece in self._pieces if piece.first >= self._counted[lens]]
+            counts = self._occupied(later, lens)
             with self.taking_in():
                 cells.add(*counts)
                 self._counted[lens] = self._size
-        self._cells[lens] = cells
-        self._counted.setdefault(lens, self._size)
         return cells
 
     def refine(self, schema: Schema) -> None:
