@@ -18,7 +18,7 @@ from opendp.measurements import make_gaussian
 from opendp.metrics import absolute_distance
 from opendp.mod import enable_features
 
-from treering.budget.convert import log_inverse, delta_of, epsilon_of, rho_of
+from treering.budget.convert import delta_of, epsilon_of, log_inverse, rho_of
 from treering.errors import GuaranteeError, ParameterError
 from treering.theory.conversion import paper_composition, paper_composition_simple, paper_epsilon_of, paper_rho_of
 
