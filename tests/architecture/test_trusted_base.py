@@ -8,9 +8,11 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 import pytest
 
+import treering as tr
 from support.code_lines import code_lines
 from support.imports import closure, imports_of_package, modules
 from support.repository import ROOT
@@ -92,17 +94,24 @@ def test_all_of_the_trusted_base_is_listed() -> None:
     assert {module for module in modules() if module.startswith("treering.trusted.")} <= ALL
 
 
+@pytest.fixture(scope="module")
+def vault(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A vault at rest, with rows."""
+    place = tmp_path_factory.mktemp("vaults") / "vault"
+    schema = tr.Schema({"late": tr.categories("no", "yes")})
+    with tr.Vault.create(place, schema, epsilon=1.0, delta=1e-9) as vault:
+        vault.append([{"late": "no"}] * 100)
+        vault.ask("late = 'yes'")
+    return place
+
+
 @pytest.mark.parametrize("module", [*REGISTERED, *BESIDE])
-def test_what_is_not_met_is_not_loaded(module: str) -> None:
-    """A vault with rows is asked, closed and opened; what boxes, learning, files and engines need is not there."""
+def test_what_is_not_met_is_not_loaded(module: str, vault: Path) -> None:
+    """A vault is opened, grows and is asked; what boxes, learning, files and engines need is not there."""
     code = f"""
-import sys, tempfile, treering as tr
-place = tempfile.mkdtemp() + "/vault"
-schema = tr.Schema({{"late": tr.categories("no", "yes")}})
-with tr.Vault.create(place, schema, epsilon=1.0, delta=1e-9) as vault:
+import sys, treering as tr
+with tr.Vault.open({str(vault)!r}) as vault:
     vault.append([{{"late": "no"}}] * 100)
-    vault.ask("late = 'yes'")
-with tr.Vault.open(place) as vault:
     vault.ask("late = 'yes'")
 assert "treering.trusted.kernel" in sys.modules
 assert {module!r} not in sys.modules
