@@ -14,8 +14,8 @@ from typing import Final
 from treering.deadline import check
 from treering.errors import QueryError
 
-SMALL: Final = 2**20
-"""Up to this many bytes a question is not large: some thousand groups of a few attributes."""
+SMALL: Final = 2**18
+"""Up to this many bytes a question is not large: some hundred groups."""
 PLACES: Final = 8
 """How many large questions are worked on at a time."""
 SLICE: Final = 0.05

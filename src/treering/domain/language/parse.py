@@ -39,6 +39,9 @@ __all__ = ["MAX_DEPTH", "MAX_LENGTH", "parse"]
 
 Found = TypeVar("Found")
 
+LETTER: Final = 64
+"""About how many bytes a character of a text takes while it is read."""
+
 _COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 _MIRRORED: Final[dict[type[exp.Expr], type[exp.Expr]]] = {
     exp.LT: exp.GT,
@@ -85,6 +88,7 @@ def understood(text: str, schema: Schema) -> Formula:
         raise QueryError(f"a predicate is a text, not {type(text).__name__}")
     if len(text) > MAX_LENGTH:
         raise QueryError(f"the predicate has {len(text):,} characters; at most {MAX_LENGTH:,} are read")
+    take(LETTER * len(text))
     try:
         reader = _Reader(text, schema)
         return reader.formula(reader.tree(read(text, schema)), negated=False)
