@@ -91,6 +91,19 @@ Pattern: TypeAlias = Ones | Root | Fading
 """Weights for the last leaves of a segment, by a short name: written out, they would be as many as the leaves."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Coming:
+    """A leaf that is to come: the rows after position ``start``, in each of some groups."""
+
+    groups: Groups
+    start: int
+    price: Fraction
+    """What each of its rows is going to be charged, in the budget's unit."""
+    sums: Sums | None = None
+    segment: int | None = None
+    """The segment in progress that it belongs to; None for the first leaf of one that is to begin."""
+
+
 Told: TypeAlias = Callable[[int, int], None]
 """A callback for long operations: how many steps are done, and how many there are. Both are public, as the number of
 steps is fixed beforehand. What it raises is dropped."""
@@ -483,6 +496,11 @@ class Gate(Protocol):
     def advance(self, segment: int, patterns: Sequence[Pattern]) -> Advanced:
         """Make the rows since the last leaf the segment's next leaf, and release a combination of leaves for each
         pattern. The new rows are charged for the room of the whole segment; no other row pays anything."""
+
+    def prepare(self, leaves: Sequence[Coming] | None = None) -> None:
+        """Have rows that stay in an engine counted for what comes next: the leaves of segments or, by default, the
+        counts of all cells. An engine that fails then fails before anything was charged. Nothing is charged or released
+        here, and where rows are kept nothing is done."""
 
     def condense_segment(self, segment: int, note: Any) -> SegmentCondensed:
         """Record a note that replaces the releases of a segment so far."""
