@@ -25,7 +25,6 @@ from treering.budget.promise import Budget, Promise
 from treering.domain.schema import Schema
 from treering.errors import KeyUsed, ParameterError, SchemaError, TreeringError, VaultError
 from treering.trusted import registry
-from treering.trusted.engines.ahead import Need, Uncounted
 from treering.trusted.journal import MemoryJournal
 from treering.trusted.kernel import Kernel
 from treering.trusted.ledger import ledger as ledgers
@@ -52,6 +51,7 @@ from treering.trusted.reading import PERSON_KEY, Notes, form_of, limit_of
 from treering.trusted.reading import Reading as Reading
 from treering.trusted.reading import Verified as Verified
 from treering.trusted.reading import account as account
+from treering.trusted.rows.ahead import Need, Uncounted
 from treering.trusted.rows.intake import DroppedRows as DroppedRows
 from treering.trusted.rows.intake import Intake as Intake
 from treering.trusted.rows.intake import OnInvalid as OnInvalid

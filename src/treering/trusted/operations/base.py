@@ -21,8 +21,8 @@ from treering.errors import ParameterError, QueryError
 from treering.gate import Event
 from treering.trusted.cells import DENSE_CELLS, MAX_COUNT, check_query
 from treering.trusted.charges import Charges
-from treering.trusted.engines.ahead import Need
 from treering.trusted.journal import Journal
+from treering.trusted.rows.ahead import Need
 from treering.trusted.rows.kept import Rows
 from treering.trusted.sealed import Sealed
 

@@ -40,10 +40,10 @@ from treering.noise import Noise
 from treering.trusted import pricing
 from treering.trusted.cells import MAX_COUNT
 from treering.trusted.charges import Charges
-from treering.trusted.engines.ahead import Need
 from treering.trusted.noise import check_noise, draw
 from treering.trusted.operations import groups as checks
 from treering.trusted.operations.base import Desk, Operation
+from treering.trusted.rows.ahead import Need
 
 
 class Combination(NamedTuple):

@@ -16,11 +16,11 @@ from treering.gate import Minimised, Tallied, Told
 from treering.noise import Noise
 from treering.trusted import pricing
 from treering.trusted.charges import Charges
-from treering.trusted.engines.ahead import Need
 from treering.trusted.learning import minimisers
 from treering.trusted.learning.holding import Held, check_held, room_of, split
 from treering.trusted.noise import check_noise
 from treering.trusted.operations.base import Desk, Operation
+from treering.trusted.rows.ahead import Need
 from treering.trusted.sealed import Sealed
 
 

@@ -39,10 +39,10 @@ from treering.params import nonempty, whole
 from treering.trusted import pricing
 from treering.trusted.cells import MAX_COUNT
 from treering.trusted.charges import Charges, Segment, newest_last
-from treering.trusted.engines.ahead import Need
 from treering.trusted.noise import check_noise, draw
 from treering.trusted.operations import groups as checks
 from treering.trusted.operations.base import Desk, Operation, Prepaid, Released
+from treering.trusted.rows.ahead import Need
 from treering.trusted.rows.kept import Rows
 from treering.trusted.sealed import Sealed
 

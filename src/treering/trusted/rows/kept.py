@@ -26,7 +26,7 @@ from treering.domain.schema import Schema
 from treering.domain.sums import Grid, Sums, summable
 from treering.errors import DataError, TreeringError
 from treering.trusted.cells import MAX_COUNT, Cells
-from treering.trusted.engines.ahead import Ahead, Need, Numbers, Uncounted
+from treering.trusted.rows.ahead import Ahead, Need, Numbers, Uncounted
 from treering.trusted.rows.tally import Codes, Elsewhere, Engine, Piece, shared_engine, tally
 from treering.trusted.rows.typed import stored as scalars_of
 from treering.trusted.sealed import Sealed
