@@ -23,7 +23,7 @@ from treering.domain.language.parse import parse
 from treering.domain.loss import Logistic
 from treering.domain.problem import CellFeatures, Descent, Minimise, Problem
 from treering.domain.schema import Schema
-from treering.gate import Database
+from treering.protocols import Database
 from treering.schedulers.ermg import ERMG
 from treering.schedulers.ermrings import RADIUS
 from treering.theory.erm.rings import plan_ring

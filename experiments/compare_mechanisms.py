@@ -29,7 +29,7 @@ from experiments.options import QUICK_BETA, options
 from experiments.stream import Spender, Stream, Tally, spent_share
 from treering.demo.flights import SCHEMA
 from treering.domain.workload import random_conjunctions
-from treering.gate import Database
+from treering.protocols import Database
 
 EPSILON, DELTA, BETA = 1.0, 1e-9, 0.05
 FEW = tr.Schema({f"a{number}": tr.integers(0, 1) for number in range(7)})

@@ -29,8 +29,8 @@ from experiments.options import QUICK_BETA, options
 from experiments.stream import Tally
 from treering.demo.flights import SCHEMA
 from treering.demo.story import DASHBOARD, PACE
-from treering.gate import Database
 from treering.pictures.svg import Line, Panel, Series, render
+from treering.protocols import Database
 
 TARGET = Path(__file__).resolve().parents[1] / "docs" / "images" / "rings_margins.svg"
 TITLE = "A dashboard of 50 counts, kept current: flights of 2013, ε = 1, δ = 10^-6"

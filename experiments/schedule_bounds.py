@@ -24,11 +24,11 @@ import numpy as np
 from experiments.claims import Claims
 from experiments.options import options
 from experiments.record import Record, Row, column, where
-from treering.budget.convert import paper_rho_of
 from treering.budget.promise import Budget, Promise
 from treering.errors import GuaranteeError
 from treering.pictures.svg import Line, Panel
 from treering.theory import schedule, smalldb
+from treering.theory.conversion import paper_rho_of
 
 CELLS = QUERIES = 1000
 EPSILON, BETA, DELTA, P = 1.0, 0.05, 1e-9, 1 / 3

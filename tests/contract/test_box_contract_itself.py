@@ -18,7 +18,7 @@ from treering.boxes.base import Progress, Rate, Release, silent
 from treering.budget.promise import Budget
 from treering.domain.query import Query
 from treering.domain.workload import marginals
-from treering.gate import Gate
+from treering.protocols import Gate
 from treering.theory.static import answers_noise
 from treering.theory.tails import laplace_radius
 

@@ -39,7 +39,7 @@ class VaultedDatabase(TestDatabase):
     def __init__(self, schema: Schema, folder: Path, cells: Sequence[int] = ()) -> None:
         self._path = folder / "ledger.sqlite"
         (folder / "checkpoints").mkdir()
-        self._checkpoints = Checkpoints(folder / "checkpoints", codec_of(SCHEMA))
+        self._checkpoints = Checkpoints(folder / "checkpoints")
         ledgers.create(self._path).close()
         super().__init__(schema, cells, self._opened())
 

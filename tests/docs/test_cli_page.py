@@ -98,6 +98,7 @@ def test_the_json_of_every_command_has_the_documented_fields(tmp_path: Path, mon
         "create": ("create", "v", *made, "--share", 0.7),
         "create --infer": ("create", "w", "--infer", "january.csv"),
         "append": ("append", "v", "january.csv"),
+        "refine": ("refine", "e", "--add", "origin=BOS"),
         "refresh": ("refresh", "e"),
         "ask": ("ask", "v", "month = 1"),
         "ask --dry-run": ("ask", "v", "month = 2", "--dry-run"),

@@ -228,8 +228,8 @@ def test_a_question_that_the_budget_does_not_cover_asks_nothing_of_the_engine(
 
 @pytest.mark.parametrize("kind", ["pmwg", "continual", "scheduler"])
 def test_other_mechanisms_are_not_charged_either(vault: tr.Vault, counter: Counter, kind: str) -> None:
-    options: dict[str, Any] = {"pmwg": {"alpha": 0.2}, "scheduler": {"box": "histogram"}}.get(kind, {})
-    vault.add(kind, 0.4, name="other", **options)
+    options: dict[str, dict[str, Any]] = {"pmwg": {"alpha": 0.2}, "scheduler": {"box": "histogram"}}
+    vault.add(kind, 0.4, name="other", **options.get(kind, {}))
     before, counter.before = state(vault), fail
     with pytest.raises(tr.EngineError, match="the engine is away"):
         vault.ask("late = 'yes'", mechanism="other")

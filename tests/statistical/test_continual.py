@@ -26,14 +26,15 @@ from support.goodness import edges_for, fits, gaussian_masses, laplace_masses, m
 from treering.audit import Stream, grow, lower_bound
 from treering.audit.neighbours import neighbour
 from treering.budget.convert import epsilon_of
-from treering.budget.cost import Node, completed_by, first_leaf, last_leaf, node_segment, prefix, segment_of
 from treering.budget.promise import Budget, Promise
 from treering.domain.groups import Groups
-from treering.gate import Advanced, Event, Gate
+from treering.gate import Advanced, Event
 from treering.mechanisms.continual import ContinualHistogram
 from treering.mechanisms.series.tree import TreeSeries
 from treering.noise import Gaussian, Laplace, Noise
+from treering.protocols import Gate
 from treering.theory.continual import deviation, prefix_law, start_noise
+from treering.theory.nodes import Node, completed_by, first_leaf, last_leaf, node_segment, prefix, segment_of
 from treering.trusted.memory.database import GrowingDatabase
 
 Integers = npt.NDArray[np.int64]

@@ -25,8 +25,8 @@ from treering.budget.minimising import minimising
 from treering.budget.promise import Budget
 from treering.domain.loss import Distance, HuberHinge, Logistic, Squared
 from treering.domain.problem import CellFeatures, Descent, Minimise, Net, Perturbation, Problem
-from treering.gate import Database
 from treering.params import at_least
+from treering.protocols import Database
 from treering.theory.tails import gaussian_tail, laplace_upper
 from treering.trusted.learning.minimisers import candidates, summed_losses
 from treering.trusted.learning.points import Points

@@ -30,8 +30,9 @@ from treering.budget.convert import epsilon_of
 from treering.budget.promise import Budget
 from treering.domain.loss import HuberHinge
 from treering.domain.problem import CellFeatures, Perturbation, Problem
-from treering.gate import Database, Minimised
+from treering.gate import Minimised
 from treering.learn import PrivateSVC
+from treering.protocols import Database
 from treering.theory import schedule
 from treering.theory.tails import laplace_upper
 

@@ -28,8 +28,8 @@ from treering.budget.convert import epsilon_of
 from treering.budget.promise import Promise
 from treering.domain.loss import HuberDistance, HuberHinge, Logistic, Loss, Squared
 from treering.domain.problem import FEATURE_UNIT, CellFeatures, Descent, Minimise, Problem
-from treering.gate import Database
 from treering.learn import PrivateRidge
+from treering.protocols import Database
 from treering.schedulers import ermrings
 from treering.schedulers.ermrings import ERMRings
 from treering.theory.erm.rings import expected_risk, plan_ring

@@ -18,7 +18,8 @@ from treering.boxes.opendp import from_opendp
 from treering.budget.promise import Budget
 from treering.domain.query import Query
 from treering.domain.schema import Schema
-from treering.gate import Event, ForeignReleased, Gate, HistogramReleased
+from treering.gate import Event, ForeignReleased, HistogramReleased
+from treering.protocols import Gate
 
 PAIR = tr.Schema({"late": tr.categories("no", "yes"), "origin": tr.categories("EWR", "JFK")})
 IN_TIME_FROM_EWR, LATE_FROM_JFK = 0, 3

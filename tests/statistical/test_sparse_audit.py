@@ -22,8 +22,8 @@ from support.goodness import fits, miss_rate
 from treering.audit import Stream, grow, lower_bound, worst_pair
 from treering.budget.convert import epsilon_of
 from treering.budget.promise import Budget
-from treering.gate import Gate
 from treering.noise import Gaussian, Laplace, Noise
+from treering.protocols import Gate
 from treering.theory.sparse import RunScales, scales_for
 
 SHARE = 0.2

@@ -35,10 +35,10 @@ from support.databases import TestDatabase
 from support.mechanism_contract import ELSEWHERE, SCHEMA, rows
 from treering.arrays import Floats
 from treering.boxes.base import Box, Release
+from treering.boxes.replay import RecordedGate
 from treering.budget.promise import Budget, BudgetKind
 from treering.domain.query import Query
 from treering.domain.schema import Schema
-from treering.replay import RecordedGate
 
 NEVER = 1e-9
 """A beta that does not happen."""

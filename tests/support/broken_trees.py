@@ -12,9 +12,9 @@ from functools import cache
 from typing import Final
 
 from support.broken import Exposed
-from treering.budget.cost import Node, completed_by, first_leaf, node_segment
 from treering.domain.query import Query
 from treering.params import exact
+from treering.theory.nodes import Node, completed_by, first_leaf, node_segment
 from treering.trusted.noise import draw_laplace
 
 _BLOCK: Final = 2048

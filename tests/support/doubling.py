@@ -9,8 +9,8 @@ from typing import Any
 from treering.boxes.base import Progress
 from treering.budget.promise import Budget, Promise
 from treering.errors import GuaranteeError
-from treering.gate import Database
 from treering.params import Profile
+from treering.protocols import Database
 from treering.schedulers.base import Scheduled
 from treering.schedulers.epochs import BoxOrFunction, Present, Supply
 from treering.theory.ageing import aged_bound

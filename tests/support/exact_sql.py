@@ -13,7 +13,7 @@ from treering.answer import Estimate
 from treering.arrays import Ints
 from treering.domain.attribute import Attribute
 from treering.domain.calendar import DatePart
-from treering.domain.items import Item
+from treering.domain.language.items import Item
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.domain.sums import Grid

@@ -59,7 +59,7 @@ class Session:
 
     def __init__(self, place: Path) -> None:
         self.place = place
-        self.checkpoints = Checkpoints(place, CODEC)
+        self.checkpoints = Checkpoints(place)
         path = place / "ledger.sqlite"
         self.ledger = ledgers.open_writer(path) if path.exists() else ledgers.create(path)
         self.entries = list(self.ledger.read())

@@ -15,13 +15,14 @@ import treering as tr
 from support.exact_runs import Asked, Floats, transcripts
 from treering.audit import Stream, neighbour
 from treering.budget.convert import epsilon_of
-from treering.gate import Gate, RunRequest, RunStarted
+from treering.gate import RunRequest, RunStarted
 from treering.mechanisms import pmwg
 from treering.mechanisms import pmwg as pmw
 from treering.mechanisms.base import Adaptive
 from treering.mechanisms.histogram.hypothesis import Hypothesis
 from treering.mechanisms.tight import Tight, measuring_noise
 from treering.noise import Noise
+from treering.protocols import Gate
 from treering.theory.pmwg import forever, static
 from treering.trusted import noise
 from treering.trusted.noise import _sample

@@ -45,7 +45,6 @@ from treering.gate import (
 from treering.noise import Gaussian, Laplace, Noise
 from treering.trusted.journal import MemoryJournal, Secret
 from treering.trusted.kernel import Kernel
-from treering.trusted.operations.run import Runs
 
 SCHEMA = tr.Schema({"a": tr.integers(0, 1), "b": tr.integers(0, 2)})
 LOW = Query.where(SCHEMA, b=[0, 1])
@@ -321,7 +320,7 @@ def state(gate: Kernel) -> Any:
         gate.spent,
         account(gate),
         gate._desk.charges.next_segment,
-        gate._desk.own(Runs).next,
+        gate._desk.charges.next_run,
     )
 
 

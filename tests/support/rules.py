@@ -26,6 +26,7 @@ TRUSTED_MAY_IMPORT: Final = {
     "lazy",
     "noise",
     "params",
+    "protocols",
     "rowfile",
     "trusted",
     "words",

@@ -15,9 +15,9 @@ from treering.budget.promise import Budget, BudgetKind
 from treering.domain.query import Query, evaluate
 from treering.domain.schema import Schema
 from treering.errors import QueryError
-from treering.gate import Gate
 from treering.noise import Gaussian, Laplace, Noise
 from treering.params import at_least, probability, root_at_least, whole
+from treering.protocols import Gate
 
 
 def radius_of(noise: Noise, beta: float) -> float:

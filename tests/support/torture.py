@@ -35,7 +35,6 @@ from treering.trusted.ledger.folder import Folder
 from treering.trusted.ledger.ledger import reading, rows_of
 from treering.trusted.ledger.lines import Entry, check
 from treering.trusted.ledger.record import Record
-from treering.trusted.operations.run import Runs
 from treering.trusted.rows.intake import PERSON
 from treering.trusted.rows.kept import Rows
 from treering.vault import members
@@ -353,9 +352,7 @@ class Witness:
         for number, each in enumerate(vault._members):
             if each.spec.kind == "pmwg":
                 run = mechanism(vault, number).state[0].run
-                assert list(mechanism(vault, number)._gate._desk.own(Runs).live) == (
-                    [] if run is None else [run.handle]
-                )
+                assert list(mechanism(vault, number)._gate._desk.charges.runs) == ([] if run is None else [run.handle])
 
     def _check_retries(self, vault: Vault, ended: list[dict[str, Any]], flying: dict[str, Any] | None) -> None:
         """With its key, what was released comes again, for nothing; what was cut off happens once."""

@@ -37,11 +37,12 @@ from treering.domain.problem import CellFeatures, Minimise, Net, Problem
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import BudgetExceeded, ParameterError
-from treering.gate import Gate, Measured, Selected
+from treering.gate import Measured, Selected
 from treering.mechanisms.continual import ContinualHistogram
 from treering.mechanisms.pmwg import PMW, PMWG
 from treering.mechanisms.sparse import ATG, NATG, NSG
 from treering.params import at_least
+from treering.protocols import Gate
 from treering.schedulers.improver import BBImprover
 from treering.schedulers.scheduler import BBScheduler
 from treering.theory.pmwg import static_size

@@ -13,9 +13,9 @@ from treering.budget.promise import Budget
 from treering.domain.language.parse import Question
 from treering.domain.query import Query
 from treering.domain.schema import Schema
-from treering.gate import Gate
 from treering.noise import Noise
 from treering.params import probability, whole
+from treering.protocols import Gate
 from treering.theory.static import answer_radius, answers_noise, answers_rate, drawn_radius
 from treering.words import counted
 

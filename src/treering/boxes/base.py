@@ -25,8 +25,9 @@ from treering.domain.language.parse import Question, understand, understand_all
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import GuaranteeError, ParameterError, QueryError, SchemaError
-from treering.gate import Database, Gate, Told
+from treering.gate import Told
 from treering.params import A_SHARE, Number, nonempty, probability
+from treering.protocols import Database, Gate
 from treering.words import counted
 
 Progress: TypeAlias = Callable[[float, str], None]

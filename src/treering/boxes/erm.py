@@ -16,8 +16,9 @@ from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.domain.text import identifier, set_text
 from treering.errors import GuaranteeError, ParameterError, QueryError, SchemaError, TreeringError
-from treering.gate import Gate, Minimised
+from treering.gate import Minimised
 from treering.params import probability, whole
+from treering.protocols import Gate
 from treering.theory.ageing import aged_bound
 from treering.theory.erm.methods import NET_CANDIDATES, Choice, Choosing, Descending, Perturbing
 from treering.theory.erm.steps import bound

@@ -21,10 +21,10 @@ from treering.domain.language.parse import Question
 from treering.domain.query import Query, evaluate_many
 from treering.domain.schema import Schema
 from treering.errors import GuaranteeError, ParameterError
-from treering.gate import Gate
 from treering.mechanisms.histogram.hypothesis import cells_at, rows_of
 from treering.noise import Noise
 from treering.params import probability, whole
+from treering.protocols import Gate
 from treering.theory.cells import CellNoise, SmoothLaplaceCell, all_subsets, exact, smooth, subset_radius
 from treering.theory.static import LARGEST_BETA, histogram_noise, histogram_radius, histogram_rate, rate_of
 from treering.words import counted

@@ -26,11 +26,12 @@ from treering.budget.promise import Budget
 from treering.domain.query import Attributes, Query, evaluate_many
 from treering.domain.schema import Schema
 from treering.errors import ParameterError, QueryError, TreeringError
-from treering.gate import Gate, HistogramReleased
+from treering.gate import HistogramReleased
 from treering.lazy import missing
 from treering.mechanisms.histogram.hypothesis import rows_of
 from treering.noise import Laplace, Noise
 from treering.params import probability, whole
+from treering.protocols import Gate
 from treering.theory.static import Marginals
 
 MOST_SETS: Final = 256

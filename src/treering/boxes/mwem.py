@@ -15,10 +15,10 @@ from treering.domain.language.parse import Question
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import ParameterError
-from treering.gate import Gate
 from treering.mechanisms.histogram.hypothesis import Hypothesis
 from treering.mechanisms.histogram.step import Step
 from treering.params import probability, whole
+from treering.protocols import Gate
 from treering.theory.static import MOST_ROUNDS, Rounds, drawn_radius, mwem_plan
 
 REVISITS = 8

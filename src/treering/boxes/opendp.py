@@ -18,8 +18,8 @@ from treering.budget.promise import Budget, BudgetKind
 from treering.domain.query import Query, evaluate_many
 from treering.domain.schema import Schema
 from treering.errors import GuaranteeError, ParameterError, TreeringError
-from treering.gate import Gate
 from treering.params import probability, whole
+from treering.protocols import Gate
 from treering.words import counted
 
 Alpha: TypeAlias = Callable[[int, Budget, float], float]

@@ -22,9 +22,9 @@ from treering.domain.language.parse import Question
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import GuaranteeError, ParameterError
-from treering.gate import Gate
 from treering.mechanisms.histogram.hypothesis import MAX_CELLS, rows_of
 from treering.params import probability, whole
+from treering.protocols import Gate
 from treering.theory import smalldb as theory
 from treering.theory.static import answer_radius, answers_noise, histogram_noise, histogram_radius, mwem_plan
 
@@ -39,8 +39,8 @@ class SmallDB(SchemaBox):
     """Draws a small database whose answers to a class of queries are near the true ones, by the exponential mechanism.
 
     Formal guarantee. Neighbours replace one row. The draw is ε-DP with scale 2r/ε rows, or ρ-zCDP with scale r/√(2ρ), r
-    being the largest spread of a query (1 for counting queries): see `treering.gate.Gate.draw_rows`. It is exact, never
-    an approximation by a Markov chain.
+    being the largest spread of a query (1 for counting queries): see `protocols.Gate.draw_rows`. It is exact, never an
+    approximation by a Markov chain.
     Accuracy. With probability at least 1 − beta every query of the class is within a + scale·(log|R| + log(1/β))/size,
     R being the candidates and a how near the best one is sure to be: the theorem of `treering.theory.smalldb`. The
     number of synthetic rows is the one that makes this least, among those that can be drawn. (Intervals may be answered

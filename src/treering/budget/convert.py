@@ -1,4 +1,4 @@
-"""Conversions between ρ-zCDP and (ε, δ)-DP: the tight one, and the paper's.
+"""Conversions between ρ-zCDP and (ε, δ)-DP, as tight as is known; ``theory/conversion.py`` has the paper's.
 
 Tight (Canonne, Kamath and Steinke 2020, Corollary 13): ρ-zCDP implies (ε, δ)-DP whenever, for some α > 1,
 δ ≥ e^{(α−1)(αρ−ε)}·(1−1/α)^α/(α−1). With x = α − 1 and L = log(1/δ) this reads, solved for each of the three,
@@ -24,33 +24,33 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Final
 
-from treering.errors import GuaranteeError, ParameterError
+from treering.errors import ParameterError
 from treering.params import Number, at_least, exact, probability
 
-_MARGIN: Final = 2.0**-44
+MARGIN: Final = 2.0**-44
 _LARGEST_LOG_X: Final = 690.0
 
 _TINY: Final = 1e-100
-_HUGE: Final = 1e100
+HUGE: Final = 1e100
 """Parameters beyond these limits are moved to them, on the safe side, so that no product overflows."""
 
 
 def epsilon_of(rho: Number, delta: Number) -> float:
     """The ε for which ρ-zCDP implies (ε, δ)-DP: the least that Corollary 13 gives, rounded up.
 
-    >>> round(epsilon_of(0.5, 1e-5), 4), round(paper_epsilon_of(0.5, 1e-5), 4)
-    (4.7284, 5.2985)
+    >>> round(epsilon_of(0.5, 1e-5), 4)
+    4.7284
     """
-    tail = _log_inverse(delta)
-    if _is_zero(rho):
+    tail = log_inverse(delta)
+    if is_zero(rho):
         return 0.0
-    if exact(rho, "rho") > _HUGE:
+    if exact(rho, "rho") > HUGE:
         return math.inf
-    cost = _upper(rho, "rho")
+    cost = upper(rho, "rho")
     # At the right end ρx² alone reaches L; at the left end each of the two terms is at most L/2.
     right = math.log(tail / cost) / 2
     left = min(right - 0.5, math.log(tail / 2))
@@ -60,8 +60,8 @@ def epsilon_of(rho: Number, delta: Number) -> float:
 
 def rho_of(epsilon: Number, delta: Number) -> Fraction:
     """The most ρ for which ρ-zCDP implies (ε, δ)-DP by Corollary 13, rounded down: epsilon_of(rho_of(ε, δ), δ) ≤ ε."""
-    goal = _lower(epsilon, "epsilon")
-    tail = _log_inverse(delta)
+    goal = lower(epsilon, "epsilon")
+    tail = log_inverse(delta)
 
     def excess(log_x: float) -> float:
         x = math.exp(log_x)
@@ -74,17 +74,17 @@ def rho_of(epsilon: Number, delta: Number) -> Fraction:
         width *= 2
     x = math.exp(_root(excess, right - width, right))
     best = (goal + math.log1p(1 / x) - (tail - math.log1p(x)) / x) / (1 + x)
-    return _largest(best, lambda rho: epsilon_of(rho, delta) <= goal)
+    return largest(best, lambda rho: epsilon_of(rho, delta) <= goal)
 
 
 def delta_of(rho: Number, epsilon: Number) -> float:
     """The δ for which ρ-zCDP implies (ε, δ)-DP: the least that Corollary 13 gives, rounded up; 0 only if ρ is 0."""
-    goal = 0.0 if _is_zero(epsilon) else _lower(epsilon, "epsilon")
-    if _is_zero(rho):
+    goal = 0.0 if is_zero(epsilon) else lower(epsilon, "epsilon")
+    if is_zero(rho):
         return 0.0
-    if exact(rho, "rho") > _HUGE:
+    if exact(rho, "rho") > HUGE:
         return 1.0
-    cost = _upper(rho, "rho")
+    cost = upper(rho, "rho")
 
     def slope(log_x: float) -> float:
         # log(1+1/x) = log(1+x) − log x, which does not overflow.
@@ -95,52 +95,13 @@ def delta_of(rho: Number, epsilon: Number) -> float:
     if x < _TINY:
         return 1.0
     terms = (x * (1 + x) * cost, -x * goal, -x * math.log1p(1 / x), -math.log1p(x))
-    exponent = min(0.0, math.fsum(terms) + _MARGIN * math.fsum(map(abs, terms)))
-    return min(1.0, max(sys.float_info.min, math.exp(exponent) * (1 + _MARGIN)))
-
-
-def paper_epsilon_of(rho: Number, delta: Number) -> float:
-    """The paper's conversion (Bun and Steinke 2016, Proposition 1.3): ε = ρ + 2√(ρ log(1/δ)), rounded up."""
-    tail = _log_inverse(delta)
-    if _is_zero(rho):
-        return 0.0
-    if exact(rho, "rho") > _HUGE:
-        return math.inf
-    cost = _upper(rho, "rho")
-    return (cost + 2 * math.sqrt(cost * tail)) * (1 + _MARGIN)
-
-
-def paper_rho_of(epsilon: Number, delta: Number) -> Fraction:
-    """The ρ with paper_epsilon_of(ρ, δ) = ε, rounded down: (√(L+ε) − √L)², L = log(1/δ)."""
-    goal = _lower(epsilon, "epsilon")
-    tail = _log_inverse(delta)
-    best = (goal / (math.sqrt(tail + goal) + math.sqrt(tail))) ** 2
-    return _largest(best, lambda rho: paper_epsilon_of(rho, delta) <= goal)
-
-
-def paper_composition(epsilons: Iterable[Number], delta: Number) -> float:
-    """Theorem "CDP composition" of the paper: ε_i-DP mechanisms together have ε = ½Σε_i² + √(2Σε_i² log(1/δ))."""
-    return paper_epsilon_of(_sum_of_squares(epsilons) / 2, delta)
-
-
-def paper_composition_simple(epsilons: Iterable[Number], delta: Number) -> float:
-    """The theorem's second form, ε = 2√(Σε_i² log(1/δ)): a larger ε, valid for δ ≤ 1/e and Σε_i² ≤ 1 only."""
-    squares = _sum_of_squares(epsilons)
-    if probability(delta, "delta") > math.exp(-1) or squares > 1:
-        raise GuaranteeError(
-            f"the simple form of CDP composition needs delta <= 1/e and a sum of squares <= 1, "
-            f"not {float(delta):.6g} and {float(squares):.6g}; paper_composition has no such conditions"
-        )
-    return 2 * math.sqrt(float(squares) * _log_inverse(delta)) * (1 + _MARGIN)
-
-
-def _sum_of_squares(epsilons: Iterable[Number]) -> Fraction:
-    return sum((exact(epsilon, "epsilons") ** 2 for epsilon in epsilons), Fraction(0))
+    exponent = min(0.0, math.fsum(terms) + MARGIN * math.fsum(map(abs, terms)))
+    return min(1.0, max(sys.float_info.min, math.exp(exponent) * (1 + MARGIN)))
 
 
 def _epsilon_at(x: float, rho: float, tail: float) -> float:
     terms = ((1 + x) * rho, -math.log1p(1 / x), tail / x, -math.log1p(x) / x)
-    return math.fsum(terms) + _MARGIN * math.fsum(map(abs, terms))
+    return math.fsum(terms) + MARGIN * math.fsum(map(abs, terms))
 
 
 def _root(increasing: Callable[[float], float], left: float, right: float) -> float:
@@ -153,9 +114,9 @@ def _root(increasing: Callable[[float], float], left: float, right: float) -> fl
     return right
 
 
-def _largest(value: float, fits: Callable[[Fraction], bool]) -> Fraction:
+def largest(value: float, fits: Callable[[Fraction], bool]) -> Fraction:
     """The first candidate that fits, of candidates ever further below ``value``: ``fits`` itself rounds up."""
-    step = _MARGIN
+    step = MARGIN
     while step < 1:
         candidate = value * (1 - step)
         if candidate > _TINY and fits(Fraction(candidate)):
@@ -164,7 +125,7 @@ def _largest(value: float, fits: Callable[[Fraction], bool]) -> Fraction:
     raise ParameterError("epsilon", "is too small for this delta: the rho between them vanishes in floating point")
 
 
-def _log_inverse(delta: Number) -> float:
+def log_inverse(delta: Number) -> float:
     """log(1/δ), rounded up."""
     chance = probability(delta, "delta")
     nearest = float(chance)
@@ -172,20 +133,21 @@ def _log_inverse(delta: Number) -> float:
         value = -math.log(nearest)
     else:
         value = math.log(chance.denominator) - math.log(chance.numerator)
-    return value + _MARGIN * (1 + value)
+    return value + MARGIN * (1 + value)
 
 
-def _is_zero(value: Number) -> bool:
+def is_zero(value: Number) -> bool:
+    """Whether a parameter is 0."""
     return not isinstance(value, bool) and value == 0
 
 
-def _upper(value: Number, name: str) -> float:
+def upper(value: Number, name: str) -> float:
     """A parameter as a float that is not below it."""
     return max(_TINY, at_least(exact(value, name)))
 
 
-def _lower(value: Number, name: str) -> float:
+def lower(value: Number, name: str) -> float:
     """A parameter as a float that is not above it."""
-    wanted = min(exact(value, name), Fraction(_HUGE))
+    wanted = min(exact(value, name), Fraction(HUGE))
     nearest = float(wanted)
     return nearest if Fraction(nearest) <= wanted else math.nextafter(nearest, 0.0)

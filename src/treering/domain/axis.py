@@ -20,7 +20,7 @@ import hashlib
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from functools import cached_property, lru_cache
 from typing import Any, Final, Literal, TypeAlias
 
@@ -324,6 +324,11 @@ def moment(value: date) -> int:
     clock = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
     gone = clock - EPOCH
     return (gone.days * 86_400 + gone.seconds) * MICROSECOND + gone.microseconds
+
+
+def value_of(cut: Any, scalar: Scalar) -> Any:
+    """A cut as a value: of moments, a timestamp."""
+    return EPOCH + timedelta(microseconds=cut) if scalar.kind == "moment" else cut
 
 
 def _no_cuts(scalar: Scalar) -> Cuts:

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields, replace
 from datetime import date, datetime, timedelta
 from functools import cached_property, lru_cache
 from typing import Any, Final
@@ -91,6 +91,11 @@ class Dates(Dated):
     @cached_property
     def edges(self) -> tuple[date, ...]:
         """The first day of each period, and the first after the last of them."""
+        return self.periods
+
+    @cached_property
+    def periods(self) -> tuple[date, ...]:
+        """The same, of whole periods."""
         edges = [floor(self.by, self.first)]
         while edges[-1] <= self.last and len(edges) <= MAX_VALUES + 1:
             edges.append(following(self.by, edges[-1]))
@@ -138,6 +143,11 @@ class Dates(Dated):
         ends = {"first": self.first.isoformat(), "last": self.last.isoformat(), "by": self.by}
         return {"kind": "dates", **ends, **self._plain()}
 
+    def cut(self, bounds: Iterable[date]) -> CutDates:
+        """The periods, cut at more moments."""
+        own = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "cuts"}
+        return CutDates(**own, cuts=tuple(sorted({*map(midnight, bounds)} - {*map(midnight, self.edges)})))
+
     def _date(self, value: Value) -> date | None:
         """The date that a public value means, None if it means none."""
         if isinstance(value, str):
@@ -146,6 +156,50 @@ class Dates(Dated):
             local = self.local(value)
             return None if local is None else local.date()
         return value if isinstance(value, date) else None
+
+
+@dataclass(frozen=True)
+class CutDates(Dates):
+    """Periods that are cut at more moments: of a lens, not of a schema that is written down."""
+
+    cuts: tuple[datetime, ...] = ()
+
+    @cached_property
+    def edges(self) -> tuple[date, ...]:
+        """When each cell begins, and when the last ends."""
+        return tuple(sorted({*map(midnight, self.periods), *self.cuts}))
+
+    def cut(self, bounds: Iterable[date]) -> CutDates:
+        """The same cells, cut at more moments."""
+        return replace(self, cuts=tuple(sorted({*self.cuts, *map(midnight, bounds)} - {*map(midnight, self.periods)})))
+
+    def bound(self, place: int) -> str:
+        """When a cell begins."""
+        moment = midnight(self.edges[place])
+        plain = moment == midnight(moment.date())
+        return f"'{moment.date() if plain else moment.isoformat(' ')}'"
+
+    def label(self, code: int) -> Label:
+        """The cell as an interval."""
+        if code >= self.regular:
+            return super().label(code)
+        return f"[{self.bound(code)}, {self.bound(code + 1)})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """A plain form, by which lenses are told apart."""
+        return {**super().to_dict(), "cuts": [each.isoformat() for each in self.cuts]}
+
+    def _date(self, value: Value) -> date | None:
+        if isinstance(value, str):
+            value = read_moment(value)
+        if isinstance(value, datetime):
+            return self.local(value)
+        return midnight(value) if isinstance(value, date) else None
+
+
+def midnight(day: date) -> datetime:
+    """The moment at which a day begins; a moment as it is."""
+    return day if isinstance(day, datetime) else datetime(day.year, day.month, day.day)
 
 
 @dataclass(frozen=True)

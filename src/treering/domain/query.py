@@ -302,6 +302,26 @@ class Query:
             raise too_large(lens, self.attributes)
         return Query(lens, self.attributes, table=table, scale=self.scale)
 
+    def seen_by(self, coarse: Schema) -> Query:
+        """The same query as one about the codes of a schema that this one's refines; refused where that does not tell
+        it."""
+        if coarse is self.schema or coarse == self.schema:
+            return self
+        known = len(coarse.names)
+        maps = [coarser(coarse, self.schema, each) if each < known else None for each in self.attributes]
+        codes = [each for each in maps if each is not None]
+        if len(codes) < len(maps):
+            raise QueryError("the question is about something that this mechanism was not opened with")
+        firsts = [np.unique(each, return_index=True)[1] for each in codes]
+        weights = self.weights()
+        table = weights[np.ix_(*firsts)] if codes else weights
+        if codes and (table[np.ix_(*codes)] != weights).any():
+            raise QueryError(
+                f"the question tells more apart in {', '.join(self.names)} than this mechanism was opened with: a "
+                "mechanism of kind 'rings' answers it"
+            )
+        return Query.of_table(coarse, self.attributes, table, self.scale)
+
     # -- algebra --------------------------------------------------------------------------------------------------
 
     def __and__(self, other: Query) -> Query:

@@ -18,7 +18,7 @@ from typing import Any, Final, SupportsIndex, TypeAlias
 import tomli_w
 
 from treering.domain.attribute import Attribute, Bins, Integers, Ordered, Value, categories
-from treering.domain.calendar import dates
+from treering.domain.calendar import Dates, dates
 from treering.domain.numeric import numbers
 from treering.errors import SchemaError
 from treering.words import counted, reason
@@ -249,9 +249,11 @@ def _joined(name: str, one: Attribute, other: Attribute) -> Attribute:
     """The attribute with the bounds of both."""
     if one == other:
         return one
-    if type(one) is not type(other) or not isinstance(one, Bins) or not isinstance(other, Bins):
-        raise SchemaError(f"attribute {name!r} differs between the two schemas")
-    return one.cut(other.edges)
+    if isinstance(one, Bins) and isinstance(other, Bins):
+        return one.cut(other.edges)
+    if isinstance(one, Dates) and isinstance(other, Dates):
+        return one.cut(other.edges)
+    raise SchemaError(f"attribute {name!r} differs between the two schemas")
 
 
 # -- the kinds of attribute, by name -----------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ import numpy as np
 
 from treering.arrays import Flags, Ints
 from treering.domain.attribute import Attribute, Bins, Categories, Ordered, plain_number
-from treering.domain.calendar import Dates
+from treering.domain.calendar import CutDates, Dates
 from treering.domain.schema import Schema
 
 MAX_LENGTH: Final = 65_536
@@ -265,7 +265,7 @@ def _ranges(column: str, attribute: Ordered, spans: Sequence[Span], negated: boo
     if 3 * len(spans) > MAX_LENGTH:
         return []
     word = "AND" if negated else "OR"
-    if isinstance(attribute, Bins):
+    if isinstance(attribute, Bins | CutDates):
         return [_join(word, [_run(column, attribute, low, high, negated) for low, high in spans])]
 
     def mixed(shortest: int) -> _Part:

@@ -24,9 +24,9 @@ from treering.domain.language.parse import Question, understand, understand_all
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import ParameterError, QueryError, TreeringError
-from treering.gate import Database
 from treering.mechanisms.histogram.hypothesis import Hypothesis
 from treering.params import A_SHARE, Number, nonempty, probability
+from treering.protocols import Database
 from treering.words import counted, rows
 
 NO_ROWS: Final = "rings, a continual histogram and a model draw no rows: a mechanism of kind pmwg or scheduler does"
@@ -42,6 +42,10 @@ class Mechanism(ABC):
     notes: ClassVar[tuple[type[Any], ...]] = ()
     """The classes of all notes that this mechanism writes, and of the objects inside them. A durable journal reads back
     these classes and no others. It stores them by name, so a class on this list is never renamed."""
+
+    follows_schema: ClassVar[bool] = False
+    """Whether this mechanism sees the rows through the newest version of the schema. (What counts cells keeps the one
+    that it was opened with.)"""
 
     answers: ClassVar[bool] = True
     """Whether this mechanism answers queries. (A learner releases models instead.)"""

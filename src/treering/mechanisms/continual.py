@@ -19,7 +19,6 @@ from treering.domain.groups import Groups
 from treering.domain.language.parse import Question, understand, understand_all
 from treering.domain.query import Query
 from treering.errors import GuaranteeError, ParameterError, TreeringError
-from treering.gate import Database
 from treering.mechanisms.base import Answering
 from treering.mechanisms.series.base import Series
 from treering.mechanisms.series.leaves import LeafSeries
@@ -27,6 +26,7 @@ from treering.mechanisms.series.root import RootSeries
 from treering.mechanisms.series.tree import TreeSeries
 from treering.mechanisms.series.view import ROUNDING, View, share
 from treering.params import Number, probability, whole
+from treering.protocols import Database
 from treering.theory.continual import (
     Law,
     StructuredBound,

@@ -11,7 +11,7 @@ import operator
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import date
+from datetime import date, datetime
 from fractions import Fraction
 from typing import NamedTuple, TypeAlias
 
@@ -20,8 +20,8 @@ import numpy as np
 from treering.answer import Estimate, Tail, whole
 from treering.arrays import Floats
 from treering.domain.attribute import Attribute, Bins, Integers
-from treering.domain.calendar import DatePart, Dates
-from treering.domain.items import QUANTIFIED, Item, under_one_lens
+from treering.domain.calendar import DatePart, Dates, midnight
+from treering.domain.language.items import QUANTIFIED, Item, under_one_lens
 from treering.domain.language.measures import Codes, Count, Mean, Measure, Quantile, Release, Request, Sum, needs_cells
 from treering.domain.language.parse import Question
 from treering.domain.numeric import Numbers
@@ -330,7 +330,7 @@ def _outside(attribute: Attribute, *, below: bool) -> Interval:
 
 
 def _days(day: date) -> float:
-    return float((day - date(1970, 1, 1)).days)
+    return float((midnight(day) - datetime(1970, 1, 1)).days)
 
 
 def quantile(attribute: Attribute, level: float, cells: Cells) -> Estimate:

@@ -19,12 +19,13 @@ from typing import Final
 from treering.answer import Answer
 from treering.domain.query import Query
 from treering.errors import EngineError, GuaranteeError, Halted
-from treering.gate import Compared, Event, Gate, Noted, RunEnded, RunRequest, RunStarted
+from treering.gate import Compared, Event, Noted, RunEnded, RunRequest, RunStarted
 from treering.mechanisms.base import Outlook
 from treering.mechanisms.histogram.hypothesis import Hypothesis
 from treering.mechanisms.histogram.step import Step
 from treering.mechanisms.state import Grown
 from treering.noise import Laplace
+from treering.protocols import Gate
 from treering.theory.pmwg import alpha as paper_alpha
 from treering.theory.pmwg import (
     alpha_start,

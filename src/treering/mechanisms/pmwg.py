@@ -18,13 +18,13 @@ from treering.answer import Guarantee
 from treering.budget.cost import gaussian, laplace
 from treering.budget.promise import Promise
 from treering.errors import GuaranteeError, Halted, ParameterError
-from treering.gate import Database
 from treering.mechanisms.base import Adaptive, Engine
 from treering.mechanisms.histogram.hypothesis import Hypothesis
 from treering.mechanisms.paper import Paper, PaperParameters, StaticPaper
 from treering.mechanisms.tight import Tight, measuring_noise
 from treering.noise import Laplace
 from treering.params import Number, Profile, check_profile, probability, whole
+from treering.protocols import Database
 from treering.theory.pmwg import ForeverPlan, at_most, forever, query_tail, run_tail, static, static_hard, static_size
 from treering.theory.pmwg.paper import check_kappa
 from treering.theory.pmwg.tight import MOST_QUERIES, RENEWALS

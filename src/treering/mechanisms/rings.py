@@ -23,12 +23,12 @@ import pyarrow as pa
 from treering.answer import Answer, Guarantee
 from treering.budget.promise import Budget, Promise
 from treering.domain.attribute import OTHER, Attribute, Bins, Outside, Value
-from treering.domain.items import Item
+from treering.domain.language.items import Item
 from treering.domain.language.measures import Measure, Request
 from treering.domain.language.parse import Question, understand, understand_all
 from treering.domain.query import Query, alike
 from treering.errors import ParameterError, QueryError
-from treering.gate import Advanced, Condensed, Database, Event, Noted, SegmentBegun, SegmentCondensed, SegmentEnded
+from treering.gate import Advanced, Condensed, Event, Noted, SegmentBegun, SegmentCondensed, SegmentEnded
 from treering.mechanisms.base import Quote, wished
 from treering.mechanisms.measuring import Known, Measuring
 from treering.mechanisms.series.drawing import Drawing, Portion, Source, Stream
@@ -38,6 +38,7 @@ from treering.mechanisms.series.root import RootSeries
 from treering.mechanisms.series.tree import TreeSeries
 from treering.mechanisms.series.view import Reading, answer, constant, share
 from treering.params import Number, probability, whole
+from treering.protocols import Database
 from treering.theory import rings as theory
 
 __all__ = ["MOST_ROWS_OF_A_TABLE", "Rings", "batches", "wished"]
@@ -77,6 +78,7 @@ class Rings(Measuring):
     Fraction(0, 1)
     """
 
+    follows_schema = True
     notes = (KeptRings, KeptRing, Opened, *RootSeries.notes, *TreeSeries.notes)
 
     def __init__(

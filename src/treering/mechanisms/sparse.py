@@ -20,11 +20,12 @@ from treering.budget.promise import Promise
 from treering.domain.language.parse import Question, understand, understand_all
 from treering.domain.query import Query
 from treering.errors import Halted, ParameterError
-from treering.gate import FINE, Compared, Crossing, Database, Event, RunEnded, RunRequest, RunStarted
+from treering.gate import FINE, Compared, Crossing, Event, RunEnded, RunRequest, RunStarted
 from treering.mechanisms.base import Mechanism
 from treering.mechanisms.moving import PaperNoise
 from treering.noise import Laplace
 from treering.params import exact, probability, whole
+from treering.protocols import Database
 from treering.theory.sparse import RunScales, nsg_accuracy, scales_for
 from treering.words import counted
 

@@ -27,7 +27,7 @@ from treering.answer import Answer
 from treering.budget.promise import BudgetKind
 from treering.domain.query import Query
 from treering.errors import BudgetExceeded, EngineError, Halted
-from treering.gate import Compared, Condensed, Event, Gate, Measured, Noted, RunEnded, RunRequest, RunStarted
+from treering.gate import Compared, Condensed, Event, Measured, Noted, RunEnded, RunRequest, RunStarted
 from treering.mechanisms.base import Outlook
 from treering.mechanisms.histogram.hypothesis import Hypothesis, KeptHistogram
 from treering.mechanisms.histogram.step import Step
@@ -46,6 +46,7 @@ from treering.mechanisms.state import (
     TightState,
 )
 from treering.noise import Gaussian, Laplace, Noise
+from treering.protocols import Gate
 from treering.theory.pmwg import ForeverPlan, growth_potential, hard_target, query_tail, until_spent
 from treering.theory.pmwg.tight import MEASURED_SHARE, MOST_QUERIES, scaled_for
 from treering.theory.search import roughly_whole

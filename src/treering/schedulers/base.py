@@ -21,9 +21,9 @@ from treering.budget.promise import Promise
 from treering.domain.language.parse import Question, understand
 from treering.domain.query import Query
 from treering.errors import GuaranteeError, ParameterError
-from treering.gate import Database
 from treering.mechanisms.base import Answering
 from treering.params import Profile, whole
+from treering.protocols import Database
 from treering.schedulers.epochs import (
     Broken,
     Epoch,

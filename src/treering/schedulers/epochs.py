@@ -28,12 +28,13 @@ import numpy as np
 
 from treering.arrays import Floats
 from treering.boxes.base import Box, Progress, Release
+from treering.boxes.replay import RecordedGate
 from treering.budget.promise import Budget, BudgetKind
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import GuaranteeError, ParameterError, QueryError, TreeringError
-from treering.gate import Event, Gate, Noted, ReservationEnded, Reserved
-from treering.replay import RecordedGate
+from treering.gate import Event, Noted, ReservationEnded, Reserved
+from treering.protocols import Gate
 from treering.words import counted
 
 UNFINISHED: Final = "its run has not finished"

@@ -10,8 +10,8 @@ from treering.budget.promise import Promise
 from treering.domain.loss import Loss
 from treering.domain.problem import CellFeatures, Problem
 from treering.errors import GuaranteeError, ParameterError
-from treering.gate import Database
 from treering.params import Number, Profile
+from treering.protocols import Database
 from treering.schedulers.base import check_covered
 from treering.schedulers.epochs import Present
 from treering.schedulers.improver import BBImprover, Improving

@@ -19,8 +19,9 @@ from treering.domain.language.parse import Question, understand
 from treering.domain.loss import Distance, HuberDistance, Loss, Squared
 from treering.domain.problem import CellFeatures, Minimise, Problem, check_labels
 from treering.errors import GuaranteeError, ParameterError, TreeringError
-from treering.gate import Database, Event, Marked, Minimised, Tallied
+from treering.gate import Event, Marked, Minimised, Tallied
 from treering.params import Number, exact, probability
+from treering.protocols import Database
 from treering.schedulers.epochs import Epoch
 from treering.schedulers.learning import Learner, check_fits, needed_features, own_dimension
 from treering.schedulers.tested import Error, Quality, noise_for, tallies, told

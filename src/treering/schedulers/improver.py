@@ -8,8 +8,8 @@ from typing import Final, TypeAlias
 from treering.boxes.base import Box, Progress, Rate
 from treering.budget.promise import Promise
 from treering.errors import ParameterError
-from treering.gate import Database
 from treering.params import Number, Profile, check_profile, exact, probability
+from treering.protocols import Database
 from treering.schedulers.base import Scheduled, paper_rate, useful
 from treering.schedulers.epochs import BoxOrFunction, Present, Supply
 from treering.theory import schedule

@@ -15,8 +15,8 @@ from treering.domain.language.parse import Question
 from treering.domain.problem import CellFeatures, Problem, check_labels
 from treering.domain.query import Query
 from treering.errors import ParameterError, QueryError, TreeringError
-from treering.gate import Database
 from treering.mechanisms.base import NO_ROWS, Answering
+from treering.protocols import Database
 
 
 class Learner(Answering):

@@ -12,8 +12,8 @@ from treering.boxes.smalldb import SmallDB
 from treering.budget.promise import Promise
 from treering.domain.language.parse import Question
 from treering.errors import GuaranteeError
-from treering.gate import Database
 from treering.params import Number, Profile, check_profile, probability
+from treering.protocols import Database
 from treering.schedulers.base import Scheduled, paper_rate, useful
 from treering.schedulers.epochs import BoxOrFunction, Present, Supply
 from treering.theory import schedule

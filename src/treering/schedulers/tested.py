@@ -1,7 +1,7 @@
 """How good a public model is on rows that it was not learnt from: accuracy, AUC or error, from noisy counts.
 
-A run of a learner holds rows out, drawn at random (`treering.gate.Gate.tally`). A model is public, and so is what it
-says of an entry. `tallies` are the counts to ask for; `told` makes a `Quality` or an `Error` of them.
+A run of a learner holds rows out, drawn at random (`protocols.Gate.tally`). A model is public, and so is what it says
+of an entry. `tallies` are the counts to ask for; `told` makes a `Quality` or an `Error` of them.
 
 *Margins*, 95%, are about rows like those that were held out: both the noise and the chance of which rows were drawn.
 Let σ be the noise's deviation, and n the rows, which are public.

@@ -20,7 +20,7 @@ from sqlglot import exp
 from treering.deadline import take
 from treering.domain.attribute import Bins, Categories
 from treering.domain.calendar import Dates
-from treering.domain.items import QUANTIFIED, Item, ItemKind
+from treering.domain.language.items import QUANTIFIED, Item, ItemKind
 from treering.domain.language.measures import EXTREME, Mean, Quantile, Sum, notes_of
 from treering.domain.numeric import Numbers
 from treering.domain.query import MAX_TABLE, RESOLUTION, Query, too_large

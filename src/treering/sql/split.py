@@ -17,7 +17,7 @@ from sqlglot.optimizer.scope import Scope, traverse_scope
 
 from treering.deadline import check as check_deadline
 from treering.deadline import take
-from treering.domain.items import Item
+from treering.domain.language.items import Item
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import QueryError

@@ -4,7 +4,7 @@ Leaves are batches, closed at public moments. Under zCDP the series is one of sq
 Where all periods are wanted, each leaf is counted by itself (`any_period`).
 Under pure differential privacy, and with very many cells, it is one of binary trees, as follows.
 
-*Trees.* `treering.budget.cost` says which leaves a node holds. A leaf of segment k lies in k+1 nodes, each released
+*Trees.* `treering.theory.nodes` says which leaves a node holds. A leaf of segment k lies in k+1 nodes, each released
 once, with Laplace noise of scale (k+1)·s or Gaussian noise of scale √(k+1)·σ in each cell: each costs a row of the leaf
 1/(k+1) of 2/s or 1/σ², so all of them together cost what one histogram costs, s = 2/ε or σ = 1/√ρ. Segments hold
 different rows, so no budget is split over infinite time.
@@ -74,7 +74,6 @@ import numpy as np
 import numpy.typing as npt
 
 from treering.arrays import Floats, Ints
-from treering.budget.cost import Node, first_leaf, last_leaf, node_segment, prefix, segment_of
 from treering.budget.promise import Budget
 from treering.domain.query import Query
 from treering.errors import ParameterError
@@ -82,6 +81,7 @@ from treering.noise import Gaussian, Laplace, Noise
 from treering.params import at_least, probability, root_at_least, whole
 from treering.theory import series
 from treering.theory.cells import CellNoise, LaplaceCell, MomentCell, SubGaussianCell, all_subsets, exact, subset_radius
+from treering.theory.nodes import Node, first_leaf, last_leaf, node_segment, prefix, segment_of
 from treering.theory.search import rarity
 
 KEPT: Final = 4

@@ -1,5 +1,5 @@
 """PRIVATE: the trusted base, the only code that reads rows, true counts or secret noise.
 
-To believe the promise, an auditor reads this folder, ``budget/`` and the vault's journal, and nothing else. Public
-programs reach it through the gate (`treering.gate`) only.
+Public programs reach it through a gate (`treering.protocols.Gate`). What opens one, a vault or a database in memory, is
+named through ``store`` and through nothing else. docs/privacy.md lists what an auditor reads.
 """

@@ -20,7 +20,18 @@ from treering.budget.rows import Charge, RowLedger, Steps, priced
 from treering.budget.weights import Weights
 from treering.domain.sums import Sums
 from treering.errors import ParameterError
-from treering.gate import Advanced, Condensed, Fading, OpenSegment, Pattern, Root, SegmentBegun, SegmentEnded, Span
+from treering.gate import (
+    Advanced,
+    Condensed,
+    Fading,
+    OpenSegment,
+    Pattern,
+    Root,
+    RunStarted,
+    SegmentBegun,
+    SegmentEnded,
+    Span,
+)
 from treering.noise import Noise
 from treering.trusted import pricing
 
@@ -41,13 +52,22 @@ class Charges:
     (Fraction(1, 4), Fraction(3, 4), Fraction(1, 1))
     """
 
-    __slots__ = ("_behind", "_ledger", "_next_segment", "_part", "marks", "segments")
+    __slots__ = (
+        *("_behind", "_ledger", "_next_segment", "_part"),
+        *("first_reserved", "marks", "next_run", "runs", "segments"),
+    )
 
     def __init__(self, budget: Budget) -> None:
         self._ledger = RowLedger(budget)
         self._behind = False
         """Whether some rows of leaves on record are not charged yet."""
         self._part: Filter | None = None
+        self.runs: dict[int, RunStarted] = {}
+        """The runs in progress, as they began."""
+        self.next_run = 0
+        """The number of the next run."""
+        self.first_reserved = 0
+        """Within a reservation, the number of the first run that begins in it; otherwise 0."""
         self.segments: dict[int, Segment] = {}
         """The segments in progress."""
         self._next_segment = 0
@@ -138,8 +158,13 @@ class Charges:
         else:
             self._part.charge(cost)
 
+    def take_run(self, event: RunStarted) -> None:
+        """Take up a run on record, which is charged."""
+        self.runs[event.run], self.next_run = event, event.run + 1
+
     def end_run(self, run: int, size: int, refund: Fraction) -> None:
         """The run is over: rows to come do not meet it. See `Filter.refund` for when a refund is sound."""
+        self.runs.pop(run, None)
         if self.ledger.holds(run):
             self.ledger.let_go(run, size, refund)
         elif self._part is not None:
@@ -167,11 +192,11 @@ class Charges:
 
     def open(self, part: Budget) -> None:
         """From now on operations are paid from the part."""
-        self._part = Filter(part)
+        self._part, self.first_reserved = Filter(part), self.next_run
 
     def close(self, size: int) -> None:
         """From now on operations are paid from the whole budget: rows to come do not meet the part."""
-        self._part = None
+        self._part, self.first_reserved = None, 0
         self.ledger.let_go(_PART, size)
 
     # -- segments and marks -------------------------------------------------------------------------------------------
@@ -213,6 +238,7 @@ class Charges:
         self._ledger.restore(event.steps)
         for run in event.runs:
             self._ledger.hold(run.run, self.budget.amount(run.cost))
+        self.runs, self.next_run = {run.run: run for run in event.runs}, event.next_run
         self._next_segment, self.marks = event.next_segment, event.marks
         self.segments = {each.begun.segment: Segment.of(each, self.budget) for each in event.segments}
 

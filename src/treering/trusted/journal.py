@@ -96,7 +96,7 @@ class MemoryJournal(Sealed):
         self._secrets[event.run] = secret
 
     def ending(self, run: int) -> None:
-        """Does nothing: who goes on from events in memory calls `treering.gate.Gate.mend` first."""
+        """Does nothing: who goes on from events in memory calls `treering.protocols.Gate.mend` first."""
 
     def events(self) -> Sequence[Event]:
         """The public part, oldest first."""

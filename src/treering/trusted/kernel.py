@@ -60,7 +60,7 @@ from treering.trusted.charges import Charges
 from treering.trusted.journal import Journal, live_runs
 from treering.trusted.operations.base import Desk
 from treering.trusted.operations.count import measuring
-from treering.trusted.operations.run import Runs, running
+from treering.trusted.operations.run import running
 from treering.trusted.operations.segment import coming
 from treering.trusted.operations.table import operation
 from treering.trusted.rows.kept import Rows
@@ -74,7 +74,7 @@ Released = TypeVar("Released", bound=Event)
 
 
 class Kernel(Sealed):
-    """The gate to one growing database under one budget; `treering.gate.Gate` explains the parameters.
+    """The gate to one growing database under one budget; `treering.protocols.Gate` explains the parameters.
 
     Guarantee: the transcript of all operations, chosen adaptively while the database grows, is (budget.total)-DP for
     a ``pure`` budget and (budget.total)-zCDP for a ``zcdp`` one, for databases that differ in one row, replaced.
@@ -87,8 +87,9 @@ class Kernel(Sealed):
 
     __slots__ = ("_desk", "_process", "_retired")
 
-    def __init__(self, rows: Rows, budget: Budget, journal: Journal) -> None:
-        self._desk = Desk(rows, Charges(budget), journal)
+    def __init__(self, rows: Rows, budget: Budget, journal: Journal, lens: Schema | None = None) -> None:
+        """``lens`` is the version of the schema that is kept; None: always the newest of the rows."""
+        self._desk = Desk(rows, Charges(budget), journal, lens)
         self._retired = False
         self._process = os.getpid()
         self._restore(journal.events())
@@ -97,6 +98,10 @@ class Kernel(Sealed):
     def schema(self) -> Schema:
         """The universe: public."""
         return self._desk.schema
+
+    def keep_lens(self) -> None:
+        """Keep the version of the schema that the rows have now."""
+        self._desk.lens = self._desk.schema
 
     @property
     def size(self) -> int:
@@ -213,7 +218,7 @@ class Kernel(Sealed):
         with self._working():
             rows = self._desk.rows
             if rows.elsewhere:
-                rows.prepare(rows.need_of_cells() if leaves is None else coming(leaves, self._desk))
+                rows.prepare(rows.need_of_cells(self._desk.schema) if leaves is None else coming(leaves, self._desk))
 
     # -- reservations, notes, transactions ----------------------------------------------------------------------------
 
@@ -226,7 +231,7 @@ class Kernel(Sealed):
         """
         with self._working():
             desk = self._desk
-            charges, runs = desk.charges, desk.own(Runs)
+            charges = desk.charges
             if charges.reserved:
                 raise ParameterError("part", "cannot be reserved within another reservation")
             if type(part) is not Budget:
@@ -234,11 +239,10 @@ class Kernel(Sealed):
             cost = reserving(part)
             if desk.rows.elsewhere:  # An engine that fails in the block would cost the part.
                 charges.check_charge(cost)
-                desk.rows.prepare(desk.rows.need_of_cells())
+                desk.rows.prepare(desk.rows.need_of_cells(desk.schema))
             charges.set_aside(cost)
             event = self._write(Reserved(self.size, cost, part))
             charges.open(part)
-            runs.first_reserved = runs.next
             try:
                 yield event
             finally:
@@ -248,17 +252,13 @@ class Kernel(Sealed):
         """Record a note that replaces all events so far. Their cost stays charged; runs and segments in progress go
         on."""
         with self._working():
-            charges, runs = self._desk.charges, self._desk.own(Runs)
+            charges = self._desk.charges
             if charges.reserved:
                 raise ParameterError("note", "cannot replace events within a reservation")
-            begun = (event for event in self.history if isinstance(event, RunStarted | Condensed))
-            started = [run for event in begun for run in (event.runs if isinstance(event, Condensed) else (event,))]
-            running = tuple(run for run in started if run.run in runs.live)
             steps, segments, marks = charges.state
+            runs = charges.next_run, tuple(charges.runs.values())
             return self._write(
-                Condensed(
-                    *(self.size, self.spent, runs.next, running, note), *(steps, charges.next_segment, segments, marks)
-                )
+                Condensed(self.size, self.spent, *runs, note, steps, charges.next_segment, segments, marks)
             )
 
     def note(self, note: Any) -> Noted:
@@ -276,7 +276,7 @@ class Kernel(Sealed):
         """Go on from the record, as a new kernel would: what is not on record was never released. A run that is in
         progress there and not here is over. Nothing of it is refunded, for it may have shown a crossing."""
         with self._working():
-            for run in live_runs(self.history) - self._desk.own(Runs).live.keys():
+            for run in live_runs(self.history) - self._desk.charges.runs.keys():
                 self._write(RunEnded(self.size, run, Fraction(0)))
             new = Kernel(self._desk.rows, self.budget, self._desk.journal)
             self._desk = new._desk  # In one step, which an interrupt cannot tear.
@@ -315,11 +315,10 @@ class Kernel(Sealed):
         return event
 
     def _close_part(self) -> None:
-        runs = self._desk.own(Runs)
-        for run in [run for run in runs.live if run >= runs.first_reserved]:
+        charges = self._desk.charges
+        for run in [run for run in charges.runs if run >= charges.first_reserved]:
             self.end_run(run)
-        self._desk.charges.close(self.size)
-        runs.first_reserved = 0
+        charges.close(self.size)
         self._write(ReservationEnded(self.size))
 
     def _restore(self, events: Sequence[Event]) -> None:
@@ -330,7 +329,6 @@ class Kernel(Sealed):
         charges.catch_up()
         if max(charges.sizes, default=0) > self.size:
             raise DamagedVault("there are fewer rows than the record tells of: restore a backup")
-        self._desk.own(Runs).restore(events, self._desk.journal)
         if charges.reserved:  # The last session ended within a reservation: end that now.
             self._close_part()
 

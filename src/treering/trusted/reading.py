@@ -82,8 +82,7 @@ class Reading:
     def events(self, record: Record) -> list[tuple[Event, ...]]:
         """The events of each mechanism, from its last readable checkpoint on. Of easy comparisons that a running writer
         has not recorded yet, all that are leased count."""
-        checkpoints = Checkpoints(self._folder.checkpoints, codec(record.origin.schema, self._notes))
-        return [_events(each) for each in self._recovered(record, checkpoints)]
+        return [_events(each) for each in self._recovered(record, Checkpoints(self._folder.checkpoints))]
 
     def origin(self) -> Origin:
         """How the vault was created."""
@@ -127,8 +126,9 @@ class Reading:
         return Verified(record, None if head is None else True, list(map(_events, whole)))
 
     def _recovered(self, record: Record, checkpoints: Checkpoints | None) -> list[Recovered]:
-        reader = codec(record.origin.schema, self._notes)
-        return [recover(lines, reader, checkpoints) for lines in record.lines]
+        lenses = [record.lens(spec.name) for spec in record.specs]
+        pairs = zip(record.lines, lenses, strict=True)
+        return [recover(lines, codec(lens, self._notes), checkpoints) for lines, lens in pairs]
 
     def _state(self) -> _State:
         """One state of the vault. A part that is missing may have been replaced since the ledger was read: then the

@@ -1,8 +1,8 @@
 """What of the trusted base is loaded when it is met: closed lists, by name.
 
-A *registered operation* is met when a gate is asked for it, or when a line of the ledger has its event. What connects
-to engines is met when rows stay in one, and what keeps rows in memory when it is named. The lists are closed: nothing
-else is imported because a request or a line says so.
+A *registered operation* is met when a gate is asked for it, or when a line of the ledger has its event. What reads
+files is met when one is appended, what connects to engines when rows stay in one, and what makes a vault, or keeps rows
+in memory, when it is named. The lists are closed: nothing else is imported because a request or a line says so.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from typing import Any, Final
 from treering.lazy import loaded
 
 OPERATIONS: Final = {
+    "histogram": "treering.trusted.operations.histogram:Tabulating",
+    "select": "treering.trusted.operations.select:Selecting",
     "draw_rows": "treering.trusted.operations.draw:Drawing",
     "foreign": "treering.trusted.operations.foreign:Foreign",
     "minimise": "treering.trusted.operations.minimise:Minimising",
@@ -20,6 +22,8 @@ OPERATIONS: Final = {
 """The class of each registered operation, by the name of the gate's method."""
 
 EVENTS: Final = {
+    "HistogramReleased": "histogram",
+    "Selected": "select",
     "RowsDrawn": "draw_rows",
     "ForeignReleased": "foreign",
     "Minimised": "minimise",
@@ -28,11 +32,11 @@ EVENTS: Final = {
 """The operation of each event that a registered operation releases."""
 
 
-def operation(name: str) -> Any:
-    """The class of a registered operation (`treering.trusted.operations.base.Operation`), loaded now if it was not
-    before."""
-    return loaded(OPERATIONS[name])
-
+FILES: Final = {
+    "blocks": "treering.trusted.rows.files:blocks",
+    "line_of": "treering.trusted.rows.files:line_of",
+}
+"""What reads files of rows."""
 
 ENGINES: Final = {
     "Source": "treering.trusted.engines.source:Source",
@@ -42,21 +46,24 @@ ENGINES: Final = {
 }
 """What is needed where rows stay in a table of an engine."""
 
-MEMORY: Final = {
+NAMED: Final = {
+    "create": "treering.trusted.creating:create",
+    "originate": "treering.trusted.creating:originate",
     "GrowingDatabase": "treering.trusted.memory.database:GrowingDatabase",
     "GrowingPoints": "treering.trusted.memory.points:GrowingPoints",
     "Bounds": "treering.trusted.learning.points:Bounds",
     "Samples": "treering.trusted.learning.points:Samples",
     "features_of": "treering.trusted.learning.points:features_of",
 }
-"""What keeps rows in memory, and points to learn from."""
+"""What makes new vaults, what keeps rows in memory, and points to learn from: `store` has these names."""
 
 
-def engine(name: str) -> Any:
-    """A class or function of `ENGINES`, loaded now if it was not before."""
-    return loaded(ENGINES[name])
+def operation(name: str) -> Any:
+    """The class of a registered operation (`treering.trusted.operations.base.Operation`), loaded now if it was not
+    before."""
+    return loaded(OPERATIONS[name])
 
 
-def memory(name: str) -> Any:
-    """A class or function of `MEMORY`, loaded now if it was not before."""
-    return loaded(MEMORY[name])
+def part(name: str) -> Any:
+    """A class or function of `FILES`, `ENGINES` or `NAMED`, loaded now if it was not before."""
+    return loaded({**FILES, **ENGINES, **NAMED}[name])

@@ -16,12 +16,12 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import replace
 from fractions import Fraction
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from treering.budget.promise import Budget, Promise
+from treering.budget.promise import Budget
+from treering.domain.axis import refines
 from treering.domain.schema import Schema
 from treering.errors import KeyUsed, ParameterError, SchemaError, TreeringError, VaultError
 from treering.trusted import registry
@@ -37,17 +37,17 @@ from treering.trusted.ledger.disk import sync_folder
 from treering.trusted.ledger.folder import Folder, WriterLock
 from treering.trusted.ledger.journal import LedgerJournal, recover, without_collections
 from treering.trusted.ledger.ledger import TORN, Ledger
-from treering.trusted.ledger.lines import ANSWERS, ROWS, body, seal
+from treering.trusted.ledger.lines import ANSWERS, ROWS, body
 from treering.trusted.ledger.lines import Entry as Entry
 from treering.trusted.ledger.lines import Line as Line
 from treering.trusted.ledger.named import Batch
 from treering.trusted.ledger.record import Origin as Origin
 from treering.trusted.ledger.record import Record as Record
-from treering.trusted.ledger.record import mechanism_line
+from treering.trusted.ledger.record import mechanism_line, refined_line
 from treering.trusted.ledger.shares import Spec as Spec
 from treering.trusted.ledger.shares import with_shares as with_shares
 from treering.trusted.memory.watchers import Watchers
-from treering.trusted.reading import PERSON_KEY, Notes, form_of, limit_of
+from treering.trusted.reading import Notes, form_of, limit_of
 from treering.trusted.reading import Reading as Reading
 from treering.trusted.reading import Verified as Verified
 from treering.trusted.reading import account as account
@@ -59,12 +59,14 @@ from treering.trusted.rows.intake import dropping
 from treering.trusted.rows.kept import Rows
 from treering.trusted.rows.parts import Parts, StoreEngine
 from treering.trusted.rows.spool import Spool
+from treering.trusted.rows.typed import stored as scalars_of
 from treering.trusted.sealed import Sealed as Sealed
-from treering.trusted.sealed import salt as new_salt
-from treering.words import left_out, reason
+from treering.words import left_out
 
 if TYPE_CHECKING:
-    from treering.gate import Gate
+    from treering.protocols import Gate
+    from treering.trusted.creating import create as create
+    from treering.trusted.creating import originate as originate
     from treering.trusted.learning.points import Bounds as Bounds
     from treering.trusted.learning.points import Samples as Samples
     from treering.trusted.learning.points import features_of as features_of
@@ -73,10 +75,10 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        """What a vault does not need is loaded when it is named."""
-        if name not in registry.MEMORY:
+        """What an open vault does not need is loaded when it is named."""
+        if name not in registry.NAMED:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return registry.memory(name)
+        return registry.part(name)
 
 
 MOST_ATTEMPTS: Final = 16
@@ -109,15 +111,14 @@ class Kept(NamedTuple):
 class Own(Sealed):
     """The database of one mechanism: the rows, and the one gate to them, with the share on record."""
 
-    __slots__ = ("_budget", "_name", "_open", "_rows", "_watchers")
+    __slots__ = ("_budget", "_name", "_open", "_rows", "_watchers", "schema")
 
-    def __init__(self, name: str, budget: Budget, rows: Rows, watchers: Watchers, gate: Callable[[], Gate]) -> None:
+    def __init__(
+        self, name: str, budget: Budget, rows: Rows, watchers: Watchers, gate: Callable[[], Gate], lens: Schema
+    ) -> None:
         self._name, self._budget, self._rows, self._watchers, self._open = name, budget, rows, watchers, gate
-
-    @property
-    def schema(self) -> Schema:
-        """The universe: public."""
-        return self._rows.schema
+        self.schema = lens
+        """The universe, as the mechanism is made: public."""
 
     @property
     def size(self) -> int:
@@ -139,10 +140,11 @@ class Own(Sealed):
         self._watchers.add(grown)
 
 
-def trial(origin: Origin, new: Spec) -> Own:
-    """An empty database with the share of a mechanism that is not on record yet: to check its options."""
-    rows, budget = Rows(origin.schema), origin.budget(new)
-    return Own(new.name, budget, rows, Watchers(), lambda: Kernel(rows, budget, MemoryJournal()))
+def trial(origin: Origin, new: Spec, schema: Schema | None = None) -> Own:
+    """An empty database with the share of a mechanism that is not on record yet: to check its options. ``schema`` is
+    the vault's newest version; None: the first."""
+    rows, budget = Rows(schema or origin.schema), origin.budget(new)
+    return Own(new.name, budget, rows, Watchers(), lambda: Kernel(rows, budget, MemoryJournal()), rows.schema)
 
 
 class Store(Sealed):
@@ -159,25 +161,25 @@ class Store(Sealed):
         self._process = os.getpid()
         self._record = record = Record.of(ledger.read(), folder)
         origin, secrets = record.origin, ledger.secrets()
-        self._checkpoints = Checkpoints(folder.checkpoints, codec(origin.schema, notes))
+        self._checkpoints = Checkpoints(folder.checkpoints)
         for line in record.checkpoints:
             self._checkpoints.know(line)
         folder.clean(record.parts.names, record.parts.last, self._checkpoints.named)
         self._engine = StoreEngine(folder.path)
-        self._rows = Rows(origin.schema, self._engine)
+        self._rows = Rows(record.schema, self._engine)
         self._watchers = Watchers()
         self._gates: dict[str, Kernel] = {}
         self._journals: list[LedgerJournal] = []
-        for entries in record.lines:
-            journal = self._add_journal()
-            recovered = recover(entries, codec(origin.schema, notes), self._checkpoints)
+        for spec, entries in zip(record.specs, record.lines, strict=True):
+            journal = self._add_journal(record.lens(spec.name))
+            recovered = recover(entries, codec(record.lens(spec.name), notes), self._checkpoints)
             journal.take_up(recovered, secrets, record.size)
         record.lines.clear()  # The journals hold them as events now.
         form, limit = form_of(record), limit_of(record, secrets)
         self._parts = Parts(folder.parts, form, self._rows, ledger, record.batches, record.parts, limit)
         self._parts.load()
         self._intake: Intake | None = None
-        self._source = None if origin.source is None else registry.engine("Attached")(origin, table)
+        self._source = None if origin.source is None else registry.part("Attached")(origin, table)
         self._counting, self._refreshing = threading.Lock(), threading.Lock()
         if self._source is not None:
             self._rows.waits = False
@@ -323,13 +325,14 @@ class Store(Sealed):
         if name in self._gates:
             raise ParameterError("budget", f"is spent through one gate: that of {name!r} is open already")
         number, spec = self._numbered(name)
-        self._gates[name] = gate = Kernel(self._rows, self.origin.budget(spec), self._journals[number])
+        lens = self._record.lenses.get(name)
+        self._gates[name] = gate = Kernel(self._rows, self.origin.budget(spec), self._journals[number], lens)
         return gate
 
     def database(self, name: str) -> Own:
         """The database of a mechanism on record."""
         budget = self.origin.budget(self._numbered(name)[1])
-        return Own(name, budget, self._rows, self._watchers, lambda: self.open_gate(name))
+        return Own(name, budget, self._rows, self._watchers, lambda: self.open_gate(name), self._record.lens(name))
 
     def fresh(self, name: str) -> int:
         """The number of a mechanism's events since its last checkpoint."""
@@ -351,8 +354,25 @@ class Store(Sealed):
             self._record.shares.add(new, lowered)
             for name in lowered.keys() & self._gates.keys():
                 self._gates.pop(name).retire()
-            self._add_journal()
+            self._add_journal(self.schema)
             yield
+
+    def refine(self, schema: Schema, following: Sequence[str]) -> None:
+        """Put the next version of the schema on record. The mechanisms ``following`` see all rows through it from now
+        on; the others keep the version that they have. No row is read, and nothing is charged: a version is public, and
+        a replaced row is in one cell of each."""
+        if not refines(schema, self.schema):
+            raise SchemaError("this does not refine the vault's schema: some cell of that is no union of the new ones")
+        if set(scalars_of(schema)) != set(self._rows.scalars):
+            raise SchemaError("a refinement is about the columns that are kept: no other was kept of earlier rows")
+        with self._ledger.remembered("it was interrupted while a new version of the schema was taken up"):
+            self._ledger.write(refined_line(schema, following))
+            reached(Stage.SCHEMA_DURABLE)
+            for name, gate in self._gates.items():
+                if name not in following:
+                    gate.keep_lens()
+            self._record.refine(schema, following)
+            self._rows.refine(schema)
 
     def _numbered(self, name: str) -> tuple[int, Spec]:
         for number, spec in enumerate(self._record.specs):
@@ -360,8 +380,8 @@ class Store(Sealed):
                 return number, spec
         raise ParameterError("name", f"{name!r} is of no mechanism on record")
 
-    def _add_journal(self) -> LedgerJournal:
-        new = LedgerJournal(self._ledger, len(self._journals), codec(self.schema, self._notes), self._checkpoints)
+    def _add_journal(self, lens: Schema) -> LedgerJournal:
+        new = LedgerJournal(self._ledger, len(self._journals), codec(lens, self._notes), self._checkpoints)
         self._journals.append(new)
         return new
 
@@ -555,47 +575,3 @@ def check_key(key: str | None) -> None:
     """Refuse an invalid idempotency key."""
     if key is not None and (not isinstance(key, str) or not 1 <= len(key) <= 200 or not key.isprintable()):
         raise ParameterError("key", "must be a printable text of 1 to 200 characters")
-
-
-# -- creating a vault --------------------------------------------------------------------------------------------------
-
-
-def originate(schema: Schema, promise: Promise, person: str | None, table: Any, order: str) -> Origin:
-    """The origin of a new vault, its first line, from checked parameters."""
-    if not isinstance(schema, Schema):
-        raise SchemaError(f"a vault needs a Schema, not {type(schema).__name__}")
-    if person is not None and (not isinstance(person, str) or not person or person in schema.names):
-        raise ParameterError("person", "must name a column that is no attribute of the schema")
-    if person is not None and table is not None:
-        raise ParameterError("person", "cannot be counted where rows stay in their own engine")
-    source = None if table is None else registry.engine("source_of")(table, schema, order)
-    return Origin(new_salt().hex()[:32], schema, promise, person, source)
-
-
-def create(path: Place, origin: Origin, first: Spec | None, wait: float) -> None:
-    """Write an empty vault. If this is interrupted, opening the folder raises `NotAVault`."""
-    folder = Folder(path)
-    if origin.source is not None:
-        registry.engine("claim")(origin, folder)
-    folder.create()
-    lock = WriterLock(folder.lock)
-    try:
-        lock.take(wait)
-        ledger = ledgers.create(folder.ledger)
-        try:
-            key = None
-            if origin.person is not None:
-                key, promised = seal(PERSON_KEY, new_salt().hex())
-                origin = replace(origin, commitment=promised)
-            with ledger.transaction():
-                ledger.write(origin.line(), put=key)
-                if first is not None:
-                    ledger.write(mechanism_line(first, {}))
-        finally:
-            ledger.close()
-        for each in (folder.path, folder.path.resolve().parent):
-            sync_folder(each)
-    except OSError as error:
-        raise VaultError(f"cannot create a vault at {folder.path}: {reason(error)}") from None
-    finally:
-        lock.release()

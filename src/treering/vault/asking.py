@@ -151,7 +151,7 @@ class Asking(Sealed):
             return recorded_answers(kept, self._digest(asked, mechanism, kept))
         number, member = fitting(self._members, mechanism, asked, within)
         digest = "" if key is None else question(asked, member.spec.name)
-        answers = member.mechanism.answer_within(asked, within)
+        answers = member.mechanism.answer_within(member.seen(asked), within)
         if key is not None:
             self._store.keep(kept_answers(key, digest, number, answers))
         self._condense(member)
@@ -212,7 +212,7 @@ class Asking(Sealed):
 
     def _most(self, asked: Sequence[Query], mechanism: str | None, within: float | None) -> Price:
         member = fitting(self._members, mechanism, asked, within)[1]
-        most, enough, exact = member.mechanism.quote(asked, within)
+        most, enough, exact = member.mechanism.quote(member.seen(asked), within)
         return Price(member.spec.name, float(most), member.mechanism.remaining, self.unit, enough, exact)
 
     def sql(

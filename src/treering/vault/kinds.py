@@ -17,12 +17,12 @@ from treering.budget.promise import Promise
 from treering.domain.loss import HuberHinge, Logistic, Loss, RobustLogistic, Squared
 from treering.domain.problem import CellFeatures
 from treering.errors import ParameterError
-from treering.gate import Database
 from treering.mechanisms.base import Answering
 from treering.mechanisms.continual import ContinualHistogram
 from treering.mechanisms.pmwg import PMWG
 from treering.mechanisms.rings import Rings
 from treering.params import Number, share_of
+from treering.protocols import Database
 from treering.schedulers.ermg import ERMG
 from treering.schedulers.ermrings import ERMRings
 from treering.schedulers.improver import BBImprover

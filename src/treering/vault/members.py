@@ -10,15 +10,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
+from treering.boxes.replay import RecordedGate
 from treering.budget.promise import Budget
 from treering.domain.language.parse import understand_all
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import ParameterError, TreeringError
-from treering.gate import Event, Gate
+from treering.gate import Event
 from treering.mechanisms.base import Answering
 from treering.mechanisms.rings import Rings
-from treering.replay import RecordedGate
+from treering.protocols import Gate
 from treering.trusted.store import Record, Spec, Store, account
 from treering.vault.kinds import build
 
@@ -48,10 +49,12 @@ class Member:
         mechanism = build(spec, store.database(spec.name), store.origin.promise)
         return cls(spec, mechanism, lambda: store.fresh(spec.name))
 
-    def check_lens(self, queries: Sequence[Query]) -> None:
-        """Refuse queries that tell more apart than the schema, unless they are for rings."""
-        if not isinstance(self.mechanism, Rings):
-            understand_all(queries, self.mechanism.schema)
+    def seen(self, queries: Sequence[Query]) -> list[Query]:
+        """The queries as the mechanism sees them: rings look at rows through any lens, others through the version of
+        the schema that they were opened with. Refused if that does not tell them."""
+        if isinstance(self.mechanism, Rings):
+            return list(queries)
+        return understand_all(queries, self.mechanism.schema)
 
     @property
     def debt(self) -> float:
@@ -93,7 +96,7 @@ def fitting(
         number, member = chosen(members, name)
     else:
         number, member = min(able, key=lambda each: _rank(each[1], asked, within))
-    member.check_lens(asked)
+    member.seen(asked)  # Refused here, before anything is charged.
     return number, member
 
 
@@ -127,7 +130,7 @@ def _rank(member: Member, asked: Sequence[Query], within: float | None) -> tuple
     """How well a mechanism suits a batch: smaller is better."""
     mechanism, other = member.mechanism, member.spec.kind != "rings"
     try:
-        member.check_lens(asked)
+        asked = member.seen(asked)
         known = mechanism.known_within(asked, within)
         if known is not None:
             return 0, max((answer.margin for answer in known), default=0.0), other
@@ -146,8 +149,11 @@ def _rank(member: Member, asked: Sequence[Query], within: float | None) -> tuple
 def shown(record: Record, events: Iterable[tuple[Event, ...]]) -> list[Answering]:
     """The mechanisms in their state on record, from public values only: for readers."""
     size = record.size
-    schema, promise = record.origin.schema, record.origin.promise
-    return [build(spec, Shown(schema, size, each), promise) for spec, each in zip(record.specs, events, strict=True)]
+    promise = record.origin.promise
+    return [
+        build(spec, Shown(record.lens(spec.name), size, each), promise)
+        for spec, each in zip(record.specs, events, strict=True)
+    ]
 
 
 class Shown:

@@ -106,7 +106,8 @@ def status(record: Record, mechanisms: Sequence[Answering]) -> dict[str, Any]:
     return {
         "identity": origin.identity,
         "created": stamp(record.created),
-        "cells": origin.schema.cells,
+        "cells": record.schema.cells,
+        "versions": record.versions,
         "size": record.size,
         "batches": len(batches),
         "dropped": sum(batch.dropped for batch in batches),

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import date
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -18,6 +19,8 @@ import pyarrow as pa
 from treering.boxes.base import Progress
 from treering.boxes.erm import Model
 from treering.budget.promise import Promise
+from treering.domain.attribute import Attribute
+from treering.domain.refining import refined
 from treering.domain.schema import Schema
 from treering.errors import ParameterError, VaultError
 from treering.params import Number, probability, share_of, whole
@@ -299,13 +302,42 @@ class Vault(Asking):
             origin, members, specs = self._store.origin, self._members, self._store.record.specs
             spare = [member.mechanism.spare / origin.promise.budget.total for member in members]
             shares = lowered(specs, spare, share_of(share, "share"))
-            new = checked(origin, spec(kind, share, options_of(options), with_shares(specs, shares)))
+            new = checked(origin, spec(kind, share, options_of(options), with_shares(specs, shares)), self.schema)
             with self._store.adding(new, shares):
                 for number, each in enumerate(self._store.record.specs):
                     if each.name in shares:
                         members[number] = Member.of(each, self._store)
                 members.append(Member.of(new, self._store))
             return new.name
+
+    def refine(
+        self,
+        *,
+        add: Mapping[str, Sequence[str | int | bool]] | None = None,
+        edges: Mapping[str, Iterable[float]] | None = None,
+        until: Mapping[str, str | date] | None = None,
+        bounds: Mapping[str, tuple[float, float]] | None = None,
+        attributes: Mapping[str, Attribute] | None = None,
+    ) -> Schema:
+        """Put the next version of the schema on record, which refines the last, and return it.
+
+        ``add``         values to list, of categories with a cell for values not listed: ``{"ward": ["telehealth"]}``
+        ``edges``       more edges of bins and numbers, where GROUP BY cuts
+        ``until``       a later last date
+        ``bounds``      a wider range of numbers or integers
+        ``attributes``  more attributes, of columns that are kept already
+
+        Rows that are there are seen through it, too. Rings go on: what was released stays true and free. Mechanisms
+        that count cells keep the version that they were opened with, answer what that tells, and refuse the rest. It
+        costs nothing. A version is public: a value that is listed because it was seen in private rows tells that
+        somebody has it.
+        """
+        with self._store.alone():
+            self._store.check()
+            schema = refined(self.schema, add=add, edges=edges, until=until, bounds=bounds, attributes=attributes)
+            following = [each.spec.name for each in self._members if each.mechanism.follows_schema]
+            self._store.refine(schema, following)
+            return schema
 
     def status(self) -> dict[str, Any]:
         """The public state: size, spent, remaining, the mechanisms and their guarantees, the ledger's head."""
@@ -376,7 +408,7 @@ def first_spec(
     return checked(origin, spec(kind, share, options_of(given), ()))
 
 
-def checked(origin: Origin, new: Spec) -> Spec:
+def checked(origin: Origin, new: Spec, schema: Schema | None = None) -> Spec:
     """The mechanism, if its options are valid: tried by building it over an empty database."""
-    build(new, trial(origin, new), origin.promise)
+    build(new, trial(origin, new, schema), origin.promise)
     return new

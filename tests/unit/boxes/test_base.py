@@ -15,8 +15,8 @@ from treering.boxes.base import Progress, Release, SchemaBox, silent
 from treering.budget.promise import Budget
 from treering.domain.query import Query
 from treering.domain.schema import Schema
-from treering.gate import Gate
 from treering.params import probability, whole
+from treering.protocols import Gate
 
 SCHEMA = tr.Schema({"late": tr.categories("no", "yes")})
 

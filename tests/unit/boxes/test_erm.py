@@ -9,11 +9,11 @@ import pytest
 import treering as tr
 from support.learning import points, sample
 from treering.boxes.erm import ERM, Model
+from treering.boxes.replay import RecordedGate
 from treering.budget.promise import Budget
 from treering.domain.loss import Distance, HuberHinge, Logistic, Loss, Squared
 from treering.domain.problem import CellFeatures, Descent, Net, Perturbation
 from treering.gate import Minimised
-from treering.replay import RecordedGate
 
 SCHEMA = tr.Schema({"origin": tr.categories("EWR", "JFK", "LGA"), "late": tr.categories("no", "yes")})
 VECTORS = [[1.0, 0.0], [0.0, 1.0], [-0.6, 0.6]]

@@ -17,12 +17,12 @@ from support.databases import TestDatabase
 from support.goodness import fits
 from treering.boxes import marginals as marginals_fit
 from treering.boxes.marginals import Joint, MarginalsBox, MarginalsRelease, Mixture, NoisyMarginal, fit
+from treering.boxes.replay import RecordedGate
 from treering.budget.cost import FREE
 from treering.budget.promise import Budget
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.gate import HistogramReleased
-from treering.replay import RecordedGate
 
 SCHEMA = Schema(
     {

@@ -20,11 +20,11 @@ from opendp.mod import Measurement, enable_features
 import treering as tr
 from support.databases import TestDatabase
 from treering.boxes.opendp import ForeignBox, from_opendp
+from treering.boxes.replay import RecordedGate
 from treering.budget.promise import Budget
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.gate import ForeignReleased
-from treering.replay import RecordedGate
 
 enable_features("contrib", "honest-but-curious")
 

@@ -17,7 +17,7 @@ from treering.budget.cost import FREE
 from treering.budget.promise import Promise
 
 NUMBERS: Final[dict[ModuleType, dict[str, Any]]] = {
-    convert: {"_MARGIN": 1 / (1 << 44), "_LARGEST_LOG_X": 690.0, "_TINY": 1e-100, "_HUGE": 1e100},
+    convert: {"MARGIN": 1 / (1 << 44), "_LARGEST_LOG_X": 690.0, "_TINY": 1e-100, "HUGE": 1e100},
     minimising: {
         "SUMMED": 4096,
         "_UP": 1 + 1 / (1 << 40),

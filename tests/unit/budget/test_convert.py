@@ -18,17 +18,9 @@ from opendp.measurements import make_gaussian
 from opendp.metrics import absolute_distance
 from opendp.mod import enable_features
 
-from treering.budget.convert import (
-    _log_inverse,
-    delta_of,
-    epsilon_of,
-    paper_composition,
-    paper_composition_simple,
-    paper_epsilon_of,
-    paper_rho_of,
-    rho_of,
-)
+from treering.budget.convert import delta_of, epsilon_of, log_inverse, rho_of
 from treering.errors import GuaranteeError, ParameterError
+from treering.theory.conversion import paper_composition, paper_composition_simple, paper_epsilon_of, paper_rho_of
 
 RHOS = [1e-12, 1e-6, 1e-3, 0.05, 0.5, 3.0, 100.0, 1e4]
 DELTAS = [1e-300, 1e-30, 1e-9, 1e-5, 0.01, 0.3, 0.9]
@@ -264,5 +256,5 @@ def test_the_logarithm_of_delta_is_rounded_up(delta: float | Fraction) -> None:
         context.prec = 50
         chance = Fraction(delta)
         exact = (Decimal(chance.denominator) / Decimal(chance.numerator)).ln()
-        found = Decimal(_log_inverse(delta))
+        found = Decimal(log_inverse(delta))
     assert exact <= found <= exact + (1 + exact) * Decimal(2) ** -43

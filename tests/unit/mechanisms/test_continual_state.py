@@ -7,12 +7,12 @@ import pytest
 
 import treering as tr
 from support.databases import TestDatabase
-from treering.budget.cost import completed_by
 from treering.budget.promise import Promise
 from treering.mechanisms.continual import ContinualHistogram
 from treering.mechanisms.series.tree import TreeEstimate
 from treering.noise import Laplace
 from treering.theory.continual import alpha
+from treering.theory.nodes import completed_by
 
 SCHEMA = tr.Schema({"a": tr.integers(1, 16), "b": tr.integers(1, 16)})
 BATCHES = 7

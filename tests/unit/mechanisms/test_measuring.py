@@ -13,7 +13,7 @@ import pytest
 import treering as tr
 from support.databases import TestDatabase
 from support.rings import is_quote
-from treering.domain.items import Item
+from treering.domain.language.items import Item
 from treering.domain.language.measures import Count, Mean, Measure, Quantile, Request, Sum
 from treering.domain.sums import Grid
 from treering.mechanisms.measuring import Cells, average, bounds, count, mean, quantile, summed

@@ -13,7 +13,7 @@ import treering as tr
 from support.databases import TestDatabase
 from support.exact_losses import transparent
 from treering.domain.groups import Groups
-from treering.domain.items import Item
+from treering.domain.language.items import Item
 from treering.domain.language.measures import Count, Mean, Measure, Quantile, Request, Sum
 from treering.domain.query import Query
 from treering.mechanisms.measuring import Known

@@ -14,7 +14,7 @@ import pytest
 import treering as tr
 from support.databases import TestDatabase
 from support.exact_losses import transparent
-from treering.domain.items import Item
+from treering.domain.language.items import Item
 from treering.domain.query import Query
 from treering.domain.sums import Grid
 from treering.mechanisms.measuring import Cells, Known, _plain, average, bounds, count, mean, quantile, summed

@@ -16,8 +16,9 @@ from support.doubling import Doubling
 from support.scheduler_boxes import CellsBox, Garbage, OneQueryBox, Spoilt, ZcdpBox
 from treering.boxes.base import Box, Progress, Rate, Release, silent
 from treering.budget.promise import Budget
-from treering.gate import Gate, ReservationEnded, Reserved
+from treering.gate import ReservationEnded, Reserved
 from treering.noise import Laplace
+from treering.protocols import Gate
 from treering.schedulers.epochs import UNFINISHED
 from treering.trusted.journal import MemoryJournal
 

@@ -16,7 +16,7 @@ from support.doubling import Doubling
 from support.scheduler_boxes import CellsBox, CellsRelease, Garbage, Spoilt
 from treering.boxes.base import Progress, Release, silent
 from treering.budget.promise import Budget
-from treering.gate import Gate
+from treering.protocols import Gate
 from treering.trusted.journal import MemoryJournal
 
 SCHEMA = tr.Schema({"a": tr.integers(0, 1), "b": tr.integers(0, 2)})

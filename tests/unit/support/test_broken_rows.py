@@ -31,7 +31,7 @@ from treering.noise import Gaussian, Laplace, Noise
 from treering.theory import series as theory
 from treering.trusted.journal import Secret
 from treering.trusted.kernel import Kernel
-from treering.trusted.operations.run import Runs
+from treering.trusted.operations.run import named
 from treering.trusted.rows.kept import Rows
 
 SCHEMA = tr.Schema({"a": tr.integers(0, 2)})
@@ -231,7 +231,7 @@ BARS = 1, 2
 
 def forced(gate: Kernel, *, halts: bool) -> None:
     """Ask the run about the rows in the first cell, and about all others, with a threshold that decides it."""
-    gate._desk.own(Runs).live[0]._threshold = Secret(-(10**6) if halts else 10**6)
+    named(gate._desk, 0)._threshold = Secret(-(10**6) if halts else 10**6)
     gate.first_exceeding(0, [FIRST, ~FIRST], BARS)
 
 

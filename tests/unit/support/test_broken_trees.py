@@ -8,7 +8,7 @@ import treering as tr
 from support.broken import Exposed, expose
 from support.broken_trees import FullBudgetTree, HonestTree, OverlappingLeavesTree
 from treering.audit import Stream
-from treering.budget.cost import Node, completed_by, first_leaf, segment_of
+from treering.theory.nodes import Node, completed_by, first_leaf, segment_of
 
 SCHEMA = tr.Schema({"late": tr.categories("no", "yes")})
 LATE = tr.Query.where(SCHEMA, late="yes")

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import treering as tr
-from treering.budget.cost import Node, first_leaf, last_leaf, node_segment, prefix, segment_of
 from treering.budget.promise import Budget, Promise
 from treering.noise import Gaussian, Laplace
 from treering.theory import continual, series
@@ -37,6 +36,7 @@ from treering.theory.continual import (
     tree_law,
     windows,
 )
+from treering.theory.nodes import Node, first_leaf, last_leaf, node_segment, prefix, segment_of
 
 
 def coefficients(node: Node) -> dict[Node, Fraction]:

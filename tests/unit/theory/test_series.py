@@ -18,6 +18,7 @@ from treering.budget import cost
 from treering.budget.weights import LONGEST, UNIT, Weights
 from treering.noise import Gaussian
 from treering.theory import continual
+from treering.theory.nodes import prefix
 from treering.theory.series import (
     LEAST_PRICE,
     LIMIT,
@@ -398,7 +399,7 @@ def test_segments_of_the_square_root_are_no_better_for_long() -> None:
 def test_trees_are_better_at_few_leaves_only() -> None:
     """Where a tree has just been completed, or nearly so."""
     leaves = [*range(1, 1300), 2047, 4095, 8191, 16_383, 10**6, 2**20 - 1]
-    trees = {leaf: continual.deviation(Gaussian(1.0), cost.prefix(leaf)) for leaf in leaves}
+    trees = {leaf: continual.deviation(Gaussian(1.0), prefix(leaf)) for leaf in leaves}
     assert [leaf for leaf in leaves if trees[leaf] < deviation(leaf)] == [2, 3, 5, 7, 15]
     assert max(deviation(leaf) / trees[leaf] for leaf in leaves) < 1.31
 

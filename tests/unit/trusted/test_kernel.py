@@ -16,12 +16,13 @@ from hypothesis import strategies as st
 import treering as tr
 from support.databases import TestDatabase
 from treering.budget.promise import Budget
-from treering.gate import FINE, Compared, Crossing, Gate, Measured, RunEnded, RunRequest, RunStarted
+from treering.gate import FINE, Compared, Crossing, Measured, RunEnded, RunRequest, RunStarted
 from treering.noise import Gaussian, Laplace, Noise
+from treering.protocols import Gate
 from treering.trusted.cells import MAX_COUNT, Cells
 from treering.trusted.kernel import Kernel
 from treering.trusted.noise import Answering
-from treering.trusted.operations.run import Runs
+from treering.trusted.operations.run import named
 
 SCHEMA = tr.Schema({"origin": tr.categories("EWR", "JFK"), "month": tr.integers(1, 12)})
 JFK = tr.parse("origin = 'JFK'", SCHEMA)
@@ -293,7 +294,7 @@ def test_nothing_private_shows() -> None:
     gate, _ = kernel()
     gate.begin_run(RUN)
     assert repr(gate) == "<Kernel>"
-    assert repr(gate._desk.own(Runs).live[0]) == "<Run>"
+    assert repr(named(gate._desk, 0)) == "<Run>"
     assert repr(gate._desk.journal) == "<MemoryJournal>"
     with pytest.raises(TypeError, match="private"):
         pickle.dumps(gate)
@@ -353,7 +354,7 @@ def test_a_restored_kernel_is_the_live_one(steps: list[tuple[str, Noise]]) -> No
     budget = Budget("zcdp", Fraction(3))
     gate = db.open_gate(budget)
     for step, noise in steps:
-        runs = list(gate._desk.own(Runs).live)
+        runs = list(gate._desk.charges.runs)
         try:
             match step:
                 case "measure":
@@ -377,9 +378,9 @@ def test_a_restored_kernel_is_the_live_one(steps: list[tuple[str, Noise]]) -> No
             pass
     again = db.open_gate(budget)
     assert again.spent == gate.spent <= budget.total
-    assert again._desk.own(Runs).next == gate._desk.own(Runs).next
-    assert {run: live._threshold.value for run, live in again._desk.own(Runs).live.items()} == {
-        run: live._threshold.value for run, live in gate._desk.own(Runs).live.items()
+    assert again._desk.charges.next_run == gate._desk.charges.next_run
+    assert {run: named(again._desk, run)._threshold.value for run in again._desk.charges.runs} == {
+        run: named(gate._desk, run)._threshold.value for run in gate._desk.charges.runs
     }
     assert list(again.history) == list(gate.history)
 

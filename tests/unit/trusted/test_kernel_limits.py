@@ -21,7 +21,7 @@ from treering.trusted.kernel import Kernel
 from treering.trusted.noise import Answering
 from treering.trusted.operations import base, histogram
 from treering.trusted.operations import run as runs
-from treering.trusted.operations.run import Run, Runs
+from treering.trusted.operations.run import Run
 from treering.trusted.samplers import select
 
 SCHEMA = tr.Schema({"a": tr.integers(0, 3), "b": tr.integers(0, 1)})
@@ -209,7 +209,7 @@ def test_every_query_up_to_the_crossing_is_compared_once(place: int | None) -> N
     """In blocks of 16, 32, …: none is left out, and no noise is drawn for one twice."""
     gate, _ = opened()
     run = gate.begin_run(RunRequest(1.0, 1.0)).run
-    live, still = gate._desk.own(Runs).live[run], Still(0)
+    live, still = runs.named(gate._desk, run), Still(0)
     replaced: Any = still
     live._query_noise, live._threshold = replaced, Secret(0)
     bars = [21] * 50

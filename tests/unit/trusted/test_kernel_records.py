@@ -19,7 +19,7 @@ from treering.gate import Compared, Event, Measured, ReservationEnded, RunEnded,
 from treering.noise import Laplace
 from treering.trusted.journal import MemoryJournal, Secret
 from treering.trusted.kernel import Kernel
-from treering.trusted.operations.run import Runs
+from treering.trusted.operations.run import named
 
 SCHEMA = tr.Schema({"a": tr.integers(0, 3)})
 QUERY = tr.parse("a = 1", SCHEMA)
@@ -69,9 +69,9 @@ def test_runs_are_numbered_on_after_those_on_record_whether_they_are_over_or_not
     for number in range(3):
         assert gate.begin_run(RUN).run == number
         again = db.open_gate(BUDGET)
-        assert again._desk.own(Runs).next == number + 1
+        assert again._desk.charges.next_run == number + 1
         gate.end_run(number)
-        assert db.open_gate(BUDGET)._desk.own(Runs).next == number + 1
+        assert db.open_gate(BUDGET)._desk.charges.next_run == number + 1
     with gate.reserve(Budget("pure", Fraction(1))):
         pass
     assert db.open_gate(BUDGET).begin_run(RUN).run == 3
@@ -82,13 +82,13 @@ def test_a_run_that_only_the_record_has_is_over_and_nothing_of_it_is_refunded() 
     gate, journal, _ = opened()
     lost, kept = (gate.begin_run(RUN).run for _ in range(2))
     spent = gate.spent
-    del gate._desk.own(Runs).live[lost]
-    threshold = gate._desk.own(Runs).live[kept]._threshold
+    del gate._desk.charges.runs[lost]
+    threshold = named(gate._desk, kept)._threshold
     gate.mend()
     assert gate.history[-1] == RunEnded(40, lost, Fraction(0))
     assert gate.spent == spent
-    assert (list(gate._desk.own(Runs).live), gate._desk.own(Runs).next) == ([kept], 2)
-    assert gate._desk.own(Runs).live[kept]._threshold is threshold
+    assert (list(gate._desk.charges.runs), gate._desk.charges.next_run) == ([kept], 2)
+    assert named(gate._desk, kept)._threshold is threshold
     with pytest.raises(tr.Halted, match="run 0 is over"):
         gate.first_exceeding(lost, [QUERY], [0])
     events = len(journal.events())
@@ -114,7 +114,7 @@ def test_a_run_of_an_earlier_life_goes_on_after_a_reservation_that_the_life_ende
         copy._events, copy._secrets = list(journal._events), dict(journal._secrets)
     db.journal = copy
     again = db.open_gate(BUDGET)
-    assert list(again._desk.own(Runs).live) == [before]
+    assert list(again._desk.charges.runs) == [before]
     assert [event for event in copy.events() if isinstance(event, RunEnded)] == [RunEnded(40, within, Fraction(3, 10))]
     assert copy.events()[-1] == ReservationEnded(40)
     assert again.first_exceeding(before, [QUERY], [10**6]).asked == 1
@@ -127,7 +127,7 @@ def test_an_easy_comparison_before_a_reservation_is_not_within_it() -> None:
     with gate.reserve(Budget("pure", Fraction(1))):
         gate.measure([QUERY], Laplace(10.0))
     for kernel in (gate, db.open_gate(BUDGET)):
-        assert kernel._desk.own(Runs).first_reserved == 0
+        assert kernel._desk.charges.first_reserved == 0
         assert kernel.first_exceeding(run, [QUERY], [10**6]).crossing is None
     assert isinstance(gate.history[-3], Measured)
 

@@ -18,7 +18,6 @@ from treering.gate import Measured, ReservationEnded, Reserved, RunEnded, RunReq
 from treering.noise import Gaussian, Laplace, Noise
 from treering.trusted.journal import Journal, MemoryJournal
 from treering.trusted.kernel import Kernel
-from treering.trusted.operations.run import Runs
 
 SCHEMA = tr.Schema({"origin": tr.categories("EWR", "JFK"), "month": tr.integers(1, 12)})
 JFK = tr.parse("origin = 'JFK'", SCHEMA)
@@ -260,8 +259,8 @@ STEPS: dict[str, Callable[[Kernel], Any]] = {
     "histogram": lambda gate: gate.histogram(Laplace(40.0), [0]),
     "select": lambda gate: gate.select([JFK, SPRING], 50.0),
     "run": lambda gate: gate.begin_run(RunRequest(30.0, 40.0, Laplace(20.0))),
-    "compare": lambda gate: gate.first_exceeding(max(gate._desk.own(Runs).live), [JFK], [10**6]),
-    "end": lambda gate: gate.end_run(max(gate._desk.own(Runs).live)),
+    "compare": lambda gate: gate.first_exceeding(max(gate._desk.charges.runs), [JFK], [10**6]),
+    "end": lambda gate: gate.end_run(max(gate._desk.charges.runs)),
     "note": lambda gate: gate.note("a step"),
 }
 PARTS = [Budget("pure", Fraction(1, 4)), Budget("zcdp", Fraction(1, 10)), Budget("zcdp", Fraction(2, 3))]
@@ -290,13 +289,13 @@ def test_a_restored_kernel_has_spent_what_the_live_one_has(plan: list[tuple[Budg
         assert gate.spent == before + reserved.cost.rho
     again = db.open_gate(ZCDP)
     assert again.spent == gate.spent <= ZCDP.total
-    assert again._desk.own(Runs).live.keys() == gate._desk.own(Runs).live.keys()
+    assert again._desk.charges.runs.keys() == gate._desk.charges.runs.keys()
     assert list(again.history) == list(gate.history)
 
 
 def take(gate: Kernel, steps: list[str]) -> None:
     for step in steps:
-        if step in ("compare", "end") and not gate._desk.own(Runs).live:
+        if step in ("compare", "end") and not gate._desk.charges.runs:
             continue
         try:
             STEPS[step](gate)

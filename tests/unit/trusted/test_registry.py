@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 import treering.gate as gate
+from treering.protocols import Gate
 from treering.trusted import registry
 from treering.trusted.kernel import Kernel
 from treering.trusted.operations.base import Operation
@@ -12,7 +16,7 @@ from treering.trusted.operations.base import Operation
 
 @pytest.mark.parametrize("name", registry.OPERATIONS)
 def test_every_name_is_a_method_of_the_gate_and_of_the_kernel(name: str) -> None:
-    assert callable(getattr(gate.Gate, name))
+    assert callable(getattr(Gate, name))
     assert callable(getattr(Kernel, name))
     assert issubclass(registry.operation(name), Operation)
 
@@ -22,6 +26,12 @@ def test_every_operation_has_one_event_of_the_gate() -> None:
     assert all(isinstance(getattr(gate, name), type) for name in registry.EVENTS)
 
 
-def test_rejects_name_that_is_not_on_the_list() -> None:
+@pytest.mark.parametrize("name", [*registry.FILES, *registry.ENGINES, *registry.NAMED])
+def test_every_part_is_there_under_its_name(name: str) -> None:
+    assert registry.part(name).__name__ == name
+
+
+@pytest.mark.parametrize("load", [registry.operation, registry.part])
+def test_rejects_name_that_is_not_on_the_list(load: Callable[[str], Any]) -> None:
     with pytest.raises(KeyError):
-        registry.operation("treering.theory.tails:tail")
+        load("treering.theory.tails:tail")

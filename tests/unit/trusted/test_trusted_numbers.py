@@ -14,8 +14,8 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from treering.trusted import cells, charges, noise, sealed
-from treering.trusted.engines import dialect, duckdb, source
+from treering.trusted import cells, charges, dialect, noise, sealed
+from treering.trusted.engines import duckdb, source
 from treering.trusted.learning import minimisers, points
 from treering.trusted.learning import moments as learning_moments
 from treering.trusted.learning.points import _UNIT, Bounds

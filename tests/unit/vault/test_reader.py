@@ -100,7 +100,7 @@ def test_a_time_has_milliseconds() -> None:
     ],
 )
 def test_a_promise_in_words(given: tuple[Any, ...], words: str) -> None:
-    record = Record(Origin("0" * 32, SCHEMA, Promise(*given)), 0)
+    record = Record(Origin("0" * 32, SCHEMA, Promise(*given)), 0, SCHEMA)
     assert readers._promise(record) == words
 
 

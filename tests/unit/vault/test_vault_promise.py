@@ -19,7 +19,19 @@ from treering.vault.vault import Vault
 
 NAN = float("nan")
 STATUS = {
-    *("identity", "created", "cells", "size", "batches", "dropped", "epsilon", "delta", "rows_per_person", "promise"),
+    *(
+        "identity",
+        "created",
+        "cells",
+        "versions",
+        "size",
+        "batches",
+        "dropped",
+        "epsilon",
+        "delta",
+        "rows_per_person",
+        "promise",
+    ),
     *("unit", "total", "spent", "remaining", "share_left", "hard_queries", "potential", "guarantee", "epochs"),
     *("mechanisms", "source", "entries", "head"),
 }

@@ -34,7 +34,6 @@ from support.vaults import (
 )
 from treering.gate import Compared, Condensed, RunRequest
 from treering.trusted.ledger.journal import FIRST_LEASE, recover
-from treering.trusted.operations.run import Runs
 from treering.trusted.reading import Reading
 from treering.vault import members
 from treering.vault.kinds import NOTES
@@ -83,10 +82,10 @@ def test_all_mechanisms_go_on_where_they_were(tmp_path: Path, end: Any) -> None:
 def test_an_open_run_keeps_its_threshold(tmp_path: Path) -> None:
     with guarded(tmp_path / "vault") as vault:
         vault.ask_many(questions(50))
-        (run,) = mechanism(vault)._gate._desk.own(Runs).live
+        (run,) = mechanism(vault)._gate._desk.charges.runs
         secret, spent = journal(vault).secret(run).value, vault.spent
     with Vault.open(tmp_path / "vault") as vault:
-        assert list(mechanism(vault)._gate._desk.own(Runs).live) == [run]
+        assert list(mechanism(vault)._gate._desk.charges.runs) == [run]
         assert journal(vault).secret(run).value == secret
         assert vault.spent == spent
 
@@ -283,11 +282,11 @@ def test_a_checkpoint_in_mid_life_leaves_the_run_and_the_price(tmp_path: Path) -
     with guarded(tmp_path / "vault") as vault:
         vault.ask_many(questions(50))
         held = mechanism(vault)
-        runs = dict(held._gate._desk.own(Runs).live)
+        runs = dict(held._gate._desk.charges.runs)
         before = (held.state, held.spent, held.price(questions(1, 5)[0]))
         held.condense()
         assert (held.state, held.spent, held.price(questions(1, 5)[0])) == before
-        assert held._gate._desk.own(Runs).live == runs
+        assert held._gate._desk.charges.runs == runs
         held.condense()
         assert len(held._gate.history) == 1
     with Vault.open(tmp_path / "vault") as vault:
@@ -357,7 +356,7 @@ def test_a_run_that_a_crash_ended_is_charged_to_rows_that_came_after_its_lease(t
     left = mechanism(vault).left(20_500)
     crash(vault)
     with Vault.open(place) as vault:
-        assert not mechanism(vault)._gate._desk.own(Runs).live
+        assert not mechanism(vault)._gate._desk.charges.runs
         assert mechanism(vault).left(20_500) == left < mechanism(vault).left(20_501)
 
 

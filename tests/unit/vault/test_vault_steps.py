@@ -14,7 +14,7 @@ import treering as tr
 from support.parts import make_often
 from support.vaults import crash
 from treering.budget.promise import Promise
-from treering.trusted import store as stores
+from treering.trusted import creating
 from treering.trusted.ledger.disk import Stage, observe
 from treering.trusted.ledger.journal import LedgerJournal
 from treering.trusted.ledger.lines import Line
@@ -327,7 +327,7 @@ def test_a_vault_that_could_not_be_made_leaves_nobody_in_it(tmp_path: Path, monk
 
     place = tmp_path / "vault"
     with monkeypatch.context() as patch:
-        patch.setattr(stores, "sync_folder", full)
+        patch.setattr(creating, "sync_folder", full)
         with pytest.raises(tr.VaultError, match=f"cannot create a vault at {place}: the disk is full") as refusal:
             made(place)
     assert not is_open(place), refusal

@@ -23,7 +23,16 @@ import numpy as np
 
 from treering.arrays import Flags, Ints
 from treering.domain.attribute import Attribute, Bins, Categories, Ordered, Value
-from treering.domain.calendar import LAST_YEAR, Dates, ceiling, extracted, following, read_moment, read_period
+from treering.domain.calendar import (
+    LAST_YEAR,
+    Dates,
+    ceiling,
+    extracted,
+    following,
+    midnight,
+    read_moment,
+    read_period,
+)
 from treering.domain.text import identifier, literal, set_text
 from treering.errors import QueryError
 
@@ -161,11 +170,11 @@ def _dates_below(name: str, attribute: Dates, bound: str, inclusive: bool, unit:
     cut = _span(name, bound)[inclusive]
     cut = ceiling(unit, cut) if unit else cut
     edges = attribute.edges
-    place = bisect_right(edges, cut, key=_midnight)
-    if place == 0 or cut > _midnight(edges[-1]):
-        raise QueryError(_outside(name, attribute, under=place == 0))
-    if _midnight(edges[place - 1]) != cut:
-        raise QueryError(_cut(name, attribute, place - 1))
+    place = bisect_right(edges, cut, key=midnight)
+    if place == 0 or cut > midnight(edges[-1]):
+        raise Finer(_outside(name, attribute, under=place == 0), name, cut)
+    if midnight(edges[place - 1]) != cut:
+        raise Finer(_cut(name, attribute, place - 1), name, cut)
     return place - 1
 
 
@@ -174,7 +183,7 @@ def _span(name: str, text: str) -> tuple[datetime, datetime]:
     period = read_period(text)
     if period is not None and period[1].year <= LAST_YEAR:
         unit, start = period
-        return _midnight(start), _midnight(following(unit, start))
+        return midnight(start), midnight(following(unit, start))
     moment = read_moment(text)
     if isinstance(moment, datetime) and moment.tzinfo is None and moment.year <= LAST_YEAR:
         return moment, moment + timedelta(microseconds=1)
@@ -182,10 +191,6 @@ def _span(name: str, text: str) -> tuple[datetime, datetime]:
         f"{identifier(name)} cannot be compared with {brief(literal(text))}: a date is written '2013-03-01', a month "
         "'2013-03', and so '2013-Q1', '2013-W09' and '2013'"
     )
-
-
-def _midnight(day: date) -> datetime:
-    return datetime(day.year, day.month, day.day)
 
 
 def _exact(edge: float) -> Decimal:
@@ -220,10 +225,10 @@ def _check_kind(name: str, attribute: Attribute, value: Literal) -> None:
         float: (Decimal, "numbers"),
         date: (str, "dates, in single quotes, such as '2013-03-01'"),
     }
-    sample: object = 0.0
-    if isinstance(attribute, Categories | Dates):
-        sample = attribute.regular_value(0)
-    wanted, words = kinds[type(sample)]
+    kind: type = date if isinstance(attribute, Dates) else float
+    if isinstance(attribute, Categories):
+        kind = type(attribute.regular_value(0))
+    wanted, words = kinds[kind]
     if type(value) is not wanted:
         raise QueryError(f"the values of {identifier(name)} are {words}")
 

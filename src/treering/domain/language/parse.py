@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
-from typing import Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 from sqlglot import ParseError, Token, TokenType, exp
@@ -103,7 +103,7 @@ def lens_of(text: str, schema: Schema) -> Schema:
     return lens
 
 
-Cuts: TypeAlias = dict[str, list[float]]
+Cuts: TypeAlias = dict[str, list[Any]]
 """Bounds of attributes, by name."""
 
 
@@ -476,13 +476,13 @@ def understand(question: Question, schema: Schema, *, finer: bool = False) -> Qu
         return parse(question, schema, finer=finer)
     if not isinstance(question, Query):
         raise QueryError(f"a query is asked as a Query or as its text, not as {type(question).__name__}")
-    if question.schema != schema and not (finer and refines(question.schema, schema)):
-        raise QueryError(
-            "a bound within a bin is told by a mechanism of kind 'rings' only"
-            if refines(question.schema, schema)
-            else "the query is about another schema than this database"
-        )
-    return question
+    if question.schema == schema or (finer and refines(question.schema, schema)):
+        return question
+    if refines(schema, question.schema):  # It was made for an earlier version.
+        return question.under(schema)
+    if refines(question.schema, schema):
+        return question.seen_by(schema)
+    raise QueryError("the query is about another schema than this database")
 
 
 def understand_all(questions: Iterable[Question], schema: Schema, *, finer: bool = False) -> list[Query]:

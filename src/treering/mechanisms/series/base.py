@@ -16,7 +16,8 @@ from treering.arrays import Floats
 from treering.budget.promise import Budget
 from treering.domain.groups import Groups
 from treering.domain.sums import Sums
-from treering.gate import Coming, Event, Gate, SegmentBegun, SegmentEnded
+from treering.gate import Coming, Event, SegmentBegun, SegmentEnded
+from treering.protocols import Gate
 from treering.theory.continual import Law
 from treering.theory.sums import noise_price
 

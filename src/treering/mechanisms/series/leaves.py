@@ -17,8 +17,9 @@ from treering.arrays import Floats
 from treering.budget.promise import Budget
 from treering.domain.groups import Groups
 from treering.domain.sums import Sums
-from treering.gate import Advanced, Event, Gate, Ones, SegmentBegun, SegmentEnded
+from treering.gate import Advanced, Event, Ones, SegmentBegun, SegmentEnded
 from treering.mechanisms.series.base import Series, Window
+from treering.protocols import Gate
 from treering.theory.continual import Law, kept_leaves, leaves_law, start_noise
 
 

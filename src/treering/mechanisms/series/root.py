@@ -22,8 +22,9 @@ from treering.budget.promise import Budget
 from treering.budget.weights import Weights
 from treering.domain.groups import Groups
 from treering.domain.sums import Sums
-from treering.gate import Advanced, Event, Fading, Gate, Root, SegmentBegun, SegmentEnded
+from treering.gate import Advanced, Event, Fading, Root, SegmentBegun, SegmentEnded
 from treering.mechanisms.series.base import Series, Window
+from treering.protocols import Gate
 from treering.theory import series as theory
 from treering.theory.continual import Law
 

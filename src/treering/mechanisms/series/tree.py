@@ -1,6 +1,6 @@
 """A series by binary trees, for pure differential privacy and for very many groups.
 
-`treering.budget.cost` says which leaves a node holds, `treering.theory.continual` what the best estimates are.
+`treering.theory.nodes` says which leaves a node holds, `treering.theory.continual` what the best estimates are.
 `TreeEstimate` folds the noisy counts of nodes into the best estimate of every node that is kept: its own counts,
 combined with its children's estimates.
 """
@@ -15,22 +15,15 @@ from typing import Final
 import numpy as np
 
 from treering.arrays import Floats, Ints
-from treering.budget.cost import Node, completed_by, last_leaf, segment_of
 from treering.budget.promise import Budget
 from treering.domain.groups import Groups
 from treering.domain.sums import Sums
-from treering.gate import (
-    Advanced,
-    Event,
-    Gate,
-    Ones,
-    SegmentBegun,
-    SegmentCondensed,
-    SegmentEnded,
-)
+from treering.gate import Advanced, Event, Ones, SegmentBegun, SegmentCondensed, SegmentEnded
 from treering.mechanisms.series.base import Series, Window
 from treering.noise import Noise
+from treering.protocols import Gate
 from treering.theory.continual import Law, first_leaves, kept_nodes, own_weight, start_noise, stretch, tree_law
+from treering.theory.nodes import Node, completed_by, last_leaf, segment_of
 
 _FEW_NODES: Final = 16
 """Releases are not condensed before there are this many of them."""

@@ -22,7 +22,7 @@ from sqlglot import exp
 from treering.answer import Estimate
 from treering.arrays import Floats
 from treering.deadline import check
-from treering.domain.items import Item
+from treering.domain.language.items import Item
 from treering.sql.duck import run, written
 from treering.sql.finishing.lineage import ROW, Counts, direct, divides, followed, numbered, unchosen, workable
 from treering.sql.finishing.margins import UNDEFINED, Again, Moves

@@ -15,7 +15,6 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import ClassVar, Final
 
-from treering.budget.cost import prefix, segment_of
 from treering.budget.promise import Budget, Promise
 from treering.errors import ParameterError
 from treering.noise import Gaussian, Laplace, Noise
@@ -23,6 +22,7 @@ from treering.params import at_least, root_at_least
 from treering.theory import continual, series
 from treering.theory.cells import CellNoise, SmoothLaplaceCell, SubGaussianCell, all_subsets, subset_radius
 from treering.theory.continual import CentredBound, any_period
+from treering.theory.nodes import prefix, segment_of
 from treering.theory.schedule.epochs import AlphaOf
 from treering.theory.search import rarity
 from treering.theory.static import answer_radius, histogram_noise, mwem_plan

@@ -20,9 +20,9 @@ import math
 import sys
 from typing import Final
 
-from treering.budget.convert import paper_epsilon_of
 from treering.errors import GuaranteeError, ParameterError
 from treering.params import Number, chance, positive, whole
+from treering.theory.conversion import paper_epsilon_of
 from treering.theory.search import first_whole, least_positive
 from treering.words import counted
 

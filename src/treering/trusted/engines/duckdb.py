@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from treering.trusted.engines.dialect import Dialect
+from treering.trusted.dialect import Dialect
 from treering.trusted.engines.spelling import Column, Kind, Spelling, clipped
 from treering.trusted.rows.typed import EARLY, LATE
 

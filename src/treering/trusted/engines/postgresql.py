@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from treering.trusted.engines.dialect import Dialect
+from treering.trusted.dialect import Dialect
 from treering.trusted.engines.spelling import Column, Kind, Spelling, clipped
 
 _LARGEST, _LEAST = "1.7976931348623157e308", "2.4703282292062328e-324"

@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 import pyarrow as pa
 
-from treering.trusted.engines.dialect import Dialect
+from treering.trusted.dialect import Dialect
 from treering.trusted.rows.typed import EARLY, LATE
 
 Kind: TypeAlias = Literal[

@@ -10,9 +10,9 @@ import pyarrow as pa
 from treering.domain.axis import Axis, Scalar, scalar_of
 from treering.domain.schema import Schema
 from treering.errors import EngineError
+from treering.trusted.dialect import Dialect
 from treering.trusted.distinct import few_valued as by_samples
 from treering.trusted.engines.columns import digits, strict, typed_rows, unfit, unreadable
-from treering.trusted.engines.dialect import Dialect
 from treering.trusted.engines.spelling import Relation
 from treering.trusted.engines.watermark import Counts
 from treering.trusted.rows.lens import Key, key_of, value_of

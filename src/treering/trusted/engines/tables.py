@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
@@ -14,8 +14,13 @@ from treering.errors import EngineError
 from treering.trusted.engines.watermark import Watermark
 from treering.trusted.rows.tally import Elsewhere, Grouping, Lines, Piece
 
-if TYPE_CHECKING:
-    from treering.trusted.engines.source import Source
+
+class Counting(Protocol):
+    """What counts the rows of a table in an engine."""
+
+    def count(self, grouping: Grouping, bounds: list[int | None], *, fitting: bool) -> Lines:
+        """PRIVATE: the rows between neighbouring order values, by interval and group; ``fitting``: without those that
+        do not fit."""
 
 
 class Stretch(Elsewhere):
@@ -23,7 +28,7 @@ class Stretch(Elsewhere):
 
     __slots__ = ("_after", "_mark", "_source")
 
-    def __init__(self, source: Callable[[], Source], after: Watermark | None, mark: Watermark) -> None:
+    def __init__(self, source: Callable[[], Counting], after: Watermark | None, mark: Watermark) -> None:
         """The rows past the watermark ``after``, up to ``mark``. ``source`` is called when rows are counted, and not
         before: until then its engine may be away."""
         self._source, self._after, self._mark = source, after, mark

@@ -43,6 +43,7 @@ import numpy.typing as npt
 from treering.arrays import Floats, Ints
 from treering.budget.cost import Cost
 from treering.budget.minimising import largest_gradient, loss_width, minimising, solver_convexity
+from treering.domain.axis import refines
 from treering.domain.loss import Distance, HuberDistance, HuberHinge, Labels, Logistic, RobustLogistic, Squared
 from treering.domain.problem import (
     FEATURE_UNIT,
@@ -158,10 +159,10 @@ def label_kind(request: Minimise, table: Rows) -> Labels:
         return table.label_kind
     if request.features is None:
         raise ParameterError("features", "must say how the database's cells become vectors: use CellFeatures")
-    if request.features.schema != table.schema:
+    if not refines(table.schema, request.features.schema):
         raise QueryError("the features are about another schema than this database")
     if request.features.target is not None:
-        check_query(request.features.target, table.schema)
+        check_query(request.features.target, request.features.schema)
     return request.features.label_kind
 
 

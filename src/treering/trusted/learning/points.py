@@ -334,10 +334,10 @@ def entries_of_cells(table: Rows, features: CellFeatures, rows: tuple[int, int] 
     held = features.entries * features.dimension <= HELD
     source = features.grid.astype(np.float64) if held else features
     if rows is None:
-        weights = np.array(table.cells.marginal(features.joint)).reshape(-1)
+        weights = np.array(table.cells_of(features.schema).marginal(features.joint)).reshape(-1)
         return Entries(source, features.labels, weights, table.size, None)
     weights = np.zeros(features.entries, dtype=np.int64)
-    _, place, number = table.tally(Groups.cells(table.schema, features.joint), rows)
+    _, place, number = table.tally(Groups.cells(features.schema, features.joint), rows)
     weights[place] = number
     return Entries(source, features.labels, weights, rows[1] - rows[0], None)
 

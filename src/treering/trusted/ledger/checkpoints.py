@@ -41,9 +41,8 @@ class Heavy(Protocol):
 class Checkpoints:
     """The checkpoints of a vault: the latest two of each mechanism."""
 
-    def __init__(self, folder: Path, codec: EventCodec) -> None:
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._codec = codec
         self._kept: dict[int, list[str]] = {}
         self._number = 0
 
@@ -57,11 +56,12 @@ class Checkpoints:
         """The names of the files in use."""
         return {name for names in self._kept.values() for name in names}
 
-    def save(self, event: Condensed, mechanism: int) -> Line:
-        """Write an event to a file (its text, then the arrays of its note), and return the line that names the file."""
+    def save(self, event: Condensed, mechanism: int, codec: EventCodec) -> Line:
+        """Write an event to a file (its text by the mechanism's codec, then the arrays of its note), and return the
+        line that names the file."""
         assert isinstance(event.note, Heavy)
         light, arrays = event.note.unloaded()
-        text = self._codec.encode(replace(event, note=light))
+        text = codec.encode(replace(event, note=light))
         lengths = " ".join(str(len(each)) for each in arrays)
         content = b"".join((text.encode(), b"\n", lengths.encode(), b"\n", *arrays))
         number = self._number + 1
@@ -78,8 +78,9 @@ class Checkpoints:
             (self._folder / old).unlink(missing_ok=True)
         return line
 
-    def load(self, line: Line) -> Condensed | None:
-        """The event in a checkpoint's file; None if the file is missing or not what was written."""
+    def load(self, line: Line, codec: EventCodec) -> Condensed | None:
+        """The event in a checkpoint's file, by its mechanism's codec; None if the file is missing or not what was
+        written."""
         plain = line.plain()
         try:
             content = (self._folder / plain["file"]).read_bytes()
@@ -88,7 +89,7 @@ class Checkpoints:
         if hashlib.sha256(content).hexdigest() != plain["sha256"]:
             return None
         text, lengths, raw = content.split(b"\n", 2)
-        event = self._codec.decode(text.decode())
+        event = codec.decode(text.decode())
         if not isinstance(event, Condensed) or not isinstance(event.note, Heavy):
             raise VaultError(f"checkpoint {plain['file']} holds something else; delete it, and open the vault again")
         ends = list(accumulate(map(int, lengths.split())))

@@ -35,6 +35,7 @@ class Stage(Enum):
     COMMITTED = "the lines are durable, and nothing of them has left"
     ROWS_DURABLE = "new rows are durable, and not yet counted"
     MECHANISM_DURABLE = "a new mechanism is on record, and not yet made"
+    SCHEMA_DURABLE = "a version of the schema is on record, and not yet taken up"
     ROWS_COUNTED = "new rows are durable and counted; mechanisms are not yet told"
     ANSWERED = "an answer is durable, and has not left"
     CHECKPOINT_OPENED = "a checkpoint has a temporary name"

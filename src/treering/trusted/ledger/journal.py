@@ -42,7 +42,7 @@ class Recovered:
 def recover(entries: Sequence[Entry], codec: EventCodec, checkpoints: Checkpoints | None) -> Recovered:
     """The state that a mechanism's lines give, from its last readable checkpoint on; from its first line, if no
     checkpoint can be read or ``checkpoints`` is None."""
-    start, events = _last_checkpoint(entries, checkpoints)
+    start, events = _last_checkpoint(entries, codec, checkpoints)
     commitments = {entry.line.plain()["run"]: entry.commitment for entry in entries if entry.commitment}
     leases: dict[int, Compared] = {}
     with without_collections():
@@ -77,11 +77,13 @@ def without_collections() -> Iterator[None]:
             gc.enable()
 
 
-def _last_checkpoint(entries: Sequence[Entry], checkpoints: Checkpoints | None) -> tuple[int, list[Event]]:
+def _last_checkpoint(
+    entries: Sequence[Entry], codec: EventCodec, checkpoints: Checkpoints | None
+) -> tuple[int, list[Event]]:
     if checkpoints is not None:
         for place in range(len(entries) - 1, -1, -1):
             if entries[place].kind == CHECKPOINT:
-                loaded = checkpoints.load(entries[place].line)
+                loaded = checkpoints.load(entries[place].line, codec)
                 if loaded is not None:
                     return place + 1, [loaded]
     return 0, []
@@ -145,7 +147,7 @@ class LedgerJournal(MemoryJournal):
             self._count(event)
         elif isinstance(event, Condensed):
             self.settle()
-            line = self._checkpoints.save(event, self._number)
+            line = self._checkpoints.save(event, self._number, self._codec)
             self._leases.clear()  # Recovery reads lines after the checkpoint only.
             self._ledger.write(line)
         else:

@@ -18,18 +18,10 @@ from treering.trusted.sealed import salt as new_salt
 ROOT: Final = bytes(32)
 """The hash that the first line is chained to."""
 
-CREATED, MECHANISM, ROWS, PART, EVENT, LEASE, ANSWERS, CHECKPOINT = (
-    "created",
-    "mechanism",
-    "rows",
-    "part",
-    "event",
-    "lease",
-    "answers",
-    "checkpoint",
-)
-"""The kinds of lines. A ``part`` names a file of rows; a ``lease`` counts comparisons before they are made; ``answers``
-are those given under an idempotency key."""
+CREATED, REFINED, MECHANISM, ROWS, PART = "created", "refined", "mechanism", "rows", "part"
+EVENT, LEASE, ANSWERS, CHECKPOINT = "event", "lease", "answers", "checkpoint"
+"""The kinds of lines. A ``refined`` line is the next version of the schema; a ``part`` names a file of rows; a
+``lease`` counts comparisons before they are made; ``answers`` are those given under an idempotency key."""
 
 
 class Line(NamedTuple):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 from treering.budget.promise import Budget, Promise
+from treering.domain.axis import refines
 from treering.domain.schema import Schema
 from treering.errors import DamagedVault
 from treering.trusted.ledger.folder import Folder
@@ -18,6 +19,7 @@ from treering.trusted.ledger.lines import (
     LEASE,
     MECHANISM,
     PART,
+    REFINED,
     ROWS,
     Entry,
     Line,
@@ -76,6 +78,11 @@ def mechanism_line(new: Spec, lowered: Mapping[str, Fraction]) -> Line:
     return Line(MECHANISM, body(**new.to_dict(), **({"shares": moved} if moved else {})))
 
 
+def refined_line(schema: Schema, following: Sequence[str]) -> Line:
+    """The line of the ledger with the next version of the schema, and the mechanisms that see the rows through it."""
+    return Line(REFINED, body(schema=schema.to_dict(), following=list(following)))
+
+
 @dataclass(slots=True)
 class Record:
     """A fold over the lines of a ledger: public."""
@@ -83,6 +90,12 @@ class Record:
     origin: Origin
     created: int
     """When the vault was created, in microseconds since 1970."""
+    schema: Schema
+    """The newest version of the schema."""
+    versions: int = 1
+    """How many versions of the schema there were."""
+    lenses: dict[str, Schema] = field(default_factory=dict)
+    """The version that a mechanism keeps, by its name, for those that do not follow the newest."""
     shares: Shares = field(default_factory=Shares)
     batches: BatchList = field(default_factory=BatchList)
     parts: PartList = field(default_factory=PartList)
@@ -101,7 +114,8 @@ class Record:
         first = next(rest, None)
         if first is None or first.line.kind != CREATED:
             raise folder.unfinished()
-        record = cls(Origin.of(first.line), first.time, head=first.hash, seq=first.seq)
+        origin = Origin.of(first.line)
+        record = cls(origin, first.time, origin.schema, head=first.hash, seq=first.seq)
         for entry in rest:
             record.add(entry)
         return record
@@ -129,11 +143,28 @@ class Record:
             self._add_mechanism(entry.line.plain())
         elif kind == PART:
             self.parts.add(Part.of(entry))
+        elif kind == REFINED:
+            plain = entry.line.plain()
+            self.refine(Schema.from_dict(plain["schema"]), plain["following"])
         if entry.key:
             if entry.key in self.keys:
                 raise DamagedVault(f"the idempotency key {entry.key!r} is on record twice: restore a backup")
             self.keys[entry.key] = entry
         self.head, self.seq = entry.hash, entry.seq
+
+    def lens(self, name: str) -> Schema:
+        """The version of the schema that a mechanism sees."""
+        return self.lenses.get(name, self.schema)
+
+    def refine(self, schema: Schema, following: Sequence[str]) -> None:
+        """Take up the next version of the schema; mechanisms other than those ``following`` keep theirs."""
+        if not refines(schema, self.schema):
+            raise DamagedVault("a version of the schema on record does not refine the one before: restore a backup")
+        for spec in self.specs:
+            if spec.name not in following:
+                self.lenses.setdefault(spec.name, self.schema)
+        self.schema = schema
+        self.versions += 1
 
     def _add_mechanism(self, plain: Mapping[str, Any]) -> None:
         new = Spec.from_dict(plain)

@@ -71,7 +71,7 @@ class GrowingDatabase(Sealed):
         ``on_invalid``  as in `append`
         """
         database = cls(schema)
-        database._source = registry.engine("Source").of(table, schema, order)
+        database._source = registry.part("Source").of(table, schema, order)
         database.refresh(on_invalid)
         return database
 

@@ -19,7 +19,7 @@ from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import ParameterError, QueryError
 from treering.gate import Event
-from treering.trusted.cells import DENSE_CELLS, MAX_COUNT, check_query
+from treering.trusted.cells import DENSE_CELLS, MAX_COUNT, Cells, check_query
 from treering.trusted.charges import Charges
 from treering.trusted.journal import Journal
 from treering.trusted.rows.ahead import Need
@@ -35,10 +35,10 @@ class Desk(Sealed):
     """What the operations of one gate work with: the rows (PRIVATE), the account of what they were charged, the
     journal, and what operations remember (PRIVATE); and checks of requests on public values."""
 
-    __slots__ = ("_remembered", "charges", "journal", "rows")
+    __slots__ = ("_remembered", "charges", "journal", "lens", "rows")
 
-    def __init__(self, rows: Rows, charges: Charges, journal: Journal) -> None:
-        self.rows, self.charges, self.journal = rows, charges, journal
+    def __init__(self, rows: Rows, charges: Charges, journal: Journal, lens: Schema | None = None) -> None:
+        self.rows, self.charges, self.journal, self.lens = rows, charges, journal, lens
         self._remembered: dict[type[Any], Any] = {}
 
     def own(self, kind: type[Own]) -> Own:
@@ -51,7 +51,12 @@ class Desk(Sealed):
     @property
     def schema(self) -> Schema:
         """The universe: public."""
-        return self.rows.schema
+        return self.lens or self.rows.schema
+
+    @property
+    def cells(self) -> Cells:
+        """PRIVATE: the counts of all cells."""
+        return self.rows.cells_of(self.schema)
 
     @property
     def size(self) -> int:
@@ -119,6 +124,11 @@ def integers(values: Sequence[int], name: str, length: int, below: int = MAX_COU
     return array.astype(np.int64)
 
 
+def gaps(counts: Ints, estimates: Ints | None) -> Ints:
+    """PRIVATE: counts, or their distances from estimates."""
+    return counts if estimates is None else np.abs(counts - estimates)
+
+
 class Operation(Sealed, ABC, Generic[Checked, Released]):
     """One operation. It has no state: what it remembers is on the desk.
 
@@ -150,7 +160,7 @@ class Operation(Sealed, ABC, Generic[Checked, Released]):
 
     def needs(self, checked: Checked, desk: Desk) -> Sequence[Need]:
         """What it reads of the rows: for an engine to count, where they stay in one."""
-        return desk.rows.need_of_cells() if self.cells else ()
+        return desk.rows.need_of_cells(desk.schema) if self.cells else ()
 
     def charge(self, checked: Checked, cost: Cost, desk: Desk) -> None:
         """Charge the rows that the operation is about; or raise `BudgetExceeded` and change nothing."""

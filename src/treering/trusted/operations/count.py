@@ -47,7 +47,7 @@ class Counting(Operation[Batch, Measured]):
     def perform(self, checked: Batch, cost: Cost, desk: Desk) -> Measured:
         """The noisy counts."""
         queries, noise, scales = checked
-        noisy = desk.rows.cells.count_many(queries) + desk.own(Answering).take(noise, scales)
+        noisy = desk.cells.count_many(queries) + desk.own(Answering).take(noise, scales)
         return Measured(desk.size, cost, queries, noise, tuple(noisy.tolist()))
 
 

@@ -41,5 +41,5 @@ class Drawing(Operation[Draw, RowsDrawn]):
 
     def perform(self, checked: Draw, cost: Cost, desk: Desk) -> RowsDrawn:
         """Draw the rows."""
-        counts = desk.rows.cells.count_many(checked.synthesis.asked).tolist()
+        counts = desk.cells.count_many(checked.synthesis.asked).tolist()
         return RowsDrawn(desk.size, cost, checked.queries, checked.rows, checked.synthesis.draw(counts))

@@ -187,7 +187,7 @@ class Foreign(Operation[Any, ForeignReleased]):
 
     def perform(self, checked: Any, cost: Cost, desk: Desk) -> ForeignReleased:
         """Run the measurement."""
-        counts = desk.rows.cells.marginal(desk.check_attributes(None)).reshape(-1).tolist()
+        counts = desk.cells.marginal(desk.check_attributes(None)).reshape(-1).tolist()
         return ForeignReleased(desk.size, cost, released(checked, counts) or ())
 
     def outcome(self, event: ForeignReleased, desk: Desk) -> ForeignReleased:

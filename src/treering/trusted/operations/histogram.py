@@ -53,6 +53,6 @@ def tabulating(noise: Noise) -> Cost:
 
 def _noisy(checked: Table, desk: Desk) -> Ints:
     shape = tuple(desk.schema.shape[position] for position in checked.attributes)
-    noisy = draw(checked.noise, 1, math.prod(shape)).reshape(shape) + desk.rows.cells.marginal(checked.attributes)
+    noisy = draw(checked.noise, 1, math.prod(shape)).reshape(shape) + desk.cells.marginal(checked.attributes)
     noisy.setflags(write=False)
     return noisy

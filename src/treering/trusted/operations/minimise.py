@@ -83,9 +83,11 @@ class Minimising(Operation[Learning, Minimised]):
     def needs(self, checked: Learning, desk: Desk) -> Sequence[Need]:
         """The joint values of the features, in the interval or in all rows."""
         features = checked.request.features
-        if features is None or checked.rows is None:
-            return desk.rows.need_of_cells()
-        return [Need(Groups.cells(desk.schema, features.joint), checked.rows)]
+        if features is None:
+            return ()
+        if checked.rows is None:
+            return desk.rows.need_of_cells(features.schema)
+        return [Need(Groups.cells(features.schema, features.joint), checked.rows)]
 
     def charge(self, checked: Learning, cost: Cost, desk: Desk) -> None:
         """Charge the rows of the interval, or all."""

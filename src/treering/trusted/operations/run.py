@@ -13,7 +13,7 @@ a replaced row moves the gap by.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -23,27 +23,15 @@ from treering.budget.cost import FREE, Cost, pure, silent_run, sparse_run
 from treering.budget.promise import Budget
 from treering.domain.query import Query
 from treering.errors import Halted, ParameterError
-from treering.gate import (
-    FINE,
-    Compared,
-    Condensed,
-    Crossing,
-    Event,
-    ReservationEnded,
-    Reserved,
-    RunEnded,
-    RunRequest,
-    RunStarted,
-)
+from treering.gate import FINE, Compared, Crossing, RunEnded, RunRequest, RunStarted
 from treering.noise import Laplace
 from treering.params import exact_scale, positive
 from treering.trusted import pricing
 from treering.trusted.cells import MAX_COUNT
 from treering.trusted.charges import Charges
-from treering.trusted.journal import Journal, Secret, ends_run
+from treering.trusted.journal import Secret
 from treering.trusted.noise import Ahead, check_noise, check_scale, draw, draw_laplace
-from treering.trusted.operations.base import Desk, Operation, Prepaid, integers
-from treering.trusted.operations.select import gaps
+from treering.trusted.operations.base import Desk, Operation, Prepaid, gaps, integers
 from treering.trusted.sealed import Sealed
 
 FIRST_BLOCK: Final = 16
@@ -82,46 +70,32 @@ class Run(Sealed):
         return None
 
 
-class Runs(Sealed):
-    """PRIVATE: the runs in progress."""
+class Live(Sealed):
+    """PRIVATE: the runs in progress that were compared with through this gate."""
 
-    __slots__ = ("first_reserved", "live", "next")
+    __slots__ = ("runs",)
 
     def __init__(self) -> None:
-        self.live: dict[int, Run] = {}
-        self.next = 0
-        """The number of the next run."""
-        self.first_reserved = 0
-        """Within a reservation, the number of the first run that began in it; otherwise 0."""
+        self.runs: dict[int, Run] = {}
 
-    def named(self, run: int) -> Run:
-        """A run in progress, that can go on now."""
-        if run not in self.live:
-            raise Halted(f"run {run} is over, or was never begun")
-        if run < self.first_reserved:
-            raise ParameterError("run", "was begun before the reservation: it can go on once the reservation ends")
-        return self.live[run]
 
-    def restore(self, events: Iterable[Event], journal: Journal) -> None:
-        """The runs in progress at the end of a history."""
-        begun: dict[int, RunRequest] = {}
-        for event in events:
-            if isinstance(event, Condensed):
-                begun, self.next = {run.run: run.request for run in event.runs}, event.next_run
-            elif isinstance(event, Reserved | ReservationEnded):
-                self.first_reserved = self.next if isinstance(event, Reserved) else 0
-            elif isinstance(event, RunStarted):
-                begun[event.run], self.next = event.request, event.run + 1
-            elif ends_run(event):
-                del begun[event.run]
-        self.live = {run: Run(request, journal.secret(run)) for run, request in begun.items()}
+def named(desk: Desk, number: int) -> Run:
+    """A run in progress that can go on now; refuses any other."""
+    begun, live = desk.charges.runs.get(number), desk.own(Live).runs
+    if begun is None:
+        raise Halted(f"run {number} is over, or was never begun")
+    if number < desk.charges.first_reserved:
+        raise ParameterError("run", "was begun before the reservation: it can go on once the reservation ends")
+    if number not in live:
+        live[number] = Run(begun.request, desk.journal.secret(number))
+    return live[number]
 
 
 def end(desk: Desk, run: int, refund: Fraction) -> None:
     """A run is over: the event that says so is written next."""
     desk.journal.ending(run)
-    del desk.own(Runs).live[run]
     desk.charges.end_run(run, desk.size, refund)
+    desk.own(Live).runs.pop(run, None)
 
 
 # -- beginning ---------------------------------------------------------------------------------------------------------
@@ -151,22 +125,21 @@ class Starting(Operation[RunRequest, RunStarted]):
 
     def charge(self, checked: RunRequest, cost: Cost, desk: Desk) -> None:
         """Charge all rows there are and, while the run lasts, all rows to come."""
-        desk.charges.begin_run(desk.own(Runs).next, cost)
+        desk.charges.begin_run(desk.charges.next_run, cost)
 
     def perform(self, checked: RunRequest, cost: Cost, desk: Desk) -> RunStarted:
         """No row is read."""
-        return RunStarted(desk.size, cost, desk.own(Runs).next, checked)
+        return RunStarted(desk.size, cost, desk.charges.next_run, checked)
 
     def record(self, event: RunStarted, desk: Desk) -> None:
         """Write the event, and the threshold in the private part."""
-        runs, secret = desk.own(Runs), Run.draw_threshold(event.request)
-        desk.journal.begin(event, secret)
-        runs.live[event.run] = Run(event.request, secret)
-        runs.next = event.run + 1
+        desk.journal.begin(event, Run.draw_threshold(event.request))
+        desk.charges.take_run(event)
 
     def follow(self, event: RunStarted, charges: Charges) -> None:
         """Charge all rows, and those to come."""
         charges.begin_run(event.run, event.cost)
+        charges.take_run(event)
 
 
 @lru_cache(maxsize=16)
@@ -211,7 +184,7 @@ class Comparing(Prepaid[Comparison, Compared]):
     def check(self, desk: Desk, *request: Any) -> Comparison:
         """Refuse a run that is over, and queries, bars and estimates that cannot be."""
         number, queries, bars, estimates, reach = request
-        run, finer = desk.own(Runs).named(number), 1 if reach is None else FINE
+        run, finer = named(desk, number), 1 if reach is None else FINE
         asked, scales, largest = desk.check_queries(queries, finer)
         if reach is not None:
             _check_reach(reach, asked, largest)
@@ -254,7 +227,7 @@ def _crossing(asked: Comparison, desk: Desk) -> Crossing | None:
     run, start = asked.run, 0
     while start < len(asked.queries):
         part = slice(start, start + run.block)
-        counts = desk.rows.cells.count_many(asked.queries[part])
+        counts = desk.cells.count_many(asked.queries[part])
         distances = gaps(counts, None if asked.estimates is None else asked.estimates[part])
         first = run.first_exceeding(asked.finer * (distances - asked.bars[part]), asked.scales[part])
         if first is not None:
@@ -278,12 +251,12 @@ class Abandoning(Prepaid[int, RunEnded]):
     def check(self, desk: Desk, *request: Any) -> int:
         """Refuse a run that is over."""
         (number,) = request
-        desk.own(Runs).named(number)
+        named(desk, number)
         return int(number)
 
     def perform(self, checked: int, cost: Cost, desk: Desk) -> RunEnded:
         """No row is read."""
-        given_back = refund(desk.own(Runs).live[checked].request, desk.charges.present)
+        given_back = refund(desk.charges.runs[checked].request, desk.charges.present)
         return RunEnded(desk.size, checked, given_back)
 
     def record(self, event: RunEnded, desk: Desk) -> None:

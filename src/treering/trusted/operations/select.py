@@ -7,15 +7,13 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from treering.arrays import Ints
 from treering.budget.cost import Cost, exponential
 from treering.domain.query import Query
 from treering.errors import ParameterError
 from treering.gate import Selected
 from treering.params import exact_scale
-from treering.trusted.operations.base import Desk, Operation, integers
+from treering.trusted.operations.base import Desk, Operation, gaps, integers
 from treering.trusted.samplers import select
 
 
@@ -61,11 +59,6 @@ def selecting(queries: Sequence[Query], scale: float) -> Cost:
 
 def _drawn(checked: Choice, desk: Desk) -> int:
     unit = math.lcm(*checked.scales.tolist())
-    scores = gaps(desk.rows.cells.count_many(checked.queries), checked.estimates).tolist()
+    scores = gaps(desk.cells.count_many(checked.queries), checked.estimates).tolist()
     finer = [score * (unit // query.scale) for score, query in zip(scores, checked.queries, strict=True)]
     return select.exponential(finer, exact_scale(checked.scale, "scale") * unit)
-
-
-def gaps(counts: Ints, estimates: Ints | None) -> Ints:
-    """PRIVATE: counts, or their distances from estimates."""
-    return counts if estimates is None else np.abs(counts - estimates)

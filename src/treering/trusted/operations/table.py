@@ -8,13 +8,11 @@ from treering.trusted import registry
 from treering.trusted.operations.base import Operation
 from treering.trusted.operations.combine import Combining
 from treering.trusted.operations.count import Counting
-from treering.trusted.operations.histogram import Tabulating
 from treering.trusted.operations.run import Abandoning, Comparing, Starting
 from treering.trusted.operations.segment import Advancing, Beginning, Condensing, Ending, Marking
-from treering.trusted.operations.select import Selecting
 
 _PRESENT: Final[tuple[Operation[Any, Any], ...]] = (
-    *(Counting(), Starting(), Comparing(), Abandoning(), Tabulating(), Selecting(), Combining()),
+    *(Counting(), Starting(), Comparing(), Abandoning(), Combining()),
     *(Marking(), Beginning(), Advancing(), Condensing(), Ending()),
 )
 _OPERATIONS: Final = {each.event: each for each in _PRESENT}

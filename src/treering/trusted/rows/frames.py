@@ -16,7 +16,7 @@ from treering.domain.attribute import Attribute
 from treering.domain.schema import Schema
 from treering.errors import DataError
 from treering.rowfile import RowFile
-from treering.trusted.rows.files import line_of
+from treering.trusted import registry
 
 NEEDS_ZONE: Final = (
     ": the schema has to say in which time zone they are dated, by tz='America/New_York' or tz='UTC', for example, in "
@@ -48,7 +48,7 @@ class Places:
         if self.file is None or self.schema is None:
             return place
         if self.file.separated:
-            place = f"line {line_of(self.file, self.schema, self.row(row))}"
+            place = f"line {registry.part('line_of')(self.file, self.schema, self.row(row))}"
         return f"{self.file.path}, {place}"
 
 

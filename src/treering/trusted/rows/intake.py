@@ -28,9 +28,9 @@ from treering.domain.axis import Scalar
 from treering.domain.schema import Schema
 from treering.errors import DataError, ParameterError
 from treering.rowfile import RowFile
+from treering.trusted import registry
 from treering.trusted.rows.checks import PERSON, Check, ColumnIntake, Plan, plan_of
 from treering.trusted.rows.digests import RowsDigest
-from treering.trusted.rows.files import blocks
 from treering.trusted.rows.frames import Places, as_table, check_columns, comes_as_dicts, hint
 from treering.trusted.rows.moments import is_text
 from treering.trusted.rows.persons import People, Persons, excess
@@ -205,7 +205,9 @@ def _of_file(file: RowFile, plan: Plan, persons: Persons | None) -> Iterator[_Bl
             _check(table, plan, persons, texts=file.separated)
             return _of_table(table, plan, persons, places, shared=shared, texts=file.separated)
 
-    return _in_order(work, _numbered(blocks(file, plan.schema, None if persons is None else persons.column)))
+    return _in_order(
+        work, _numbered(registry.part("blocks")(file, plan.schema, None if persons is None else persons.column))
+    )
 
 
 def _numbered(tables: Iterable[pa.Table]) -> Iterator[tuple[int, pa.Table]]:

@@ -24,7 +24,7 @@ from treering.domain.axis import Scalar
 from treering.domain.groups import Groups
 from treering.domain.schema import Schema
 from treering.domain.sums import Grid, Sums, summable
-from treering.errors import DataError, TreeringError
+from treering.errors import DataError, SchemaError, TreeringError
 from treering.trusted.cells import MAX_COUNT, Cells
 from treering.trusted.rows.ahead import Ahead, Need, Numbers, Uncounted
 from treering.trusted.rows.tally import Codes, Elsewhere, Engine, Piece, shared_engine, tally
@@ -48,8 +48,8 @@ class Rows(Sealed):
         self._engine = engine
         self._size = 0
         self._pieces: list[Piece] = []
-        self._cells: Cells | None = None
-        self._counted = 0
+        self._cells: dict[Schema, Cells] = {}
+        self._counted: dict[Schema, int] = {}
         """How many rows are counted in them."""
         self.lock = threading.RLock()
         """Held while rows are taken in, and by every kernel while it works."""
@@ -103,12 +103,12 @@ class Rows(Sealed):
         with self.whole():
             piece = Piece(self._size, rows, content)
             pieces = _joined(self._pieces, piece, self._schema) if rows else self._pieces
-            later = self._cells is None or isinstance(content, Elsewhere)
-            counts = self._occupied([piece]) if rows and not later else None
+            later = isinstance(content, Elsewhere) or not rows
+            counts = [] if later else [(lens, *self._occupied([piece], lens)) for lens in self._cells]
             with self.taking_in():
-                if counts is not None and self._cells is not None:
-                    self._cells.add(*counts)
-                    self._counted += rows
+                for lens, cells, numbers in counts:
+                    self._cells[lens].add(cells, numbers)
+                    self._counted[lens] += rows
                 self._pieces = pieces
                 self._size += rows
                 self._ahead.clear()
@@ -155,10 +155,10 @@ class Rows(Sealed):
         """Whether rows stay in an engine: public."""
         return bool(self._pieces) and isinstance(self._pieces[-1].content, Elsewhere)
 
-    def need_of_cells(self) -> list[Need]:
-        """What `cells` counts when it is next read."""
-        counted = 0 if self._cells is None else self._counted
-        return [Need(Groups.cells(self._schema), (counted, self._size))] if counted < self._size else []
+    def need_of_cells(self, lens: Schema) -> list[Need]:
+        """What `cells_of` counts when it is next read."""
+        counted = self._counted.get(lens, 0)
+        return [Need(Groups.cells(lens), (counted, self._size))] if counted < self._size else []
 
     def prepare(self, needs: Sequence[Need]) -> None:
         """Have rows in an engine counted for what reads them next; raises `Uncounted` if ``waits`` is false. (Of rows
@@ -177,33 +177,45 @@ class Rows(Sealed):
 
     @property
     def cells(self) -> Cells:
-        """PRIVATE: the counts of all cells, made when they are first needed."""
-        if self._cells is None:
-            cells = Cells(self._schema)
-            if self._size:
-                cells.add(*self._uncounted())
-            self._cells, self._counted = cells, self._size
-        elif self._counted < self._size:  # Rows of an engine came since.
-            counts = self._uncounted()
-            with self.taking_in():
-                self._cells.add(*counts)
-                self._counted = self._size
-        return self._cells
+        """PRIVATE: the counts of all cells of the newest version of the schema."""
+        return self.cells_of(self._schema)
 
-    def _uncounted(self) -> tuple[Ints, Ints | None]:
-        """PRIVATE: the cells of the rows that `cells` does not count yet, and how many rows are in each."""
+    def cells_of(self, lens: Schema) -> Cells:
+        """PRIVATE: the counts of all cells of a version of the schema, made when they are first needed."""
+        cells = self._cells.get(lens)
+        if cells is None:
+            cells = Cells(lens)
+            if self._size:
+                cells.add(*self._uncounted(lens))
+            self._cells[lens], self._counted[lens] = cells, self._size
+        elif self._counted[lens] < self._size:  # Rows of an engine came since.
+            counts = self._uncounted(lens)
+            with self.taking_in():
+                cells.add(*counts)
+                self._counted[lens] = self._size
+        return cells
+
+    def refine(self, schema: Schema) -> None:
+        """See the rows through the next version of the schema, which refines the last."""
+        with self.whole():
+            if any(isinstance(piece.content, Codes) for piece in self._pieces):
+                raise SchemaError("rows that were given as cells cannot be told apart within a cell")
+            self._schema = schema
+
+    def _uncounted(self, lens: Schema) -> tuple[Ints, Ints | None]:
+        """PRIVATE: the cells of the rows that `cells_of` does not count yet, and how many rows are in each."""
         if not self.elsewhere:
-            return self._occupied(self._pieces)
-        (need,) = self.need_of_cells()
+            return self._occupied(self._pieces, lens)
+        (need,) = self.need_of_cells(lens)
         _, place, number = self.tally(*need)
         return place, number
 
-    def _occupied(self, pieces: Sequence[Piece]) -> tuple[Ints, Ints | None]:
+    def _occupied(self, pieces: Sequence[Piece], lens: Schema) -> tuple[Ints, Ints | None]:
         """PRIVATE: the cells of the rows of some pieces, and how many rows are in each (None: one)."""
         if len(pieces) == 1 and isinstance(pieces[0].content, Codes):
             return pieces[0].content.cells[: pieces[0].rows].astype(np.int64, copy=False), None
         edges = (pieces[0].first, pieces[-1].last)
-        _, place, number = tally(self._engine, pieces, self._schema, Groups.cells(self._schema), edges, None)
+        _, place, number = tally(self._engine, pieces, lens, Groups.cells(lens), edges, None)
         return place, number
 
     # -- whole or torn ------------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ import pyarrow.compute as pc
 from treering.arrays import Ints
 from treering.domain.axis import Axis, Cuts, Scalar
 from treering.domain.sums import Grid
-from treering.trusted.engines.dialect import EMBEDDED, MOST_CUTS, Dialect, bisected
+from treering.trusted.dialect import EMBEDDED, MOST_CUTS, Dialect, bisected
 from treering.trusted.rows.moments import DAY, EPOCH, FIRST, LAST, MICROSECONDS, month_of, weekday_of
 from treering.trusted.rows.typed import TYPES, field_of, kept
 

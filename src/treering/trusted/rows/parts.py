@@ -14,16 +14,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from weakref import WeakSet
 
 import pyarrow as pa
 
 from treering.errors import DamagedVault, DataError, VaultError
 from treering.trusted.ledger.disk import NewFile, Stage, reached, writing
-from treering.trusted.ledger.lines import Line, SecretValue
+from treering.trusted.ledger.ledger import Ledger
+from treering.trusted.ledger.lines import SecretValue
 from treering.trusted.ledger.named import Batch, BatchList, Part, PartList, batch_secret, part_name
 from treering.trusted.rows.digests import RowsDigest
 from treering.trusted.rows.intake import PERSON, Intake, typed_blocks
@@ -53,29 +54,6 @@ TAIL_ROWS: Final = 2**16
 
 _PATIENCE: Final = 64
 """After a part could not be written, this many batches come before the next attempt."""
-
-
-class Commits(Protocol):
-    """The ledger of a store, as its parts need it (``trusted/ledger/ledger.py``)."""
-
-    def write(
-        self,
-        *lines: Line,
-        put: SecretValue | None = None,
-        drop: tuple[str, ...] = (),
-        tail: tuple[int, bytes] | None = None,
-        sealed: int = 0,
-    ) -> None:
-        """Add lines, with what is stored and deleted with them."""
-
-    def secrets(self) -> Mapping[str, SecretValue]:
-        """PRIVATE: all secrets."""
-
-    def tail(self, after: int = 0) -> Iterable[tuple[int, bytes]]:
-        """PRIVATE: the batches in the tail after number ``after``."""
-
-    def remembered(self, reason: str) -> AbstractContextManager[None]:
-        """What the block makes durable it also takes up in memory, or the vault stops."""
 
 
 class StoreEngine(Sealed):
@@ -245,7 +223,7 @@ class Parts(Sealed):
         folder: Path,
         form: Form,
         rows: Rows,
-        ledger: Commits,
+        ledger: Ledger,
         batches: BatchList,
         parts: PartList,
         limit: Callable[[], Persons] | None = None,

@@ -27,8 +27,8 @@ from treering.domain.schema import Schema
 from treering.domain.sums import Sums, of_codes, summable, sums_of
 from treering.errors import DamagedVault, EngineError, QueryError
 from treering.trusted.cells import project
+from treering.trusted.dialect import EMBEDDED, MOST_CUTS, Dialect
 from treering.trusted.distinct import few_valued
-from treering.trusted.engines.dialect import EMBEDDED, MOST_CUTS, Dialect
 from treering.trusted.rows.lens import Key, classes_of, half_steps, key_of, units_of, value_of, values_of
 from treering.trusted.rows.typed import field_of, kept
 from treering.trusted.sealed import Sealed

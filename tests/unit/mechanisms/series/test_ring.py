@@ -21,7 +21,7 @@ from treering.answer import Estimate
 from treering.arrays import Floats
 from treering.budget.promise import Budget
 from treering.domain.groups import Groups
-from treering.domain.items import Item
+from treering.domain.language.items import Item
 from treering.domain.language.measures import Mean, Request, Sum
 from treering.domain.query import Query
 from treering.domain.sums import Sums, sums_of

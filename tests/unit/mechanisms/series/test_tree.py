@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 import treering as tr
 from support.databases import TestDatabase
 from support.segments import BATCHES, CELLS, SCHEMA, counted
-from treering.budget.cost import completed_by, last_leaf, nodes_of, segment_of
 from treering.budget.promise import Budget
 from treering.domain.groups import Groups
 from treering.gate import Advanced, Event, Ones, SegmentBegun, SegmentEnded
 from treering.mechanisms.series.tree import TreeEstimate, TreeSeries
 from treering.noise import Gaussian, Laplace
 from treering.theory.continual import LARGEST_SCALE, first_leaves, start_noise, stretch, tree_law
+from treering.theory.nodes import completed_by, last_leaf, nodes_of, segment_of
 from treering.trusted import pricing
 from treering.trusted.journal import MemoryJournal
 from treering.trusted.kernel import Kernel

@@ -14,7 +14,6 @@ import pytest
 from support.exact_losses import transparent
 from support.grown_series import GrownSeries
 from support.row_lives import SCHEMA, account
-from treering.budget.cost import completed_by, segment_of
 from treering.budget.promise import Budget, BudgetKind
 from treering.domain.groups import Groups
 from treering.domain.query import Query
@@ -22,6 +21,7 @@ from treering.gate import Advanced, Ones, SegmentBegun, SegmentCondensed, Segmen
 from treering.mechanisms.series.tree import TreeEstimate, TreeSeries
 from treering.noise import Laplace
 from treering.theory.continual import first_leaves, start_noise, stretch, tree_law
+from treering.theory.nodes import completed_by, segment_of
 from treering.trusted.kernel import Kernel
 
 GROUPS = Groups.of([Query.where(SCHEMA, b=0), Query.where(SCHEMA, b=2, a=1)])

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treering.budget.convert import paper_composition, rho_of
+from treering.budget.convert import rho_of
 from treering.errors import GuaranteeError, ParameterError
 from treering.params import exact
 from treering.theory import schedule
+from treering.theory.conversion import paper_composition
 
 Epochs = list[tuple[int, float, float, float]]
 

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treering.budget.convert import paper_rho_of, rho_of
+from treering.budget.convert import rho_of
 from treering.budget.promise import Budget, BudgetKind, Promise
 from treering.errors import GuaranteeError, ParameterError
 from treering.theory import schedule
 from treering.theory.ageing import Staleness
+from treering.theory.conversion import paper_rho_of
 from treering.theory.schedule.epochs import amount, rational_exp
 from treering.theory.schedule.scheduler import (
     InverseSquares,

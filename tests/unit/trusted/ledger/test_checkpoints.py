@@ -34,16 +34,16 @@ def test_a_file_that_holds_something_else_is_refused(tmp_path: Path, event: Even
     reading = codec_of(SCHEMA)
     line = kept(tmp_path, event, reading)
     with pytest.raises(VaultError, match="checkpoint 00000001 holds something else; delete it"):
-        Checkpoints(tmp_path, reading).load(line)
+        Checkpoints(tmp_path).load(line, reading)
 
 
 def test_a_file_that_is_gone_or_changed_is_no_checkpoint(tmp_path: Path) -> None:
     reading = codec_of(SCHEMA)
     line = kept(tmp_path, Compared(9, 0, 5, None), reading)
     (tmp_path / "00000001").write_bytes(b"something\n\n")
-    assert Checkpoints(tmp_path, reading).load(line) is None
+    assert Checkpoints(tmp_path).load(line, reading) is None
     (tmp_path / "00000001").unlink()
-    assert Checkpoints(tmp_path, reading).load(line) is None
+    assert Checkpoints(tmp_path).load(line, reading) is None
 
 
 # -- files -------------------------------------------------------------------------------------------------------------
@@ -51,7 +51,7 @@ def test_a_file_that_is_gone_or_changed_is_no_checkpoint(tmp_path: Path) -> None
 
 def test_a_checkpoint_is_a_file_that_its_line_names(tmp_path: Path) -> None:
     event = condensed(size=12)
-    line = Checkpoints(tmp_path, CODEC).save(event, 3)
+    line = Checkpoints(tmp_path).save(event, 3, CODEC)
     (file,) = tmp_path.iterdir()
     content = file.read_bytes()
     text, lengths, raw = content.split(b"\n", 2)
@@ -60,23 +60,23 @@ def test_a_checkpoint_is_a_file_that_its_line_names(tmp_path: Path) -> None:
     assert (line.kind, line.mechanism, line.key, line.commitment) == (CHECKPOINT, 3, "", "")
     named = {"file": "00000001", "number": 1, "size": 12, "sha256": hashlib.sha256(content).hexdigest()}
     assert (file.name, line.plain()) == ("00000001", named)
-    assert Checkpoints(tmp_path, CODEC).load(line) == event
+    assert Checkpoints(tmp_path).load(line, CODEC) == event
 
 
 def test_the_latest_two_of_each_mechanism_are_kept(tmp_path: Path) -> None:
-    store, lines = Checkpoints(tmp_path, CODEC), []
+    store, lines = Checkpoints(tmp_path), []
     for number, mechanism in enumerate((0, 0, 1, 0, 1, 1, 0), 1):
-        lines.append(store.save(condensed(word=f"{number}"), mechanism))
+        lines.append(store.save(condensed(word=f"{number}"), mechanism, CODEC))
         assert lines[-1].plain()["number"] == number
         assert {each.name for each in tmp_path.iterdir()} == store.named
     assert store.named == {"00000004", "00000005", "00000006", "00000007"}
-    found = [store.load(line) for line in lines]
+    found = [store.load(line, CODEC) for line in lines]
     assert [each and each.note.word for each in found] == [None, None, None, "4", "5", "6", "7"]
-    again = Checkpoints(tmp_path, CODEC)
+    again = Checkpoints(tmp_path)
     for line in (lines[6], lines[3], lines[4]):  # In whatever order: the next number is a new one.
         again.know(line)
     assert again.named == {"00000004", "00000005", "00000007"}
     (tmp_path / "00000007").unlink()  # Somebody has deleted it already.
-    assert again.save(condensed(word="8"), 0).plain()["file"] == "00000008"
+    assert again.save(condensed(word="8"), 0, CODEC).plain()["file"] == "00000008"
     assert again.named == {"00000004", "00000005", "00000008"}
     assert {each.name for each in tmp_path.iterdir()} == {"00000004", "00000005", "00000006", "00000008"}

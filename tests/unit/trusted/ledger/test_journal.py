@@ -25,13 +25,12 @@ from support.vaults import (
     surely_easy,
     surely_hard,
 )
-from treering.trusted.operations.run import Runs
 from treering.vault.vault import Vault
 
 
 def runs(vault: Vault) -> list[int]:
     """The runs in progress."""
-    return list(mechanism(vault)._gate._desk.own(Runs).live)
+    return list(mechanism(vault)._gate._desk.charges.runs)
 
 
 def test_a_full_disk_shows_one_crossing_and_that_ends_the_run(tmp_path: Path) -> None:

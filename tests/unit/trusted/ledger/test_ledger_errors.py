@@ -167,7 +167,7 @@ def test_a_vault_whose_folder_cannot_be_synced_is_not_made(tmp_path: Path, monke
     def failing(_: Path) -> None:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr("treering.trusted.store.sync_folder", failing)
+    monkeypatch.setattr("treering.trusted.creating.sync_folder", failing)
     place = tmp_path / "vault"
     with pytest.raises(tr.VaultError, match=f"cannot create a vault at {re.escape(str(place))}: Input/output error"):
         guarded(place)

@@ -31,7 +31,7 @@ from treering.gate import Fading, Ones, Pattern, Root, RunRequest, Span
 from treering.noise import Gaussian, Laplace, Noise
 from treering.trusted.journal import Secret
 from treering.trusted.kernel import Kernel
-from treering.trusted.operations.run import Runs
+from treering.trusted.operations.run import named
 
 SCHEMA = tr.Schema({"a": tr.integers(0, 2)})
 FIRST, SECOND = (Query.where(SCHEMA, a=value) for value in (0, 1))
@@ -149,7 +149,7 @@ def lived(setting: Setting, cells: tuple[int, ...], ending: Ending | None) -> Li
 
 def _force(gate: Kernel, *, halts: bool) -> None:
     """Give the run a threshold that it surely crosses, or surely does not."""
-    gate._desk.own(Runs).live[0]._threshold = Secret(-(10**6) if halts else 10**6)
+    named(gate._desk, 0)._threshold = Secret(-(10**6) if halts else 10**6)
 
 
 def neighbours() -> Iterator[tuple[tuple[int, ...], tuple[int, ...], int]]:

@@ -14,11 +14,12 @@ import pytest
 
 import treering as tr
 from support.databases import TestDatabase
+from treering.boxes.replay import RecordedGate
 from treering.budget.promise import Budget
 from treering.domain.query import Query
 from treering.domain.workload import prefixes, ranges
-from treering.gate import Gate, RowsDrawn
-from treering.replay import RecordedGate
+from treering.gate import RowsDrawn
+from treering.protocols import Gate
 from treering.trusted.kernel import Kernel
 from treering.trusted.operations import synthesis as multisets
 from treering.trusted.operations.synthesis import Synthesis, listing

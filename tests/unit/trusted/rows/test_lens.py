@@ -20,7 +20,7 @@ from treering.domain.attribute import Attribute, Bins, Categories, Integers
 from treering.domain.axis import EMPTY, Axis, scalar_of
 from treering.domain.calendar import Dated
 from treering.domain.sums import Grid
-from treering.trusted.engines.dialect import MOST_CUTS
+from treering.trusted.dialect import MOST_CUTS
 from treering.trusted.rows.lens import half_steps, key_of
 from treering.trusted.rows.typed import typed
 

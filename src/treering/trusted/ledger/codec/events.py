@@ -23,7 +23,7 @@ import json
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, get_args
 
 from treering.budget.cost import Cost
 from treering.budget.promise import Budget
@@ -34,32 +34,14 @@ from treering.domain.schema import Schema
 from treering.domain.sums import Grid, Sums
 from treering.errors import DamagedVault, VaultError
 from treering.gate import (
-    Advanced,
-    Combined,
-    Compared,
-    Condensed,
     Crossing,
     Event,
     Fading,
-    ForeignReleased,
-    HistogramReleased,
-    Marked,
-    Measured,
     Minimised,
-    Noted,
     Ones,
     OpenSegment,
-    ReservationEnded,
-    Reserved,
     Root,
-    RowsDrawn,
-    RunEnded,
     RunRequest,
-    RunStarted,
-    SegmentBegun,
-    SegmentCondensed,
-    SegmentEnded,
-    Selected,
     Span,
     Tallied,
 )
@@ -68,49 +50,15 @@ from treering.trusted import registry
 from treering.trusted.ledger.codec.fields import Codec, Fields
 from treering.trusted.ledger.codec.queries import Queries
 
-EVENTS: Final[tuple[type[Any], ...]] = (
-    Measured,
-    RunStarted,
-    Compared,
-    RunEnded,
-    HistogramReleased,
-    Selected,
-    RowsDrawn,
-    ForeignReleased,
-    Combined,
-    SegmentBegun,
-    Advanced,
-    SegmentCondensed,
-    SegmentEnded,
-    Marked,
-    Reserved,
-    ReservationEnded,
-    Condensed,
-    Noted,
-)
-"""The events that a line can hold, beside those of registered operations whose fields hold more than `PARTS`."""
-
 LATER: Final[tuple[type[Any], ...]] = (Minimised, Tallied)
 """Those events: what their fields hold is loaded when one of them is met."""
 
+EVENTS: Final[tuple[type[Any], ...]] = tuple(kind for kind in get_args(Event) if kind not in LATER)
+"""The events that a line can hold, beside those of registered operations whose fields hold more than `PARTS`."""
+
 PARTS: Final[tuple[type[Any], ...]] = (
-    Cost,
-    Budget,
-    Laplace,
-    Gaussian,
-    RunRequest,
-    Crossing,
-    Groups,
-    Span,
-    Ones,
-    Root,
-    Fading,
-    Charge,
-    Steps,
-    OpenSegment,
-    Scalar,
-    Grid,
-    Sums,
+    *(Cost, Budget, Laplace, Gaussian, RunRequest, Crossing, Groups, Span, Ones, Root, Fading, Charge, Steps),
+    *(OpenSegment, Scalar, Grid, Sums),
 )
 """The classes that fields of events can hold. Those that notes can hold are declared by the mechanisms."""
 

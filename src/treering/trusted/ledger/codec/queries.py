@@ -17,7 +17,8 @@ import numpy as np
 
 from treering.arrays import Flags, Ints
 from treering.domain.attribute import Bins
-from treering.domain.axis import Axis, axes_of
+from treering.domain.axis import Axis, axes_of, value_of
+from treering.domain.calendar import Dates
 from treering.domain.query import MAX_TABLE, Query
 from treering.domain.schema import Schema
 from treering.errors import SchemaError
@@ -100,12 +101,12 @@ class Queries:
 
     def _lens(self, named: Any) -> Schema:
         """The schema, with the cuts of conditions that lie within its cells."""
-        cuts: dict[str, list[float]] = {}
+        cuts: dict[str, list[Any]] = {}
         for position in self._positions(named):
             name, known = self.schema.names[position], axes_of(self.schema)[position]
-            if isinstance(self.schema.attributes[name], Bins):
+            if isinstance(self.schema.attributes[name], Bins | Dates):
                 axis = read_classes(named[name], known.scalar)
-                cuts[name] = [cut for cut in axis.cuts.tolist() if cut not in known.cuts]
+                cuts[name] = [value_of(cut, known.scalar) for cut in axis.cuts.tolist() if cut not in known.cuts]
         try:
             return self.schema.cut(cuts)
         except SchemaError:

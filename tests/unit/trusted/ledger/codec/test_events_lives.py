@@ -18,6 +18,7 @@ from treering.boxes.answers import AnswersBox
 from treering.boxes.base import Box
 from treering.boxes.histogram import HistogramBox
 from treering.boxes.mwem import MWEM
+from treering.boxes.replay import RecordedGate
 from treering.boxes.smalldb import SmallDB
 from treering.budget.promise import Budget
 from treering.domain.groups import Groups
@@ -52,7 +53,6 @@ from treering.gate import (
 from treering.mechanisms.paper import Updated
 from treering.mechanisms.state import Corrected, Grown, Judged, Learned
 from treering.noise import Laplace
-from treering.replay import RecordedGate
 from treering.schedulers.epochs import EpochBegan, EpochFailed, EpochOpened
 
 Kinds = set[type[Any]]

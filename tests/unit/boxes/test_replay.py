@@ -11,11 +11,12 @@ import pytest
 
 import treering as tr
 from support.databases import TestDatabase
+from treering.boxes.replay import RecordedGate
 from treering.budget.promise import Budget
 from treering.domain.groups import Groups
-from treering.gate import Gate, Noted, Ones, RunRequest, Span
+from treering.gate import Noted, Ones, RunRequest, Span
 from treering.noise import Gaussian, Laplace
-from treering.replay import RecordedGate
+from treering.protocols import Gate
 
 SCHEMA = tr.Schema({"origin": tr.categories("EWR", "JFK"), "late": tr.categories("no", "yes")})
 LATE, JFK = tr.parse("late = 'yes'", SCHEMA), tr.parse("origin = 'JFK'", SCHEMA)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treering.budget.cost import completed_by, first_leaf, last_leaf, node_segment, nodes_of, prefix, segment_of
+from treering.theory.nodes import completed_by, first_leaf, last_leaf, node_segment, nodes_of, prefix, segment_of
 
 LEAVES = st.integers(1, 5000)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import treering as tr
-from treering.domain.items import Item
+from treering.domain.language.items import Item
 from treering.domain.language.parse import parse
 
 SCHEMA = tr.Schema(
