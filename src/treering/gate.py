@@ -89,6 +89,19 @@ Pattern: TypeAlias = Ones | Root | Fading
 """Weights for the last leaves of a segment, by a short name: written out, they would be as many as the leaves."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Coming:
+    """A leaf that is to come: the rows after position ``start``, in each of some groups."""
+
+    groups: Groups
+    start: int
+    price: Fraction
+    """What each of its rows is going to be charged, in the budget's unit."""
+    sums: Sums | None = None
+    segment: int | None = None
+    """The segment in progress that it belongs to; None for the first leaf of one that is to begin."""
+
+
 Told: TypeAlias = Callable[[int, int], None]
 """A callback for long operations: how many steps are done, and how many there are. Both are public, as the number of
 steps is fixed beforehand. What it raises is dropped."""

@@ -16,6 +16,7 @@ from treering.domain.sums import Sums
 from treering.gate import (
     Advanced,
     Combined,
+    Coming,
     Compared,
     Condensed,
     Event,
@@ -146,6 +147,11 @@ class Gate(Protocol):
     def advance(self, segment: int, patterns: Sequence[Pattern]) -> Advanced:
         """Make the rows since the last leaf the segment's next leaf, and release a combination of leaves for each
         pattern. The new rows are charged for the room of the whole segment; no other row pays anything."""
+
+    def prepare(self, leaves: Sequence[Coming] | None = None) -> None:
+        """Have rows that stay in an engine counted for what comes next: the leaves of segments or, by default, the
+        counts of all cells. An engine that fails then fails before anything was charged. Nothing is charged or released
+        here, and where rows are kept nothing is done."""
 
     def condense_segment(self, segment: int, note: Any) -> SegmentCondensed:
         """Record a note that replaces the releases of a segment so far."""

@@ -20,6 +20,7 @@ from treering.errors import ParameterError, TreeringError
 from treering.gate import (
     Advanced,
     Combined,
+    Coming,
     Compared,
     Condensed,
     Event,
@@ -176,6 +177,9 @@ class RecordedGate:
     def advance(self, segment: int, patterns: Sequence[Pattern]) -> Advanced:
         """Refused: a box runs within a reservation."""
         raise ParameterError("part", _BY_ROW)
+
+    def prepare(self, leaves: Sequence[Coming] | None = None) -> None:
+        """Does nothing: nothing is counted."""
 
     def condense_segment(self, segment: int, note: Any) -> SegmentCondensed:
         """Refused: segments are the mechanism's own."""

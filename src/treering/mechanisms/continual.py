@@ -251,6 +251,7 @@ class ContinualHistogram(Answering):
         """Make the rows that are in no batch yet the next batch."""
         with self._taking_up():
             if self._gate.size > self._series.size:
+                self._gate.prepare([self._series.coming])
                 self._views.clear()
                 with self._gate.transaction():
                     self._series.advance(self._gate)

@@ -364,6 +364,9 @@ class Rings(Measuring):
 
     def _carry_out(self, planned: Planned) -> None:
         """Bring series up to date, and open new ones, in one step."""
+        if planned.stale or planned.fresh:
+            new = [self._ring(opened) for opened in planned.fresh]
+            self._gate.prepare([ring.series.coming for ring in (*planned.stale, *new)])
         with self._gate.transaction():
             for ring in planned.stale:
                 self._advance(ring)

@@ -446,6 +446,7 @@ class Keeper:
                 return False
             size = self._gate.size
             if size >= self._latest.until:
+                self._gate.prepare()  # First: an epoch that fails is not run again.
                 self._open(self.plan, size)
             latest = self._latest
         self._publish(latest)

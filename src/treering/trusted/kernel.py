@@ -29,6 +29,7 @@ from treering.errors import DamagedVault, Halted, ParameterError, TreeringError
 from treering.gate import (
     Advanced,
     Combined,
+    Coming,
     Compared,
     Condensed,
     Event,
@@ -60,6 +61,7 @@ from treering.trusted.journal import Journal, live_runs
 from treering.trusted.operations.base import Desk
 from treering.trusted.operations.count import measuring
 from treering.trusted.operations.run import running
+from treering.trusted.operations.segment import coming
 from treering.trusted.operations.table import operation
 from treering.trusted.rows.kept import Rows
 from treering.trusted.sealed import Sealed
@@ -211,6 +213,13 @@ class Kernel(Sealed):
         """Held-out rows counted by what a public model says of them, plus noise."""
         return self._carry_out(Tallied, request, noise)
 
+    def prepare(self, leaves: Sequence[Coming] | None = None) -> None:
+        """Have rows that stay in an engine counted for what comes next. Nothing is charged, and nothing released."""
+        with self._working():
+            rows = self._desk.rows
+            if rows.elsewhere:
+                rows.prepare(rows.need_of_cells(self._desk.schema) if leaves is None else coming(leaves, self._desk))
+
     # -- reservations, notes, transactions ----------------------------------------------------------------------------
 
     @contextmanager
@@ -221,12 +230,16 @@ class Kernel(Sealed):
         whole budget is charged exactly that.
         """
         with self._working():
-            charges = self._desk.charges
+            desk = self._desk
+            charges = desk.charges
             if charges.reserved:
                 raise ParameterError("part", "cannot be reserved within another reservation")
             if type(part) is not Budget:
                 raise ParameterError("part", f"must be a Budget, not a {type(part).__name__}")
             cost = reserving(part)
+            if desk.rows.elsewhere:  # An engine that fails in the block would cost the part.
+                charges.check_charge(cost)
+                desk.rows.prepare(desk.rows.need_of_cells(desk.schema))
             charges.set_aside(cost)
             event = self._write(Reserved(self.size, cost, part))
             charges.open(part)
@@ -281,6 +294,9 @@ class Kernel(Sealed):
             done, desk = operation(kind), self._desk
             checked = done.check(desk, *request)
             cost = done.price(checked, desk)
+            if desk.rows.elsewhere:
+                done.afford(checked, cost, desk)
+                desk.rows.prepare(done.needs(checked, desk))
             done.charge(checked, cost, desk)
             event: Released = done.perform(checked, cost, desk)
             done.record(event, desk)

@@ -168,7 +168,7 @@ class Access:
         """The result of ``work`` in the vault, once everything it wrote is durable. Threads that call this at the same
         time share one commit. (The work itself must not call this.)"""
         self._store.alone()
-        result = self._jobs.run(lambda: self._store.whole(work))
+        result = self._store.patiently(lambda: self._jobs.run(lambda: self._store.whole(work)))
         reached(Stage.ANSWERED)
         return result
 

@@ -265,6 +265,9 @@ class Vault(Asking):
         With ``update=False``, the latest model there is: free, even if a new one is due. ``progress`` is called at each
         step of training, with the part that is done and a text, both public.
         """
+        return self._store.patiently(lambda: self._learnt(mechanism, progress, update=update))
+
+    def _learnt(self, mechanism: str | None, progress: Progress | None, *, update: bool) -> Model:
         with self._store.alone():
             self._store.check()
             named = mechanism or next((each.spec.name for each in self._members if not each.mechanism.answers), "ermg")

@@ -16,7 +16,7 @@ from treering.arrays import Floats
 from treering.budget.promise import Budget
 from treering.domain.groups import Groups
 from treering.domain.sums import Sums
-from treering.gate import Event, SegmentBegun, SegmentEnded
+from treering.gate import Coming, Event, SegmentBegun, SegmentEnded
 from treering.protocols import Gate
 from treering.theory.continual import Law
 from treering.theory.sums import noise_price
@@ -80,6 +80,12 @@ class Series(ABC):
     def advance(self, gate: Gate) -> None:
         """Make the rows since the last leaf, if there are any, the next leaf. They pay the price, and no other row
         does."""
+
+    @property
+    def coming(self) -> Coming:
+        """The next leaf."""
+        number = None if self._segment is None or self._complete else self._segment.segment
+        return Coming(self.groups, self.size, self.price.total, self.sums, number)
 
     @abstractmethod
     def follow(self, event: Event) -> None:

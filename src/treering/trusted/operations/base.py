@@ -1,6 +1,7 @@
 """What an operation is: a check on public values, a price, a performance, and how its event is followed.
 
-The kernel carries every operation out in one order: check, price, charge, perform, write the journal, release.
+The kernel carries every operation out in one order: check, price, charge, perform, write the journal, release. Where
+rows stay in an engine, it has them counted between price and charge: an engine that fails costs nothing.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from treering.gate import Event
 from treering.trusted.cells import DENSE_CELLS, MAX_COUNT, Cells, check_query
 from treering.trusted.charges import Charges
 from treering.trusted.journal import Journal
+from treering.trusted.rows.ahead import Need
 from treering.trusted.rows.kept import Rows
 from treering.trusted.sealed import Sealed
 
@@ -137,6 +139,8 @@ class Operation(Sealed, ABC, Generic[Checked, Released]):
 
     event: ClassVar[type[Any]]
     """The class of the events that it releases."""
+    cells: ClassVar[bool] = False
+    """Whether it reads the counts of all cells."""
     parts: ClassVar[tuple[type[Any], ...]] = ()
     """The classes that fields of its event can hold beside those of every event."""
     names: ClassVar[Mapping[str, Any]] = {}
@@ -149,6 +153,14 @@ class Operation(Sealed, ABC, Generic[Checked, Released]):
     @abstractmethod
     def price(self, checked: Checked, desk: Desk) -> Cost:
         """The cost, derived from noise and sensitivity."""
+
+    def afford(self, checked: Checked, cost: Cost, desk: Desk) -> None:
+        """Raise `BudgetExceeded` if `charge` would: asked before an engine counts rows."""
+        desk.charges.check_charge(cost)
+
+    def needs(self, checked: Checked, desk: Desk) -> Sequence[Need]:
+        """What it reads of the rows: for an engine to count, where they stay in one."""
+        return desk.rows.need_of_cells(desk.schema) if self.cells else ()
 
     def charge(self, checked: Checked, cost: Cost, desk: Desk) -> None:
         """Charge the rows that the operation is about; or raise `BudgetExceeded` and change nothing."""
@@ -179,6 +191,9 @@ class Prepaid(Operation[Checked, Released]):
     def price(self, checked: Checked, desk: Desk) -> Cost:
         """Nothing."""
         return FREE
+
+    def afford(self, checked: Checked, cost: Cost, desk: Desk) -> None:
+        """Nothing is refused."""
 
     def charge(self, checked: Checked, cost: Cost, desk: Desk) -> None:
         """Charge nothing."""

@@ -31,6 +31,7 @@ class Counting(Operation[Batch, Measured]):
 
     __slots__ = ()
     event = Measured
+    cells = True
 
     def check(self, desk: Desk, *request: Any) -> Batch:
         """Refuse queries of another schema, and noise that could overflow."""

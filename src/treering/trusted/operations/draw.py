@@ -27,6 +27,7 @@ class Drawing(Operation[Draw, RowsDrawn]):
 
     __slots__ = ()
     event = RowsDrawn
+    cells = True
 
     def check(self, desk: Desk, *request: Any) -> Draw:
         """Refuse queries, a number of rows or a scale that cannot be."""

@@ -173,6 +173,7 @@ class Foreign(Operation[Any, ForeignReleased]):
 
     __slots__ = ()
     event = ForeignReleased
+    cells = True
 
     def check(self, desk: Desk, *request: Any) -> Any:
         """Refuse a universe with too many cells."""

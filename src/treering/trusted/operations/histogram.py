@@ -27,6 +27,7 @@ class Tabulating(Operation[Table, HistogramReleased]):
 
     __slots__ = ()
     event = HistogramReleased
+    cells = True
 
     def check(self, desk: Desk, *request: Any) -> Table:
         """Refuse attributes that are not of the schema, and too many joint values."""

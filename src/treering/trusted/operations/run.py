@@ -106,6 +106,7 @@ class Starting(Operation[RunRequest, RunStarted]):
 
     __slots__ = ()
     event = RunStarted
+    cells = True
 
     def check(self, desk: Desk, *request: Any) -> RunRequest:
         """Refuse scales and noise that cannot be."""
@@ -178,6 +179,7 @@ class Comparing(Prepaid[Comparison, Compared]):
 
     __slots__ = ()
     event = Compared
+    cells = True
 
     def check(self, desk: Desk, *request: Any) -> Comparison:
         """Refuse a run that is over, and queries, bars and estimates that cannot be."""

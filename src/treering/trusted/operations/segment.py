@@ -19,11 +19,13 @@ import numpy as np
 
 from treering.arrays import Ints
 from treering.budget.cost import Cost
+from treering.budget.rows import Charge
 from treering.domain.groups import Groups
 from treering.domain.sums import Sums
 from treering.errors import ParameterError
 from treering.gate import (
     Advanced,
+    Coming,
     Fading,
     Marked,
     Ones,
@@ -40,6 +42,7 @@ from treering.trusted.charges import Charges, Segment, newest_last
 from treering.trusted.noise import check_noise, draw
 from treering.trusted.operations import groups as checks
 from treering.trusted.operations.base import Desk, Operation, Prepaid, Released
+from treering.trusted.rows.ahead import Need
 from treering.trusted.rows.kept import Rows
 from treering.trusted.sealed import Sealed
 
@@ -183,6 +186,14 @@ class Advancing(Operation[Leaf, Advanced]):
         begun = checked.segment.begun
         return pricing.leaf(begun.groups.number, begun.room, begun.noise, desk.charges.budget, begun.sums)
 
+    def afford(self, checked: Leaf, cost: Cost, desk: Desk) -> None:
+        """Refuse what the rows since the last leaf cannot pay."""
+        desk.charges.check_rows(checked.segment.next_charges(checked.size))
+
+    def needs(self, checked: Leaf, desk: Desk) -> list[Need]:
+        """The leaves that are not counted yet."""
+        return [need_of(checked.segment, checked.size, desk)]
+
     def charge(self, checked: Leaf, cost: Cost, desk: Desk) -> None:
         """Charge the rows since the last leaf."""
         desk.charges.advance(checked.segment, checked.size)
@@ -200,6 +211,31 @@ class Advancing(Operation[Leaf, Advanced]):
     def follow(self, event: Advanced, charges: Charges) -> None:
         """Take the leaf up. It is charged later: of a long life there are very many."""
         charges.take(event)
+
+
+def need_of(segment: Segment, size: int, desk: Desk) -> Need:
+    """What the next leaf of a segment, which ends at this size, reads of the rows."""
+    begun = segment.begun
+    edges = desk.own(Leaves).of(begun).uncounted((*segment.edges, size))
+    return Need(begun.groups, edges, begun.sums)
+
+
+def coming(leaves: Sequence[Coming], desk: Desk) -> list[Need]:
+    """What leaves that are to come read of the rows; refuses what the rows cannot pay."""
+    charges, needs = list[Charge](), list[Need]()
+    for leaf in leaves:
+        if leaf.segment is not None:
+            segment = named(desk, leaf.segment)
+            charges += segment.next_charges(desk.size)
+            needs.append(need_of(segment, desk.size, desk))
+        else:
+            kept = desk.rows.scalars
+            sets, sums = checks.checked_groups(leaf.groups, kept), checks.checked_sums(leaf.sums, kept)
+            desk.check_edge(leaf.start, "start")
+            charges.append(Charge(leaf.start, desk.size, leaf.price))
+            needs.append(Need(sets, (leaf.start, desk.size), sums))
+    desk.charges.check_rows(charges)
+    return needs
 
 
 def _check_patterns(segment: Segment, patterns: Sequence[Pattern], size: int) -> None:
@@ -252,12 +288,16 @@ class Tallies(Sealed):
         """Where the leaves end; how many places of a release the rows of each are in; and these places and their
         numbers, leaf after leaf. It is one value: an interrupt leaves all of it or none."""
 
+    def uncounted(self, edges: tuple[int, ...]) -> tuple[int, ...]:
+        """Where the leaves, which begin and end at these sizes, begin and end that are not counted yet."""
+        ends = self._counted[0]
+        return edges[len(ends) :] if ends == edges[1 : 1 + len(ends)] else edges
+
     def catch_up(self, rows: Rows, edges: tuple[int, ...]) -> None:
         """Count the leaves, which begin and end at these sizes, that are not counted yet."""
-        ends, lengths, places, numbers = self._counted
-        if ends != edges[1 : 1 + len(ends)]:  # A leaf was counted but not released, and is longer now.
-            ends, lengths, places, numbers = _NOTHING
-        fresh = edges[len(ends) :]
+        fresh = self.uncounted(edges)
+        # If all are not: a leaf was counted but not released, and is longer now.
+        _, lengths, places, numbers = self._counted if len(fresh) < len(edges) else _NOTHING
         leaf, place, number = rows.tally(self._groups, fresh, self._sums)
         found = np.bincount(leaf, minlength=len(fresh) - 1).tolist()
         self._counted = (

@@ -31,6 +31,7 @@ class Selecting(Operation[Choice, Selected]):
 
     __slots__ = ()
     event = Selected
+    cells = True
 
     def check(self, desk: Desk, *request: Any) -> Choice:
         """Refuse queries of another schema, and estimates that are no integers."""

@@ -12,6 +12,7 @@ import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +26,7 @@ from treering.domain.schema import Schema
 from treering.domain.sums import Grid, Sums, summable
 from treering.errors import DataError, SchemaError, TreeringError
 from treering.trusted.cells import MAX_COUNT, Cells
+from treering.trusted.rows.ahead import Ahead, Need, Numbers, Uncounted
 from treering.trusted.rows.tally import Codes, Elsewhere, Engine, Piece, shared_engine, tally
 from treering.trusted.rows.typed import stored as scalars_of
 from treering.trusted.sealed import Sealed
@@ -36,7 +38,10 @@ Then = Callable[[], None]
 class Rows(Sealed):
     """The sealed rows of one growing database. Only a kernel reads them; only their number is public."""
 
-    __slots__ = ("_cells", "_counted", "_engine", "_pieces", "_schema", "_size", "_torn", "lock")
+    __slots__ = (
+        *("_ahead", "_cells", "_counted", "_engine", "_pieces", "_schema", "_size", "_torn"),
+        *("lock", "missing", "waits"),
+    )
 
     def __init__(self, schema: Schema, engine: Callable[[], Engine] = shared_engine) -> None:
         self._schema = schema
@@ -49,6 +54,11 @@ class Rows(Sealed):
         self.lock = threading.RLock()
         """Held while rows are taken in, and by every kernel while it works."""
         self._torn = False
+        self.waits = True
+        """Whether an operation waits for an engine to count; otherwise it raises `Uncounted`."""
+        self.missing: Sequence[Need] = ()
+        """What the last operation needed that raised it."""
+        self._ahead = Ahead()
 
     @property
     def schema(self) -> Schema:
@@ -101,6 +111,7 @@ class Rows(Sealed):
                     self._counted[lens] += rows
                 self._pieces = pieces
                 self._size += rows
+                self._ahead.clear()
                 if then is not None:
                     then()
 
@@ -123,12 +134,46 @@ class Rows(Sealed):
 
     # -- counting -----------------------------------------------------------------------------------------------------
 
-    def tally(self, groups: Groups, edges: Sequence[int], sums: Sums | None = None) -> tuple[Ints, Ints, Ints]:
+    def tally(self, groups: Groups, edges: Sequence[int], sums: Sums | None = None) -> Numbers:
         """PRIVATE: exact counts, or sums, of groups in each interval between two neighbouring ``edges``: intervals,
         places in a release, and numbers (see ``rows/tally.py``)."""
+        need = Need(groups, tuple(edges), sums)
+        ahead = self._ahead.take(need)
+        return self.counting(need)() if ahead is None else ahead
+
+    def counting(self, need: Need) -> Callable[[], Numbers]:
+        """PRIVATE: what counts rows that are there now, with the lock or without it."""
+        groups, edges, sums = need
         first = max(0, bisect_right(self._pieces, edges[0], key=lambda piece: piece.first) - 1)
         last = bisect_right(self._pieces, edges[-1] - 1, key=lambda piece: piece.first)
-        return tally(self._engine, self._pieces[first:last], self._schema, groups, edges, sums)
+        return partial(tally, self._engine, self._pieces[first:last], self._schema, groups, edges, sums)
+
+    # -- counting ahead, where rows stay in an engine -----------------------------------------------------------------
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether rows stay in an engine: public."""
+        return bool(self._pieces) and isinstance(self._pieces[-1].content, Elsewhere)
+
+    def need_of_cells(self, lens: Schema) -> list[Need]:
+        """What `cells_of` counts when it is next read."""
+        counted = self._counted.get(lens, 0)
+        return [Need(Groups.cells(lens), (counted, self._size))] if counted < self._size else []
+
+    def prepare(self, needs: Sequence[Need]) -> None:
+        """Have rows in an engine counted for what reads them next; raises `Uncounted` if ``waits`` is false. (Of rows
+        that are kept nothing is counted before it is read.)"""
+        absent = [need for need in needs if not self._ahead.holds(need)] if self.elsewhere else []
+        if absent and not self.waits:
+            self.missing = absent
+            raise Uncounted(absent)
+        for need in absent:
+            self.put(need, self.counting(need)(), self._size)
+
+    def put(self, need: Need, numbers: Numbers, size: int) -> None:
+        """PRIVATE: keep numbers, which were counted at this size, for what reads them next; unless rows came since."""
+        if size == self._size:
+            self._ahead.put(need, numbers)
 
     @property
     def cells(self) -> Cells:
@@ -141,11 +186,10 @@ class Rows(Sealed):
         if cells is None:
             cells = Cells(lens)
             if self._size:
-                cells.add(*self._occupied(self._pieces, lens))
+                cells.add(*self._uncounted(lens))
             self._cells[lens], self._counted[lens] = cells, self._size
         elif self._counted[lens] < self._size:  # Rows of an engine came since.
-            later = [piece for piece in self._pieces if piece.first >= self._counted[lens]]
-            counts = self._occupied(later, lens)
+            counts = self._uncounted(lens)
             with self.taking_in():
                 cells.add(*counts)
                 self._counted[lens] = self._size
@@ -157,6 +201,14 @@ class Rows(Sealed):
             if any(isinstance(piece.content, Codes) for piece in self._pieces):
                 raise SchemaError("rows that were given as cells cannot be told apart within a cell")
             self._schema = schema
+
+    def _uncounted(self, lens: Schema) -> tuple[Ints, Ints | None]:
+        """PRIVATE: the cells of the rows that `cells_of` does not count yet, and how many rows are in each."""
+        if not self.elsewhere:
+            return self._occupied(self._pieces, lens)
+        (need,) = self.need_of_cells(lens)
+        _, place, number = self.tally(*need)
+        return place, number
 
     def _occupied(self, pieces: Sequence[Piece], lens: Schema) -> tuple[Ints, Ints | None]:
         """PRIVATE: the cells of the rows of some pieces, and how many rows are in each (None: one)."""
