@@ -37,7 +37,7 @@ DIMENSION: Final = 10
 START, SIZE, END = 1_000, 100_000, 200_000
 RING, RING_DIMENSION, STEPS = 1_000_000, 12, 60
 RICH: Final = Budget("zcdp", Fraction(10**9))
-MOST_PASSES: Final = 10.0
+MOST_PASSES: Final = 12.0
 
 
 def results() -> Iterator[Result]:

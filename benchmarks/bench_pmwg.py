@@ -55,10 +55,10 @@ def _throughput() -> Iterator[Result]:
     dense = DensePMWG(schema, warm.rows, alpha=1.0, scale=1.0, generator=np.random.default_rng(5))
     sample = _conjunctions(schema, SAMPLE, np.random.default_rng(6))
     yield ratio(
-        "PMWG, 10,000 easy queries, N=2^20 / 100 by dense numpy",
+        "PMWG, 10,000 easy queries, N=2^20 / 100 by dense numpy",  # One is at least a hundred times cheaper.
         lambda: warm.ask_many(QUERIES),
         lambda: [dense.ask(query) for query in sample],
-        limit=0.75,
+        limit=1,
     )
     yield ratio(
         "PMWG, 100 easy queries one by one, N=2^20 / by dense numpy",
