@@ -40,6 +40,7 @@ FILES: Final = {
 
 ENGINES: Final = {
     "Source": "treering.trusted.engines.source:Source",
+    "Ahead": "treering.trusted.engines.ahead:Ahead",
     "Attached": "treering.trusted.engines.attached:Attached",
     "source_of": "treering.trusted.engines.attached:source_of",
     "claim": "treering.trusted.engines.attached:claim",
