@@ -95,8 +95,6 @@ class Coming:
 
     groups: Groups
     start: int
-    price: Fraction
-    """What each of its rows is going to be charged, in the budget's unit."""
     sums: Sums | None = None
     segment: int | None = None
     """The segment in progress that it belongs to; None for the first leaf of one that is to begin."""

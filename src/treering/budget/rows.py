@@ -47,7 +47,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
 from typing import Final
 
 from treering.budget.promise import Budget, on_grid, rounded_up
@@ -168,10 +167,6 @@ class RowLedger:
         if self._add(amount, size):
             self._spent = after
 
-    def check_charge(self, amount: Fraction) -> None:
-        """Raise `BudgetExceeded` if `charge` would."""
-        self._check(self.spent, amount)
-
     def hold(self, name: int, amount: Fraction) -> None:
         """Charge every row there is and all rows to come, for as long as ``name`` is held; or raise `BudgetExceeded`
         and change nothing."""
@@ -198,13 +193,6 @@ class RowLedger:
             self._check(self._spent_in(charge.start, charge.end), charge.amount)
         for charge in charges:
             self._raise(charge.start, charge.end, charge.amount)
-
-    def check_rows(self, charges: Sequence[Charge]) -> None:
-        """Raise `BudgetExceeded` if `charge_rows` would, one after another, of charges that may overlap."""
-        edges = sorted({edge for charge in charges for edge in (charge.start, charge.end)})
-        for start, end in pairwise(edges):
-            amount = sum((each.amount for each in charges if each.start <= start and end <= each.end), _NOTHING)
-            self._check(self._spent_in(start, end), amount)
 
     def settle_rows(self, reserved: Iterable[Charge], paid: Iterable[Charge]) -> None:
         """Put what rows have ``paid`` in the end in the place of what was ``reserved`` on them: sound for what was set

@@ -42,8 +42,11 @@ def answer(statement: Statement, told: Sequence[Estimate], noise: Floats | None,
     that all answers keep their errors together.
     """
     show_tables()
-    with current().together():
-        found = finish(statement, Released(statement.items, told, noise, size), column_names(statement))
+    try:
+        with current().together():
+            found = finish(statement, Released(statement.items, told, noise, size), column_names(statement))
+    except RecursionError:
+        raise QueryError("the statement is nested too deeply") from None
     held = TOGETHER if taint(statement.outer).selects else ALONE
     notes = [*statement.notes, *([ONE_BY_ONE] if noise is None and draws_for(statement) else [])]
     said = json.dumps(notes, ensure_ascii=False).encode()

@@ -22,6 +22,8 @@ MAX_OPEN: Final = 50
 """The most parentheses, brackets and CASEs that are open at once."""
 MAX_SOURCES: Final = 64
 """The most tables and SELECTs in FROM and JOIN, CTEs put in their places."""
+MAX_COLUMNS: Final = 500
+"""The most columns of a SELECT: each is followed through the others."""
 
 _OPENING: Final = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE})
 _CLOSING: Final = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END})
@@ -95,6 +97,8 @@ class _Sizes:
             found.largest = max(found.largest, size)
             if name := item.alias_or_name.lower():
                 found.sizes[name] = sizes[name] = max(size, sizes.get(name, 1))
+        if found.width > MAX_COLUMNS:
+            raise QueryError(f"a SELECT has at most {MAX_COLUMNS} columns, not {found.width:,}")
         for name, clause in select.args.items():
             if name not in ("expressions", "from_"):
                 for each in clause if isinstance(clause, list) else [clause]:

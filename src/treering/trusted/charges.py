@@ -133,23 +133,9 @@ class Charges:
         else:
             self._part.charge(cost)
 
-    def check_charge(self, cost: Cost) -> None:
-        """Raise `BudgetExceeded` if `charge` would. (What a reserved part pays for is counted before it is set
-        aside.)"""
-        if self._part is None:
-            self.ledger.check_charge(self.budget.amount(cost))
-
-    def check_rows(self, charges: Sequence[Charge]) -> None:
-        """Raise `BudgetExceeded` if these charges would."""
-        self.ledger.check_rows(charges)
-
     def charge_rows(self, cost: Cost, start: int, end: int) -> None:
         """Charge the rows after position ``start``, up to ``end``; or raise `BudgetExceeded` and change nothing."""
-        self.ledger.charge_rows([self.on(start, end, cost)])
-
-    def on(self, start: int, end: int, cost: Cost) -> Charge:
-        """A cost as a charge on the rows after position ``start``, up to ``end``."""
-        return Charge(start, end, priced(self.budget.amount(cost), self.budget))
+        self.ledger.charge_rows([Charge(start, end, priced(self.budget.amount(cost), self.budget))])
 
     def begin_run(self, run: int, cost: Cost) -> None:
         """Charge all rows there are and, while the run lasts, all rows to come."""
@@ -172,18 +158,16 @@ class Charges:
 
     def combine(self, groups: int, spans: Sequence[Span], noise: Noise, sums: Sums | None = None) -> None:
         """Charge the rows of each span for its weight."""
-        self.ledger.charge_rows(self.of_spans(groups, spans, noise, sums))
-
-    def of_spans(self, groups: int, spans: Sequence[Span], noise: Noise, sums: Sums | None) -> list[Charge]:
-        """What `combine` charges."""
-        costs = [pricing.combining(groups, span.weight, noise, sums) for span in spans]
-        return [self.on(span.start, span.end, cost) for span, cost in zip(spans, costs, strict=True)]
+        costs = [self.budget.amount(pricing.combining(groups, span.weight, noise, sums)) for span in spans]
+        self.ledger.charge_rows(
+            [Charge(span.start, span.end, priced(cost, self.budget)) for span, cost in zip(spans, costs, strict=True)]
+        )
 
     def advance(self, segment: Segment, size: int) -> None:
         """Charge the rows since a segment's last leaf for its whole room. Rows that have paid, for a leaf that was then
         not released, do not pay again."""
         if segment.paid_until < size:
-            self._ledger.charge_rows(segment.next_charges(size))
+            self._ledger.charge_rows([Charge(segment.paid_until, size, segment.room_price)])
             segment.paid_until = size
 
     def set_aside(self, cost: Cost) -> None:
@@ -277,10 +261,6 @@ class Segment:
 
     def _price(self, room: int) -> Fraction:
         return priced(room * self._unit_price, self._budget)
-
-    def next_charges(self, size: int) -> list[Charge]:
-        """What a leaf that ends at this size charges the rows that have not paid."""
-        return [Charge(self.paid_until, size, self.room_price)] if self.paid_until < size else []
 
     @property
     def leaves(self) -> int:

@@ -14,8 +14,9 @@ What an operation is about, costs and reads is in a file of its own (``operation
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from copy import deepcopy
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -63,7 +64,7 @@ from treering.trusted.operations.count import measuring
 from treering.trusted.operations.run import running
 from treering.trusted.operations.segment import coming
 from treering.trusted.operations.table import operation
-from treering.trusted.rows.kept import Rows
+from treering.trusted.rows.kept import Need, Rows
 from treering.trusted.sealed import Sealed
 
 if TYPE_CHECKING:
@@ -216,9 +217,9 @@ class Kernel(Sealed):
     def prepare(self, leaves: Sequence[Coming] | None = None) -> None:
         """Have rows that stay in an engine counted for what comes next. Nothing is charged, and nothing released."""
         with self._working():
-            rows = self._desk.rows
-            if rows.elsewhere:
-                rows.prepare(rows.need_of_cells(self._desk.schema) if leaves is None else coming(leaves, self._desk))
+            desk, ahead = self._desk, self._desk.rows.ahead
+            if ahead is not None:
+                ahead.prepare(desk.rows.need_of_cells(desk.schema) if leaves is None else coming(leaves, desk))
 
     # -- reservations, notes, transactions ----------------------------------------------------------------------------
 
@@ -237,9 +238,8 @@ class Kernel(Sealed):
             if type(part) is not Budget:
                 raise ParameterError("part", f"must be a Budget, not a {type(part).__name__}")
             cost = reserving(part)
-            if desk.rows.elsewhere:  # An engine that fails in the block would cost the part.
-                charges.check_charge(cost)
-                desk.rows.prepare(desk.rows.need_of_cells(desk.schema))
+            # An engine that failed in the block would cost the part.
+            self._count_ahead(desk.rows.need_of_cells(desk.schema), lambda tried: tried.charges.set_aside(cost))
             charges.set_aside(cost)
             event = self._write(Reserved(self.size, cost, part))
             charges.open(part)
@@ -294,14 +294,20 @@ class Kernel(Sealed):
             done, desk = operation(kind), self._desk
             checked = done.check(desk, *request)
             cost = done.price(checked, desk)
-            if desk.rows.elsewhere:
-                done.afford(checked, cost, desk)
-                desk.rows.prepare(done.needs(checked, desk))
+            self._count_ahead(done.needs(checked, desk), lambda tried: done.charge(checked, cost, tried))
             done.charge(checked, cost, desk)
             event: Released = done.perform(checked, cost, desk)
             done.record(event, desk)
             outcome: Released = done.outcome(event, desk)
             return outcome
+
+    def _count_ahead(self, needs: Sequence[Need], charge: Callable[[Desk], None]) -> None:
+        """Have an engine count what is read next, where rows stay in one; once it is known that a copy of the account
+        can be charged."""
+        desk, ahead = self._desk, self._desk.rows.ahead
+        if ahead is not None and (absent := ahead.absent(needs)):
+            charge(Desk(desk.rows, deepcopy(desk.charges), desk.journal, desk.lens))
+            ahead.prepare(absent)
 
     def _working(self) -> AbstractContextManager[object]:
         if os.getpid() != self._process:

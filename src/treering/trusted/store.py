@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from fractions import Fraction
+from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from treering.budget.promise import Budget
 from treering.domain.axis import refines
@@ -51,7 +51,6 @@ from treering.trusted.reading import Notes, form_of, limit_of
 from treering.trusted.reading import Reading as Reading
 from treering.trusted.reading import Verified as Verified
 from treering.trusted.reading import account as account
-from treering.trusted.rows.ahead import Need, Uncounted
 from treering.trusted.rows.intake import DroppedRows as DroppedRows
 from treering.trusted.rows.intake import Intake as Intake
 from treering.trusted.rows.intake import OnInvalid as OnInvalid
@@ -80,9 +79,6 @@ else:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return registry.part(name)
 
-
-MOST_ATTEMPTS: Final = 16
-"""How often an engine counts for one question: rows that come meanwhile make it count again."""
 
 Place = str | PathLike[str]
 Result = TypeVar("Result")
@@ -151,8 +147,8 @@ class Store(Sealed):
     """A vault that is open for writing. Of its methods, those below `alone` are for a thread that is alone in it."""
 
     __slots__ = (
-        *("_checkpoints", "_counting", "_engine", "_folder", "_gates", "_intake", "_journals", "_ledger", "_lock"),
-        *("_notes", "_parts", "_process", "_record", "_refreshing", "_rows", "_source", "_watchers"),
+        *("_checkpoints", "_engine", "_folder", "_gates", "_intake", "_journals", "_ledger", "_lock", "_notes"),
+        *("_parts", "_process", "_record", "_rows", "_source", "_watchers"),
     )
 
     def __init__(self, folder: Folder, lock: WriterLock, ledger: Ledger, notes: Notes, table: Any = None) -> None:
@@ -179,10 +175,10 @@ class Store(Sealed):
         self._parts = Parts(folder.parts, form, self._rows, ledger, record.batches, record.parts, limit)
         self._parts.load()
         self._intake: Intake | None = None
-        self._source = None if origin.source is None else registry.part("Attached")(origin, table)
-        self._counting, self._refreshing = threading.Lock(), threading.Lock()
-        if self._source is not None:
-            self._rows.waits = False
+        self._source: Any = None
+        if origin.source is not None:
+            self._source = registry.part("Attached")(origin, table)
+            self._rows.ahead = self._source.ahead(self._rows, self.alone, self.check)
             for batch in record.batches:
                 self._source.take_up(self._rows, batch)
 
@@ -286,37 +282,6 @@ class Store(Sealed):
             self._ledger.close()
             self._lock.release()
             self._engine.let_go()
-
-    # -- rows in an engine --------------------------------------------------------------------------------------------
-
-    def patiently(self, work: Callable[[], Result]) -> Result:
-        """The result of work in the vault. Where it needs rows in an engine counted, others go on meanwhile, and then
-        it is done again."""
-        attempts = 0
-        while True:
-            try:
-                return work()
-            except Uncounted as missing:
-                needs = missing.needs
-            if attempts == MOST_ATTEMPTS:
-                raise Uncounted(needs)
-            attempts += self._count(needs)
-
-    def _count(self, needs: Sequence[Need]) -> bool:
-        """PRIVATE: have an engine count, without the vault's lock; one statement at a time. False after a wait for
-        another's: what that has told may be enough."""
-        if self._counting.locked():
-            with self._counting:
-                return False
-        with self._counting:
-            with self.alone():
-                self.check()
-                size, counting = self.size, [self._rows.counting(need) for need in needs]
-            numbers = [count() for count in counting]
-            with self.alone():
-                for need, each in zip(needs, numbers, strict=True):
-                    self._rows.put(need, each, size)
-        return True
 
     # -- mechanisms ---------------------------------------------------------------------------------------------------
 
@@ -426,38 +391,26 @@ class Store(Sealed):
         """Take in the rows past the watermark of the vault's table, and return the new size."""
         with self.alone():
             self.check()
-        source = self._source
-        if source is None:
+        if self._source is None:
             raise VaultError("this vault has no table of its own to refresh from: append rows")
-        with self._refreshing:
-            increment = source.increment(on_invalid)  # Others ask meanwhile.
-            with self.alone():
-                self.check()
-                if increment.rows or increment.dropped or not self._record.batches:
-                    self._refreshed(source, increment)
-            self._tell_again()
+        self._source.refresh(on_invalid, self._refreshed, self._watchers.call)
+        with self.alone():
+            self._ledger.check_usable()
         return self.size
 
-    def _tell_again(self) -> None:
-        """Who watches may need rows counted that have just come. An error is left to the next question."""
-        with suppress(TreeringError):
-            for _ in range(MOST_ATTEMPTS):
-                with self.alone():
-                    needs, self._rows.missing = self._rows.missing, ()
-                if not needs:
-                    return
-                self._count(needs)
-                with self.alone():
-                    self._watchers.call()
+    def _refreshed(self, increment: Any) -> None:
+        """Put rows that stay in an engine on record, and take them up."""
+        with self.alone():
+            self.check()
+            rows, dropped, mark = increment.rows, increment.dropped, increment.watermark.to_dict()
+            if rows or dropped or not self._record.batches:
+                _warn(rows, dropped, 6)
+                take_up = partial(self._source.take_up, self._rows)
+                self._recorded(lambda: self._parts.record_elsewhere(rows, dropped, mark), take_up)
 
-    def _refreshed(self, source: Any, increment: Any) -> None:
-        """Put an increment of the vault's table on record, and take its rows up."""
-        _warn(increment.rows, increment.dropped, 5)
-        mark = increment.watermark.to_dict()
-        self._recorded(
-            lambda: self._parts.record_elsewhere(increment.rows, increment.dropped, mark),
-            lambda batch: source.take_up(self._rows, batch),
-        )
+    def patiently(self, work: Callable[[], Result]) -> Result:
+        """The result of work in the vault. Where that needs rows in an engine counted, others go on meanwhile."""
+        return work() if self._source is None else self._source.patiently(work)
 
     @property
     def _counts_persons(self) -> bool:
@@ -509,6 +462,8 @@ class Store(Sealed):
                 self._record.keys[key] = batch.line(key)
 
         self._recorded(lambda: self._parts.record(spool, dropped, key), take_up)
+        self._watchers.call()
+        self._ledger.check_usable()
         self._parts.condense()
         return self.size
 
@@ -521,9 +476,6 @@ class Store(Sealed):
             reached(Stage.ROWS_DURABLE)
             take_up(batch)
         reached(Stage.ROWS_COUNTED)
-        self._rows.missing = ()
-        self._watchers.call()
-        self._ledger.check_usable()
 
     def _settle(self) -> None:
         for journal in self._journals:

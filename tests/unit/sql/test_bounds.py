@@ -65,3 +65,9 @@ def test_a_long_statement_is_read_in_seconds(text: str) -> None:
     start = time.process_time()
     assert split(text, SCHEMA).items
     assert time.process_time() - start < 10
+
+
+def test_rejects_more_columns_than_are_followed() -> None:
+    columns = ", ".join(f"COUNT(*) + {each} AS c{each}" for each in range(501))
+    with pytest.raises(QueryError, match="at most 500 columns, not 501"):
+        split(f"SELECT {columns} FROM t", SCHEMA)

@@ -85,7 +85,7 @@ class Series(ABC):
     def coming(self) -> Coming:
         """The next leaf."""
         number = None if self._segment is None or self._complete else self._segment.segment
-        return Coming(self.groups, self.size, self.price.total, self.sums, number)
+        return Coming(self.groups, self.size, self.sums, number)
 
     @abstractmethod
     def follow(self, event: Event) -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from treering.domain.schema import Schema
 from treering.errors import VaultError
+from treering.trusted.engines.ahead import Patient
 from treering.trusted.engines.tables import Stretch
 from treering.trusted.engines.watermark import Increment, Watermark
 from treering.trusted.ledger import ledger as ledgers
@@ -23,6 +26,9 @@ from treering.words import reason
 
 if TYPE_CHECKING:
     from treering.trusted.engines.source import Source
+
+
+Result = TypeVar("Result")
 
 
 def source_of(table: Any, schema: Schema, order: str) -> dict[str, str]:
@@ -40,6 +46,27 @@ class Attached:
         self._origin, self._kept = origin, origin.source
         self._source = None if table is None else self._found(table)
         self._watermark: Watermark | None = None
+        self._ahead: Patient | None = None
+        self._refreshing = threading.Lock()
+
+    def ahead(
+        self, rows: Rows, alone: Callable[[], AbstractContextManager[object]], check: Callable[[], None]
+    ) -> Patient:
+        """What has the engine count for these rows: of a vault with this lock, in which it is checked."""
+        self._ahead = Patient(rows, alone, check)
+        return self._ahead
+
+    def patiently(self, work: Callable[[], Result]) -> Result:
+        """See `Patient`."""
+        assert self._ahead is not None
+        return self._ahead.patiently(work)
+
+    def refresh(self, on_invalid: OnInvalid, take: Callable[[Increment], None], tell: Callable[[], None]) -> None:
+        """Find the rows past the watermark, while others ask; have them taken in; and tell who watches."""
+        with self._refreshing:
+            take(self.increment(on_invalid))
+            if self._ahead is not None:
+                self._ahead.again(tell)
 
     def increment(self, on_invalid: OnInvalid) -> Increment:
         """The rows past the watermark."""

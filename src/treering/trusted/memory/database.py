@@ -72,6 +72,7 @@ class GrowingDatabase(Sealed):
         """
         database = cls(schema)
         database._source = registry.part("Source").of(table, schema, order)
+        database._rows.ahead = registry.part("Ahead")(database._rows)
         database.refresh(on_invalid)
         return database
 

@@ -22,8 +22,7 @@ from treering.gate import Event
 from treering.trusted.cells import DENSE_CELLS, MAX_COUNT, Cells, check_query
 from treering.trusted.charges import Charges
 from treering.trusted.journal import Journal
-from treering.trusted.rows.ahead import Need
-from treering.trusted.rows.kept import Rows
+from treering.trusted.rows.kept import Need, Rows
 from treering.trusted.sealed import Sealed
 
 Checked = TypeVar("Checked")
@@ -154,10 +153,6 @@ class Operation(Sealed, ABC, Generic[Checked, Released]):
     def price(self, checked: Checked, desk: Desk) -> Cost:
         """The cost, derived from noise and sensitivity."""
 
-    def afford(self, checked: Checked, cost: Cost, desk: Desk) -> None:
-        """Raise `BudgetExceeded` if `charge` would: asked before an engine counts rows."""
-        desk.charges.check_charge(cost)
-
     def needs(self, checked: Checked, desk: Desk) -> Sequence[Need]:
         """What it reads of the rows: for an engine to count, where they stay in one."""
         return desk.rows.need_of_cells(desk.schema) if self.cells else ()
@@ -191,9 +186,6 @@ class Prepaid(Operation[Checked, Released]):
     def price(self, checked: Checked, desk: Desk) -> Cost:
         """Nothing."""
         return FREE
-
-    def afford(self, checked: Checked, cost: Cost, desk: Desk) -> None:
-        """Nothing is refused."""
 
     def charge(self, checked: Checked, cost: Cost, desk: Desk) -> None:
         """Charge nothing."""

@@ -43,7 +43,7 @@ from treering.trusted.charges import Charges
 from treering.trusted.noise import check_noise, draw
 from treering.trusted.operations import groups as checks
 from treering.trusted.operations.base import Desk, Operation
-from treering.trusted.rows.ahead import Need
+from treering.trusted.rows.kept import Need
 
 
 class Combination(NamedTuple):
@@ -76,11 +76,6 @@ class Combining(Operation[Combination, Combined]):
         """The cost for the rows of the largest weight."""
         groups, spans, noise, sums = checked
         return pricing.combining(groups.number, max(abs(span.weight) for span in spans), noise, sums)
-
-    def afford(self, checked: Combination, cost: Cost, desk: Desk) -> None:
-        """Refuse what the rows of a span cannot pay."""
-        groups, spans, noise, sums = checked
-        desk.charges.check_rows(desk.charges.of_spans(groups.number, spans, noise, sums))
 
     def needs(self, checked: Combination, desk: Desk) -> list[Need]:
         """The rows of each span."""

@@ -20,7 +20,7 @@ from treering.trusted.learning import minimisers
 from treering.trusted.learning.holding import Held, check_held, room_of, split
 from treering.trusted.noise import check_noise
 from treering.trusted.operations.base import Desk, Operation
-from treering.trusted.rows.ahead import Need
+from treering.trusted.rows.kept import Need
 from treering.trusted.sealed import Sealed
 
 
@@ -72,13 +72,6 @@ class Minimising(Operation[Learning, Minimised]):
     def price(self, checked: Learning, desk: Desk) -> Cost:
         """By the problem's constants."""
         return minimisers.price(checked.request, desk.rows, checked.rows, checked.held)
-
-    def afford(self, checked: Learning, cost: Cost, desk: Desk) -> None:
-        """Refuse what the rows of the interval, or all, cannot pay."""
-        if checked.rows is None:
-            desk.charges.check_charge(cost)
-        else:
-            desk.charges.check_rows([desk.charges.on(*checked.rows, cost)])
 
     def needs(self, checked: Learning, desk: Desk) -> Sequence[Need]:
         """The joint values of the features, in the interval or in all rows."""
@@ -147,9 +140,6 @@ class Tallying(Operation[Counting, Tallied]):
     def price(self, checked: Counting, desk: Desk) -> Cost:
         """That of counts of disjoint groups."""
         return pricing.combining(checked.request.groups, 1, checked.noise)
-
-    def afford(self, checked: Counting, cost: Cost, desk: Desk) -> None:
-        """Nothing is refused: the rows that are held out are counted."""
 
     def charge(self, checked: Counting, cost: Cost, desk: Desk) -> None:
         """Take the cost out of the room: the rows have paid with the model."""

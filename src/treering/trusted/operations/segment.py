@@ -19,7 +19,6 @@ import numpy as np
 
 from treering.arrays import Ints
 from treering.budget.cost import Cost
-from treering.budget.rows import Charge
 from treering.domain.groups import Groups
 from treering.domain.sums import Sums
 from treering.errors import ParameterError
@@ -42,8 +41,7 @@ from treering.trusted.charges import Charges, Segment, newest_last
 from treering.trusted.noise import check_noise, draw
 from treering.trusted.operations import groups as checks
 from treering.trusted.operations.base import Desk, Operation, Prepaid, Released
-from treering.trusted.rows.ahead import Need
-from treering.trusted.rows.kept import Rows
+from treering.trusted.rows.kept import Need, Rows
 from treering.trusted.sealed import Sealed
 
 MOST_ROOM: Final = 2**60
@@ -186,17 +184,13 @@ class Advancing(Operation[Leaf, Advanced]):
         begun = checked.segment.begun
         return pricing.leaf(begun.groups.number, begun.room, begun.noise, desk.charges.budget, begun.sums)
 
-    def afford(self, checked: Leaf, cost: Cost, desk: Desk) -> None:
-        """Refuse what the rows since the last leaf cannot pay."""
-        desk.charges.check_rows(checked.segment.next_charges(checked.size))
-
     def needs(self, checked: Leaf, desk: Desk) -> list[Need]:
         """The leaves that are not counted yet."""
-        return [need_of(checked.segment, checked.size, desk)]
+        return [need_of(checked.segment, desk)]
 
     def charge(self, checked: Leaf, cost: Cost, desk: Desk) -> None:
         """Charge the rows since the last leaf."""
-        desk.charges.advance(checked.segment, checked.size)
+        desk.charges.advance(desk.charges.segments[checked.segment.begun.segment], checked.size)
 
     def perform(self, checked: Leaf, cost: Cost, desk: Desk) -> Advanced:
         """The noisy counts, or sums."""
@@ -213,29 +207,22 @@ class Advancing(Operation[Leaf, Advanced]):
         charges.take(event)
 
 
-def need_of(segment: Segment, size: int, desk: Desk) -> Need:
-    """What the next leaf of a segment, which ends at this size, reads of the rows."""
+def need_of(segment: Segment, desk: Desk) -> Need:
+    """What the next leaf of a segment reads of the rows."""
     begun = segment.begun
-    edges = desk.own(Leaves).of(begun).uncounted((*segment.edges, size))
+    edges = desk.own(Leaves).of(begun).uncounted((*segment.edges, desk.size))
     return Need(begun.groups, edges, begun.sums)
 
 
 def coming(leaves: Sequence[Coming], desk: Desk) -> list[Need]:
-    """What leaves that are to come read of the rows; refuses what the rows cannot pay."""
-    charges, needs = list[Charge](), list[Need]()
-    for leaf in leaves:
-        if leaf.segment is not None:
-            segment = named(desk, leaf.segment)
-            charges += segment.next_charges(desk.size)
-            needs.append(need_of(segment, desk.size, desk))
-        else:
-            kept = desk.rows.scalars
-            sets, sums = checks.checked_groups(leaf.groups, kept), checks.checked_sums(leaf.sums, kept)
-            desk.check_edge(leaf.start, "start")
-            charges.append(Charge(leaf.start, desk.size, leaf.price))
-            needs.append(Need(sets, (leaf.start, desk.size), sums))
-    desk.charges.check_rows(charges)
-    return needs
+    """What leaves that are to come read of the rows."""
+    return [_first(leaf, desk) if leaf.segment is None else need_of(named(desk, leaf.segment), desk) for leaf in leaves]
+
+
+def _first(leaf: Coming, desk: Desk) -> Need:
+    desk.check_edge(leaf.start, "start")
+    kept, edges = desk.rows.scalars, (leaf.start, desk.size)
+    return Need(checks.checked_groups(leaf.groups, kept), edges, checks.checked_sums(leaf.sums, kept))
 
 
 def _check_patterns(segment: Segment, patterns: Sequence[Pattern], size: int) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -26,8 +26,7 @@ from treering.domain.schema import Schema
 from treering.domain.sums import Grid, Sums, summable
 from treering.errors import DataError, SchemaError, TreeringError
 from treering.trusted.cells import MAX_COUNT, Cells
-from treering.trusted.rows.ahead import Ahead, Need, Numbers, Uncounted
-from treering.trusted.rows.tally import Codes, Elsewhere, Engine, Piece, shared_engine, tally
+from treering.trusted.rows.tally import Codes, Elsewhere, Engine, Numbers, Piece, shared_engine, tally
 from treering.trusted.rows.typed import stored as scalars_of
 from treering.trusted.sealed import Sealed
 
@@ -35,13 +34,34 @@ Then = Callable[[], None]
 """Called as part of an append: what it records must change if and only if the rows are taken in."""
 
 
+class Need(NamedTuple):
+    """What is read of the rows: public."""
+
+    groups: Groups
+    edges: tuple[int, ...]
+    sums: Sums | None = None
+
+
+class Ahead(Protocol):
+    """What has an engine count before anything is charged for it (``engines/ahead.py``)."""
+
+    def take(self, need: Need) -> Numbers | None:
+        """PRIVATE: the numbers of a need, once; None if they are not here."""
+
+    def absent(self, needs: Sequence[Need]) -> list[Need]:
+        """The needs whose numbers are not here."""
+
+    def prepare(self, needs: Sequence[Need]) -> None:
+        """Have numbers here for what reads them next; or raise an error, before anything is charged."""
+
+    def clear(self) -> None:
+        """Rows came."""
+
+
 class Rows(Sealed):
     """The sealed rows of one growing database. Only a kernel reads them; only their number is public."""
 
-    __slots__ = (
-        *("_ahead", "_cells", "_counted", "_engine", "_pieces", "_schema", "_size", "_torn"),
-        *("lock", "missing", "waits"),
-    )
+    __slots__ = ("_cells", "_counted", "_engine", "_pieces", "_schema", "_size", "_torn", "ahead", "lock")
 
     def __init__(self, schema: Schema, engine: Callable[[], Engine] = shared_engine) -> None:
         self._schema = schema
@@ -54,11 +74,8 @@ class Rows(Sealed):
         self.lock = threading.RLock()
         """Held while rows are taken in, and by every kernel while it works."""
         self._torn = False
-        self.waits = True
-        """Whether an operation waits for an engine to count; otherwise it raises `Uncounted`."""
-        self.missing: Sequence[Need] = ()
-        """What the last operation needed that raised it."""
-        self._ahead = Ahead()
+        self.ahead: Ahead | None = None
+        """What has an engine count, if rows stay in one."""
 
     @property
     def schema(self) -> Schema:
@@ -111,7 +128,8 @@ class Rows(Sealed):
                     self._counted[lens] += rows
                 self._pieces = pieces
                 self._size += rows
-                self._ahead.clear()
+                if self.ahead is not None:
+                    self.ahead.clear()
                 if then is not None:
                     then()
 
@@ -138,8 +156,8 @@ class Rows(Sealed):
         """PRIVATE: exact counts, or sums, of groups in each interval between two neighbouring ``edges``: intervals,
         places in a release, and numbers (see ``rows/tally.py``)."""
         need = Need(groups, tuple(edges), sums)
-        ahead = self._ahead.take(need)
-        return self.counting(need)() if ahead is None else ahead
+        found = None if self.ahead is None else self.ahead.take(need)
+        return self.counting(need)() if found is None else found
 
     def counting(self, need: Need) -> Callable[[], Numbers]:
         """PRIVATE: what counts rows that are there now, with the lock or without it."""
@@ -148,32 +166,10 @@ class Rows(Sealed):
         last = bisect_right(self._pieces, edges[-1] - 1, key=lambda piece: piece.first)
         return partial(tally, self._engine, self._pieces[first:last], self._schema, groups, edges, sums)
 
-    # -- counting ahead, where rows stay in an engine -----------------------------------------------------------------
-
-    @property
-    def elsewhere(self) -> bool:
-        """Whether rows stay in an engine: public."""
-        return bool(self._pieces) and isinstance(self._pieces[-1].content, Elsewhere)
-
     def need_of_cells(self, lens: Schema) -> list[Need]:
         """What `cells_of` counts when it is next read."""
         counted = self._counted.get(lens, 0)
         return [Need(Groups.cells(lens), (counted, self._size))] if counted < self._size else []
-
-    def prepare(self, needs: Sequence[Need]) -> None:
-        """Have rows in an engine counted for what reads them next; raises `Uncounted` if ``waits`` is false. (Of rows
-        that are kept nothing is counted before it is read.)"""
-        absent = [need for need in needs if not self._ahead.holds(need)] if self.elsewhere else []
-        if absent and not self.waits:
-            self.missing = absent
-            raise Uncounted(absent)
-        for need in absent:
-            self.put(need, self.counting(need)(), self._size)
-
-    def put(self, need: Need, numbers: Numbers, size: int) -> None:
-        """PRIVATE: keep numbers, which were counted at this size, for what reads them next; unless rows came since."""
-        if size == self._size:
-            self._ahead.put(need, numbers)
 
     @property
     def cells(self) -> Cells:
@@ -204,7 +200,7 @@ class Rows(Sealed):
 
     def _uncounted(self, lens: Schema) -> tuple[Ints, Ints | None]:
         """PRIVATE: the cells of the rows that `cells_of` does not count yet, and how many rows are in each."""
-        if not self.elsewhere:
+        if self.ahead is None:
             return self._occupied(self._pieces, lens)
         (need,) = self.need_of_cells(lens)
         _, place, number = self.tally(*need)

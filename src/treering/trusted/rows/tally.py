@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -86,6 +86,10 @@ def shared_engine() -> Engine:
 
 
 os.register_at_fork(before=_SHARED.clear)
+
+
+Numbers: TypeAlias = tuple[Ints, Ints, Ints]
+"""PRIVATE: intervals, places in a release, and numbers."""
 
 
 class Codes(Sealed):
