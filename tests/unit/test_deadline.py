@@ -41,3 +41,13 @@ def test_threads_have_deadlines_of_their_own() -> None:
         thread.start()
         thread.join()
     assert seen == [math.inf]
+
+
+def test_what_is_about_to_be_held_is_counted() -> None:
+    seen: list[int] = []
+    deadline.take(5)
+    with until(Deadline(60, seen.append)):
+        deadline.take(7)
+        with until(None):
+            deadline.take(9)
+    assert seen == [7]

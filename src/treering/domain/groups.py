@@ -14,12 +14,12 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from treering.arrays import Flags, Ints
+from treering.arrays import Flags, Ints, rows_alike
 from treering.domain.attribute import integers
 from treering.domain.axis import Axis, axes_of
 from treering.domain.query import MAX_TABLE, Query
@@ -36,7 +36,7 @@ _ROOM: Final = 2**62
 """Classes are numbered anew before their numbers could exceed this."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Groups:
     """Disjoint sets of rows.
 
@@ -255,10 +255,12 @@ class Side(NamedTuple):
     """Increasing."""
     firsts: Ints
     """For each class, the first code that it is paired with."""
+    fine: bool
+    """Whether each class is paired with one code at most: then it tells all sets of codes."""
 
     def tells(self, mask: Flags) -> bool:
         """Whether a set of codes is a union of classes."""
-        return bool((mask[self.firsts][self.classes] == mask[self.codes]).all())
+        return self.fine or bool((mask[self.firsts][self.classes] == mask[self.codes]).all())
 
     @property
     def coarse(self) -> bool:
@@ -273,13 +275,23 @@ def _side(place: int, axis: Axis, attribute: Axis) -> Side | None:
     classes, codes = pairs
     firsts = np.zeros(axis.number, dtype=np.int64)
     firsts[classes[::-1]] = codes[::-1]
-    return Side(place, classes, codes, firsts)
+    return Side(place, classes, codes, firsts, fine=bool((np.bincount(classes) <= 1).all()))
 
 
-@lru_cache(maxsize=2**12)
+_KNOWN: Final[WeakKeyDictionary[Groups, dict[Schema, dict[int, list[Side]]]]] = WeakKeyDictionary()
+"""`_sides` of groups, for as long as these are there."""
+
+
 def _sides(groups: Groups, schema: Schema) -> dict[int, list[Side]]:
     """For each attribute of a schema, by its position, the axes that are about the same scalar; without those that have
     none."""
+    known = _KNOWN.setdefault(groups, {})
+    if schema not in known:
+        known[schema] = _new_sides(groups, schema)
+    return known[schema]
+
+
+def _new_sides(groups: Groups, schema: Schema) -> dict[int, list[Side]]:
     found: dict[int, list[Side]] = {}
     for position, attribute in enumerate(axes_of(schema)):
         sides = [_side(place, axis, attribute) for place, axis in enumerate(groups.axes)]
@@ -320,10 +332,8 @@ def _parts(queries: Sequence[Query], position: int) -> Iterator[Ints | Flags]:
 
 def _rows(weights: Ints) -> Ints:
     """A number for each row of a table: 0 where all is 0, and the same for rows that are equal."""
-    rows = np.ascontiguousarray(weights.reshape(len(weights), -1))
-    plain = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).reshape(-1)
-    label = np.unique(plain, return_inverse=True)[1].reshape(-1)
-    return np.where(rows.any(axis=1), label + 1, 0)
+    counted = weights.reshape(len(weights), -1).any(axis=1)
+    return np.where(counted, rows_alike(weights) + 1, 0)
 
 
 def _apart(labels: Ints, queries: Sequence[Query], position: int) -> Ints:

@@ -33,6 +33,8 @@ from treering.domain.schema import Schema
 from treering.errors import QueryError, SchemaError
 from treering.lazy import provided
 
+_ITSELF: Final = 500
+"""The bytes of a query without its weights."""
 MAX_TABLE: Final = 2**20
 """The most joint values a table may have."""
 
@@ -219,8 +221,9 @@ class Query:
 
     @property
     def memory(self) -> int:
-        """The bytes that its sets, or its table, take."""
-        return sum(array.nbytes for array in (self.masks or ())) if self.table is None else self.table.nbytes
+        """About how many bytes it takes."""
+        arrays = self.masks or () if self.table is None else (self.table,)
+        return _ITSELF + sum(array.nbytes for array in arrays)
 
     @cached_property
     def spread(self) -> int:

@@ -24,7 +24,7 @@ from treering.service.access import Register, Used
 from treering.service.auth import Caller, Quota, Sessions
 from treering.service.calls import Call, watched
 from treering.service.events import Herald
-from treering.service.memory import Memory
+from treering.service.large import Large
 from treering.service.metrics import Metrics
 from treering.service.problems import Problem
 from treering.service.shares import Shares
@@ -68,7 +68,7 @@ class Limits:
     statement: float = 10.0
     """Seconds that the second stage of one statement may take."""
     memory: int = 2**30
-    """Bytes by which the process that works out a statement may grow, and that all requests may hold in this one."""
+    """Bytes by which the process that works out a statement may grow, and that large questions may hold here."""
     result_rows: int = 500_000
     result_bytes: int = 2**24
     """Rows and bytes of the table that a statement is worked out to."""
@@ -107,7 +107,7 @@ class Desk:
         self.metrics = Metrics()
         self.began = time.time()
         self._turns = Turns(self.limits.threads, self.limits.waiting)
-        self._memory = Memory(self.limits.memory)
+        self._large = Large(self.limits.memory)
         self._shares = None if workers is None else Shares(workers)
         self._calls: set[Call] = set()
         self._appending = ThreadPoolExecutor(1, "treering-rows")
@@ -120,7 +120,7 @@ class Desk:
     async def work(self, caller: Caller, work: Callable[[], Result]) -> Result:
         """The result of ``work``, which may block, in its turn: it ends with the request's time, or its caller."""
         who = caller.token.id
-        with self._memory.share(who) as take:
+        with self._large.question(who) as take:
             call = Call(self.limits.seconds, take)
             self._calls.add(call)
             try:

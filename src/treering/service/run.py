@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 GRACE: Final = 30
 """Seconds that requests under way have, once the server is told to stop."""
+
+SWITCH: Final = 0.001
+"""Seconds after which a thread that works gives way to another: a request waits for that several times."""
 
 FIRST: Final = "first steward"
 """The name of the token that the first start makes."""
@@ -102,6 +106,7 @@ def run(
     that only. ``generator`` makes public random numbers from a seed; ``say`` tells the operator something. Statements
     are worked out in processes of their own, within the ``limits``.
     """
+    sys.setswitchinterval(SWITCH)
     vault = Vault.open(path)
     try:
         register = Register(path)

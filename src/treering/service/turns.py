@@ -11,11 +11,14 @@ import asyncio
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from treering.service.problems import Problem
 
 Result = TypeVar("Result")
+
+PART: Final = 8
+"""One caller has this part of the threads."""
 
 
 def stopping() -> Problem:
@@ -24,13 +27,15 @@ def stopping() -> Problem:
 
 
 class Turns:
-    """Some ``threads``, of which one caller has at most half (unless there is one), and at most ``waiting`` requests in
-    the line of one caller. For one event loop."""
+    """Some ``threads``, of which one caller has an eighth (at least one), and at most ``waiting`` requests in the line
+    of one caller. For one event loop.
+
+    (Threads share one interpreter: whoever works in half of them makes everybody else half as fast.)"""
 
     def __init__(self, threads: int, waiting: int) -> None:
         self._executor = ThreadPoolExecutor(threads, "treering")
         self._free = threads
-        self._each = max(1, threads // 2)
+        self._each = max(1, threads // PART)
         self._running: Counter[str] = Counter()
         self._waiting = waiting
         self._lines: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()

@@ -19,6 +19,8 @@ from sqlglot.optimizer.merge_subqueries import merge_subqueries
 from sqlglot.optimizer.qualify import qualify
 
 from treering.deadline import check as check_deadline
+from treering.deadline import take
+from treering.domain.language.parse import LETTER
 from treering.domain.schema import Schema
 from treering.domain.text import MAX_LENGTH
 from treering.errors import QueryError
@@ -59,6 +61,7 @@ def read(text: str, schema: Schema) -> Text:
         raise QueryError(f"a statement is a text, not {type(text).__name__}")
     if len(text) > MAX_LENGTH:
         raise QueryError(f"the statement has {len(text):,} characters; at most {MAX_LENGTH:,} are read")
+    take(LETTER * len(text))
     begin = opening(text)
     if not begin.empty and begin.word not in SELECTS:
         raise QueryError("only SELECT statements are answered: rows are added with append")

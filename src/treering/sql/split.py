@@ -131,7 +131,9 @@ class _Splitting:
         clause = select.args.get("where")
         where = Query.all(self._schema) if clause is None else condition(clause.this, self._schema)
         self._keys = self._found_keys()
-        self._core.keys = [key(node, self._schema) for node in self._keys]
+        for node in self._keys:
+            self._core.keys.append(key(node, self._schema))
+            check_number(math.prod(map(len, self._core.keys)))
         self._replace_all(select.args.get(part) for part in _PARTS)
         self._check_columns()
         if any(not isinstance(star.parent, exp.Count) for star in select.find_all(exp.Star)):
@@ -211,8 +213,6 @@ class _Splitting:
 
     def _list_groups(self, where: Query) -> None:
         """The groups that some row can be in."""
-        number = math.prod(len(each) for each in self._core.keys)
-        check_number(number)
         for parts in itertools.product(*self._core.keys):
             rows = where
             for part in parts:

@@ -31,7 +31,10 @@ def few_valued(contents: Sequence[pa.Table | Path], columns: Sequence[str]) -> f
     samples = [each for place in places if columns for each in _samples(contents[place], list(columns))]
     if not samples:
         return frozenset()
-    sample = pa.concat_tables(samples)
+    try:
+        sample = pa.concat_tables(samples)
+    except pa.ArrowException:  # Files may pack one type in different ways.
+        return frozenset()
     counts = {name: pc.count_distinct(sample.column(name), mode="all").as_py() for name in sample.column_names}
     joint, few = 1, set()
     for name, number in sorted(counts.items(), key=lambda each: each[1]):

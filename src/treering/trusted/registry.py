@@ -1,8 +1,9 @@
 """What of the trusted base is loaded when it is met: closed lists, by name.
 
 A *registered operation* is met when a gate is asked for it, or when a line of the ledger has its event. What reads
-files is met when one is appended, what connects to engines when rows stay in one, and what makes a vault, or keeps rows
-in memory, when it is named. The lists are closed: nothing else is imported because a request or a line says so.
+files, or lists of dicts, is met when one is appended, what connects to engines when rows stay in one, and what makes a
+vault, or keeps rows in memory, when it is named. The lists are closed: nothing else is imported because a request or a
+line says so.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ EVENTS: Final = {
 FILES: Final = {
     "blocks": "treering.trusted.rows.files:blocks",
     "line_of": "treering.trusted.rows.files:line_of",
+    "listed": "treering.trusted.rows.values:listed",
 }
-"""What reads files of rows."""
+"""What reads files of rows, and rows that come as values of Python."""
 
 ENGINES: Final = {
     "Source": "treering.trusted.engines.source:Source",

@@ -25,14 +25,13 @@ from treering.domain.schema import Schema
 from treering.errors import ParameterError, VaultError
 from treering.params import Number, probability, share_of, whole
 from treering.rowfile import RowFile
+from treering.trusted import store as stores
 from treering.trusted.store import (
     Intake,
     OnInvalid,
     Origin,
     Spec,
     Store,
-    create,
-    originate,
     trial,
     with_shares,
 )
@@ -133,11 +132,11 @@ class Vault(Asking):
         ``options``          further options of the first mechanism (see `add`)
         """
         promise = Promise(epsilon, delta, rows_per_person)
-        origin = originate(schema, promise, person, table, order)
+        origin = stores.originate(schema, promise, person, table, order)
         first = None
         if mechanism is not None:
             first = first_spec(origin, mechanism, share, alpha, beta, rows, options)
-        create(path, origin, first, wait)
+        stores.create(path, origin, first, wait)
         return cls.open(path, wait=wait, table=table)
 
     @classmethod

@@ -8,7 +8,6 @@ import tracemalloc
 from dataclasses import FrozenInstanceError
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -16,6 +15,7 @@ from hypothesis import strategies as st
 import treering as tr
 from support.grouped import cells_of, labels_of
 from support.schemas import cell_weights, conjunctions, queries, schemas
+from treering.arrays import Ints
 from treering.domain.groups import MOST_GROUPS, Groups
 from treering.domain.query import Query
 from treering.domain.schema import Schema
@@ -176,7 +176,7 @@ def test_values_are_told_apart_by_any_number_of_queries(data: st.DataObject) -> 
                 assert labels[one] != labels[other]
 
 
-def _weights_along(query: Query, position: int) -> npt.NDArray[np.int64]:
+def _weights_along(query: Query, position: int) -> Ints:
     """A query's weights, a row for each value of an attribute."""
     return np.ascontiguousarray(np.moveaxis(query.weights(), query.attributes.index(position), 0))
 

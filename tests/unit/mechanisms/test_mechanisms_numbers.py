@@ -48,7 +48,7 @@ NUMBERS: Final[dict[str, dict[str, Any]]] = {
     "pmwg": {"WARM_UNIFORM": 0.1},
     "rings": {"MOST_ROWS_OF_A_TABLE": 65_536},
     "series.policy": {"MANY": 100},
-    "series.ring": {"UNFIT": 4, "_REMEMBERED": 65_536},
+    "series.ring": {"UNFIT": 4, "_REMEMBERED": 268_435_456},
     "series.tree": {"_FEW_NODES": 16},
     "series.view": {"ROUNDING": 1 + 1 / (1 << 20), "_SHARE_ROUNDING": 1 / (1 << 30)},
     "state": {"MOST_RECORDS": 100_000},

@@ -110,13 +110,19 @@ def test_stopping_refuses_what_waits_and_finishes_what_is_under_way() -> None:
     assert asyncio.run(run()) == (True, "stopping", "stopping")
 
 
-def test_one_caller_has_half_of_the_threads() -> None:
-    """However many it sends, another finds a thread at once; and what it sends is done in the end."""
+def test_one_caller_has_an_eighth_of_the_threads() -> None:
+    """However many it sends, others find threads at once; and what it sends is done in the end."""
 
     async def run() -> list[int]:
-        turns, held = Turns(4, 50), threading.Event()
-        heavy = [asyncio.create_task(turns.run("a", held.wait)) for _ in range(10)]
+        turns, held, begun = Turns(16, 50), threading.Event(), threading.Semaphore(0)
+
+        def work() -> None:
+            begun.release()
+            held.wait()
+
+        heavy = [asyncio.create_task(turns.run("a", work)) for _ in range(10)]
         await asyncio.sleep(0.05)
+        assert [begun.acquire(timeout=0.05) for _ in range(3)] == [True, True, False]
         found = [await asyncio.wait_for(turns.run("b", lambda: 1), 5) for _ in range(3)]
         held.set()
         await asyncio.gather(*heavy)

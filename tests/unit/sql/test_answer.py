@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import tracemalloc
 from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from support.exact_sql import Rows, as_table, numbers_of, rows_of
+from treering.deadline import Deadline, until
 from treering.domain.attribute import bins, categories, integers
 from treering.domain.schema import Schema
 from treering.errors import QueryError
@@ -162,3 +164,39 @@ def test_a_million_groups_are_refused_before_they_are_listed() -> None:
     schema = Schema({"id": integers(1, 10**6)})
     with pytest.raises(QueryError, match="1,000,000 groups; at most 10,000"):
         split("SELECT id, COUNT(*) FROM flights GROUP BY id", schema)
+
+
+def test_groups_without_number_are_refused_as_soon_as_there_are_too_many() -> None:
+    """The labels of all keys would be 11 million sets, and their joint number has more digits than Python writes."""
+    keys = ", ".join(f"id + {number}" for number in range(1100))
+    with pytest.raises(QueryError, match="100,000,000 groups; at most 10,000"):
+        split(f"SELECT COUNT(*) FROM flights GROUP BY {keys}", Schema({"id": integers(1, 10**4)}))
+
+
+def test_as_many_labels_as_values_are_refused_before_there_is_a_set_for_each() -> None:
+    """2^16 sets of 2^16 flags would be 4 GiB."""
+    schema = Schema({"id": integers(1, 2**16)})
+    tracemalloc.start()
+    with pytest.raises(QueryError, match="65,536 groups; at most 10,000"):
+        split("SELECT id + 1 AS x, COUNT(*) FROM flights GROUP BY 1", schema)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2**28
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT id, COUNT(*) FROM flights GROUP BY id",
+        "SELECT MEDIAN(id) FROM flights",
+        "SELECT id % 1000 AS x, COUNT(*) FROM flights GROUP BY 1",
+        f"SELECT {', '.join(f'COUNT(*) FILTER (WHERE id > {number})' for number in range(500))} FROM flights",
+        f"SELECT CASE {' '.join(f'WHEN id > {number} THEN {number}' for number in range(500))} END, COUNT(*) "
+        "FROM flights GROUP BY 1",
+    ],
+)
+def test_the_sets_that_a_statement_names_are_counted_for_its_request(text: str) -> None:
+    seen: list[int] = []
+    with until(Deadline(60, seen.append)):
+        split(text, Schema({"id": integers(1, 5000)}))
+    assert 500 * 5000 <= sum(seen) <= 10**8

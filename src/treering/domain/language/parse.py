@@ -40,6 +40,9 @@ __all__ = ["MAX_DEPTH", "MAX_LENGTH", "parse"]
 
 Found = TypeVar("Found")
 
+LETTER: Final = 64
+"""About how many bytes a character of a text takes while it is read."""
+
 _COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 _MIRRORED: Final[dict[type[exp.Expr], type[exp.Expr]]] = {
     exp.LT: exp.GT,
@@ -116,6 +119,7 @@ def understood(text: str, schema: Schema, cuts: Cuts | None = None) -> Formula:
         raise QueryError(f"a predicate is a text, not {type(text).__name__}")
     if len(text) > MAX_LENGTH:
         raise QueryError(f"the predicate has {len(text):,} characters; at most {MAX_LENGTH:,} are read")
+    take(LETTER * len(text))
     try:
         reader = _Reader(text, schema, cuts)
         return reader.formula(reader.tree(read(text, schema)), negated=False)

@@ -33,6 +33,9 @@ from treering.words import counted, readable, rows
 MANY: Final = 100
 """The pace from which on questions are taken to share nothing."""
 
+REMEMBERED: Final = 2**18
+"""The most bytes of a batch whose spreads are remembered: others hold memory for as long as they are."""
+
 
 class Asked(NamedTuple):
     """What a batch needs to know: how many rows match each of the ``counts``; for attributes, by their positions, the
@@ -105,6 +108,8 @@ class Planning(Answering):
     ) -> None:
         """Add to a plan what the cells of groups need: for each group one series, current and sharp, that tells them
         all."""
+        if not asked:
+            return
         size, missing = self._gate.size, dict[Query, None]()
         rings = [*self._rings, *map(self._ring, planned.fresh)]
         able_of = self._able([query for cells in asked for query in cells], wanted, since, rings)
@@ -158,7 +163,7 @@ class Planning(Answering):
         """
         reaching = [ring for ring in rings if ring.reaches(since, self._gate.size)]
         able = {query: [ring for ring in reaching if ring.covers(query)] for query in asked}
-        if wanted is not None or since or len(rings) >= self._pace or self._least_left <= 0:
+        if wanted is not None or since or len(rings) >= self._pace or self._least_left <= 0 or not any(able.values()):
             return able
         usual = self._usual(self._least_left, len(rings))
         own = _spreads(tuple(asked), self._pace)
@@ -359,7 +364,7 @@ def portions(queries: Sequence[Query], pace: int) -> list[tuple[list[Query], Gro
     """
     found: list[tuple[list[Query], Groups]] = []
     for batch in batches(queries):
-        alone = _alone(batch) if pace >= MANY else []
+        alone = dict.fromkeys(_alone(batch) if pace >= MANY else ())
         rest = [query for query in batch if query not in alone]
         found += [(rest, Groups.atoms(rest))] if rest else []
         found += [([query], Groups.pair(query)) for query in alone]
@@ -384,10 +389,19 @@ def _spreads_in(batch: Sequence[Query], groups: Groups) -> dict[Query, float]:
     return {query: theory.spread(theory.spectrum(reduced_to(groups, query, classes))) for query in batch}
 
 
-@lru_cache(maxsize=256)
 def _spreads(asked: tuple[Query, ...], pace: int) -> dict[Query, float]:
-    """The spread that each query would have in a series opened for this batch."""
+    """The spread that each query would have in a series opened for this batch. (Of large batches only the last is
+    remembered.)"""
+    small = sum(query.memory for query in asked) <= REMEMBERED
+    return _known_spreads(asked, pace) if small else _last_spreads(asked, pace)
+
+
+def _new_spreads(asked: tuple[Query, ...], pace: int) -> dict[Query, float]:
     spreads: dict[Query, float] = {}
     for batch, groups in portions(asked, pace):
         spreads |= _spreads_in(batch, groups)
     return spreads
+
+
+_known_spreads: Final = lru_cache(maxsize=256)(_new_spreads)
+_last_spreads: Final = lru_cache(maxsize=1)(_new_spreads)

@@ -31,8 +31,8 @@ UNFIT: Final = 4
 """A question gets a series of its own if that, at the usual price, would have less than a quarter of the variance: a
 sum of very many groups has a margin that nobody wants."""
 
-_REMEMBERED: Final = 2**16
-"""How many questions are remembered as unions of groups, for each series."""
+_REMEMBERED: Final = 2**28
+"""The most bytes of questions that are remembered as unions of groups, for each series."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,6 +133,8 @@ class Ring:
         """How many questions are registered."""
         self._reduced: dict[Query, Query | None] = {}
         self._spreads: dict[Query, float] = {}
+        self._memory = 0
+        """About how many bytes these two have."""
         self._laws: dict[tuple[int, int], Law] = {}
 
     def keep(self) -> KeptRing:
@@ -166,10 +168,14 @@ class Ring:
     def _about(self, query: Query) -> Query | None:
         """A query as one about the joint classes; None if it is no union of groups."""
         if query not in self._reduced:
-            if len(self._reduced) >= _REMEMBERED:
+            reduced = self.series.groups.reduced(query, self._classes)
+            memory = query.memory + (0 if reduced is None else reduced.memory)
+            if self._memory + memory > _REMEMBERED:
                 self._reduced.clear()
                 self._spreads.clear()
-            self._reduced[query] = self.series.groups.reduced(query, self._classes)
+                self._memory = 0
+            self._reduced[query] = reduced
+            self._memory += memory
         return self._reduced[query]
 
     def reduced(self, query: Query) -> Query:

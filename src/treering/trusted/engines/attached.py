@@ -64,9 +64,13 @@ class Attached:
     def refresh(self, on_invalid: OnInvalid, take: Callable[[Increment], None], tell: Callable[[], None]) -> None:
         """Find the rows past the watermark, while others ask; have them taken in; and tell who watches."""
         with self._refreshing:
-            take(self.source().increment(self._watermark, on_invalid))
+            take(self.increment(on_invalid))
             if self._ahead is not None:
                 self._ahead.again(tell)
+
+    def increment(self, on_invalid: OnInvalid) -> Increment:
+        """The rows past the watermark."""
+        return self.source().increment(self._watermark, on_invalid)
 
     def take_up(self, rows: Rows, batch: Batch) -> None:
         """Take the rows of a batch on record up."""

@@ -221,11 +221,8 @@ def coming(leaves: Sequence[Coming], desk: Desk) -> list[Need]:
 
 def _first(leaf: Coming, desk: Desk) -> Need:
     desk.check_edge(leaf.start, "start")
-    sets, sums = (
-        checks.checked_groups(leaf.groups, desk.rows.scalars),
-        checks.checked_sums(leaf.sums, desk.rows.scalars),
-    )
-    return Need(sets, (leaf.start, desk.size), sums)
+    kept, edges = desk.rows.scalars, (leaf.start, desk.size)
+    return Need(checks.checked_groups(leaf.groups, kept), edges, checks.checked_sums(leaf.sums, kept))
 
 
 def _check_patterns(segment: Segment, patterns: Sequence[Pattern], size: int) -> None:

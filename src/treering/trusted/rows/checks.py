@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -19,9 +19,11 @@ from treering.domain.calendar import Dated
 from treering.domain.schema import Schema
 from treering.trusted.rows.persons import DIGEST
 from treering.trusted.rows.typed import EARLY, LATE, TYPES, field_of, kept, stored
-from treering.trusted.rows.values import Listed
 from treering.trusted.rows.views import flags_in, numbers_in, valid_in
 from treering.trusted.sealed import Sealed
+
+if TYPE_CHECKING:
+    from treering.trusted.rows.values import Listed
 
 PERSON: Final = "person:"
 """The name of the column of persons' digests. (No field of a scalar ends in a colon.)"""

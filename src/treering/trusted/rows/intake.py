@@ -35,7 +35,6 @@ from treering.trusted.rows.frames import Places, as_table, check_columns, comes_
 from treering.trusted.rows.moments import is_text
 from treering.trusted.rows.persons import People, Persons, excess
 from treering.trusted.rows.typed import NOT_A_NUMBER, array_of, check_type, decoded
-from treering.trusted.rows.values import listed
 from treering.trusted.rows.views import flags_in, valid_in
 from treering.trusted.sealed import Sealed
 
@@ -367,6 +366,7 @@ def _of_dicts(rows: Sequence[Any], plan: Plan, persons: Persons | None, start: i
             raise DataError(f"row {position} is a {type(row).__name__}; each row is a dict", row=position)
         if not row.keys() >= plan.columns:
             check_columns([name if isinstance(name, str) else "" for name in row], plan.schema, position)
+    listed = registry.part("listed")
     found = [listed([row[scalar.column] for row in rows], scalar) for scalar in plan.scalars]
 
     def bad(check: Check, count: ColumnIntake) -> Flags | None:

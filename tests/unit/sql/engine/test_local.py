@@ -60,6 +60,15 @@ def test_nothing_but_one_select_over_the_tables_is_run(text: str, tmp_path: Path
     assert file.read_text() == "x\n1\n"
 
 
+def test_after_a_result_that_is_too_large_the_database_goes_on() -> None:
+    engine, table = Local(Limits(rows=10)), pa.table({"x": range(100_000)})
+    with engine.together():
+        for _ in range(2):
+            with pytest.raises(QueryError, match="more than 10 rows"):
+                engine.run("SELECT * FROM t", {"t": table})
+        assert engine.run("SELECT COUNT(*) AS n FROM t", {"t": table})["n"].to_pylist() == [100_000]
+
+
 def test_a_statement_that_takes_too_long_is_interrupted() -> None:
     start = time.monotonic()
     with pytest.raises(TimeLimit, match=r"0\.2 seconds to work out"):

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from treering.arrays import Flags, Ints
+from treering.arrays import Flags, Ints, rows_alike
 from treering.domain.attribute import Bins
 from treering.domain.axis import Axis, axes_of, value_of
 from treering.domain.calendar import Dates
@@ -30,6 +30,8 @@ Raw: TypeAlias = dict[str, Any]
 _REMEMBERED: Final = 2**22
 _OVERHEAD: Final = 64
 """How many flags and weights of queries read so far are cached; each query counts as `_OVERHEAD` more."""
+_SHORT: Final = 2**12
+"""The most values of a condition that is remembered as it was written."""
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------
@@ -41,7 +43,7 @@ def write_query(query: Any) -> Raw:
         raise Unfit(f"is {type(query).__name__}, not a query")
     if query.masks is not None:
         sets = zip(query.names, query.attributes, query.masks, strict=True)
-        return {"where": {name: _condition(query.schema, place, mask.tobytes()) for name, place, mask in sets}}
+        return {"where": {name: _condition(query.schema, place, mask) for name, place, mask in sets}}
     weights, over = query.weights(), {}
     for side, (name, position) in enumerate(zip(query.names, query.attributes, strict=True)):
         axis, classes = _told_apart(axes_of(query.schema)[position], np.moveaxis(weights, side, 0))
@@ -50,10 +52,20 @@ def write_query(query: Any) -> Raw:
     return {"over": over, "scale": write_integer(query.scale), "weights": write_array(weights.copy())}
 
 
+def _condition(schema: Schema, position: int, flags: Flags) -> Raw:
+    """The values of an attribute that match. (Remembered, unless they are many.)"""
+    if len(flags) > _SHORT:
+        return _new_condition(schema, position, flags)
+    return _known_condition(schema, position, flags.tobytes())
+
+
 @lru_cache(maxsize=2**12)
-def _condition(schema: Schema, position: int, flags: bytes) -> Raw:
-    """The values of an attribute that match."""
-    return write_classes(axes_of(schema)[position].chosen(np.frombuffer(flags, dtype=np.bool_)).merged)
+def _known_condition(schema: Schema, position: int, flags: bytes) -> Raw:
+    return _new_condition(schema, position, np.frombuffer(flags, dtype=np.bool_))
+
+
+def _new_condition(schema: Schema, position: int, flags: Flags) -> Raw:
+    return write_classes(axes_of(schema)[position].chosen(flags).merged)
 
 
 @lru_cache(maxsize=64)
@@ -63,8 +75,7 @@ def _reading(lens: Schema) -> Queries:
 
 def _told_apart(axis: Axis, weights: Ints) -> tuple[Axis, Ints]:
     """The axis of the values of an attribute that weights, in rows, tell apart; and the class of each of its codes."""
-    labels = np.unique(weights.reshape(len(weights), -1), axis=0, return_inverse=True)[1].reshape(-1)
-    least = axis.relabelled(labels).minimal
+    least = axis.relabelled(rows_alike(weights)).minimal
     classes = axis.onto(least)
     assert classes is not None
     return least, classes
@@ -131,7 +142,7 @@ class Queries:
         known = self._sets.get(key)
         if known is None:
             known = self._classes(position, raw) == 1
-            if _condition(self.schema, position, known.tobytes()) != raw or known.all() or not known.any():
+            if _condition(self.schema, position, known) != raw or known.all() or not known.any():
                 raise Unfit("has a condition that is not in its simplest form")
             self._make_room(len(known))
             self._sets[key] = known
