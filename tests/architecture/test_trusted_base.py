@@ -35,7 +35,8 @@ BASE = closure(GRAPH, ROOT_MODULE)
 REGISTERED = homes(registry.OPERATIONS)
 WITH_OPERATIONS = closure(GRAPH, ROOT_MODULE, *REGISTERED)
 BESIDE = homes(registry.FILES, registry.ENGINES, registry.NAMED)
-"""What reads files, connects to engines, makes vaults and keeps rows in memory: loaded when it is met, too."""
+"""What reads files and lists of dicts, connects to engines, makes vaults and keeps rows in memory: loaded when it is
+met, too."""
 ALL = closure(GRAPH, ROOT_MODULE, *REGISTERED, *BESIDE)
 MOST_LINES = 9_000
 """Of code, in the base without registered operations."""
@@ -109,9 +110,9 @@ def vault(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_is_not_met_is_not_loaded(module: str, vault: Path) -> None:
     """A vault is opened, grows and is asked; what boxes, learning, files and engines need is not there."""
     code = f"""
-import sys, treering as tr
+import sys, pyarrow as pa, treering as tr
 with tr.Vault.open({str(vault)!r}) as vault:
-    vault.append([{{"late": "no"}}] * 100)
+    vault.append(pa.table({{"late": ["no"] * 100}}))
     vault.ask("late = 'yes'")
 assert "treering.trusted.kernel" in sys.modules
 assert {module!r} not in sys.modules
