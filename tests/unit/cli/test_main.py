@@ -22,6 +22,7 @@ COMMANDS = (
     "create",
     "append",
     "refresh",
+    "refine",
     "ask",
     "shell",
     "status",

@@ -201,7 +201,8 @@ class Rows(Sealed):
     def _uncounted(self, lens: Schema) -> tuple[Ints, Ints | None]:
         """PRIVATE: the cells of the rows that `cells_of` does not count yet, and how many rows are in each."""
         if self.ahead is None:
-            return self._occupied(self._pieces, lens)
+            counted = self._counted.get(lens, 0)
+            return self._occupied([piece for piece in self._pieces if piece.first >= counted], lens)
         (need,) = self.need_of_cells(lens)
         _, place, number = self.tally(*need)
         return place, number
