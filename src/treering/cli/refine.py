@@ -38,10 +38,11 @@ def refine(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Make the schema finer: values, edges, a longer calendar, wider bounds, attributes. Costs nothing.
+    """Make the schema finer. Costs nothing.
 
-    Rows that are there are seen through the new version, too, and what was released stays true and free. A version is
-    public and for ever on the ledger: say only what you know without looking at the private rows.
+    It gets more values, edges, a longer calendar, wider bounds, or attributes. Rows that are there are seen through the
+    new version, too, and what was released stays true and free. A version is public and for ever on the ledger: say
+    only what you know without looking at the private rows.
     """
     from treering.domain.schema import Schema
 
