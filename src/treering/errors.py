@@ -106,14 +106,16 @@ class BudgetExceeded(TreeringError):
 class Dearer(TreeringError):
     """A question that could cost more than its caller allows. Nothing was charged, and no private data were read.
 
-    ``price`` and ``most`` are amounts of ``unit``.
+    ``price`` and ``most`` are amounts of ``unit``; ``plan`` is what would be done for that price: hand it over with the
+    question when more is allowed.
     """
 
-    def __init__(self, unit: str, price: float, most: float) -> None:
+    def __init__(self, unit: str, price: float, most: float, plan: object = None) -> None:
         super().__init__(f"this could cost {unit} {readable(price)}, which is more than the {readable(most)} allowed")
         self.unit = unit
         self.price = price
         self.most = most
+        self.plan = plan
 
 
 class GuaranteeError(TreeringError):

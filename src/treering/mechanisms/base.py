@@ -1,7 +1,7 @@
 """Base classes of mechanisms: public programs over one gate, under one privacy promise.
 
-`Mechanism` is the interface through which a vault uses any mechanism. `Answering` adds queries. `Adaptive` is the
-common part of `PMW` and `PMWG`, over an `Engine`: one way to run multiplicative weights.
+`Mechanism` is the interface through which a vault uses any mechanism. `Answering` adds questions, by plans; `Counting`
+is for those that answer counts alone.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from copy import copy
 from fractions import Fraction
-from typing import Any, ClassVar, Final, NamedTuple, Protocol
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
 
 from treering.answer import Answer, Guarantee
 from treering.budget.promise import Promise
+from treering.domain.language.items import Item, counts
 from treering.domain.language.parse import Question, understand, understand_all
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import ParameterError, QueryError, TreeringError
-from treering.mechanisms.histogram.hypothesis import Hypothesis
-from treering.params import A_SHARE, Number, nonempty, probability
+from treering.mechanisms.plan import Counted, Outcome, Plan, Stale, wished
+from treering.params import A_SHARE, nonempty
 from treering.protocols import Database
 from treering.words import counted, rows
 
@@ -173,46 +173,71 @@ class Mechanism(ABC):
         return {name: None if value == math.inf else value for name, value in found.items()}
 
 
-class Quote(NamedTuple):
-    """What a batch of queries costs: public, and known before it is asked."""
-
-    most: Fraction
-    """The most that it could cost a row, in the budget's unit. No more is charged, whatever the answers."""
-    enough: bool
-    """Whether what is left is sure to pay for the whole batch. If not, it may be refused after some answers."""
-    exact: bool
-    """Whether just this much is charged, but for rounding; otherwise this or less."""
-
-
 class Answering(Mechanism):
-    """A mechanism that answers any query about its database with a share of the rows and an error."""
+    """A mechanism that answers questions about its database: it plans the items of one, and carries the plan out."""
+
+    @abstractmethod
+    def plan(self, items: Sequence[Item], within: float | None = None) -> Plan:
+        """How these items would be answered: free, computed from public values.
+
+        ``within`` is the margin that is wanted, in rows or, below 1, as a share of them. What the budget does not
+        cover, or cannot be answered, is refused here as it would be if it were asked.
+        """
+
+    @abstractmethod
+    def execute(self, plan: Plan) -> Outcome:
+        """Release what a plan needs; what it told is then known. `Stale`, and nothing is charged, if the state that the
+        plan was made for has moved."""
 
     def ask(self, query: Question) -> Answer:
         """The share of the rows that match ``query`` (a `Query` or its text), with its error."""
-        return self.answer([understand(query, self._gate.schema)])[0]
+        return self._answered([understand(query, self._gate.schema, finer=self.follows_schema)])[0]
 
     def ask_many(self, queries: Iterable[Question]) -> list[Answer]:
         """`ask` for a batch, in order."""
-        return self.answer(understand_all(queries, self._gate.schema))
+        return self._answered(understand_all(queries, self._gate.schema, finer=self.follows_schema))
+
+    def price(self, query: Question, within: float | None = None) -> Fraction:
+        """The most that asking ``query`` next could cost, in the budget's unit: free, computed from public values.
+
+        A question that the budget does not cover is refused here as it would be if it were asked.
+        """
+        return self.plan([Item("count", understand(query, self._gate.schema, finer=self.follows_schema))], within).price
+
+    @property
+    def settled(self) -> bool:
+        """Whether every question to come is free, for ever."""
+        return False
+
+    def _answered(self, queries: Sequence[Query]) -> list[Answer]:
+        """The answers to queries, one by one or in a batch."""
+        return self.execute(self.plan(counts(queries))).answers()
+
+
+class Counting(Answering):
+    """A mechanism that answers counts, each with a share of the rows and an error.
+
+    It says what it knows, what a batch costs and what it promises; `plan` and `execute` follow.
+    """
+
+    _executed = 0
+    """How many batches were answered: each may have moved what is public."""
 
     @abstractmethod
-    def answer(self, queries: Sequence[Query]) -> list[Answer]:
-        """`ask_many` for queries that were parsed and checked against the schema already."""
+    def _answer(self, queries: Sequence[Query]) -> list[Answer]:
+        """The answers to a batch of at least one query about the schema of the gate."""
 
-    def known(self, queries: Sequence[Query]) -> list[Answer] | None:
-        """The answers to a batch if they follow from what was released already, as `answer` would give them; None if
+    @abstractmethod
+    def _price(self, queries: Sequence[Query]) -> Fraction:
+        """The most that a batch of at least one query could cost. It may be above what is left: then the batch may be
+        refused after some answers."""
+
+    def _known(self, queries: Sequence[Query]) -> list[Answer] | None:
+        """The answers to a batch if they follow from what was released already, as `_answer` would give them; None if
         something might have to be released. Nothing private is read, and nothing is recorded."""
         return None
 
-    def known_within(self, queries: Sequence[Query], within: float | None) -> list[Answer] | None:
-        """`known`, if all answers are within the margin that is wanted."""
-        known = self.known(queries)
-        if known is None or within is None:
-            return known
-        wanted = wished(within, self._rows_to_share())
-        return known if all(answer.margin * answer.size <= wanted for answer in known) else None
-
-    def prospect(self, queries: Sequence[Query]) -> float:
+    def _prospect(self, queries: Sequence[Query]) -> float:
         """A bound on the margins of the answers to these queries, as a share of the rows, before they are asked: what
         is promised for every answer; infinite if nothing is."""
         try:
@@ -220,230 +245,49 @@ class Answering(Mechanism):
         except TreeringError:
             return math.inf
 
-    def answer_within(self, queries: Sequence[Query], within: float | None) -> list[Answer]:
-        """`answer`, with a margin that is wanted. `Rings` pays for it; others can meet it or not."""
-        self._check_wish(queries, within)
-        return self.answer(queries)
+    def plan(self, items: Sequence[Item], within: float | None = None) -> Plan:
+        """See `Answering.plan`."""
+        if any(item.kind != "count" for item in items):
+            raise ParameterError(
+                "mechanism", "must be of kind 'rings', which keeps sums; this one answers counts alone"
+            )
+        queries, revision = [item.query for item in items], self._revision
+        if not queries:
+            return Plan((), within, Fraction(0), known=True, revision=revision)
+        price, known = self._price(queries), self._known(queries)
+        self._check_wish(queries, within, known)
+        left = self._gate.budget.total - self._gate.spent
+        return Plan(items, within, price, known is not None, revision, left, self._exact(price))
 
-    def price_within(self, queries: Sequence[Query], within: float | None) -> Fraction:
-        """`price_many`, with a margin that is wanted."""
-        self._check_wish(queries, within)
-        return self.price_many(queries)
+    def execute(self, plan: Plan) -> Outcome:
+        """See `Answering.execute`."""
+        if plan.revision != self._revision:
+            raise Stale
+        return Counted(self._gate.size, self._answered([item.query for item in plan.items]))
 
-    def _check_wish(self, queries: Sequence[Query], within: float | None) -> None:
-        """Refuse a wish that what is promised does not meet."""
-        if within is None or not queries:
+    def _answered(self, queries: Sequence[Query]) -> list[Answer]:
+        """See `Answering._answered`. (It needs no plan.)"""
+        self._executed += 1
+        return self._answer(queries) if queries else []
+
+    @property
+    def _revision(self) -> object:
+        return self._gate.size, self._gate.spent, self._executed
+
+    def _exact(self, price: Fraction) -> bool:
+        """Whether just this price is charged."""
+        return True
+
+    def _check_wish(self, queries: Sequence[Query], within: float | None, known: list[Answer] | None) -> None:
+        """Refuse a wish that neither what is promised nor what is ``known`` meets."""
+        if within is None:
             return
         size = self._rows_to_share()
-        wanted, promised = wished(within, size), self.prospect(queries) * size
-        if promised > wanted and self.known_within(queries, within) is None:
+        wanted, promised = wished(within, size), self._prospect(queries) * size
+        if promised > wanted and (known is None or any(each.margin * each.size > wanted for each in known)):
             able = "nor any other" if promised >= size else f"but one of {counted(math.ceil(promised), 'row')}"
             raise ParameterError(
                 "within",
                 f"asks for a margin of {rows(wanted)}, which cannot be promised here, {able}: leave it out, or ask a "
                 "mechanism of kind 'rings', which pays for what is wished",
             )
-
-    @abstractmethod
-    def price(self, query: Question) -> Fraction:
-        """The most that asking ``query`` next could cost, in the budget's unit: free, computed from public values.
-
-        A question that the budget does not cover is refused here as it would be if it were asked.
-        """
-
-    def price_many(self, queries: Iterable[Question]) -> Fraction:
-        """`price` for a batch. By default the price of its first query, which pays for the whole batch."""
-        return max((self.price(query) for query in list(queries)[:1]), default=Fraction(0))
-
-    @property
-    def settled(self) -> bool:
-        """Whether every question to come is free, for ever."""
-        return False
-
-    def quote(self, queries: Sequence[Query], within: float | None = None) -> Quote:
-        """What asking a batch next costs: free, computed from public values."""
-        price, left = self.price_within(queries, within), self._gate.budget.total - self._gate.spent
-        return Quote(min(price, left), price <= left, exact=True)
-
-
-def wished(within: float, size: int) -> float:
-    """The margin that is wanted, in rows."""
-    if isinstance(within, bool) or not isinstance(within, int | float) or not within > 0 or math.isinf(within):
-        raise ParameterError("within", f"must be a positive number: rows, or a share of them below 1; not {within!r}")
-    rows = float(within) if within >= 1 else float(within) * size
-    if rows > size:
-        raise ParameterError("within", f"must be at most {size:,}, the number of rows, not {within:,}")
-    return rows
-
-
-# -- engines: multiplicative weights over a gate (PMW and PMWG) --------------------------------------------------------
-
-
-class EngineState(Protocol):
-    """The part of the public state that all engines share."""
-
-    @property
-    def hard(self) -> int:
-        """Queries found hard so far: those for which the histogram's answer was too far off."""
-
-
-class Outlook(NamedTuple):
-    """What an engine promises from now on: the last five fields of a `PMWGGuarantee`, explained there."""
-
-    statement: str
-    forever: bool
-    hard_left: int
-    hard_possible: float
-    queries_left: float
-
-
-class Engine(Protocol):
-    """One way to run multiplicative weights over a gate."""
-
-    hypothesis: Hypothesis
-
-    @property
-    def state(self) -> EngineState:
-        """The public state without the histogram."""
-
-    @property
-    def over(self) -> bool:
-        """Whether this engine gives no answers any more."""
-
-    @property
-    def potential(self) -> float | None:
-        """Φ, a public bound on the relative entropy between database and histogram; None for the paper's profile."""
-
-    @property
-    def backlog(self) -> int | None:
-        """See `Mechanism.backlog`."""
-
-    def ask_many(self, queries: Sequence[Query], answers: list[Answer]) -> None:
-        """Append an answer to ``answers`` for each query, in order. Those released before an error stay in the list."""
-
-    def price(self, query: Query) -> Fraction:
-        """The most that asking this query next could cost, in the budget's unit."""
-
-    def price_many(self, queries: Sequence[Query]) -> Fraction:
-        """The most that asking these queries next could cost, in the budget's unit."""
-
-    def recall(self, query: Query) -> Answer | None:
-        """The answer to this query at the present size, if it is known already."""
-
-    def outlook(self) -> Outlook:
-        """What is promised at the present size, and for how long."""
-
-    def condense(self) -> None:
-        """See `Mechanism.condense`."""
-
-
-class Adaptive(Answering):
-    """What `PMW` and `PMWG` have in common: adaptive queries answered by an `Engine`."""
-
-    _engine: Engine
-
-    def __init__(self, db: Database, epsilon: Number | Promise, delta: Number, alpha: Number, beta: Number) -> None:
-        promise = Promise.of(epsilon, delta)
-        self._alpha = float(probability(alpha, "alpha"))
-        self._beta = float(probability(beta, "beta"))
-        super().__init__(db, promise)
-
-    def ask_many(self, queries: Iterable[Question]) -> list[Answer]:
-        """`ask` for a batch, in order: faster than one by one, with answers of the same distribution.
-
-        If an error ends the batch, the answers released before it are in the error's ``answers``.
-        """
-        return super().ask_many(queries)
-
-    def answer(self, queries: Sequence[Query]) -> list[Answer]:
-        """See `Answering.answer`."""
-        if not queries:
-            return []
-        self._check_alive()
-        self._rows_to_share()
-        answers: list[Answer] = []
-        try:
-            with self._taking_up():
-                self._engine.ask_many(queries, answers)
-        except TreeringError as error:
-            error.answers = tuple(answers)
-            if answers:
-                was = "was" if len(answers) == 1 else "were"
-                error.add_note(f"{len(answers):,} of the {len(queries):,} queries {was} answered before this.")
-            raise
-        return answers
-
-    @abstractmethod
-    def _new_engine(self) -> Engine:
-        """An engine over the gate, with the state that the gate's history gives."""
-
-    def _resume(self) -> None:
-        """See `Mechanism._resume`."""
-        self._engine = self._new_engine()
-
-    def price(self, query: Question) -> Fraction:
-        """The most that asking ``query`` next could cost, in the budget's unit: free, computed from public values."""
-        asked = understand(query, self._gate.schema)
-        self._check_alive()
-        self._rows()
-        return self._engine.price(asked)
-
-    def price_many(self, queries: Iterable[Question]) -> Fraction:
-        """`price` for a batch. It may be above what is left: then the batch may be refused after some answers."""
-        asked = understand_all(queries, self._gate.schema)
-        self._check_alive()
-        self._rows()
-        return self._engine.price_many(asked)
-
-    def quote(self, queries: Sequence[Query], within: float | None = None) -> Quote:
-        """See `Answering.quote`. What a batch costs depends on its answers."""
-        found = super().quote(queries, within)
-        return found._replace(exact=found.most == 0)
-
-    def known(self, queries: Sequence[Query]) -> list[Answer] | None:
-        """See `Answering.known`."""
-        self._check_alive()
-        self._rows_to_share()
-        answers = [answer for query in queries if (answer := self._engine.recall(query)) is not None]
-        return answers if len(answers) == len(queries) else None
-
-    @abstractmethod
-    def _check_alive(self) -> None:
-        """Raise, before anything is charged, if this mechanism can give no more answers."""
-
-    @property
-    def hypothesis(self) -> Hypothesis:
-        """The public histogram. Its ``.marginal(attributes)``, ``.sample(rows)`` and ``.answer(query)`` are free."""
-        return self._engine.hypothesis
-
-    @property
-    def state(self) -> tuple[Any, str]:
-        """The public state, and a fingerprint of the histogram."""
-        return copy(self._engine.state), self._engine.hypothesis.fingerprint()
-
-    @property
-    def hard_queries(self) -> int:
-        """How many queries were found hard so far."""
-        return self._engine.state.hard
-
-    @property
-    def potential(self) -> float | None:
-        """Φ, a public bound on the relative entropy between database and histogram; None for the paper's profile."""
-        return self._engine.potential
-
-    def describe(self) -> dict[str, Any]:
-        """See `Mechanism.describe`."""
-        return {**super().describe(), "hard_queries": self.hard_queries, "potential": self.potential}
-
-    @property
-    def backlog(self) -> int | None:
-        """See `Mechanism.backlog`."""
-        return self._engine.backlog
-
-    def condense(self) -> None:
-        """See `Mechanism.condense`."""
-        self._engine.condense()
-
-    def sample(self, rows: int, generator: np.random.Generator | None = None) -> pa.Table:
-        """``rows`` synthetic rows, drawn from the histogram; without a ``generator``, the same ones each time."""
-        return self.hypothesis.sample(rows, generator)

@@ -16,10 +16,10 @@ from treering.answer import Answer, Guarantee
 from treering.arrays import Floats
 from treering.budget.promise import Promise
 from treering.domain.groups import Groups
-from treering.domain.language.parse import Question, understand, understand_all
+from treering.domain.language.parse import Question, understand_all
 from treering.domain.query import Query
 from treering.errors import GuaranteeError, ParameterError, TreeringError
-from treering.mechanisms.base import Answering
+from treering.mechanisms.base import Counting
 from treering.mechanisms.series.base import Series
 from treering.mechanisms.series.leaves import LeafSeries
 from treering.mechanisms.series.root import RootSeries
@@ -42,7 +42,7 @@ MAX_CELLS: Final = 2**22
 """The most cells: for each of them many numbers are kept, and one or two are drawn for each batch."""
 
 
-class ContinualHistogram(Answering):
+class ContinualHistogram(Counting):
     """The histogram over all cells, current after every append, for an endless stream of batches and questions.
 
     It starts at its first query: the rows there are become the first batch, and all of epsilon is charged. From then
@@ -127,32 +127,31 @@ class ContinualHistogram(Answering):
         With ``since``, a size that is in `boundaries`: the share of the rows that came after the database had this
         size.
         """
-        return self.answer([understand(query, self._gate.schema)], since)[0]
+        return self.ask_many([query], since)[0]
 
     def ask_many(self, queries: Iterable[Question], since: int | None = None) -> list[Answer]:
         """`ask` for a batch: all answers are about the same rows."""
-        return self.answer(understand_all(queries, self._gate.schema), since)
-
-    def answer(self, queries: Sequence[Query], since: int | None = None) -> list[Answer]:
-        """See `Answering.answer`."""
         if since is not None:
             whole(since, "since", 0)
-        if not queries:
-            return []
+        found = understand_all(queries, self._gate.schema)
+        return self._answer(found, since) if found else []
+
+    def _answer(self, queries: Sequence[Query], since: int | None = None) -> list[Answer]:
+        """See `Counting._answer`."""
         with self._lock:
             self._check_start(since)
             self._catch_up()
             view = self._view(since or 0)
         return view.answers(queries)
 
-    def known(self, queries: Sequence[Query]) -> list[Answer] | None:
-        """See `Answering.known`."""
+    def _known(self, queries: Sequence[Query]) -> list[Answer] | None:
+        """See `Counting._known`."""
         with self._lock:
             current = self.batches > 0 and self._series.size == self._gate.size
-            return self.answer(queries) if current else None
+            return self._answer(queries) if current else None
 
-    def prospect(self, queries: Sequence[Query]) -> float:
-        """See `Answering.prospect`: the margins that these queries will have."""
+    def _prospect(self, queries: Sequence[Query]) -> float:
+        """See `Counting._prospect`: the margins that these queries will have."""
         with self._lock:
             size = self._rows_to_share()
             law = self._next_law(size)
@@ -166,9 +165,8 @@ class ContinualHistogram(Answering):
             self._catch_up()
             return self._view(whole(since, "since", 0)).counts
 
-    def price(self, query: Question) -> Fraction:
-        """What asking this query next costs, in the budget's unit: the whole budget for the first query, then 0."""
-        understand(query, self._gate.schema)
+    def _price(self, queries: Sequence[Query]) -> Fraction:
+        """See `Counting._price`: the whole budget for the first query, then 0."""
         self._check_start(None)
         return Fraction(0) if self.batches else self._gate.budget.total
 
@@ -205,7 +203,7 @@ class ContinualHistogram(Answering):
         return Guarantee(
             float(self._promise.epsilon),
             float(self._promise.delta),
-            min(1.0, share(self._prospect(size).worst, size)),
+            min(1.0, share(self._coming_bound(size).worst, size)),
             self._beta,
             size,
             "every answer, to whatever queries and at whatever time, is within its own error of the true share; "
@@ -239,7 +237,7 @@ class ContinualHistogram(Answering):
             raise ParameterError(
                 "since", "must be 0 before the first answer: the rows there are become the first batch"
             )
-        rows = float(self._prospect(size).every.radius(1)) * ROUNDING
+        rows = float(self._coming_bound(size).every.radius(1)) * ROUNDING
         if rows >= size:
             raise GuaranteeError(
                 "with this epsilon not even the count of a single cell is known within "
@@ -256,7 +254,7 @@ class ContinualHistogram(Answering):
                 with self._gate.transaction():
                     self._series.advance(self._gate)
 
-    def _prospect(self, size: int) -> StructuredBound:
+    def _coming_bound(self, size: int) -> StructuredBound:
         """The bound about all rows once the batch that ends at this size is taken in."""
         leaf = max(1, self.batches + (size > self._series.size))
         part = leaf_beta(self._beta, leaf, len(self._series.next_starts(size)))

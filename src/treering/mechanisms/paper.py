@@ -20,7 +20,7 @@ from treering.answer import Answer
 from treering.domain.query import Query
 from treering.errors import EngineError, GuaranteeError, Halted
 from treering.gate import Compared, Event, Noted, RunEnded, RunRequest, RunStarted
-from treering.mechanisms.base import Outlook
+from treering.mechanisms.adaptive import Outlook
 from treering.mechanisms.histogram.hypothesis import Hypothesis
 from treering.mechanisms.histogram.step import Step
 from treering.mechanisms.state import Grown

@@ -18,7 +18,7 @@ from treering.answer import Guarantee
 from treering.budget.cost import gaussian, laplace
 from treering.budget.promise import Promise
 from treering.errors import GuaranteeError, Halted, ParameterError
-from treering.mechanisms.base import Adaptive, Engine
+from treering.mechanisms.adaptive import Adaptive, Engine
 from treering.mechanisms.histogram.hypothesis import Hypothesis
 from treering.mechanisms.paper import Paper, PaperParameters, StaticPaper
 from treering.mechanisms.tight import Tight, measuring_noise

@@ -28,7 +28,7 @@ from treering.budget.promise import BudgetKind
 from treering.domain.query import Query
 from treering.errors import BudgetExceeded, EngineError, Halted
 from treering.gate import Compared, Condensed, Event, Measured, Noted, RunEnded, RunRequest, RunStarted
-from treering.mechanisms.base import Outlook
+from treering.mechanisms.adaptive import Outlook
 from treering.mechanisms.histogram.hypothesis import Hypothesis, KeptHistogram
 from treering.mechanisms.histogram.step import Step
 from treering.mechanisms.state import (

@@ -18,10 +18,10 @@ import pyarrow as pa
 from treering.answer import Answer, Guarantee
 from treering.boxes.base import Box, Progress, Rate, Release, silent
 from treering.budget.promise import Promise
-from treering.domain.language.parse import Question, understand
+from treering.domain.language.parse import Question
 from treering.domain.query import Query
 from treering.errors import GuaranteeError, ParameterError
-from treering.mechanisms.base import Answering
+from treering.mechanisms.base import Counting
 from treering.params import Profile, whole
 from treering.protocols import Database
 from treering.schedulers.epochs import (
@@ -44,7 +44,7 @@ from treering.theory.search import roughly_whole
 from treering.words import counted, readable
 
 
-class Scheduled(Answering):
+class Scheduled(Counting):
     """A black box, rerun as the database grows.
 
     Formal guarantee. *Privacy*: everything ever released is (epsilon, delta)-DP, for databases that differ in one row,
@@ -102,10 +102,8 @@ class Scheduled(Answering):
         """`ask` for a batch: all answers come from one epoch."""
         return super().ask_many(queries)
 
-    def answer(self, queries: Sequence[Query]) -> list[Answer]:
-        """See `Answering.answer`."""
-        if not queries:
-            return []
+    def _answer(self, queries: Sequence[Query]) -> list[Answer]:
+        """See `Counting._answer`."""
         self._rows_to_share()
         while True:
             epoch, release, size = self._keeper.standing()
@@ -120,15 +118,13 @@ class Scheduled(Answering):
                 for value, error in zip(values.tolist(), errors.tolist(), strict=True)
             ]
 
-    def known(self, queries: Sequence[Query]) -> list[Answer] | None:
-        """See `Answering.known`."""
+    def _known(self, queries: Sequence[Query]) -> list[Answer] | None:
+        """See `Counting._known`."""
         self._rows_to_share()
-        return self.answer(queries) if self._keeper.due() == 0 else None
+        return self._answer(queries) if self._keeper.due() == 0 else None
 
-    def price(self, query: Question) -> Fraction:
-        """The most that asking this query next could cost, in the budget's unit: an epoch's budget if one is due, else
-        0. Free, computed from public values."""
-        understand(query, self._gate.schema)
+    def _price(self, queries: Sequence[Query]) -> Fraction:
+        """See `Counting._price`: an epoch's budget if one is due, else 0."""
         self._rows_to_share()
         return self._keeper.due()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Literal, TypeAlias
 
 from treering.boxes.base import Box, Progress, Rate
@@ -115,6 +116,12 @@ class ERMG(Learner, BBImprover):
         release = self._keeper.standing()[1]
         assert isinstance(release, Model)
         return release
+
+    @property
+    def update_price(self) -> Fraction:
+        """See `Learner.update_price`."""
+        self._rows_to_share()
+        return self._keeper.due()
 
     @property
     def model(self) -> Model:

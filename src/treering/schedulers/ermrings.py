@@ -15,7 +15,6 @@ from treering.answer import Guarantee
 from treering.boxes.base import Progress, by_steps, silent
 from treering.boxes.erm import Model, dimension_of
 from treering.budget.promise import Budget, Promise
-from treering.domain.language.parse import Question, understand
 from treering.domain.loss import Distance, HuberDistance, Loss, Squared
 from treering.domain.problem import CellFeatures, Minimise, Problem, check_labels
 from treering.errors import GuaranteeError, ParameterError, TreeringError
@@ -223,9 +222,9 @@ class ERMRings(Learner):
             found |= {name: None if each is None else dataclasses.asdict(each) for name, each in tests.items()}
         return {**found, "epochs": epochs, "next_epoch": self.next_epoch}
 
-    def price(self, query: Question) -> Fraction:
-        """What a model would cost the rows of its ring if it is due now, else 0."""
-        understand(query, self._gate.schema)
+    @property
+    def update_price(self) -> Fraction:
+        """See `Learner.update_price`."""
         self._rows_to_share()
         return self._promise.budget.total if self._due() else Fraction(0)
 

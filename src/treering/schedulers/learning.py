@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from typing import Any, NoReturn
 
 import numpy as np
@@ -11,11 +12,12 @@ import numpy as np
 from treering.answer import Answer
 from treering.boxes.base import Progress
 from treering.boxes.erm import NO_ANSWERS, Model
+from treering.domain.language.items import Item
 from treering.domain.language.parse import Question
 from treering.domain.problem import CellFeatures, Problem, check_labels
-from treering.domain.query import Query
 from treering.errors import ParameterError, QueryError, TreeringError
 from treering.mechanisms.base import NO_ROWS, Answering
+from treering.mechanisms.plan import Plan
 from treering.protocols import Database
 
 
@@ -37,6 +39,11 @@ class Learner(Answering):
     @abstractmethod
     def excess_risk_bound(self) -> float:
         """The proven bound on the latest model's excess risk."""
+
+    @property
+    @abstractmethod
+    def update_price(self) -> Fraction:
+        """What `update` would cost the rows of a model now, in the budget's unit: 0 if none is due."""
 
     progress: Progress
     """What is called at each step of a model."""
@@ -71,7 +78,11 @@ class Learner(Answering):
         """Refused: a model answers no queries."""
         raise QueryError(NO_ANSWERS)
 
-    def answer(self, queries: Sequence[Query]) -> list[Answer]:
+    def plan(self, items: Sequence[Item], within: float | None = None) -> NoReturn:
+        """Refused: a model answers no queries."""
+        raise QueryError(NO_ANSWERS)
+
+    def execute(self, plan: Plan) -> NoReturn:
         """Refused: a model answers no queries."""
         raise QueryError(NO_ANSWERS)
 

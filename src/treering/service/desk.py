@@ -30,6 +30,7 @@ from treering.service.problems import Problem
 from treering.service.shares import Shares
 from treering.service.turns import Turns, stopping
 from treering.service.wire import dumped, quota_left, stamp, status_dict
+from treering.vault.planning import Planned
 from treering.vault.vault import Vault
 from treering.words import counted
 
@@ -177,7 +178,7 @@ class Desk:
         """The queries of these texts, their answers, and what they have cost."""
         queries = self._understood(texts)
         answers, bill = self._paid(
-            caller, len(queries), lambda bill: self.vault.ask_many(queries, mechanism, key, within, bill)
+            caller, len(queries), lambda bill, plan: self.vault.ask_many(queries, mechanism, key, within, bill, plan)
         )
         self.metrics.asked(Counter(each.kind for each in answers), bill.cost)
         return queries, answers, bill
@@ -193,7 +194,9 @@ class Desk:
     ) -> tuple[pa.Table, Bill]:
         """The table that answers a statement, and what it has cost."""
         statement = self.vault.statement(text, mechanism)
-        table, bill = self._paid(caller, 1, lambda bill: self.vault.sql(statement, within, mechanism, bill, key))
+        table, bill = self._paid(
+            caller, 1, lambda bill, plan: self.vault.sql(statement, within, mechanism, bill, key, plan)
+        )
         self.metrics.asked({"sql": 1}, bill.cost)
         return table, bill
 
@@ -209,23 +212,23 @@ class Desk:
             return None
         return quota_left(caller.token.quota, self.register.used(caller.token.id), self.vault.total)
 
-    def _paid(self, caller: Caller, answers: int, ask: Callable[[Bill], Result]) -> tuple[Result, Bill]:
+    def _paid(self, caller: Caller, answers: int, ask: Callable[[Bill, Planned | None], Result]) -> tuple[Result, Bill]:
         """What ``ask`` gives, and what it has cost. Of a quota nothing is needed for what is free."""
         quota = caller.token.quota
         bill = Bill(most=0.0) if quota.limited else Bill()
         try:
-            return ask(bill), bill
+            return ask(bill, None), bill
         except Dearer as dearer:
-            price = dearer.price
+            price, plan = dearer.price, plan_of(dearer)
         for _ in range(TRIES):
             reserved = self.register.reserve(caller.token.id, quota, answers, price, self.vault.total)
             if reserved is None:
                 raise self._exceeded(caller, answers, price)
             bill = Bill(most=price)
             try:
-                return ask(bill), bill
+                return ask(bill, plan), bill
             except Dearer as dearer:  # Rows have come since.
-                price = dearer.price
+                price, plan = dearer.price, plan_of(dearer)
             finally:
                 reserved.settle(bill.cost)
         raise Problem(503, "price_changed", "rows come too fast to price this: try again", {"Retry-After": "1"})
@@ -243,6 +246,11 @@ class Desk:
         amounts = {"requested": float(answers) if lacking else price, "left": float(max(0, left))}
         more = {"unit": "answers" if lacking else self.vault.unit, **amounts, "frees": stamp(used.until)}
         return Problem(429, "quota_exceeded", words, {"Retry-After": str(wait)}, **more)
+
+
+def plan_of(dearer: Dearer) -> Planned | None:
+    """The plan of a question that may not cost so much."""
+    return dearer.plan if isinstance(dearer.plan, Planned) else None
 
 
 def left_of(quota: Quota, used: Used, total: float) -> str:

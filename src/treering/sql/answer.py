@@ -12,7 +12,7 @@ from typing import Final
 import pyarrow as pa
 from sqlglot import exp
 
-from treering.answer import Answer, Estimate
+from treering.answer import Estimate
 from treering.arrays import Floats
 from treering.domain.schema import Schema
 from treering.errors import QueryError
@@ -26,7 +26,7 @@ from treering.sql.split import Statement, split
 from treering.sql.values import arrow_type
 from treering.words import counted
 
-__all__ = ["Statement", "answer", "draws_for", "explained", "rehearse", "split", "told_by"]
+__all__ = ["Statement", "answer", "draws_for", "explained", "rehearse", "split"]
 
 ONE_BY_ONE: Final = (
     "How the errors of these answers depend on each other is not known: the margin of a number that is worked out adds "
@@ -51,21 +51,6 @@ def answer(statement: Statement, told: Sequence[Estimate], noise: Floats | None,
     notes = [*statement.notes, *([ONE_BY_ONE] if noise is None and draws_for(statement) else [])]
     said = json.dumps(notes, ensure_ascii=False).encode()
     return found.replace_schema_metadata({MARK: str(size).encode(), HOLDING: held, NOTES: said})
-
-
-def told_by(answers: Sequence[Answer]) -> list[Estimate]:
-    """Answers to counting queries as counts of rows."""
-    return [
-        Estimate(
-            each.count,
-            max(0, each.count - each.count_margin),
-            min(each.size, each.count + each.count_margin),
-            each.error * each.size,
-            reading=each.value * each.size,
-            tail="together",
-        )
-        for each in answers
-    ]
 
 
 def column_names(statement: Statement) -> list[str]:

@@ -12,18 +12,20 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
-from treering.answer import Answer, Bill, Price
+from treering.answer import Answer, Bill
 from treering.deadline import check
+from treering.domain.language.items import Item, counts
 from treering.domain.language.measures import Release, Request
 from treering.domain.language.parse import Question, understand, understand_all
 from treering.domain.query import Query
-from treering.domain.schema import Schema
 from treering.errors import Dearer, VaultError
+from treering.mechanisms.plan import Outcome, Stale
 from treering.mechanisms.rings import Rings
 from treering.trusted.store import Kept, Sealed, Store, check_key
-from treering.vault.members import Member, fitting, keeps_sums, measuring, telling
+from treering.vault.members import Member
+from treering.vault.planning import Planned, keeps_sums, measuring, planned
 from treering.vault.record import kept_answers, kept_release, question, recorded_answers, recorded_release, requested
-from treering.vault.statements import Outcome, check_kept, kept_outcome, recorded, stated
+from treering.vault.statements import Released, check_kept, kept_released, recorded, stated
 from treering.vault.together import Access
 
 if TYPE_CHECKING:
@@ -33,295 +35,219 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
-class Asking(Sealed):
-    """The part of `Vault` that answers."""
+class Questions(Sealed):
+    """The questions to a vault: compiled to items, planned once, carried out under the vault's lock."""
 
     __slots__ = ("_access", "_members", "_store")
 
-    _access: Access
-    _members: list[Member]
-    _store: Store
+    def __init__(self, store: Store, members: Sequence[Member]) -> None:
+        self._store, self._members, self._access = store, members, Access(store)
+
+    # -- compiling ----------------------------------------------------------------------------------------------------
+
+    def query(self, text: Question, mechanism: str | None) -> Query:
+        """The query of a question. (Where rings answer, numbers may be compared with any other.)"""
+        return understand(text, self._store.schema, finer=keeps_sums(self._members, mechanism))
+
+    def queries(self, texts: Iterable[Question], mechanism: str | None) -> list[Query]:
+        """The queries of a batch."""
+        return understand_all(texts, self._store.schema, finer=keeps_sums(self._members, mechanism))
+
+    def statement(self, text: str | Statement, mechanism: str | None) -> Statement:
+        """An SQL text, read."""
+        from treering.sql.split import Statement, split  # What others do not need waits: it loads another DuckDB.
+
+        if isinstance(text, Statement):
+            return text
+        return split(text, self._store.schema, sums=keeps_sums(self._members, mechanism))
+
+    # -- planning -----------------------------------------------------------------------------------------------------
+
+    def plan(self, items: Sequence[Item], mechanism: str | None, within: float | None) -> Planned:
+        """The plan for some items. Rings make it without the vault's lock: others ask meanwhile."""
+        first = self._members[0] if len(self._members) == 1 else None
+        if first is not None and first.mechanism.follows_schema:
+            self._store.check()
+            return self._planned(items, mechanism, within)
+        with self._store.alone():
+            self._store.check()
+            return self._planned(items, mechanism, within)
+
+    def _planned(self, items: Sequence[Item], mechanism: str | None, within: float | None) -> Planned:
+        return planned(self._members, self._unit, mechanism, items, within)
 
     @property
-    def schema(self) -> Schema:
-        """The universe: public."""
-        return self._store.schema
-
-    @property
-    def size(self) -> int:
-        """The number of rows: public."""
-        return self._store.size
-
-    @property
-    def unit(self) -> str:
-        """The unit of costs: "epsilon" if the promise has delta = 0, otherwise "rho"."""
+    def _unit(self) -> str:
         return self._store.origin.promise.budget.unit
 
-    def ask(
-        self, query: Question, mechanism: str | None = None, key: str | None = None, within: float | None = None
-    ) -> Answer:
-        """The share of the rows that match ``query``, with its margin and its error.
+    # -- carrying out -------------------------------------------------------------------------------------------------
 
-        ``mechanism`` is the name of the one that answers; by default, the one whose answer is free and has the smallest
-        margin, or else the one that answers new questions best. ``key`` is an idempotency key: asking the same query
-        again with the same key returns the recorded answer, and charges nothing. ``within`` is the margin that is
-        wanted, in rows or, below 1, as a share of them: no more is paid than it needs.
-        """
-        check_key(key)
-        return self._asked([self._query(query, mechanism)], mechanism, key, within)[0]
+    def _carried_out(self, made: Planned, mechanism: str | None, most: float) -> tuple[Planned, Outcome]:
+        """What is known once a plan is carried out, for at most this price; if rows came or others asked since it was
+        made, it is made anew, now that nobody else asks."""
+        while True:
+            if made.most > most:
+                raise Dearer(self._unit, made.most, most, made)
+            with suppress(Stale):
+                if self._members[made.number].mechanism is not made.member.mechanism:
+                    raise Stale
+                return made, made.member.mechanism.execute(made.plan)
+            made = self._planned(made.plan.items, mechanism, made.plan.within)
 
-    def ask_many(
-        self,
-        queries: Iterable[Question],
-        mechanism: str | None = None,
-        key: str | None = None,
-        within: float | None = None,
-        bill: Bill | None = None,
-    ) -> list[Answer]:
-        """`ask` for a batch, in one commit, which threads that ask at the same time share. ``bill`` limits what it may
-        cost, and learns what it did."""
-        check_key(key)
-        return self._asked(
-            self._queries(queries, mechanism),
-            mechanism,
-            key,
-            within,
-            bill,
-        )
+    def _together(self, bill: Bill, work: Callable[[], Result]) -> Result:
+        """The result of ``work`` in the vault, durable, with what it cost on the bill; an error after a charge carries
+        it."""
 
-    def _query(self, question: Question, mechanism: str | None) -> Query:
-        """The query of a question. (Where rings answer, numbers may be compared with any other.)"""
-        return understand(question, self.schema, finer=keeps_sums(self._members, mechanism))
-
-    def _queries(self, questions: Iterable[Question], mechanism: str | None) -> list[Query]:
-        return understand_all(questions, self.schema, finer=keeps_sums(self._members, mechanism))
-
-    def _asked(
-        self,
-        queries: Sequence[Query],
-        mechanism: str | None,
-        key: str | None,
-        within: float | None,
-        bill: Bill | None = None,
-    ) -> list[Answer]:
-        def price() -> float:
-            return 0.0 if self._store.knows(key) else self._most(queries, mechanism, within).most
-
-        work = self._billed(bill, price, lambda: self._answers(queries, mechanism, key, within))
-        check()  # Nobody is charged who has gone.
-        return self._access.together(work)
-
-    def _billed(
-        self, bill: Bill | None, price: Callable[[], float], work: Callable[[], Result]
-    ) -> Callable[[], Result]:
-        """The ``work`` of a question, done only if its ``price`` is no more than the bill allows, and written on it;
-        an error after a charge carries it."""
-        written = Bill() if bill is None else bill
-
-        def paid() -> Result:
-            if written.most < math.inf and (wanted := price()) > written.most:
-                raise Dearer(self.unit, wanted, written.most)
-            newest = max(1, self.size)  # It pays for what earlier rows have paid for before.
-            before = self._left(newest)
+        def billed() -> Result:
+            newest = max(1, self._store.size)  # It pays for what earlier rows have paid for before.
+            before = self.left(newest)
             try:
                 result = work()
             except BaseException as error:
-                self._write_bill(written, newest, before)
-                written.charge(error)
+                self._write(bill, newest, before)
+                bill.charge(error)
                 raise
-            self._write_bill(written, newest, before)
+            self._write(bill, newest, before)
             return result
 
-        return paid
+        check()  # Nobody is charged who has gone.
+        return self._access.together(billed)
 
-    def _write_bill(self, bill: Bill, newest: int, before: float) -> None:
-        bill.cost = max(0.0, before - self._left(newest))
+    def _write(self, bill: Bill, newest: int, before: float) -> None:
+        bill.cost = max(0.0, before - self.left(newest))
         spent = math.fsum(member.mechanism.spent for member in self._members)
         bill.remaining = max(0.0, float(self._store.origin.promise.budget.total) - spent)
         bill.settled = any(member.mechanism.settled for member in self._members)
-        bill.unit = self.unit
+        bill.unit = self._unit
 
-    def _left(self, position: int) -> float:
+    def left(self, position: int) -> float:
+        """What all mechanisms together may still charge the row at this position."""
         return math.fsum(member.mechanism.left(position) for member in self._members)
 
-    def _answers(
-        self, asked: Sequence[Query], mechanism: str | None, key: str | None, within: float | None
-    ) -> list[Answer]:
-        if (kept := self._kept(key)) is not None:
-            return recorded_answers(kept, self._digest(asked, mechanism, kept))
-        number, member = fitting(self._members, mechanism, asked, within)
-        digest = "" if key is None else question(asked, member.spec.name)
-        answers = member.mechanism.answer_within(member.seen(asked), within)
-        if key is not None:
-            self._store.keep(kept_answers(key, digest, number, answers))
-        self._condense(member)
-        return answers
+    def condense(self, member: Member, *, closing: bool = False) -> None:
+        """Make a checkpoint, if one is due. Checkpoints only save time: without one, the next opening takes longer."""
+        with suppress(VaultError):
+            member.condense(closing=closing)
 
     def _kept(self, key: str | None) -> Kept | None:
         """What was answered under a key; None if it is new, or none."""
         return None if key is None or not self._store.knows(key) else self._store.kept(key)
 
-    def _digest(self, asked: Sequence[Query], mechanism: str | None, kept: Kept) -> str:
+    # -- predicates ---------------------------------------------------------------------------------------------------
+
+    def answers(
+        self,
+        queries: Sequence[Query],
+        mechanism: str | None,
+        key: str | None,
+        within: float | None,
+        bill: Bill,
+        made: Planned | None = None,
+    ) -> list[Answer]:
+        """See `Vault.ask_many`."""
+        check_key(key)
+        plan = made if made is not None or self._store.knows(key) else self.plan(counts(queries), mechanism, within)
+
+        def released() -> list[Answer]:
+            if (kept := self._kept(key)) is not None:
+                return recorded_answers(kept, self._digest(queries, mechanism, kept))
+            assert plan is not None
+            found, outcome = self._carried_out(plan, mechanism, bill.most)
+            answers = outcome.answers()
+            if key is not None:
+                digest = question(queries, found.member.spec.name)
+                self._store.keep(kept_answers(key, digest, found.number, answers))
+            self.condense(found.member)
+            return answers
+
+        return self._together(bill, released)
+
+    def _digest(self, queries: Sequence[Query], mechanism: str | None, kept: Kept) -> str:
         """What a key stands for: these queries, of the mechanism named, or of the one that answered then."""
         number = kept.mechanism
         then = self._members[number].spec.name if 0 <= number < len(self._members) else ""
-        return question(asked, mechanism or then)
+        return question(queries, mechanism or then)
 
-    def release(
-        self, request: Request, mechanism: str | None = None, key: str | None = None, within: float | None = None
-    ) -> Release:
-        """Counts, sums, averages and quantiles of groups, in one commit and for one price: see `Rings.release`.
+    # -- requests -----------------------------------------------------------------------------------------------------
 
-        ``mechanism`` is the name of one of kind "rings"; by default, the first. ``key`` and ``within`` are as in `ask`.
-        """
+    def request(self, request: Request, mechanism: str | None, within: float | None) -> Planned:
+        """The plan for a request."""
+        _, member, rings = measuring(self._members, mechanism)
+        return self.plan(rings.items_of(request), member.spec.name, within)
+
+    def release(self, request: Request, mechanism: str | None, key: str | None, within: float | None) -> Release:
+        """See `Vault.release`."""
         check_key(key)
-        return self._access.together(lambda: self._released(request, mechanism, key, within))
+        name = measuring(self._members, mechanism)[1].spec.name
+        asked = requested(request, name)
+        plan = None if self._store.knows(key) else self.request(request, name, within)
 
-    def _released(self, request: Request, mechanism: str | None, key: str | None, within: float | None) -> Release:
-        number, member, rings = measuring(self._members, mechanism)
-        asked = requested(request, member.spec.name)
-        if (kept := self._kept(key)) is not None:
-            return recorded_release(kept, asked, request)
-        release = rings.release(request, within)
-        if key is not None:
-            self._store.keep(kept_release(key, asked, number, release))
-        self._condense(member)
-        return release
+        def released() -> Release:
+            if (kept := self._kept(key)) is not None:
+                return recorded_release(kept, asked, request)
+            assert plan is not None
+            found, outcome = self._carried_out(plan, name, math.inf)
+            release = Release(request, outcome.size, request.told(outcome.estimates()))
+            if key is not None:
+                self._store.keep(kept_release(key, asked, found.number, release))
+            self.condense(found.member)
+            return release
 
-    def quote(self, request: Request, mechanism: str | None = None, within: float | None = None) -> Price:
-        """What `release` would cost those rows that pay most, but for rounding. Free: nothing private is read."""
-        with self._store.alone():
-            self._store.check()
-            _, member, rings = measuring(self._members, mechanism)
-            price = float(rings.release_price(request, within))
-            return Price(member.spec.name, price, rings.remaining, self.unit, enough=True, exact=True)
+        return self._together(Bill(), released)
 
-    def price(self, query: Question, mechanism: str | None = None, within: float | None = None) -> float:
-        """The most that asking ``query`` next could cost a row, in the promise's unit. Free: nothing private is
-        read."""
-        return self._priced([self._query(query, mechanism)], mechanism, within).most
-
-    def price_many(
-        self, queries: Iterable[Question], mechanism: str | None = None, within: float | None = None
-    ) -> Price:
-        """The most that a batch could cost, and which mechanism would answer it."""
-        return self._priced(self._queries(queries, mechanism), mechanism, within)
-
-    def _priced(self, asked: Sequence[Query], mechanism: str | None, within: float | None) -> Price:
-        return self._inside(lambda: self._most(asked, mechanism, within))
-
-    def _most(self, asked: Sequence[Query], mechanism: str | None, within: float | None) -> Price:
-        member = fitting(self._members, mechanism, asked, within)[1]
-        most, enough, exact = member.mechanism.quote(member.seen(asked), within)
-        return Price(member.spec.name, float(most), member.mechanism.remaining, self.unit, enough, exact)
+    # -- SQL ----------------------------------------------------------------------------------------------------------
 
     def sql(
         self,
-        text: str | Statement,
-        within: float | None = None,
-        mechanism: str | None = None,
-        bill: Bill | None = None,
-        key: str | None = None,
+        statement: Statement,
+        within: float | None,
+        mechanism: str | None,
+        bill: Bill,
+        key: str | None,
+        made: Planned | None = None,
     ) -> pa.Table:
-        """The result of an SQL statement, as an Arrow table: a column ``…_margin`` follows each number with noise.
-
-        What must be released (groups and their counts, sums, averages, quantiles) is asked as one batch, for one price;
-        ORDER BY, LIMIT, HAVING, arithmetic, shares, window functions and SELECTs over SELECTs are worked out from it
-        for nothing. ``within`` is as in `ask`, for each released number, and so are ``mechanism`` and ``key``; ``bill``
-        is as in `ask_many`. A statement that begins with EXPLAIN releases nothing: its result says what would be, and
-        what that costs.
-        """
-        from treering.sql.engine.current import current
-
-        check_key(key)
-        with current().together():  # All stages of the statement.
-            return self._sql(self.statement(text, mechanism), within, mechanism, Bill() if bill is None else bill, key)
-
-    def _sql(
-        self, statement: Statement, within: float | None, mechanism: str | None, bill: Bill, key: str | None
-    ) -> pa.Table:
+        """See `Vault.sql`."""
         from treering.sql.answer import explained
         from treering.sql.rehearsal import rehearse
 
-        if statement.text.explain:
-            self._access.together(self._billed(bill, lambda: 0.0, lambda: None))
-            return explained(statement, *self._quoted(statement, within, mechanism)[:4])
-
-        def price() -> float:
-            return 0.0 if self._store.knows(key) else self._most_of(statement, within, mechanism).most
-
-        def released() -> Outcome:
-            return self._outcome(statement, within, mechanism, key)
-
-        wanted = self._inside(price)
-        if wanted > bill.most:
-            raise Dearer(self.unit, wanted, bill.most)
+        check_key(key)
         new = key is not None and not self._store.knows(key)
+        recalled = key is not None and not new
+        plan = made if made is not None or recalled else self.plan(statement.items, mechanism, within)
+        if statement.text.explain:
+            plan = plan or self.plan(statement.items, mechanism, within)
+            self._together(bill, lambda: None)
+            return explained(statement, *plan.price[:4])
+        if plan is not None and plan.most > bill.most:
+            raise Dearer(self._unit, plan.most, bill.most, plan)
         if new:
             check_kept(statement)
-        if new or wanted > 0:  # What is sure to fail fails before it is charged, or on record.
+        if new or (
+            plan is not None and plan.most > 0
+        ):  # What is sure to fail fails before it is charged, or on record.
             rehearse(statement)
-        check()  # Nobody is charged who has gone.
-        outcome = self._access.together(self._billed(bill, price, released))
+        found = self._together(bill, lambda: self._released(statement, plan, mechanism, key, bill.most))
         try:
-            return outcome.table(statement)  # Others ask meanwhile.
+            return found.table(statement)  # Others ask meanwhile.
         except Exception as error:
             bill.charge(error)
             raise
 
-    def price_sql(self, text: str | Statement, within: float | None = None, mechanism: str | None = None) -> Price:
-        """The most that `sql` could cost, and which mechanism would answer. Free: nothing private is read."""
-        return self._quoted(self.statement(text, mechanism), within, mechanism)
-
-    def statement(self, text: str | Statement, mechanism: str | None = None) -> Statement:
-        """An SQL text, read: to be priced and asked without reading it again."""
-        from treering.sql.split import Statement, split  # What others do not need waits: it loads another DuckDB.
-
-        if isinstance(text, Statement):
-            return text
-        return split(text, self.schema, sums=keeps_sums(self._members, mechanism))
-
-    def _inside(self, work: Callable[[], Result]) -> Result:
-        """The result of ``work``, which writes nothing, in the vault."""
-        with self._store.alone():
-            self._store.check()
-            return work()
-
-    def _quoted(self, statement: Statement, within: float | None, mechanism: str | None) -> Price:
-        return self._inside(lambda: self._most_of(statement, within, mechanism))
-
-    def _most_of(self, statement: Statement, within: float | None, mechanism: str | None) -> Price:
-        rings = telling(self._members, mechanism, statement.queries, within)
-        if rings is None:
-            return self._most(statement.queries or (), mechanism, within)
-        price = float(rings[2].quote_items(statement.items, within))
-        return Price(rings[1].spec.name, price, rings[2].remaining, self.unit, enough=True, exact=True)
-
-    def _outcome(self, statement: Statement, within: float | None, mechanism: str | None, key: str | None) -> Outcome:
+    def _released(
+        self, statement: Statement, plan: Planned | None, mechanism: str | None, key: str | None, most: float
+    ) -> Released:
         """What is released for a statement, or was under its key."""
         asked = stated(statement, mechanism)
         if (kept := self._kept(key)) is not None:
             rings = self._members[kept.mechanism].mechanism if kept.mechanism >= 0 else None
-            known = recorded(kept, asked)
-            return known.outcome(statement, kept.mechanism, rings if isinstance(rings, Rings) else None)
-        outcome = self._told(statement, within, mechanism)
+            return recorded(kept, asked).released(
+                statement, kept.mechanism, rings if isinstance(rings, Rings) else None
+            )
+        assert plan is not None
+        made, outcome = self._carried_out(plan, mechanism, most)
+        drawing = outcome.drawing()
+        found = Released(outcome.estimates(), outcome.size, -1 if drawing is None else made.number, drawing)
         if key is not None:
-            self._store.keep(kept_outcome(key, asked, outcome))
-        return outcome
-
-    def _told(self, statement: Statement, within: float | None, mechanism: str | None) -> Outcome:
-        """What is known of a statement's items, once what is missing is released."""
-        from treering.sql.answer import told_by
-
-        rings = telling(self._members, mechanism, statement.queries, within)
-        if rings is None:
-            answers = self._answers(statement.queries or (), mechanism, None, within)
-            return Outcome(told_by(answers), self.size)
-        told = rings[2].tell(statement.items, within)
-        self._condense(rings[1])
-        return Outcome(told, self.size, rings[0], rings[2].drawing(statement.items))
-
-    def _condense(self, member: Member, *, closing: bool = False) -> None:
-        """Make a checkpoint, if one is due. Checkpoints only save time: without one, the next opening takes longer."""
-        with suppress(VaultError):
-            member.condense(closing=closing)
+            self._store.keep(kept_released(key, asked, found))
+        self.condense(made.member)
+        return found

@@ -31,7 +31,7 @@ MOST_KEPT: Final = 10_000
 _FIELDS: Final = tuple(field.name for field in fields(Estimate))
 
 
-class Outcome(NamedTuple):
+class Released(NamedTuple):
     """What was released for a statement: public."""
 
     estimates: Sequence[Estimate]
@@ -65,12 +65,12 @@ def check_kept(statement: Statement) -> None:
         )
 
 
-def kept_outcome(key: str, asked: str, outcome: Outcome) -> Kept:
+def kept_released(key: str, asked: str, found: Released) -> Kept:
     """What is recorded of what was released under a key."""
-    numbers = [[_plain(getattr(each, name)) for name in _FIELDS] for each in outcome.estimates]
-    sources = None if outcome.drawing is None else [_source(each) for each in outcome.drawing.sources]
-    plain = {"asked": asked, "size": outcome.size, "fields": _FIELDS, "numbers": numbers, "sources": sources}
-    return Kept(key, outcome.mechanism, plain)
+    numbers = [[_plain(getattr(each, name)) for name in _FIELDS] for each in found.estimates]
+    sources = None if found.drawing is None else [_source(each) for each in found.drawing.sources]
+    plain = {"asked": asked, "size": found.size, "fields": _FIELDS, "numbers": numbers, "sources": sources}
+    return Kept(key, found.mechanism, plain)
 
 
 class Recorded(NamedTuple):
@@ -80,11 +80,11 @@ class Recorded(NamedTuple):
     size: int
     sources: list[Source] | None
 
-    def outcome(self, statement: Statement, mechanism: int, rings: Rings | None) -> Outcome:
+    def released(self, statement: Statement, mechanism: int, rings: Rings | None) -> Released:
         """What was released then, with the noise that it had then."""
         if self.sources is None or rings is None:
-            return Outcome(self.estimates, self.size)
-        return Outcome(self.estimates, self.size, mechanism, rings.drawing(statement.items, self.sources))
+            return Released(self.estimates, self.size)
+        return Released(self.estimates, self.size, mechanism, rings.drawing(statement.items, self.sources))
 
 
 def recorded(kept: Kept, asked: str) -> Recorded:

@@ -12,14 +12,18 @@ from dataclasses import replace
 from datetime import date
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pyarrow as pa
 
+from treering.answer import Answer, Bill, Price
 from treering.boxes.base import Progress
 from treering.boxes.erm import Model
 from treering.budget.promise import Promise
 from treering.domain.attribute import Attribute
+from treering.domain.language.items import counts
+from treering.domain.language.measures import Release, Request
+from treering.domain.language.parse import Question
 from treering.domain.refining import refined
 from treering.domain.schema import Schema
 from treering.errors import ParameterError, VaultError
@@ -30,19 +34,23 @@ from treering.trusted.store import (
     Intake,
     OnInvalid,
     Origin,
+    Sealed,
     Spec,
     Store,
     trial,
     with_shares,
 )
 from treering.trusted.store import Taken as Taken
-from treering.vault.asking import Asking
+from treering.vault.asking import Questions
 from treering.vault.kinds import EXPECTED_ROWS, NOTES, build, choose, lowered, spec
 from treering.vault.members import Member, chosen
+from treering.vault.planning import Planned
 from treering.vault.reader import Appended, VaultReader, batches, lines, status, verified
 from treering.vault.record import options_of
-from treering.vault.together import Access
 from treering.words import counted
+
+if TYPE_CHECKING:
+    from treering.sql.split import Statement
 
 Place: TypeAlias = str | PathLike[str]
 
@@ -53,7 +61,7 @@ WAIT: Final = 10.0
 """Seconds to wait, by default, for another process that has the vault open for writing."""
 
 
-class Vault(Asking):
+class Vault(Sealed):
     """A durable growing database, and the mechanisms that answer about it under one promise.
 
     Formal guarantee. *Privacy*: everything that ever leaves the vault, through all its mechanisms together, is
@@ -79,13 +87,13 @@ class Vault(Asking):
     (100000, True)
     """
 
-    __slots__ = ()
+    __slots__ = ("_members", "_questions", "_store")
 
     def __init__(self, store: Store) -> None:
         """Use `create` or `open`."""
         self._store = store
-        self._access = Access(store)
         self._members = [Member.of(each, store) for each in store.record.specs]
+        self._questions = Questions(store, self._members)
 
     # -- creating, opening, closing -----------------------------------------------------------------------------------
 
@@ -164,7 +172,7 @@ class Vault(Asking):
                     with suppress(VaultError):
                         self._store.check()
                     for member in self._members:
-                        self._condense(member, closing=True)
+                        self._questions.condense(member, closing=True)
                 finally:
                     self._store.close()
 
@@ -174,7 +182,121 @@ class Vault(Asking):
     def __exit__(self, *exception: object) -> None:
         self.close()
 
+    # -- asking -------------------------------------------------------------------------------------------------------
+
+    def ask(
+        self, query: Question, mechanism: str | None = None, key: str | None = None, within: float | None = None
+    ) -> Answer:
+        """The share of the rows that match ``query``, with its margin and its error.
+
+        ``mechanism`` is the name of the one that answers; by default, the one whose answer is free and has the smallest
+        margin, or else the one that answers new questions best. ``key`` is an idempotency key: asking the same query
+        again with the same key returns the recorded answer, and charges nothing. ``within`` is the margin that is
+        wanted, in rows or, below 1, as a share of them: no more is paid than it needs.
+        """
+        return self._questions.answers([self._questions.query(query, mechanism)], mechanism, key, within, Bill())[0]
+
+    def ask_many(
+        self,
+        queries: Iterable[Question],
+        mechanism: str | None = None,
+        key: str | None = None,
+        within: float | None = None,
+        bill: Bill | None = None,
+        plan: Planned | None = None,
+    ) -> list[Answer]:
+        """`ask` for a batch, in one commit, which threads that ask at the same time share. ``bill`` limits what it may
+        cost, and learns what it did; ``plan`` is what `plan` made for the same question."""
+        found = self._questions.queries(queries, mechanism)
+        return self._questions.answers(found, mechanism, key, within, Bill() if bill is None else bill, plan)
+
+    def sql(
+        self,
+        text: str | Statement,
+        within: float | None = None,
+        mechanism: str | None = None,
+        bill: Bill | None = None,
+        key: str | None = None,
+        plan: Planned | None = None,
+    ) -> pa.Table:
+        """The result of an SQL statement, as an Arrow table: a column ``…_margin`` follows each number with noise.
+
+        What must be released (groups and their counts, sums, averages, quantiles) is asked as one batch, for one price;
+        ORDER BY, LIMIT, HAVING, arithmetic, shares, window functions and SELECTs over SELECTs are worked out from it
+        for nothing. ``within`` is as in `ask`, for each released number, and so are ``mechanism`` and ``key``; ``bill``
+        and ``plan`` are as in `ask_many`. A statement that begins with EXPLAIN releases nothing: its result says what
+        would be, and what that costs.
+        """
+        from treering.sql.engine.current import current
+
+        with current().together():  # All stages of the statement.
+            statement = self.statement(text, mechanism)
+            return self._questions.sql(statement, within, mechanism, Bill() if bill is None else bill, key, plan)
+
+    def statement(self, text: str | Statement, mechanism: str | None = None) -> Statement:
+        """An SQL text, read: to be priced and asked without reading it again."""
+        return self._questions.statement(text, mechanism)
+
+    def release(
+        self, request: Request, mechanism: str | None = None, key: str | None = None, within: float | None = None
+    ) -> Release:
+        """Counts, sums, averages and quantiles of groups, in one commit and for one price: see `Rings.release`.
+
+        ``mechanism`` is the name of one of kind "rings"; by default, the first. ``key`` and ``within`` are as in `ask`.
+        """
+        return self._questions.release(request, mechanism, key, within)
+
+    # -- prices -------------------------------------------------------------------------------------------------------
+
+    def plan(
+        self,
+        question: str | Statement | Request | Iterable[Question],
+        mechanism: str | None = None,
+        within: float | None = None,
+    ) -> Planned:
+        """How a list of queries, an SQL statement or a request would be answered, with its ``price``. Free: nothing
+        private is read. `ask_many` and `sql` take it, and plan no second time unless rows came or others asked."""
+        if isinstance(question, Request):
+            return self._questions.request(question, mechanism, within)
+        if isinstance(question, str) or not isinstance(question, Iterable):
+            return self._questions.plan(self.statement(question, mechanism).items, mechanism, within)
+        return self._questions.plan(counts(self._questions.queries(question, mechanism)), mechanism, within)
+
+    def price(self, query: Question, mechanism: str | None = None, within: float | None = None) -> float:
+        """The most that asking ``query`` next could cost a row, in the promise's unit. Free: nothing private is
+        read."""
+        return self.plan([self._questions.query(query, mechanism)], mechanism, within).most
+
+    def price_many(
+        self, queries: Iterable[Question], mechanism: str | None = None, within: float | None = None
+    ) -> Price:
+        """The most that a batch could cost, and which mechanism would answer it."""
+        return self.plan(self._questions.queries(queries, mechanism), mechanism, within).price
+
+    def price_sql(self, text: str | Statement, within: float | None = None, mechanism: str | None = None) -> Price:
+        """The most that `sql` could cost, and which mechanism would answer. Free: nothing private is read."""
+        return self.plan(text, mechanism, within).price
+
+    def quote(self, request: Request, mechanism: str | None = None, within: float | None = None) -> Price:
+        """What `release` would cost those rows that pay most, but for rounding. Free: nothing private is read."""
+        return self.plan(request, mechanism, within).price
+
     # -- rows ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def schema(self) -> Schema:
+        """The universe: public."""
+        return self._store.schema
+
+    @property
+    def size(self) -> int:
+        """The number of rows: public."""
+        return self._store.size
+
+    @property
+    def unit(self) -> str:
+        """The unit of costs: "epsilon" if the promise has delta = 0, otherwise "rho"."""
+        return self._store.origin.promise.budget.unit
 
     @property
     def spent(self) -> float:
@@ -205,7 +327,7 @@ class Vault(Asking):
         arrival, in the promise's `unit`. For a row that is still to come: what it will bring with it."""
         with self._store.alone():
             self._store.check()
-            return self._left(whole(position, "position"))
+            return self._questions.left(whole(position, "position"))
 
     def append(self, frame: Any, on_invalid: OnInvalid = "refuse", key: str | None = None) -> int:
         """Take in the rows of ``frame`` durably, and return the new size. `GrowingDatabase.append` has the parameters.

@@ -15,7 +15,7 @@ from treering.domain.query import Query, alike
 QUANTIFIED: Final = (Integers, Bins, Dates, DatePart)
 """The attributes whose quantiles can be had: their values have an order."""
 
-ItemKind: TypeAlias = Literal["count", "sum", "quantile", "mean"]
+ItemKind: TypeAlias = Literal["count", "sum", "total", "average", "quantile", "mean"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,8 @@ class Item:
 
     "count"     how many rows
     "sum"       the sum of the values, of which the middle of the range counts 0 and its upper end 1
+    "total"     the sum of the values
+    "average"   their average
     "quantile"  the value below which a share ``level`` of the rows lies
     "mean"      the average of an attribute of bins, as far as they tell
     """
@@ -35,9 +37,14 @@ class Item:
     level: float = 0.5
 
     @property
+    def by_cells(self) -> bool:
+        """Whether it is read off the counts of the attribute's cells."""
+        return self.kind in ("quantile", "mean")
+
+    @property
     def memory(self) -> int:
         """The bytes that its queries take."""
-        if self.kind in ("count", "sum"):
+        if not self.by_cells:
             return self.query.memory
         size = self.query.schema.shape[self.position]
         return size * (size + self.query.memory)
@@ -49,6 +56,11 @@ class Item:
         assert isinstance(attribute, QUANTIFIED)
         codes = np.arange(attribute.size)
         return [self.query & Query.conjunction(schema, {self.position: codes == code}) for code in attribute.line]
+
+
+def counts(queries: Sequence[Query]) -> list[Item]:
+    """How many rows match each query."""
+    return [Item("count", query) for query in queries]
 
 
 def under_one_lens(items: Sequence[Item]) -> list[Item]:

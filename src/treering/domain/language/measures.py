@@ -17,6 +17,7 @@ import numpy as np
 from treering.answer import Estimate
 from treering.arrays import Flags
 from treering.domain.attribute import Attribute, Bins, Integers
+from treering.domain.language.items import Item
 from treering.domain.language.parse import Question, understand
 from treering.domain.numeric import Numbers
 from treering.domain.query import Query
@@ -185,12 +186,26 @@ class Request:
         attribute = self.attribute(column)
         return self._among(codes, column, np.arange(attribute.size) != attribute.missing_code)
 
-    def cells(self, codes: Codes, column: str) -> list[Query]:
-        """The queries for the rows of a group in each cell of a column, in the order of its values."""
-        attribute, matching = self.attribute(column), self.matching(codes)
-        assert isinstance(attribute, Integers | Bins)
-        sets = (np.arange(attribute.size) == code for code in attribute.line)
-        return [matching & Query.conjunction(self.schema, {self.schema.index(column): each}) for each in sets]
+    def items(self) -> list[Item]:
+        """What is asked: for each group, in the order of `groups`, an item for each measure."""
+        return [self._item(measure, codes) for codes in self.groups() for measure in self.measures]
+
+    def _item(self, measure: Measure, codes: Codes) -> Item:
+        if isinstance(measure, Count):
+            return Item(
+                "count", self.matching(codes) if measure.column is None else self.present(codes, measure.column)
+            )
+        attribute, position = self.attribute(measure.column), self.schema.index(measure.column)
+        if isinstance(measure, Quantile):
+            return Item("quantile", self.matching(codes), position, measure.level)
+        if needs_cells(measure, attribute):
+            return Item("mean", self.matching(codes), position)
+        return Item("total" if isinstance(measure, Sum) else "average", self.valued(codes, measure.column), position)
+
+    def told(self, estimates: Sequence[Estimate]) -> tuple[tuple[Estimate, ...], ...]:
+        """The estimates of `items`, by groups."""
+        number = len(self.measures)
+        return tuple(tuple(estimates[place : place + number]) for place in range(0, len(estimates), number))
 
     def _among(self, codes: Codes, column: str, values: Flags) -> Query:
         return self.matching(codes) & Query.conjunction(self.schema, {self.schema.index(column): values})

@@ -1,4 +1,4 @@
-"""What to measure when a question is new: the public policy of `Rings`.
+"""What to measure for a question: the public policy of `Rings`.
 
 What is known is used if it is sharp enough. Series that could answer and are not current are brought up to date, the
 sharpest first. For what is still missing a series is opened over the groups that the batch tells apart, at the price
@@ -18,12 +18,14 @@ import numpy as np
 
 from treering.budget.promise import Budget
 from treering.domain.groups import Groups
+from treering.domain.language.items import Item
 from treering.domain.query import MAX_TABLE, Query
 from treering.domain.schema import Schema
-from treering.domain.sums import Sums, sums_of
+from treering.domain.sums import Sums
 from treering.errors import BudgetExceeded, GuaranteeError, ParameterError
-from treering.mechanisms.base import Answering, wished
 from treering.mechanisms.series.ring import UNFIT, Opened, Ring, reduced_to, sharp, sharp_sum
+from treering.mechanisms.series.shelf import Shelf
+from treering.protocols import Gate
 from treering.theory import rings as theory
 from treering.theory.continual import Law
 from treering.theory.series import rooted
@@ -37,102 +39,120 @@ REMEMBERED: Final = 2**18
 """The most bytes of a batch whose spreads are remembered: others hold memory for as long as they are."""
 
 
-class Asked(NamedTuple):
-    """What a batch needs to know: how many rows match each of the ``counts``; for attributes, by their positions, the
-    sums over the rows that match; and how many rows are in the ``cells`` of some groups, which one series must tell."""
+class Needs(NamedTuple):
+    """What a batch of items needs to know: how many rows match each of the ``counts``; for attributes, by their
+    positions, the sums over the rows that match; and how many rows are in the ``cells`` of some groups, which one
+    series must tell."""
 
     counts: Sequence[Query]
     sums: Mapping[int, Sequence[Query]] = MappingProxyType({})
     cells: Sequence[tuple[Query, ...]] = ()
 
 
-class Planned(NamedTuple):
+def needs_of(items: Sequence[Item], *, pure: bool) -> Needs:
+    """What items need that is not public. (Unless the promise is pure, the rows that are summed are counted with their
+    sum.)"""
+    counts: dict[Query, None] = {}
+    sums: dict[int, dict[Query, None]] = {}
+    cells: dict[tuple[Query, ...], None] = {}
+    for item in items:
+        if item.by_cells:
+            cells[tuple(query for query in item.cells() if not query.constant)] = None
+            continue
+        if item.kind != "count" and not nothing(item.query):
+            sums.setdefault(item.position, {})[item.query] = None
+        if (item.kind == "count" or (pure and item.kind != "sum")) and not item.query.constant:
+            counts[item.query] = None
+    listed = {position: list(queries) for position, queries in sums.items()}
+    return Needs(list(counts), listed, [each for each in cells if each])
+
+
+def nothing(query: Query) -> bool:
+    """Whether no row can match."""
+    return query.constant and int(query.weights()) == 0
+
+
+class Steps(NamedTuple):
     """The series to bring up to date, and those to open."""
 
     stale: list[Ring]
-    fresh: list[Opened]
+    fresh: list[Ring]
+    since: int | None = None
+    """The size since which rows are asked about."""
 
     @property
     def price(self) -> Fraction:
         """What it costs those rows that pay most, but for rounding."""
-        opening = sum((each.price for each in self.fresh), Fraction(0))
+        opening = sum((each.opened.price for each in self.fresh), Fraction(0))
         return opening + sum((ring.series.next_price for ring in self.stale), Fraction(0))
 
 
-class Planning(Answering):
-    """The part of `Rings` that decides what to measure."""
+class Policy:
+    """Decides what to measure for a batch, from the series that there are and from what is left."""
 
-    _rings: list[Ring]
-    _pace: int
-    _beta: float
+    def __init__(self, gate: Gate, shelf: Shelf, pace: int) -> None:
+        self._gate, self._shelf, self._pace = gate, shelf, pace
+
+    @property
+    def _rings(self) -> Sequence[Ring]:
+        return self._shelf.rings
 
     @property
     def _least_left(self) -> Fraction:
         return self._gate.budget.total - self._gate.spent
 
-    def _usual(self, left: Fraction, opened: int, *, whole: bool = False) -> Fraction:
+    def usual(self, left: Fraction, opened: int, *, whole: bool = False) -> Fraction:
+        """The price of a series that nobody had a wish for, after some were opened."""
         price = theory.whole_price if whole else theory.usual_price
         return price(self._gate.budget.total, left, opened, self._pace)
-
-    def _wished(self, within: float | None) -> float | None:
-        """The margin that is wanted, in rows."""
-        rows = self._rows_to_share()
-        return None if within is None else wished(within, rows)
 
     @property
     def _pure(self) -> bool:
         return self._gate.budget.kind == "pure"
 
-    def _sums(self, position: int) -> Sums:
-        """The sums of the attribute at a position, as a series keeps them."""
-        return sums_of(self._gate.schema, position, counts=not self._pure)
-
-    def _ring(self, opened: Opened) -> Ring:
-        return Ring(opened, self._gate.budget.kind, self._beta)
-
-    def _plan(self, asked: Asked, wanted: float | None, since: int | None) -> Planned:
+    def steps(self, needs: Needs, wanted: float | None, since: int | None) -> Steps:
         """Which series to bring up to date, and which to open, so that each query can be answered: from public values.
 
         Sums come first: the counts that they bring are then there for the rest. Counts have their own series, and are
-        not summed from cells of the same batch. Nothing is charged here; a plan that the budget does not cover raises.
+        not summed from cells of the same batch. Nothing is charged here; steps that the budget does not cover raise.
         """
-        planned = Planned([], [])
-        for position, queries in asked.sums.items():
-            self._plan_sums(position, queries, wanted, since, planned)
-        self._plan_counts(asked.counts, wanted, since, planned)
-        self._plan_cells(asked.cells, wanted, since, planned)
-        return planned
+        steps = Steps([], [], since)
+        for position, queries in needs.sums.items():
+            self._plan_sums(position, queries, wanted, since, steps)
+        self._plan_counts(needs.counts, wanted, since, steps)
+        self._plan_cells(needs.cells, wanted, since, steps)
+        return steps
 
     def _plan_cells(
-        self, asked: Sequence[tuple[Query, ...]], wanted: float | None, since: int | None, planned: Planned
+        self, asked: Sequence[tuple[Query, ...]], wanted: float | None, since: int | None, steps: Steps
     ) -> None:
         """Add to a plan what the cells of groups need: for each group one series, current and sharp, that tells them
         all."""
         if not asked:
             return
         size, missing = self._gate.size, dict[Query, None]()
-        rings = [*self._rings, *map(self._ring, planned.fresh)]
+        rings = [*self._rings, *steps.fresh]
         able_of = self._able([query for cells in asked for query in cells], wanted, since, rings)
         for cells in asked:
             able = [ring for ring in able_of[cells[0]] if all(ring in able_of[query] for query in cells[1:])]
             fit = [ring for ring in able if all(sharp(query, [ring], size, wanted, since) for query in cells)]
             fit.sort(key=lambda ring: (ring.next_variance(cells[0], size, since), ring.number))
-            fresh = {each.series for each in planned.fresh}
-            if any(ring.series.size == size or ring in planned.stale or ring.number in fresh for ring in fit):
+            fresh = {each.number for each in steps.fresh}
+            if any(ring.series.size == size or ring in steps.stale or ring.number in fresh for ring in fit):
                 continue
             if fit:
-                planned.stale.append(fit[0])
+                steps.stale.append(fit[0])
             else:
                 missing |= dict.fromkeys(cells)
         for batch in batches(list(missing)):
-            self._add_opening(batch, Groups.atoms(batch), wanted, planned, None)
+            self._add_opening(batch, Groups.atoms(batch), wanted, steps, None)
 
-    def _plan_counts(self, asked: Sequence[Query], wanted: float | None, since: int | None, planned: Planned) -> None:
+    def _plan_counts(self, asked: Sequence[Query], wanted: float | None, since: int | None, steps: Steps) -> None:
         """Add to a plan what the counts of queries need."""
         size, missing = self._gate.size, list[Query]()
-        rings = [*self._rings, *map(self._ring, planned.fresh)]
-        current = {ring.number for ring in self._rings if ring.series.size == size or ring in planned.stale}
-        current |= {each.series for each in planned.fresh}
+        rings = [*self._rings, *steps.fresh]
+        current = {ring.number for ring in self._rings if ring.series.size == size or ring in steps.stale}
+        current |= {each.number for each in steps.fresh}
         able_of = self._able(asked, wanted, since, rings)
         # Those with the fewest series come first: what they need is then there for the others.
         for query in sorted(asked, key=lambda each: len(able_of[each])):
@@ -144,14 +164,14 @@ class Planning(Answering):
                 if sharp(query, known, size, wanted, since):
                     break
                 if ring.number not in current:
-                    planned.stale.append(ring)
+                    steps.stale.append(ring)
                     current.add(ring.number)
                     known.append(ring)
             if not sharp(query, known, size, wanted, since):
                 missing.append(query)
         if missing and since:
             raise self._too_wide(missing, wanted)
-        self._add_openings(missing, wanted, planned)
+        self._add_openings(missing, wanted, steps)
 
     def _able(
         self, asked: Sequence[Query], wanted: float | None, since: int | None, rings: Sequence[Ring]
@@ -165,7 +185,7 @@ class Planning(Answering):
         able = {query: [ring for ring in reaching if ring.covers(query)] for query in asked}
         if wanted is not None or since or len(rings) >= self._pace or self._least_left <= 0 or not any(able.values()):
             return able
-        usual = self._usual(self._least_left, len(rings))
+        usual = self.usual(self._least_left, len(rings))
         own = _spreads(tuple(asked), self._pace)
         most = {ring: ring.most_spread(usual) for each in able.values() for ring in each}
         return {
@@ -173,30 +193,30 @@ class Planning(Answering):
             for query, each in able.items()
         }
 
-    def _add_openings(self, missing: Sequence[Query], wanted: float | None, planned: Planned) -> None:
+    def _add_openings(self, missing: Sequence[Query], wanted: float | None, steps: Steps) -> None:
         """Add the series that must be opened for the counts of some queries, and their prices."""
         found, schema = portions(missing, self._pace), self._gate.schema
         if wanted is None and tell_all(found, schema):
-            self._add_opening(missing, Groups.marginal(schema), None, planned, None, whole=True)
+            self._add_opening(missing, Groups.marginal(schema), None, steps, None, whole=True)
             return
         for batch, groups in found:
-            self._add_opening(batch, groups, wanted, planned, None)
+            self._add_opening(batch, groups, wanted, steps, None)
 
     def _add_opening(
         self,
         batch: Sequence[Query],
         groups: Groups,
         wanted: float | None,
-        planned: Planned,
+        steps: Steps,
         sums: Sums | None,
         *,
         whole: bool = False,
     ) -> None:
         """Add a series over some groups, or of the ``whole`` table, for a batch of queries, at the price it takes."""
-        left = self._least_left - sum((each.price for each in planned.fresh), Fraction(0))
-        number = len(self._rings) + len(planned.fresh)
+        left = self._least_left - sum((each.opened.price for each in steps.fresh), Fraction(0))
+        number = len(self._rings) + len(steps.fresh)
         if wanted is None:
-            price = self._usual(left, number, whole=whole)
+            price = self.usual(left, number, whole=whole)
         elif sums is None:
             price = self._price(batch, groups, wanted)
         else:
@@ -204,7 +224,7 @@ class Planning(Answering):
         if price <= 0 or price > left:
             raise self._unaffordable(batch, groups, wanted, price, left, sums)
         self._check_worth(batch, groups, price, sums)
-        planned.fresh.append(Opened(number, groups, price, tuple(batch), sums))
+        steps.fresh.append(self._shelf.made(Opened(number, groups, price, tuple(batch), sums)))
 
     def _price(self, batch: Sequence[Query], groups: Groups, wanted: float) -> Fraction:
         """What it takes for every query of a batch to be within what is wanted, given what is known already.
@@ -218,7 +238,7 @@ class Planning(Answering):
             reduced = reduced_to(groups, query, classes)
             known = [ring for ring in self._rings if ring.covers(query)]
             dearest = max((ring.count_price for ring in known), default=Fraction(0))
-            least = dearest if dearest <= left else self._usual(left, len(self._rings))
+            least = dearest if dearest <= left else self.usual(left, len(self._rings))
             rest = theory.missing(wanted, [ring.next_variance(query, self._gate.size) for ring in known], kind)
             prices.append(max(theory.price_of(rest, theory.spectrum(reduced), groups.number, kind), least))
         return max(prices)
@@ -226,34 +246,34 @@ class Planning(Answering):
     # -- sums ---------------------------------------------------------------------------------------------------------
 
     def _plan_sums(
-        self, position: int, asked: Sequence[Query], wanted: float | None, since: int | None, planned: Planned
+        self, position: int, asked: Sequence[Query], wanted: float | None, since: int | None, steps: Steps
     ) -> None:
         """Add to a plan what the sums of an attribute over the rows of queries need."""
         size, missing = self._gate.size, list[Query]()
-        sums = self._sums(position)
+        sums = self._shelf.sums(position)
         rings = [ring for ring in self._rings if ring.reaches(since, size)]
         for query in asked:
             able = [ring for ring in rings if ring.sums_up(sums, query) and self._fits(ring, query, wanted, since)]
             able.sort(key=lambda ring: (ring.next_sum_variance(query, size, since), ring.number))
-            known = [ring for ring in able if ring.series.size == size or ring in planned.stale]
+            known = [ring for ring in able if ring.series.size == size or ring in steps.stale]
             for ring in able:
                 if sharp_sum(query, known, size, wanted, since):
                     break
                 if ring not in known:
-                    planned.stale.append(ring)
+                    steps.stale.append(ring)
                     known.append(ring)
             if not sharp_sum(query, known, size, wanted, since):
                 missing.append(query)
         if missing and since:
             raise self._too_wide(missing, wanted)
         for batch in batches(missing):
-            self._add_opening(batch, sum_groups(batch, position, self._gate.schema), wanted, planned, sums)
+            self._add_opening(batch, sum_groups(batch, position, self._gate.schema), wanted, steps, sums)
 
     def _fits(self, ring: Ring, query: Query, wanted: float | None, since: int | None) -> bool:
         """Whether a series is no far worse for a sum than one of its own would be: see `_able`."""
         if wanted is not None or since or len(self._rings) >= self._pace or self._least_left <= 0:
             return True
-        usual = self._usual(self._least_left, len(self._rings))
+        usual = self.usual(self._least_left, len(self._rings))
         return theory.chosen_groups(ring.reduced(query)) <= ring.most_spread(usual if self._pure else usual / 2)
 
     def _sum_price(self, batch: Sequence[Query], groups: Groups, wanted: float, sums: Sums) -> Fraction:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -14,7 +15,7 @@ from treering.arrays import Ints
 from treering.budget.promise import Budget, BudgetKind
 from treering.domain.axis import name_of
 from treering.domain.groups import Groups
-from treering.domain.query import MAX_TABLE, Query
+from treering.domain.query import MAX_TABLE, Attributes, Query
 from treering.domain.schema import Schema
 from treering.domain.sums import Sums
 from treering.errors import DamagedVault
@@ -115,7 +116,7 @@ class Ring:
         numbers = opened.groups.number if sums is None else sums.numbers(opened.groups.number)
         make = RootSeries if by_roots(price, numbers) else TreeSeries
         self.number = opened.series
-        self._opened = opened
+        self.opened = opened
         self.series: RootSeries | TreeSeries = make(opened.groups, price, 0, opened.series, sums)
         self.counted = sums is None or sums.counts
         """Whether rows are counted."""
@@ -126,20 +127,31 @@ class Ring:
         self.totals: dict[int, Totals] = {}
         self._beta = beta
         self._classes = opened.groups.classes
-        named = [reduced_to(opened.groups, query, self._classes) for query in opened.registered]
-        # A question and its complement have the same error.
-        self._registered = frozenset(each for query in named for each in _with_complement(query))
-        self._questions = len(named)
-        """How many questions are registered."""
         self._reduced: dict[Query, Query | None] = {}
         self._spreads: dict[Query, float] = {}
         self._memory = 0
         """About how many bytes these two have."""
         self._laws: dict[tuple[int, int], Law] = {}
 
+    @cached_property
+    def _registered(self) -> frozenset[Query]:
+        """The questions that were named before the first noise, about the joint classes."""
+        return frozenset(reduced_to(self.opened.groups, query, self._classes) for query in self.opened.registered)
+
+    @cached_property
+    def _named(self) -> frozenset[Attributes]:
+        """The attributes of these questions."""
+        return frozenset(query.attributes for query in self._registered)
+
+    def _is_registered(self, query: Query) -> bool:
+        """Whether it, or its complement, which has the same error, was named before the first noise."""
+        if query in self._registered:
+            return True
+        return query.attributes in self._named and query.joint <= MAX_TABLE and ~query in self._registered
+
     def keep(self) -> KeptRing:
         """The series as a checkpoint has it."""
-        return KeptRing(self._opened, self.series.keep())
+        return KeptRing(self.opened, self.series.keep())
 
     def restore(self, state: KeptRoots | Estimates, segments: Sequence[SegmentBegun]) -> None:
         """Go on from the state in a checkpoint, with those segments of the gate that are open."""
@@ -167,16 +179,18 @@ class Ring:
 
     def _about(self, query: Query) -> Query | None:
         """A query as one about the joint classes; None if it is no union of groups."""
-        if query not in self._reduced:
+        try:
+            return self._reduced[query]
+        except KeyError:
             reduced = self.series.groups.reduced(query, self._classes)
-            memory = query.memory + (0 if reduced is None else reduced.memory)
-            if self._memory + memory > _REMEMBERED:
-                self._reduced.clear()
-                self._spreads.clear()
-                self._memory = 0
-            self._reduced[query] = reduced
-            self._memory += memory
-        return self._reduced[query]
+        memory = query.memory + (0 if reduced is None else reduced.memory)
+        if self._memory + memory > _REMEMBERED:
+            self._reduced.clear()
+            self._spreads.clear()
+            self._memory = 0
+        self._reduced[query] = reduced
+        self._memory += memory
+        return reduced
 
     def reduced(self, query: Query) -> Query:
         """A query that is a union of groups, as one about the joint classes."""
@@ -220,10 +234,12 @@ class Ring:
     def next_law(self, size: int, since: int | None = None) -> Law:
         """The law of the noise of a group's rows, or sum, about all rows since a size, once the series is current."""
         asked = size, since or 0
-        if asked not in self._laws:
+        found = self._laws.get(asked)
+        if found is None:
             law = self.series.next_law(*asked)
-            self._laws = {asked: law if self._unit == 1 else law.scaled(1 / self._unit)}
-        return self._laws[asked]
+            found = law if self._unit == 1 else law.scaled(1 / self._unit)
+            self._laws = {asked: found}
+        return found
 
     def view(self, since: int) -> View:
         """The estimate of the rows since a size."""
@@ -259,8 +275,10 @@ class Ring:
         view, reduced, part = self.totals[since], [self.reduced(query) for query in queries], self._part / 2
         errors = [union_radius(view.law.cell, groups, theory.chosen_groups(query), part) for query in reduced]
         for place, query in enumerate(reduced):
-            if query in self._registered:
-                sharp = theory.registered_radius(view.law, theory.plain_spectrum(query), self._questions, part)
+            if self._is_registered(query):
+                sharp = theory.registered_radius(
+                    view.law, theory.plain_spectrum(query), len(self.opened.registered), part
+                )
                 errors[place] = min(errors[place], sharp)
         return view.readings(reduced, errors)
 
@@ -276,12 +294,12 @@ class Ring:
         reduced = [self.reduced(query) for query in queries]
         told = view.readings(reduced)
         return [
-            self._sharpened(query, each, view) if query in self._registered else each
+            self._sharpened(query, each, view) if self._is_registered(query) else each
             for query, each in zip(reduced, told, strict=True)
         ]
 
     def _sharpened(self, query: Query, told: Reading, view: View) -> Reading:
-        radius = theory.registered_radius(view.law, theory.spectrum(query), self._questions, self._part / 2)
+        radius = theory.registered_radius(view.law, theory.spectrum(query), len(self.opened.registered), self._part / 2)
         return told._replace(error=min(told.error, view.share(radius)))
 
     def described(self, schema: Schema, size: int) -> SeriesState:
@@ -355,8 +373,3 @@ def reduced_to(groups: Groups, query: Query, classes: Schema) -> Query:
     reduced = groups.reduced(query, classes)
     assert reduced is not None
     return reduced
-
-
-def _with_complement(query: Query) -> tuple[Query, ...]:
-    """A query, and its complement unless that is too large to be written down."""
-    return (query, ~query) if query.joint <= MAX_TABLE else (query,)

@@ -1,0 +1,134 @@
+"""The series that `Rings` has opened: a fold over the events of the gate, and the one place that moves them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+
+from treering.domain.query import Query
+from treering.domain.sums import Sums, sums_of
+from treering.gate import Advanced, Condensed, Event, Noted, SegmentBegun, SegmentCondensed, SegmentEnded
+from treering.mechanisms.series.ring import KeptRings, Opened, Ring
+from treering.protocols import Gate
+
+
+class Shelf:
+    """All series of a gate, the oldest first.
+
+    `moves` tells two states of it apart, for those who read it while others move it: odd while a move is under way.
+    """
+
+    def __init__(self, gate: Gate, beta: float) -> None:
+        """The series that the gate's history tells of."""
+        self._gate, self._beta = gate, beta
+        self.rings: list[Ring] = []
+        self.moves = 0
+        self._segments: dict[int, Ring] = {}
+        self._condensed = 0
+        """How many numbers the last checkpoint holds."""
+        for event in gate.history:
+            self._follow(event)
+
+    def made(self, opened: Opened) -> Ring:
+        """A series that was not opened yet."""
+        return Ring(opened, self._gate.budget.kind, self._beta)
+
+    def sums(self, position: int) -> Sums:
+        """The sums of the attribute at a position, as a series keeps them."""
+        return sums_of(self._gate.schema, position, counts=self._gate.budget.kind != "pure")
+
+    # -- what is current ----------------------------------------------------------------------------------------------
+
+    def counting(self, queries: Sequence[Query], since: int | None) -> Iterator[tuple[Ring, list[Query]]]:
+        """The series that are up to date, each with the queries that it answers."""
+        for ring in self.rings:
+            if ring.series.size == self._gate.size and ring.reaches(since, self._gate.size):
+                able = [query for query in queries if ring.covers(query)]
+                if able:
+                    yield ring, able
+
+    def summing(self, position: int, queries: Sequence[Query]) -> Iterator[tuple[Ring, list[Query]]]:
+        """The series that are up to date and sum an attribute, each with the queries that it answers."""
+        sums = self.sums(position)
+        for ring in self.rings:
+            able = [query for query in queries if ring.sums_up(sums, query)]
+            if ring.series.size == self._gate.size and able:
+                yield ring, able
+
+    # -- moving -------------------------------------------------------------------------------------------------------
+
+    def move(self, stale: Sequence[Ring], fresh: Sequence[Ring]) -> None:
+        """Bring series up to date, and open new ones, in one step."""
+        if not stale and not fresh:
+            return
+        self.moves += 1
+        try:
+            self._gate.prepare([ring.series.coming for ring in (*stale, *fresh)])
+            with self._gate.transaction():
+                for ring in stale:
+                    self._advance(ring)
+                for ring in fresh:
+                    self._gate.note(ring.opened)
+                    self.rings.append(ring)
+                    self._advance(ring)
+        finally:
+            self.moves += 1
+
+    def _advance(self, ring: Ring) -> None:
+        ring.series.advance(self._gate)
+        ring.clear()
+
+    def _follow(self, event: Event) -> None:
+        """Take up an event of the gate."""
+        if isinstance(event, Advanced | SegmentCondensed):
+            self._segments[event.segment].series.follow(event)
+        elif isinstance(event, Noted) and isinstance(event.note, Opened):
+            self.rings.append(self.made(event.note))
+        elif isinstance(event, SegmentBegun | SegmentEnded):
+            ring = self.rings[event.series]
+            self._segments[event.segment] = ring
+            ring.series.follow(event)
+        elif isinstance(event, Condensed):
+            self._restore(event)
+
+    # -- checkpoints --------------------------------------------------------------------------------------------------
+
+    @property
+    def due(self) -> bool:
+        """Whether a checkpoint is due. It holds all releases of segments in progress, so none is before a quarter as
+        many were made since the last: all checkpoints together hold at most five times what was released."""
+        fresh = sum(ring.series.fresh for ring in self.rings)
+        return bool(self.rings) and 4 * fresh >= self._condensed
+
+    def condense(self) -> None:
+        """Write a checkpoint."""
+        self._gate.condense(KeptRings(tuple(ring.keep() for ring in self.rings)))
+        self._condensed = self._kept
+
+    @property
+    def _kept(self) -> int:
+        """How many numbers a checkpoint would hold."""
+        return sum(ring.series.kept for ring in self.rings)
+
+    def _restore(self, event: Condensed) -> None:
+        self.rings, self._segments = [], {}
+        for kept in event.note.rings:
+            ring = self.made(kept.opened)
+            segments = [each.begun for each in event.segments if each.begun.series == ring.number]
+            ring.restore(kept.state, segments)
+            self._segments |= dict.fromkeys((each.segment for each in segments), ring)
+            self.rings.append(ring)
+        self._condensed = self._kept
+
+    # -- the public state ---------------------------------------------------------------------------------------------
+
+    @property
+    def prices(self) -> Fraction:
+        """The sum of the prices of all series."""
+        return sum((ring.series.price.total for ring in self.rings), Fraction(0))
+
+    def fingerprint(self) -> str:
+        """A hash of the public state."""
+        prints = [(ring.series.price.total, ring.series.fingerprint()) for ring in self.rings]
+        return hashlib.sha256(repr(prints).encode()).hexdigest()
