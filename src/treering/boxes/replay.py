@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 
 from treering.budget.cost import Cost, exponential
 from treering.budget.promise import Budget
+from treering.domain.capped import Kept
 from treering.domain.groups import Groups
 from treering.domain.problem import Minimise
 from treering.domain.query import Query
@@ -31,6 +32,7 @@ from treering.gate import (
     Minimised,
     Noted,
     Pattern,
+    PersonsCounted,
     Reserved,
     RowsDrawn,
     RunEnded,
@@ -169,7 +171,7 @@ class RecordedGate:
         raise ParameterError("part", _BY_ROW)
 
     def begin_segment(
-        self, groups: Groups, noise: Noise, room: int, start: int = 0, series: int = 0, sums: Sums | None = None
+        self, groups: Groups, noise: Noise, room: int, start: int = 0, series: int = 0, sums: Kept | None = None
     ) -> SegmentBegun:
         """Refused: a box runs within a reservation."""
         raise ParameterError("part", _BY_ROW)
@@ -188,6 +190,10 @@ class RecordedGate:
     def end_segment(self, segment: int, note: Any = None) -> SegmentEnded:
         """Refused: segments are the mechanism's own."""
         raise ParameterError("part", _BY_ROW)
+
+    def count_persons(self) -> PersonsCounted:
+        """The recorded number."""
+        return self._next(PersonsCounted)
 
     def mark(self) -> Marked:
         """The recorded mark."""

@@ -19,6 +19,7 @@ OPERATIONS: Final = {
     "foreign": "treering.trusted.operations.foreign:Foreign",
     "minimise": "treering.trusted.operations.minimise:Minimising",
     "tally": "treering.trusted.operations.minimise:Tallying",
+    "count_persons": "treering.trusted.operations.persons:Numbering",
 }
 """The class of each registered operation, by the name of the gate's method."""
 
@@ -29,9 +30,16 @@ EVENTS: Final = {
     "ForeignReleased": "foreign",
     "Minimised": "minimise",
     "Tallied": "tally",
+    "PersonsCounted": "count_persons",
 }
 """The operation of each event that a registered operation releases."""
 
+
+PERSONS: Final = {
+    "of_persons": "treering.trusted.operations.persons:of_persons",
+    "firsts": "treering.trusted.rows.firsts:firsts",
+}
+"""What counts persons, not rows, where a column of persons is declared."""
 
 FILES: Final = {
     "blocks": "treering.trusted.rows.files:blocks",
@@ -68,5 +76,5 @@ def operation(name: str) -> Any:
 
 
 def part(name: str) -> Any:
-    """A class or function of `FILES`, `ENGINES` or `NAMED`, loaded now if it was not before."""
-    return loaded({**FILES, **ENGINES, **NAMED}[name])
+    """A class or function of `PERSONS`, `FILES`, `ENGINES` or `NAMED`, loaded now if it was not before."""
+    return loaded({**PERSONS, **FILES, **ENGINES, **NAMED}[name])

@@ -14,6 +14,7 @@ import numpy as np
 from treering.arrays import Ints
 from treering.budget.promise import Budget, BudgetKind
 from treering.domain.axis import name_of
+from treering.domain.capped import Capped, Kept
 from treering.domain.groups import Groups
 from treering.domain.query import MAX_TABLE, Attributes, Query
 from treering.domain.schema import Schema
@@ -45,7 +46,7 @@ class Opened:
     groups: Groups
     price: Fraction
     registered: tuple[Query, ...]
-    sums: Sums | None = None
+    sums: Kept | None = None
     """What is kept of each group instead of its rows, or beside them."""
 
 
@@ -170,7 +171,7 @@ class Ring:
     def sums_up(self, wanted: Sums, query: Query) -> bool:
         """Whether these sums are known for a query: it is a union of groups."""
         sums = self.series.sums
-        return sums is not None and sums.same_values(wanted) and self._about(query) is not None
+        return isinstance(sums, Sums) and sums.same_values(wanted) and self._about(query) is not None
 
     def clear(self) -> None:
         """The series has grown: make all estimates anew."""
@@ -304,7 +305,8 @@ class Ring:
 
     def described(self, schema: Schema, size: int) -> SeriesState:
         """The series, for people who know this schema."""
-        groups, sums = self.series.groups, self.series.sums
+        groups, kept = self.series.groups, self.series.sums
+        sums = kept.sums if isinstance(kept, Capped) else kept
         one = ((1 - 1 / groups.number, 1), (1 / groups.number, groups.number - 1)) if self.counted else ((1.0, 1),)
         return SeriesState(
             tuple(name_of(axis.scalar, schema) for axis in groups.axes),

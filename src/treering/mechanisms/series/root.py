@@ -20,8 +20,8 @@ import numpy as np
 from treering.arrays import Floats, Ints
 from treering.budget.promise import Budget
 from treering.budget.weights import Weights
+from treering.domain.capped import Kept
 from treering.domain.groups import Groups
-from treering.domain.sums import Sums
 from treering.gate import Advanced, Event, Fading, Root, SegmentBegun, SegmentEnded
 from treering.mechanisms.series.base import Series, Window
 from treering.protocols import Gate
@@ -72,7 +72,7 @@ class RootSeries(Series):
     notes = (KeptRoots, Finished, Tail)
 
     def __init__(
-        self, groups: Groups, price: Budget, start: int = 0, number: int = 0, sums: Sums | None = None
+        self, groups: Groups, price: Budget, start: int = 0, number: int = 0, sums: Kept | None = None
     ) -> None:
         super().__init__(groups, price, start, number, sums)
         self._finished: list[Finished] = []
