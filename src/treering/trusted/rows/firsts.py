@@ -195,9 +195,12 @@ def firsts(
 
 
 def _small(piece: Piece) -> bool:
-    if not isinstance(piece.content, pa.Table | Path):
+    content = piece.content
+    if not isinstance(content, pa.Table | Path) or (
+        isinstance(content, pa.Table) and PERSON not in content.schema.names
+    ):
         raise DataError("these rows have no column of persons: append tables with one")
-    return isinstance(piece.content, pa.Table) and piece.rows <= SMALL
+    return isinstance(content, pa.Table) and piece.rows <= SMALL
 
 
 def _units(capped: Capped, halves_of: Ints) -> Ints:
