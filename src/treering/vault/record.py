@@ -23,7 +23,7 @@ def question(queries: Sequence[Query], mechanism: str) -> str:
 
 def kept_answers(key: str, asked: str, mechanism: int, answers: Sequence[Answer]) -> Kept:
     """What is recorded of the answers given under a key."""
-    plain = [[answer.value, answer.error, answer.size, answer.kind, answer.margin] for answer in answers]
+    plain = [[each.value, each.error, each.size, each.kind, each.margin, each.of] for each in answers]
     return Kept(key, mechanism, {"asked": asked, "answers": plain})
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from treering.arrays import Floats, Ints
 from treering.budget.promise import Budget
 from treering.budget.weights import Weights
-from treering.domain.capped import Kept
+from treering.domain.capped import Capped, Kept
 from treering.domain.groups import Groups
 from treering.gate import Advanced, Event, Fading, Root, SegmentBegun, SegmentEnded
 from treering.mechanisms.series.base import Series, Window
@@ -104,7 +104,9 @@ class RootSeries(Series):
     @property
     def next_price(self) -> Fraction:
         """What the rows of the next leaf will have paid once it is there: the last of a segment gets back what is set
-        aside for releases that will not come."""
+        aside for releases that will not come. (Persons pay for all segments, and get nothing back.)"""
+        if isinstance(self.sums, Capped):
+            return self.price.total
         weights, length, leaves = self._unfinished(self.size + 1)[-1]
         return self.price.total * weights.squares(1) / weights.squares(length) if leaves == length else self.price.total
 
