@@ -94,9 +94,8 @@ class Persons(Answering):
             if plan.revision != self._revision:
                 raise Stale
             self._shelf.move(plan.steps.stale, plan.steps.fresh)
-            return PersonsFindings(
-                self._told, self._gate.budget.kind, self._gate.size, self._number(), plan.items, self.limit
-            )
+            kind, size = self._gate.budget.kind, self._gate.size
+            return PersonsFindings(self._told, kind, size, self._number(), plan.items, self.limit)
 
     @property
     def _revision(self) -> object:
@@ -195,8 +194,8 @@ class Persons(Answering):
         least, size = self.margin(family, price), self._gate.size
         if least >= size:
             raise GuaranteeError(
-                f"with what is left of epsilon this is known within {rows(least)}, and the table has {size:,}; it takes "
-                f"at least {counted(math.floor(least) + 1, 'row')}, a smaller cap, or a larger epsilon"
+                f"with what is left of epsilon this is known within {rows(least)}, and the table has {size:,}; it "
+                f"takes at least {counted(math.floor(least) + 1, 'row')}, a smaller cap, or a larger epsilon"
             )
 
     # -- the public state ---------------------------------------------------------------------------------------------
