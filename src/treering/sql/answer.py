@@ -56,11 +56,12 @@ def answer(statement: Statement, told: Sequence[Estimate], noise: Floats | None,
 def column_names(statement: Statement) -> list[str]:
     """What the columns are called: as DuckDB would call them."""
     original, schema, outer = statement.text.original, statement.schema, statement.outer
+    person = None if statement.people is None else statement.people.column
     named = _written_names(original, schema)
     if named is not None:
         return named
     try:
-        found = list(run(written(original), {TABLE: _empty(schema)}).schema.names)
+        found = list(run(written(original), {TABLE: _empty(schema, person)}).schema.names)
     except QueryError:  # What is told of cells may be of another type than a row's value: a bin's label, say.
         select = original if isinstance(original, exp.Select) else original.find(exp.Select)
         found = [node.alias_or_name or node.sql() for node in select.expressions] if select else []
@@ -83,11 +84,12 @@ def _is_column(node: exp.Expr, known: set[str]) -> bool:
     return isinstance(node, exp.Column) and node.name in known
 
 
-def _empty(schema: Schema) -> pa.Table:
-    """A table of no rows with the schema's columns."""
+def _empty(schema: Schema, person: str | None) -> pa.Table:
+    """A table of no rows with the schema's columns, and that of persons."""
     columns = {name: pa.array([], type=arrow_type(schema.attributes[name])) for name in schema.names}
     sources = {name: pa.array([], type=pa.timestamp("us")) for name in schema.columns if name not in columns}
-    return pa.table({**columns, **sources})
+    persons = {} if person is None else {person: pa.array([], type=pa.string())}
+    return pa.table({**persons, **columns, **sources})
 
 
 def explained(statement: Statement, mechanism: str, price: float, remaining: float, unit: str) -> pa.Table:

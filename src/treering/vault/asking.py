@@ -14,13 +14,13 @@ import pyarrow as pa
 
 from treering.answer import Answer, Bill
 from treering.deadline import check
-from treering.domain.language.items import Item, counts
+from treering.domain.language.items import Item
 from treering.domain.language.measures import Release, Request
 from treering.domain.language.parse import Question, understand, understand_all
+from treering.domain.language.wants import ROWS, Wants
 from treering.domain.query import Query
 from treering.errors import Dearer, VaultError
 from treering.mechanisms.plan import Outcome, Stale
-from treering.mechanisms.rings import Rings
 from treering.trusted.store import Kept, Sealed, Store, check_key
 from treering.vault.members import Member
 from treering.vault.planning import Planned, keeps_sums, measuring, planned
@@ -53,13 +53,22 @@ class Questions(Sealed):
         """The queries of a batch."""
         return understand_all(texts, self._store.schema, finer=keeps_sums(self._members, mechanism))
 
-    def statement(self, text: str | Statement, mechanism: str | None) -> Statement:
+    def statement(self, text: str | Statement, mechanism: str | None, per_person: int | None = None) -> Statement:
         """An SQL text, read."""
+        from treering.sql.persons import People
         from treering.sql.split import Statement, split  # What others do not need waits: it loads another DuckDB.
 
         if isinstance(text, Statement):
             return text
-        return split(text, self._store.schema, sums=keeps_sums(self._members, mechanism))
+        origin = self._store.origin
+        people = None if origin.person is None else People(origin.person, origin.promise.rows_per_person)
+        sums = keeps_sums(self._members, mechanism)
+        return split(text, self._store.schema, sums=sums, people=people, per_person=per_person)
+
+    def wanted(self, wants: Wants) -> Wants:
+        """What is counted, of persons that are known; refused if they are not."""
+        origin = self._store.origin
+        return wants.of(origin.person, origin.promise.rows_per_person)
 
     # -- planning -----------------------------------------------------------------------------------------------------
 
@@ -89,10 +98,13 @@ class Questions(Sealed):
             if made.most > most:
                 raise Dearer(self._unit, made.most, most, made)
             with suppress(Stale):
-                if self._members[made.number].mechanism is not made.member.mechanism:
+                if not (self._present(made) and (made.beside is None or self._present(made.beside))):
                     raise Stale
-                return made, made.member.mechanism.execute(made.plan)
-            made = self._planned(made.plan.items, mechanism, made.plan.within)
+                return made, made.execute()
+            made = self._planned(made.asked, mechanism, made.plan.within)
+
+    def _present(self, made: Planned) -> bool:
+        return self._members[made.number].mechanism is made.member.mechanism
 
     def _together(self, bill: Bill, work: Callable[[], Result]) -> Result:
         """The result of ``work`` in the vault, durable, with what it cost on the bill; an error after a charge carries
@@ -143,30 +155,32 @@ class Questions(Sealed):
         within: float | None,
         bill: Bill,
         made: Planned | None = None,
+        wants: Wants = ROWS,
     ) -> list[Answer]:
         """See `Vault.ask_many`."""
         check_key(key)
-        plan = made if made is not None or self._store.knows(key) else self.plan(counts(queries), mechanism, within)
+        wanted = self.wanted(wants).items(queries)
+        plan = made if made is not None or self._store.knows(key) else self.plan(wanted, mechanism, within)
 
         def released() -> list[Answer]:
             if (kept := self._kept(key)) is not None:
-                return recorded_answers(kept, self._digest(queries, mechanism, kept))
+                return recorded_answers(kept, self._digest(queries, mechanism, kept, wants))
             assert plan is not None
             found, outcome = self._carried_out(plan, mechanism, bill.most)
             answers = outcome.answers()
             if key is not None:
-                digest = question(queries, found.member.spec.name)
+                digest = question(queries, found.member.spec.name, wants)
                 self._store.keep(kept_answers(key, digest, found.number, answers))
             self.condense(found.member)
             return answers
 
         return self._together(bill, released)
 
-    def _digest(self, queries: Sequence[Query], mechanism: str | None, kept: Kept) -> str:
+    def _digest(self, queries: Sequence[Query], mechanism: str | None, kept: Kept, wants: Wants) -> str:
         """What a key stands for: these queries, of the mechanism named, or of the one that answered then."""
         number = kept.mechanism
         then = self._members[number].spec.name if 0 <= number < len(self._members) else ""
-        return question(queries, mechanism or then)
+        return question(queries, mechanism or then, wants)
 
     # -- requests -----------------------------------------------------------------------------------------------------
 
@@ -239,15 +253,18 @@ class Questions(Sealed):
         """What is released for a statement, or was under its key."""
         asked = stated(statement, mechanism)
         if (kept := self._kept(key)) is not None:
-            rings = self._members[kept.mechanism].mechanism if kept.mechanism >= 0 else None
             return recorded(kept, asked).released(
-                statement, kept.mechanism, rings if isinstance(rings, Rings) else None
+                statement, kept.mechanism, [member.mechanism for member in self._members]
             )
         assert plan is not None
         made, outcome = self._carried_out(plan, mechanism, most)
         drawing = outcome.drawing()
-        found = Released(outcome.estimates(), outcome.size, -1 if drawing is None else made.number, drawing)
+        number = -1 if drawing is None else made.number
+        beside = -1 if drawing is None or made.beside is None else made.beside.number
+        found = Released(outcome.estimates(), outcome.size, number, drawing, beside)
         if key is not None:
             self._store.keep(kept_released(key, asked, found))
         self.condense(made.member)
+        if made.beside is not None:
+            self.condense(made.beside.member)
         return found

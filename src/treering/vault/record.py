@@ -10,14 +10,16 @@ from typing import Any
 
 from treering.answer import Answer, Estimate
 from treering.domain.language.measures import Release, Request
+from treering.domain.language.wants import ROWS, Wants
 from treering.domain.query import Query
 from treering.errors import KeyUsed, ParameterError
 from treering.trusted.store import Kept, write_query
 
 
-def question(queries: Sequence[Query], mechanism: str) -> str:
-    """A digest of the queries and the mechanism: an idempotency key is for one question."""
-    text = json.dumps([mechanism, [write_query(query) for query in queries]], sort_keys=True)
+def question(queries: Sequence[Query], mechanism: str, wants: Wants = ROWS) -> str:
+    """A digest of the queries, what they count and the mechanism: an idempotency key is for one question."""
+    counted = [] if wants == ROWS else [[wants.count, wants.per_person]]
+    text = json.dumps([mechanism, [write_query(query) for query in queries], *counted], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
