@@ -38,8 +38,10 @@ EVENTS: Final = {
 PERSONS: Final = {
     "of_persons": "treering.trusted.operations.persons:of_persons",
     "firsts": "treering.trusted.rows.firsts:firsts",
+    "people_of": "treering.trusted.rows.persons:people_of",
+    "Persons": "treering.trusted.rows.persons:Persons",
 }
-"""What counts persons, not rows, where a column of persons is declared."""
+"""What knows whose rows are whose, where a column of persons is declared: the limit of each, and who was counted."""
 
 FILES: Final = {
     "blocks": "treering.trusted.rows.files:blocks",
