@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import pytest
 
 import treering as tr
@@ -16,9 +16,10 @@ from treering.budget.promise import Budget
 from treering.domain.capped import Capped
 from treering.domain.groups import Groups
 from treering.errors import BudgetExceeded, ParameterError, QueryError
-from treering.gate import Ones, Root, SegmentBegun
+from treering.gate import Fading, Ones, Root, SegmentBegun, Span
 from treering.noise import Gaussian, Laplace
 from treering.trusted import pricing
+from treering.trusted.charges import newest_last
 from treering.trusted.journal import MemoryJournal
 from treering.trusted.kernel import Kernel
 from treering.trusted.operations.persons import of_persons
@@ -123,7 +124,7 @@ def test_releases_are_of_what_counts_in_each_leaf_also_after_a_restart(measure: 
     measure = replace(measure, price=Fraction(10**10))
     edges, journal = (0, 3, 5, 8), MemoryJournal()
     rows, found = Rows(SCHEMA), []
-    for leaf, (start, end) in enumerate(zip(edges, edges[1:], strict=False)):
+    for leaf, (start, end) in enumerate(pairwise(edges)):
         rows.add(table(VISITS[start:end]))
         gate = kernel(rows, journal=journal)
         if leaf == 0:
@@ -265,7 +266,7 @@ def test_a_series_that_is_over_is_never_resumed() -> None:
 
 OTHERS: list[Callable[[Kernel], object]] = [
     lambda gate: gate.measure([tr.Query.all(SCHEMA)], NEARLY),
-    lambda gate: gate.combine(wards(2), [tr.gate.Span(0, 8, 1)], NEARLY),
+    lambda gate: gate.combine(wards(2), [Span(0, 8, 1)], NEARLY),
     lambda gate: gate.histogram(NEARLY),
     lambda gate: gate.select([tr.Query.where(SCHEMA, ward="a")], 1.0),
 ]
@@ -285,7 +286,4 @@ def test_a_ledger_of_rows_refuses_series_of_persons() -> None:
 
 def test_weights_are_never_negative() -> None:
     """The proof needs it: columns of weights have no negative products."""
-    from treering.trusted.charges import newest_last
-
-    assert all((newest_last(pattern) > 0).all() for pattern in (Ones(50), Root(50), tr.gate.Fading(50)))
-    assert np.int64
+    assert all((newest_last(pattern) > 0).all() for pattern in (Ones(50), Root(50), Fading(50)))

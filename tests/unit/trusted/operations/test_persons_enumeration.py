@@ -1,8 +1,8 @@
 """The stated distance of series of persons, against every small life: k, m ≤ 3, up to 4 leaves, all segments.
 
 A person's rows come in public leaves; in each world each of them is in one of the groups, or in none. What counts is
-what the trusted base counts. The distance of two worlds is that of all releases of all segments, in units of the room of
-each: 2qC is what is charged for. Broken twins claim less, and are caught by a life.
+what the trusted base counts. The distance of two worlds is that of all releases of all segments, in units of the room
+of each: 2qC is what is charged for. Broken twins claim less, and are caught by a life.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def test_centred_flags_are_caught() -> None:
 
 
 def test_flags_by_leaf_are_not_persons_of_a_window() -> None:
-    """Who came in leaf 0 raises no flag in leaf 2, though a row of that person is there: a window counts new persons."""
+    """Who came in leaf 0 raises no flag in leaf 2, though with a row there: a window counts new persons."""
     assert added(((0, 2), (0, 0)), 1, 1, 1, 2)[2, 0] == 0
 
 
