@@ -8,7 +8,6 @@ from typing import Any
 import duckdb
 import numpy as np
 import pyarrow as pa
-from treering.mechanisms.measuring import bounds
 
 from treering.answer import Estimate
 from treering.arrays import Ints
@@ -18,6 +17,7 @@ from treering.domain.language.items import Item
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.domain.sums import Grid
+from treering.mechanisms.measuring import bounds
 from treering.sql.answer import answer, draws_for, split
 
 

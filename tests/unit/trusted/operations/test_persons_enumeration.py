@@ -7,7 +7,7 @@ of each: 2qC is what is charged for. Broken twins claim less, and are caught by 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import cache
 from itertools import combinations_with_replacement, product
@@ -77,14 +77,12 @@ def worlds(limit: int, groups: int) -> Iterator[list[Life]]:
         yield [(leaves, chosen) for chosen in product([*range(groups), 3], repeat=limit)]
 
 
-def furthest(
-    limit: int, groups: int, each: int, most: int, read: Callable[[Ints], Floats] = lambda table: table * 1.0
-) -> float:
+def furthest(limit: int, groups: int, each: int, most: int) -> float:
     """The largest squared distance of two neighbouring worlds, under all segmentations."""
     far = 0.0
     for lives in worlds(limit, groups):
         counted = [added(life, groups, each, most, limit) for life in lives]
-        seen = np.array(list({table.tobytes(): read(table) for table in counted}.values()))
+        seen = np.array(list({table.tobytes(): table for table in counted}.values()))
         for matrix in MATRICES:
             released = np.einsum("ts,lsg->ltg", matrix, seen).reshape(len(seen), -1)
             square = (released**2).sum(axis=1)
@@ -117,12 +115,6 @@ def test_a_cap_in_each_group_and_one_in_all_multiply() -> None:
 
 
 # -- broken twins ------------------------------------------------------------------------------------------------------
-
-
-def signed(table: Ints) -> Floats:
-    """Values that count from the middle: rows in group 0 for less than nothing."""
-    signs = np.ones(table.shape[1])
-    return np.where(np.arange(len(table))[:, None] % 2 == 0, 1.0, -1.0) * table * signs
 
 
 def test_signed_values_at_the_price_of_counts_are_caught() -> None:
