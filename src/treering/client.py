@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     import httpx
     import pyarrow as pa
 
+    from treering.domain.language.wants import Count
     from treering.domain.query import Query
     from treering.domain.schema import Schema
 
@@ -204,12 +205,15 @@ class Client:
         within: float | None = None,
         mechanism: str | None = None,
         key: str | None = None,
+        count: Count = "rows",
+        per_person: int | None = None,
     ) -> Answer:
         """The share of the rows that match ``query``, with its margin and its error: see `Vault.ask`.
 
         With a ``key``, a question whose reply was lost is asked again by itself, and charged once.
         """
-        return _answer(self._ask({"query": _text(query), **_options(within, mechanism)}, key))
+        body = {"query": _text(query), **_options(within, mechanism, count, per_person)}
+        return _answer(self._ask(body, key))
 
     def ask_many(
         self,
@@ -218,29 +222,58 @@ class Client:
         within: float | None = None,
         mechanism: str | None = None,
         key: str | None = None,
+        count: Count = "rows",
+        per_person: int | None = None,
     ) -> list[Answer]:
         """`ask` for a batch."""
-        return self.ask_for(queries, within=within, mechanism=mechanism, key=key)[0]
+        return self.ask_for(queries, within=within, mechanism=mechanism, key=key, count=count, per_person=per_person)[0]
 
     def sql(
-        self, text: str, within: float | None = None, mechanism: str | None = None, key: str | None = None
+        self,
+        text: str,
+        within: float | None = None,
+        mechanism: str | None = None,
+        key: str | None = None,
+        *,
+        per_person: int | None = None,
     ) -> pa.Table:
         """The result of an SQL statement, as an Arrow table: see `Vault.sql`; ``key`` is as in `ask`."""
-        return self.sql_for(text, within, mechanism, key)[0]
+        return self.sql_for(text, within, mechanism, key, per_person=per_person)[0]
 
-    def price(self, query: Question, *, within: float | None = None, mechanism: str | None = None) -> float:
+    def price(
+        self,
+        query: Question,
+        *,
+        within: float | None = None,
+        mechanism: str | None = None,
+        count: Count = "rows",
+        per_person: int | None = None,
+    ) -> float:
         """The most that asking ``query`` next could cost a row, in the promise's unit. Free."""
-        return self._priced({"query": _text(query), **_options(within, mechanism)}).most
+        return self._priced({"query": _text(query), **_options(within, mechanism, count, per_person)}).most
 
     def price_many(
-        self, queries: Iterable[Question], *, within: float | None = None, mechanism: str | None = None
+        self,
+        queries: Iterable[Question],
+        *,
+        within: float | None = None,
+        mechanism: str | None = None,
+        count: Count = "rows",
+        per_person: int | None = None,
     ) -> Price:
         """The most that a batch could cost, and which mechanism would answer it. Free."""
-        return self._priced({"queries": _texts(queries), **_options(within, mechanism)})
+        return self._priced({"queries": _texts(queries), **_options(within, mechanism, count, per_person)})
 
-    def price_sql(self, text: str, within: float | None = None, mechanism: str | None = None) -> Price:
+    def price_sql(
+        self,
+        text: str,
+        within: float | None = None,
+        mechanism: str | None = None,
+        *,
+        per_person: int | None = None,
+    ) -> Price:
         """The most that `sql` could cost, and which mechanism would answer. Free."""
-        return self._priced({"sql": text, **_options(within, mechanism)})
+        return self._priced({"sql": text, **_options(within, mechanism, "rows", per_person)})
 
     def synthesize(self, rows: int, mechanism: str | None = None, seed: int | None = None) -> pa.Table:
         """Synthetic rows, ``rows`` of them, from what was released so far: free. One seed draws the same rows again."""
@@ -255,19 +288,27 @@ class Client:
         within: float | None = None,
         mechanism: str | None = None,
         key: str | None = None,
+        count: Count = "rows",
+        per_person: int | None = None,
     ) -> tuple[list[Answer], float]:
         """`ask_many`, and what it has cost those rows that paid most, in the promise's unit."""
         texts = _texts(queries)
         if not texts:
             return [], 0.0
-        told = self._ask({"queries": texts, **_options(within, mechanism)}, key)
+        told = self._ask({"queries": texts, **_options(within, mechanism, count, per_person)}, key)
         return [_answer(each) for each in told["answers"]], float(told["cost"])
 
     def sql_for(
-        self, text: str, within: float | None = None, mechanism: str | None = None, key: str | None = None
+        self,
+        text: str,
+        within: float | None = None,
+        mechanism: str | None = None,
+        key: str | None = None,
+        *,
+        per_person: int | None = None,
     ) -> tuple[pa.Table, int, float]:
         """`sql`, the number of rows that it is about, and what it has cost those that paid most."""
-        body = {"sql": text, **_options(within, mechanism)}
+        body = {"sql": text, **_options(within, mechanism, "rows", per_person)}
         headers = {"Accept": ARROW, **_key(key)}
         response = self._call("POST", "ask", safe=key is not None, json=body, headers=headers)
         size, cost = response.headers["Treering-Size"], response.headers["Treering-Cost"]
@@ -452,10 +493,11 @@ def _texts(queries: Iterable[Question]) -> list[str]:
     return [_text(each) for each in queries]
 
 
-def _options(within: float | None, mechanism: str | None) -> dict[str, Any]:
+def _options(within: float | None, mechanism: str | None, count: Count, per_person: int | None) -> dict[str, Any]:
     if within is not None and not (isinstance(within, int | float) and math.isfinite(within)):
         raise ParameterError("within", f"must be a positive number: rows, or a share of them below 1; not {within!r}")
-    given = {"within": within, "mechanism": mechanism}
+    own = None if count == "rows" else count
+    given = {"within": within, "mechanism": mechanism, "count": own, "per_person": per_person}
     return {name: value for name, value in given.items() if value is not None}
 
 
@@ -518,7 +560,7 @@ def _frame(frame: Any) -> Sent:
 
 
 def _answer(told: Mapping[str, Any]) -> Answer:
-    return Answer(*(told[name] for name in ("value", "error", "size", "kind", "margin")))
+    return Answer(*(told[name] for name in ("value", "error", "size", "kind", "margin", "of")))
 
 
 def _table(content: bytes) -> pa.Table:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from treering.answer import Answer, Bill, Price
 from treering.domain.language.parse import understand, understand_all
+from treering.domain.language.wants import ROWS, Wants
 from treering.domain.query import Query
 from treering.errors import Dearer
 from treering.service.access import Register, Used
@@ -173,13 +174,22 @@ class Desk:
     # -- questions ----------------------------------------------------------------------------------------------------
 
     def answers(
-        self, caller: Caller, texts: Sequence[str], mechanism: str | None, key: str | None, within: float | None
+        self,
+        caller: Caller,
+        texts: Sequence[str],
+        mechanism: str | None,
+        key: str | None,
+        within: float | None,
+        wants: Wants = ROWS,
     ) -> tuple[Sequence[Query], list[Answer], Bill]:
         """The queries of these texts, their answers, and what they have cost."""
         queries = self._understood(texts)
-        answers, bill = self._paid(
-            caller, len(queries), lambda bill, plan: self.vault.ask_many(queries, mechanism, key, within, bill, plan)
-        )
+
+        def ask(bill: Bill, plan: Planned | None) -> list[Answer]:
+            count, cap = wants.count, wants.per_person
+            return self.vault.ask_many(queries, mechanism, key, within, bill, plan, count=count, per_person=cap)
+
+        answers, bill = self._paid(caller, len(queries), ask)
         self.metrics.asked(Counter(each.kind for each in answers), bill.cost)
         return queries, answers, bill
 
@@ -190,21 +200,35 @@ class Desk:
         return understand_all(texts, self.vault.schema)
 
     def table(
-        self, caller: Caller, text: str, mechanism: str | None, within: float | None, key: str | None = None
+        self,
+        caller: Caller,
+        text: str,
+        mechanism: str | None,
+        within: float | None,
+        key: str | None = None,
+        per_person: int | None = None,
     ) -> tuple[pa.Table, Bill]:
         """The table that answers a statement, and what it has cost."""
-        statement = self.vault.statement(text, mechanism)
+        statement = self.vault.statement(text, mechanism, per_person)
         table, bill = self._paid(
             caller, 1, lambda bill, plan: self.vault.sql(statement, within, mechanism, bill, key, plan)
         )
         self.metrics.asked({"sql": 1}, bill.cost)
         return table, bill
 
-    def price(self, texts: Sequence[str], sql: str | None, mechanism: str | None, within: float | None) -> Price:
+    def price(
+        self,
+        texts: Sequence[str],
+        sql: str | None,
+        mechanism: str | None,
+        within: float | None,
+        wants: Wants = ROWS,
+    ) -> Price:
         """What a question could cost: free."""
+        count, cap = wants.count, wants.per_person
         if sql is not None:
-            return self.vault.price_sql(sql, within, mechanism)
-        return self.vault.price_many(self._understood(texts), mechanism, within)
+            return self.vault.price_sql(sql, within, mechanism, per_person=cap)
+        return self.vault.price_many(self._understood(texts), mechanism, within, count=count, per_person=cap)
 
     def left(self, caller: Caller) -> dict[str, Any] | None:
         """What is left of the caller's quota; None if it has none."""

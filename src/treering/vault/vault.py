@@ -329,9 +329,16 @@ class Vault(Sealed):
         asked = self._questions.queries(queries, mechanism)
         return self.plan(asked, mechanism, within, count=count, per_person=per_person).price
 
-    def price_sql(self, text: str | Statement, within: float | None = None, mechanism: str | None = None) -> Price:
+    def price_sql(
+        self,
+        text: str | Statement,
+        within: float | None = None,
+        mechanism: str | None = None,
+        *,
+        per_person: int | None = None,
+    ) -> Price:
         """The most that `sql` could cost, and which mechanism would answer. Free: nothing private is read."""
-        return self.plan(text, mechanism, within).price
+        return self.plan(text, mechanism, within, per_person=per_person).price
 
     def quote(self, request: Request, mechanism: str | None = None, within: float | None = None) -> Price:
         """What `release` would cost those rows that pay most, but for rounding. Free: nothing private is read."""

@@ -80,7 +80,7 @@ def _answer(desk: Desk, caller: Caller, body: AskBody, key: str | None, form: st
     """The answer as a response, and its cost. (In a worker thread, with all that takes time.)"""
     if body.sql is not None:
         return _table(desk, caller, body, key, form)
-    queries, answers, bill = desk.answers(caller, _texts(body), body.mechanism, key, body.within)
+    queries, answers, bill = desk.answers(caller, _texts(body), body.mechanism, key, body.within, body.wants)
     costs = {**costs_dict(bill, desk.vault), "quota": desk.left(caller)}
     if body.queries is not None:
         return answer_json({"answers": answers_list(answers), **costs}), bill.cost
@@ -88,7 +88,7 @@ def _answer(desk: Desk, caller: Caller, body: AskBody, key: str | None, form: st
 
 
 def _table(desk: Desk, caller: Caller, body: AskBody, key: str | None, form: str) -> tuple[Response, float]:
-    table, bill = desk.table(caller, body.sql or "", body.mechanism, body.within, key)
+    table, bill = desk.table(caller, body.sql or "", body.mechanism, body.within, key, body.per_person)
     costs = {**costs_dict(bill, desk.vault), "quota": desk.left(caller)}
     size = size_of(table, desk.vault.size)
     if form == JSON:
@@ -108,7 +108,8 @@ def _texts(body: AskBody) -> list[str]:
 
 
 def _price(desk: Desk, body: AskBody) -> Response:
-    return answer_json(price_dict(desk.price(_texts(body), body.sql, body.mechanism, body.within), desk.vault))
+    price = desk.price(_texts(body), body.sql, body.mechanism, body.within, body.wants)
+    return answer_json(price_dict(price, desk.vault))
 
 
 @router.post("/plan", responses=refusals(400, 401, 403, 413, 422))
