@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from treering.cli.output import JsonFlag, MechanismName, Output, VaultPath, left, number, unit, writing
-from treering.domain.language.wants import Wants
 from treering.sql.opening import opening
 from treering.words import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from treering.domain.language.wants import Wants
     from treering.vault.vault import Vault
 
 _EXAMPLES = """Examples:
@@ -78,6 +78,8 @@ def ask(
         raise typer.BadParameter("a --key is for predicates: a statement asked again is free until rows come")
     if sql is not None and persons:
         raise typer.BadParameter("--persons is for predicates: a statement counts them by COUNT(DISTINCT person)")
+    from treering.domain.language.wants import Wants
+
     out, wants = Output(as_json), Wants("persons" if persons else "rows", per_person)
     with writing(vault) as opened:
         if dry_run:
