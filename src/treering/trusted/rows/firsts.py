@@ -88,6 +88,10 @@ class Book(Sealed):
         """The positions, groups and numbers of those rows that count."""
         words, place, position, unit = found.within(found.place >= 0)
         by_key = _Sorted.of(_keys(words, place), position)
+        if self._all is None and not self._each.known and by_key.single:  # Nothing came before: every row counts.
+            self._each.add_counted(by_key.digests, by_key.sizes)
+            self.flags += len(place)
+            return position, place, unit
         within = by_key.ranks + by_key.spread(self._each.rows(by_key.digests)) < self._capped.each
         if self._all is not None:
             within = self._within_all(words, position, by_key.order, within)
@@ -147,13 +151,20 @@ class _Sorted(NamedTuple):
     def of(cls, words: Words, position: Ints) -> _Sorted:
         order = np.argsort(words[0])
         first = words[0][order]
-        if (first[1:] == first[:-1]).any():
-            order = np.lexsort((position, words[1], words[0]))
+        if not (first[1:] == first[:-1]).any():
+            every = np.arange(len(order))
+            return cls(order, np.stack([first, words[1][order]]), every, np.ones_like(every))
+        order = np.lexsort((position, words[1], words[0]))
         ordered = words[:, order]
         new = np.ones(len(order), dtype=np.bool_)
         new[1:] = (ordered[:, 1:] != ordered[:, :-1]).any(axis=0)
         starts = np.flatnonzero(new)
         return cls(order, ordered[:, starts], starts, np.diff(starts, append=len(order)))
+
+    @property
+    def single(self) -> bool:
+        """Whether each digest has one row."""
+        return len(self.starts) == len(self.order)
 
     @property
     def ranks(self) -> Ints:
@@ -221,37 +232,46 @@ def _by_hand(piece: Piece, grouping: Grouping, capped: Capped, edges: Sequence[i
 def _by_statement(
     engine: Engine, pieces: Sequence[Piece], grouping: Grouping, capped: Capped, edges: Sequence[int]
 ) -> Firsts:
-    """The first rows of each person and group, of files and large tables."""
-    statement = Statement()
-    keys = grouping.keys()
+    """The first rows of each person and group, of files and large tables. The first statement says which keys there
+    are, and how many rows; these are sorted into groups here; the second finds the first rows."""
+    statement, keys = Statement(), grouping.keys()
     columns = [PERSON, *(field_of(each) for each in grouping.scalars)]
     source = " UNION ALL ".join(_source(statement, piece, edges, columns) for piece in pieces)
     joins = " ".join(grouping.join(place, key, statement) for place, key in enumerate(keys))
     named = {f"k{place}": key.expression for place, key in enumerate(keys)}
     listed = "".join(f", {expression} AS {name}" for name, expression in named.items())
-    unit = grouping.unit() or "0"
-    inner = (
-        f'SELECT "{PERSON}" AS person, position{listed}, CAST({unit} AS BIGINT) AS unit FROM ({source}) AS r {joins}'
-    )
-    by = ", ".join(["person", *named])
+    unit = f"CAST({grouping.unit() or '0'} AS BIGINT) AS unit"
+    rows = f'SELECT "{PERSON}" AS person, position, {unit}{listed} FROM ({source}) AS r {joins}'
+    by = f"GROUP BY {', '.join(named)}" if named else ""
+    lines = statement.run(engine, f"SELECT count(*) AS rows{''.join(f', {name}' for name in named)} FROM ({rows}) {by}")
+    read, span = grouping.of_lines(lines, keys), _span(pieces, edges)
+    if int(read.rows.sum()) != span:
+        raise EngineError(f"there are other rows than the {span:,} that were taken in: nothing was answered")
+    groups = lines.select(list(named)).append_column("place", pa.array(read.place.astype(np.int32)))
+    statement.tables["groups"] = groups.filter(pa.array(read.place >= 0))
+    same = " AND ".join(f"r.{name} IS NOT DISTINCT FROM g.{name}" for name in named) or "true"
+    grouped = f"({rows}) AS r JOIN groups AS g ON {same}"
     if capped.each == 1:
         total = "0" if capped.sums is None else "arg_min(unit, position)"
-        text = (
-            f"SELECT {by}, min(position) AS position, count(*) AS rows, {total} AS total FROM ({inner}) GROUP BY {by}"
-        )
+        figures = f"person, place, min(position) AS position, {total} AS unit"
+        text = f"SELECT {figures} FROM {grouped} GROUP BY person, place"
     else:
-        text = (
-            f"SELECT {by}, position, 1 AS rows, unit AS total FROM ({inner}) "
-            f"QUALIFY row_number() OVER (PARTITION BY {by} ORDER BY position) <= {capped.each}"
-        )
-    lines = statement.run(engine, text)
-    read = grouping.of_lines(lines, keys)
-    span = sum(min(piece.last, edges[-1]) - max(piece.first, edges[0]) for piece in pieces)
-    if capped.each == 1 and int(read.rows.sum()) != span:
-        raise EngineError(f"there are other rows than the {span:,} that were taken in: nothing was answered")
-    digests = lines.column("person").combine_chunks().cast(DIGEST)
-    position = np.asarray(lines.column("position"), dtype=np.int64)
-    return Firsts(halves(digests), read.place, position, _units(capped, read.total))
+        number = "row_number() OVER (PARTITION BY person, place ORDER BY position)"
+        text = f"SELECT person, place, position, unit FROM {grouped} QUALIFY {number} <= {capped.each}"
+    found = statement.run(engine, text)
+    place, position, units = (np.asarray(found.column(name), np.int64) for name in ("place", "position", "unit"))
+    return Firsts(halves(_fixed(found.column("person"))), place, position, _units(capped, units))
+
+
+def _span(pieces: Sequence[Piece], edges: Sequence[int]) -> int:
+    """How many rows of some pieces lie between the first and the last edge."""
+    return sum(min(piece.last, edges[-1]) - max(piece.first, edges[0]) for piece in pieces)
+
+
+def _fixed(column: pa.ChunkedArray) -> pa.Array:
+    """A column of digests, which an engine has as bytes of any length."""
+    whole = column.combine_chunks()
+    return whole if whole.type == DIGEST else whole.cast(DIGEST)
 
 
 def _source(statement: Statement, piece: Piece, edges: Sequence[int], columns: Sequence[str]) -> str:

@@ -66,6 +66,11 @@ class People(Sealed):
         while len(self._runs) > 1 and len(self._runs[-2][1]) < 2 * len(self._runs[-1][1]):
             self._runs[-2:] = [_merged(*self._runs[-2:])]
 
+    @property
+    def known(self) -> bool:
+        """Whether there is any of them."""
+        return bool(self._runs)
+
     def rows(self, digests: Words) -> Ints:
         """How many rows each of these digests has."""
         total = np.zeros(digests.shape[1], dtype=np.int64)
