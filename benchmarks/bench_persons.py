@@ -39,8 +39,8 @@ FLAGS: Final = Capped(1, 36, 100, Fraction(1))
 
 def results() -> Iterator[Result]:
     """Opening a series of flags by 36 groups, and a leaf of one row in a hundred."""
-    with tempfile.TemporaryDirectory() as name:
-        rows, engine, file = kept(Path(name))
+    with tempfile.TemporaryDirectory() as folder:
+        rows, engine, file = kept(Path(folder))
         reference = grouping(engine, file)
         name = "a series of flags opened / DuckDB's own GROUP BY person, group"
         yield ratio(name, lambda: Book(GROUPS, FLAGS).count(rows, (0, ROWS)), reference, limit=2, repeats=3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import treering as tr
+from treering.budget.promise import Budget
+from treering.trusted.journal import MemoryJournal
+from treering.trusted.kernel import Kernel
+from treering.trusted.operations.persons import of_persons
+from treering.trusted.rows.intake import Intake, typed_blocks
+from treering.trusted.rows.kept import Rows
+from treering.trusted.rows.persons import Persons as Digests
 
 WARDS = ("surgery", "medicine", "children", "eyes", "heart", "skin")
 SCHEMA = tr.Schema({"ward": tr.categories(*WARDS), "month": tr.integers(1, 12), "cost": tr.integers(0, 100)})
@@ -64,3 +72,27 @@ def first(frame: pa.Table, cap: int) -> pa.Table:
         seen[name] = seen.get(name, 0) + 1
         kept.append(seen[name] <= cap)
     return frame.filter(pa.array(kept))
+
+
+class Clinic:
+    """Visits in memory, whose gates count persons."""
+
+    def __init__(self, limit: int = 30) -> None:
+        self._rows, self._limit = Rows(SCHEMA), limit
+        self._persons = Digests("patient", limit, b"1" * 32)
+        self.schema = SCHEMA
+
+    @property
+    def size(self) -> int:
+        return self._rows.size
+
+    def append(self, frame: pa.Table) -> None:
+        """Take visits in; the limit is not checked."""
+        for block in typed_blocks(frame, SCHEMA, self._persons.unlimited(), drop=False, intake=Intake()):
+            self._rows.add(block)
+
+    def open_gate(self, budget: Budget) -> Kernel:
+        return Kernel(self._rows, budget, MemoryJournal(), None, of_persons(self._limit))
+
+    def watch(self, grown: Callable[[], None]) -> None:
+        """Nothing is told."""
