@@ -16,6 +16,7 @@ from treering.budget.cost import Cost
 from treering.budget.promise import Budget
 from treering.budget.rows import Charge, Steps
 from treering.domain.axis import Axis, Kind, Scalar
+from treering.domain.capped import Capped
 from treering.domain.groups import Groups
 from treering.domain.loss import Distance, HuberDistance, HuberHinge, Logistic, Squared
 from treering.domain.problem import Descent, Net, NoisyMoments, Perturbation, Problem
@@ -129,7 +130,8 @@ ladders = st.lists(st.tuples(sizes, fractions), max_size=3).map(tuple)
 scalars = _axes().map(lambda axis: axis.scalar)
 grids = st.builds(Grid, st.floats(allow_nan=False), st.floats(allow_nan=False), st.floats(allow_nan=False), sizes)
 sums = st.none() | st.builds(Sums, scalars, grids, st.booleans(), st.booleans())
-begun = st.builds(gate.SegmentBegun, sizes, sizes, sizes, sizes, groups, noises, sizes, sums)
+capped = st.builds(Capped, sizes, sizes, sizes, fractions, sums)
+begun = st.builds(gate.SegmentBegun, sizes, sizes, sizes, sizes, groups, noises, sizes, sums | capped)
 open_segments = st.builds(gate.OpenSegment, begun, counts, counts)
 
 
@@ -235,6 +237,7 @@ def events(schema: Schema) -> dict[type[Any], st.SearchStrategy[Any]]:
         gate.SegmentCondensed: st.builds(gate.SegmentCondensed, sizes, sizes, counts, counts, notes(schema)),
         gate.SegmentEnded: st.builds(gate.SegmentEnded, sizes, sizes, sizes, charges, notes(schema)),
         gate.Marked: st.builds(gate.Marked, sizes),
+        gate.PersonsCounted: st.builds(gate.PersonsCounted, sizes, sizes),
         gate.Minimised: st.builds(
             gate.Minimised,
             *(sizes, costs, problems, methods, models),

@@ -331,7 +331,7 @@ class Parts(Sealed):
             self._rows.add_file(self._folder / part_name(self._parts.last), batch.rows)
         else:
             self._rows.add(spool.table)
-        if self._persons is not None and spool.intake.people is not None:
+        if self._persons is not None:
             self._persons.take_up(spool.intake.people)
 
     # -- idempotency keys ---------------------------------------------------------------------------------------------

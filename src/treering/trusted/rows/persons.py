@@ -156,6 +156,8 @@ class Persons(Sealed):
 
     def take_up(self, rows: Any) -> None:
         """Add rows that were taken in: their column of digests, or the people whose rows they are."""
+        if rows is None:  # Nobody's were read.
+            return
         if isinstance(rows, People):
             self._people.merge(rows)
         else:
