@@ -12,7 +12,7 @@ import math
 import threading
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
 from treering.answer import Guarantee
 from treering.budget.promise import Budget, Promise
@@ -38,7 +38,11 @@ from treering.theory import rings as theory
 from treering.theory.sums import kept_price
 from treering.words import counted, rows
 
-_ONE = ((1.0, 1),)
+_ONE: Final = ((1.0, 1),)
+"""The weights of one group."""
+
+CAPS: Final = (1, 3, 10)
+"""The caps that `Persons.widths` tells of, beside none."""
 
 
 class Persons(Answering):
@@ -188,6 +192,13 @@ class Persons(Answering):
         kept = family.capped(price, self.sums(family))
         law = theory.first_law(kept_price(Budget(self._gate.budget.kind, price), kept), max(2, len(family.queries)))
         return theory.margin(law.scaled(1 / kept.reach) if kept.reach > 1 else law, _ONE)
+
+    def widths(self, groups: int) -> dict[int, float]:
+        """For several caps on the rows of each person, the margin of counts of so many groups that are asked next."""
+        budget, one = self._gate.budget, Query.all(self._gate.schema)
+        price = theory.usual_price(budget.total, budget.total - self._gate.spent, len(self._shelf.rings), self._pace)
+        caps = sorted({min(cap, self.limit) for cap in CAPS} | {self.limit})
+        return {cap: self.margin(Family(Want(cap, cap, self.limit), (one,) * groups), price) for cap in caps}
 
     def _check_worth(self, family: Family, price: Fraction) -> None:
         """Refuse to pay for an answer whose margin is all rows there are."""

@@ -6,7 +6,7 @@ The first stage is `split`, and asking a mechanism for the statement's items; `a
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -92,8 +92,17 @@ def _empty(schema: Schema, person: str | None) -> pa.Table:
     return pa.table({**persons, **columns, **sources})
 
 
-def explained(statement: Statement, mechanism: str, price: float, remaining: float, unit: str) -> pa.Table:
-    """What a statement would release, what is then made of it, and the price: a table with one row."""
+def explained(
+    statement: Statement,
+    mechanism: str,
+    price: float,
+    remaining: float,
+    unit: str,
+    widths: Mapping[int, float] | None = None,
+) -> pa.Table:
+    """What a statement would release, what is then made of it, and the price: a table with one row. ``widths`` are the
+    margins that counts would have with so many rows of each person."""
+    caps = {} if widths is None else {"caps": ["; ".join(f"{cap}: ± {wide:,.0f}" for cap, wide in widths.items())]}
     released = "; ".join(
         f"{counted(len(core.rows), 'group')}, {counted(len(core.figures), 'number')} each" for core in statement.cores
     )
@@ -105,6 +114,7 @@ def explained(statement: Statement, mechanism: str, price: float, remaining: flo
             "price": [price],
             "remaining": [remaining],
             "unit": [unit],
+            **caps,
             "then": [written(statement.outer)],
         }
     )

@@ -20,6 +20,7 @@ from treering.domain.language.parse import Question, understand, understand_all
 from treering.domain.language.wants import ROWS, Wants
 from treering.domain.query import Query
 from treering.errors import Dearer, VaultError
+from treering.mechanisms.persons import Persons
 from treering.mechanisms.plan import Outcome, Stale
 from treering.trusted.store import Kept, Sealed, Store, check_key
 from treering.vault.members import Member
@@ -231,7 +232,7 @@ class Questions(Sealed):
         if statement.text.explain:
             plan = plan or self.plan(statement.items, mechanism, within)
             self._together(bill, lambda: None)
-            return explained(statement, *plan.price[:4])
+            return explained(statement, *plan.price[:4], self._widths(statement))
         if plan is not None and plan.most > bill.most:
             raise Dearer(self._unit, plan.most, bill.most, plan)
         if new:
@@ -246,6 +247,12 @@ class Questions(Sealed):
         except Exception as error:
             bill.charge(error)
             raise
+
+    def _widths(self, statement: Statement) -> dict[int, float] | None:
+        """The margins of counts with so many rows of each person, where persons are counted."""
+        found = [member.mechanism for member in self._members if isinstance(member.mechanism, Persons)]
+        groups = max((len(core.rows) for core in statement.cores), default=1)
+        return found[0].widths(max(1, groups)) if found else None
 
     def _released(
         self, statement: Statement, plan: Planned | None, mechanism: str | None, key: str | None, most: float
