@@ -19,11 +19,11 @@ import pyarrow.parquet as pq
 
 from benchmarks.harness import Action, Result, ratio
 from treering.domain.attribute import categories, integers
-from treering.domain.capped import Capped
 from treering.domain.groups import Groups
 from treering.domain.query import Query
 from treering.domain.schema import Schema
-from treering.trusted.rows.firsts import Book
+from treering.domain.sums import Capped
+from treering.trusted.operations.firsts import Book
 from treering.trusted.rows.intake import PERSON, batch_schema
 from treering.trusted.rows.kept import Rows
 from treering.trusted.rows.tally import Engine

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict, TypeVar, Unpack
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     import httpx
     import pyarrow as pa
 
-    from treering.domain.language.wants import Count
     from treering.domain.query import Query
     from treering.domain.schema import Schema
 
@@ -132,6 +131,15 @@ def _loopback(host: str) -> bool:
         return False
 
 
+class Wanted(TypedDict, total=False):
+    """How a question is answered: see `Vault.ask`."""
+
+    within: float | None
+    mechanism: str | None
+    count: Literal["rows", "persons"]
+    per_person: int | None
+
+
 @dataclass(frozen=True, slots=True)
 class Token:
     """Somebody's right to ask a server; times are in ISO 8601."""
@@ -198,35 +206,19 @@ class Client:
 
     # -- questions ----------------------------------------------------------------------------------------------------
 
-    def ask(
-        self,
-        query: Question,
-        *,
-        within: float | None = None,
-        mechanism: str | None = None,
-        key: str | None = None,
-        count: Count = "rows",
-        per_person: int | None = None,
-    ) -> Answer:
+    def ask(self, query: Question, *, key: str | None = None, **wanted: Unpack[Wanted]) -> Answer:
         """The share of the rows that match ``query``, with its margin and its error: see `Vault.ask`.
 
         With a ``key``, a question whose reply was lost is asked again by itself, and charged once.
         """
-        body = {"query": _text(query), **_options(within, mechanism, count, per_person)}
+        body = {"query": _text(query), **_options(**wanted)}
         return _answer(self._ask(body, key))
 
     def ask_many(
-        self,
-        queries: Iterable[Question],
-        *,
-        within: float | None = None,
-        mechanism: str | None = None,
-        key: str | None = None,
-        count: Count = "rows",
-        per_person: int | None = None,
+        self, queries: Iterable[Question], *, key: str | None = None, **wanted: Unpack[Wanted]
     ) -> list[Answer]:
         """`ask` for a batch."""
-        return self.ask_for(queries, within=within, mechanism=mechanism, key=key, count=count, per_person=per_person)[0]
+        return self.ask_for(queries, key=key, **wanted)[0]
 
     def sql(
         self,
@@ -240,29 +232,13 @@ class Client:
         """The result of an SQL statement, as an Arrow table: see `Vault.sql`; ``key`` is as in `ask`."""
         return self.sql_for(text, within, mechanism, key, per_person=per_person)[0]
 
-    def price(
-        self,
-        query: Question,
-        *,
-        within: float | None = None,
-        mechanism: str | None = None,
-        count: Count = "rows",
-        per_person: int | None = None,
-    ) -> float:
+    def price(self, query: Question, **wanted: Unpack[Wanted]) -> float:
         """The most that asking ``query`` next could cost a row, in the promise's unit. Free."""
-        return self._priced({"query": _text(query), **_options(within, mechanism, count, per_person)}).most
+        return self._priced({"query": _text(query), **_options(**wanted)}).most
 
-    def price_many(
-        self,
-        queries: Iterable[Question],
-        *,
-        within: float | None = None,
-        mechanism: str | None = None,
-        count: Count = "rows",
-        per_person: int | None = None,
-    ) -> Price:
+    def price_many(self, queries: Iterable[Question], **wanted: Unpack[Wanted]) -> Price:
         """The most that a batch could cost, and which mechanism would answer it. Free."""
-        return self._priced({"queries": _texts(queries), **_options(within, mechanism, count, per_person)})
+        return self._priced({"queries": _texts(queries), **_options(**wanted)})
 
     def price_sql(
         self,
@@ -273,7 +249,7 @@ class Client:
         per_person: int | None = None,
     ) -> Price:
         """The most that `sql` could cost, and which mechanism would answer. Free."""
-        return self._priced({"sql": text, **_options(within, mechanism, "rows", per_person)})
+        return self._priced({"sql": text, **_options(within=within, mechanism=mechanism, per_person=per_person)})
 
     def synthesize(self, rows: int, mechanism: str | None = None, seed: int | None = None) -> pa.Table:
         """Synthetic rows, ``rows`` of them, from what was released so far: free. One seed draws the same rows again."""
@@ -282,20 +258,13 @@ class Client:
         return _table(self._call("GET", "synthetic", safe=True, params=given, headers={"Accept": ARROW}).content)
 
     def ask_for(
-        self,
-        queries: Iterable[Question],
-        *,
-        within: float | None = None,
-        mechanism: str | None = None,
-        key: str | None = None,
-        count: Count = "rows",
-        per_person: int | None = None,
+        self, queries: Iterable[Question], *, key: str | None = None, **wanted: Unpack[Wanted]
     ) -> tuple[list[Answer], float]:
         """`ask_many`, and what it has cost those rows that paid most, in the promise's unit."""
         texts = _texts(queries)
         if not texts:
             return [], 0.0
-        told = self._ask({"queries": texts, **_options(within, mechanism, count, per_person)}, key)
+        told = self._ask({"queries": texts, **_options(**wanted)}, key)
         return [_answer(each) for each in told["answers"]], float(told["cost"])
 
     def sql_for(
@@ -308,7 +277,7 @@ class Client:
         per_person: int | None = None,
     ) -> tuple[pa.Table, int, float]:
         """`sql`, the number of rows that it is about, and what it has cost those that paid most."""
-        body = {"sql": text, **_options(within, mechanism, "rows", per_person)}
+        body = {"sql": text, **_options(within=within, mechanism=mechanism, per_person=per_person)}
         headers = {"Accept": ARROW, **_key(key)}
         response = self._call("POST", "ask", safe=key is not None, json=body, headers=headers)
         size, cost = response.headers["Treering-Size"], response.headers["Treering-Cost"]
@@ -493,12 +462,11 @@ def _texts(queries: Iterable[Question]) -> list[str]:
     return [_text(each) for each in queries]
 
 
-def _options(within: float | None, mechanism: str | None, count: Count, per_person: int | None) -> dict[str, Any]:
+def _options(**wanted: Unpack[Wanted]) -> dict[str, Any]:
+    within = wanted.get("within")
     if within is not None and not (isinstance(within, int | float) and math.isfinite(within)):
         raise ParameterError("within", f"must be a positive number: rows, or a share of them below 1; not {within!r}")
-    own = None if count == "rows" else count
-    given = {"within": within, "mechanism": mechanism, "count": own, "per_person": per_person}
-    return {name: value for name, value in given.items() if value is not None}
+    return {name: value for name, value in wanted.items() if value is not None}
 
 
 def _key(key: str | None) -> dict[str, str]:

@@ -21,10 +21,9 @@ from treering.arrays import Ints
 from treering.budget.cost import Cost
 from treering.budget.promise import Budget
 from treering.budget.rows import Charge, Steps
-from treering.domain.capped import Kept
 from treering.domain.groups import Groups
 from treering.domain.query import Query
-from treering.domain.sums import Sums
+from treering.domain.sums import Kept, Sums
 from treering.noise import Noise
 from treering.params import positive
 

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from treering.budget.cost import Cost
 from treering.budget.promise import Budget
-from treering.domain.capped import Kept
 from treering.domain.groups import Groups
 from treering.domain.query import Query
 from treering.domain.schema import Schema
-from treering.domain.sums import Sums
+from treering.domain.sums import Kept, Sums
 from treering.gate import (
     Advanced,
     Combined,

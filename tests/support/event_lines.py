@@ -13,12 +13,11 @@ from treering import gate
 from treering.budget.cost import Cost, laplace
 from treering.budget.promise import Budget
 from treering.budget.rows import Charge, Steps
-from treering.domain.capped import Capped
 from treering.domain.groups import Groups
 from treering.domain.loss import HuberDistance, HuberHinge, RobustLogistic, Squared
 from treering.domain.problem import Net, NoisyMoments, Problem, Refinement
 from treering.domain.query import Query
-from treering.domain.sums import sums_of
+from treering.domain.sums import Capped, sums_of
 from treering.domain.tally import Tally
 from treering.mechanisms.histogram.step import Step
 from treering.mechanisms.series.ring import Opened

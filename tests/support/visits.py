@@ -10,9 +10,8 @@ import pyarrow as pa
 
 import treering as tr
 from treering.arrays import Ints
-from treering.domain.capped import Capped
 from treering.domain.groups import Groups
-from treering.domain.sums import sums_of
+from treering.domain.sums import Capped, sums_of
 from treering.trusted.rows.intake import Intake, typed_blocks
 from treering.trusted.rows.kept import Rows
 from treering.trusted.rows.persons import Persons

@@ -10,12 +10,11 @@ from typing import Any, Final, TypeVar
 
 from treering.budget.cost import Cost, exponential
 from treering.budget.promise import Budget
-from treering.domain.capped import Kept
 from treering.domain.groups import Groups
 from treering.domain.problem import Minimise
 from treering.domain.query import Query
 from treering.domain.schema import Schema
-from treering.domain.sums import Sums
+from treering.domain.sums import Kept, Sums
 from treering.domain.tally import Tally
 from treering.errors import ParameterError, TreeringError
 from treering.gate import (

@@ -43,7 +43,7 @@ from functools import lru_cache
 import numpy as np
 
 from treering.budget.promise import Budget
-from treering.domain.capped import Capped, Kept
+from treering.domain.sums import Capped, Kept
 from treering.theory.cells import CellNoise
 from treering.theory.continual import log_choose
 

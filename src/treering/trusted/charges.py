@@ -18,8 +18,7 @@ from treering.budget.cost import Cost
 from treering.budget.promise import Budget, Filter
 from treering.budget.rows import Charge, RowLedger, Steps, priced
 from treering.budget.weights import Weights
-from treering.domain.capped import Capped
-from treering.domain.sums import Sums
+from treering.domain.sums import Capped, Sums
 from treering.errors import ParameterError
 from treering.gate import (
     Advanced,

@@ -22,11 +22,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from treering.budget.cost import Cost, pure
 from treering.budget.promise import Budget
-from treering.domain.capped import Kept
 from treering.domain.groups import Groups
 from treering.domain.query import Query
 from treering.domain.schema import Schema
-from treering.domain.sums import Sums
+from treering.domain.sums import Kept, Sums
 from treering.errors import DamagedVault, Halted, ParameterError, TreeringError
 from treering.gate import (
     Advanced,

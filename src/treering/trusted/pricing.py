@@ -12,8 +12,7 @@ from fractions import Fraction
 
 from treering.budget.cost import FREE, Cost, gaussian, laplace, pure
 from treering.budget.promise import Budget
-from treering.domain.capped import Capped, Kept
-from treering.domain.sums import Sums
+from treering.domain.sums import Capped, Kept, Sums
 from treering.noise import Laplace, Noise
 from treering.params import exact_scale, positive
 

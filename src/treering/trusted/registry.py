@@ -37,7 +37,7 @@ EVENTS: Final = {
 
 PERSONS: Final = {
     "of_persons": "treering.trusted.operations.persons:of_persons",
-    "firsts": "treering.trusted.rows.firsts:firsts",
+    "firsts": "treering.trusted.operations.firsts:firsts",
     "people_of": "treering.trusted.rows.persons:people_of",
     "Persons": "treering.trusted.rows.persons:Persons",
 }

@@ -14,8 +14,8 @@ from fractions import Fraction
 
 from treering.arrays import Floats
 from treering.budget.promise import Budget
-from treering.domain.capped import Kept
 from treering.domain.groups import Groups
+from treering.domain.sums import Kept
 from treering.gate import Coming, Event, SegmentBegun, SegmentEnded
 from treering.protocols import Gate
 from treering.theory.continual import Law

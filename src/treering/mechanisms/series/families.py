@@ -10,10 +10,9 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-from treering.domain.capped import Capped
 from treering.domain.language.items import Item
 from treering.domain.query import Query
-from treering.domain.sums import Sums
+from treering.domain.sums import Capped, Sums
 from treering.errors import QueryError
 from treering.mechanisms.series.ring import Ring, meaning
 

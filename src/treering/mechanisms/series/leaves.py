@@ -15,8 +15,8 @@ import numpy as np
 
 from treering.arrays import Floats
 from treering.budget.promise import Budget
-from treering.domain.capped import Kept
 from treering.domain.groups import Groups
+from treering.domain.sums import Kept
 from treering.gate import Advanced, Event, Ones, SegmentBegun, SegmentEnded
 from treering.mechanisms.series.base import Series, Window
 from treering.protocols import Gate

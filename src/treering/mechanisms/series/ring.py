@@ -14,11 +14,10 @@ import numpy as np
 from treering.arrays import Ints
 from treering.budget.promise import Budget, BudgetKind
 from treering.domain.axis import name_of
-from treering.domain.capped import Capped, Kept
 from treering.domain.groups import Groups
 from treering.domain.query import MAX_TABLE, Attributes, Query
 from treering.domain.schema import Schema
-from treering.domain.sums import Sums
+from treering.domain.sums import Capped, Kept, Sums
 from treering.errors import DamagedVault
 from treering.gate import SegmentBegun
 from treering.mechanisms.series.base import Window

@@ -20,8 +20,8 @@ import numpy as np
 from treering.arrays import Floats, Ints
 from treering.budget.promise import Budget
 from treering.budget.weights import Weights
-from treering.domain.capped import Capped, Kept
 from treering.domain.groups import Groups
+from treering.domain.sums import Capped, Kept
 from treering.gate import Advanced, Event, Fading, Root, SegmentBegun, SegmentEnded
 from treering.mechanisms.series.base import Series, Window
 from treering.protocols import Gate

@@ -16,8 +16,8 @@ import numpy as np
 
 from treering.arrays import Floats, Ints
 from treering.budget.promise import Budget
-from treering.domain.capped import Kept
 from treering.domain.groups import Groups
+from treering.domain.sums import Kept
 from treering.gate import Advanced, Event, Ones, SegmentBegun, SegmentCondensed, SegmentEnded
 from treering.mechanisms.series.base import Series, Window
 from treering.noise import Noise

@@ -10,9 +10,8 @@ import numpy as np
 
 from treering.arrays import Ints
 from treering.domain.axis import Axis, Scalar
-from treering.domain.capped import Kept
 from treering.domain.groups import MOST_GROUPS, Groups
-from treering.domain.sums import Grid, Sums
+from treering.domain.sums import Grid, Kept, Sums
 from treering.errors import QueryError, SchemaError
 from treering.trusted.cells import MAX_COUNT
 from treering.trusted.rows.typed import kept as kept_of

@@ -4,7 +4,7 @@
 positions: that a person has rows, how many, and when they came is public. A person has at most k rows, ever.
 
 *What is counted.* Groups are disjoint. Rows are taken in their order; a row counts if fewer than q rows of its person
-counted before it in its group, and fewer than C in all groups (``domain/capped.py``: ``each``, ``most``). It counts for
+counted before it in its group, and fewer than C in all groups (``domain/sums.py``: ``each``, ``most``). It counts for
 1, or for a number from 0 to R. It counts in the leaf that it came in, and in no other, however many segments the series
 has. So a person adds to the numbers x[s, g] of leaf s and group g, with n(g) = Σ_s x[s, g] ≤ qR in each group and
 Σ_g n(g) ≤ CR in all.
@@ -52,14 +52,15 @@ from typing import Any, Final
 import numpy as np
 
 from treering.budget.cost import Cost
-from treering.domain.capped import Capped
 from treering.domain.groups import Groups
+from treering.domain.sums import Capped
 from treering.errors import ParameterError
 from treering.gate import PersonsCounted, SegmentBegun
 from treering.trusted import pricing
 from treering.trusted.charges import Segment
 from treering.trusted.operations import groups as checks
 from treering.trusted.operations.base import Desk, Operation, Prepaid
+from treering.trusted.operations.firsts import Book
 from treering.trusted.operations.segment import (
     Advancing,
     Beginning,
@@ -69,7 +70,6 @@ from treering.trusted.operations.segment import (
     Marking,
     Tallies,
 )
-from treering.trusted.rows.firsts import Book
 from treering.trusted.rows.kept import Need, Rows
 from treering.trusted.rows.tally import Numbers
 from treering.trusted.sealed import Sealed

@@ -19,8 +19,8 @@ import numpy as np
 
 from treering.arrays import Ints
 from treering.budget.cost import Cost
-from treering.domain.capped import Capped, Kept
 from treering.domain.groups import Groups
+from treering.domain.sums import Capped, Kept
 from treering.errors import ParameterError
 from treering.gate import (
     Advanced,

@@ -21,10 +21,9 @@ import pyarrow as pa
 
 from treering.arrays import Ints
 from treering.domain.axis import Scalar
-from treering.domain.capped import Capped, Kept
 from treering.domain.groups import Groups
 from treering.domain.schema import Schema
-from treering.domain.sums import Grid, Sums, summable
+from treering.domain.sums import Capped, Grid, Kept, Sums, summable
 from treering.errors import DataError, SchemaError, TreeringError
 from treering.trusted import registry
 from treering.trusted.cells import MAX_COUNT, Cells

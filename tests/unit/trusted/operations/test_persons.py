@@ -13,8 +13,8 @@ import pytest
 import treering as tr
 from support.visits import SCHEMA, costs, counted, flags, rows_of, table, wards
 from treering.budget.promise import Budget
-from treering.domain.capped import Capped
 from treering.domain.groups import Groups
+from treering.domain.sums import Capped
 from treering.errors import BudgetExceeded, ParameterError, QueryError
 from treering.gate import Fading, Ones, Root, SegmentBegun, Span
 from treering.noise import Gaussian, Laplace

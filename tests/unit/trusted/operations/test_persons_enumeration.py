@@ -18,9 +18,9 @@ import pytest
 from support.visits import Visit, rows_of, wards
 from treering.arrays import Floats, Ints
 from treering.budget.weights import Weights
-from treering.domain.capped import Capped
 from treering.domain.groups import Groups
-from treering.trusted.rows.firsts import Book
+from treering.domain.sums import Capped
+from treering.trusted.operations.firsts import Book
 from treering.trusted.rows.kept import Rows
 
 LEAVES = 4

@@ -29,10 +29,9 @@ from treering.budget.cost import Cost
 from treering.budget.promise import Budget
 from treering.budget.rows import Charge, Steps
 from treering.domain.axis import Scalar
-from treering.domain.capped import Capped
 from treering.domain.groups import Groups
 from treering.domain.schema import Schema
-from treering.domain.sums import Grid, Sums
+from treering.domain.sums import Capped, Grid, Sums
 from treering.errors import DamagedVault, VaultError
 from treering.gate import (
     Crossing,

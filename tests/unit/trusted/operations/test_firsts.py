@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 import treering as tr
 from support.visits import SCHEMA, Visit, costs, counted, flags, rows_of, table, told, wards
-from treering.domain.capped import Capped
+from treering.domain.sums import Capped
 from treering.errors import DataError
-from treering.trusted.rows import firsts as module
-from treering.trusted.rows.firsts import Book
+from treering.trusted.operations import firsts as module
+from treering.trusted.operations.firsts import Book
 from treering.trusted.rows.kept import Rows
 from treering.trusted.rows.tally import Engine
 

@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 
 from treering.arrays import Flags, Ints, Words
-from treering.domain.capped import Capped
 from treering.domain.groups import Groups
 from treering.domain.schema import Schema
+from treering.domain.sums import Capped
 from treering.errors import DataError, EngineError
 from treering.trusted.rows.checks import PERSON
 from treering.trusted.rows.kept import Need, Rows
