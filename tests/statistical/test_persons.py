@@ -39,7 +39,7 @@ def asked(mechanism: Persons, items: list[Item]) -> list[tr.Answer]:
 def truth(seen: pa.Table, item: Item, cap: int, month: int) -> int:
     if item.kind == "persons":
         return patients(seen, month=month)
-    return matching(first(seen, cap), month=month).num_rows
+    return int(matching(first(seen, cap), month=month).num_rows)
 
 
 @cache

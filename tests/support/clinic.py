@@ -81,6 +81,8 @@ class Clinic:
         self._rows, self._limit = Rows(SCHEMA), limit
         self._persons = Digests("patient", limit, b"1" * 32)
         self.schema = SCHEMA
+        self.journal: MemoryJournal | None = None
+        """Where gates write; None: each has one of its own."""
 
     @property
     def size(self) -> int:
@@ -92,7 +94,7 @@ class Clinic:
             self._rows.add(block)
 
     def open_gate(self, budget: Budget) -> Kernel:
-        return Kernel(self._rows, budget, MemoryJournal(), None, of_persons(self._limit))
+        return Kernel(self._rows, budget, self.journal or MemoryJournal(), None, of_persons(self._limit))
 
     def watch(self, grown: Callable[[], None]) -> None:
         """Nothing is told."""
