@@ -83,6 +83,9 @@ class Persons(Answering):
         """See `Answering.plan`. Rows that are new since a series was last asked pay its price where they are the first
         of their persons; to open a series, all persons do."""
         with self._lock:
+            if self._torn:
+                with self._taking_up():
+                    pass
             items = under_one_lens(items)
             size = self._rows_to_share() if items else self._gate.size
             wanted = None if within is None else wished(within, size)
@@ -94,12 +97,16 @@ class Persons(Answering):
 
     def execute(self, plan: Plan) -> PersonsFindings:
         """See `Answering.execute`."""
-        with self._lock, self._taking_up():
-            if plan.revision != self._revision:
+        with self._lock:
+            if self._torn or plan.revision != self._revision:
                 raise Stale
-            self._shelf.move(plan.steps.stale, plan.steps.fresh)
-            kind, size = self._gate.budget.kind, self._gate.size
-            return PersonsFindings(self._told, kind, size, self._number(), plan.items, self.limit)
+            with self._taking_up():
+                return self._executed(plan)
+
+    def _executed(self, plan: Plan) -> PersonsFindings:
+        self._shelf.move(plan.steps.stale, plan.steps.fresh)
+        kind, size = self._gate.budget.kind, self._gate.size
+        return PersonsFindings(self._told, kind, size, self._number(), plan.items, self.limit)
 
     @property
     def _revision(self) -> object:

@@ -63,7 +63,6 @@ from treering.trusted.journal import Journal, live_runs
 from treering.trusted.operations.base import Desk, Operation
 from treering.trusted.operations.count import measuring
 from treering.trusted.operations.run import running
-from treering.trusted.operations.segment import coming
 from treering.trusted.operations.table import operation
 from treering.trusted.rows.kept import Need, Rows
 from treering.trusted.sealed import Sealed
@@ -234,7 +233,8 @@ class Kernel(Sealed):
         with self._working():
             desk, ahead = self._desk, self._desk.rows.ahead
             if ahead is not None:
-                ahead.prepare(desk.rows.need_of_cells(desk.schema) if leaves is None else coming(leaves, desk))
+                cells, able = desk.rows.need_of_cells, self._operations(Advanced)
+                ahead.prepare(cells(desk.schema) if leaves is None else able.coming(leaves, desk))
 
     # -- reservations, notes, transactions ----------------------------------------------------------------------------
 

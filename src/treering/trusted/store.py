@@ -194,7 +194,7 @@ class Store(Sealed):
         self._intake: Intake | None = None
         self._source: Any = None
         if origin.source is not None:
-            self._source = registry.part("Attached")(origin, table)
+            self._source = registry.part("Attached")(origin, table, limit)
             self._rows.ahead = self._source.ahead(self._rows, self.alone, self.check)
             for batch in record.batches:
                 self._source.take_up(self._rows, batch)

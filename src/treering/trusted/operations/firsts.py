@@ -10,7 +10,6 @@ statement: the least position, where one row counts.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -24,7 +23,7 @@ from treering.errors import DataError, EngineError
 from treering.trusted.rows.checks import PERSON
 from treering.trusted.rows.kept import Need, Rows
 from treering.trusted.rows.persons import DIGEST, People, halves
-from treering.trusted.rows.tally import SMALL, Engine, Grouping, Numbers, Piece, Statement
+from treering.trusted.rows.tally import SMALL, Codes, Elsewhere, Engine, Grouping, Numbers, Piece, Statement
 from treering.trusted.rows.typed import field_of
 from treering.trusted.sealed import Sealed
 
@@ -64,6 +63,10 @@ class Book(Sealed):
         """How many rows were seen; −1 while some are taken up."""
         self.flags = 0
         """How many rows counted."""
+
+    def counts(self, groups: Groups, capped: Capped) -> bool:
+        """Whether this is the book of a series of these groups."""
+        return capped == self._capped and same_groups(groups, self._groups)
 
     def uncounted(self, edges: tuple[int, ...]) -> tuple[int, ...]:
         """The edges of the intervals that are read to count those between these edges."""
@@ -132,6 +135,13 @@ class Book(Sealed):
 _FEW: Final = 2**16
 
 
+def same_groups(one: Groups, other: Groups) -> bool:
+    """Whether groups are the same conditions on values."""
+    if one.axes != other.axes or one.table is None or other.table is None:
+        return one.axes == other.axes and one.table is other.table
+    return bool(np.array_equal(one.table, other.table))
+
+
 def _keys(words: Words, place: Ints) -> Words:
     """A digest for each person and group: two of them are equal as seldom as those of two persons."""
     groups = place.astype(np.uint64)
@@ -197,7 +207,10 @@ def firsts(
     within = [piece for piece in pieces if piece.first < edges[-1] and edges[0] < piece.last]
     found = [_by_hand(piece, grouping, capped, edges) for piece in within if _small(piece)]
     others = [piece for piece in within if not _small(piece)]
-    if others:
+    if others and isinstance(others[0].content, Elsewhere):
+        read: Firsts = others[0].content.firsts(others, grouping, edges, capped.each)
+        found.append(read._replace(unit=_units(capped, read.unit)))
+    elif others:
         found.append(_by_statement(engine(), others, grouping, capped, edges))
     if not found:
         return Firsts(np.empty((2, 0), dtype=np.uint64), *(np.empty(0, dtype=np.int64) for _ in range(3)))
@@ -207,9 +220,7 @@ def firsts(
 
 def _small(piece: Piece) -> bool:
     content = piece.content
-    if not isinstance(content, pa.Table | Path) or (
-        isinstance(content, pa.Table) and PERSON not in content.schema.names
-    ):
+    if isinstance(content, Codes) or (isinstance(content, pa.Table) and PERSON not in content.schema.names):
         raise DataError("these rows have no column of persons: append tables with one")
     return isinstance(content, pa.Table) and piece.rows <= SMALL
 

@@ -45,22 +45,20 @@ price, begins where the last one ended, and is cut into leaves only once that is
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any, Final
-
-import numpy as np
 
 from treering.budget.cost import Cost
 from treering.domain.groups import Groups
 from treering.domain.sums import Capped
 from treering.errors import ParameterError
-from treering.gate import PersonsCounted, SegmentBegun
+from treering.gate import Coming, PersonsCounted, SegmentBegun
 from treering.trusted import pricing
 from treering.trusted.charges import Segment
 from treering.trusted.operations import groups as checks
 from treering.trusted.operations.base import Desk, Operation, Prepaid
-from treering.trusted.operations.firsts import Book
+from treering.trusted.operations.firsts import Book, same_groups
 from treering.trusted.operations.segment import (
     Advancing,
     Beginning,
@@ -69,6 +67,7 @@ from treering.trusted.operations.segment import (
     Leaf,
     Marking,
     Tallies,
+    named,
 )
 from treering.trusted.rows.kept import Need, Rows
 from treering.trusted.rows.tally import Numbers
@@ -142,14 +141,8 @@ def segments_of(series: int, desk: Desk) -> list[Segment]:
 
 def _goes_on(before: Segment, begun: SegmentBegun) -> bool:
     """Whether a segment goes on where another of its series ends."""
-    same = before.begun.sums == begun.sums and _alike(before.begun.groups, begun.groups)
+    same = before.begun.sums == begun.sums and same_groups(before.begun.groups, begun.groups)
     return same and before.edges[-1] == begun.start
-
-
-def _alike(one: Groups, other: Groups) -> bool:
-    if one.axes != other.axes or (one.table is None) != (other.table is None):
-        return False
-    return one.table is None or other.table is None or bool(np.array_equal(one.table, other.table))
 
 
 class AdvancingPersons(Advancing):
@@ -171,6 +164,18 @@ class AdvancingPersons(Advancing):
             Need(begun.groups, desk.own(Books).of(begun).uncounted((*checked.segment.edges, desk.size)), begun.sums)
         ]
 
+    def coming(self, leaves: Sequence[Coming], desk: Desk) -> list[Need]:
+        """What leaves that are to come read of the rows: a series that begins, all of them."""
+        return [self._need(leaf, desk) for leaf in leaves]
+
+    def _need(self, leaf: Coming, desk: Desk) -> Need:
+        if leaf.segment is not None:
+            return self.needs(Leaf(named(desk, leaf.segment), (), desk.size), desk)[0]
+        assert isinstance(leaf.sums, Capped)
+        before = desk.own(Books).size_of(leaf.groups, leaf.sums)
+        edges = (leaf.start, desk.size) if before == leaf.start or not leaf.start else (0, leaf.start, desk.size)
+        return Need(checks.checked_groups(leaf.groups, desk.rows.scalars), edges, leaf.sums)
+
     def _tallies(self, begun: SegmentBegun, desk: Desk) -> Tallies:
         return desk.own(Books).tallies_of(begun)
 
@@ -190,6 +195,11 @@ class Books(Sealed):
             assert isinstance(begun.sums, Capped)
             self._books[begun.series] = Book(begun.groups, begun.sums)
         return self._books[begun.series]
+
+    def size_of(self, groups: Groups, capped: Capped) -> int:
+        """How many rows were seen for a series of these groups; 0 if none."""
+        known = (each for each in self._books.values() if each.counts(groups, capped))
+        return next((each.size for each in known), 0)
 
     def tallies_of(self, begun: SegmentBegun) -> PersonTallies:
         """The tallies of a segment, whose series goes on in one segment at a time."""
@@ -218,6 +228,8 @@ class PersonTallies(Tallies):
 
 ALL: Final = Groups((), None)
 """One group of all rows."""
+ONCE: Final = Capped(1, 1, 1, Fraction(1))
+"""Each person counts once."""
 
 
 class Numbering(Prepaid[PersonsCounted, PersonsCounted]):
@@ -229,6 +241,11 @@ class Numbering(Prepaid[PersonsCounted, PersonsCounted]):
     def check(self, desk: Desk, *request: Any) -> PersonsCounted:
         """Nothing is refused."""
         return PersonsCounted(desk.size, 0)
+
+    def needs(self, checked: PersonsCounted, desk: Desk) -> list[Need]:
+        """The rows that came since they were last counted."""
+        book = desk.own(Everyone).book
+        return [] if book.size == desk.size else [Need(ALL, (book.size, desk.size), ONCE)]
 
     def perform(self, checked: PersonsCounted, cost: Cost, desk: Desk) -> PersonsCounted:
         """Count those whose first row came since they were last counted."""
@@ -244,4 +261,4 @@ class Everyone(Sealed):
     __slots__ = ("book",)
 
     def __init__(self) -> None:
-        self.book = Book(ALL, Capped(1, 1, 1, Fraction(1)))
+        self.book = Book(ALL, ONCE)

@@ -192,6 +192,12 @@ class Advancing(Operation[Leaf, Advanced]):
         """The leaves that are not counted yet."""
         return [need_of(checked.segment, desk)]
 
+    def coming(self, leaves: Sequence[Coming], desk: Desk) -> list[Need]:
+        """What leaves that are to come read of the rows."""
+        return [
+            _first(leaf, desk) if leaf.segment is None else need_of(named(desk, leaf.segment), desk) for leaf in leaves
+        ]
+
     def charge(self, checked: Leaf, cost: Cost, desk: Desk) -> None:
         """Charge the rows since the last leaf."""
         desk.charges.advance(desk.charges.segments[checked.segment.begun.segment], checked.size)
@@ -220,11 +226,6 @@ def need_of(segment: Segment, desk: Desk) -> Need:
     begun = segment.begun
     edges = desk.own(Leaves).of(begun).uncounted((*segment.edges, desk.size))
     return Need(begun.groups, edges, begun.sums)
-
-
-def coming(leaves: Sequence[Coming], desk: Desk) -> list[Need]:
-    """What leaves that are to come read of the rows."""
-    return [_first(leaf, desk) if leaf.segment is None else need_of(named(desk, leaf.segment), desk) for leaf in leaves]
 
 
 def _first(leaf: Coming, desk: Desk) -> Need:
