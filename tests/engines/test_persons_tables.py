@@ -11,6 +11,7 @@ import pytest
 
 import treering as tr
 from support.clinic import SCHEMA, SHARP, WARDS, first, matching, patients, visits
+from support.engines import Stage
 
 FRAME = visits(300)
 ROWS = FRAME.append_column("id", pa.array(range(1, FRAME.num_rows + 1)))
@@ -83,3 +84,19 @@ def test_rejects_person_columns_that_name_nobody(tmp_path: Path) -> None:
         opened(tmp_path / "vault", table)
     with pytest.raises(tr.DataError, match="no column 'whose'"):
         opened(tmp_path / "vault", table, person="whose")
+
+
+def test_persons_are_counted_by_every_engine(stage: Stage, tmp_path: Path) -> None:
+    begun, rest = ROWS.slice(0, 2000), ROWS.slice(2000)
+    stage.create(begun)
+    given = {**SHARP, "person": "patient", "rows_per_person": 30, "table": stage.source, "order": "id"}
+    with tr.Vault.create(tmp_path / "vault", SCHEMA, **given) as vault:
+        vault.refresh()
+        assert vault.ask("ward = 'eyes'", count="persons").count == patients(begun, ward="eyes")
+        vault.sql(WHOLE, per_person=3)
+        stage.add(rest)
+        vault.refresh()
+        assert vault.ask("ward = 'eyes'", count="persons").count == patients(ROWS, ward="eyes")
+        assert vault.sql(WHOLE)["n"].to_pylist() == [patients(ROWS, ward=ward) for ward in sorted(WARDS)]
+        found = vault.sql("SELECT ward, COUNT(*) AS n FROM v GROUP BY ward ORDER BY ward", per_person=3)
+        assert found["n"].to_pylist() == [matching(first(ROWS, 3), ward=ward).num_rows for ward in sorted(WARDS)]
