@@ -1,7 +1,8 @@
 """`treering shell`: predicates and SQL over one open vault.
 
-A vault takes longer to open than to ask: here it is opened once. At a terminal there are completion and a history
-(prompt_toolkit); in a pipe every line is read and answered, and the first that fails ends it.
+A vault takes longer to open than to ask: here it is opened once. At a terminal there are completion and a history, if
+prompt_toolkit is installed (extra ``shell``); in a pipe every line is read and answered, and the first that fails ends
+it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -250,20 +252,28 @@ def write_table(table: pa.Table, path: Path) -> None:
 
 
 def lines_typed(schema: Schema) -> Iterator[str]:
-    """The lines that somebody types; the end of input, or Ctrl-C on an empty line, ends them."""
+    """The lines typed at a terminal; the end of input, or Ctrl-C on an empty line, ends them."""
+    read = reader(schema)
+    while True:
+        try:
+            yield read("treering> ")
+        except KeyboardInterrupt:
+            continue
+        except EOFError:
+            return
+
+
+def reader(schema: Schema) -> Callable[[str], str]:
+    """The function that prompts for a line: prompt_toolkit's, with completion and a history, or without it Python's."""
+    if find_spec("prompt_toolkit") is None:
+        return input
     from prompt_toolkit import PromptSession
     from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 
     path = _history()
     history: History = InMemoryHistory() if path is None else FileHistory(str(path))
-    session: PromptSession[str] = PromptSession("treering> ", history=history, completer=completer(schema))
-    while True:
-        try:
-            yield session.prompt()
-        except KeyboardInterrupt:
-            continue
-        except EOFError:
-            return
+    session: PromptSession[str] = PromptSession(history=history, completer=completer(schema))
+    return session.prompt
 
 
 def _history() -> Path | None:
