@@ -74,7 +74,8 @@ def _month(day: int) -> str:
 
 
 def _courses(story: Story) -> str:
-    days, drawn = _days(story), list[Series]()
+    days = _days(story)
+    drawn: list[Series] = []
     for (origin, course), colour in zip(story.courses.items(), (_LEAF, _SKY, _BARK), strict=True):
         low, high = [each.count - each.margin for each in course], [each.count + each.margin for each in course]
         drawn.append(Band(f"{origin}, ± margin", days, low, high, f"{colour}66"))
@@ -89,7 +90,7 @@ def _carriers(story: Story) -> str:
 
 def _errors(story: Story) -> str:
     moments, days = story.moments, _days(story)
-    drawn = [
+    drawn: list[Series] = [
         Line("largest error that day (all answers together)", days, [100 * m.error for m in moments], _BARK),
         Line("largest margin (an answer alone)", days, [100 * m.margin for m in moments], _SKY),
         Dots("worst answer", days, [100 * m.off for m in moments], _LEAF),

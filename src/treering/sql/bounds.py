@@ -2,7 +2,7 @@
 
 `check_tokens` looks at a text before it is parsed. `check_expansion` looks at a tree before names are put in their
 places: ``SELECT *`` stands for columns, and a name for the expression that it is an alias of, which may have names in
-it in turn: ``a + a AS b, b + b AS c, …`` doubles with each step.
+it in turn: ``a + a AS b, b + b AS c, …`` doubles with each step. `check_groups` looks at what it groups by.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ MAX_SOURCES: Final = 64
 """The most tables and SELECTs in FROM and JOIN, CTEs put in their places."""
 MAX_COLUMNS: Final = 500
 """The most columns of a SELECT: each is followed through the others."""
+MAX_GROUPS: Final = 10_000
+"""The most groups of one core."""
 
 _OPENING: Final = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE})
 _CLOSING: Final = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END})
@@ -38,6 +40,15 @@ def check_tokens(tokens: list[Token]) -> None:
         depth += (token.token_type in _OPENING) - (token.token_type in _CLOSING)
         if depth > MAX_OPEN:
             raise QueryError(f"the statement is nested too deeply: at most {MAX_OPEN} parentheses are open at once")
+
+
+def check_groups(groups: int) -> None:
+    """Refuse more groups than are answered at once."""
+    if groups > MAX_GROUPS:
+        raise QueryError(
+            f"the statement has {groups:,} groups; at most {MAX_GROUPS:,} are answered at once: group by fewer "
+            "attributes, or by fewer values"
+        )
 
 
 def check_expansion(tree: exp.Expr, columns: int) -> None:

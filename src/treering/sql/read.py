@@ -29,6 +29,7 @@ from treering.sql.bounds import check_expansion, check_tokens
 from treering.sql.nodes import MAX_NODES, check
 from treering.sql.opening import SELECTS, opening
 from treering.sql.spelling import TROUBLE
+from treering.sql.steps import bucketed
 
 TABLE: Final = "table_of_rows"
 """The name that the one table has in a tree."""
@@ -99,7 +100,10 @@ def _parsed(text: str) -> exp.Expr:
 
 
 def _simplify(tree: exp.Expr) -> None:
-    """Write N'JFK' as 'JFK', FETCH NEXT 3 ROWS ONLY as LIMIT 3, and FROM (VALUES …) as a SELECT."""
+    """Write N'JFK' as 'JFK', FETCH NEXT 3 ROWS ONLY as LIMIT 3, width_bucket as a CASE, and FROM (VALUES …) as a
+    SELECT."""
+    for bucket in list(tree.find_all(exp.WidthBucket)):
+        bucket.replace(bucketed(bucket))
     for values in list(tree.find_all(exp.Values)):
         if isinstance(values.parent, exp.From | exp.Join):
             values.replace(exp.Subquery(this=_listed(values), alias=values.args.get("alias")))
