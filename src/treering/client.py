@@ -174,6 +174,11 @@ class Client:
 
         return Schema.from_dict(self._get("schema")["schema"])
 
+    @cached_property
+    def name(self) -> str:
+        """What the table is called."""
+        return str(self.status()["name"])
+
     @property
     def size(self) -> int:
         """The number of rows now."""

@@ -57,6 +57,9 @@ Place: TypeAlias = str | PathLike[str]
 DEFAULT_ALPHA: Final = 0.05
 """The alpha of a `PMWG` for which none was given."""
 
+MOST_LETTERS: Final = 63
+"""The longest name that a table gets from its folder."""
+
 WAIT: Final = 10.0
 """Seconds to wait, by default, for another process that has the vault open for writing."""
 
@@ -111,6 +114,7 @@ class Vault(Sealed):
         rows_per_person: int = 1,
         *,
         person: str | None = None,
+        name: str | None = None,
         rows: int = EXPECTED_ROWS,
         table: Any = None,
         order: str = "id",
@@ -133,6 +137,7 @@ class Vault(Sealed):
         ``rows_per_person``  the most rows that one person has: the promise is for persons with up to this many
         ``person``           the column, in each batch, that says whose a row is; a row that would be its person's
                              ``rows_per_person`` + 1st is then refused. None: the vault does not check the limit
+        ``name``             what the table is called; None: as the folder is, without its ending
         ``rows``             the number of rows that "auto" plans for
         ``table, order``     an Ibis table, or the address of one: rows stay there, and `refresh` takes in those past
                              the watermark of the column ``order``, a unique integer that only grows
@@ -140,7 +145,7 @@ class Vault(Sealed):
         ``options``          further options of the first mechanism (see `add`)
         """
         promise = Promise(epsilon, delta, rows_per_person)
-        origin = stores.originate(schema, promise, person, table, order)
+        origin = stores.originate(schema, promise, person, table, order, named(path) if name is None else name)
         first = None
         if mechanism is not None:
             first = first_spec(origin, mechanism, share, alpha, beta, rows, options)
@@ -287,6 +292,11 @@ class Vault(Sealed):
     def schema(self) -> Schema:
         """The universe: public."""
         return self._store.schema
+
+    @property
+    def name(self) -> str:
+        """What the table is called: public."""
+        return self._store.origin.name
 
     @property
     def size(self) -> int:
@@ -533,3 +543,14 @@ def checked(origin: Origin, new: Spec, schema: Schema | None = None) -> Spec:
     """The mechanism, if its options are valid: tried by building it over an empty database."""
     build(new, trial(origin, new, schema), origin.promise)
     return new
+
+
+def named(path: Place) -> str:
+    """What the table of a vault in this folder is called: the folder's name as a word.
+
+    >>> named("data/flights.treering"), named("2026 visits")
+    ('flights', '_2026_visits')
+    """
+    stem = Path(path).resolve().name.partition(".")[0]
+    word = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in stem)[:MOST_LETTERS]
+    return f"_{word}"[:MOST_LETTERS] if not word.isidentifier() else word
