@@ -1,4 +1,4 @@
-"""SQLAlchemy over a vault: ``treering:///folder/of/vault`` and ``treering+http://token@host:port``.
+"""SQLAlchemy over a vault in a folder (``treering:///folder/of/vault``) or on a server (``treering+http``).
 
 SELECTs of the released numbers are what works: counts, sums, averages, quantiles, grouped and filtered. There is one
 table, whose columns are the attributes; nothing is inserted, created or rolled back.
@@ -16,7 +16,7 @@ from sqlalchemy.engine.interfaces import ReflectedColumn, ReflectedPrimaryKeyCon
 from sqlalchemy.exc import NoSuchTableError
 from sqlalchemy.sql.compiler import IdentifierPreparer, SQLCompiler
 
-from treering import dbapi
+import treering.dbapi
 from treering.domain.attribute import Attribute, Bins, Categories, Integers
 from treering.domain.calendar import DatePart, Dates
 
@@ -53,7 +53,7 @@ class TreeringDialect(DefaultDialect):
     @classmethod
     def import_dbapi(cls) -> ModuleType:
         """The module of PEP 249."""
-        return dbapi
+        return treering.dbapi
 
     def create_connect_args(self, url: URL) -> tuple[Any, dict[str, Any]]:
         """The folder, and options such as ``?within=200``."""
@@ -127,7 +127,7 @@ class TreeringDialect(DefaultDialect):
 
 
 class HttpDialect(TreeringDialect):
-    """A vault on a server: ``treering+http://token@host:port``."""
+    """A vault on a server: ``treering+http``, then the token as the user, the host, the port and the table's name."""
 
     driver = "http"
     scheme = "http"
@@ -141,7 +141,7 @@ class HttpDialect(TreeringDialect):
 
 
 class HttpsDialect(HttpDialect):
-    """The same over TLS: ``treering+https://token@host``."""
+    """The same over TLS: ``treering+https``."""
 
     driver = "https"
     scheme = "https"

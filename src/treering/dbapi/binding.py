@@ -71,6 +71,8 @@ def _numbered(tokens: Sequence[Token], values: Sequence[Any]) -> Iterator[Token]
 def _named(tokens: Sequence[Token], values: Mapping[str, Any]) -> Iterator[Token]:
     rest = iter(tokens)
     for token in rest:
+        if token.token_type == TokenType.PLACEHOLDER:
+            raise InterfaceError("a mapping of parameters goes with places such as :name, not with ?")
         if token.token_type != TokenType.COLON:
             yield token
             continue

@@ -22,7 +22,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from treering import errors
+from treering.errors import (
+    AccessDenied,
+    BudgetExceeded,
+    Dearer,
+    EngineError,
+    GuaranteeError,
+    Halted,
+    KeyUsed,
+    ParameterError,
+    QueryError,
+    QuotaExceeded,
+    SchemaError,
+    ServiceError,
+    TimeLimit,
+    TreeringError,
+    VaultError,
+)
+from treering.errors import DataError as BadData
 
 
 class Warning(builtins.Exception):
@@ -65,17 +82,17 @@ class NotSupportedError(DatabaseError):
     """A vault has nothing of the kind."""
 
 
-_KINDS: Final[tuple[tuple[tuple[type[errors.TreeringError], ...], type[DatabaseError]], ...]] = (
-    ((errors.KeyUsed,), IntegrityError),
+_KINDS: Final[tuple[tuple[tuple[type[TreeringError], ...], type[DatabaseError]], ...]] = (
+    ((KeyUsed,), IntegrityError),
     (
         (
-            *(errors.BudgetExceeded, errors.Dearer, errors.QuotaExceeded, errors.TimeLimit, errors.Halted),
-            *(errors.VaultError, errors.EngineError, errors.ServiceError, errors.AccessDenied, errors.GuaranteeError),
+            *(BudgetExceeded, Dearer, QuotaExceeded, TimeLimit, Halted),
+            *(VaultError, EngineError, ServiceError, AccessDenied, GuaranteeError),
         ),
         OperationalError,
     ),
-    ((errors.QueryError, errors.SchemaError, errors.ParameterError), ProgrammingError),
-    ((errors.DataError,), DataError),
+    ((QueryError, SchemaError, ParameterError), ProgrammingError),
+    ((BadData,), DataError),
 )
 """For errors of treering, the first match: the exception of PEP 249."""
 
@@ -85,6 +102,6 @@ def translated() -> Iterator[None]:
     """Errors of treering within the block are raised as exceptions of PEP 249."""
     try:
         yield
-    except errors.TreeringError as error:
+    except TreeringError as error:
         kind = next((kind for own, kind in _KINDS if isinstance(error, own)), InternalError)
         raise kind(str(error)) from error

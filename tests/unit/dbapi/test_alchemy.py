@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pandas as pd
 import pytest
@@ -109,8 +110,9 @@ def test_a_wish_in_the_address_is_kept(tmp_path: Path) -> None:
 
 def test_a_server_is_an_address(folder: Path, tmp_path: Path) -> None:
     with serving(tr.Vault.open(folder), tmp_path) as server:
-        place = server.url.removeprefix("http://")
-        engine = sa.create_engine(f"treering+http://{server.token()}@{place}/visits")
+        place = urlsplit(server.url)
+        address = sa.URL.create("treering+http", server.token(), None, place.hostname, place.port, "visits")
+        engine = sa.create_engine(address)
         assert sa.inspect(engine).get_table_names() == ["visits"]
         frame = pd.read_sql(sa.text("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward ORDER BY ward"), engine)
         assert abs(frame.n.sum() - 6000) < 200
