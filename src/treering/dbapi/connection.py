@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from urllib.parse import urlsplit
 
 from treering.dbapi.binding import Parameters, bound
 from treering.dbapi.exceptions import Error, InterfaceError, NotSupportedError, translated
@@ -44,7 +45,7 @@ def connect(
 ) -> Connection:
     """A connection to a vault.
 
-    ``source``      the vault's folder, the address of a server (``http://…``), or an open `Vault` or `Client`, which
+    ``source``      the vault's folder, the address of a server, or an open `Vault` or `Client`, which
                     stays open when the connection closes
     ``token``       what a server wants
     ``within``      the margin wanted of each released number, in rows or, below 1, as a share of them
@@ -58,7 +59,7 @@ def connect(
 
 
 def _opened(source: str | PathLike[str], token: str | None, insecure: bool) -> Source:
-    if isinstance(source, str) and source.startswith(("http://", "https://")):
+    if isinstance(source, str) and urlsplit(source).scheme in ("http", "https"):
         from treering.client import connect as remote
 
         return remote(source, token or "", insecure=insecure)
