@@ -209,11 +209,14 @@ class Client:
         within: float | None = None,
         mechanism: str | None = None,
         key: str | None = None,
+        estimate: bool = False,
     ) -> Answer:
         """The share of the rows that match ``query``, with its margin and its error: see `Vault.ask`.
 
         With a ``key``, a question whose reply was lost is asked again by itself, and charged once.
         """
+        if estimate:
+            return _answer(self._ask({"query": _text(query), "estimate": True, **_options(None, mechanism)}, None))
         return _answer(self._ask({"query": _text(query), **_options(within, mechanism)}, key))
 
     def ask_many(

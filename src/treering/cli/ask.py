@@ -61,6 +61,9 @@ def ask(
     key: Annotated[
         str | None, typer.Option(metavar="TEXT", help="A name for this question: asked twice, it is paid for once.")
     ] = None,
+    estimate: Annotated[
+        bool, typer.Option("--estimate", help="Only guess, from earlier answers: free, without a bound.")
+    ] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Ask how many rows match, and get an answer with its error."""
@@ -68,9 +71,13 @@ def ask(
         raise typer.BadParameter("ask one thing: a predicate, or a statement with --sql")
     if sql is not None and key is not None:
         raise typer.BadParameter("a --key is for predicates: a statement asked again is free until rows come")
+    if estimate and (question is None or dry_run or within is not None or key is not None):
+        raise typer.BadParameter("--estimate goes with a predicate alone")
     out = Output(as_json)
     with writing(vault) as opened:
-        if dry_run:
+        if estimate:
+            _guess(out, opened, question or "", mechanism)
+        elif dry_run:
             plain = _price(opened, question, sql, mechanism, within)
             out.result(plain, lambda shown: _show_price(shown, plain))
         elif sql is not None:
@@ -85,12 +92,23 @@ def ask(
 def _ask_one(
     out: Output, vault: Vault, question: str, mechanism: str | None, key: str | None, within: float | None
 ) -> None:
-    from treering.domain.language.parse import parse
-
-    query = parse(question, vault.schema)
+    (query,) = vault.queries([question], mechanism)
     answer, costs = _paid(vault, lambda: vault.ask(query, mechanism, key, within))
     plain = {"question": str(query), **answer.to_dict(), **costs}
     out.result(plain, lambda shown: show(shown, plain))
+
+
+def _guess(out: Output, vault: Vault, question: str, mechanism: str | None) -> None:
+    (query,) = vault.queries([question], mechanism)
+    answer = vault.ask(query, mechanism, estimate=True)
+    plain = {"question": str(query), **answer.to_dict()}
+    out.result(
+        plain,
+        lambda shown: shown.line(
+            f"About {answer.count:,} of {answer.size:,} rows ({answer.value:.2%}), guessed from earlier answers: free, "
+            "and without a bound"
+        ),
+    )
 
 
 def _paid(vault: Vault, asked: Callable[[], Told]) -> tuple[Told, dict[str, Any]]:
@@ -112,9 +130,7 @@ def _price(
     if sql is not None:
         price = vault.price_sql(sql, within, mechanism)
     else:
-        from treering.domain.language.parse import parse
-
-        price = vault.price_many([parse(question or "", vault.schema)], mechanism, within)
+        price = vault.price_many([question or ""], mechanism, within)
     return {**price._asdict(), **_promise(vault)}
 
 

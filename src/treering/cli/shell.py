@@ -138,9 +138,8 @@ class Shell:
     # -- questions ----------------------------------------------------------------------------------------------------
 
     def _predicate(self, text: str) -> None:
-        from treering.domain.language.parse import parse
 
-        query = parse(text, self._vault.schema)
+        (query,) = self._vault.queries([text])
         plan = self._vault.plan([query], within=self._within)
         self._say_price(plan.most, plan.unit)
         (answer,) = self._vault.ask_many([query], within=self._within, plan=plan)
@@ -211,9 +210,8 @@ class Shell:
             self._out.line(f"{plan['released']}, by {plan['mechanism']}.")
             self._say_price(plan["price"], plan["unit"])
             return
-        from treering.domain.language.parse import parse
 
-        price = self._vault.price_many([parse(rest, self._vault.schema)], within=self._within)
+        price = self._vault.price_many([rest], within=self._within)
         self._out.line(f"One count, by {price.mechanism}.")
         self._say_price(price.most, price.unit)
 

@@ -197,6 +197,13 @@ class Answering(Mechanism):
         """`ask` for a batch, in order."""
         return self._answered(understand_all(queries, self._gate.schema, finer=self.follows_schema))
 
+    def estimates(self, queries: Sequence[Query]) -> list[Answer]:
+        """A guess for each query, fitted to what was released: free, and without a bound (``error`` is 1).
+
+        `QueryError` if this mechanism fits nothing.
+        """
+        raise QueryError("this mechanism fits no distribution to what it has released: ask it, or one of kind 'rings'")
+
     def price(self, query: Question, within: float | None = None) -> Fraction:
         """The most that asking ``query`` next could cost, in the budget's unit: free, computed from public values.
 

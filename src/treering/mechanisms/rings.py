@@ -16,6 +16,7 @@ from datetime import date
 from fractions import Fraction
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from treering.answer import Answer, Estimate, Guarantee
@@ -24,12 +25,14 @@ from treering.domain.attribute import OTHER, Attribute, Bins, Outside, Value
 from treering.domain.language.items import Item, counts, under_one_lens
 from treering.domain.language.measures import Mean, Measure, Quantile, Release, Request, Sum
 from treering.domain.language.parse import Question, understand, understand_all
-from treering.domain.query import Query
+from treering.domain.query import Query, alike
+from treering.domain.schema import Schema
 from treering.errors import ParameterError, QueryError
 from treering.mechanisms.base import Answering
 from treering.mechanisms.plan import Plan, Stale, wished
 from treering.mechanisms.series.drawing import Drawing, Source
 from treering.mechanisms.series.findings import Findings
+from treering.mechanisms.series.picture import Picture
 from treering.mechanisms.series.policy import Policy, Steps, batches, needs_of
 from treering.mechanisms.series.ring import KeptRing, KeptRings, Opened, SeriesState
 from treering.mechanisms.series.root import RootSeries
@@ -92,6 +95,7 @@ class Rings(Answering):
         self._pace = whole(pace, "pace")
         super().__init__(db, Promise.of(epsilon, delta))
         self._lock = threading.RLock()
+        self._pictured: tuple[tuple[object, ...], Picture] | None = None
         self._resume()
 
     def _resume(self) -> None:
@@ -261,6 +265,30 @@ class Rings(Answering):
             columns[f"{name}_low"] = [each.low for each in estimates]
             columns[f"{name}_high"] = [each.high for each in estimates]
         return columns
+
+    # -- what was never asked -----------------------------------------------------------------------------------------
+
+    def picture(self, lens: Schema | None = None) -> Picture:
+        """A distribution fitted to what all series say now: public. It is fitted anew once they have moved, or where a
+        ``lens`` tells more apart."""
+        with self._lock:
+            schema = self._gate.schema
+            known = self._shelf, self._shelf.moves, lens or schema
+            if self._pictured is None or self._pictured[0] != known:
+                if not self._shelf.rings:
+                    raise QueryError("nothing was released yet that a distribution could be fitted to: ask something")
+                self._pictured = known, Picture.of(self._shelf.rings, schema, lens or schema)
+            return self._pictured[1]
+
+    def estimates(self, queries: Sequence[Query]) -> list[Answer]:
+        """See `Answering.estimates`: read off the `picture`."""
+        asked, size = alike(queries), self._rows_to_share()
+        picture = self.picture(asked[0].schema if asked else None)
+        return [Answer(min(1.0, max(0.0, picture.share(query))), 1.0, size, "estimate") for query in asked]
+
+    def sample(self, rows: int, generator: np.random.Generator | None = None) -> pa.Table:
+        """See `Mechanism.sample`: rows drawn from the `picture`."""
+        return self.picture().sample(rows, generator)
 
     # -- the public state ---------------------------------------------------------------------------------------------
 

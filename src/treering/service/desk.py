@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from treering.answer import Answer, Bill, Price
-from treering.domain.language.parse import understand, understand_all
 from treering.domain.query import Query
 from treering.errors import Dearer
 from treering.service.access import Register, Used
@@ -176,18 +175,20 @@ class Desk:
         self, caller: Caller, texts: Sequence[str], mechanism: str | None, key: str | None, within: float | None
     ) -> tuple[Sequence[Query], list[Answer], Bill]:
         """The queries of these texts, their answers, and what they have cost."""
-        queries = self._understood(texts)
+        queries = self.vault.queries(texts, mechanism)
         answers, bill = self._paid(
             caller, len(queries), lambda bill, plan: self.vault.ask_many(queries, mechanism, key, within, bill, plan)
         )
         self.metrics.asked(Counter(each.kind for each in answers), bill.cost)
         return queries, answers, bill
 
-    def _understood(self, texts: Sequence[str]) -> Sequence[Query]:
-        """The queries of texts. (An error about one of several says which.)"""
-        if len(texts) == 1:
-            return [understand(texts[0], self.vault.schema)]
-        return understand_all(texts, self.vault.schema)
+    def estimates(self, texts: Sequence[str], mechanism: str | None) -> tuple[Sequence[Query], list[Answer], Bill]:
+        """The queries of these texts, and what earlier answers make them out to be: free."""
+        queries = self.vault.queries(texts, mechanism)
+        vault = self.vault
+        answers = vault.estimates(queries, mechanism)
+        self.metrics.asked(Counter(each.kind for each in answers), 0.0)
+        return queries, answers, Bill(unit=vault.unit, remaining=max(0.0, vault.total - vault.spent))
 
     def table(
         self, caller: Caller, text: str, mechanism: str | None, within: float | None, key: str | None = None
@@ -204,7 +205,7 @@ class Desk:
         """What a question could cost: free."""
         if sql is not None:
             return self.vault.price_sql(sql, within, mechanism)
-        return self.vault.price_many(self._understood(texts), mechanism, within)
+        return self.vault.price_many(self.vault.queries(texts, mechanism), mechanism, within)
 
     def left(self, caller: Caller) -> dict[str, Any] | None:
         """What is left of the caller's quota; None if it has none."""

@@ -22,7 +22,7 @@ from treering.errors import Dearer, TreeringError, VaultError
 from treering.mechanisms.plan import Outcome, Stale
 from treering.mechanisms.rings import Rings
 from treering.trusted.store import Kept, Sealed, Store, check_key
-from treering.vault.members import Member
+from treering.vault.members import Member, chosen
 from treering.vault.planning import Planned, keeps_sums, measuring, planned
 from treering.vault.record import kept_answers, kept_release, question, recorded_answers, recorded_release, requested
 from treering.vault.statements import Released, check_kept, kept_released, recorded, stated
@@ -178,6 +178,14 @@ class Questions(Sealed):
             return answers
 
         return self._together(bill, released)
+
+    def estimates(self, queries: Sequence[Query], mechanism: str | None) -> list[Answer]:
+        """See `Vault.ask`: nothing is released, nothing is charged."""
+        able = [member for member in self._members if isinstance(member.mechanism, Rings)] or self._members
+        with self._store.alone():
+            self._store.check()
+            member = chosen(able if mechanism is None else self._members, mechanism)[1]
+            return member.mechanism.estimates(member.seen_queries(queries))
 
     def _digest(self, queries: Sequence[Query], mechanism: str | None, kept: Kept) -> str:
         """What a key stands for: these queries, of the mechanism named, or of the one that answered then."""

@@ -24,6 +24,7 @@ from treering.domain.attribute import Attribute
 from treering.domain.language.items import counts
 from treering.domain.language.measures import Release, Request
 from treering.domain.language.parse import Question
+from treering.domain.query import Query
 from treering.domain.refining import refined
 from treering.domain.schema import Schema
 from treering.errors import ParameterError, VaultError
@@ -190,15 +191,24 @@ class Vault(Sealed):
     # -- asking -------------------------------------------------------------------------------------------------------
 
     def ask(
-        self, query: Question, mechanism: str | None = None, key: str | None = None, within: float | None = None
+        self,
+        query: Question,
+        mechanism: str | None = None,
+        key: str | None = None,
+        within: float | None = None,
+        *,
+        estimate: bool = False,
     ) -> Answer:
         """The share of the rows that match ``query``, with its margin and its error.
 
         ``mechanism`` is the name of the one that answers; by default, the one whose answer is free and has the smallest
         margin, or else the one that answers new questions best. ``key`` is an idempotency key: asking the same query
         again with the same key returns the recorded answer, and charges nothing. ``within`` is the margin that is
-        wanted, in rows or, below 1, as a share of them: no more is paid than it needs.
+        wanted, in rows or, below 1, as a share of them: no more is paid than it needs. With ``estimate`` nothing is
+        released: the answer is read off a distribution fitted to earlier answers, for nothing and without a bound.
         """
+        if estimate:
+            return self.estimates([query], mechanism)[0]
         return self._questions.answers([self._questions.query(query, mechanism)], mechanism, key, within, Bill())[0]
 
     def ask_many(
@@ -214,6 +224,18 @@ class Vault(Sealed):
         cost, and learns what it did; ``plan`` is what `plan` made for the same question."""
         found = self._questions.queries(queries, mechanism)
         return self._questions.answers(found, mechanism, key, within, Bill() if bill is None else bill, plan)
+
+    def queries(self, texts: Iterable[Question], mechanism: str | None = None) -> list[Query]:
+        """Questions as `ask` reads them: rings compare numbers with any other. (An error about one of several says
+        which.)"""
+        asked = list(texts)
+        if len(asked) == 1:
+            return [self._questions.query(asked[0], mechanism)]
+        return self._questions.queries(asked, mechanism)
+
+    def estimates(self, queries: Iterable[Question], mechanism: str | None = None) -> list[Answer]:
+        """`ask` with ``estimate`` for a batch: of kind "estimate", free, and without a bound."""
+        return self._questions.estimates(self._questions.queries(queries, mechanism), mechanism)
 
     def sql(
         self,

@@ -26,11 +26,14 @@ class AskBody(_Sent):
     within: Positive | None = Field(None, description="The margin wanted: rows, or below 1 a share of them.")
     mechanism: str | None = Field(None, min_length=1, max_length=200, description="Which mechanism answers.")
     dry_run: bool = Field(False, description="Only say what it could cost: free.")
+    estimate: bool = Field(False, description="Only guess, from earlier answers: free, and without a bound.")
 
     @model_validator(mode="after")
     def _one(self) -> AskBody:
         if sum(each is not None for each in (self.query, self.queries, self.sql)) != 1:
             raise ValueError("send one of query, queries and sql")
+        if self.estimate and (self.sql is not None or self.dry_run or self.within is not None):
+            raise ValueError("estimate goes with query or queries alone")
         return self
 
 
@@ -93,7 +96,7 @@ class OneAnswer(_Told):
     count_margin: int
     count_error: int
     size: int
-    kind: Literal["easy", "hard", "measured", "cached", "synthetic"]
+    kind: Literal["easy", "hard", "measured", "cached", "synthetic", "estimate"]
 
 
 class QuotaLeft(_Told):

@@ -80,7 +80,10 @@ def _answer(desk: Desk, caller: Caller, body: AskBody, key: str | None, form: st
     """The answer as a response, and its cost. (In a worker thread, with all that takes time.)"""
     if body.sql is not None:
         return _table(desk, caller, body, key, form)
-    queries, answers, bill = desk.answers(caller, _texts(body), body.mechanism, key, body.within)
+    if body.estimate:
+        queries, answers, bill = desk.estimates(_texts(body), body.mechanism)
+    else:
+        queries, answers, bill = desk.answers(caller, _texts(body), body.mechanism, key, body.within)
     costs = {**costs_dict(bill, desk.vault), "quota": desk.left(caller)}
     if body.queries is not None:
         return answer_json({"answers": answers_list(answers), **costs}), bill.cost
