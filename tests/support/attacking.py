@@ -144,7 +144,7 @@ def played(folder: Path, schema: tr.Schema, rows: Any) -> Iterator[Scene]:
         with quiet.watching():
             time.sleep(2)
         assert quiet.wrong == []
-        yield Scene(process, tokens[0], tokens[1], max(quiet.waits[2:]))
+        yield Scene(process, tokens[0], tokens[1], max(quiet.waits[3:]))  # The first statement loads what reads it.
 
 
 def ended(client: httpx.Client, body: dict[str, Any], **headers: str) -> tuple[int, float]:
