@@ -142,7 +142,8 @@ def played(folder: Path, schema: tr.Schema, rows: Any) -> Iterator[Scene]:
             ]
         quiet = Watch(process, tokens[1])
         with quiet.watching():
-            time.sleep(2)
+            while len(quiet.waits) < 15:
+                time.sleep(0.1)
         assert quiet.wrong == []
         yield Scene(process, tokens[0], tokens[1], max(quiet.waits[3:]))  # The first statement loads what reads it.
 
