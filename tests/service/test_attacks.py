@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 import treering as tr
-from support.attacking import KNOWN, LIMITS, MONTHS, SECONDS, SLACK, Scene, ended, played
+from support.attacking import KNOWN, LIMITS, MONTHS, SECONDS, SLACK, Scene, ended, gone, played
 from support.office import API, ROWS, SCHEMA
 from support.server_process import started
 
@@ -156,16 +156,6 @@ def test_slow_heads_and_idle_connections_are_closed(scene: Scene) -> None:
         assert closed >= 300 - 256
         for each in held:
             each.close()
-
-
-def gone(connection: socket.socket) -> bool:
-    connection.setblocking(False)
-    try:
-        return connection.recv(1) == b""
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
 
 
 def test_few_file_descriptors_are_enough(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -153,3 +154,14 @@ def ended(client: httpx.Client, body: dict[str, Any], **headers: str) -> tuple[i
     began = time.monotonic()
     reply = client.post(f"{API}/ask", json=body, headers=headers)
     return reply.status_code, time.monotonic() - began
+
+
+def gone(connection: socket.socket) -> bool:
+    """Whether the other end has closed a connection."""
+    connection.setblocking(False)
+    try:
+        return connection.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True

@@ -24,7 +24,7 @@ from treering.service.access import Register, Used
 from treering.service.auth import Caller, Quota, Sessions
 from treering.service.calls import Call, watched
 from treering.service.events import Herald
-from treering.service.large import Large
+from treering.service.large import Allowances, Large
 from treering.service.metrics import Metrics
 from treering.service.problems import Problem
 from treering.service.shares import Shares
@@ -75,6 +75,8 @@ class Limits:
     """Rows and bytes of the table that a statement is worked out to."""
     processes: int = 2
     """Statements that are worked out at the same time; one token has half of them at most."""
+    kept: int = 100_000
+    """Numbers that one token puts on record under keys within a day."""
     connections: int = 256
     """Connections at the same time."""
     heads: float = 10.0
@@ -109,6 +111,7 @@ class Desk:
         self.began = time.time()
         self._turns = Turns(self.limits.threads, self.limits.waiting)
         self._large = Large(self.limits.memory)
+        self._kept = Allowances(self.limits.kept)
         self._shares = None if workers is None else Shares(workers)
         self._calls: set[Call] = set()
         self._appending = ThreadPoolExecutor(1, "treering-rows")
@@ -177,6 +180,7 @@ class Desk:
     ) -> tuple[Sequence[Query], list[Answer], Bill]:
         """The queries of these texts, their answers, and what they have cost."""
         queries = self._understood(texts)
+        self._record(caller, key, len(queries))
         answers, bill = self._paid(
             caller, len(queries), lambda bill, plan: self.vault.ask_many(queries, mechanism, key, within, bill, plan)
         )
@@ -194,11 +198,17 @@ class Desk:
     ) -> tuple[pa.Table, Bill]:
         """The table that answers a statement, and what it has cost."""
         statement = self.vault.statement(text, mechanism)
+        self._record(caller, key, len(statement.items))
         table, bill = self._paid(
             caller, 1, lambda bill, plan: self.vault.sql(statement, within, mechanism, bill, key, plan)
         )
         self.metrics.asked({"sql": 1}, bill.cost)
         return table, bill
+
+    def _record(self, caller: Caller, key: str | None, numbers: int) -> None:
+        """Refuse a new key under which a token would put more on record than it may."""
+        if key is not None and not self.vault.knows(key):
+            self._kept.take(caller.token.id, numbers)
 
     def price(self, texts: Sequence[str], sql: str | None, mechanism: str | None, within: float | None) -> Price:
         """What a question could cost: free."""
