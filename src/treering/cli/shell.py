@@ -139,9 +139,9 @@ class Shell:
         from treering.domain.language.parse import parse
 
         query = parse(text, self._vault.schema)
-        price = self._vault.price_many([query], within=self._within)
-        self._say_price(price.most, price.unit)
-        answer = self._vault.ask(query, within=self._within)
+        plan = self._vault.plan([query], within=self._within)
+        self._say_price(plan.most, plan.unit)
+        (answer,) = self._vault.ask_many([query], within=self._within, plan=plan)
         self._out.line(
             f"{counted(answer.count, 'row')} ± {answer.count_margin:,} of {answer.size:,}  "
             f"({answer.value:.2%} ± {answer.margin:.2%})",
@@ -155,10 +155,10 @@ class Shell:
 
         with current().together():
             statement = self._vault.statement(text)
+            plan = self._vault.plan(statement, within=self._within)
             if not statement.text.explain:
-                price = self._vault.price_sql(statement, within=self._within)
-                self._say_price(price.most, price.unit)
-            table = self._vault.sql(statement, within=self._within)
+                self._say_price(plan.most, plan.unit)
+            table = self._vault.sql(statement, within=self._within, plan=plan)
         self._last = table
         show_table(self._out, table)
         show_notes(self._out, table)

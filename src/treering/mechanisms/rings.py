@@ -151,17 +151,18 @@ class Rings(Answering):
             self._check_since([item.query for item in items], since)
         wanted = None if within is None else wished(within, size - (since or 0))
         steps = self._policy.steps(needs_of(items, pure=self._gate.budget.kind == "pure"), wanted, since)
-        known = not steps.stale and not steps.fresh
+        known = None if steps.stale or steps.fresh else self._findings(items, since)
         return Plan(items, within, steps.price, known, revision, steps=steps)
 
     def execute(self, plan: Plan) -> Findings:
         """See `Answering.execute`."""
-        with self._lock, self._taking_up():
-            if plan.revision != self._revision:
+        steps: Steps = plan.steps
+        with self._lock:
+            if self._torn or plan.revision != self._revision:
                 raise Stale
-            steps: Steps = plan.steps
-            self._shelf.move(steps.stale, steps.fresh)
-            return Findings(self._shelf, self._gate.budget.kind, self._gate.size, plan.items, steps.since)
+            with self._taking_up():
+                self._shelf.move(steps.stale, steps.fresh)
+            return self._findings(plan.items, steps.since)
 
     @property
     def _revision(self) -> object:
@@ -170,7 +171,10 @@ class Rings(Answering):
     def drawing(self, items: Sequence[Item], sources: Sequence[Source]) -> Drawing:
         """The noise of what was told of these items, when the series were these ``sources``."""
         with self._lock:
-            return Findings(self._shelf, self._gate.budget.kind, self._gate.size, items).drawing(sources)
+            return self._findings(items, None).drawing(sources)
+
+    def _findings(self, items: Sequence[Item], since: int | None) -> Findings:
+        return Findings(self._shelf, self._gate.budget.kind, self._gate.size, items, since)
 
     # -- sums, averages, quantiles, tables ----------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from treering.answer import Price
 from treering.domain.language.items import Item
 from treering.errors import ParameterError, TreeringError
-from treering.mechanisms.plan import Plan
+from treering.mechanisms.plan import Outcome, Plan
 from treering.mechanisms.rings import Rings
 from treering.vault.members import Member, chosen
 
@@ -20,12 +20,20 @@ class Planned:
     Whoever has shown its price hands it on with the question, which is then not planned again.
     """
 
+    items: Sequence[Item]
+    """What is asked. (The plan has it as the mechanism sees it.)"""
     number: int
     """The mechanism's number in the vault."""
     member: Member
     plan: Plan
     unit: str
     """The promise's unit: "epsilon" or "rho"."""
+
+    def check(self, items: Sequence[Item], mechanism: str | None, within: float | None) -> None:
+        """Refuse another question, or another margin, than this plan was made for."""
+        named = mechanism in (None, self.member.spec.name)
+        if not named or self.plan.within != within or list(self.items) != list(items):
+            raise ParameterError("plan", "must be one for this question, this margin and this mechanism")
 
     @property
     def most(self) -> float:
@@ -52,13 +60,13 @@ def planned(
     able = candidates(members, name, items)
     if len(able) == 1:
         ((number, member),) = able
-        return Planned(number, member, _plan(member, items, within), unit)
+        return Planned(items, number, member, _plan(member, items, within), unit)
     tried = [_tried(member, items, within) for _, member in able]
     best = min(range(len(able)), key=lambda place: tried[place][0])
     plan = tried[best][1]
     if isinstance(plan, TreeringError):
         raise plan
-    return Planned(*able[best], plan, unit)
+    return Planned(items, *able[best], plan, unit)
 
 
 def candidates(members: Sequence[Member], name: str | None, items: Sequence[Item]) -> list[tuple[int, Member]]:
@@ -107,15 +115,21 @@ def _tried(
     other = member.spec.kind != "rings"
     try:
         plan = _plan(member, items, within)
-        return (*_suits(member, plan), other), plan
+        return (*_suits(plan), other), plan
     except TreeringError as refusal:
         return (3, 0.0, other), refusal
 
 
-def _suits(member: Member, plan: Plan) -> tuple[int, float]:
-    if plan.known:
-        estimates = member.mechanism.execute(plan).estimates()
-        return 0, max((each.margin or 0.0 for each in estimates), default=0.0)
+def _widest(plan: Plan, known: Outcome) -> float:
+    """The largest margin of what is known."""
+    if all(item.kind == "count" for item in plan.items):
+        return max((each.margin for each in known.answers()), default=0.0)
+    return max((each.margin or 0.0 for each in known.estimates()), default=0.0)
+
+
+def _suits(plan: Plan) -> tuple[int, float]:
+    if plan.known is not None:
+        return 0, _widest(plan, plan.known)
     if plan.within is not None:
         return 1, float(plan.price)
     return (1, 0.0) if plan.price == 0 and len(plan.items) == 1 else (2, 0.0)
