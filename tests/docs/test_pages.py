@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 import treering as tr
 from support.markdown import anchors, blocks, links, prose
 from support.repository import ROOT, make_targets, pages
+from treering.cli.main import app
 
 
 def broken_links(page: Path, text: str) -> list[str]:
@@ -54,6 +56,36 @@ def test_the_tutorial_names_only_what_exists() -> None:
     page = (ROOT / "docs" / "tutorial.md").read_text()
     assert unknown_names(page) == []
     assert unknown_names(page + "\nstart where `examples` is found") == ["examples"]
+
+
+COMMANDS = {each.name or (each.callback.__name__ if each.callback else "") for each in app.registered_commands} | {
+    str(each.name) for each in app.registered_groups
+}
+OBJECTS = {"tr": tr, "vault": tr.Vault}
+"""What the pages call by these names."""
+
+
+def _is_module(name: str) -> bool:
+    return importlib.util.find_spec("treering." + name.removeprefix("tr.")) is not None
+
+
+def missing_operations(text: str) -> list[str]:
+    """What pages say there is at the front, on a vault, or at the command line, and is not."""
+    code = [*re.findall(r"`([^`\n]+)`", prose(text)), *(block.code for block in blocks(text) if block.info == "python")]
+    named = [match for each in code for match in re.finditer(r"\b(tr|vault)\.([a-z_A-Z]\w*)", each)]
+    commands = re.findall(r"`treering ([a-z][a-z-]*)[ `]", prose(text))
+    absent = [match[0] for match in named if not (hasattr(OBJECTS[match[1]], match[2]) or _is_module(match[0]))]
+    return absent + [f"treering {each}" for each in commands if each not in COMMANDS]
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_operations_and_commands_that_are_named_exist(page: Path) -> None:
+    assert missing_operations(page.read_text()) == []
+
+
+def test_an_operation_that_does_not_exist_is_seen() -> None:
+    text = "Call `vault.mend()`, `tr.Voult`, or `treering add V`; `vault.ask` and `treering ask V` exist."
+    assert missing_operations(text) == ["vault.mend", "tr.Voult", "treering add"]
 
 
 def test_every_target_is_documented_for_contributors() -> None:
