@@ -124,3 +124,21 @@ def test_targets_are_found_in_spans_and_shell_blocks() -> None:
     text = "Run `make check` first, or make nothing.\n\n```sh\nmake demo   # a\ncd x\n```\n"
     assert named_targets(text) == {"check", "demo"}
     assert {"demo", "test", "check", "bench", "lock"} <= make_targets()
+
+
+def absent_tests(text: str) -> list[str]:
+    """The tests that a table names, after their file, and that are not there."""
+    absent = []
+    for row in (line for line in text.splitlines() if line.startswith("| ")):
+        for path, named in re.findall(r"`(tests/[\w/.]+)`: ([^;|]*)", row):
+            code = (ROOT / path).read_text() if (ROOT / path).exists() else ""
+            absent += [name for name in re.findall(r"`(test_\w+)`", named) if f"def {name}(" not in code]
+    return absent
+
+
+def test_the_tests_of_attacks_exist() -> None:
+    page = (ROOT / "docs" / "vulnerabilities.md").read_text()
+    rows = re.findall(r"^\| (\d+) \|.*`test_\w+` \|$", page, re.MULTILINE)
+    assert [int(each) for each in rows] == [*range(1, 21)]
+    assert absent_tests(page) == []
+    assert absent_tests("| 1 | x | `tests/docs/test_pages.py`: `test_nothing` |") == ["test_nothing"]
