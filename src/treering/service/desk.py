@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from numpy.random import Generator
 
     from treering.sql.engine.workers import Workers
+    from treering.sql.split import Statement
 
 Result = TypeVar("Result")
 
@@ -56,6 +57,8 @@ class Limits:
     """Bytes of a file of rows."""
     queries: int = 1000
     """Queries in a batch."""
+    numbers: int = 5_000
+    """Numbers that a statement releases: others wait for some ten thousandths of a second for each."""
     rows: int = 1_000_000
     """Synthetic rows."""
     page: int = 1000
@@ -197,13 +200,22 @@ class Desk:
         self, caller: Caller, text: str, mechanism: str | None, within: float | None, key: str | None = None
     ) -> tuple[pa.Table, Bill]:
         """The table that answers a statement, and what it has cost."""
-        statement = self.vault.statement(text, mechanism)
+        statement = self._statement(text, mechanism)
         self._record(caller, key, len(statement.items))
         table, bill = self._paid(
             caller, 1, lambda bill, plan: self.vault.sql(statement, within, mechanism, bill, key, plan)
         )
         self.metrics.asked({"sql": 1}, bill.cost)
         return table, bill
+
+    def _statement(self, text: str, mechanism: str | None) -> Statement:
+        """A statement, read; refused if it releases too much at once."""
+        statement = self.vault.statement(text, mechanism)
+        number, most = len(statement.items), self.limits.numbers
+        if number > most:
+            words = f"a statement releases at most {most:,} numbers here, and this one {number:,}: group by less"
+            raise Problem(422, "too_many_numbers", words)
+        return statement
 
     def _record(self, caller: Caller, key: str | None, numbers: int) -> None:
         """Refuse a new key under which a token would put more on record than it may."""
@@ -213,7 +225,7 @@ class Desk:
     def price(self, texts: Sequence[str], sql: str | None, mechanism: str | None, within: float | None) -> Price:
         """What a question could cost: free."""
         if sql is not None:
-            return self.vault.price_sql(sql, within, mechanism)
+            return self.vault.price_sql(self._statement(sql, mechanism), within, mechanism)
         return self.vault.price_many(self._understood(texts), mechanism, within)
 
     def left(self, caller: Caller) -> dict[str, Any] | None:
