@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -142,9 +143,10 @@ def played(folder: Path, schema: tr.Schema, rows: Any) -> Iterator[Scene]:
             ]
         quiet = Watch(process, tokens[1])
         with quiet.watching():
-            time.sleep(2)
+            while len(quiet.waits) < 15:
+                time.sleep(0.1)
         assert quiet.wrong == []
-        yield Scene(process, tokens[0], tokens[1], max(quiet.waits[2:]))
+        yield Scene(process, tokens[0], tokens[1], max(quiet.waits[3:]))  # The first statement loads what reads it.
 
 
 def ended(client: httpx.Client, body: dict[str, Any], **headers: str) -> tuple[int, float]:
@@ -152,3 +154,14 @@ def ended(client: httpx.Client, body: dict[str, Any], **headers: str) -> tuple[i
     began = time.monotonic()
     reply = client.post(f"{API}/ask", json=body, headers=headers)
     return reply.status_code, time.monotonic() - began
+
+
+def gone(connection: socket.socket) -> bool:
+    """Whether the other end has closed a connection."""
+    connection.setblocking(False)
+    try:
+        return connection.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True

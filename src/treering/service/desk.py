@@ -23,7 +23,7 @@ from treering.service.access import Register, Used
 from treering.service.auth import Caller, Quota, Sessions
 from treering.service.calls import Call, watched
 from treering.service.events import Herald
-from treering.service.large import Large
+from treering.service.large import Allowances, Large
 from treering.service.metrics import Metrics
 from treering.service.problems import Problem
 from treering.service.shares import Shares
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from numpy.random import Generator
 
     from treering.sql.engine.workers import Workers
+    from treering.sql.split import Statement
 
 Result = TypeVar("Result")
 
@@ -55,6 +56,8 @@ class Limits:
     """Bytes of a file of rows."""
     queries: int = 1000
     """Queries in a batch."""
+    numbers: int = 5_000
+    """Numbers that a statement releases: others wait for some ten thousandths of a second for each."""
     rows: int = 1_000_000
     """Synthetic rows."""
     page: int = 1000
@@ -74,6 +77,8 @@ class Limits:
     """Rows and bytes of the table that a statement is worked out to."""
     processes: int = 2
     """Statements that are worked out at the same time; one token has half of them at most."""
+    kept: int = 100_000
+    """Numbers that one token puts on record under keys within a day."""
     connections: int = 256
     """Connections at the same time."""
     heads: float = 10.0
@@ -108,6 +113,7 @@ class Desk:
         self.began = time.time()
         self._turns = Turns(self.limits.threads, self.limits.waiting)
         self._large = Large(self.limits.memory)
+        self._kept = Allowances(self.limits.kept)
         self._shares = None if workers is None else Shares(workers)
         self._calls: set[Call] = set()
         self._appending = ThreadPoolExecutor(1, "treering-rows")
@@ -176,6 +182,7 @@ class Desk:
     ) -> tuple[Sequence[Query], list[Answer], Bill]:
         """The queries of these texts, their answers, and what they have cost."""
         queries = self.vault.queries(texts, mechanism)
+        self._record(caller, key, len(queries))
         answers, bill = self._paid(
             caller, len(queries), lambda bill, plan: self.vault.ask_many(queries, mechanism, key, within, bill, plan)
         )
@@ -194,17 +201,32 @@ class Desk:
         self, caller: Caller, text: str, mechanism: str | None, within: float | None, key: str | None = None
     ) -> tuple[pa.Table, Bill]:
         """The table that answers a statement, and what it has cost."""
-        statement = self.vault.statement(text, mechanism)
+        statement = self._statement(text, mechanism)
+        self._record(caller, key, len(statement.items))
         table, bill = self._paid(
             caller, 1, lambda bill, plan: self.vault.sql(statement, within, mechanism, bill, key, plan)
         )
         self.metrics.asked({"sql": 1}, bill.cost)
         return table, bill
 
+    def _statement(self, text: str, mechanism: str | None) -> Statement:
+        """A statement, read; refused if it releases too much at once."""
+        statement = self.vault.statement(text, mechanism)
+        number, most = len(statement.items), self.limits.numbers
+        if number > most:
+            words = f"a statement releases at most {most:,} numbers here, and this one {number:,}: group by less"
+            raise Problem(422, "too_many_numbers", words)
+        return statement
+
+    def _record(self, caller: Caller, key: str | None, numbers: int) -> None:
+        """Refuse a new key under which a token would put more on record than it may."""
+        if key is not None and not self.vault.knows(key):
+            self._kept.take(caller.token.id, numbers)
+
     def price(self, texts: Sequence[str], sql: str | None, mechanism: str | None, within: float | None) -> Price:
         """What a question could cost: free."""
         if sql is not None:
-            return self.vault.price_sql(sql, within, mechanism)
+            return self.vault.price_sql(self._statement(sql, mechanism), within, mechanism)
         return self.vault.price_many(self.vault.queries(texts, mechanism), mechanism, within)
 
     def left(self, caller: Caller) -> dict[str, Any] | None:

@@ -25,7 +25,7 @@ from treering.domain.schema import Schema
 from treering.domain.text import MAX_LENGTH
 from treering.errors import QueryError
 from treering.sql import sources
-from treering.sql.bounds import check_expansion, check_tokens
+from treering.sql.bounds import check_correlated, check_expansion, check_tokens
 from treering.sql.nodes import MAX_NODES, check
 from treering.sql.opening import SELECTS, opening
 from treering.sql.spelling import TROUBLE
@@ -71,7 +71,9 @@ def read(text: str, schema: Schema) -> Text:
         check(original)
         check_expansion(original, len(sources.columns(schema)))
         check_deadline()
-        return Text(original, _qualified(original.copy(), schema), begin.explain)
+        tree = _qualified(original.copy(), schema)
+        check_correlated(tree)
+        return Text(original, tree, begin.explain)
     except RecursionError:
         raise QueryError("the statement is nested too deeply") from None
 
@@ -90,12 +92,26 @@ def _parsed(text: str) -> exp.Expr:
         raise QueryError(f"the statement cannot be read: {_short(error)}") from None
     if len(trees) != 1:
         raise QueryError("one statement at a time" if trees else "the statement is empty: SELECT COUNT(*) FROM t, say")
-    (tree,) = trees
+    tree = _bare(trees[0])
     if not isinstance(tree, exp.Query):
         raise QueryError("only SELECT statements are answered: rows are added with append")
     _simplify(tree)
     _check_tables(tree)
     check(tree)
+    return tree
+
+
+def _bare(tree: exp.Expr) -> exp.Expr:
+    """A statement without the parentheses around it; ORDER BY and LIMIT behind them are about its result."""
+    while type(tree) is exp.Subquery:
+        behind = {name: value for name, value in tree.args.items() if value and name != "this"}
+        if not behind.keys() <= {"order", "limit", "offset"}:
+            raise QueryError("behind the parentheses around a statement stand ORDER BY, LIMIT and OFFSET only")
+        if not behind:
+            tree = tree.this
+            continue
+        inner = exp.Subquery(this=_bare(tree.this), alias=exp.TableAlias(this=exp.to_identifier("inside", quoted=True)))
+        tree = exp.Select(expressions=[exp.Star()], from_=exp.From(this=inner), **behind)
     return tree
 
 

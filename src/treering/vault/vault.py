@@ -432,6 +432,10 @@ class Vault(Sealed):
                 model: Model = learner.learnt(update=update, progress=progress)
                 return model
 
+    def knows(self, key: str) -> bool:
+        """Whether an idempotency key was used for a question: its answer is on record, and free."""
+        return self._store.knows(key)
+
     # -- the promise --------------------------------------------------------------------------------------------------
 
     def add(self, kind: str, share: Number, **options: Any) -> str:

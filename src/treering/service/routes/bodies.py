@@ -13,15 +13,28 @@ Positive: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Amount: TypeAlias = float | None
 
 
+MOST_NAMES: Final = 64
+"""The most names of an object: each that is not known would be an error by itself."""
+
+
 class _Sent(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _few(cls, sent: Any) -> Any:
+        if isinstance(sent, dict) and len(sent) > MOST_NAMES:
+            raise ValueError(f"an object has at most {MOST_NAMES} names")
+        return sent
 
 
 class AskBody(_Sent):
     """One question: a predicate, several of them, or an SQL statement."""
 
     query: Text | None = Field(None, description="A predicate: which rows to count.")
-    queries: list[Text] | None = Field(None, min_length=1, description="Predicates, paid for together.")
+    queries: Annotated[list[Text], Field(fail_fast=True)] | None = Field(
+        None, min_length=1, description="Predicates, paid for together."
+    )
     sql: Text | None = Field(None, description="A SELECT of counts, sums, averages or quantiles.")
     within: Positive | None = Field(None, description="The margin wanted: rows, or below 1 a share of them.")
     mechanism: str | None = Field(None, min_length=1, max_length=200, description="Which mechanism answers.")
