@@ -53,6 +53,11 @@ Value: TypeAlias = str | int | float | bool | date | Outside | None
 Label: TypeAlias = str | int | bool | None
 """A value for people and for JSON: a category, an integer, a bin or a date as text, None where missing."""
 
+Maybe: TypeAlias = bool | None
+"""A choice that may be left open."""
+Name: TypeAlias = str | None
+"""A name that may be left out."""
+
 OTHER_LABEL: Final = "(other)"
 """The label of the cell of values not listed."""
 
@@ -81,12 +86,7 @@ class Attribute(ABC):
         >>> categories("a", "b").strict, categories("a", "b", strict=False).strict
         (True, False)
         """
-        return not (self.missing and (self.other or not self.bounded))
-
-    @property
-    def bounded(self) -> bool:
-        """Whether a value can be unlisted, or outside."""
-        return True
+        return self.missing_code is None or self.unfit_code is None
 
     @property
     @abstractmethod
@@ -413,11 +413,7 @@ class Bins(Ordered):
 
 
 def categories(
-    *values: str | int | bool,
-    other: bool = False,
-    missing: bool = False,
-    strict: bool | None = None,
-    column: str | None = None,
+    *values: str | int | bool, other: bool = False, missing: bool = False, strict: Maybe = None, column: Name = None
 ) -> Categories:
     """An attribute with the values listed: all strings, all integers or all booleans.
 
@@ -433,13 +429,7 @@ def categories(
 
 
 def integers(
-    low: int,
-    high: int,
-    *,
-    other: bool = False,
-    missing: bool = False,
-    strict: bool | None = None,
-    column: str | None = None,
+    low: int, high: int, *, other: bool = False, missing: bool = False, strict: Maybe = None, column: Name = None
 ) -> Integers:
     """An attribute with the integers from ``low`` to ``high``, both included.
 
@@ -453,12 +443,7 @@ def integers(
 
 
 def bins(
-    edges: Iterable[float],
-    *,
-    other: bool = False,
-    missing: bool = False,
-    strict: bool | None = None,
-    column: str | None = None,
+    edges: Iterable[float], *, other: bool = False, missing: bool = False, strict: Maybe = None, column: Name = None
 ) -> Bins:
     """An attribute of numbers, told apart only by the bin that they fall into: [a, b), [b, c), …
 
@@ -472,7 +457,7 @@ def bins(
     return Bins(edges=tuple(edges), column=column, **open_cells(other, missing, strict))
 
 
-def open_cells(other: bool, missing: bool, strict: bool | None) -> dict[str, bool]:
+def open_cells(other: bool, missing: bool, strict: Maybe) -> dict[str, bool]:
     """Which of the cells beside the regular ones there are."""
     if strict is not None and not isinstance(strict, bool):
         raise SchemaError("strict is True or False")

@@ -231,11 +231,6 @@ class DatePart(Dated):
         return self.high - self.low + 1
 
     @property
-    def bounded(self) -> bool:
-        """No part of a date lies outside."""
-        return False
-
-    @property
     def unfit_code(self) -> int | None:
         """What is no valid date counts as missing."""
         return self.missing_code
