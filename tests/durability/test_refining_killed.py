@@ -1,5 +1,5 @@
-"""Killed, or short of room, at any step of a life in which the schema is refined: the version is on record or not, no
-row is lost or doubled under any version, and what was released stays free.
+"""Killed, interrupted or short of room at any step of a life in which the schema is refined: the version is on record
+or not, no row is lost or doubled under any version, and what was released stays free.
 
 Mechanisms of cells keep the version that they were opened with, so counts of all cells of an old version are kept
 current beside the rows, while the tail is sealed and parts are merged.
@@ -7,8 +7,10 @@ current beside the rows, while the tail is sealed and parts are merged.
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,9 +22,10 @@ import pytest
 
 import treering as tr
 from support.faulty_disk import FaultyDisk, faulty_disk
+from support.interrupts import Interrupt
 from support.parts import often
 from support.torture import Session, run
-from support.vaults import BETA
+from support.vaults import BETA, crash
 from treering.domain.refining import refined
 from treering.trusted.ledger.disk import Stage
 from treering.trusted.rows.kept import Rows
@@ -216,3 +219,42 @@ def test_the_ledgers_disk_fails_at_each_write_of_a_refinement(original: Path, di
         check(place, said)
         passing += 1
     assert passing > 1
+
+
+STRIDE = 1 if "TORTURE_KILLS" in os.environ else 5
+FILES = (
+    "vault/vault.py",
+    "trusted/store.py",
+    "trusted/kernel.py",
+    "ledger/ledger.py",
+    "ledger/record.py",
+    "rows/kept.py",
+)
+
+
+def test_an_interrupt_at_any_step_of_a_refinement(original: Path, tmp_path: Path) -> None:
+    """The vault goes on with the one version or the other, or it stops; the next opening finds one of them."""
+    step, fell = 0, True
+    while fell:
+        place = Path(shutil.copytree(original, tmp_path / f"{step}"))
+        vault = Vault.open(place)
+        said: list[Any] = [["facts", {**facts(vault), "answers": ask(vault)}], ["refine", {}]]
+        interrupt = Interrupt(step, *FILES)
+        with suppress(KeyboardInterrupt), interrupt:
+            vault.refine(**change(2))
+        fell = interrupt.fell
+        stopped = ""
+        try:
+            vault.append(batch(40, 2))
+        except tr.TreeringError as error:
+            stopped = str(error)
+        assert not stopped or "interrupted" in stopped
+        if not stopped:
+            check_counts(vault)
+            assert vault.schema in (version_of(1), version_of(2))
+            said.append(["facts", facts(vault)])
+        crash(vault)
+        check(place, said)
+        shutil.rmtree(place)
+        step += STRIDE
+    assert step > 20
