@@ -42,6 +42,8 @@ from treering.words import counted
 
 BLOCK_BYTES: Final = 2**20
 """How much of a file of texts is read at a time."""
+_PAGES: Final = 2**20
+"""How many bytes of a column are read at a time: row groups may be as large as their file."""
 BATCH_ROWS: Final = 2**17
 """How many rows of a Parquet file are read at a time."""
 SEEN_BYTES: Final = 2**20
@@ -279,7 +281,7 @@ def _zipped(path: Path) -> bool:
 def _parquet(path: Path, wanted: tuple[str, ...]) -> Iterator[Any]:
     import pyarrow.parquet as pq
 
-    with pq.ParquetFile(path) as opened:
+    with pq.ParquetFile(path, pre_buffer=False, buffer_size=_PAGES) as opened:
         check_columns(opened.metadata.num_columns)
         schema = opened.schema_arrow
         _check_once(schema.names, wanted)
