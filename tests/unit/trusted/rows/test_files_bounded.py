@@ -234,7 +234,8 @@ import treering as tr
 from treering.rowfile import RowFile
 from treering.trusted.rows.intake import Intake, typed_blocks
 schema = tr.Schema({"x": tr.bins([0, 0.5, 1])})
-rows = sum(block.num_rows for block in typed_blocks(RowFile(Path(sys.argv[1])), schema, None, drop=False, intake=Intake()))
+blocks = typed_blocks(RowFile(Path(sys.argv[1])), schema, None, drop=False, intake=Intake())
+rows = sum(block.num_rows for block in blocks)
 print(rows, pa.default_memory_pool().max_memory())
 """
 
