@@ -3,8 +3,8 @@
 `check_tokens` looks at a text before it is parsed. `check_expansion` looks at a tree before names are put in their
 places: ``SELECT *`` stands for columns, and a name for the expression that it is an alias of, which may have names in
 it in turn: ``a + a AS b, b + b AS c, …`` doubles with each step. `check_correlated` looks at SELECTs that name columns
-of a SELECT around them: DuckDB rearranges each together with all others, and needs minutes for sixty. `check_groups` looks at
-what a SELECT groups by.
+of a SELECT around them: DuckDB rearranges each together with all others, and needs minutes for sixty. `check_groups`
+looks at what a SELECT groups by.
 """
 
 from __future__ import annotations
