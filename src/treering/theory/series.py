@@ -96,7 +96,6 @@ def rooted(groups: int) -> bool:
     return whole(groups, "groups") <= MOST_GROUPS
 
 
-@lru_cache(maxsize=4096, typed=True)
 def segment_length(segment: int, groups: int) -> int:
     """How many leaves a segment has; they are numbered from 0.
 
