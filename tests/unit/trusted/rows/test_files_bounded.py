@@ -193,8 +193,8 @@ import treering as tr
 from treering.rowfile import RowFile
 from treering.trusted.rows.intake import Intake, typed_blocks
 schema = tr.Schema({"x": tr.bins([0, 0.5, 1])})
-rows = sum(block.num_rows for block in typed_blocks(RowFile(Path(sys.argv[1])), schema, None, drop=False, intake=Intake()))
-print(rows, pa.default_memory_pool().max_memory())
+blocks = typed_blocks(RowFile(Path(sys.argv[1])), schema, None, drop=False, intake=Intake())
+print(sum(block.num_rows for block in blocks), pa.default_memory_pool().max_memory())
 """
 
 
