@@ -135,17 +135,16 @@ class Rings(Answering):
         items = under_one_lens(items)
         revision = self._revision
         try:
-            found = self._made(items, within, since)
-            if found.revision == revision == self._revision and not self._shelf.moves % 2:
+            found = self._made(items, within, since, revision)
+            if revision == self._revision and not self._shelf.moves % 2:
                 return found
         except Exception:
             if revision == self._revision and not self._shelf.moves % 2:
                 raise
         with self._lock:
-            return self._made(items, within, since)
+            return self._made(items, within, since, self._revision)
 
-    def _made(self, items: Sequence[Item], within: float | None, since: int | None) -> Plan:
-        revision = self._revision
+    def _made(self, items: Sequence[Item], within: float | None, since: int | None, revision: object) -> Plan:
         size = self._rows_to_share() if items else self._gate.size
         if since is not None:
             self._check_since([item.query for item in items], since)

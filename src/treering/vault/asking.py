@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
@@ -65,8 +65,12 @@ class Questions(Sealed):
 
     def plan(self, items: Sequence[Item], mechanism: str | None, within: float | None) -> Planned:
         """The plan for some items."""
-        lock = self._store.alone()
-        with nullcontext() if self._free else lock:
+        lock = self._store.alone()  # Refuses a forked child.
+        if self._free:
+            with suppress(VaultError):  # In the middle of a commit it waits for the end.
+                self._store.check_open()
+                return self._planned(items, mechanism, within)
+        with lock:
             self._store.check()
             return self._planned(items, mechanism, within)
 
@@ -74,9 +78,8 @@ class Questions(Sealed):
         """The plan for some items if it is made before it is their turn: others are served meanwhile. None where that
         takes the vault's lock, and for a refusal: it is made, or made again, when it is their turn."""
         self._store.alone()  # Refuses a forked child.
-        if self._free:
-            with suppress(TreeringError):
-                return self._planned(items, mechanism, within)
+        with suppress(TreeringError):
+            return self._planned(items, mechanism, within) if self._free else None
         return None
 
     @property

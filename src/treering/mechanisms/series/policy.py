@@ -181,7 +181,8 @@ class Policy:
         Without a wish, and before there are ``pace`` series, those that a query would have to sum very many groups of
         do not count: it gets a series of its own.
         """
-        reaching = [ring for ring in rings if ring.reaches(since, self._gate.size)]
+        size = self._gate.size
+        reaching = [ring for ring in rings if ring.reaches(since, size)]
         able = {query: [ring for ring in reaching if ring.covers(query)] for query in asked}
         if wanted is not None or since or len(rings) >= self._pace or self._least_left <= 0 or not any(able.values()):
             return able
