@@ -76,14 +76,8 @@ def test_the_limits_are_those_of_the_page() -> None:
     table, limits = PAGE.split("## Limits")[1].split("## On a network")[0], Limits()
     said = [int(number.replace(",", "")) for number in re.findall(r"\d[\d,]*", table.split("\n\n")[1])]
     expected = [limits.body >> 20, limits.upload >> 30, limits.uploads, limits.queries, limits.numbers, limits.rows]
-    work = [
-        limits.page,
-        limits.waiting,
-        int(limits.seconds),
-        int(limits.statement),
-        limits.memory >> 30,
-        (limits.memory // PLACES) >> 20,
-    ]
+    lines = [limits.page, limits.waiting]
+    work = [int(limits.seconds), int(limits.statement), limits.memory >> 30, (limits.memory // PLACES) >> 20]
     tables = [limits.result_rows, limits.result_bytes >> 20, limits.processes]
     ends = [limits.connections, RESERVED, int(limits.heads), LONGEST >> 10, limits.kept, MOST_EACH, MOST]
     assert said == [*expected, *lines, *work, *tables, *ends]
