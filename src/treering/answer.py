@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
@@ -221,6 +223,15 @@ class Bill:
         if self.cost > 0 and getattr(error, "bill", None) is None:
             vars(error)["bill"] = self
             error.add_note(self.words())
+
+    @contextmanager
+    def charging(self) -> Iterator[None]:
+        """Errors within the block come after the charge: each has the bill."""
+        try:
+            yield
+        except Exception as error:
+            self.charge(error)
+            raise
 
 
 @dataclass(frozen=True, slots=True)

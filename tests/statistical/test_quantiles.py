@@ -1,4 +1,4 @@
-"""Quantiles in two steps: intervals hold for 95%, those of a quarter of the width do not, and they are far narrower than cells.
+"""Quantiles in two steps: intervals hold for 95%, those of a quarter of the width do not; they are narrower than cells.
 
 Each life has 12 groups whose noise is independent, and three levels that share it. A right interval of one level and
 `LIVES` lives holds in less than 88.5% of them with probability below 1e-9, by the binomial law.
