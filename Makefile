@@ -74,7 +74,7 @@ $(VENV)/.uv: requirements/uv.txt
 
 $(VENV)/.runtime: $(VENV)/.uv requirements/runtime.txt pyproject.toml
 	$(call say,installing the runtime, demo and server packages)
-	@$(INSTALL) --require-hashes -r requirements/runtime.txt
+	@$(INSTALL) --no-deps --require-hashes -r requirements/runtime.txt
 	@$(INSTALL_TREERING)
 	@touch $@
 
@@ -214,8 +214,9 @@ lock: $(VENV)/.uv ## recompile requirements/*.txt from pyproject.toml and requir
 	    $(COMPILE) $(LOCK) --overrides requirements/torch-by-pip.in requirements/$$peer.in -o requirements/$$peer.txt; \
 	done
 	@$(COMPILE) $(LOCK) --no-deps requirements/datasets.in -o requirements/datasets.txt
-	@$(COMPILE) $(LOCK) pyproject.toml requirements/build.in --extra demo --extra server -o requirements/runtime.txt
-	@$(COMPILE) $(LOCK) pyproject.toml requirements/build.in --extra demo --extra server --extra dev \
+	@$(COMPILE) $(LOCK) --overrides requirements/pandas-left-out.in pyproject.toml requirements/build.in --extra demo --extra server --extra shell \
+	    -o requirements/runtime.txt
+	@$(COMPILE) $(LOCK) pyproject.toml requirements/build.in --extra demo --extra server --extra shell --extra dev \
 	    -c requirements/runtime.txt -o requirements/dev.txt
 
 clean: ## remove the environment and everything that was built

@@ -7,6 +7,8 @@ those milliseconds, divided by the limit, in the reference.
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -43,7 +45,7 @@ APPENDS: Final = 10_000
 
 
 def results() -> Iterator[Result]:
-    """Appending, opening a series, its next leaf; many appends; a tiny life."""
+    """Appending, opening a series, its next leaf; many appends; memory; a tiny life."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         file = folder / "flights.parquet"
@@ -55,6 +57,7 @@ def results() -> Iterator[Result]:
             yield leaf(vault, folder)
     with tempfile.TemporaryDirectory() as name:
         yield from many(Path(name) / "many")
+    yield memory()
     yield ratio("a life in memory of 1,000 rows and a question / 10 ms", _life, _waiting(0.01), limit=1)
 
 
@@ -154,6 +157,16 @@ def many(place: Path) -> Iterator[Result]:
             vault.ask(f"carrier = '{carrier}' AND month <= {month}")
 
     yield ratio("the same, and its first new question / two seconds", first, _waiting(2.0), limit=1, repeats=3)
+
+
+def memory() -> Result:
+    """The peak of a process that takes in 110 million rows and asks about them, against 500 MB."""
+    start = time.perf_counter()
+    command = [sys.executable, "-m", "benchmarks.memory_rows"]
+    said = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[1]).stdout
+    seconds = time.perf_counter() - start
+    peak = int(said.splitlines()[-1].split()[0].replace(",", "")) * 2**20
+    return Result("the memory of 110M rows at its peak / 500 MB", 1, (peak / 500e6,), seconds, seconds)
 
 
 def _vault(place: Path, share: float = 1.0) -> Vault:

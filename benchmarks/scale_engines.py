@@ -1,9 +1,10 @@
-"""What a row and a cell cost on each engine: ``PYTHONPATH=tests python -m benchmarks.scale_engines`` prints a table.
+"""What a row and a group cost on each engine: ``PYTHONPATH=tests python -m benchmarks.scale_engines`` prints a table.
 
-Rows are taken in from a Parquet file by DuckDB and by Spark (local mode), and from a table by PostgreSQL, all on this
-machine. A row's cost is the slope between two tables of different length with the same few cells; a cell's cost is the
-slope between two tables of the same length, one of them with a cell for almost every row. Each time is the best of
-three, so that what else the machine does counts least.
+The rows lie in Parquet files read by DuckDB and by Spark (local mode), and in a table of PostgreSQL, all on this
+machine. A *refresh* takes rows in: it counts them, and looks at the order column. A new *question* is one GROUP BY over
+three columns. What a row costs is the slope between two tables of different length with the same few groups; what a
+group costs, the slope between two tables of the same length, one of them with a group for almost every row. Each time
+is the best of three, so that what else the machine does counts least.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import ibis
 import numpy as np
@@ -23,7 +24,7 @@ import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
-from support.engines import histogram, postgres_server
+from support.engines import cells, postgres_server, taken
 from support.spark import spark_session
 from treering.domain.attribute import integers
 from treering.domain.schema import Schema
@@ -36,16 +37,16 @@ LONG: Final = 10_000_000
 NAMES: Final = ("short", "long", "wide")
 
 
-def schema_of(cells: int) -> Schema:
-    """Three attributes, as a table has, whose values make so many cells together."""
-    side = round(cells ** (1 / 3))
+def schema_of(groups: int) -> Schema:
+    """Three attributes, as a table has, whose values make so many groups together."""
+    side = round(groups ** (1 / 3))
     return Schema({name: integers(0, side - 1) for name in "abc"})
 
 
-def rows(length: int, cells: int) -> pa.Table:
-    """Rows spread over the cells evenly."""
+def rows(length: int, groups: int) -> pa.Table:
+    """Rows spread over the groups evenly."""
     generator = np.random.default_rng(12)
-    columns = {name: generator.integers(0, each.size, length) for name, each in schema_of(cells).attributes.items()}
+    columns = {name: generator.integers(0, each.size, length) for name, each in schema_of(groups).attributes.items()}
     return pa.table({"id": np.arange(length), **columns})
 
 
@@ -81,31 +82,42 @@ def spark_tables(folder: Path) -> Iterator[Callable[[str], Any]]:
         yield lambda name: connection.read_parquet(folder / f"{name}.parquet", table_name=name)
 
 
-def seconds(source: Source) -> tuple[float, int]:
-    """The time that all rows take, at best, and the number of cells that they occupy."""
-    best, cells = float("inf"), 0
+class Measured(NamedTuple):
+    """The best times for a table: of a refresh that takes all rows in, and of a question about all of them."""
+
+    refresh: float
+    question: float
+    groups: int
+
+
+def measured(source: Source) -> Measured:
+    """Take all rows in, and count them by three columns, three times."""
+    found = []
     for _ in range(3):
         start = time.perf_counter()
-        cells = len(histogram(source))
-        best = min(best, time.perf_counter() - start)
-    return best, cells
+        rows = taken(source)
+        middle = time.perf_counter()
+        groups = len(cells(rows))
+        found.append(Measured(middle - start, time.perf_counter() - middle, groups))
+    return Measured(*map(min, zip(*found, strict=True)))
 
 
 def main() -> int:
-    """Print a line for each engine: what one row and one occupied cell cost, in seconds."""
+    """Print a line for each engine: what one row and one group cost, in seconds."""
     print(f"{os.cpu_count()} processors; {SHORT:,} and {LONG:,} rows")
-    print(f"{'engine':<12} {'seconds a row':>14} {'rows a second':>14} {'seconds a cell':>15} {'fixed seconds':>14}")
+    print(f"{'engine':<12} {'refresh, a row':>15} {'question, a row':>16} {'a group':>10} {'fixed':>8}")
     with TemporaryDirectory() as place:
         folder = Path(place).resolve()
-        for name, (length, cells) in TABLES.items():
-            pq.write_table(rows(length, cells), folder / f"{name}.parquet")
+        for name, (length, number) in TABLES.items():
+            pq.write_table(rows(length, number), folder / f"{name}.parquet")
         for engine, tables in (("DuckDB", duckdb_tables), ("PostgreSQL", postgres_tables), ("Spark", spark_tables)):
             with tables(folder) as table:
-                found = {name: seconds(Source.of(table(name), schema_of(cells))) for name, (_, cells) in TABLES.items()}
-            (short, few), (long, _), (wide, many) = (found[name] for name in NAMES)
-            row, cell = (long - short) / (LONG - SHORT), (wide - short) / (many - few)
-            fixed = short - SHORT * row - few * cell
-            print(f"{engine:<12} {row:>14.2e} {1 / row:>14,.0f} {cell:>15.2e} {fixed:>14.2f}", flush=True)
+                found = {name: measured(Source.of(table(name), schema_of(each))) for name, (_, each) in TABLES.items()}
+            short, long, wide = (found[name] for name in NAMES)
+            taken_in, row = ((b - a) / (LONG - SHORT) for a, b in ((short[0], long[0]), (short[1], long[1])))
+            group = (wide.question - short.question) / (wide.groups - short.groups)
+            fixed = short.question - SHORT * row - short.groups * group
+            print(f"{engine:<12} {taken_in:>15.2e} {row:>16.2e} {group:>10.2e} {fixed:>8.2f}", flush=True)
     return 0
 
 

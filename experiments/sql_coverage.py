@@ -28,6 +28,7 @@ import treering as tr
 from experiments.claims import Claims
 from experiments.options import options
 from experiments.record import Record, Row, column, where
+from support.plans import estimates_of, noise_in
 from treering.audit.bounds import clopper_pearson_lower, clopper_pearson_upper
 from treering.pictures.svg import Dots, Line, Panel
 from treering.sql.answer import Statement, answer, draws_for, split
@@ -81,8 +82,8 @@ class World:
             self._statements[text] = split(text, self._schema)
         statement = self._statements[text]
         rings = tr.Rings(self._db, epsilon=EPSILON[self.groups], delta=self._delta)
-        told = rings.tell(statement.items)
-        noise = rings.draw(statement.items, told, draws_for(statement))
+        told = estimates_of(rings, statement.items)
+        noise = noise_in(rings, statement.items).draw(told, draws_for(statement))
         rows: list[dict[str, Any]] = answer(statement, told, noise, self._db.size).to_pylist()
         return [row for row in rows if row["x"] is not None]
 

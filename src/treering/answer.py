@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from treering.words import counted, readable
 
-Kind: TypeAlias = Literal["easy", "hard", "measured", "cached", "synthetic"]
+Kind: TypeAlias = Literal["easy", "hard", "measured", "cached", "synthetic", "estimate"]
 
 Tail: TypeAlias = Literal["normal", "log-concave", "together"]
 """What is known of the noise of a number: it is normal; it is symmetric and log-concave; or nothing, but that all
@@ -37,7 +39,8 @@ class Answer:
     kind: Kind
     """Where the answer came from: "easy", the public histogram; "hard", a measurement after the sparse-vector guard
     found the histogram wrong; "measured", any other measurement; "cached", an earlier answer that still holds;
-    "synthetic", synthetic data released earlier."""
+    "synthetic", synthetic data released earlier; "estimate", a distribution fitted to what was released: without a
+    bound, so that its error and margin are 1."""
     margin: float = math.nan
     """The half-width that holds for this answer alone with 95%: what a person means by ±. That is so if the question
     was chosen without looking at the noise that the answer uses. Never above ``error``, and the same where no better
@@ -228,6 +231,15 @@ class Bill:
         if self.cost > 0 and getattr(error, "bill", None) is None:
             vars(error)["bill"] = self
             error.add_note(self.words())
+
+    @contextmanager
+    def charging(self) -> Iterator[None]:
+        """Errors within the block come after the charge: each has the bill."""
+        try:
+            yield
+        except Exception as error:
+            self.charge(error)
+            raise
 
 
 @dataclass(frozen=True, slots=True)

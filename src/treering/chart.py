@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from treering.errors import ParameterError, QueryError
+from treering.pictures.svg import page
 from treering.shown import MARGIN, number
 
 if TYPE_CHECKING:
-    import plotly.graph_objects as go
     import pyarrow as pa
 
 _COLOURS: Final = ("#2563eb", "#d97706", "#059669", "#dc2626", "#7c3aed", "#0891b2", "#be185d", "#4d7c0f")
@@ -27,12 +27,14 @@ MOST_BARS: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One group: its label, the value that colours it, its number and its margin."""
+    """One group: its label, the value that colours it, its number and its margin; ``mark`` is another number to compare
+    it with."""
 
     label: str
     colour: str
     value: float
     margin: float
+    mark: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,40 +54,25 @@ class Chart:
         return tuple(dict.fromkeys(bar.colour for bar in self.bars if bar.colour))
 
     def save(self, path: str | Path) -> None:
-        """Write the chart to a file: .svg, or .html, which plotly makes interactive."""
+        """Write the chart to a file: .svg, or .html, a page that needs nothing else."""
         place = Path(path)
         if place.suffix.lower() not in (".svg", ".html"):
             raise ParameterError("path", f"must end in .svg or .html, not {place.name!r}")
         html = place.suffix.lower() == ".html"
-        text = self.figure().to_html(include_plotlyjs=True) if html else self.svg()
-        place.write_text(str(text), encoding="utf-8")
-
-    def figure(self) -> go.Figure:
-        """The chart as a figure of plotly's."""
-        import plotly.graph_objects as go
-
-        made = go.Figure()
-        for colour in self.colours or ("",):
-            chosen = [bar for bar in self.bars if bar.colour == colour]
-            made.add_bar(
-                x=[bar.label for bar in chosen],
-                y=[bar.value for bar in chosen],
-                error_y={"type": "data", "array": [bar.margin for bar in chosen]},
-                name=colour or self.y,
-            )
-        return made.update_layout(xaxis_title=self.x, yaxis_title=self.y)
+        place.write_text(page(f"{self.y} by {self.x}", self.svg()) if html else self.svg(), encoding="utf-8")
 
     def svg(self) -> str:
         """The chart as an SVG picture: a bar for each group, its margin a line at its end."""
         low = min(0.0, *(bar.value - bar.margin for bar in self.bars))
         high = max(0.0, *(bar.value + bar.margin for bar in self.bars))
         scale = _WIDTH / ((high - low) or 1.0)
-        height = _TOP + _BAR * len(self.bars) + 12
+        width, height = _LEFT + _WIDTH + 110, _TOP + _BAR * len(self.bars) + 12
         drawn = "".join(self._drawn(place, bar, low, scale) for place, bar in enumerate(self.bars))
         title = f"{self.y} by {self.x}, with margins that hold with 95%"
         return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{_LEFT + _WIDTH + 110}" height="{height}" role="img" '
-            f'font-family="system-ui, sans-serif" font-size="12" fill="{_INK}"><title>{escape(title)}</title>'
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
+            f'role="img" font-family="system-ui, sans-serif" font-size="12" fill="{_INK}">'
+            f"<title>{escape(title)}</title>"
             f'<text x="0" y="16" font-weight="600">{escape(self.y)} by {escape(self.x)}</text>{drawn}</svg>'
         )
 
@@ -97,12 +84,18 @@ class Chart:
         )
         fill = _COLOURS[self.colours.index(bar.colour) % len(_COLOURS) if bar.colour else 0]
         label = f"{bar.label}, {bar.colour}" if bar.colour else bar.label
+        mark = ""
+        if bar.mark is not None:
+            across = _LEFT + (bar.mark - low) * scale
+            ends = f'x1="{across:.1f}" y1="{middle - 8:.1f}" x2="{across:.1f}" y2="{middle + 8:.1f}"'
+            mark = f'<line {ends} stroke="#dc2626"/>'
         return (
             f'<text x="{_LEFT - 8}" y="{middle + 4:.1f}" text-anchor="end">{escape(label)}</text>'
             f'<rect x="{min(zero, end):.1f}" y="{middle - 6:.1f}" width="{abs(end - zero):.1f}" height="12" '
             f'fill="{fill}" fill-opacity="0.75"/>'
             f'<line x1="{first:.1f}" y1="{middle:.1f}" x2="{last:.1f}" y2="{middle:.1f}" stroke="{_INK}"/>'
             f'<text x="{max(last, zero) + 6:.1f}" y="{middle + 4:.1f}">{escape(number(bar.value, bar.margin))}</text>'
+            f"{mark}"
         )
 
     def _repr_html_(self) -> str:
@@ -117,7 +110,7 @@ def plot(table: pa.Table) -> Chart:
     """A chart of a released table: of what `Vault.sql` or `Rings.table` gave.
 
     Bars are the first number that has a margin, over the first column; a second column of labels gives the colours. A
-    notebook shows the chart; ``plot(table).save("late.svg")`` writes a picture, and ``.html`` an interactive page.
+    notebook shows the chart; ``plot(table).save("late.svg")`` writes a picture, and ``.html`` a page.
     """
     names = table.column_names
     pairs = [(name, f"{name}{MARGIN}") for name in names] + list(pairwise(names))

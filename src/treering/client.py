@@ -183,6 +183,11 @@ class Client:
 
         return Schema.from_dict(self._get("schema")["schema"])
 
+    @cached_property
+    def name(self) -> str:
+        """What the table is called."""
+        return str(self.status()["name"])
+
     @property
     def size(self) -> int:
         """The number of rows now."""
@@ -206,13 +211,17 @@ class Client:
 
     # -- questions ----------------------------------------------------------------------------------------------------
 
-    def ask(self, query: Question, *, key: str | None = None, **wanted: Unpack[Wanted]) -> Answer:
+    def ask(
+        self, query: Question, *, key: str | None = None, estimate: bool = False, **wanted: Unpack[Wanted]
+    ) -> Answer:
         """The share of the rows that match ``query``, with its margin and its error: see `Vault.ask`.
 
         With a ``key``, a question whose reply was lost is asked again by itself, and charged once.
         """
-        body = {"query": _text(query), **_options(**wanted)}
-        return _answer(self._ask(body, key))
+        if estimate:
+            wanted["within"] = None
+            return _answer(self._ask({"query": _text(query), "estimate": True, **_options(**wanted)}, None))
+        return _answer(self._ask({"query": _text(query), **_options(**wanted)}, key))
 
     def ask_many(
         self, queries: Iterable[Question], *, key: str | None = None, **wanted: Unpack[Wanted]

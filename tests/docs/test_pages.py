@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from pathlib import Path
 
@@ -10,11 +11,14 @@ import pytest
 import treering as tr
 from support.markdown import anchors, blocks, links, prose
 from support.repository import ROOT, make_targets, pages
+from treering.cli.main import app
 
 
 def broken_links(page: Path, text: str) -> list[str]:
     broken = []
     for link in links(text):
+        if link.startswith("https:"):  # tests/architecture/test_no_addresses.py says which may be named.
+            continue
         name, _, anchor = link.partition("#")
         target = page if not name else (page.parent / name).resolve()
         if not target.exists() or (anchor and anchor not in anchors(target.read_text())):
@@ -56,6 +60,36 @@ def test_the_tutorial_names_only_what_exists() -> None:
     assert unknown_names(page + "\nstart where `examples` is found") == ["examples"]
 
 
+COMMANDS = {each.name or (each.callback.__name__ if each.callback else "") for each in app.registered_commands} | {
+    str(each.name) for each in app.registered_groups
+}
+OBJECTS = {"tr": tr, "vault": tr.Vault}
+"""What the pages call by these names."""
+
+
+def _is_module(name: str) -> bool:
+    return importlib.util.find_spec("treering." + name.removeprefix("tr.")) is not None
+
+
+def missing_operations(text: str) -> list[str]:
+    """What pages say there is at the front, on a vault, or at the command line, and is not."""
+    code = [*re.findall(r"`([^`\n]+)`", prose(text)), *(block.code for block in blocks(text) if block.info == "python")]
+    named = [match for each in code for match in re.finditer(r"\b(tr|vault)\.([a-z_A-Z]\w*)", each)]
+    commands = re.findall(r"`treering ([a-z][a-z-]*)[ `]", prose(text))
+    absent = [match[0] for match in named if not (hasattr(OBJECTS[match[1]], match[2]) or _is_module(match[0]))]
+    return absent + [f"treering {each}" for each in commands if each not in COMMANDS]
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_operations_and_commands_that_are_named_exist(page: Path) -> None:
+    assert missing_operations(page.read_text()) == []
+
+
+def test_an_operation_that_does_not_exist_is_seen() -> None:
+    text = "Call `vault.mend()`, `tr.Voult`, or `treering add V`; `vault.ask` and `treering ask V` exist."
+    assert missing_operations(text) == ["vault.mend", "tr.Voult", "treering add"]
+
+
 def test_every_target_is_documented_for_contributors() -> None:
     assert make_targets() - {"help"} <= named_targets((ROOT / "CONTRIBUTING.md").read_text())
 
@@ -92,3 +126,21 @@ def test_targets_are_found_in_spans_and_shell_blocks() -> None:
     text = "Run `make check` first, or make nothing.\n\n```sh\nmake demo   # a\ncd x\n```\n"
     assert named_targets(text) == {"check", "demo"}
     assert {"demo", "test", "check", "bench", "lock"} <= make_targets()
+
+
+def absent_tests(text: str) -> list[str]:
+    """The tests that a table names, after their file, and that are not there."""
+    absent = []
+    for row in (line for line in text.splitlines() if line.startswith("| ")):
+        for path, named in re.findall(r"`(tests/[\w/.]+)`: ([^;|]*)", row):
+            code = (ROOT / path).read_text() if (ROOT / path).exists() else ""
+            absent += [name for name in re.findall(r"`(test_\w+)`", named) if f"def {name}(" not in code]
+    return absent
+
+
+def test_the_tests_of_attacks_exist() -> None:
+    page = (ROOT / "docs" / "vulnerabilities.md").read_text()
+    rows = re.findall(r"^\| (\d+) \|.*`test_\w+` \|$", page, re.MULTILINE)
+    assert [int(each) for each in rows] == [*range(1, 21)]
+    assert absent_tests(page) == []
+    assert absent_tests("| 1 | x | `tests/docs/test_pages.py`: `test_nothing` |") == ["test_nothing"]

@@ -21,12 +21,14 @@ KILLS = int(os.environ.get("TORTURE_KILLS", "90"))
 A_LIFE = 15
 """Kills of one vault."""
 LIVES = -(-KILLS // A_LIFE)
+STEPS = [step for step in Stage if step is not Stage.SCHEMA_DURABLE]
+"""No schema changes here: ``test_refining_killed.py`` has such lives."""
 
 
 def sessions(life: int) -> list[Session]:
     """Steps in turn, so that all lives together meet each of them often; every third end is a matter of chance."""
     generator = np.random.default_rng(life)
-    steps = list(Stage)
+    steps = STEPS
     planned = []
     for number in range(A_LIFE):
         seed = int(generator.integers(2**31))
@@ -100,4 +102,4 @@ def test_killed_while_a_mechanism_is_added(
 
 def test_all_lives_together_meet_every_step() -> None:
     aimed = {session.step for life in range(LIVES) for session in sessions(life)}
-    assert aimed >= {*Stage, None}
+    assert aimed >= {*STEPS, None}

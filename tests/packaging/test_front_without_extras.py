@@ -57,6 +57,10 @@ def test_marginals_name_their_extra_as_it_is_typed_into_a_shell(installed: Insta
     assert "pip install 'treering[marginals]'" in said
 
 
+def test_measurements_of_opendp_name_their_extra(installed: Installed) -> None:
+    assert "pip install 'treering[opendp]'" in last_line(installed.python("tr.from_opendp(lambda budget: None)"))
+
+
 def test_a_table_in_postgres_names_its_extra(installed: Installed) -> None:
     said = last_line(installed.python(f"tr.GrowingDatabase.from_table({SERVER!r}, {SCHEMA})"))
     assert "pip install 'treering[postgres]'" in said

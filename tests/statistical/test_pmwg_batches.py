@@ -25,7 +25,7 @@ from support.pmwg_cases import FALLS, RISES, SCHEMA, STAYS, Guarded, Make, cell,
 from support.two_samples import same_law, same_law_miss_rate
 from treering.audit import Stream
 from treering.domain.workload import random_conjunctions
-from treering.mechanisms.base import Adaptive
+from treering.mechanisms.adaptive import Adaptive
 from treering.mechanisms.histogram.hypothesis import Hypothesis
 from treering.trusted import noise
 from treering.trusted.noise import Ahead

@@ -167,7 +167,7 @@ def empty_groups(delta: float) -> tuple[Rings, Floats]:
     db.append_cells(np.zeros(400_000, dtype=np.int64))
     rings = Rings(db, 1.0, delta, BETA)
     rings.ask(tr.Query.where(CUBE, a=0, b=0, c=0))
-    noise = rings._rings[0].view(0).counts
+    noise = rings._shelf.rings[0].view(0).counts
     noise[0] -= db.size
     return rings, noise
 
@@ -197,7 +197,7 @@ def _codes(cell: int) -> tuple[int, ...]:
 @pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "approximate"])
 def test_an_analyst_who_looks_back_is_never_beyond_an_error(delta: float) -> None:
     rings, noise = empty_groups(delta)
-    ring = rings._rings[0]
+    ring = rings._shelf.rings[0]
     for query in hindsight(noise, np.random.default_rng(1)):
         weights = np.broadcast_to(
             query.weights().reshape([SIDE if axis in query.attributes else 1 for axis in range(3)]), CUBE.shape
@@ -220,7 +220,7 @@ def test_an_analyst_who_looks_for_changes_is_never_beyond_an_error() -> None:
     for _ in range(12):
         db.append_cells(np.zeros(1_000, dtype=np.int64))
         rings.ask(query)
-    ring = rings._rings[0]
+    ring = rings._shelf.rings[0]
     for since in rings.boundaries:
         view = ring.view(since)
         noise = view.counts
@@ -245,7 +245,7 @@ def test_errors_by_the_order_of_questions_are_caught_by_looking_back() -> None:
     caught, lives = 0, 60
     for _ in range(lives):
         rings, noise = empty_groups(1e-6)
-        ring = rings._rings[0]
+        ring = rings._shelf.rings[0]
         view = ring.view(0)
         query = best_conjunction(noise, generator)
         (told,) = ring.readings([query], view)

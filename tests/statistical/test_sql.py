@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 import treering as tr
+from support.plans import estimates_of, noise_in
 from treering.arrays import Floats
 from treering.sql.answer import answer, draws_for, split
 
@@ -39,8 +40,8 @@ def told(text: str, *, correlated: bool = True) -> pa.Table:
     """The result of a statement, with noise of its own."""
     statement = split(text, SCHEMA)
     rings = tr.Rings(database(), epsilon=1.0, delta=1e-6)
-    known = rings.tell(statement.items)
-    noise: Floats | None = rings.draw(statement.items, known, draws_for(statement)) if correlated else None
+    known = estimates_of(rings, statement.items)
+    noise: Floats | None = noise_in(rings, statement.items).draw(known, draws_for(statement)) if correlated else None
     return answer(statement, known, noise, database().size)
 
 

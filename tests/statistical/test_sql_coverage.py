@@ -20,8 +20,10 @@ import pyarrow as pa
 import pytest
 
 import treering as tr
+from support.plans import estimates_of, noise_in
 from treering.arrays import Floats
-from treering.sql.answer import answer, draws_for, split, told_by
+from treering.mechanisms.plan import Counted
+from treering.sql.answer import answer, draws_for, split
 from treering.theory.rings import joint
 
 EACH = 40
@@ -57,8 +59,8 @@ def live(text: str, groups: int, kind: str) -> list[dict[str, Any]]:
     schema, db, _ = world(groups)
     statement = split(text, schema)
     rings = tr.Rings(db, epsilon=EPSILON[groups], delta=DELTA[kind])
-    told = rings.tell(statement.items)
-    noise = rings.draw(statement.items, told, draws_for(statement))
+    told = estimates_of(rings, statement.items)
+    noise = noise_in(rings, statement.items).draw(told, draws_for(statement))
     found: list[dict[str, Any]] = answer(statement, told, noise, db.size).to_pylist()
     return found
 
@@ -133,8 +135,8 @@ class Cheap:
         schema, db, self._late = world(12)
         items = split(LATE, schema).items
         rings = tr.Rings(db, epsilon=EPSILON[12], delta=DELTA[kind])
-        self._told = rings.tell(items)
-        self._drawing = rings.drawing(items)
+        self._told = estimates_of(rings, items)
+        self._drawing = noise_in(rings, items)
         (stream,) = self._drawing.streams
         self._law, self._shape = stream.source.law, stream.shape
         self._generator = np.random.default_rng()
@@ -183,8 +185,8 @@ def test_noise_around_what_is_shown_is_noticed() -> None:
         schema, db, _ = world(400)
         statement = split(public, schema)
         rings = tr.Rings(db, epsilon=1.0, delta=1e-6)
-        told = rings.tell(statement.items)
-        noise = rings.draw(statement.items, told, draws_for(statement))
+        told = estimates_of(rings, statement.items)
+        noise = noise_in(rings, statement.items).draw(told, draws_for(statement))
         shown = [replace(each, reading=None) for each in told]
         (row,) = answer(statement, shown, noise, db.size).to_pylist()
         wrong += abs(row["x"] - true) > row["x_margin"]
@@ -234,9 +236,9 @@ def test_joint_margins_by_normal_quantiles_would_not_hold_for_laplace_noise() ->
     held = normal = 0
     for _ in range(30):
         rings = tr.Rings(db, epsilon=2.0)
-        told = rings.tell(statement.items)
+        told = estimates_of(rings, statement.items)
         # The margin that is stated is a bound by exponential moments: the quantile itself is taken from draws.
-        alone = float(np.quantile(np.abs(rings.draw(statement.items, told, 200)), 0.95))
+        alone = float(np.quantile(np.abs(noise_in(rings, statement.items).draw(told, 200)), 0.95))
         far = max(abs((each.raw or 0.0) - EACH) for each in told)
         held += far <= alone * joint(400, normal=False)
         normal += far <= alone * joint(400)
@@ -259,6 +261,6 @@ def test_the_sum_of_overlapping_counts_of_another_mechanism_is_covered() -> None
         db.append(rows)
         mechanism = tr.ContinualHistogram(db, epsilon=1.0, beta=0.05)
         assert statement.queries is not None
-        told = told_by(mechanism.ask_many(statement.queries))
+        told = Counted(db.size, mechanism.ask_many(statement.queries)).estimates()
         kept += within(answer(statement, told, None, db.size).to_pylist(), lambda _: true)[0]
     assert kept >= LEAST_LIVES

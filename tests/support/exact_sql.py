@@ -17,7 +17,7 @@ from treering.domain.language.items import Item
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.domain.sums import Grid
-from treering.mechanisms.measuring import bounds
+from treering.mechanisms.series.estimates import bounds
 from treering.sql.answer import answer, draws_for, split
 
 

@@ -7,7 +7,7 @@ from typing import NoReturn
 import pytest
 
 from treering.errors import QueryError
-from treering.vault.statements import Outcome
+from treering.vault.statements import Released
 
 WORDS = "the result has more than 500,000 rows: add a LIMIT, or group by less"
 
@@ -18,4 +18,4 @@ def fail_after_release(monkeypatch: pytest.MonkeyPatch, error: Exception | None 
     def fails(*_: object) -> NoReturn:
         raise error or QueryError(WORDS)
 
-    monkeypatch.setattr(Outcome, "table", fails)
+    monkeypatch.setattr(Released, "table", fails)

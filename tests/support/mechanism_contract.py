@@ -10,6 +10,7 @@ import pytest
 
 import treering as tr
 from support.databases import TestDatabase
+from support.plans import answers_of, known_answers
 from treering.domain.workload import random_conjunctions
 from treering.mechanisms.base import Answering
 
@@ -87,11 +88,11 @@ class MechanismContract(ABC):
         asked = [tr.parse(text, SCHEMA) for text in ("late = 'yes'", "month <= 2", "late = 'yes' AND month = 3")]
         for queries in ([asked[0]], asked[:2], asked):
             before = (mechanism.state, mechanism.spent, db.touched, len(db.journal.events()))
-            known = mechanism.known(queries)
+            known = known_answers(mechanism, queries)
             assert (mechanism.state, mechanism.spent, db.touched, len(db.journal.events())) == before
-            assert known is None or (mechanism.answer(queries) == known and mechanism.spent == before[1])
+            assert known is None or (answers_of(mechanism, queries) == known and mechanism.spent == before[1])
             if not mechanism.halted:
-                mechanism.answer(queries)
+                answers_of(mechanism, queries)
 
     def test_it_starts_at_its_first_question(self) -> None:
         db = self.database()

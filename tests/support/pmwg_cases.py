@@ -18,7 +18,7 @@ from treering.budget.convert import epsilon_of
 from treering.gate import RunRequest, RunStarted
 from treering.mechanisms import pmwg
 from treering.mechanisms import pmwg as pmw
-from treering.mechanisms.base import Adaptive
+from treering.mechanisms.adaptive import Adaptive
 from treering.mechanisms.histogram.hypothesis import Hypothesis
 from treering.mechanisms.tight import Tight, measuring_noise
 from treering.noise import Noise

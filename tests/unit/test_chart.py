@@ -1,4 +1,4 @@
-"""Charts of released tables: a bar for each group with its margin, as a picture and as a figure."""
+"""Charts of released tables: a bar for each group with its margin, as a picture and as a page."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_second_label_is_a_colour() -> None:
     table = pa.table({"k": ["a", "a", "b"], "late": [True, False, True], "n": [1, 2, 3], "n_margin": [0.5] * 3})
     chart = plot(table)
     assert chart.colours == ("True", "False")
-    assert [list(bars.x) for bars in chart.figure().data] == [["a", "b"], ["a"]]
+    assert [(bar.label, bar.colour) for bar in chart.bars] == [("a", "True"), ("a", "False"), ("b", "True")]
     assert len({each.get("fill") for each in ElementTree.fromstring(chart.svg()).iter(f"{SVG}rect")}) == 2
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,6 +19,7 @@ from treering.budget.promise import Budget, BudgetKind
 from treering.domain.query import Query, evaluate_many
 from treering.domain.schema import Schema
 from treering.errors import GuaranteeError, ParameterError, TreeringError
+from treering.lazy import missing
 from treering.params import probability, whole
 from treering.protocols import Gate
 from treering.words import counted
@@ -46,6 +48,8 @@ def from_opendp(measurement: Any, alpha: Alpha | None = None, kind: BudgetKind =
 
         box = from_opendp(noisy, alpha=lambda size, budget, beta: ...)
     """
+    if find_spec("opendp") is None:
+        raise TreeringError(missing("from_opendp", "opendp", "opendp"))
     if kind not in ("pure", "zcdp"):
         raise ParameterError("kind", f"must be 'pure' or 'zcdp', not {kind!r}")
     return (ForeignBox if kind == "pure" else ZcdpForeignBox)(measurement, alpha)

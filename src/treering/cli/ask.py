@@ -69,6 +69,9 @@ def ask(
     key: Annotated[
         str | None, typer.Option(metavar="TEXT", help="A name for this question: asked twice, it is paid for once.")
     ] = None,
+    estimate: Annotated[
+        bool, typer.Option("--estimate", help="Only guess, from earlier answers: free, without a bound.")
+    ] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Ask how many rows match, and get an answer with its error."""
@@ -78,11 +81,18 @@ def ask(
         raise typer.BadParameter("a --key is for predicates: a statement asked again is free until rows come")
     if sql is not None and persons:
         raise typer.BadParameter("--persons is for predicates: a statement counts them by COUNT(DISTINCT person)")
+    alone = (
+        question is not None and not (dry_run or persons) and all(each is None for each in (within, key, per_person))
+    )
+    if estimate and not alone:
+        raise typer.BadParameter("--estimate goes with a predicate alone")
     from treering.domain.language.wants import Wants
 
     out, wants = Output(as_json), Wants("persons" if persons else "rows", per_person)
     with writing(vault) as opened:
-        if dry_run:
+        if estimate:
+            _guess(out, opened, question or "", mechanism)
+        elif dry_run:
             plain = _price(opened, question, sql, mechanism, within, wants)
             out.result(plain, lambda shown: _show_price(shown, plain))
         elif sql is not None:
@@ -103,13 +113,24 @@ def _ask_one(
     within: float | None,
     wants: Wants,
 ) -> None:
-    from treering.domain.language.parse import parse
-
-    query = parse(question, vault.schema)
+    (query,) = vault.queries([question], mechanism)
     given: Any = {"count": wants.count, "per_person": wants.per_person}
     answer, costs = _paid(vault, lambda: vault.ask(query, mechanism, key, within, **given))
     plain = {"question": str(query), **answer.to_dict(), **costs}
     out.result(plain, lambda shown: show(shown, plain))
+
+
+def _guess(out: Output, vault: Vault, question: str, mechanism: str | None) -> None:
+    (query,) = vault.queries([question], mechanism)
+    answer = vault.ask(query, mechanism, estimate=True)
+    plain = {"question": str(query), **answer.to_dict()}
+    out.result(
+        plain,
+        lambda shown: shown.line(
+            f"About {answer.count:,} of {answer.size:,} rows ({answer.value:.2%}), guessed from earlier answers: free, "
+            "and without a bound"
+        ),
+    )
 
 
 def _paid(vault: Vault, asked: Callable[[], Told]) -> tuple[Told, dict[str, Any]]:
@@ -131,9 +152,7 @@ def _price(
     if sql is not None:
         price = vault.price_sql(sql, within, mechanism, per_person=wants.per_person)
     else:
-        from treering.domain.language.parse import parse
-
-        asked = [parse(question or "", vault.schema)]
+        asked = [question or ""]
         price = vault.price_many(asked, mechanism, within, count=wants.count, per_person=wants.per_person)
     return {**price._asdict(), **_promise(vault)}
 

@@ -95,6 +95,9 @@ def create(
         str | None,
         typer.Option(metavar="COLUMN", help="The column of person ids: `append` then enforces --rows-per-person."),
     ] = None,
+    name: Annotated[
+        str | None, typer.Option(metavar="WORD", help="What the table is called, in SQL. [default: as the folder]")
+    ] = None,
     rows: Annotated[
         int | None, typer.Option(parser=count, metavar="NUMBER", help='Rows that are expected, for "auto".')
     ] = None,
@@ -131,7 +134,9 @@ def create(
     read = Schema.load(schema)
     options = _options(pace, guard_only, box, ways, questions)
     column = "id" if order is None else order
-    with Vault.create(vault, read, *given, person=person, rows=expected, table=table, order=column, **options) as made:
+    with Vault.create(
+        vault, read, *given, person=person, name=name, rows=expected, table=table, order=column, **options
+    ) as made:
         _caution(epsilon, delta)
         _made(vault, made.status(), table, out)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from treering.cli.output import Advance, JsonFlag, Output, count, endless, last_size, number, progress
-from treering.pictures.svg import Line, Panel, render
+from treering.pictures.svg import Line, Panel, page, render
 from treering.words import counted
 
 if TYPE_CHECKING:
@@ -254,19 +254,8 @@ def curves(found: Plan, advance: Advance) -> Chart:
 
 def write(path: Path, chart: Chart) -> None:
     """Write the chart to a file: .svg, or a self-contained .html."""
-    if path.suffix.lower() == ".svg":
-        path.write_text(picture(chart), encoding="utf-8")
-        return
-    from plotly import graph_objects
-
-    figure = graph_objects.Figure()
-    for curve in chart.curves:
-        line = {"color": curve.colour, "dash": "dash" if curve.dashes else "solid"}
-        figure.add_scatter(x=list(curve.x), y=list(curve.y), name=curve.label, mode="lines+markers", line=line)
-    figure.update_layout(title=chart.title, template="plotly_white", hovermode="x unified")
-    figure.update_xaxes(title=_LABELS[0], type="log")
-    figure.update_yaxes(title=_LABELS[1], type="log")
-    figure.write_html(path, include_plotlyjs=True, full_html=True)
+    drawn = picture(chart)
+    path.write_text(drawn if path.suffix.lower() == ".svg" else page(chart.title, drawn), encoding="utf-8")
 
 
 def picture(chart: Chart) -> str:

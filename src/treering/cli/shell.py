@@ -1,7 +1,8 @@
 """`treering shell`: predicates and SQL over one open vault.
 
-A vault takes longer to open than to ask: here it is opened once. At a terminal there are completion and a history
-(prompt_toolkit); in a pipe every line is read and answered, and the first that fails ends it.
+A vault takes longer to open than to ask: here it is opened once. At a terminal there are completion and a history, if
+prompt_toolkit is installed (extra ``shell``); in a pipe every line is read and answered, and the first that fails ends
+it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -136,12 +138,11 @@ class Shell:
     # -- questions ----------------------------------------------------------------------------------------------------
 
     def _predicate(self, text: str) -> None:
-        from treering.domain.language.parse import parse
 
-        query = parse(text, self._vault.schema)
-        price = self._vault.price_many([query], within=self._within)
-        self._say_price(price.most, price.unit)
-        answer = self._vault.ask(query, within=self._within)
+        (query,) = self._vault.queries([text])
+        plan = self._vault.plan([query], within=self._within)
+        self._say_price(plan.most, plan.unit)
+        (answer,) = self._vault.ask_many([query], within=self._within, plan=plan)
         self._out.line(
             f"{counted(answer.count, 'row')} ± {answer.count_margin:,} of {answer.size:,}  "
             f"({answer.value:.2%} ± {answer.margin:.2%})",
@@ -155,10 +156,10 @@ class Shell:
 
         with current().together():
             statement = self._vault.statement(text)
+            plan = self._vault.plan(statement, within=self._within)
             if not statement.text.explain:
-                price = self._vault.price_sql(statement, within=self._within)
-                self._say_price(price.most, price.unit)
-            table = self._vault.sql(statement, within=self._within)
+                self._say_price(plan.most, plan.unit)
+            table = self._vault.sql(statement, within=self._within, plan=plan)
         self._last = table
         show_table(self._out, table)
         show_notes(self._out, table)
@@ -209,9 +210,8 @@ class Shell:
             self._out.line(f"{plan['released']}, by {plan['mechanism']}.")
             self._say_price(plan["price"], plan["unit"])
             return
-        from treering.domain.language.parse import parse
 
-        price = self._vault.price_many([parse(rest, self._vault.schema)], within=self._within)
+        price = self._vault.price_many([rest], within=self._within)
         self._out.line(f"One count, by {price.mechanism}.")
         self._say_price(price.most, price.unit)
 
@@ -250,20 +250,28 @@ def write_table(table: pa.Table, path: Path) -> None:
 
 
 def lines_typed(schema: Schema) -> Iterator[str]:
-    """The lines that somebody types; the end of input, or Ctrl-C on an empty line, ends them."""
+    """The lines typed at a terminal; the end of input, or Ctrl-C on an empty line, ends them."""
+    read = reader(schema)
+    while True:
+        try:
+            yield read("treering> ")
+        except KeyboardInterrupt:
+            continue
+        except EOFError:
+            return
+
+
+def reader(schema: Schema) -> Callable[[str], str]:
+    """The function that prompts for a line: prompt_toolkit's, with completion and a history, or without it Python's."""
+    if find_spec("prompt_toolkit") is None:
+        return input
     from prompt_toolkit import PromptSession
     from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 
     path = _history()
     history: History = InMemoryHistory() if path is None else FileHistory(str(path))
-    session: PromptSession[str] = PromptSession("treering> ", history=history, completer=completer(schema))
-    while True:
-        try:
-            yield session.prompt()
-        except KeyboardInterrupt:
-            continue
-        except EOFError:
-            return
+    session: PromptSession[str] = PromptSession(history=history, completer=completer(schema))
+    return session.prompt
 
 
 def _history() -> Path | None:

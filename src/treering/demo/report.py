@@ -9,26 +9,28 @@ from itertools import pairwise
 from statistics import median
 from typing import Final
 
-import plotly.graph_objects as go
-
+from treering.chart import Bar, Chart
 from treering.demo.story import BETA, DELTA, EPSILON, LATE, Figure, Story
 from treering.pictures.rings import Ring, drawn
+from treering.pictures.svg import Band, Dots, Line, Panel, Series, render
 
 YEAR: Final = 2013
 """The year of the flights."""
 
 _INK, _LEAF, _BARK, _SKY = "#263238", "#2e7d32", "#8d6e63", "#1565c0"
+_WIDTH, _HEIGHT = 880, 360
+"""The size of a chart, in pixels, where the page is wide enough."""
 _STYLE: Final = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #263238; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
 h1, h2 { line-height: 1.2; } h2 { margin-top: 2.5rem; } code { background: #f1f3f2; padding: 0.1em 0.3em; }
 table { border-collapse: collapse; } td, th { padding: 0.2rem 0.8rem; text-align: left; border-bottom: 1px solid #ddd; }
 td { vertical-align: top; } td.number { text-align: right; }
+.chart svg { max-width: 100%; height: auto; }
 .rings { text-align: center; }
 .rings svg { width: 100%; max-width: 32rem; height: auto; }
 .wood { stroke: #8d6e63; } .wood-0 { fill: #bcaaa4; } .wood-1 { fill: #efebe9; } .rings text { fill: #263238; }
 @media (max-width: 40rem) { body { margin: 1rem auto; } h1 { font-size: 1.5rem; } h2 { font-size: 1.2rem; } }
 """
-_CHART: Final = {"responsive": True, "displayModeBar": False}
 
 
 def report(story: Story) -> str:
@@ -37,13 +39,10 @@ def report(story: Story) -> str:
         ("How many flights are late, day by day", _courses(story)),
         ("Whose flights are late", _carriers(story)),
         ("How far off answers were, and what they stated", _errors(story)),
-        ("Thousands of questions, one promise", _budget(story)),
+        ("Thousands of questions, one promise", _questions(story) + _budget(story)),
         ("A model that learns as the flights come", _learning(story)),
     ]
-    shown = [
-        f"<h2>{escape(title)}</h2>{figure.to_html(full_html=False, include_plotlyjs=place == 0, config=_CHART)}"
-        for place, (title, figure) in enumerate(charts)
-    ]
+    shown = [f'<h2>{escape(title)}</h2><div class="chart">{pictures}</div>' for title, pictures in charts]
     grown = drawn(months([(moment.day, moment.size) for moment in story.moments]), noun="flight", named=True)
     told = "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences(story))
     return (
@@ -74,82 +73,64 @@ def _month(day: int) -> str:
     return f"{date(YEAR, 1, 1) + timedelta(days=day - 1):%B}"
 
 
-def _courses(story: Story) -> go.Figure:
-    figure = go.Figure()
+def _courses(story: Story) -> str:
+    days = _days(story)
+    drawn: list[Series] = []
     for (origin, course), colour in zip(story.courses.items(), (_LEAF, _SKY, _BARK), strict=True):
-        sizes = [each.size for each in course]
         low, high = [each.count - each.margin for each in course], [each.count + each.margin for each in course]
-        edge = {"x": sizes, "mode": "lines", "line_width": 0}
-        figure.add_scatter(**edge, y=low, showlegend=False, hoverinfo="skip")
-        figure.add_scatter(**edge, y=high, fill="tonexty", fillcolor=f"{colour}66", name=f"{origin}, ± margin")
-        thin = {"color": _INK, "width": 1, "dash": "dot"}
-        figure.add_scatter(x=sizes, y=[each.exact for each in course], mode="lines", line=thin, name=f"{origin}, true")
-    return _laid_out(figure, "flights in the vault", f"flights with {LATE}")
+        drawn.append(Band(f"{origin}, ± margin", days, low, high, f"{colour}66"))
+        drawn.append(Line(f"{origin}, true", days, [each.exact for each in course], colour, "2 3"))
+    return _over_time(story, f"flights with {LATE}", drawn)
 
 
-def _carriers(story: Story) -> go.Figure:
-    names, told = list(story.by_carrier), list(story.by_carrier.values())
-    margins = {"array": [each.margin for each in told]}
-    figure = go.Figure()
-    figure.add_bar(
-        x=names, y=[each.count for each in told], error_y=margins, name="answered, ± margin", marker_color=_SKY
-    )
-    mark = {"color": _INK, "symbol": "line-ew-open", "size": 12}
-    figure.add_scatter(x=names, y=[each.exact for each in told], name="true", mode="markers", marker=mark)
-    return _laid_out(figure, "carrier", f"flights with {LATE}")
+def _carriers(story: Story) -> str:
+    bars = [Bar(name, "", each.count, each.margin, each.exact) for name, each in story.by_carrier.items()]
+    return Chart("carrier", f"flights with {LATE}", tuple(bars)).svg() + "<p>Red: the true number.</p>"
 
 
-def _errors(story: Story) -> go.Figure:
-    moments = story.moments
-    sizes = [moment.size for moment in moments]
-    figure = go.Figure()
-    for name, values, colour in (
-        ("largest error that day, for all answers together", [m.error for m in moments], _BARK),
-        ("largest margin that day, for an answer alone", [m.margin for m in moments], _SKY),
-    ):
-        figure.add_scatter(x=sizes, y=[100 * value for value in values], name=name, line_color=colour, line_shape="hv")
-    figure.add_scatter(
-        x=sizes, y=[100 * m.off for m in moments], name="worst answer that day", mode="markers", marker_color=_LEAF
-    )
-    return _laid_out(figure, "flights in the vault", "% of all flights")
+def _errors(story: Story) -> str:
+    moments, days = story.moments, _days(story)
+    drawn: list[Series] = [
+        Line("largest error that day (all answers together)", days, [100 * m.error for m in moments], _BARK),
+        Line("largest margin (an answer alone)", days, [100 * m.margin for m in moments], _SKY),
+        Dots("worst answer", days, [100 * m.off for m in moments], _LEAF),
+    ]
+    return _over_time(story, "% of all flights", drawn)
 
 
-def _budget(story: Story) -> go.Figure:
-    moments = story.moments
-    sizes = [moment.size for moment in moments]
-    figure = go.Figure()
-    figure.add_scatter(x=sizes, y=[m.asked for m in moments], name="questions asked", line_color=_INK)
-    figure.add_scatter(x=sizes, y=[m.known for m in moments], name="of them about nothing new", line_color=_LEAF)
-    figure.add_scatter(
-        x=sizes, y=[100 * m.spent for m in moments], name="promise spent, %", line_color=_BARK, yaxis="y2"
-    )
-    right = {"overlaying": "y", "side": "right", "range": [0, 100], "tickvals": [0, 25, 50, 75, 100]}
-    figure.update_layout(yaxis={"rangemode": "tozero"}, yaxis2={**right, "title": "promise spent, %"})
-    return _laid_out(figure, "flights in the vault", "questions")
+def _questions(story: Story) -> str:
+    moments, days = story.moments, _days(story)
+    drawn = [
+        Line("questions asked", days, [m.asked for m in moments], _INK),
+        Line("of them about nothing new", days, [m.known for m in moments], _LEAF),
+    ]
+    return _over_time(story, "questions", drawn)
 
 
-def _learning(story: Story) -> go.Figure:
-    moments = story.moments
-    figure = go.Figure()
-    figure.add_scatter(
-        x=[m.size for m in moments], y=[m.auc for m in moments], name="AUC of the private model", line_color=_LEAF
-    )
-    figure.add_hline(y=0.5, line_dash="dot", annotation_text="guessing")
-    return _laid_out(figure, "flights in the vault", "AUC")
+def _budget(story: Story) -> str:
+    spent = Line("promise spent", _days(story), [100 * m.spent for m in story.moments], _BARK)
+    return _over_time(story, "% of the promise", [spent], (0, 100))
 
 
-def _laid_out(figure: go.Figure, x: str, y: str) -> go.Figure:
-    figure.update_layout(
-        template="plotly_white",
-        height=380,
-        margin={"l": 10, "r": 10, "t": 20, "b": 10},
-        xaxis_title=x,
-        yaxis_title=y,
-        legend={"orientation": "h", "yanchor": "bottom", "y": 1.02, "font_size": 11},
-        xaxis_automargin=True,
-        yaxis_automargin=True,
-    )
-    return figure
+def _learning(story: Story) -> str:
+    days = _days(story)
+    drawn = [
+        Line("AUC of the private model", days, [m.auc for m in story.moments], _LEAF),
+        Line("guessing", [days[0], days[-1]], [0.5, 0.5], _INK, "2 3"),
+    ]
+    return _over_time(story, "AUC", drawn)
+
+
+def _days(story: Story) -> list[float]:
+    return [float(moment.day) for moment in story.moments]
+
+
+def _over_time(story: Story, y: str, series: Sequence[Series], limits: tuple[float, float] | None = None) -> str:
+    """A chart whose axis across is the time of year."""
+    first, last = story.moments[0].day, story.moments[-1].day
+    starts = [(date(YEAR, month, 1) - date(YEAR, 1, 1)).days + 1 for month in range(1, 13)]
+    names = [(float(day), _month(day)) for day in starts if first <= day <= last]
+    return render("", [Panel("", str(YEAR), y, series, limits, x_names=names)], size=(_WIDTH, _HEIGHT))
 
 
 def _shares(story: Story) -> str:

@@ -53,6 +53,11 @@ Value: TypeAlias = str | int | float | bool | date | Outside | None
 Label: TypeAlias = str | int | bool | None
 """A value for people and for JSON: a category, an integer, a bin or a date as text, None where missing."""
 
+Maybe: TypeAlias = bool | None
+"""A choice that may be left open."""
+Name: TypeAlias = str | None
+"""A name that may be left out."""
+
 OTHER_LABEL: Final = "(other)"
 """The label of the cell of values not listed."""
 
@@ -73,6 +78,15 @@ class Attribute(ABC):
             raise SchemaError("column is the name of a column")
         if self.size > MAX_VALUES:
             raise SchemaError(f"an attribute has at most {MAX_VALUES:,} values, not {self.size:,}: use wider bins()")
+
+    @property
+    def strict(self) -> bool:
+        """Whether some value has no cell: only a strict attribute refuses a row, for such a value.
+
+        >>> categories("a", "b").strict, categories("a", "b", strict=False).strict
+        (True, False)
+        """
+        return self.missing_code is None or self.unfit_code is None
 
     @property
     @abstractmethod
@@ -399,42 +413,59 @@ class Bins(Ordered):
 
 
 def categories(
-    *values: str | int | bool, other: bool = False, missing: bool = False, column: str | None = None
+    *values: str | int | bool, other: bool = False, missing: bool = False, strict: Maybe = None, column: Name = None
 ) -> Categories:
     """An attribute with the values listed: all strings, all integers or all booleans.
 
-    ``other`` adds a cell for values not listed, ``missing`` one for null and NaN. ``column`` names the column of the
-    rows, if it is not called like the attribute.
+    ``other`` adds a cell for values not listed, ``missing`` one for null and NaN. A value without a cell refuses its
+    row, and with it the batch: ``strict=False`` adds all cells, so that no row is refused; ``strict=True`` says that
+    there are none of them, which is so without ``other`` and ``missing``, too. ``column`` names the column of the rows,
+    if it is not called like the attribute.
 
-    >>> categories("EWR", "JFK", "LGA", other=True).size
-    4
+    >>> categories("EWR", "JFK", "LGA", other=True).size, categories("EWR", "JFK", "LGA", strict=False).size
+    (4, 5)
     """
-    return Categories(values=values, other=other, missing=missing, column=column)
+    return Categories(values=values, column=column, **open_cells(other, missing, strict))
 
 
-def integers(low: int, high: int, *, other: bool = False, missing: bool = False, column: str | None = None) -> Integers:
+def integers(
+    low: int, high: int, *, other: bool = False, missing: bool = False, strict: Maybe = None, column: Name = None
+) -> Integers:
     """An attribute with the integers from ``low`` to ``high``, both included.
 
     ``other`` adds a cell for values below ``low`` and one for values above ``high``, ``missing`` one for null and NaN
-    (with ``other`` also for numbers that are not whole). ``column`` is as for `categories`.
+    (with ``other`` also for numbers that are not whole). ``strict`` and ``column`` are as for `categories`.
 
-    >>> integers(1, 12).size, integers(1, 12, other=True).size
-    (12, 14)
+    >>> integers(1, 12).size, integers(1, 12, other=True).size, integers(1, 12, strict=False).size
+    (12, 14, 15)
     """
-    return Integers(low=low, high=high, other=other, missing=missing, column=column)
+    return Integers(low=low, high=high, column=column, **open_cells(other, missing, strict))
 
 
-def bins(edges: Iterable[float], *, other: bool = False, missing: bool = False, column: str | None = None) -> Bins:
+def bins(
+    edges: Iterable[float], *, other: bool = False, missing: bool = False, strict: Maybe = None, column: Name = None
+) -> Bins:
     """An attribute of numbers, told apart only by the bin that they fall into: [a, b), [b, c), …
 
     ``edges`` are the bounds a, b, c, … in increasing order. The last bin is closed. With ``other`` there is a cell for
     numbers below the first edge and one for numbers from the last edge on, to which then that edge belongs. ``missing``
-    adds a cell for null and NaN. ``column`` is as for `categories`.
+    adds a cell for null and NaN. ``strict`` and ``column`` are as for `categories`.
 
     >>> bins([-1440, 0, 15, 60, 1440], missing=True).size
     5
     """
-    return Bins(edges=tuple(edges), other=other, missing=missing, column=column)
+    return Bins(edges=tuple(edges), column=column, **open_cells(other, missing, strict))
+
+
+def open_cells(other: bool, missing: bool, strict: Maybe) -> dict[str, bool]:
+    """Which of the cells beside the regular ones there are."""
+    if strict is not None and not isinstance(strict, bool):
+        raise SchemaError("strict is True or False")
+    if strict and (other or missing):
+        raise SchemaError(
+            "a strict attribute has no cells for other values and missing ones: leave other and missing out"
+        )
+    return {"other": True, "missing": True} if strict is False else {"other": other, "missing": missing}
 
 
 def plain_number(value: float) -> str:

@@ -17,7 +17,7 @@ from typing import Any, Final, SupportsIndex, TypeAlias
 
 import tomli_w
 
-from treering.domain.attribute import Attribute, Bins, Integers, Ordered, Value, categories
+from treering.domain.attribute import Attribute, Bins, Ordered, Value, bins, categories, integers
 from treering.domain.calendar import Dates, dates
 from treering.domain.numeric import numbers
 from treering.errors import SchemaError
@@ -261,12 +261,12 @@ def _joined(name: str, one: Attribute, other: Attribute) -> Attribute:
 
 Maker: TypeAlias = Callable[[Mapping[str, Any], dict[str, Any]], Attribute]
 
-_FLAGS: Final = ("other", "missing", "column")
+_FLAGS: Final = ("other", "missing", "strict", "column")
 
 _KINDS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...], Maker]]] = {
     "categories": (("values",), _FLAGS, lambda p, f: categories(*p["values"], **f)),
-    "integers": (("low", "high"), _FLAGS, lambda p, f: Integers(low=p["low"], high=p["high"], **f)),
-    "bins": (("edges",), _FLAGS, lambda p, f: Bins(edges=tuple(p["edges"]), **f)),
+    "integers": (("low", "high"), _FLAGS, lambda p, f: integers(p["low"], p["high"], **f)),
+    "bins": (("edges",), _FLAGS, lambda p, f: bins(p["edges"], **f)),
     "numbers": (
         ("low", "high"),
         ("step", "edges", "column"),
@@ -304,8 +304,8 @@ def attribute_from_dict(name: str, plain: Mapping[str, Any]) -> Attribute:
 
 def _flags(plain: Mapping[str, Any]) -> dict[str, Any]:
     flags = _given(plain, *_FLAGS)
-    if not all(isinstance(flags.get(key, False), bool) for key in ("other", "missing")):
-        raise SchemaError("other and missing are true or false")
+    if not all(isinstance(flags.get(key, False), bool) for key in ("other", "missing", "strict")):
+        raise SchemaError("other, missing and strict are true or false")
     return flags
 
 

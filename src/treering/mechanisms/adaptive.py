@@ -176,6 +176,11 @@ class Adaptive(Counting):
         """See `Mechanism.condense`."""
         self._engine.condense()
 
+    def estimates(self, queries: Sequence[Query]) -> list[Answer]:
+        """See `Answering.estimates`: the histogram's answers."""
+        size = self._rows_to_share()
+        return [Answer(float(share), 1.0, size, "estimate") for share in self.hypothesis.answer_many(queries)]
+
     def sample(self, rows: int, generator: np.random.Generator | None = None) -> pa.Table:
         """``rows`` synthetic rows, drawn from the histogram; without a ``generator``, the same ones each time."""
         return self.hypothesis.sample(rows, generator)

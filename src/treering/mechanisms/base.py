@@ -197,6 +197,13 @@ class Answering(Mechanism):
         """`ask` for a batch, in order."""
         return self._answered(understand_all(queries, self._gate.schema, finer=self.follows_schema))
 
+    def estimates(self, queries: Sequence[Query]) -> list[Answer]:
+        """A guess for each query, fitted to what was released: free, and without a bound (``error`` is 1).
+
+        `QueryError` if this mechanism fits nothing.
+        """
+        raise QueryError("this mechanism fits no distribution to what it has released: ask it, or one of kind 'rings'")
+
     def price(self, query: Question, within: float | None = None) -> Fraction:
         """The most that asking ``query`` next could cost, in the budget's unit: free, computed from public values.
 
@@ -251,19 +258,23 @@ class Counting(Answering):
             raise ParameterError(
                 "mechanism", "must be of kind 'rings', which keeps sums; this one answers counts alone"
             )
-        queries, revision = [item.query for item in items], self._revision
+        if self._torn:
+            with self._taking_up():
+                pass
+        queries, size, revision = [item.query for item in items], self._gate.size, self._revision
         if not queries:
-            return Plan((), within, Fraction(0), known=True, revision=revision)
-        price, known = self._price(queries), self._known(queries)
-        self._check_wish(queries, within, known)
+            return Plan((), within, Fraction(0), Counted(size, ()), revision)
+        price, answers = self._price(queries), self._known(queries)
+        self._check_wish(queries, within, answers)
+        known = None if answers is None else Counted(size, answers)
         left = self._gate.budget.total - self._gate.spent
-        return Plan(items, within, price, known is not None, revision, left, self._exact(price))
+        return Plan(items, within, price, known, revision, left, self._exact(price))
 
     def execute(self, plan: Plan) -> Outcome:
         """See `Answering.execute`."""
         if plan.revision != self._revision:
             raise Stale
-        return Counted(self._gate.size, self._answered([item.query for item in plan.items]))
+        return plan.known or Counted(self._gate.size, self._answered([item.query for item in plan.items]))
 
     def _answered(self, queries: Sequence[Query]) -> list[Answer]:
         """See `Answering._answered`. (It needs no plan.)"""

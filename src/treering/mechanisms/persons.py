@@ -92,7 +92,9 @@ class Persons(Answering):
             steps = Steps([], [])
             for family in families(items, self.limit):
                 self._add(family, wanted, steps)
-            known = not steps.stale and not steps.fresh
+            told = self._everyone is not None and self._everyone.size == self._gate.size
+            free = not steps.stale and not steps.fresh and (told or not _about_persons(items))
+            known = self._findings(items) if free else None
             return Plan(items, within, steps.price, known, self._revision, steps=steps)
 
     def execute(self, plan: Plan) -> PersonsFindings:
@@ -105,25 +107,24 @@ class Persons(Answering):
 
     def _executed(self, plan: Plan) -> PersonsFindings:
         self._shelf.move(plan.steps.stale, plan.steps.fresh)
-        kind, size = self._gate.budget.kind, self._gate.size
-        return PersonsFindings(self._told, kind, size, self._number(), plan.items, self.limit)
+        stale = self._everyone is None or self._everyone.size != self._gate.size
+        if stale and _about_persons(plan.items):
+            with self._gate.transaction():
+                self._everyone = self._gate.count_persons()
+        return self._findings(plan.items)
+
+    def _findings(self, items: Sequence[Item]) -> PersonsFindings:
+        persons = 0 if self._everyone is None else self._everyone.persons
+        return PersonsFindings(self._told, self._gate.budget.kind, self._gate.size, persons, items, self.limit)
 
     @property
     def _revision(self) -> object:
         return self._shelf, self._shelf.moves, self._gate.size
 
-    def _number(self) -> int:
-        """How many persons there are: public."""
-        if self._everyone is None or self._everyone.size != self._gate.size:
-            with self._gate.transaction():
-                self._everyone = self._gate.count_persons()
-        return self._everyone.persons
-
     def drawing(self, items: Sequence[Item], sources: Sequence[Source]) -> Drawing:
         """The noise of what was told of these items, when the series were these ``sources``."""
         with self._lock:
-            found = PersonsFindings(self._told, self._gate.budget.kind, self._gate.size, 0, items, self.limit)
-            return found.drawing(sources)
+            return self._findings(items).drawing(sources)
 
     # -- what to measure ----------------------------------------------------------------------------------------------
 
@@ -282,6 +283,10 @@ class Persons(Answering):
         """See `Mechanism.condense`."""
         with self._lock:
             self._shelf.condense()
+
+
+def _about_persons(items: Sequence[Item]) -> bool:
+    return any(item.kind == "persons" for item in items)
 
 
 def _sharp(known: Sequence[Ring], size: int, wanted: float | None) -> bool:

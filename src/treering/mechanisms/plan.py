@@ -31,8 +31,9 @@ class Plan:
     """The margin that was asked for: rows if it is 1 or more, otherwise a share of them."""
     price: Fraction
     """The most that it could cost those rows that pay most, in the budget's unit."""
-    known: bool
-    """Whether everything follows from what was released already: executing it releases and records nothing."""
+    known: Outcome | None
+    """What is known already, if all of it follows from earlier releases: executing the plan then releases and records
+    nothing. None if something must be released."""
     revision: object
     """The state of the mechanism that it is for."""
     left: Fraction | None = None

@@ -14,8 +14,9 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from treering.answer import Answer, Estimate, Guarantee
@@ -24,12 +25,15 @@ from treering.domain.attribute import OTHER, Attribute, Bins, Outside, Value
 from treering.domain.language.items import Item, counts, under_one_lens
 from treering.domain.language.measures import Mean, Measure, Quantile, Release, Request, Sum
 from treering.domain.language.parse import Question, understand, understand_all
-from treering.domain.query import Query
-from treering.errors import ParameterError, QueryError
+from treering.domain.query import Query, alike
+from treering.domain.schema import Schema
+from treering.errors import BudgetExceeded, GuaranteeError, ParameterError, QueryError
 from treering.mechanisms.base import Answering
 from treering.mechanisms.plan import Plan, Stale, wished
+from treering.mechanisms.series import quantiles
 from treering.mechanisms.series.drawing import Drawing, Source
 from treering.mechanisms.series.findings import Findings
+from treering.mechanisms.series.picture import Picture
 from treering.mechanisms.series.policy import Policy, Steps, batches, needs_of
 from treering.mechanisms.series.ring import KeptRing, KeptRings, Opened, SeriesState
 from treering.mechanisms.series.root import RootSeries
@@ -44,6 +48,15 @@ __all__ = ["MOST_ROWS_OF_A_TABLE", "Rings", "batches", "wished"]
 
 MOST_ROWS_OF_A_TABLE: Final = 2**16
 """The most groups that `Rings.table` lists."""
+
+
+class Work(NamedTuple):
+    """What a plan of rings does: the series to move, and what is read off in the end."""
+
+    steps: Steps
+    items: Sequence[Item]
+    undecided: bool
+    """Whether finer cuts of quantiles are chosen by what the steps tell: a second step, which may not be taken."""
 
 
 class Rings(Answering):
@@ -92,6 +105,7 @@ class Rings(Answering):
         self._pace = whole(pace, "pace")
         super().__init__(db, Promise.of(epsilon, delta))
         self._lock = threading.RLock()
+        self._pictured: tuple[tuple[object, ...], Picture] | None = None
         self._resume()
 
     def _resume(self) -> None:
@@ -135,33 +149,58 @@ class Rings(Answering):
         items = under_one_lens(items)
         revision = self._revision
         try:
-            found = self._made(items, within, since)
-            if found.revision == revision == self._revision and not self._shelf.moves % 2:
+            found = self._made(items, within, since, revision)
+            if revision == self._revision and not self._shelf.moves % 2:
                 return found
         except Exception:
             if revision == self._revision and not self._shelf.moves % 2:
                 raise
         with self._lock:
-            return self._made(items, within, since)
+            return self._made(items, within, since, self._revision)
 
-    def _made(self, items: Sequence[Item], within: float | None, since: int | None) -> Plan:
-        revision = self._revision
+    def _made(self, items: Sequence[Item], within: float | None, since: int | None, revision: object) -> Plan:
         size = self._rows_to_share() if items else self._gate.size
         if since is not None:
             self._check_since([item.query for item in items], since)
         wanted = None if within is None else wished(within, size - (since or 0))
-        steps = self._policy.steps(needs_of(items, pure=self._gate.budget.kind == "pure"), wanted, since)
-        known = not steps.stale and not steps.fresh
-        return Plan(items, within, steps.price, known, revision, steps=steps)
+        work = self._work(quantiles.coarse(items), wanted, since)
+        price = work.steps.price
+        if work.undecided:
+            price += self._policy.second(self._gate.budget.total - self._gate.spent - price)
+        known = None if work.steps.moves else self._findings(work.items, since)
+        return Plan(items, within, price, known, revision, exact=not work.undecided, steps=work)
+
+    def _work(self, items: Sequence[Item], wanted: float | None, since: int | None) -> Work:
+        """What to measure for items; if quantiles are known on their grids, for those that finer cuts tell better."""
+        steps = self._steps(items, wanted, since)
+        gridded = any(item.cuts for item in items)
+        if steps.moves or not gridded:
+            return Work(steps, items, undecided=gridded)
+        sharp = quantiles.finer(items, self._findings(items, since).estimates(), self._shelf.rings)
+        try:
+            return Work(self._steps(sharp, wanted, since), sharp, undecided=False)
+        except (BudgetExceeded, GuaranteeError):  # What is known already will do.
+            return Work(steps, items, undecided=False)
+
+    def _steps(self, items: Sequence[Item], wanted: float | None, since: int | None) -> Steps:
+        return self._policy.steps(needs_of(items, pure=self._gate.budget.kind == "pure"), wanted, since)
 
     def execute(self, plan: Plan) -> Findings:
         """See `Answering.execute`."""
-        with self._lock, self._taking_up():
-            if plan.revision != self._revision:
+        work: Work = plan.steps
+        with self._lock:
+            if self._torn or plan.revision != self._revision:
                 raise Stale
-            steps: Steps = plan.steps
-            self._shelf.move(steps.stale, steps.fresh)
-            return Findings(self._shelf, self._gate.budget.kind, self._gate.size, plan.items, steps.since)
+            since = work.steps.since
+            with self._taking_up():
+                self._shelf.move(work.steps.stale, work.steps.fresh)
+                if work.undecided:
+                    wanted = None if plan.within is None else wished(plan.within, self._gate.size - (since or 0))
+                    second = self._work(work.items, wanted, since)
+                    if second.steps.price <= plan.price - work.steps.price:
+                        self._shelf.move(second.steps.stale, second.steps.fresh)
+                        work = second
+            return self._findings(work.items, since)
 
     @property
     def _revision(self) -> object:
@@ -170,7 +209,10 @@ class Rings(Answering):
     def drawing(self, items: Sequence[Item], sources: Sequence[Source]) -> Drawing:
         """The noise of what was told of these items, when the series were these ``sources``."""
         with self._lock:
-            return Findings(self._shelf, self._gate.budget.kind, self._gate.size, items).drawing(sources)
+            return self._findings(items, None).drawing(sources)
+
+    def _findings(self, items: Sequence[Item], since: int | None) -> Findings:
+        return Findings(self._shelf, self._gate.budget.kind, self._gate.size, items, since)
 
     # -- sums, averages, quantiles, tables ----------------------------------------------------------------------------
 
@@ -257,6 +299,30 @@ class Rings(Answering):
             columns[f"{name}_low"] = [each.low for each in estimates]
             columns[f"{name}_high"] = [each.high for each in estimates]
         return columns
+
+    # -- what was never asked -----------------------------------------------------------------------------------------
+
+    def picture(self, lens: Schema | None = None) -> Picture:
+        """A distribution fitted to what all series say now: public. It is fitted anew once they have moved, or where a
+        ``lens`` tells more apart."""
+        with self._lock:
+            schema = self._gate.schema
+            known = self._shelf, self._shelf.moves, lens or schema
+            if self._pictured is None or self._pictured[0] != known:
+                if not self._shelf.rings:
+                    raise QueryError("nothing was released yet that a distribution could be fitted to: ask something")
+                self._pictured = known, Picture.of(self._shelf.rings, schema, lens or schema)
+            return self._pictured[1]
+
+    def estimates(self, queries: Sequence[Query]) -> list[Answer]:
+        """See `Answering.estimates`: read off the `picture`."""
+        asked, size = alike(queries), self._rows_to_share()
+        picture = self.picture(asked[0].schema if asked else None)
+        return [Answer(min(1.0, max(0.0, picture.share(query))), 1.0, size, "estimate") for query in asked]
+
+    def sample(self, rows: int, generator: np.random.Generator | None = None) -> pa.Table:
+        """See `Mechanism.sample`: rows drawn from the `picture`."""
+        return self.picture().sample(rows, generator)
 
     # -- the public state ---------------------------------------------------------------------------------------------
 

@@ -81,6 +81,8 @@ class Panel:
     y_limits: tuple[float, float] | None = None
     x_log: bool = False
     y_log: bool = False
+    x_names: Sequence[tuple[float, str]] = ()
+    """Named places across, such as the first days of months, to be marked instead of round numbers."""
 
     def x_range(self) -> tuple[float, float]:
         """From the least x to the greatest; on a logarithmic axis widened to whole powers of ten."""
@@ -140,6 +142,15 @@ def render(
     return "\n".join([*parts, "</svg>", ""])
 
 
+def page(title: str, picture: str) -> str:
+    """A picture as an HTML page that needs nothing else."""
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, '
+        f'initial-scale=1"><title>{escape(title)}</title><style>svg {{ max-width: 100%; height: auto; }}</style></head>'
+        f"<body>{picture}</body></html>\n"
+    )
+
+
 class _Axis:
     """A map from a range of values to coordinates in the picture, linear or logarithmic."""
 
@@ -159,7 +170,8 @@ class _Frame:
     def __init__(self, panel: Panel, width: int, height: int) -> None:
         x_span, y_span = panel.x_range(), panel.y_range()
         self._panel, self._height = panel, height
-        self._x_ticks, self._y_ticks = ticks(*x_span, log=panel.x_log), ticks(*y_span, log=panel.y_log)
+        self._x_ticks = [*panel.x_names] or [(tick, _number(tick)) for tick in ticks(*x_span, log=panel.x_log)]
+        self._y_ticks = ticks(*y_span, log=panel.y_log)
         longest = max((len(_number(value)) for value in self._y_ticks), default=0)
         self._left, self._right = LEFT + 7 * max(0, longest - 4), width - RIGHT
         self._bottom = height - BOTTOM
@@ -177,10 +189,10 @@ class _Frame:
             height = self._y.at(value)
             parts.append(_rule(left, height, self._right, height, _PALE))
             parts.append(_text(left - 8, height + 4, _number(value), anchor="end", colour=_GREY))
-        for value in self._x_ticks:
+        for value, name in self._x_ticks:
             across = self._x.at(value)
             parts.append(_rule(across, bottom, across, bottom + 4, _GREY))
-            parts.append(_text(across, bottom + 18, _number(value), anchor="middle", colour=_GREY))
+            parts.append(_text(across, bottom + 18, name, anchor="middle", colour=_GREY))
         return parts
 
     def _labels(self) -> list[str]:

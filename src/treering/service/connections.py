@@ -1,7 +1,8 @@
-"""Connections that send nothing are closed: those whose request is late, and the most idle ones if there are too many.
+"""Connections that send no request are closed: the late ones, the most idle ones if there are too many, and those whose
+heads do not end.
 
-uvicorn has no limit for how long the head of a request takes, and refuses everybody's requests if there are too many
-connections. Here who sends a request is answered, and who holds connections open loses them.
+uvicorn has no limit for how long the head of a request takes or is, and refuses everybody's requests if there are too
+many connections. Here who sends a request is answered, and who holds connections open loses them.
 """
 
 from __future__ import annotations
@@ -13,12 +14,56 @@ from collections.abc import Iterable
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
 PAUSE: Final = 0.2
 """Seconds between two looks at the connections."""
 RESERVED: Final = 120
 """File descriptors that are not for connections: the vault, files of rows, processes, libraries."""
 FEWEST: Final = 16
 """Connections that there are at least."""
+LONGEST: Final = 2**16
+"""Bytes of the head of a request, or of what stands between the parts of a body: names, lengths, trailers."""
+
+_TOO_LONG: Final = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncache-control: no-store\r\n"
+    b"content-type: application/problem+json\r\ncontent-length: %d\r\n\r\n%s"
+)
+_PROBLEM: Final = (
+    b'{"type": "urn:treering:problem:head_too_large", "title": "Too large", "status": 431, "code": "head_too_large", '
+    b'"detail": "the head of a request has at most %d bytes"}' % LONGEST
+)
+
+
+class Connection(HttpToolsProtocol):
+    """A connection that is closed when more than `LONGEST` bytes have come, and neither a head has ended nor a part of
+    a body begun. (The parser keeps all of a head, whatever its length.)"""
+
+    _unended = 0
+
+    def data_received(self, data: bytes) -> None:
+        """See uvicorn."""
+        self._unended += len(data)
+        super().data_received(data)
+        if self._unended > LONGEST and not self.transport.is_closing():
+            if self.cycle is None or self.cycle.response_complete:
+                self.transport.write(_TOO_LONG % (len(_PROBLEM), _PROBLEM))
+            self.transport.close()
+
+    def on_headers_complete(self) -> None:
+        """See uvicorn."""
+        self._unended = 0
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """See uvicorn."""
+        self._unended = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """See uvicorn."""
+        self._unended = 0
+        super().on_message_complete()
 
 
 def most_connections(wanted: int) -> int:

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from treering.answer import Answer, Bill, Price
-from treering.domain.language.parse import understand, understand_all
 from treering.domain.language.wants import ROWS, Wants
 from treering.domain.query import Query
 from treering.errors import Dearer
@@ -25,7 +24,7 @@ from treering.service.access import Register, Used
 from treering.service.auth import Caller, Quota, Sessions
 from treering.service.calls import Call, watched
 from treering.service.events import Herald
-from treering.service.large import Large
+from treering.service.large import Allowances, Large
 from treering.service.metrics import Metrics
 from treering.service.problems import Problem
 from treering.service.shares import Shares
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from numpy.random import Generator
 
     from treering.sql.engine.workers import Workers
+    from treering.sql.split import Statement
 
 Result = TypeVar("Result")
 
@@ -57,6 +57,8 @@ class Limits:
     """Bytes of a file of rows."""
     queries: int = 1000
     """Queries in a batch."""
+    numbers: int = 5_000
+    """Numbers that a statement releases: others wait for some ten thousandths of a second for each."""
     rows: int = 1_000_000
     """Synthetic rows."""
     page: int = 1000
@@ -76,6 +78,8 @@ class Limits:
     """Rows and bytes of the table that a statement is worked out to."""
     processes: int = 2
     """Statements that are worked out at the same time; one token has half of them at most."""
+    kept: int = 100_000
+    """Numbers that one token puts on record under keys within a day."""
     connections: int = 256
     """Connections at the same time."""
     heads: float = 10.0
@@ -110,6 +114,7 @@ class Desk:
         self.began = time.time()
         self._turns = Turns(self.limits.threads, self.limits.waiting)
         self._large = Large(self.limits.memory)
+        self._kept = Allowances(self.limits.kept)
         self._shares = None if workers is None else Shares(workers)
         self._calls: set[Call] = set()
         self._appending = ThreadPoolExecutor(1, "treering-rows")
@@ -183,7 +188,8 @@ class Desk:
         wants: Wants = ROWS,
     ) -> tuple[Sequence[Query], list[Answer], Bill]:
         """The queries of these texts, their answers, and what they have cost."""
-        queries = self._understood(texts)
+        queries = self.vault.queries(texts, mechanism)
+        self._record(caller, key, len(queries))
 
         def ask(bill: Bill, plan: Planned | None) -> list[Answer]:
             count, cap = wants.count, wants.per_person
@@ -193,11 +199,13 @@ class Desk:
         self.metrics.asked(Counter(each.kind for each in answers), bill.cost)
         return queries, answers, bill
 
-    def _understood(self, texts: Sequence[str]) -> Sequence[Query]:
-        """The queries of texts. (An error about one of several says which.)"""
-        if len(texts) == 1:
-            return [understand(texts[0], self.vault.schema)]
-        return understand_all(texts, self.vault.schema)
+    def estimates(self, texts: Sequence[str], mechanism: str | None) -> tuple[Sequence[Query], list[Answer], Bill]:
+        """The queries of these texts, and what earlier answers make them out to be: free."""
+        queries = self.vault.queries(texts, mechanism)
+        vault = self.vault
+        answers = vault.estimates(queries, mechanism)
+        self.metrics.asked(Counter(each.kind for each in answers), 0.0)
+        return queries, answers, Bill(unit=vault.unit, remaining=max(0.0, vault.total - vault.spent))
 
     def table(
         self,
@@ -209,12 +217,27 @@ class Desk:
         per_person: int | None = None,
     ) -> tuple[pa.Table, Bill]:
         """The table that answers a statement, and what it has cost."""
-        statement = self.vault.statement(text, mechanism, per_person)
+        statement = self._statement(text, mechanism, per_person)
+        self._record(caller, key, len(statement.items))
         table, bill = self._paid(
             caller, 1, lambda bill, plan: self.vault.sql(statement, within, mechanism, bill, key, plan)
         )
         self.metrics.asked({"sql": 1}, bill.cost)
         return table, bill
+
+    def _statement(self, text: str, mechanism: str | None, per_person: int | None) -> Statement:
+        """A statement, read; refused if it releases too much at once."""
+        statement = self.vault.statement(text, mechanism, per_person)
+        number, most = len(statement.items), self.limits.numbers
+        if number > most:
+            words = f"a statement releases at most {most:,} numbers here, and this one {number:,}: group by less"
+            raise Problem(422, "too_many_numbers", words)
+        return statement
+
+    def _record(self, caller: Caller, key: str | None, numbers: int) -> None:
+        """Refuse a new key under which a token would put more on record than it may."""
+        if key is not None and not self.vault.knows(key):
+            self._kept.take(caller.token.id, numbers)
 
     def price(
         self,
@@ -227,8 +250,9 @@ class Desk:
         """What a question could cost: free."""
         count, cap = wants.count, wants.per_person
         if sql is not None:
-            return self.vault.price_sql(sql, within, mechanism, per_person=cap)
-        return self.vault.price_many(self._understood(texts), mechanism, within, count=count, per_person=cap)
+            return self.vault.price_sql(self._statement(sql, mechanism, cap), within, mechanism)
+        queries = self.vault.queries(texts, mechanism)
+        return self.vault.price_many(queries, mechanism, within, count=count, per_person=cap)
 
     def left(self, caller: Caller) -> dict[str, Any] | None:
         """What is left of the caller's quota; None if it has none."""

@@ -15,7 +15,7 @@ import uvicorn
 
 from treering.service.access import Register
 from treering.service.app import make_app
-from treering.service.connections import Keeper, most_connections
+from treering.service.connections import Connection, Keeper, most_connections
 from treering.service.desk import Desk, Limits
 from treering.sql.engine.limits import Limits as EngineLimits
 from treering.sql.engine.workers import Workers
@@ -73,6 +73,7 @@ def _config(desk: Desk, host: str, port: int, tls: tuple[Path, Path] | None) -> 
         make_app(desk),
         host,
         port,
+        http=Connection,
         log_level="warning",
         access_log=False,
         server_header=False,

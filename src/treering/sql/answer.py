@@ -15,7 +15,7 @@ from sqlglot import exp
 from treering.answer import Estimate
 from treering.arrays import Floats
 from treering.domain.schema import Schema
-from treering.errors import QueryError
+from treering.errors import QueryError, TimeLimit
 from treering.shown import ALONE, HOLDING, MARK, NOTES, TOGETHER, show_tables
 from treering.sql.duck import run, written
 from treering.sql.engine.current import current
@@ -62,6 +62,8 @@ def column_names(statement: Statement) -> list[str]:
         return named
     try:
         found = list(run(written(original), {TABLE: _empty(schema, person)}).schema.names)
+    except TimeLimit:
+        raise
     except QueryError:  # What is told of cells may be of another type than a row's value: a bin's label, say.
         select = original if isinstance(original, exp.Select) else original.find(exp.Select)
         found = [node.alias_or_name or node.sql() for node in select.expressions] if select else []

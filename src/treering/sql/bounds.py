@@ -2,7 +2,9 @@
 
 `check_tokens` looks at a text before it is parsed. `check_expansion` looks at a tree before names are put in their
 places: ``SELECT *`` stands for columns, and a name for the expression that it is an alias of, which may have names in
-it in turn: ``a + a AS b, b + b AS c, …`` doubles with each step.
+it in turn: ``a + a AS b, b + b AS c, …`` doubles with each step. `check_correlated` looks at SELECTs that name columns
+of a SELECT around them: DuckDB rearranges each together with all others, and needs minutes for sixty. `check_groups`
+looks at what a SELECT groups by.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sqlglot import Token, TokenType, exp
+from sqlglot.optimizer.scope import traverse_scope
 
 from treering.errors import QueryError
 from treering.sql.nodes import MAX_NODES
@@ -24,6 +27,12 @@ MAX_SOURCES: Final = 64
 """The most tables and SELECTs in FROM and JOIN, CTEs put in their places."""
 MAX_COLUMNS: Final = 500
 """The most columns of a SELECT: each is followed through the others."""
+MAX_GROUPS: Final = 10_000
+"""The most groups of one core."""
+MAX_CORRELATED: Final = 16
+"""The most SELECTs in a statement that name columns of SELECTs around them."""
+MAX_NESTED: Final = 4
+"""The most of these within each other."""
 
 _OPENING: Final = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE})
 _CLOSING: Final = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END})
@@ -40,6 +49,15 @@ def check_tokens(tokens: list[Token]) -> None:
             raise QueryError(f"the statement is nested too deeply: at most {MAX_OPEN} parentheses are open at once")
 
 
+def check_groups(groups: int) -> None:
+    """Refuse more groups than are answered at once."""
+    if groups > MAX_GROUPS:
+        raise QueryError(
+            f"the statement has {groups:,} groups; at most {MAX_GROUPS:,} are answered at once: group by fewer "
+            "attributes, or by fewer values"
+        )
+
+
 def check_expansion(tree: exp.Expr, columns: int) -> None:
     """Refuse a statement about a table of so many ``columns`` that grows too large when names are put in their places.
 
@@ -49,6 +67,32 @@ def check_expansion(tree: exp.Expr, columns: int) -> None:
     if sources[exp.Table] + sources[exp.Values] > MAX_SOURCES:
         raise QueryError(f"the statement joins or puts together more than {MAX_SOURCES} tables, CTEs in their places")
     _Sizes(columns).outputs(tree)
+
+
+def check_correlated(tree: exp.Expr) -> None:
+    """Refuse a statement, its columns named with their tables, with too many SELECTs that depend on those around
+    them."""
+    scopes = [scope for scope in traverse_scope(tree) if scope.external_columns]
+    if len(scopes) > MAX_CORRELATED:
+        raise QueryError(
+            f"more than {MAX_CORRELATED} SELECTs inside others name columns of the outer ones: join the groups instead"
+        )
+    around = {id(scope.expression) for scope in scopes}
+    for scope in scopes:
+        if _inside(scope.expression, around) > MAX_NESTED:
+            raise QueryError(
+                f"more than {MAX_NESTED} SELECTs stand inside each other that name columns of the outer ones: join the "
+                "groups instead"
+            )
+
+
+def _inside(node: exp.Expr | None, around: set[int]) -> int:
+    """How many of some nodes a node stands in, itself included."""
+    depth = 0
+    while node is not None:
+        depth += id(node) in around
+        node = node.parent
+    return depth
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from sqlglot import exp
@@ -17,8 +17,10 @@ from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.domain.text import identifier
 from treering.errors import QueryError
+from treering.sql.bounds import check_groups
 from treering.sql.conditions import condition, is_predicate
 from treering.sql.measures import branches
+from treering.sql.steps import stepped
 from treering.sql.values import attribute_of, computed, label, position_of, positions_of, special
 
 
@@ -34,18 +36,6 @@ class Group:
 
 Key = tuple[Group, ...]
 
-MAX_GROUPS: Final = 10_000
-"""The most groups of one core."""
-
-
-def check_number(groups: int) -> None:
-    """Refuse more groups than are answered at once."""
-    if groups > MAX_GROUPS:
-        raise QueryError(
-            f"the statement has {groups:,} groups; at most {MAX_GROUPS:,} are answered at once: group by fewer "
-            "attributes, or by fewer values"
-        )
-
 
 def key(node: exp.Expr, schema: Schema) -> Key:
     """The groups of an expression of attributes, in the order of their first codes."""
@@ -57,12 +47,13 @@ def key(node: exp.Expr, schema: Schema) -> Key:
     if is_predicate(node):
         true, false = condition(node, schema), condition(node, schema, negated=True)
         return _merged([Group(True, true, False), Group(False, false, False), Group(None, ~(true | false), True)])
-    return _values(node, schema)
+    steps = stepped(node, schema)
+    return _values(node, schema) if steps is None else _merged(Group(*each) for each in steps)
 
 
 def _column(node: exp.Column, schema: Schema) -> Key:
     attribute, position = attribute_of(node, schema), position_of(node, schema)
-    check_number(attribute.size)  # before they are listed, which takes a while for a million
+    check_groups(attribute.size)  # before they are listed, which takes a while for a million
     take(attribute.size**2)
     codes = np.arange(attribute.size)
     listed = [code for code in range(attribute.size) if not _outside_dates(attribute, code)]
@@ -97,7 +88,7 @@ def _values(node: exp.Expr, schema: Schema) -> Key:
             if isinstance(shown, list | dict):
                 raise QueryError(f"{node.sql()} has several values: group by each of them")
             groups[type(shown), shown].append(code)
-    check_number(len(groups))
+    check_groups(len(groups))
 
     def rows(codes: list[int]) -> Query:
         flags = np.zeros(len(values), dtype=np.int64)

@@ -60,7 +60,7 @@ class Figure:
         """The item of a group."""
         chosen = group & self.condition
         query = chosen if self.weights is None else _weighed(chosen, self.weights)
-        return Item(self.kind, query, self.position, self.level, self.cap)
+        return Item(self.kind, query, self.position, self.level, cap=self.cap)
 
     @property
     def key(self) -> tuple[object, ...]:

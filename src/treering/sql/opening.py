@@ -26,10 +26,11 @@ def opening(text: str) -> Opening:
     if word != "EXPLAIN":
         return Opening(word, False, text, place == len(text))
     body = text[place + len(word) :]
-    if body[_skipped(body, 0, "") :].startswith("("):  # EXPLAIN's options: not answered
-        return Opening(word, False, text, False)
     place = _skipped(body, 0, "(;")
-    return Opening(_word(body, place), True, body, place == len(body))
+    first = _word(body, place)
+    if first not in SELECTS and body[_skipped(body, 0, "") :].startswith("("):  # EXPLAIN's options: not answered
+        return Opening(word, False, text, False)
+    return Opening(first, True, body, place == len(body))
 
 
 def _skipped(text: str, place: int, signs: str) -> int:

@@ -25,11 +25,12 @@ from treering.domain.schema import Schema
 from treering.domain.text import MAX_LENGTH
 from treering.errors import QueryError
 from treering.sql import sources
-from treering.sql.bounds import check_expansion, check_tokens
+from treering.sql.bounds import check_correlated, check_expansion, check_tokens
 from treering.sql.nodes import MAX_NODES, check
 from treering.sql.opening import SELECTS, opening
 from treering.sql.persons import People, marked
 from treering.sql.spelling import TROUBLE
+from treering.sql.steps import bucketed
 
 TABLE: Final = "table_of_rows"
 """The name that the one table has in a tree."""
@@ -71,8 +72,10 @@ def read(text: str, schema: Schema, people: People | None = None) -> Text:
         check(original)
         check_expansion(original, len(sources.columns(schema)))
         check_deadline()
-        tree = original.copy() if people is None else marked(original.copy(), people.column)
-        return Text(original, _qualified(tree, schema, people), begin.explain)
+        marks = original.copy() if people is None else marked(original.copy(), people.column)
+        tree = _qualified(marks, schema, people)
+        check_correlated(tree)
+        return Text(original, tree, begin.explain)
     except RecursionError:
         raise QueryError("the statement is nested too deeply") from None
 
@@ -91,7 +94,7 @@ def _parsed(text: str) -> exp.Expr:
         raise QueryError(f"the statement cannot be read: {_short(error)}") from None
     if len(trees) != 1:
         raise QueryError("one statement at a time" if trees else "the statement is empty: SELECT COUNT(*) FROM t, say")
-    (tree,) = trees
+    tree = _bare(trees[0])
     if not isinstance(tree, exp.Query):
         raise QueryError("only SELECT statements are answered: rows are added with append")
     _simplify(tree)
@@ -100,8 +103,25 @@ def _parsed(text: str) -> exp.Expr:
     return tree
 
 
+def _bare(tree: exp.Expr) -> exp.Expr:
+    """A statement without the parentheses around it; ORDER BY and LIMIT behind them are about its result."""
+    while type(tree) is exp.Subquery:
+        behind = {name: value for name, value in tree.args.items() if value and name != "this"}
+        if not behind.keys() <= {"order", "limit", "offset"}:
+            raise QueryError("behind the parentheses around a statement stand ORDER BY, LIMIT and OFFSET only")
+        if not behind:
+            tree = tree.this
+            continue
+        inner = exp.Subquery(this=_bare(tree.this), alias=exp.TableAlias(this=exp.to_identifier("inside", quoted=True)))
+        tree = exp.Select(expressions=[exp.Star()], from_=exp.From(this=inner), **behind)
+    return tree
+
+
 def _simplify(tree: exp.Expr) -> None:
-    """Write N'JFK' as 'JFK', FETCH NEXT 3 ROWS ONLY as LIMIT 3, and FROM (VALUES …) as a SELECT."""
+    """Write N'JFK' as 'JFK', FETCH NEXT 3 ROWS ONLY as LIMIT 3, width_bucket as a CASE, and FROM (VALUES …) as a
+    SELECT."""
+    for bucket in list(tree.find_all(exp.WidthBucket)):
+        bucket.replace(bucketed(bucket))
     for values in list(tree.find_all(exp.Values)):
         if isinstance(values.parent, exp.From | exp.Join):
             values.replace(exp.Subquery(this=_listed(values), alias=values.args.get("alias")))

@@ -22,9 +22,10 @@ from treering.domain.language.wants import Wants
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import QueryError
+from treering.sql.bounds import check_groups
 from treering.sql.conditions import condition, noted
 from treering.sql.engine.current import current
-from treering.sql.keys import Key, check_number, empty, key
+from treering.sql.keys import Key, empty, key
 from treering.sql.measures import Aggregates, Figure
 from treering.sql.nodes import AGGREGATES
 from treering.sql.persons import People, check_outside, hinted
@@ -152,7 +153,7 @@ class _Splitting:
         self._keys = self._found_keys()
         for node in self._keys:
             self._core.keys.append(key(node, self._schema))
-            check_number(math.prod(map(len, self._core.keys)))
+            check_groups(math.prod(map(len, self._core.keys)))
         self._replace_all(select.args.get(part) for part in _PARTS)
         self._check_columns()
         if any(not isinstance(star.parent, exp.Count) for star in select.find_all(exp.Star)):

@@ -104,6 +104,15 @@ def computed(node: exp.Expr, schema: Schema) -> Computed:
     return Computed(outcome.positions, [_plain(value) for value in outcome.values.to_pylist()], outcome.known)
 
 
+def computed_at(node: exp.Expr, schema: Schema, position: int, numbers: Sequence[float]) -> list[Any]:
+    """The values of an expression of one attribute where that is one of some numbers."""
+    table = pa.table({"place": range(len(numbers)), f"a{position}": pa.array(numbers, pa.float64())})
+    (column,) = _columns([_renamed(node, schema)], table)
+    if isinstance(column, QueryError):
+        raise column
+    return [_plain(value) for value in column.to_pylist()]
+
+
 def evaluated(nodes: Sequence[exp.Expr], schema: Schema) -> list[Evaluated | QueryError]:
     """The values of each expression of attributes, or why there are none: in one run for all expressions of the same
     attributes."""

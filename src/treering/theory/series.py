@@ -86,6 +86,7 @@ KEPT: Final = 4
 long again as the next shorter one."""
 
 
+@lru_cache(maxsize=4096, typed=True)
 def rooted(groups: int) -> bool:
     """Whether so many groups are kept current as here, rather than by trees.
 
@@ -109,6 +110,7 @@ def segment_length(segment: int, groups: int) -> int:
     return min(LONGEST, LIMIT // groups) if whole(segment, "segment", 0) else 1
 
 
+@lru_cache(maxsize=64, typed=True)
 def segment_weights(segment: int) -> Weights:
     """The rule of a segment's weights."""
     return Weights.FADING if whole(segment, "segment", 0) < 2 else Weights.ROOT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from os import PathLike
-from typing import Any
+from typing import Any, Final
 
 from treering.budget.promise import Promise
 from treering.domain.schema import Schema
@@ -20,15 +20,22 @@ from treering.trusted.reading import PERSON_KEY
 from treering.trusted.sealed import salt as new_salt
 from treering.words import reason
 
+MOST_LETTERS: Final = 63
+"""The longest name of a table: PostgreSQL's."""
 
-def originate(schema: Schema, promise: Promise, person: str | None, table: Any, order: str) -> Origin:
+
+def originate(
+    schema: Schema, promise: Promise, person: str | None, table: Any, order: str, name: str = "rows"
+) -> Origin:
     """The origin of a new vault, its first line, from checked parameters."""
+    if not isinstance(name, str) or not name.isidentifier() or not name.isascii() or len(name) > MOST_LETTERS:
+        raise ParameterError("name", f"must be a word of ASCII letters, digits and _, at most {MOST_LETTERS}")
     if not isinstance(schema, Schema):
         raise SchemaError(f"a vault needs a Schema, not {type(schema).__name__}")
     if person is not None and (not isinstance(person, str) or not person or person in schema.names):
         raise ParameterError("person", "must name a column that is no attribute of the schema")
     source = None if table is None else registry.part("source_of")(table, schema, order, person)
-    return Origin(new_salt().hex()[:32], schema, promise, person, source)
+    return Origin(new_salt().hex()[:32], schema, promise, person, source, name=name)
 
 
 def create(path: str | PathLike[str], origin: Origin, first: Spec | None, wait: float) -> None:

@@ -49,7 +49,7 @@ def _samples(content: pa.Table | Path, columns: list[str]) -> list[pa.Table]:
     if isinstance(content, pa.Table):
         starts = (0, content.num_rows // 2, content.num_rows - SAMPLE)
         return [content.select(columns).slice(max(0, start), SAMPLE) for start in starts]
-    with suppress(pa.ArrowException, OSError, StopIteration), pq.ParquetFile(content) as file:
+    with suppress(pa.ArrowException, OSError, StopIteration), pq.ParquetFile(content, pre_buffer=False) as file:
         groups = sorted({0, file.num_row_groups // 2, file.num_row_groups - 1})
         batches = [next(file.iter_batches(SAMPLE, row_groups=[group], columns=columns)) for group in groups]
         return [pa.Table.from_batches([each]).replace_schema_metadata() for each in batches]

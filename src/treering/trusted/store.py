@@ -266,10 +266,17 @@ class Store(Sealed):
         return self._rows.lock
 
     def check(self) -> None:
-        """Raise `VaultError` if the vault is closed, or stopped after a failure."""
+        """Raise `VaultError` if the vault is closed, stopped after a failure, or interrupted in an operation: in the
+        vault's lock."""
+        self.check_open()
+        self._ledger.check_entry()
+
+    def check_open(self) -> None:
+        """Raise `VaultError` if the vault is closed, stopped after a failure, or in the middle of a commit: without its
+        lock, too."""
         if not self._lock.held:
             raise VaultError("the vault is closed: open it again")
-        self._ledger.check_entry()
+        self._ledger.check_usable()
 
     def transaction(self) -> AbstractContextManager[None]:
         """What is written in the block becomes durable together, at its end."""

@@ -19,11 +19,12 @@ from treering.domain.language.measures import Release, Request
 from treering.domain.language.parse import Question, understand, understand_all
 from treering.domain.language.wants import ROWS, Wants
 from treering.domain.query import Query
-from treering.errors import Dearer, VaultError
+from treering.errors import Dearer, TreeringError, VaultError
 from treering.mechanisms.persons import Persons
 from treering.mechanisms.plan import Outcome, Stale
+from treering.mechanisms.rings import Rings
 from treering.trusted.store import Kept, Sealed, Store, check_key
-from treering.vault.members import Member
+from treering.vault.members import Member, chosen
 from treering.vault.planning import Planned, keeps_sums, measuring, planned
 from treering.vault.record import kept_answers, kept_release, question, recorded_answers, recorded_release, requested
 from treering.vault.statements import Released, check_kept, kept_released, recorded, stated
@@ -74,14 +75,28 @@ class Questions(Sealed):
     # -- planning -----------------------------------------------------------------------------------------------------
 
     def plan(self, items: Sequence[Item], mechanism: str | None, within: float | None) -> Planned:
-        """The plan for some items. Rings make it without the vault's lock: others ask meanwhile."""
-        first = self._members[0] if len(self._members) == 1 else None
-        if first is not None and first.mechanism.follows_schema:
+        """The plan for some items."""
+        lock = self._store.alone()  # Refuses a forked child.
+        if self._free:
+            with suppress(VaultError):  # In the middle of a commit it waits for the end.
+                self._store.check_open()
+                return self._planned(items, mechanism, within)
+        with lock:
             self._store.check()
             return self._planned(items, mechanism, within)
-        with self._store.alone():
-            self._store.check()
-            return self._planned(items, mechanism, within)
+
+    def _ahead(self, items: Sequence[Item], mechanism: str | None, within: float | None) -> Planned | None:
+        """The plan for some items if it is made before it is their turn: others are served meanwhile. None where that
+        takes the vault's lock, and for a refusal: it is made, or made again, when it is their turn."""
+        self._store.alone()  # Refuses a forked child.
+        with suppress(TreeringError):
+            return self._planned(items, mechanism, within) if self._free else None
+        return None
+
+    @property
+    def _free(self) -> bool:
+        """Whether plans are made without the vault's lock: by rings that are the only mechanism."""
+        return len(self._members) == 1 and isinstance(self._members[0].mechanism, Rings)
 
     def _planned(self, items: Sequence[Item], mechanism: str | None, within: float | None) -> Planned:
         return planned(self._members, self._unit, mechanism, items, within)
@@ -92,20 +107,22 @@ class Questions(Sealed):
 
     # -- carrying out -------------------------------------------------------------------------------------------------
 
-    def _carried_out(self, made: Planned, mechanism: str | None, most: float) -> tuple[Planned, Outcome]:
-        """What is known once a plan is carried out, for at most this price; if rows came or others asked since it was
-        made, it is made anew, now that nobody else asks."""
-        while True:
-            if made.most > most:
-                raise Dearer(self._unit, made.most, most, made)
+    def _carried_out(
+        self, made: Planned | None, items: Sequence[Item], mechanism: str | None, within: float | None, most: float
+    ) -> tuple[Planned, Outcome]:
+        """What is known once a plan is carried out, for at most this price. If there is none, or rows came or others
+        asked since it was made, it is made now."""
+        if made is not None and self._members[made.number].mechanism is made.member.mechanism:
             with suppress(Stale):
-                if not (self._present(made) and (made.beside is None or self._present(made.beside))):
-                    raise Stale
-                return made, made.execute()
-            made = self._planned(made.asked, mechanism, made.plan.within)
+                return self._executed(made, most)
+        return self._executed(self._planned(items, mechanism, within), most)
 
-    def _present(self, made: Planned) -> bool:
-        return self._members[made.number].mechanism is made.member.mechanism
+    def _executed(self, made: Planned, most: float) -> tuple[Planned, Outcome]:
+        if made.most > most:
+            raise Dearer(self._unit, made.most, most, made)
+        if made.beside is not None and self._members[made.beside.number].mechanism is not made.beside.member.mechanism:
+            raise Stale
+        return made, made.execute()
 
     def _together(self, bill: Bill, work: Callable[[], Result]) -> Result:
         """The result of ``work`` in the vault, durable, with what it cost on the bill; an error after a charge carries
@@ -160,14 +177,16 @@ class Questions(Sealed):
     ) -> list[Answer]:
         """See `Vault.ask_many`."""
         check_key(key)
-        wanted = self.wanted(wants).items(queries)
-        plan = made if made is not None or self._store.knows(key) else self.plan(wanted, mechanism, within)
+        items = self.wanted(wants).items(queries)
+        if made is not None:
+            made.check(items, mechanism, within)
+        elif not self._store.knows(key):
+            made = self._ahead(items, mechanism, within)
 
         def released() -> list[Answer]:
             if (kept := self._kept(key)) is not None:
                 return recorded_answers(kept, self._digest(queries, mechanism, kept, wants))
-            assert plan is not None
-            found, outcome = self._carried_out(plan, mechanism, bill.most)
+            found, outcome = self._carried_out(made, items, mechanism, within, bill.most)
             answers = outcome.answers()
             if key is not None:
                 digest = question(queries, found.member.spec.name, wants)
@@ -176,6 +195,14 @@ class Questions(Sealed):
             return answers
 
         return self._together(bill, released)
+
+    def estimates(self, queries: Sequence[Query], mechanism: str | None) -> list[Answer]:
+        """See `Vault.ask`: nothing is released, nothing is charged."""
+        able = [member for member in self._members if isinstance(member.mechanism, Rings)] or self._members
+        with self._store.alone():
+            self._store.check()
+            member = chosen(able if mechanism is None else self._members, mechanism)[1]
+            return member.mechanism.estimates(member.seen_queries(queries))
 
     def _digest(self, queries: Sequence[Query], mechanism: str | None, kept: Kept, wants: Wants) -> str:
         """What a key stands for: these queries, of the mechanism named, or of the one that answered then."""
@@ -193,15 +220,15 @@ class Questions(Sealed):
     def release(self, request: Request, mechanism: str | None, key: str | None, within: float | None) -> Release:
         """See `Vault.release`."""
         check_key(key)
-        name = measuring(self._members, mechanism)[1].spec.name
-        asked = requested(request, name)
-        plan = None if self._store.knows(key) else self.request(request, name, within)
+        _, member, rings = measuring(self._members, mechanism)
+        name = member.spec.name
+        asked, items = requested(request, name), rings.items_of(request)
+        made = None if self._store.knows(key) else self._ahead(items, name, within)
 
         def released() -> Release:
             if (kept := self._kept(key)) is not None:
                 return recorded_release(kept, asked, request)
-            assert plan is not None
-            found, outcome = self._carried_out(plan, name, math.inf)
+            found, outcome = self._carried_out(made, items, name, within, math.inf)
             release = Release(request, outcome.size, request.told(outcome.estimates()))
             if key is not None:
                 self._store.keep(kept_release(key, asked, found.number, release))
@@ -226,6 +253,8 @@ class Questions(Sealed):
         from treering.sql.rehearsal import rehearse
 
         check_key(key)
+        if made is not None:
+            made.check(statement.items, mechanism, within)
         new = key is not None and not self._store.knows(key)
         recalled = key is not None and not new
         plan = made if made is not None or recalled else self.plan(statement.items, mechanism, within)
@@ -241,7 +270,7 @@ class Questions(Sealed):
             plan is not None and plan.most > 0
         ):  # What is sure to fail fails before it is charged, or on record.
             rehearse(statement)
-        found = self._together(bill, lambda: self._released(statement, plan, mechanism, key, bill.most))
+        found = self._together(bill, lambda: self._released(statement, plan, mechanism, within, key, bill.most))
         try:
             return found.table(statement)  # Others ask meanwhile.
         except Exception as error:
@@ -255,7 +284,13 @@ class Questions(Sealed):
         return found[0].widths(max(1, groups)) if found else None
 
     def _released(
-        self, statement: Statement, plan: Planned | None, mechanism: str | None, key: str | None, most: float
+        self,
+        statement: Statement,
+        plan: Planned | None,
+        mechanism: str | None,
+        within: float | None,
+        key: str | None,
+        most: float,
     ) -> Released:
         """What is released for a statement, or was under its key."""
         asked = stated(statement, mechanism)
@@ -263,8 +298,7 @@ class Questions(Sealed):
             return recorded(kept, asked).released(
                 statement, kept.mechanism, [member.mechanism for member in self._members]
             )
-        assert plan is not None
-        made, outcome = self._carried_out(plan, mechanism, most)
+        made, outcome = self._carried_out(plan, statement.items, mechanism, within, most)
         drawing = outcome.drawing()
         number = -1 if drawing is None else made.number
         beside = -1 if drawing is None or made.beside is None else made.beside.number

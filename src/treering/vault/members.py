@@ -12,8 +12,9 @@ from typing import Final
 
 from treering.boxes.replay import RecordedGate
 from treering.budget.promise import Budget
-from treering.domain.language.items import Item
+from treering.domain.language.items import Item, counts
 from treering.domain.language.parse import understand_all
+from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import ParameterError
 from treering.gate import Event
@@ -55,6 +56,10 @@ class Member:
             return items
         queries = understand_all([item.query for item in items], self.mechanism.schema)
         return [replace(item, query=query) for item, query in zip(items, queries, strict=True)]
+
+    def seen_queries(self, queries: Sequence[Query]) -> Sequence[Query]:
+        """`seen` for queries."""
+        return [item.query for item in self.seen(counts(queries))]
 
     @property
     def debt(self) -> float:

@@ -22,6 +22,8 @@ class Planned:
     Whoever has shown its price hands it on with the question, which is then not planned again.
     """
 
+    items: Sequence[Item]
+    """What is asked. (The plan has it as the mechanism sees it.)"""
     number: int
     """The mechanism's number in the vault."""
     member: Member
@@ -30,13 +32,13 @@ class Planned:
     """The promise's unit: "epsilon" or "rho"."""
     beside: Planned | None = None
     """The plan for those of the items that are about persons, where others are not."""
-    items: Sequence[Item] = ()
-    """All items, where there are two plans."""
 
-    @property
-    def asked(self) -> Sequence[Item]:
-        """All items."""
-        return self.plan.items if self.beside is None else self.items
+    def check(self, items: Sequence[Item], mechanism: str | None, within: float | None) -> None:
+        """Refuse another question, or another margin, than this plan was made for."""
+        names = {self.member.spec.name} | ({self.beside.member.spec.name} if self.beside else set())
+        named = mechanism is None or mechanism in names
+        if not named or self.plan.within != within or list(self.items) != list(items):
+            raise ParameterError("plan", "must be one for this question, this margin and this mechanism")
 
     @property
     def most(self) -> float:
@@ -85,13 +87,13 @@ def planned(
     able = candidates(members, name, items)
     if len(able) == 1:
         ((number, member),) = able
-        return Planned(number, member, _plan(member, items, within), unit)
+        return Planned(items, number, member, _plan(member, items, within), unit)
     tried = [_tried(member, items, within) for _, member in able]
     best = min(range(len(able)), key=lambda place: tried[place][0])
     plan = tried[best][1]
     if isinstance(plan, TreeringError):
         raise plan
-    return Planned(*able[best], plan, unit)
+    return Planned(items, *able[best], plan, unit)
 
 
 def candidates(members: Sequence[Member], name: str | None, items: Sequence[Item]) -> list[tuple[int, Member]]:
@@ -156,15 +158,21 @@ def _tried(
     other = member.spec.kind != "rings"
     try:
         plan = _plan(member, items, within)
-        return (*_suits(member, plan), other), plan
+        return (*_suits(plan), other), plan
     except TreeringError as refusal:
         return (3, 0.0, other), refusal
 
 
-def _suits(member: Member, plan: Plan) -> tuple[int, float]:
-    if plan.known:
-        estimates = member.mechanism.execute(plan).estimates()
-        return 0, max((each.margin or 0.0 for each in estimates), default=0.0)
+def _widest(plan: Plan, known: Outcome) -> float:
+    """The largest margin of what is known."""
+    if all(item.kind == "count" for item in plan.items):
+        return max((each.margin for each in known.answers()), default=0.0)
+    return max((each.margin or 0.0 for each in known.estimates()), default=0.0)
+
+
+def _suits(plan: Plan) -> tuple[int, float]:
+    if plan.known is not None:
+        return 0, _widest(plan, plan.known)
     if plan.within is not None:
         return 1, float(plan.price)
     return (1, 0.0) if plan.price == 0 and len(plan.items) == 1 else (2, 0.0)

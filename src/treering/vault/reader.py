@@ -105,6 +105,7 @@ def status(record: Record, mechanisms: Sequence[Answering]) -> dict[str, Any]:
     batches = record.batches
     return {
         "identity": origin.identity,
+        "name": origin.name,
         "created": stamp(record.created),
         "cells": record.schema.cells,
         "versions": record.versions,

@@ -25,6 +25,7 @@ from treering.domain.attribute import Attribute
 from treering.domain.language.measures import Release, Request
 from treering.domain.language.parse import Question
 from treering.domain.language.wants import Count, Wants
+from treering.domain.query import Query
 from treering.domain.refining import refined
 from treering.domain.schema import Schema
 from treering.errors import ParameterError, VaultError
@@ -57,6 +58,9 @@ Place: TypeAlias = str | PathLike[str]
 
 DEFAULT_ALPHA: Final = 0.05
 """The alpha of a `PMWG` for which none was given."""
+
+MOST_LETTERS: Final = 63
+"""The longest name that a table gets from its folder."""
 
 WAIT: Final = 10.0
 """Seconds to wait, by default, for another process that has the vault open for writing."""
@@ -116,6 +120,7 @@ class Vault(Sealed):
         rows_per_person: int = 1,
         *,
         person: str | None = None,
+        name: str | None = None,
         rows: int = EXPECTED_ROWS,
         table: Any = None,
         order: str = "id",
@@ -140,6 +145,7 @@ class Vault(Sealed):
                              ``rows_per_person`` + 1st is then refused, and persons can be counted: with "auto", nine
                              tenths of the share are for that where a person may have several rows (a mechanism of kind
                              "persons"). None: the vault does not check the limit
+        ``name``             what the table is called; None: as the folder is, without its ending
         ``rows``             the number of rows that "auto" plans for
         ``table, order``     an Ibis table, or the address of one: rows stay there, and `refresh` takes in those past
                              the watermark of the column ``order``, a unique integer that only grows
@@ -147,7 +153,7 @@ class Vault(Sealed):
         ``options``          further options of the first mechanism (see `add`)
         """
         promise = Promise(epsilon, delta, rows_per_person)
-        origin = stores.originate(schema, promise, person, table, order)
+        origin = stores.originate(schema, promise, person, table, order, named(path) if name is None else name)
         first = None
         if mechanism is not None:
             first = first_spec(origin, mechanism, share, alpha, beta, rows, options)
@@ -204,6 +210,7 @@ class Vault(Sealed):
         key: str | None = None,
         within: float | None = None,
         *,
+        estimate: bool = False,
         count: Count = "rows",
         per_person: int | None = None,
     ) -> Answer:
@@ -212,13 +219,16 @@ class Vault(Sealed):
         ``mechanism`` is the name of the one that answers; by default, the one whose answer is free and has the smallest
         margin, or else the one that answers new questions best. ``key`` is an idempotency key: asking the same query
         again with the same key returns the recorded answer, and charges nothing. ``within`` is the margin that is
-        wanted, in rows or, below 1, as a share of them: no more is paid than it needs.
+        wanted, in rows or, below 1, as a share of them: no more is paid than it needs. With ``estimate`` nothing is
+        released: the answer is read off a distribution fitted to earlier answers, for nothing and without a bound.
 
         With ``count="persons"`` it is how many persons have a row that matches, and their share of all persons; with
         ``per_person`` how many rows match, of which at most so many of each person count. Both need a vault that knows
         whose its rows are (``person=``), and where a person may have many rows they are far sharper than counts of
         rows.
         """
+        if estimate:
+            return self.estimates([query], mechanism)[0]
         wants = Wants(count, per_person)
         found = [self._questions.query(query, mechanism)]
         return self._questions.answers(found, mechanism, key, within, Bill(), wants=wants)[0]
@@ -240,6 +250,18 @@ class Vault(Sealed):
         all questions together; of persons, it is the most questions in which each counts."""
         found, wants = self._questions.queries(queries, mechanism), Wants(count, per_person)
         return self._questions.answers(found, mechanism, key, within, Bill() if bill is None else bill, plan, wants)
+
+    def queries(self, texts: Iterable[Question], mechanism: str | None = None) -> list[Query]:
+        """Questions as `ask` reads them: rings compare numbers with any other. (An error about one of several says
+        which.)"""
+        asked = list(texts)
+        if len(asked) == 1:
+            return [self._questions.query(asked[0], mechanism)]
+        return self._questions.queries(asked, mechanism)
+
+    def estimates(self, queries: Iterable[Question], mechanism: str | None = None) -> list[Answer]:
+        """`ask` with ``estimate`` for a batch: of kind "estimate", free, and without a bound."""
+        return self._questions.estimates(self._questions.queries(queries, mechanism), mechanism)
 
     def sql(
         self,
@@ -352,6 +374,11 @@ class Vault(Sealed):
         return self._store.schema
 
     @property
+    def name(self) -> str:
+        """What the table is called: public."""
+        return self._store.origin.name
+
+    @property
     def size(self) -> int:
         """The number of rows: public."""
         return self._store.size
@@ -462,6 +489,10 @@ class Vault(Sealed):
             with self._store.transaction():
                 model: Model = learner.learnt(update=update, progress=progress)
                 return model
+
+    def knows(self, key: str) -> bool:
+        """Whether an idempotency key was used for a question: its answer is on record, and free."""
+        return self._store.knows(key)
 
     # -- the promise --------------------------------------------------------------------------------------------------
 
@@ -596,3 +627,14 @@ def checked(origin: Origin, new: Spec, schema: Schema | None = None) -> Spec:
     """The mechanism, if its options are valid: tried by building it over an empty database."""
     build(new, trial(origin, new, schema), origin.promise)
     return new
+
+
+def named(path: Place) -> str:
+    """What the table of a vault in this folder is called: the folder's name as a word.
+
+    >>> named("data/flights.treering"), named("2026 visits")
+    ('flights', '_2026_visits')
+    """
+    stem = Path(path).resolve().name.partition(".")[0]
+    word = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in stem)[:MOST_LETTERS]
+    return f"_{word}"[:MOST_LETTERS] if not word.isidentifier() else word

@@ -119,3 +119,14 @@ def test_create_makes_rings_and_with_an_alpha_what_keeps_it(tmp_path: Path) -> N
         made = treering("create", tmp_path / str(number), *given, *options, "--json").json
         assert made["mechanisms"] == [kind]
     assert isinstance(tr.Vault.read(tmp_path / "0").status()["mechanisms"][0]["series"], list)
+
+
+def test_an_estimate_is_free_and_without_a_bound(vault: Path) -> None:
+    treering("ask", vault, LATE)
+    before = Vault.read(vault).status()["spent"]
+    shown = treering("ask", vault, LATE, "--estimate")
+    assert "guessed from earlier answers: free, and without a bound" in shown.out
+    assert treering("ask", vault, LATE, "--estimate", "--json").json["kind"] == "estimate"
+    assert Vault.read(vault).status()["spent"] == before
+    assert treering("synth", vault, "--rows", "50", "--out", vault.parent / "rows.csv").code == 0
+    assert "goes with a predicate alone" in refused(treering("ask", vault, LATE, "--estimate", "--within", "5"))

@@ -38,7 +38,7 @@ COMMANDS = (
 )
 GROUPS = ("token",)
 """Commands that have commands of their own, whose help has the examples."""
-HEAVY = {"numpy", "pyarrow", "sqlglot", "duckdb", "plotly", "pydantic", "numba", "apsw", "opendp", "rich"}
+HEAVY = {"numpy", "pyarrow", "sqlglot", "duckdb", "pydantic", "numba", "apsw", "opendp", "rich"}
 HEAVY |= {"fastapi", "jinja2", "starlette", "uvicorn"}
 
 RUN = "from treering.cli.main import main; main()"

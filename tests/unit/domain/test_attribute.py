@@ -155,6 +155,8 @@ def test_a_code_outside_is_refused(code: int) -> None:
         (integers, (1, MAX_VALUES), {"missing": True}, "at most 1,048,576 values"),
         (integers, (1, 3), {"missing": None}, "True or False"),
         (bins, ([1],), {}, "at least two edges"),
+        (bins, ([0, 1],), {"strict": 1}, "strict is True or False"),
+        (integers, (0, 1), {"strict": True, "missing": True}, "leave other and missing out"),
         (bins, ([],), {}, "at least two edges"),
         (bins, ("12",), {}, "numbers as edges"),
         (bins, ([0, True],), {}, "numbers as edges"),

@@ -42,6 +42,9 @@ def test_so_are_those_with_more_to_say(attribute: Attribute) -> None:
         ({"kind": "integers", "low": 1}, "absent: high"),
         ({"kind": "bins", "edges": [0, 1], "closed": True}, "unknown: closed"),
         ({"kind": "bins", "edges": [0, 1], "other": 1}, "true or false"),
+        ({"kind": "bins", "edges": [0, 1], "strict": "yes"}, "true or false"),
+        ({"kind": "integers", "low": 0, "high": 1, "strict": True, "missing": True}, "leave other and missing out"),
+        ({"kind": "numbers", "low": 0, "high": 1, "strict": True}, "unknown: strict"),
         ({"kind": "categories", "values": "abc"}, "values is a list"),
         ({"kind": "categories", "values": {"a": 1}}, "values is a list"),
         ({"kind": "bins", "edges": 3}, "edges is a list"),
@@ -58,3 +61,26 @@ def test_so_are_those_with_more_to_say(attribute: Attribute) -> None:
 def test_a_plain_form_that_cannot_be_is_refused_by_name(plain: dict[str, Any], problem: str) -> None:
     with pytest.raises(SchemaError, match=f"attribute 'x': .*{problem}"):
         attribute_from_dict("x", plain)
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [
+        {"kind": "categories", "values": ["a"]},
+        {"kind": "integers", "low": 0, "high": 4},
+        {"kind": "bins", "edges": [0, 1]},
+    ],
+    ids=lambda each: each["kind"],
+)
+def test_strict_says_which_cells_there_are(plain: dict[str, Any]) -> None:
+    """All, or none: the same attribute as with the options spelled out, and written down as these."""
+    default, strict, loose = (
+        attribute_from_dict("x", {**plain, **more}) for more in ({}, {"strict": True}, {"strict": False})
+    )
+    assert default == strict != loose == attribute_from_dict("x", {**plain, "other": True, "missing": True})
+    assert (strict.strict, loose.strict) == (True, False)
+    assert "strict" not in loose.to_dict()
+    for flag in ("other", "missing"):
+        assert attribute_from_dict("x", {**plain, flag: True}).strict
+        with pytest.raises(SchemaError, match="a strict attribute has no cells"):
+            attribute_from_dict("x", {**plain, "strict": True, flag: True})

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import treering as tr
+from support.plans import batch_price
 from treering.mechanisms.base import Answering
 from treering.mechanisms.continual import ContinualHistogram
 
@@ -45,7 +46,7 @@ def test_without_rows_there_is_no_guarantee_yet() -> None:
 
 def test_a_price_of_a_batch_is_that_of_its_first_query_where_this_pays_for_all() -> None:
     _, histogram = mechanisms(10_000)
-    assert histogram.price_many([]) == 0
-    assert histogram.price_many(["a = 1", "a = 2"]) == histogram.price("a = 3") == 1
+    assert batch_price(histogram, []) == 0
+    assert batch_price(histogram, ["a = 1", "a = 2"]) == histogram.price("a = 3") == 1
     histogram.ask("a = 1")
-    assert histogram.price_many(["a = 1", "a = 2"]) == histogram.price("a = 3") == 0
+    assert batch_price(histogram, ["a = 1", "a = 2"]) == histogram.price("a = 3") == 0

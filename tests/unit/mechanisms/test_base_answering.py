@@ -12,9 +12,10 @@ import pytest
 
 import treering as tr
 from support.databases import TestDatabase
+from support.plans import answers_of, batch_price, known_answers, plan_of
 from treering.answer import Guarantee
-from treering.domain.language.parse import Question
-from treering.mechanisms.base import Answering, Quote, wished
+from treering.mechanisms.base import Counting
+from treering.mechanisms.plan import wished
 from treering.noise import Laplace
 from treering.trusted.kernel import Kernel
 
@@ -23,7 +24,7 @@ QUERIES = [tr.parse(text, SCHEMA) for text in ("a = 1", "a = 2", "a = 3")]
 SIZE = 1000
 
 
-class Plain(Answering):
+class Plain(Counting):
     """Promises a margin, has a price, and knows some answers."""
 
     def __init__(self, db: TestDatabase) -> None:
@@ -44,15 +45,15 @@ class Plain(Answering):
     def state(self) -> int:
         return self.resumed
 
-    def answer(self, queries: Sequence[tr.Query]) -> list[tr.Answer]:
+    def _answer(self, queries: Sequence[tr.Query]) -> list[tr.Answer]:
         return [tr.Answer(0.5, self.alpha, SIZE, "easy") for _ in queries]
 
-    def known(self, queries: Sequence[tr.Query]) -> list[tr.Answer] | None:
+    def _known(self, queries: Sequence[tr.Query]) -> list[tr.Answer] | None:
         if self.known_margins is None:
-            return super().known(queries)
+            return super()._known(queries)
         return [tr.Answer(0.25, margin, SIZE, "cached") for margin in self.known_margins]
 
-    def price(self, query: Question) -> Fraction:
+    def _price(self, queries: Sequence[tr.Query]) -> Fraction:
         return self.cost
 
     def _resume(self) -> None:
@@ -77,7 +78,7 @@ def test_what_a_mechanism_does_not_have_is_nothing() -> None:
     plain = made()
     assert plain.spare == 0
     assert (plain.backlog, plain.settled) == (None, False)
-    assert plain.known(QUERIES) is None
+    assert known_answers(plain, QUERIES) is None
     plain.condense()
     with pytest.raises(tr.QueryError, match="draw no rows"):
         plain.sample(3)
@@ -108,8 +109,8 @@ def test_a_description_has_every_entry() -> None:
 
 
 def test_what_is_promised_for_every_answer_is_the_prospect() -> None:
-    assert made().prospect(QUERIES) == 0.1
-    assert made(0).prospect(QUERIES) == math.inf
+    assert made()._prospect(QUERIES) == 0.1
+    assert made(0)._prospect(QUERIES) == math.inf
 
 
 # -- interrupted -------------------------------------------------------------------------------------------------------
@@ -174,13 +175,12 @@ def test_a_wish_is_met_by_what_is_promised() -> None:
     plain = made()
     plain.alpha = 0.125
     for within in (None, 125, 0.125, 126, 0.2):
-        assert plain.answer_within(QUERIES, within) == plain.answer(QUERIES)
-        assert plain.price_within(QUERIES, within) == 1
+        assert answers_of(plain, QUERIES, within) == plain.ask_many(QUERIES)
+        assert batch_price(plain, QUERIES, within) == 1
     plain.alpha = 0.12501
-    for refused in (plain.answer_within, plain.price_within, plain.quote):
-        with pytest.raises(tr.ParameterError, match="within asks for a margin of 125 rows, .*but one of 126 rows"):
-            refused(QUERIES, 125)
-    assert plain.answer_within([], 1) == []
+    with pytest.raises(tr.ParameterError, match="within asks for a margin of 125 rows, .*but one of 126 rows"):
+        plan_of(plain, QUERIES, 125)
+    assert answers_of(plain, [], 1) == []
 
 
 @pytest.mark.parametrize(("alpha", "able"), [(0.999, "but one of 999 rows"), (1.0, "nor any other"), (7.0, "nor any")])
@@ -188,28 +188,26 @@ def test_a_refused_wish_says_what_can_be_promised(alpha: float, able: str) -> No
     plain = made()
     plain.alpha = alpha
     with pytest.raises(tr.ParameterError, match=f"a margin of 0.25 rows, which cannot be promised here, {able}"):
-        plain.answer_within(QUERIES, 0.00025)
+        plan_of(plain, QUERIES, 0.00025)
 
 
 def test_a_wish_is_met_by_what_is_known() -> None:
     plain = made()
     plain.known_margins = [0.03125, 0.0625, 0.03125]
-    known = plain.known(QUERIES)
+    known = known_answers(plain, QUERIES)
     for within in (None, 0.0625, 62.5, 100):
-        assert plain.known_within(QUERIES, within) == known
-        assert len(plain.answer_within(QUERIES, within)) == 3
+        assert known_answers(plain, QUERIES, within) == known == answers_of(plain, QUERIES, within)
     for within in (62.4, 1):
-        assert plain.known_within(QUERIES, within) is None
         with pytest.raises(tr.ParameterError, match="cannot be promised"):
-            plain.answer_within(QUERIES, within)
+            plan_of(plain, QUERIES, within)
     plain.known_margins = None
-    assert plain.known_within(QUERIES, None) is None
-    assert plain.known_within(QUERIES, 100) is None
+    assert known_answers(plain, QUERIES) is None
+    assert known_answers(plain, QUERIES, 100) is None
     with pytest.raises(tr.GuaranteeError, match="a share of its rows needs at least one"):
-        made(0).answer_within(QUERIES, 1)
+        plan_of(made(0), QUERIES, 1)
 
 
-# -- quotes ------------------------------------------------------------------------------------------------------------
+# -- plans -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -221,20 +219,21 @@ def test_a_wish_is_met_by_what_is_known() -> None:
         (Fraction(5), Fraction(3, 2), False),
     ],
 )
-def test_a_quote_is_no_more_than_is_left(price: Fraction, most: Fraction, enough: bool) -> None:
+def test_no_more_is_charged_than_is_left(price: Fraction, most: Fraction, enough: bool) -> None:
     plain = made()
     plain._gate.measure(QUERIES[:1], Laplace(2.0))
     plain.cost = price
-    assert plain.quote(QUERIES) == Quote(most, enough, exact=True)
-    assert plain.quote(QUERIES, 200) == Quote(most, enough, exact=True)
+    for within in (None, 200):
+        plan = plan_of(plain, QUERIES, within)
+        assert (plan.most, plan.enough, plan.exact) == (most, enough, True)
 
 
-def test_a_batch_that_costs_nothing_is_quoted_exactly() -> None:
+def test_the_price_of_a_batch_that_costs_nothing_is_exact() -> None:
     """What PMWG charges depends on the answers, unless it is nothing."""
     db = TestDatabase(SCHEMA, [row % 4 for row in range(4000)])
     pmwg = tr.PMWG(db, 1000.0, 1e-6, alpha=0.2, beta=0.05)
-    free, paid = pmwg.quote([tr.Query.all(SCHEMA)]), pmwg.quote(QUERIES)
-    assert free == Quote(Fraction(0), enough=True, exact=True)
+    free, paid = plan_of(pmwg, [tr.Query.all(SCHEMA)]), plan_of(pmwg, QUERIES)
+    assert (float(free.most), free.enough, free.exact) == (0, True, True)
     assert (paid.most > 0, paid.enough, paid.exact) == (True, True, False)
 
 
@@ -244,13 +243,13 @@ def test_a_batch_that_costs_nothing_is_quoted_exactly() -> None:
 def test_what_is_known_is_known_of_all_or_not_at_all() -> None:
     db = TestDatabase(SCHEMA, [row % 4 for row in range(4000)])
     pmwg = tr.PMWG(db, 1000.0, 1e-6, alpha=0.2, beta=0.05)
-    assert pmwg.known([]) == []
+    assert known_answers(pmwg, []) == []
     first = pmwg.ask(QUERIES[0])
     touched = db.touched
-    known = pmwg.known([QUERIES[0], tr.Query.all(SCHEMA)])
+    known = known_answers(pmwg, [QUERIES[0], tr.Query.all(SCHEMA)])
     assert known == [tr.Answer(first.value, first.error, 4000, "cached"), tr.Answer(1.0, 0.0, 4000, "easy")]
-    assert pmwg.known(QUERIES[:2]) is None
-    assert pmwg.known(QUERIES[1:2]) is None
+    assert known_answers(pmwg, QUERIES[:2]) is None
+    assert known_answers(pmwg, QUERIES[1:2]) is None
     assert db.touched == touched
 
 
@@ -274,8 +273,8 @@ def test_an_error_has_the_answers_before_it(before: int, monkeypatch: pytest.Mon
 
 def test_no_questions_need_no_rows() -> None:
     empty = tr.PMWG(TestDatabase(SCHEMA), 1.0, 1e-6, alpha=0.2, beta=0.05)
-    assert empty.answer([]) == []
-    for refused in (empty.ask, empty.price, lambda query: empty.price_many([query])):
+    assert empty.ask_many([]) == []
+    for refused in (empty.ask, empty.price, lambda query: plan_of(empty, [query])):
         with pytest.raises(tr.GuaranteeError, match="the database is empty"):
             refused("a = 1")
 

@@ -7,6 +7,7 @@ import pytest
 
 import treering as tr
 from support.databases import TestDatabase
+from support.plans import known_answers
 from treering.budget.promise import Promise
 from treering.mechanisms.continual import ContinualHistogram
 from treering.mechanisms.series.tree import TreeEstimate
@@ -78,18 +79,17 @@ def test_what_is_known_is_told_for_free_while_it_is_current() -> None:
     db = TestDatabase(SCHEMA)
     histogram = ContinualHistogram(db, 1.0, 1e-6)
     queries = [tr.parse("a = 1", SCHEMA), tr.parse("b = 2", SCHEMA)]
-    assert histogram.known(queries) is None
     db.append_cells([0] * 20_000)
-    assert histogram.known(queries) is None
+    assert known_answers(histogram, queries) is None
     assert not histogram.settled
     told = histogram.ask_many(queries)
-    assert histogram.known(queries) == told
+    assert known_answers(histogram, queries) == told
     assert histogram.settled
     db.rows.add_cells(np.full(100, 11))
     spent, events = histogram.spent, db.journal.events()
-    assert histogram.known(queries) is None
+    assert known_answers(histogram, queries) is None
     assert (histogram.spent, db.journal.events()) == (spent, events)
-    assert histogram.known(queries) != histogram.ask_many(queries) == histogram.known(queries)
+    assert known_answers(histogram, queries) != histogram.ask_many(queries) == known_answers(histogram, queries)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
@@ -99,7 +99,7 @@ def test_the_guarantee_counts_the_batch_that_nobody_told_of(delta: float) -> Non
     histogram = ContinualHistogram(db, 1.0, delta, beta=0.01)
     for batch in range(1, 5):
         before = histogram.guarantee
-        wanted = histogram.prospect([tr.parse("a = 1", SCHEMA)])
+        wanted = histogram._prospect([tr.parse("a = 1", SCHEMA)])
         assert histogram.ask("a = 1").margin == pytest.approx(wanted, rel=1e-9)
         assert histogram.guarantee == before
         assert before.alpha == pytest.approx(alpha(Promise(1.0, delta).budget, 256, db.size, 0.01, batch), rel=1e-5)

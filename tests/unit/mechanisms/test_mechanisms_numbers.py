@@ -14,7 +14,6 @@ import pytest
 
 import treering as tr
 from treering.mechanisms.base import Mechanism
-from treering.mechanisms.measuring import _EXACT
 from treering.mechanisms.paper import Paper, PaperParameters, PaperState
 from treering.mechanisms.series.leaves import LeafSeries
 from treering.mechanisms.series.tree import TreeEstimate, TreeSeries
@@ -104,7 +103,6 @@ def test_states_begin_with_nothing_asked() -> None:
     assert PaperState() == PaperState(0, 0, 0, 0, 0, None, False, False)
     assert PaperParameters(1.0, 0.0, 0.1, 0.05, 0.5).kappa == 1.0
     assert SparseState() == SparseState(0, 0, None)
-    assert _EXACT == (0.0, 0.0, 0.0, 0.0)
 
 
 def test_what_mechanisms_are() -> None:

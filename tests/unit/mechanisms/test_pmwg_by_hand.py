@@ -11,6 +11,7 @@ import pytest
 
 import treering as tr
 from support.databases import TestDatabase
+from support.plans import plan_of
 from treering.mechanisms.paper import Paper, StaticPaper
 from treering.mechanisms.tight import Tight, measuring_noise
 from treering.theory.pmwg import at_most, forever, query_tail, run_tail, static, static_hard, static_size, static_start
@@ -130,7 +131,7 @@ def test_over_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     pmwg = make(database(), epsilon=1.0, profile="paper")
     monkeypatch.setattr(type(pmwg._engine), "over", True)
     assert pmwg.halted
-    for refused in (pmwg.ask, pmwg.price, lambda query: pmwg.known([query])):
+    for refused in (pmwg.ask, pmwg.price, lambda query: plan_of(pmwg, [query])):
         with pytest.raises(tr.Halted, match="more queries were hard than the paper's theorem allows for"):
             refused(tr.Query.all(SCHEMA))
 
@@ -166,7 +167,7 @@ def test_it_is_about_the_size_of_the_first_question() -> None:
     for size in (SIZE + 1, SIZE + 2):
         assert pmw.guarantee.size == SIZE + 1
         if size > SIZE + 1:
-            for refused in (pmw.ask, pmw.price, lambda query: pmw.known([query])):
+            for refused in (pmw.ask, pmw.price, lambda query: plan_of(pmw, [query])):
                 with pytest.raises(tr.GuaranteeError, match="the database has grown from 4,001 to 4,002 rows"):
                     refused(tr.Query.all(SCHEMA))
         db.append_cells([0])

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import treering as tr
 from support.databases import TestDatabase
+from support.plans import batch_price, plan_of
 from support.rings import KINDS, ROWS, SCHEMA, cells, database, is_quote, paid, rings, truth
 from treering.mechanisms.rings import batches
 from treering.theory.rings import usual_price
@@ -56,7 +57,7 @@ def test_answers_to_equal_questions_are_equal(delta: float) -> None:
 def test_a_group_by_is_one_series_at_the_price_of_one_count(delta: float) -> None:
     mechanism = rings(database(), delta)
     months = [f"month = {month}" for month in range(1, 13)]
-    assert mechanism.price_many(months) == mechanism.price("month = 1")
+    assert batch_price(mechanism, months) == mechanism.price("month = 1")
     answers = mechanism.ask_many(months)
     (series,) = mechanism.series
     assert (series.attributes, series.groups, series.answers, series.size) == (("month",), 12, 1, ROWS)
@@ -85,7 +86,7 @@ def test_a_new_value_is_free_later() -> None:
     """Values that nobody has counted yet stay apart."""
     mechanism = rings(database())
     mechanism.ask("month = 1 AND late = 'yes'")
-    assert mechanism.price_many([f"month = {month} AND late = 'yes'" for month in range(1, 13)]) == 0
+    assert batch_price(mechanism, [f"month = {month} AND late = 'yes'" for month in range(1, 13)]) == 0
     mechanism.ask("month IN (1, 2) AND origin = 'JFK'")
     assert mechanism.price("month = 7 AND origin = 'JFK'") == 0
     assert mechanism.price("month = 1 AND origin = 'JFK'") > 0  # one of two values that were counted together
@@ -111,7 +112,7 @@ def test_constants_are_public_and_free() -> None:
     half = tr.Query.weighted(SCHEMA, [0.5, 0.5], attributes=["late"])
     found = mechanism.ask_many([every, none, half])
     assert [(each.value, each.error, each.margin) for each in found] == [(1, 0, 0), (0, 0, 0), (0.5, 0, 0)]
-    assert mechanism.price_many([every, none]) == 0
+    assert batch_price(mechanism, [every, none]) == 0
     assert (mechanism.spent, db.touched, mechanism.series) == (0, 0, ())
     mixed = mechanism.ask_many([every, "late = 'yes'", none])
     assert [each.value for each in mixed[::2]] == [1, 0]
@@ -144,7 +145,9 @@ def test_quotes_are_what_is_charged(delta: float) -> None:
     mechanism = rings(db, delta)
     for text in ("late = 'yes'", "month = 3", "late = 'yes' AND origin = 'JFK'"):
         quoted, before = mechanism.price(text), mechanism._gate.spent
-        assert quoted == usual_price(mechanism._gate.budget.total, mechanism._least_left, len(mechanism.series), 25)
+        assert quoted == usual_price(
+            mechanism._gate.budget.total, mechanism._policy._least_left, len(mechanism.series), 25
+        )
         mechanism.ask(text)
         assert is_quote(quoted, mechanism._gate.spent - before)
         assert paid(mechanism, 1) == mechanism._gate.spent
@@ -171,7 +174,7 @@ def test_new_rows_pay_for_what_is_asked_again_and_old_rows_nothing(
         assert mechanism.price("late = 'no'") == 0
     # What is not asked any more costs new rows nothing.
     assert paid(mechanism, ROWS + 1) < Fraction(2, 3) * old
-    both = mechanism.price_many(["late = 'yes'", "month = 3"])
+    both = batch_price(mechanism, ["late = 'yes'", "month = 3"])
     assert both == mechanism.price("month = 3") > 0
     mechanism.ask("month = 3")
     assert is_quote(2 * quoted, paid(mechanism, db.size))
@@ -186,7 +189,7 @@ def test_a_quote_for_old_and_new_questions_is_what_the_newest_rows_pay(delta: fl
     mechanism.ask("late = 'yes'")
     db.append_cells(cells(1000, 2))
     texts = ["late = 'yes'", "month = 3"]
-    quoted = mechanism.price_many(texts)
+    quoted = batch_price(mechanism, texts)
     assert quoted == mechanism.price("late = 'yes'") + mechanism.price("month = 3")
     mechanism.ask_many(texts)
     assert is_quote(quoted, paid(mechanism, db.size))
@@ -212,7 +215,7 @@ def test_any_quote_is_what_the_rows_that_pay_most_then_pay(delta: float, data: s
         within = data.draw(st.sampled_from([None, None, 300, 0.08]))
         before = [paid(mechanism, position) for position in (1, db.size)]
         try:
-            quoted = mechanism.price_many(texts, within)
+            quoted = batch_price(mechanism, texts, within)
         except tr.TreeringError as refusal:
             with pytest.raises(type(refusal)):
                 mechanism.ask_many(texts, within)
@@ -222,7 +225,7 @@ def test_any_quote_is_what_the_rows_that_pay_most_then_pay(delta: float, data: s
         after = [paid(mechanism, position) for position in (1, db.size)]
         assert is_quote(quoted, after[1] - before[1])
         assert after[0] - before[0] <= after[1] - before[1]
-        assert mechanism.price_many(texts, within) == 0
+        assert batch_price(mechanism, texts, within) == 0
 
 
 def test_questions_never_end() -> None:
@@ -380,7 +383,7 @@ def test_the_starts_of_periods_are_those_of_the_series(monkeypatch: pytest.Monke
     mechanism = rings(db)
     for leaf in range(1, 30):
         mechanism.ask("late = 'yes'")
-        (ring,) = mechanism._rings
+        (ring,) = mechanism._shelf.rings
         assert list(ring.starts(db.size)) == list(ring.series.boundaries)
         assert ring.series.leaf == leaf
         db.append_cells([0])
@@ -444,11 +447,15 @@ def test_all_rows_and_everyone_can_be_asked_about_at_once(delta: float) -> None:
 
 
 @KINDS
-def test_a_quote_is_the_price_and_exact(delta: float) -> None:
+def test_a_plan_is_exact_and_covered(delta: float) -> None:
     mechanism = rings(database(), delta)
     query = tr.parse("late = 'yes'", mechanism._gate.schema)
     price = mechanism.price(query)
-    assert tuple(mechanism.quote([query])) == (price, True, True)
+    plan = plan_of(mechanism, [query])
+    assert (plan.price, plan.most, plan.enough, plan.exact, plan.known) == (price, price, True, True, None)
     assert price > 0
-    mechanism.ask(query)
-    assert tuple(mechanism.quote([query])) == (0, True, True)
+    answer = mechanism.ask(query)
+    plan = plan_of(mechanism, [query])
+    assert (float(plan.price), float(plan.most), plan.enough, plan.exact) == (0, 0, True, True)
+    assert plan.known is not None
+    assert plan.known.answers() == [answer]

@@ -9,6 +9,7 @@ import pytest
 import treering as tr
 from support.databases import TestDatabase
 from support.exact_losses import transparent
+from support.plans import batch_price, known_answers
 from support.rings import KINDS, SCHEMA, cells, database, rings
 from treering.budget.promise import Budget
 from treering.domain.language.measures import Count, Mean, Measure, Request
@@ -26,10 +27,10 @@ def test_what_is_spare_is_what_the_prices_do_not_need(delta: float) -> None:
     assert mechanism.spare == total
     mechanism.ask("late = 'yes'")
     mechanism.ask("month = 3")
-    prices = sum((each.series.price.total for each in mechanism._rings), Fraction(0))
+    prices = sum((each.series.price.total for each in mechanism._shelf.rings), Fraction(0))
     assert 0 < mechanism._gate.spent <= prices < total
     assert mechanism.spare == total - prices * (1 + Fraction(1, 1 << 64))
-    mechanism._rings *= 100
+    mechanism._shelf.rings *= 100
     assert mechanism.spare == 0
 
 
@@ -59,7 +60,7 @@ def test_what_is_left_for_rows_of_different_ages() -> None:
     db.append_cells(cells(100, 2))
     left = mechanism.describe()["left"]
     total = float(mechanism._gate.budget.total)
-    price = float(mechanism._rings[0].series.price.total)
+    price = float(mechanism._shelf.rings[0].series.price.total)
     assert left["oldest"] == pytest.approx(total - price)
     assert left["newest"] == left["next"] == pytest.approx(total)
     mechanism.ask("late = 'yes'")
@@ -104,7 +105,7 @@ def test_without_noise_everything_that_is_asked_is_the_truth(delta: float) -> No
             for query, found in zip(queries, told, strict=True):
                 assert found.value == pytest.approx(_share(query, period), abs=1e-9)
                 assert (found.margin == 0) == (found.error == 0) == query.constant
-        assert mechanism.answer([]) == []
+        assert mechanism.ask_many([]) == []
 
 
 def _share(query: Query, period: list[int]) -> float:
@@ -140,19 +141,18 @@ def test_what_is_known_is_told_and_what_is_not_is_none(delta: float) -> None:
     db = database(5000)
     mechanism = rings(db, delta)
     queries = [tr.parse("late = 'yes'", SCHEMA), tr.parse("late = 'no'", SCHEMA)]
-    assert mechanism.known(queries) is None
+    assert known_answers(mechanism, queries) is None
     told = mechanism.ask_many(queries)
     margin = told[0].margin
-    assert mechanism.known(queries) == mechanism.known_within(queries, 1.1 * margin) == told
-    assert mechanism.known_within(queries, 0.9 * margin) is None
-    assert mechanism.known([*queries, tr.parse("month = 1", SCHEMA)]) is None
-    price = mechanism.price_within(queries, 0.9 * margin)
-    assert price == mechanism.price_many(queries, 0.9 * margin) > mechanism.price_within(queries, 1.1 * margin) == 0
-    sharper = mechanism.answer_within(queries, 0.9 * margin)
+    assert known_answers(mechanism, queries) == known_answers(mechanism, queries, 1.1 * margin) == told
+    assert known_answers(mechanism, queries, 0.9 * margin) is None
+    assert known_answers(mechanism, [*queries, tr.parse("month = 1", SCHEMA)]) is None
+    assert batch_price(mechanism, queries, 0.9 * margin) > batch_price(mechanism, queries, 1.1 * margin) == 0
+    sharper = mechanism.ask_many(queries, 0.9 * margin)
     assert sharper[0].margin <= 0.9 * margin * (1 + 1e-6)
     assert len(mechanism.series) == 2
     db.append_cells([0])
-    assert mechanism.known(queries) is None
+    assert known_answers(mechanism, queries) is None
 
 
 def test_a_size_is_refused_for_the_question_that_cannot_have_it() -> None:

@@ -120,8 +120,8 @@ def test_a_quarter_is_a_quarter() -> None:
     mechanism = rings(database(5000))
     mechanism.ask("late = 'yes'")
     mechanism.ask("month = 3")
-    one, other = mechanism._rings
-    mechanism._condensed, one.series.fresh = 1000, 100
+    one, other = mechanism._shelf.rings
+    mechanism._shelf._condensed, one.series.fresh = 1000, 100
     for fresh, due in ((149, None), (150, 0), (151, 0)):
         other.series.fresh = fresh
         assert mechanism.backlog == due
@@ -143,7 +143,7 @@ def test_sums_are_in_it_too() -> None:
 
 def test_the_state_of_another_kind_of_series_is_refused() -> None:
     (_, pure), (_, approximate) = lived(0.0), lived(1e-6)
-    tree, roots = pure._rings[0], approximate._rings[0]
+    tree, roots = pure._shelf.rings[0], approximate._shelf.rings[0]
     for ring, state in ((tree, roots.keep().state), (roots, tree.keep().state)):
         with pytest.raises(tr.DamagedVault, match="the state of another kind of series: delete the checkpoints"):
             ring.restore(state, [])

@@ -57,7 +57,7 @@ def test_conditions_that_overlap_are_told_apart(delta: float) -> None:
     for text, answer in zip(texts, answers, strict=True):
         assert answer.count == db.rows.cells.count(tr.parse(text, SCHEMA))
     (series,) = mechanism.series
-    groups = mechanism._rings[0].series.groups
+    groups = mechanism._shelf.rings[0].series.groups
     assert groups.whole
     assert groups.table is None
     assert series.groups == groups.number

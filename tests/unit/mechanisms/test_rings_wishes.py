@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 import treering as tr
+from support.plans import batch_price
 from support.rings import KINDS, ROWS, SCHEMA, cells, database, is_quote, rings
-from treering.mechanisms.base import wished
+from treering.mechanisms.plan import wished
 from treering.theory.rings import NORMAL
 
 # -- within ------------------------------------------------------------------------------------------------------------
@@ -44,7 +45,7 @@ def test_a_wish_holds_for_every_query_of_a_batch(delta: float) -> None:
     texts = ["month = 1", "month <= 6", "origin = 'JFK'"]
     for answer in mechanism.ask_many(texts, within=500):
         assert answer.margin * ROWS <= 500.1
-    assert mechanism.price_many(texts, within=500) == 0
+    assert batch_price(mechanism, texts, within=500) == 0
 
 
 def test_a_sharper_wish_pays_for_the_missing_precision_only() -> None:

@@ -350,7 +350,7 @@ def test_deviations_and_clips() -> None:
 
 def test_prices_are_fractions_of_the_budget() -> None:
     pmwg, engine, _ = made(even())
-    assert pmwg.prospect(parsed("a = 1")) == 0.1
+    assert pmwg._prospect(parsed("a = 1")) == 0.1
     assert isinstance(engine.price_many(parsed("a = 1", "a = 2")), Fraction)
     assert pmwg.price("a = 1") == engine._due(parsed("a = 1")[0], SIZE)
 
@@ -368,6 +368,6 @@ def test_a_refusal_names_the_first_doubling_that_can_start(options: dict[str, An
 
 def test_of_an_empty_table_nothing_is_known() -> None:
     pmwg = tr.PMWG(TestDatabase(SCHEMA), 1.0, 1e-6, alpha=0.1, beta=0.05)
-    assert pmwg.prospect(parsed("a = 1")) == math.inf
+    assert pmwg._prospect(parsed("a = 1")) == math.inf
     with pytest.raises(tr.GuaranteeError, match="row"):
-        pmwg.known(parsed("a = 1"))
+        pmwg.price("a = 1")

@@ -11,6 +11,7 @@ import pytest
 import treering as tr
 from support.databases import TestDatabase
 from support.doubling import Doubling
+from support.plans import known_answers
 from support.scheduler_boxes import CellsBox, CellsRelease
 from treering.boxes.base import Progress, Release, silent
 from treering.budget.promise import Budget
@@ -28,8 +29,8 @@ def database(size: int = 100) -> TestDatabase:
 def test_an_empty_database_has_no_shares_no_prices_and_nothing_known() -> None:
     scheduler = Doubling(database(0), CellsBox(), EPSILON)
     for look in (
-        lambda: scheduler.answer([QUERY]),
-        lambda: scheduler.known([QUERY]),
+        lambda: scheduler.ask_many([QUERY]),
+        lambda: known_answers(scheduler, [QUERY]),
         lambda: scheduler.price(QUERY),
     ):
         with pytest.raises(tr.GuaranteeError, match="the database is empty: a share of its rows needs at least one"):
@@ -46,15 +47,15 @@ def test_a_price_is_the_budget_of_the_epoch_that_is_due() -> None:
     db = database()
     scheduler = Doubling(db, CellsBox(), EPSILON)
     assert scheduler.price("a = 1") == EPSILON / 2
-    assert scheduler.known([QUERY]) is None
+    assert known_answers(scheduler, [QUERY]) is None
     answer = scheduler.ask(QUERY)
     assert scheduler.price(QUERY) == 0
-    assert scheduler.known([QUERY]) == [answer]
+    assert known_answers(scheduler, [QUERY]) == [answer]
     db.rows.add_cells(np.zeros(99, dtype=np.int64))
     assert scheduler.price(QUERY) == 0
     db.rows.add_cells(np.zeros(1, dtype=np.int64))  # nobody told the scheduler: the epoch waits for a question
     assert scheduler.price(QUERY) == EPSILON / 4
-    assert scheduler.known([QUERY]) is None
+    assert known_answers(scheduler, [QUERY]) is None
     assert len(scheduler.epochs) == 1
 
 

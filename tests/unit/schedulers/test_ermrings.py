@@ -234,9 +234,9 @@ def test_the_guarantee_and_the_description_name_the_ring() -> None:
 def test_the_price_is_the_budget_when_a_model_is_due() -> None:
     db = _database()
     learner = _rings(db)
-    assert learner.price("late = 'yes'") == learner._gate.budget.total
+    assert learner.update_price == learner._gate.budget.total
     learner.update()
-    assert learner.price("late = 'yes'") == 0
+    assert learner.update_price == 0
 
 
 # -- the record --------------------------------------------------------------------------------------------------------
@@ -381,7 +381,7 @@ def test_questions_are_refused_for_free() -> None:
     with pytest.raises(tr.QueryError, match="a model answers no queries"):
         learner.ask_many(["late = 'yes'"])
     with pytest.raises(tr.QueryError, match="a model answers no queries"):
-        learner.answer([])
+        learner.plan([])
     with pytest.raises(tr.QueryError, match="draw no rows"):
         learner.sample(3)
     assert (db.touched, learner.spent) == (0, 0)

@@ -43,30 +43,24 @@ def _rings(db: TestDatabase, **options: Any) -> ERMRings:
 def test_an_empty_database_has_no_price_and_no_guarantee() -> None:
     learner = _rings(TestDatabase(SCHEMA))
     with pytest.raises(tr.GuaranteeError, match="the database is empty: a share of its rows needs at least one"):
-        learner.price("late = 'yes'")
+        _ = learner.update_price
     with pytest.raises(tr.GuaranteeError, match="the database is empty: an accuracy guarantee"):
         _ = learner.guarantee
     with pytest.raises(tr.GuaranteeError, match="the database is empty: an empirical risk needs at least one row"):
         learner.update()
 
 
-@pytest.mark.parametrize("question", ["colour = 'red'", 17, tr.parse("x = 1", tr.Schema({"x": tr.integers(0, 1)}))])
-def test_what_is_no_question_has_no_price(question: Any) -> None:
-    with pytest.raises(tr.QueryError):
-        _rings(TestDatabase(SCHEMA, _cells(100))).price(question)
-
-
 def test_a_model_has_its_price_from_the_size_on_at_which_it_is_due() -> None:
     db = TestDatabase(SCHEMA, _cells(100))
     learner = _rings(db)
     total = Promise(1.0, 1e-6).budget.total
-    assert learner.price("late = 'yes'") == total
+    assert learner.update_price == total
     learner.update()
     db.rows.add_cells(np.zeros(99, dtype=np.int64))  # nobody tells the learner
-    assert learner.price("late = 'yes'") == 0
+    assert learner.update_price == 0
     assert learner.update() is learner.models[0]
     db.rows.add_cells(np.zeros(1, dtype=np.int64))
-    assert learner.price("late = 'yes'") == total
+    assert learner.update_price == total
     assert learner.update().rows == (100, 200)
 
 
@@ -206,7 +200,7 @@ def test_an_interrupted_first_run_costs_its_rows_and_the_next_ring_begins_behind
         patched.setattr(Minimising, "perform", _failing(KeyboardInterrupt()))
         with pytest.raises(KeyboardInterrupt):
             learner.update()
-    assert learner.price("late = 'yes'") == 0  # no row is left that could pay
+    assert learner.update_price == 0  # no row is left that could pay
     with pytest.raises(tr.GuaranteeError, match="no model has been released yet"):
         learner.update()
     db.append_cells(_cells(1))

@@ -100,7 +100,7 @@ def test_a_model_answers_no_queries_and_draws_no_rows(kind: Any) -> None:
     asked: list[Callable[[], Any]] = [
         lambda: learner.ask("late = 'yes'"),
         lambda: learner.ask_many([]),
-        lambda: learner.answer([]),
+        lambda: learner.plan([]),
         lambda: learner.sample(3, np.random.default_rng(0)),
     ]
     for ask in asked:

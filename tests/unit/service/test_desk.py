@@ -33,7 +33,9 @@ def dearer_each_time(monkeypatch: pytest.MonkeyPatch, times: int) -> list[float]
     allowed: list[float] = []
     ask = tr.Vault.ask_many
 
-    def asks(vault: tr.Vault, queries: Any, mechanism: Any, key: Any, within: Any, bill: Bill) -> list[tr.Answer]:
+    def asks(
+        vault: tr.Vault, queries: Any, mechanism: Any, key: Any, within: Any, bill: Bill, _: Any
+    ) -> list[tr.Answer]:
         allowed.append(bill.most)
         if len(allowed) <= times:
             raise Dearer("rho", 1e-4 * len(allowed), bill.most)

@@ -10,7 +10,8 @@ import pytest
 from support.patience import until as wait_until
 from treering.deadline import Deadline, take, until
 from treering.errors import QueryError, TimeLimit
-from treering.service.large import PLACES, SMALL, Large
+from treering.service.large import DAY, PLACES, SMALL, Allowances, Large
+from treering.service.problems import Problem
 
 ROOM = 2**24
 
@@ -89,3 +90,24 @@ def test_one_who_waits_ends_with_the_request() -> None:
             second(2 * SMALL)
     with large.question("a") as third:
         third(2 * SMALL)
+
+
+def test_a_token_puts_so_much_on_record_a_day() -> None:
+    allowances = Allowances(10)
+    allowances.take("mallory", 10, now=100.0)
+    with pytest.raises(Problem, match="10 are there: ask without a key") as refusal:
+        allowances.take("mallory", 1, now=100.5)
+    assert refusal.value.status_code == 429
+    assert refusal.value.code == "too_many_keys"
+    assert refusal.value.headers is not None
+    assert refusal.value.headers["Retry-After"] == "86400"
+    allowances.take("ada", 10, now=101.0)
+    allowances.take("mallory", 10, now=100.0 + DAY)
+
+
+def test_what_is_refused_is_not_counted() -> None:
+    allowances = Allowances(10)
+    allowances.take("mallory", 4)
+    with pytest.raises(Problem):
+        allowances.take("mallory", 7)
+    allowances.take("mallory", 6)

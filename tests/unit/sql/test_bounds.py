@@ -9,6 +9,7 @@ import pytest
 
 from support.corpus import SCHEMA
 from treering.errors import QueryError
+from treering.sql.bounds import MAX_CORRELATED, MAX_NESTED
 from treering.sql.split import split
 
 COUNT = "SELECT COUNT(*) FROM t"
@@ -71,3 +72,35 @@ def test_rejects_more_columns_than_are_followed() -> None:
     columns = ", ".join(f"COUNT(*) + {each} AS c{each}" for each in range(501))
     with pytest.raises(QueryError, match="at most 500 columns, not 501"):
         split(f"SELECT {columns} FROM t", SCHEMA)
+
+
+GROUPS = "(SELECT month, COUNT(*) AS n FROM t GROUP BY month)"
+
+
+def depending(number: int) -> str:
+    """So many SELECTs beside each other that name the outer one's columns."""
+    each = joined(" AND ", f"EXISTS (SELECT 1 FROM {GROUPS} b WHERE b.n > a.n + {{i}})", number)
+    return f"SELECT n FROM {GROUPS} a WHERE {each}"
+
+
+def within(number: int) -> str:
+    """So many within each other."""
+    inner = "".join(
+        f"EXISTS (SELECT 1 FROM {GROUPS} a{i} WHERE a{i}.n >= a{i - 1}.n AND " for i in range(1, number + 1)
+    )
+    return f"SELECT a0.n FROM {GROUPS} a0 WHERE {inner}TRUE{')' * number}"
+
+
+def test_selects_that_depend_on_others_are_few() -> None:
+    """DuckDB takes minutes to rearrange sixty of them, or a dozen within each other."""
+    for text in (depending(MAX_CORRELATED), within(MAX_NESTED)):
+        assert split(text, SCHEMA).items
+    with pytest.raises(QueryError, match="more than 16 SELECTs inside others name columns of the outer ones"):
+        split(depending(MAX_CORRELATED + 1), SCHEMA)
+    with pytest.raises(QueryError, match="more than 4 SELECTs stand inside each other"):
+        split(within(MAX_NESTED + 1), SCHEMA)
+
+
+def test_selects_that_depend_on_none_are_not_counted() -> None:
+    each = joined(" AND ", f"EXISTS (SELECT 1 FROM {GROUPS} b WHERE b.n > {{i}})", 40)
+    assert split(f"SELECT n FROM {GROUPS} a WHERE {each}", SCHEMA).items

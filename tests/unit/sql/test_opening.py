@@ -24,7 +24,7 @@ SCHEMA = tr.Schema({"month": tr.integers(1, 12)})
         (";;WITH x AS", "WITH", False, False),
         ("SELECTED", "SELECTED", False, False),
         ("EXPLAIN SELECT 1", "SELECT", True, False),
-        ("/* a */ explain /* b */ (SELECT 1)", "EXPLAIN", False, False),
+        ("/* a */ explain /* b */ (SELECT 1)", "SELECT", True, False),
         ("EXPLAIN", "", True, True),
         ("EXPLAIN (ANALYZE) SELECT 1", "EXPLAIN", False, False),
         ("DROP TABLE t", "DROP", False, False),

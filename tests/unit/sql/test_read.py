@@ -26,6 +26,46 @@ def test_values_are_joined_with_groups(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("around", "plain"),
+    [
+        ("({})", "{}"),
+        ("((({})));", "{}"),
+        ("({}) LIMIT 3", "{} LIMIT 3"),
+        ("(({} ORDER BY n DESC LIMIT 5)) ORDER BY n LIMIT 2 OFFSET 1", None),
+        ("(({}) LIMIT 4) LIMIT 3", "{} LIMIT 3"),
+        ("(WITH x AS ({}) SELECT * FROM x)", "{}"),
+        ("WITH x AS ({}) (SELECT * FROM x)", "{}"),
+        ("({}) UNION ALL ({})", None),
+    ],
+)
+def test_a_statement_may_stand_in_parentheses(around: str, plain: str | None) -> None:
+    """What stands behind them is about its result."""
+    text = "SELECT month, COUNT(*) AS n FROM flights GROUP BY month"
+    database = rows()
+    found = database.sql(around.replace("{}", text))
+    assert found.column_names[:2] == ["month", "n"]
+    if plain is not None:
+        told = database.sql(plain.replace("{}", text))
+        assert found.select(["month", "n"]).to_pydict() == told.select(["month", "n"]).to_pydict()
+
+
+@pytest.mark.parametrize("after", ["JOIN (SELECT 1) ON TRUE", "WHERE TRUE", "FOR UPDATE"])
+def test_what_else_stands_behind_parentheses_is_refused(after: str) -> None:
+    with pytest.raises(QueryError, match="behind the parentheses"):
+        split(f"(SELECT COUNT(*) FROM flights) {after}", SCHEMA)
+
+
+def test_parentheses_around_something_else_are_refused() -> None:
+    for text in ("(flights)", "(INSERT INTO flights SELECT 1)", "(VALUES (1))"):
+        with pytest.raises(QueryError, match="only SELECT statements are answered"):
+            split(text, SCHEMA)
+
+
+def test_a_statement_in_parentheses_is_explained() -> None:
+    assert split("EXPLAIN (SELECT COUNT(*) FROM flights)", SCHEMA).text.explain
+
+
+@pytest.mark.parametrize(
     ("text", "problem"),
     [
         ("SELECT COUNT(*) FROM flights JOIN (VALUES (1)) AS v(x) ON TRUE", "rows are joined with nothing"),

@@ -17,6 +17,7 @@ from treering.errors import Dearer, KeyUsed
 from treering.sql.split import split
 from treering.trusted.ledger.disk import Stage, observe
 from treering.vault.members import Member
+from treering.vault.planning import Planned
 from treering.vault.vault import Vault
 
 SCHEMA = tr.Schema({"late": tr.categories("no", "yes"), "month": tr.integers(1, 3)})
@@ -212,21 +213,19 @@ def test_explaining_costs_nothing_and_says_the_price(vault: Vault) -> None:
 # -- bills -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_bill_without_a_limit_asks_for_no_price(vault: Vault) -> None:
-    bill = Bill()
-    assert vault._billed(bill, lambda: pytest.fail("nobody wants to know"), lambda: 7)() == 7
-    assert (bill.cost, bill.settled) == (0.0, False)
-    assert bill.remaining == pytest.approx(vault.total)
-
-
 def test_a_bill_is_paid_up_to_its_limit_and_not_beyond(vault: Vault) -> None:
-    done: list[int] = []
-    beyond = math.nextafter(0.25, 1)
-    vault._billed(Bill(most=0.25), lambda: 0.25, lambda: done.append(1))()
+    """A refusal brings the plan, which need not be made again."""
+    price = vault.price(LATE)
     with pytest.raises(Dearer) as refusal:
-        vault._billed(Bill(most=0.25), lambda: beyond, lambda: done.append(2))()
-    assert (refusal.value.unit, refusal.value.price, refusal.value.most) == ("rho", beyond, 0.25)
-    assert done == [1]
+        vault.ask_many([LATE], bill=Bill(most=math.nextafter(price, 0)))
+    assert (refusal.value.unit, refusal.value.price) == ("rho", price)
+    assert vault.spent == 0
+    plan = refusal.value.plan
+    assert isinstance(plan, Planned)
+    bill = Bill(most=price)
+    vault.ask_many([LATE], bill=bill, plan=plan)
+    assert 0 < bill.cost == pytest.approx(price)
+    assert bill.remaining == pytest.approx(vault.total - vault.spent)
 
 
 @pytest.mark.parametrize("rows", [1, 600])
@@ -247,10 +246,10 @@ def test_a_bill_is_what_the_newest_row_pays(tmp_path: Path, rows: int) -> None:
         assert again.cost == 0
 
 
-def test_a_bill_can_be_had_where_there_are_no_rows_yet(tmp_path: Path) -> None:
+def test_nothing_asked_costs_nothing_where_there_are_no_rows_yet(tmp_path: Path) -> None:
     with made(tmp_path / "vault", rows=[]) as vault:
         bill = Bill()
-        vault._billed(bill, lambda: 0.0, lambda: None)()
+        assert vault.ask_many([], bill=bill) == []
         assert (bill.cost, bill.settled) == (0.0, False)
     assert bill.remaining == pytest.approx(vault.total)
 

@@ -12,6 +12,7 @@ import treering as tr
 from support.failing import fail_after_release
 from treering.answer import Bill
 from treering.errors import Dearer, KeyUsed
+from treering.mechanisms.plan import Plan
 from treering.mechanisms.rings import Rings
 from treering.words import readable
 
@@ -140,13 +141,13 @@ def test_an_unexpected_failure_after_a_release_says_what_it_has_cost(
 
 
 def test_a_batch_that_fails_on_the_way_says_what_it_has_cost(rings: tr.Vault, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = Rings.answer_within
+    real = Rings.execute
 
-    def fails(mechanism: Rings, queries: list[tr.Query], within: float | None) -> None:
-        real(mechanism, queries, within)
+    def fails(mechanism: Rings, plan: Plan) -> None:
+        real(mechanism, plan)
         raise tr.Halted("no more")
 
-    monkeypatch.setattr(Rings, "answer_within", fails)
+    monkeypatch.setattr(Rings, "execute", fails)
     for ask in (lambda: rings.ask("late = 'no'"), lambda: rings.ask_many(["month = 1"], bill=Bill())):
         spent = rings.spent
         with pytest.raises(tr.Halted) as failed:

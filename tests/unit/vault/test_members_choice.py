@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,8 +13,10 @@ import pytest
 import treering as tr
 from support.vaults import SCHEMA, crash, frame, mechanism
 from treering.answer import Answer
+from treering.domain.language.items import Item, counts
 from treering.gate import Compared, Noted
 from treering.mechanisms.base import Answering
+from treering.mechanisms.plan import Counted, Plan
 from treering.mechanisms.rings import Rings
 from treering.trusted.ledger.journal import LedgerJournal, Recovered
 from treering.trusted.ledger.lines import SecretValue
@@ -22,90 +25,88 @@ from treering.vault import members
 from treering.vault.members import (
     Member,
     Shown,
-    _rank,
     chosen,
-    fitting,
-    keeps_sums,
-    measuring,
     shown,
-    telling,
 )
+from treering.vault.planning import candidates, keeps_sums, measuring, planned
 from treering.vault.vault import Vault
 
-ONE = [tr.parse("late = 'yes'", SCHEMA)]
-TWO = [*ONE, tr.parse("month = 1", SCHEMA)]
+ONE = counts([tr.parse("late = 'yes'", SCHEMA)])
+TWO = [*ONE, *counts([tr.parse("month = 1", SCHEMA)])]
 
 
 class Fake:
-    """A mechanism that knows answers of these margins, or takes a price for what is asked."""
+    """A mechanism that knows answers of these margins, or takes a price, without or with a wish."""
+
+    follows_schema = True
 
     def __init__(
         self, margins: Sequence[float] | None = None, price: Any = 1, within: Any = 1, *, answers: bool = True
     ) -> None:
         self.answers = answers
         self._margins, self._price, self._within = margins, price, within
-        self.schema = SCHEMA
 
-    def known_within(self, queries: Sequence[tr.Query], within: float | None) -> list[Answer] | None:
-        """What it knows."""
-        if self._margins is None:
-            return None
-        return [Answer(0.5, 1.0, 10, "cached", margin) for margin in self._margins]
-
-    def price_within(self, queries: Sequence[tr.Query], within: float) -> Fraction:
-        """The price of a wish."""
-        if isinstance(self._within, Exception):
-            raise self._within
-        return Fraction(self._within)
-
-    def price_many(self, queries: Sequence[tr.Query]) -> Fraction:
-        """The price without one."""
-        if isinstance(self._price, Exception):
-            raise self._price
-        return Fraction(self._price)
+    def plan(self, items: Sequence[Item], within: float | None) -> Plan:
+        """What it says."""
+        price = self._price if within is None else self._within
+        if isinstance(price, Exception):
+            raise price
+        known = None
+        if self._margins is not None:
+            known = Counted(10, [Answer(0.5, 1.0, 10, "cached", margin) for margin in self._margins])
+        return Plan(items, within, Fraction(0 if known else price), known, None)
 
 
 def member(fake: Any, name: str = "fake", kind: str = "pmwg") -> Member:
     return Member(Spec(name, kind, Fraction(1, 4), {}), cast(Answering, fake), cast(Any, None))
 
 
+def best(members: Sequence[Member], name: str | None = None, within: float | None = None) -> Member:
+    """Which mechanism is chosen."""
+    found = planned(members, "rho", name, ONE, within)
+    assert members[found.number] is found.member
+    return found.member
+
+
 REFUSAL = tr.GuaranteeError("the database is empty")
 
 
-@pytest.mark.parametrize(
-    ("fake", "asked", "within", "rank"),
-    [
-        (Fake([0.25, 0.5]), TWO, None, (0, 0.5, True)),
-        (Fake([0.25, 0.5], within=7), TWO, 0.1, (0, 0.5, True)),
-        (Fake([]), [], None, (0, 0.0, True)),
-        (Fake(within=7), ONE, 0.1, (1, 7.0, True)),
-        (Fake(within=0), TWO, 0.1, (1, 0.0, True)),
-        (Fake(price=0), ONE, None, (1, 0.0, True)),
-        (Fake(price=1), ONE, None, (2, 0.0, True)),
-        (Fake(price=0), TWO, None, (2, 0.0, True)),
-        (Fake(price=REFUSAL), ONE, None, (3, 0.0, True)),
-        (Fake(within=REFUSAL), ONE, 0.1, (3, 0.0, True)),
-    ],
-)
-def test_how_well_a_mechanism_suits(
-    fake: Fake, asked: Sequence[tr.Query], within: float | None, rank: tuple[int, float, bool]
-) -> None:
-    assert _rank(member(fake), asked, within) == rank
-    assert _rank(member(fake, kind="rings"), asked, within) == (*rank[:2], False)
+@pytest.mark.parametrize("kind", ["pmwg", "rings"])
+def test_the_one_that_suits_best_is_chosen(kind: str) -> None:
+    """What is known, then what is paid for already, then any that can answer."""
+    sharp, wide = member(Fake([0.25])), member(Fake([0.5]), kind=kind)
+    free, dear, unable = member(Fake(price=0)), member(Fake(), kind=kind), member(Fake(price=REFUSAL), kind=kind)
+    for better, worse in pairwise([sharp, wide, free, dear, unable]):
+        assert best([better, worse]) is best([worse, better]) is better
+    with pytest.raises(tr.GuaranteeError, match="empty"):
+        best([unable, unable])
+
+
+@pytest.mark.parametrize("kind", ["pmwg", "rings"])
+def test_with_a_wish_the_cheapest_that_meets_it_is_chosen(kind: str) -> None:
+    cheap, dear = member(Fake(within=2)), member(Fake(within=7), kind=kind)
+    unable = member(Fake(within=REFUSAL), kind=kind)
+    for better, worse in pairwise([member(Fake([0.5])), cheap, dear, unable]):
+        assert best([better, worse], within=0.1) is best([worse, better], within=0.1) is better
+
+
+def test_a_batch_that_is_free_is_no_better_than_one_that_is_paid() -> None:
+    free, rings = member(Fake(price=0)), member(Fake(), kind="rings")
+    assert planned([free, rings], "rho", None, TWO, None).member is rings
+    assert planned([free, rings], "rho", None, ONE, None).member is free
 
 
 def test_the_best_suited_of_those_that_answer_is_chosen() -> None:
     learner, dear, known = Fake([0.0], answers=False), Fake(), Fake([0.5])
     members = [member(learner, "learner"), member(dear, "dear"), member(known, "known")]
-    assert fitting(members, None, ONE, None) == (2, members[2])
-    assert fitting(members, "dear", ONE, None) == (1, members[1])
-    assert fitting(members, "learner", ONE, None) == (0, members[0])
-    # The only one that answers is chosen without a look at the question.
-    assert fitting(members[:2], None, ONE, None) == (1, members[1])
+    assert best(members) is members[2]
+    assert best(members, "dear") is members[1]
+    assert best(members, "learner") is members[0]
+    assert best(members[:2]) is members[1]
     # Of two that suit as well, rings; or else the first.
     equal = [member(Fake(), "a"), member(Fake(), "b"), member(Fake(), "c", "rings")]
-    assert fitting(equal, None, ONE, None)[0] == 2
-    assert fitting(equal[:2], None, ONE, None)[0] == 0
+    assert best(equal) is equal[2]
+    assert best(equal[:2]) is equal[0]
 
 
 def test_a_mechanism_by_its_name_or_the_first_that_answers() -> None:
@@ -120,6 +121,8 @@ def test_a_mechanism_by_its_name_or_the_first_that_answers() -> None:
     for without in (members[:1], []):
         with pytest.raises(tr.ParameterError, match="must be added first: this vault has none that answers queries"):
             chosen(without, None)
+        with pytest.raises(tr.ParameterError, match="must be added first: this vault has none that answers queries"):
+            best(without)
 
 
 def test_who_keeps_sums() -> None:
@@ -138,11 +141,12 @@ def test_who_keeps_sums() -> None:
             measuring(members[:1], name)
     with pytest.raises(tr.ParameterError, match="'nobody' is not in this vault; there are: other, first, second"):
         measuring(members, "nobody")
-    # A statement is told by rings, unless its numbers are counts and another mechanism answers those.
-    assert telling(members, "second", ONE, None) == (2, members[2], second)
-    assert telling(members, "other", ONE, None) is None
-    assert telling(members, None, None, None) == (1, members[1], first)
-    assert telling([member(Fake([0.1]), "other"), *members[1:]], None, ONE, None) is None
+    total = Item("sum", ONE[0].query, 1)
+    assert candidates(members, None, ONE) == list(enumerate(members))
+    assert candidates(members, None, [*ONE, total]) == [(1, members[1]), (2, members[2])]
+    assert candidates(members, "second", [total]) == [(2, members[2])]
+    with pytest.raises(tr.ParameterError, match="must be of kind 'rings', which keeps sums"):
+        candidates(members, "other", [total])
 
 
 # -- opening -----------------------------------------------------------------------------------------------------------

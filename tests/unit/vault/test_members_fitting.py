@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import treering as tr
+from support.plans import known_answers
 from support.vaults import BETA, SCHEMA, frame, mechanism, questions, states
 from treering.vault.vault import Vault
 
@@ -104,7 +105,7 @@ def test_margins_that_are_promised_are_those_that_come(tmp_path: Path) -> None:
     with several(tmp_path / "vault", "continual") as vault:
         for day in range(20):
             query = tr.parse("month <= 3" if day % 2 else LATE, SCHEMA)
-            promised = mechanism(vault).prospect([query])
+            promised = mechanism(vault)._prospect([query])
             answer = vault.ask(query, within=promised * vault.size)
             assert answer.margin == pytest.approx(promised, rel=1e-9)
             vault.append(frame(300, seed=day))
@@ -146,7 +147,7 @@ def test_choosing_asks_nothing(tmp_path: Path) -> None:
     with several(tmp_path / "vault", "pmwg", "rings", "continual", epsilon=1000.0, pmwg=GUARD) as vault:
         vault.ask_many(questions(20), "pmwg")
         assert mechanism(vault).state[0].run is not None
-        fresh = next(query for query in questions(99, seed=5) if mechanism(vault).known([query]) is None)
+        fresh = next(query for query in questions(99, seed=5) if known_answers(mechanism(vault), [query]) is None)
         before, lines = states(vault), vault.status()["entries"]
         assert vault.price(fresh) == 0
         assert answering(vault, fresh) == "pmwg"

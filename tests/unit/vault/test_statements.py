@@ -15,9 +15,10 @@ import treering as tr
 from treering.answer import Bill, Estimate
 from treering.errors import KeyUsed, QueryError
 from treering.mechanisms.series.drawing import Drawing, Source, Stream
+from treering.sql.split import Statement
 from treering.theory.continual import Law
 from treering.vault import statements
-from treering.vault.statements import Outcome, kept_outcome, recorded
+from treering.vault.statements import Released, kept_released, recorded
 
 SCHEMA = tr.Schema(
     {"late": tr.categories("no", "yes"), "month": tr.integers(1, 12), "delay": tr.numbers(0, 100)},
@@ -91,14 +92,14 @@ def test_a_key_keeps_no_more_numbers_than_a_line_holds(vault: tr.Vault, monkeypa
 def test_a_table_is_made_while_others_ask(vault: tr.Vault, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a key and without, the first time and again."""
     made, asked = threading.Event(), threading.Event()
-    real = Outcome.table
+    real = Released.table
 
-    def slow(outcome: Outcome, statement: Any) -> Any:
+    def slow(outcome: Released, statement: Any) -> Any:
         made.set()
         assert asked.wait(20), "the vault was locked while a table was made"
         return real(outcome, statement)
 
-    monkeypatch.setattr(Outcome, "table", slow)
+    monkeypatch.setattr(Released, "table", slow)
     for key in (None, "k", "k"):
         made.clear()
         asked.clear()
@@ -116,7 +117,7 @@ LAW = Law(2.5, ((0.5, 3.0, 2), (1 / 3, 7.0, 1)))
 
 @pytest.mark.parametrize("drawing", [None, Drawing([Stream(Source(3, -1, LAW), (2,), ())], [])])
 def test_what_was_released_is_read_as_it_was_written(drawing: Drawing | None) -> None:
-    kept = kept_outcome("k", "asked", Outcome(ESTIMATES, 17, 2, drawing))
+    kept = kept_released("k", "asked", Released(ESTIMATES, 17, 2, drawing))
     for each in (kept, kept._replace(plain=json.loads(json.dumps(kept.plain, allow_nan=False)))):
         found = recorded(each, "asked")
         assert (found.estimates, found.size) == (ESTIMATES, 17)
@@ -125,13 +126,18 @@ def test_what_was_released_is_read_as_it_was_written(drawing: Drawing | None) ->
             recorded(each, "something else")
 
 
+def released(vault: tr.Vault, statement: Statement) -> Released:
+    questions = vault._questions
+    return questions._released(statement, questions.plan(statement.items, None, None), None, None, None, math.inf)
+
+
 def test_draws_need_no_mechanism_and_are_those_of_their_sources(vault: tr.Vault) -> None:
     statement = vault.statement(SHARES)
-    outcome = vault._outcome(statement, None, None, None)
+    outcome = released(vault, statement)
     assert outcome.drawing is not None
     noise = outcome.drawing.draw(outcome.estimates, 50)
     vault.append(ROWS)
-    later = vault._outcome(statement, None, None, None)
+    later = released(vault, statement)
     assert later.drawing is not None
     assert not np.array_equal(later.drawing.draw(outcome.estimates, 50), noise)
     assert np.array_equal(outcome.drawing.draw(outcome.estimates, 50), noise)

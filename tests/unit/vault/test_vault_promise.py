@@ -194,9 +194,9 @@ def test_a_price_is_that_of_the_next_question(tmp_path: Path) -> None:
         vault.ask("late = 'yes'")
         assert vault.spent == pytest.approx(first)
         assert vault.price("month <= 12") == 0
-        for name in ("continual", "scheduler", "improver", "ermg"):
+        for name in ("continual", "scheduler", "improver"):
             assert vault.price("late = 'yes'", name) > 0
-            vault.model() if name == "ermg" else vault.ask("late = 'yes'", name)
+            vault.ask("late = 'yes'", name)
             assert vault.price("late = 'yes'", name) == 0
 
 

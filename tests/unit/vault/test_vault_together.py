@@ -66,7 +66,7 @@ def slow_disk() -> Iterator[Disk]:
 
 
 def until_waiting(vault: Vault, threads: int) -> None:
-    until(lambda: len(vault._access._jobs._waiting) == threads)
+    until(lambda: len(vault._questions._access._jobs._waiting) == threads)
 
 
 def test_one_commit_serves_all_who_asked_meanwhile(vault: Vault, pool: ThreadPoolExecutor) -> None:
@@ -266,7 +266,7 @@ def test_who_is_interrupted_stops_the_vault_and_loses_nothing(
 ) -> None:
     """An error that is none of ours, after something was written: what came before it is durable and may leave, what
     comes after is refused, and the next opening goes on from what is on record."""
-    answer = tr.PMWG.answer
+    answer = tr.PMWG._answer
     first, good, bad, late = questions(4)
 
     def breaking(pmwg: tr.PMWG, queries: Sequence[tr.Query]) -> list[tr.Answer]:
@@ -275,7 +275,7 @@ def test_who_is_interrupted_stops_the_vault_and_loses_nothing(
             raise RuntimeError("the machine is on fire")
         return answers
 
-    monkeypatch.setattr(tr.PMWG, "answer", breaking)
+    monkeypatch.setattr(tr.PMWG, "_answer", breaking)
     with slow_disk() as disk:
         asking = asked_in_order(vault, pool, disk, (first, good, bad, late))
         given = [asking[0].result(PATIENCE), asking[1].result(PATIENCE)]
@@ -295,7 +295,7 @@ def test_who_fails_before_anything_is_written_stops_nobody(
     vault: Vault, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Though others' lines wait for the same commit."""
-    answer = tr.PMWG.answer
+    answer = tr.PMWG._answer
     first, good, bad, late = questions(4)
 
     def failing(pmwg: tr.PMWG, queries: Sequence[tr.Query]) -> list[tr.Answer]:
@@ -303,7 +303,7 @@ def test_who_fails_before_anything_is_written_stops_nobody(
             raise MemoryError
         return answer(pmwg, queries)
 
-    monkeypatch.setattr(tr.PMWG, "answer", failing)
+    monkeypatch.setattr(tr.PMWG, "_answer", failing)
     with slow_disk() as disk:
         asking = asked_in_order(vault, pool, disk, (first, good, bad, late))
         assert {asking[number].result(PATIENCE).kind for number in (0, 1, 3)} == {"measured"}

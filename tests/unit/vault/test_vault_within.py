@@ -98,7 +98,8 @@ def test_answers_are_as_sharp_as_was_wished(tmp_path: Path) -> None:
 def test_rings_that_have_spent_all_still_know_what_they_know(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with ringed(tmp_path / "vault", delta=0.0) as vault:
         rings = mechanism(vault)
-        monkeypatch.setattr(rings, "_price", lambda *_: rings._least_left)  # a wish that takes exactly what is left
+        policy = rings._policy
+        monkeypatch.setattr(policy, "_price", lambda *_: policy._least_left)  # a wish that takes exactly what is left
         first = vault.ask(LATE, within=5000)
         assert vault.spent == vault.total
         assert vault.ask(LATE) == first

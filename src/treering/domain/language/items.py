@@ -39,6 +39,9 @@ class Item:
     query: Query
     position: int = -1
     level: float = 0.5
+    cuts: tuple[float, ...] = ()
+    """Of a quantile of numbers: where its cells begin and end, increasing, instead of the attribute's own cells. The
+    first and the last cell have all values beyond."""
     cap: int = 0
     """0: none."""
 
@@ -66,7 +69,15 @@ class Item:
         attribute = schema.attributes[schema.names[self.position]]
         assert isinstance(attribute, QUANTIFIED)
         codes = np.arange(attribute.size)
-        return [self.query & Query.conjunction(schema, {self.position: codes == code}) for code in attribute.line]
+        sets = [codes == code for code in attribute.line]
+        if self.cuts:
+            assert isinstance(attribute, Bins)
+            home = np.full(attribute.size, -1)
+            home[: attribute.regular] = np.searchsorted(self.cuts, attribute.edges[:-1], side="right")
+            if attribute.other:
+                home[attribute.line[0]], home[attribute.line[-1]] = 0, len(self.cuts)
+            sets = [home == cell for cell in range(len(self.cuts) + 1)]
+        return [self.query & Query.conjunction(schema, {self.position: each}) for each in sets]
 
 
 def counts(queries: Sequence[Query]) -> list[Item]:

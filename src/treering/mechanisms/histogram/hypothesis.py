@@ -352,7 +352,7 @@ def rows_of(schema: Schema, cells: Ints) -> pa.Table:
     columns: dict[str, pa.Array] = {}
     for name, attribute in reversed(list(schema.attributes.items())):
         cells, codes = np.divmod(cells, attribute.size)
-        columns[name] = _values(attribute).take(pa.array(codes))
+        columns[name] = values_of(attribute).take(pa.array(codes))
     return pa.table({name: columns[name] for name in schema.names})
 
 
@@ -379,7 +379,7 @@ def stand_in(attribute: Attribute, cell: Outside) -> Value:
     return next(text for text in ("OTHER" + "_" * length for length in count()) if text not in listed)
 
 
-def _values(attribute: Attribute) -> pa.Array:
+def values_of(attribute: Attribute) -> pa.Array:
     """The value of each code."""
     values = [attribute.value(code) for code in range(attribute.size)]
     for place, cell in enumerate(attribute.outside, start=attribute.regular):

@@ -1,9 +1,14 @@
-"""The loops over the N cells of a histogram, compiled by numba at their first use. ``blocks.py`` explains the terms."""
+"""The loops over the N cells of a histogram, compiled by numba at their first use. ``blocks.py`` explains the terms.
+
+Without numba (extra ``fast``) Python runs them as they are: the same operations in the same order give the same
+numbers, some hundred times slower.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from importlib.util import find_spec
 from typing import Any, Final
 
 import numpy as np
@@ -20,7 +25,9 @@ _CHUNK: Final = 2**12
 
 @cache
 def compiled(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """A kernel, compiled. numba is imported here, not above, because that takes a second."""
+    """A kernel, compiled if numba is installed, which is imported here, not above, because that takes a second."""
+    if find_spec("numba") is None:
+        return kernel
     from numba import njit
 
     fast: Callable[..., Any] = njit(nogil=True, cache=True)(kernel)

@@ -278,7 +278,7 @@ class Ring:
         view, reduced, part = self.totals[since], [self.reduced(query) for query in queries], self._part / 2
         errors = [union_radius(view.law.cell, groups, theory.chosen_groups(query), part) for query in reduced]
         for place, query in enumerate(reduced):
-            if self._is_registered(query):
+            if query in self._registered:  # (The noise of a sum is not that of its complement.)
                 sharp = theory.registered_radius(
                     view.law, theory.plain_spectrum(query), len(self.opened.registered), part
                 )

@@ -42,18 +42,19 @@ class Shelf:
 
     def counting(self, queries: Sequence[Query], since: int | None) -> Iterator[tuple[Ring, list[Query]]]:
         """The series that are up to date, each with the queries that it answers."""
+        size = self._gate.size
         for ring in self.rings:
-            if ring.series.size == self._gate.size and ring.reaches(since, self._gate.size):
+            if ring.series.size == size and ring.reaches(since, size):
                 able = [query for query in queries if ring.covers(query)]
                 if able:
                     yield ring, able
 
     def summing(self, position: int, queries: Sequence[Query]) -> Iterator[tuple[Ring, list[Query]]]:
         """The series that are up to date and sum an attribute, each with the queries that it answers."""
-        sums = self.sums(position)
+        sums, size = self.sums(position), self._gate.size
         for ring in self.rings:
-            able = [query for query in queries if ring.sums_up(sums, query)]
-            if ring.series.size == self._gate.size and able:
+            able = [query for query in queries if ring.sums_up(sums, query)] if ring.series.size == size else []
+            if able:
                 yield ring, able
 
     # -- moving -------------------------------------------------------------------------------------------------------

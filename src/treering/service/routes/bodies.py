@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from treering.domain.language.wants import Wants
+from treering.domain.language.wants import ROWS, Wants
 from treering.domain.text import MAX_LENGTH
 
 Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=MAX_LENGTH)]
@@ -14,15 +14,28 @@ Positive: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Amount: TypeAlias = float | None
 
 
+MOST_NAMES: Final = 64
+"""The most names of an object: each that is not known would be an error by itself."""
+
+
 class _Sent(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _few(cls, sent: Any) -> Any:
+        if isinstance(sent, dict) and len(sent) > MOST_NAMES:
+            raise ValueError(f"an object has at most {MOST_NAMES} names")
+        return sent
 
 
 class AskBody(_Sent):
     """One question: a predicate, several of them, or an SQL statement."""
 
     query: Text | None = Field(None, description="A predicate: which rows to count.")
-    queries: list[Text] | None = Field(None, min_length=1, description="Predicates, paid for together.")
+    queries: Annotated[list[Text], Field(fail_fast=True)] | None = Field(
+        None, min_length=1, description="Predicates, paid for together."
+    )
     sql: Text | None = Field(None, description="A SELECT of counts, sums, averages or quantiles.")
     within: Positive | None = Field(None, description="The margin wanted: rows, or below 1 a share of them.")
     mechanism: str | None = Field(None, min_length=1, max_length=200, description="Which mechanism answers.")
@@ -31,6 +44,7 @@ class AskBody(_Sent):
         "rows", description="What to count: rows, or the persons that they are of."
     )
     per_person: int | None = Field(None, description="The most rows of each person that count.")
+    estimate: bool = Field(False, description="Only guess, from earlier answers: free, and without a bound.")
 
     @model_validator(mode="after")
     def _one(self) -> AskBody:
@@ -38,6 +52,9 @@ class AskBody(_Sent):
             raise ValueError("send one of query, queries and sql")
         if self.sql is not None and self.count != "rows":
             raise ValueError("count is for predicates: a statement counts persons by COUNT(DISTINCT person)")
+        other = self.sql is not None or self.dry_run or self.within is not None or self.wants != ROWS
+        if self.estimate and other:
+            raise ValueError("estimate goes with query or queries alone")
         return self
 
     @property
@@ -105,7 +122,7 @@ class OneAnswer(_Told):
     count_margin: int
     count_error: int
     size: int
-    kind: Literal["easy", "hard", "measured", "cached", "synthetic"]
+    kind: Literal["easy", "hard", "measured", "cached", "synthetic", "estimate"]
     of: str = Field(description="What is counted; size is the number of all rows, or of all persons.")
 
 

@@ -41,6 +41,8 @@ class Origin:
     """The table in an engine where the rows stay: its ``address`` ("": none), ``identity`` and ``order`` column."""
     commitment: str = ""
     """The commitment to the key of persons' digests, if there is one."""
+    name: str = "rows"
+    """What the table is called, in SQL for example."""
 
     def line(self) -> Line:
         """The first line of a ledger."""
@@ -55,6 +57,7 @@ class Origin:
                 rows_per_person=promise.rows_per_person,
                 person=self.person,
                 source=None if self.source is None else dict(self.source),
+                name=self.name,
             ),
             commitment=self.commitment,
         )
@@ -65,7 +68,8 @@ class Origin:
         plain = line.plain()
         promise = Promise(Fraction(plain["epsilon"]), Fraction(plain["delta"]) or 0.0, plain["rows_per_person"])
         schema = Schema.from_dict(plain["schema"])
-        return cls(plain["identity"], schema, promise, plain["person"], plain["source"], line.commitment)
+        source, name = plain["source"], plain["name"]
+        return cls(plain["identity"], schema, promise, plain["person"], source, line.commitment, name)
 
     def budget(self, spec: Spec) -> Budget:
         """The budget that a mechanism's share is."""

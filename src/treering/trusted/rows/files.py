@@ -29,17 +29,21 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as pc
+import pyarrow.compute as pc
+from pyarrow import csv as csv_reader
 
 from treering.arrays import Ints
 from treering.domain.attribute import Categories
 from treering.domain.schema import Schema
 from treering.errors import DataError
 from treering.rowfile import DELIMITERS, RowFile
+from treering.trusted.rows.moments import is_text
 from treering.words import counted
 
 BLOCK_BYTES: Final = 2**20
 """How much of a file of texts is read at a time."""
+_PAGES: Final = 2**20
+"""How many bytes of a column are read at a time: row groups may be as large as their file."""
 BATCH_ROWS: Final = 2**17
 """How many rows of a Parquet file are read at a time."""
 SEEN_BYTES: Final = 2**20
@@ -49,6 +53,10 @@ PIECE: Final = 2**20
 """How many bytes are looked at together."""
 MOST_LINE: Final = 2**20
 """The most bytes of a line."""
+MOST_TEXT: Final = 2**20
+"""The most bytes of a text in a file with types: one that stands once may be named by every row."""
+MOST_UNPACKED: Final = 2**26
+"""How many bytes of a file with types are unpacked at a time, about."""
 MOST_DEPTH: Final = 64
 """The most arrays and objects within each other in a line of JSON."""
 MOST_COLUMNS: Final = 2**14
@@ -162,19 +170,21 @@ def _texts(file: RowFile, schema: Schema, wanted: tuple[str, ...]) -> Iterator[A
     _check_once(header, wanted)
     ragged: list[str] = []
 
-    def report(row: pc.InvalidRow) -> str:
+    def report(row: csv_reader.InvalidRow) -> str:
         line = "" if row.number is None else f"line {row.number}: "
         ragged.append(f"{line}{counted(row.actual_columns, 'field')} where the header has {row.expected_columns}")
         return "error"
 
-    convert = pc.ConvertOptions(
+    convert = csv_reader.ConvertOptions(
         column_types={name: pa.string() for name in wanted},
         include_columns=[name for name in wanted if name in header],
         null_values=[word for word in NULLS if word not in listed],
         strings_can_be_null=True,
     )
-    parse = pc.ParseOptions(delimiter=delimiter_of(file, schema), newlines_in_values=True, invalid_row_handler=report)
-    read = pc.ReadOptions(
+    parse = csv_reader.ParseOptions(
+        delimiter=delimiter_of(file, schema), newlines_in_values=True, invalid_row_handler=report
+    )
+    read = csv_reader.ReadOptions(
         use_threads=False,
         block_size=BLOCK_BYTES,
         column_names=header,
@@ -187,7 +197,7 @@ def _texts(file: RowFile, schema: Schema, wanted: tuple[str, ...]) -> Iterator[A
         )
     try:
         with pa.input_stream(str(file.path), compression="gzip" if _zipped(file.path) else None) as stream:
-            yield from pc.open_csv(stream, read_options=read, parse_options=parse, convert_options=convert)
+            yield from csv_reader.open_csv(stream, read_options=read, parse_options=parse, convert_options=convert)
     except pa.ArrowInvalid:
         if ragged:
             raise Unreadable(ragged[0]) from None
@@ -271,13 +281,50 @@ def _zipped(path: Path) -> bool:
 def _parquet(path: Path, wanted: tuple[str, ...]) -> Iterator[Any]:
     import pyarrow.parquet as pq
 
-    with pq.ParquetFile(path) as opened:
+    with pq.ParquetFile(path, pre_buffer=False, buffer_size=_PAGES) as opened:
         check_columns(opened.metadata.num_columns)
-        names = opened.schema_arrow.names
-        _check_once(names, wanted)
-        yield from opened.iter_batches(BATCH_ROWS, columns=[name for name in wanted if name in names])
+        schema = opened.schema_arrow
+        _check_once(schema.names, wanted)
+        columns = [name for name in wanted if name in schema.names]
+        texts = [name for name in columns if is_text(schema.field(name).type)]
         if opened.metadata.num_rows == 0:
-            yield opened.schema_arrow.empty_table()
+            yield schema.empty_table()
+    # A text that many rows name is there once.
+    with pq.ParquetFile(path, read_dictionary=texts, pre_buffer=False, buffer_size=_PAGES) as opened:
+        for batch in opened.iter_batches(_rows_at_a_time(opened.metadata, columns), columns=columns):
+            yield from _unpacked(batch)
+
+
+def _rows_at_a_time(metadata: Any, columns: list[str]) -> int:
+    """How many rows of a Parquet file have no more than `MOST_UNPACKED` bytes, as its footer says."""
+    most = BATCH_ROWS
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        chunks = map(group.column, range(group.num_columns))
+        size = sum(each.total_uncompressed_size for each in chunks if each.path_in_schema in columns)
+        most = min(most, MOST_UNPACKED * group.num_rows // max(1, size))
+    return max(1, most)
+
+
+def _unpacked(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """A batch in parts that stay small when every row has its texts to itself."""
+    longest = max(
+        (_longest(name, column) for name, column in zip(batch.schema.names, batch.columns, strict=True)), default=0
+    )
+    rows = max(1, MOST_UNPACKED // max(1, longest))
+    for start in range(0, max(1, batch.num_rows), rows):
+        yield batch.slice(start, rows)
+
+
+def _longest(name: str, column: pa.Array) -> int:
+    """The bytes of a column's longest text; refused beyond `MOST_TEXT`."""
+    texts = column.dictionary if pa.types.is_dictionary(column.type) else column
+    if not is_text(texts.type):
+        return 0
+    plain = texts.cast(pa.large_string()) if pa.types.is_string_view(texts.type) else texts
+    longest = pc.max(pc.binary_length(plain)).as_py() or 0
+    if longest > MOST_TEXT:
+        raise Unreadable(f"column {name!r} has a text of more than {MOST_TEXT:,} bytes")
+    return int(longest)
 
 
 def _check_once(names: list[str], wanted: tuple[str, ...]) -> None:
@@ -299,7 +346,7 @@ def _streamed(source: Any) -> Iterator[Any]:
         check_columns(len(opened.schema))
         yield opened.schema.empty_table()
         for batch in opened:
-            yield _valid(batch)
+            yield from _unpacked(_valid(batch))
 
 
 def _filed(source: Any) -> Iterator[Any]:
@@ -307,7 +354,7 @@ def _filed(source: Any) -> Iterator[Any]:
         check_columns(len(opened.schema))
         yield opened.schema.empty_table()
         for place in range(opened.num_record_batches):
-            yield _valid(opened.get_batch(place))
+            yield from _unpacked(_valid(opened.get_batch(place)))
 
 
 def _valid(batch: Any) -> Any:

@@ -160,6 +160,7 @@ class PartWriter(Sealed):
             self._write(pa.concat_tables(self._held))
             self._held = []
         self._writer.close()
+        pa.default_memory_pool().release_unused()  # Arrow would keep it: memory must not grow with what came before.
         self.file.sync()
         return Content(self.file.length, self._identity, self.file.sha256)
 
@@ -196,7 +197,7 @@ class PartFile(Sealed):
         self.part, self._content, self._form = part, content, form
         try:
             self._file = pa.OSFile(str(folder / part.name))
-            self._parquet = pq.ParquetFile(self._file)
+            self._parquet = pq.ParquetFile(self._file, pre_buffer=False)
             known = self._fits(self._parquet.metadata)
         except Exception:
             known = False

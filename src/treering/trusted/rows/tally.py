@@ -303,6 +303,7 @@ def _by_statement(engine: Engine, pieces: Sequence[Piece], grouping: Grouping, e
         engine.many.update(few)
         few = frozenset()
         lines = _grouped(engine, pieces, grouping, edges, few)
+    pa.default_memory_pool().release_unused()  # what the samples took
     return grouping.of_lines(lines, grouping.keys(few))
 
 

@@ -22,6 +22,7 @@ message shows a value.
 from __future__ import annotations
 
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -61,6 +62,7 @@ LATE: Final = _HIGH * _MICROSECOND
 """The moments that stand for all before the year 1, and for all after the year 9999."""
 
 
+@lru_cache(maxsize=64)
 def stored(schema: Schema) -> tuple[Scalar, ...]:
     """The scalars that are kept: of parts of dates, the moment that they are parts of. In the schema's order."""
     scalars = (scalar_of(name, attribute) for name, attribute in schema.attributes.items())

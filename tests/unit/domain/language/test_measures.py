@@ -26,7 +26,7 @@ def test_the_queries_of_a_group() -> None:
     codes = list(request.groups())[1]
     assert str(request.matching(codes)) == "origin = 'JFK' AND month = 2"
     assert str(request.valued(codes, "fare")) == "origin = 'JFK' AND fare IS NOT NULL AND month = 2"
-    cells = [str(query) for query in request.cells(codes, "delay")]
+    cells = [str(query) for query in request.items()[3].cells()]
     assert cells == [
         f"origin = 'JFK' AND month = 2 AND {part}" for part in ("delay < -10", "delay >= -10 AND delay < 0",
                                                               "delay >= 0 AND delay < 10", "delay >= 10")

@@ -12,7 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from treering.domain.attribute import categories, integers
+from treering.domain.language.parse import parse
+from treering.domain.schema import Schema
 from treering.mechanisms.histogram import kernels
+from treering.mechanisms.histogram.hypothesis import Hypothesis
 from treering.mechanisms.histogram.kernels import (
     FLOOR,
     compiled,
@@ -217,3 +221,22 @@ def test_a_kernel_is_compiled_once_and_means_the_same() -> None:
     cells, sums = numbers(24), np.empty(6)
     compiled(sum_few)(cells, 4, 3, sums)
     assert sums.tolist() == cells.reshape(2, 4, 3).sum(axis=1).ravel().tolist()
+
+
+def test_without_numba_the_loops_give_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lived() -> str:
+        histogram = Hypothesis(Schema({"a": categories(*map(str, range(40))), "b": integers(1, 30)}))
+        for text, target in (("a = '3'", 0.4), ("b <= 7 AND a = '5'", 0.1), ("b = 2 OR b = 9", 0.3)):
+            query = parse(text, histogram.schema)
+            histogram.apply(histogram.project(query, target))
+            histogram.grow(0.9)
+        return histogram.fingerprint()
+
+    fast = lived()
+    compiled.cache_clear()
+    monkeypatch.setattr(kernels, "find_spec", lambda _: None)
+    try:
+        assert compiled(sum_runs) is sum_runs
+        assert lived() == fast
+    finally:
+        compiled.cache_clear()

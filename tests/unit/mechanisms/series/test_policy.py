@@ -8,10 +8,11 @@ import pytest
 
 import treering as tr
 from support.databases import TestDatabase
+from support.plans import batch_price, carry_out
 from treering.domain.groups import Groups
-from treering.domain.sums import sums_of
-from treering.mechanisms.base import wished
-from treering.mechanisms.series.policy import Asked, batches, sum_groups, tell_all
+from treering.domain.sums import Sums, sums_of
+from treering.mechanisms.plan import wished
+from treering.mechanisms.series.policy import Needs, Steps, batches, sum_groups, tell_all
 from treering.theory.rings import usual_price, whole_price
 from treering.theory.series import MOST_GROUPS
 
@@ -26,8 +27,8 @@ def made(delta: float = 1e-6) -> tuple[TestDatabase, tr.Rings]:
 
 def test_a_sum_is_planned_before_the_counts_that_it_brings() -> None:
     _, rings = made()
-    planned = rings._plan(Asked([X, KNOWN], {1: [KNOWN]}), None, None)
-    (opened,) = planned.fresh
+    planned = rings._policy.steps(Needs([X, KNOWN], {1: [KNOWN]}), None, None)
+    (opened,) = (ring.opened for ring in planned.fresh)
     assert opened.sums is not None
     assert opened.sums == sums_of(SCHEMA, 1, counts=True)
     assert planned.price == opened.price == usual_price(rings._gate.budget.total, rings._gate.budget.total, 0, 25)
@@ -36,7 +37,7 @@ def test_a_sum_is_planned_before_the_counts_that_it_brings() -> None:
 
 def test_under_a_pure_promise_counts_have_a_series_of_their_own() -> None:
     _, rings = made(0.0)
-    sums, counts = rings._plan(Asked([X, KNOWN], {1: [KNOWN]}), None, None).fresh
+    sums, counts = (each.opened for each in rings._policy.steps(Needs([X, KNOWN], {1: [KNOWN]}), None, None).fresh)
     assert sums.sums is not None
     assert not sums.sums.counts
     assert counts.sums is None
@@ -45,41 +46,42 @@ def test_under_a_pure_promise_counts_have_a_series_of_their_own() -> None:
 def test_each_attribute_has_its_series_and_cells_come_last() -> None:
     _, rings = made()
     cells = [tr.parse(f"a = 'x' AND m = {value}", SCHEMA) for value in range(4)]
-    planned = rings._plan(Asked([X], {1: [KNOWN], 2: [X]}, [tuple(cells)]), None, None)
-    assert [each.sums and each.sums.scalar.column for each in planned.fresh] == [*SCHEMA.names[1:3], None]
-    assert [axis.scalar.column for axis in planned.fresh[-1].groups.axes] == [SCHEMA.names[0], SCHEMA.names[2]]
-    assert planned.price == sum((each.price for each in planned.fresh), Fraction(0))
+    planned = rings._policy.steps(Needs([X], {1: [KNOWN], 2: [X]}, [tuple(cells)]), None, None)
+    kept = [each.opened.sums for each in planned.fresh]
+    assert [each.scalar.column if isinstance(each, Sums) else None for each in kept] == [*SCHEMA.names[1:3], None]
+    assert [axis.scalar.column for axis in planned.fresh[-1].opened.groups.axes] == [SCHEMA.names[0], SCHEMA.names[2]]
+    assert planned.price == sum((each.opened.price for each in planned.fresh), Fraction(0))
 
 
 def test_a_known_sum_is_free_and_a_stale_one_is_renewed() -> None:
     db, rings = made()
-    asked = Asked([], {1: [KNOWN]})
-    rings._carry_out(rings._plan(asked, None, None))
-    assert rings._plan(asked, None, None) == ([], [])
+    asked = Needs([], {1: [KNOWN]})
+    carry_out(rings, rings._policy.steps(asked, None, None))
+    assert rings._policy.steps(asked, None, None) == Steps([], [])
     db.append_cells([0] * 100)
-    stale, fresh = rings._plan(asked, None, None)
+    stale, fresh, _ = rings._policy.steps(asked, None, None)
     assert ([each.number for each in stale], fresh) == ([0], [])
-    assert rings._plan(asked, None, None).price == rings._rings[0].series.price.total
+    assert rings._policy.steps(asked, None, None).price == rings._shelf.rings[0].series.price.total
 
 
 def test_a_wish_for_a_sum_is_priced_by_the_groups_it_sums() -> None:
     _, rings = made()
-    one = rings._plan(Asked([], {2: [X]}), 200.0, None).price
+    one = rings._policy.steps(Needs([], {2: [X]}), 200.0, None).price
     assert one == pytest.approx(2 * 1.96**2 / 200**2, rel=1e-3)
-    rings._carry_out(rings._plan(Asked([], {2: [X, tr.parse("a = 'y'", SCHEMA)]}), 400.0, None))
+    carry_out(rings, rings._policy.steps(Needs([], {2: [X, tr.parse("a = 'y'", SCHEMA)]}), 400.0, None))
     two = tr.parse("a IN ('x', 'y')", SCHEMA)
-    stale, fresh = rings._plan(Asked([], {2: [two]}), 400.0 * 2**0.5 * 1.001, None)
+    stale, fresh, _ = rings._policy.steps(Needs([], {2: [two]}), 400.0 * 2**0.5 * 1.001, None)
     assert (stale, fresh) == ([], [])
-    assert rings._plan(Asked([], {2: [two]}), 400.0, None).price > 0
+    assert rings._policy.steps(Needs([], {2: [two]}), 400.0, None).price > 0
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_a_sum_of_some_groups_is_known_and_of_very_many_gets_a_series(delta: float) -> None:
     """Of up to four, whose variances add up to that many times one's: whether counts come with the sums or not."""
     _, rings = made(delta)
-    rings._carry_out(rings._plan(Asked([], {2: [tr.parse(f"n = {n}", SCHEMA) for n in range(10)]}), None, None))
+    carry_out(rings, rings._policy.steps(Needs([], {2: [tr.parse(f"n = {n}", SCHEMA) for n in range(10)]}), None, None))
     for groups in (1, 2, 3, 4, 8):
-        planned = rings._plan(Asked([], {2: [tr.parse(f"n < {groups}", SCHEMA)]}), None, None)
+        planned = rings._policy.steps(Needs([], {2: [tr.parse(f"n < {groups}", SCHEMA)]}), None, None)
         assert (planned.stale, len(planned.fresh)) == ([], int(groups == 8))
 
 
@@ -123,7 +125,7 @@ def test_a_list_that_needs_as_many_groups_as_there_are_cells_gets_the_whole_tabl
     db = TestDatabase(SMALL, list(range(SMALL.cells)) * 200)
     rings = tr.Rings(db, 1.0, delta, 1e-9)
     total = rings._gate.budget.total
-    assert rings.price_many(PAIRS) == whole_price(total, total, 0, 25) == total * Fraction(4, 5)
+    assert batch_price(rings, PAIRS) == whole_price(total, total, 0, 25) == total * Fraction(4, 5)
     answers = rings.ask_many(PAIRS)
     (series,) = rings.series
     assert (series.attributes, series.groups) == (("a", "b", "c"), 27)
@@ -151,7 +153,7 @@ def test_fewer_groups_a_wish_or_a_question_alone_do_not_get_it() -> None:
     once = ((PAIRS[:6], 2 * usual), (PAIRS[:1], usual), (["a = 0", "b = 0", "c = 0"], 3 * usual), (cells, usual))
     for asked, price in once:
         rings = tr.Rings(db, 1.0, 1e-6)
-        assert rings.price_many(asked) == price
+        assert batch_price(rings, asked) == price
     rings = tr.Rings(db, 1.0, 1e-6)
     rings.ask_many(PAIRS, within=300)
     assert [series.groups for series in rings.series] == [9, 9, 9]
@@ -172,7 +174,7 @@ def test_a_list_that_tells_all_cells_apart_gets_it_too() -> None:
     rings = tr.Rings(db, 1.0, 1e-6)
     total = rings._gate.budget.total
     every = [f"a = {value} AND b = {value} AND c = {value}" for value in range(3)]
-    assert rings.price_many([*every, "a = 0"]) == whole_price(total, total, 0, 25)
+    assert batch_price(rings, [*every, "a = 0"]) == whole_price(total, total, 0, 25)
 
 
 def test_after_other_series_it_gets_what_is_left_of_the_early_parts() -> None:
@@ -181,4 +183,4 @@ def test_after_other_series_it_gets_what_is_left_of_the_early_parts() -> None:
     total = rings._gate.budget.total
     rings.ask("a = 0")
     rings.ask("b = 0")
-    assert rings.price_many(PAIRS) == 23 * usual_price(total, total, 0, 25)
+    assert batch_price(rings, PAIRS) == 23 * usual_price(total, total, 0, 25)

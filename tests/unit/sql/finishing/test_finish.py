@@ -12,10 +12,12 @@ import pytest
 import treering as tr
 from support.corpus import SCHEMA as FLIGHTS
 from support.corpus import answered
+from support.plans import estimates_of, noise_in
 from treering.deadline import Deadline, until
 from treering.errors import QueryError, TimeLimit
+from treering.mechanisms.plan import Counted
 from treering.shown import notes
-from treering.sql.answer import ONE_BY_ONE, answer, draws_for, rehearse, split, told_by
+from treering.sql.answer import ONE_BY_ONE, answer, draws_for, rehearse, split
 
 SCHEMA = tr.Schema(
     {
@@ -50,8 +52,8 @@ def rows(text: str, delta: float = 1e-6) -> list[dict[str, Any]]:
     """The result of a statement by rings of their own, whose noise is as large as the groups."""
     statement = split(text, SCHEMA)
     rings = tr.Rings(database(), epsilon=1.0, delta=delta)
-    told = rings.tell(statement.items)
-    noise = rings.draw(statement.items, told, draws_for(statement))
+    told = estimates_of(rings, statement.items)
+    noise = noise_in(rings, statement.items).draw(told, draws_for(statement))
     found: list[dict[str, Any]] = answer(statement, told, noise, SIZE).to_pylist()
     return found
 
@@ -179,7 +181,7 @@ def test_errors_that_may_all_point_one_way_are_added_up() -> None:
     parts = [f"COUNT(*) FILTER (WHERE g > {each})" for each in (10, 20, 30, 40)]
     statement = split(f"SELECT {' + '.join(parts)} AS x, {parts[0]} - {parts[1]} AS d, {parts[0]} AS n FROM t", SCHEMA)
     answers = [tr.Answer(0.5, 0.02, SIZE, "easy", 0.01) for _ in statement.items]
-    found = answer(statement, told_by(answers), None, SIZE)
+    found = answer(statement, Counted(SIZE, answers).estimates(), None, SIZE)
     (row,) = found.to_pylist()
     assert (row["x"], row["x_margin"]) == (4 * SIZE // 2, 4 * 0.02 * SIZE)
     assert (row["d"], row["d_margin"]) == (0, 2 * 0.02 * SIZE)
@@ -190,5 +192,5 @@ def test_errors_that_may_all_point_one_way_are_added_up() -> None:
 def test_the_top_of_other_answers_keeps_the_error_that_all_keep_together() -> None:
     statement = split(f"{GROUPS} ORDER BY n DESC LIMIT 1", SCHEMA)
     answers = [tr.Answer(0.5 - place / 1000, 0.02, SIZE, "easy", 0.01) for place in range(len(statement.items))]
-    (row,) = answer(statement, told_by(answers), None, SIZE).to_pylist()
+    (row,) = answer(statement, Counted(SIZE, answers).estimates(), None, SIZE).to_pylist()
     assert (row["g"], row["n"], row["n_margin"]) == (1, SIZE // 2, 0.02 * SIZE)

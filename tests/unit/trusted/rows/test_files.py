@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import feather, parquet
 
+import treering as tr
 import treering.trusted.rows.files as files
 from support.coded import coded
 from treering.domain.attribute import OTHER, bins, categories, integers
@@ -150,6 +151,16 @@ def test_a_column_that_is_missing_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="the columns must be code, size; missing: 'size'") as caught:
         cells(tmp_path / "rows.csv")
     assert "secret" not in str(caught.value)
+
+
+def test_a_text_that_is_no_boolean_is_refused_in_a_file_as_in_rows(tmp_path: Path) -> None:
+    schema = Schema({"flag": categories(True, False, missing=True)})
+    (tmp_path / "rows.csv").write_text("flag,more\ntrue,\nmaybe,\n")
+    with tr.Vault.create(tmp_path / "v", schema, epsilon=1.0) as vault:
+        for given in (tmp_path / "rows.csv", [{"flag": "maybe"}]):
+            with pytest.raises(tr.DataError, match="'flag': the value is not among the categories True, False"):
+                vault.append(given)
+        assert vault.size == 0
 
 
 def test_texts_mean_what_the_schema_wants(tmp_path: Path) -> None:

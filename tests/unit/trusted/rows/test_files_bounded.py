@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
@@ -182,3 +183,30 @@ def test_a_line_may_be_nested_just_so_deep(depth: int) -> None:
 def test_a_long_line_within_the_limit_is_read() -> None:
     line = b'{"a": "%s"}\n' % (b"x" * (MOST_LINE - 10))
     assert JsonLines(io.BytesIO(line * 5)).readall() == line * 5
+
+
+LARGE = """
+import sys
+from pathlib import Path
+import pyarrow as pa
+import treering as tr
+from treering.rowfile import RowFile
+from treering.trusted.rows.intake import Intake, typed_blocks
+schema = tr.Schema({"x": tr.bins([0, 0.5, 1])})
+blocks = typed_blocks(RowFile(Path(sys.argv[1])), schema, None, drop=False, intake=Intake())
+print(sum(block.num_rows for block in blocks), pa.default_memory_pool().max_memory())
+"""
+
+
+@pytest.mark.parametrize("group", [2**17, 2**22])
+def test_memory_does_not_grow_with_a_parquet_file(group: int, tmp_path: Path) -> None:
+    """Nor with its row groups: of 32 MiB that nothing compresses, half is in memory at the most."""
+    rows = 2**22
+    file = tmp_path / "large.parquet"
+    values = np.random.default_rng(1).random(rows)
+    pq.write_table(pa.table({"x": values}), file, row_group_size=group, use_dictionary=False)
+    assert file.stat().st_size > 8 * rows
+    ended = subprocess.run([sys.executable, "-c", LARGE, str(file)], capture_output=True, text=True, check=True)
+    read, most = map(int, ended.stdout.split())
+    assert read == rows
+    assert most < file.stat().st_size / 2

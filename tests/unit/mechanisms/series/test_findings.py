@@ -12,12 +12,12 @@ import pytest
 import treering as tr
 from support.databases import TestDatabase
 from support.exact_losses import transparent
+from support.plans import carry_out, estimates_of, request_price
 from treering.domain.groups import Groups
 from treering.domain.language.items import Item
 from treering.domain.language.measures import Count, Mean, Measure, Quantile, Request, Sum
 from treering.domain.query import Query
-from treering.mechanisms.measuring import Known
-from treering.mechanisms.series.policy import Asked
+from treering.mechanisms.series.policy import Needs, Steps, needs_of
 from treering.mechanisms.series.ring import Opened
 
 SCHEMA = tr.Schema(
@@ -57,7 +57,6 @@ def made(delta: float = 1e-6, epsilon: float = 5.0) -> tuple[TestDatabase, tr.Ri
 @KINDS
 def test_items_ask_for_what_is_not_public_and_for_each_once(delta: float) -> None:
     """Everyone's number is public, and everyone's sum is not; nobody has neither."""
-    _, rings = made(delta)
     items = [
         *(Item("count", Y), Item("count", EVERYONE), Item("sum", X, 3), Item("sum", NOBODY, 0), Item("count", X)),
         *(Item("sum", EVERYONE, 0), Item("sum", Y, 3), Item("count", Y), Item("sum", X, 3), Item("count", NOBODY)),
@@ -65,8 +64,8 @@ def test_items_ask_for_what_is_not_public_and_for_each_once(delta: float) -> Non
     ]
     cells = [tuple(X & query for query in parsed(*(f"n = {value}" for value in range(4))))]
     cells.append(tuple(Y & query for query in parsed("b < 1", "b >= 1")))
-    assert rings._asked_items(items) == Asked([Y, X], {3: [X, Y], 0: [EVERYONE]}, cells)
-    assert rings._asked_items([Item("count", EVERYONE), Item("quantile", NOBODY, 3)]) == Asked([], {}, [])
+    assert needs_of(items, pure=not delta) == Needs([Y, X], {3: [X, Y], 0: [EVERYONE]}, cells)
+    assert needs_of([Item("count", EVERYONE), Item("quantile", NOBODY, 3)], pure=not delta) == Needs([], {}, [])
 
 
 @KINDS
@@ -74,7 +73,7 @@ def test_items_are_told_as_requests_are(delta: float) -> None:
     """Sums in rows at the bound: half of the range is 3/2, its middle 3/2."""
     _, rings = made(delta)
     items = [Item("quantile", X, 3, 0.9), Item("mean", X, 2), Item("count", X), Item("sum", X, 3)]
-    tall, average, number, total = rings.tell(items)
+    tall, average, number, total = estimates_of(rings, items)
     request = Request.of(SCHEMA, [Quantile("n", 0.9), Mean("b"), Count(), Sum("n")], (), X)
     ((tall_again, average_again, number_again, total_again),) = rings.release(request).rows
     assert (tall, average) == (tall_again, average_again)
@@ -88,7 +87,7 @@ def test_weights_are_added_up_and_counts_are_whole_numbers() -> None:
     db, rings = made()
     db.append_cells([0])
     weighted = Query.weighted(SCHEMA, np.linspace(0.1, 0.73, SCHEMA.cells))
-    count, total = rings.tell([Item("count", X), Item("count", weighted)])
+    count, total = estimates_of(rings, [Item("count", X), Item("count", weighted)])
     assert count.value == int(count.value or 0) == db.rows.cells.count(X)
     assert total.value == pytest.approx(db.rows.cells.count(weighted) / weighted.scale)
     assert total.value != round(total.value or 0)
@@ -103,7 +102,6 @@ def test_weights_are_added_up_and_counts_are_whole_numbers() -> None:
 def test_a_request_asks_for_counts_sums_and_cells_of_each_group(delta: float) -> None:
     """Sums are over the rows that have a number, and under a pure promise these rows are counted as well. Measures of
     one column share what they need."""
-    _, rings = made(delta)
     measures: list[Measure] = [
         Count(),
         Count("k"),
@@ -115,26 +113,19 @@ def test_a_request_asks_for_counts_sums_and_cells_of_each_group(delta: float) ->
         Sum("n"),
     ]
     request = Request.of(SCHEMA, measures, ["a"])
-    needs = rings._needs(request)
     known, listed = parsed("k IS NOT NULL", "k IN (1, 2)")
     below, above = (Query.conjunction(SCHEMA, {0: np.arange(5) == code}) for code in (2, 3))
     codes = [below, *parsed("k = 1", "k = 2"), above]
     counts: list[Query] = []
     sums: dict[int, list[Query]] = {0: [], 3: []}
     cells: list[tuple[Query, ...]] = []
-    for code, group in enumerate((X, Y)):
-        assert needs[(code,), Count()] == [group]
-        assert needs[(code,), Count("k")] == [group & known]
-        assert needs[(code,), Sum("k")] == needs[(code,), Mean("k")] == [group & listed]
-        assert needs[(code,), Sum("n")] == [group]
+    for group in (X, Y):
         of_k, of_b = [group & each for each in codes], [group & each for each in parsed("b < 1", "b >= 1")]
-        assert needs[(code,), Quantile("k", 0.5)] == needs[(code,), Quantile("k", 0.9)] == of_k
-        assert needs[(code,), Mean("b")] == of_b
         counts += [group, group & known] if delta else [group, group & known, group & listed]
         sums[0].append(group & listed)
         sums[3].append(group)
         cells += [tuple(of_k), tuple(of_b)]
-    assert rings._asked(request, needs) == Asked(counts, sums, cells)
+    assert needs_of(request.items(), pure=not delta) == Needs(counts, sums, cells)
 
 
 @KINDS
@@ -142,11 +133,11 @@ def test_a_request_about_nobody_or_everybody_asks_for_little(delta: float) -> No
     _, rings = made(delta)
     measures: list[Measure] = [Count(), Sum("n"), Quantile("n", 0.5)]
     nobody = Request.of(SCHEMA, measures, (), NOBODY)
-    assert rings._asked(nobody, rings._needs(nobody)) == Asked([], {3: []}, [])
+    assert needs_of(nobody.items(), pure=not delta) == Needs([], {}, [])
     everyone = Request.of(SCHEMA, measures)
     cells = tuple(parsed(*(f"n = {value}" for value in range(4))))
-    assert rings._asked(everyone, rings._needs(everyone)) == Asked([], {3: [EVERYONE]}, [cells])
-    assert rings.release_price(nobody) == 0
+    assert needs_of(everyone.items(), pure=not delta) == Needs([], {3: [EVERYONE]}, [cells])
+    assert request_price(rings, nobody) == 0
     assert [each.value for each in rings.release(nobody).rows[0]] == [0, 0, None]
 
 
@@ -155,9 +146,8 @@ def test_a_request_about_nobody_or_everybody_asks_for_little(delta: float) -> No
 
 def _told(rings: tr.Rings, cells: Sequence[Query]) -> int:
     """Which series tells the cells; and that it does so by the definitions, cell after cell."""
-    known = Known(rings._gate.size, {}, {})
-    found = rings._cells(cells, known)
-    (ring,) = [each for each in rings._rings if each.view(0).law == found.law and each.covers(cells[0])]
+    found = rings._findings([], None)._cells(cells)
+    (ring,) = [each for each in rings._shelf.rings if each.view(0).law == found.law and each.covers(cells[0])]
     view, reduced = ring.view(0), [ring.reduced(query) for query in cells]
     assert found.counts.tolist() == pytest.approx([rings._gate.size / len(cells)] * len(cells))
     assert found.numbers == [ring.series.groups.number // len(cells)] * len(cells)
@@ -174,31 +164,32 @@ def test_cells_are_told_by_the_sharpest_series_that_is_current(delta: float) -> 
     db, rings = made(delta)
     cells = parsed(*(f"n = {value}" for value in range(4)))
     finer = [each & group for each in cells for group in (X, Y)]
-    rings._carry_out(rings._plan(Asked([], {}, [tuple(finer)]), 500.0, None))
+    carry_out(rings, rings._policy.steps(Needs([], {}, [tuple(finer)]), 500.0, None))
     assert _told(rings, cells) == 0
-    rings._carry_out(rings._plan(Asked([], {}, [tuple(cells)]), 300.0, None))
+    carry_out(rings, rings._policy.steps(Needs([], {}, [tuple(cells)]), 300.0, None))
     assert _told(rings, cells) == 1
     db.append_cells(list(range(SCHEMA.cells)))
-    rings._advance(rings._rings[0])
+    rings._shelf._advance(rings._shelf.rings[0])
     assert _told(rings, cells) == 0
-    rings._advance(rings._rings[1])
+    rings._shelf._advance(rings._shelf.rings[1])
     assert _told(rings, cells) == 1
-    assert (_told(rings, finer), len(rings._rings)) == (0, 2)
+    assert (_told(rings, finer), len(rings._shelf.rings)) == (0, 2)
+    opened = Opened(2, Groups.pair(cells[0]), rings._policy._least_left / 2, (cells[0],))
     # A third one is sharper about the first cell, and does not know the others.
-    rings._open(Opened(2, Groups.pair(cells[0]), rings._least_left / 2, (cells[0],)))
-    assert rings._rings[2].covers(cells[0])
-    assert (_told(rings, cells), len(rings._rings)) == (1, 3)
+    carry_out(rings, Steps([], [rings._shelf.made(opened)]))
+    assert rings._shelf.rings[2].covers(cells[0])
+    assert (_told(rings, cells), len(rings._shelf.rings)) == (1, 3)
 
 
 def test_a_column_of_one_value_has_one_cell() -> None:
     _, rings = made()
-    (told,) = rings.tell([Item("quantile", X, 4)])
+    (told,) = estimates_of(rings, [Item("quantile", X, 4)])
     assert (told.value, told.low, told.high) == (7, 7, 7)
 
 
 def test_cells_that_are_public_need_no_series() -> None:
     _, rings = made()
-    found = rings._cells([EVERYONE, NOBODY], Known(rings._gate.size, {}, {}))
+    found = rings._findings([], None)._cells([EVERYONE, NOBODY])
     assert found.counts.tolist() == [rings._gate.size, 0]
     assert (found.numbers, found.groups, found.law.variance, found.law.parts) == ([0, 0], 1, 0, ())
     assert not found.below.any()

@@ -14,10 +14,11 @@ import pytest
 import treering as tr
 from support.databases import TestDatabase
 from support.exact_losses import transparent
+from support.plans import estimates_of, noise_in
 from treering.domain.language.items import Item
 from treering.domain.query import Query
 from treering.domain.sums import Grid
-from treering.mechanisms.measuring import Cells, Known, _plain, average, bounds, count, mean, quantile, summed
+from treering.mechanisms.series.estimates import Cells, average, bounds, count, mean, plain, quantile, summed
 from treering.mechanisms.series.view import Reading
 from treering.theory.continual import Law
 from treering.theory.quantiles import level_margins, ratio_end
@@ -47,8 +48,8 @@ def test_counts(reading: Reading, found: tuple[float, float, float, float]) -> N
 
 
 def test_a_number_as_it_was_read() -> None:
-    assert _plain(Reading(-4.0, 3.0, 9.0, 4.0)) == tr.Estimate(-4.0, -7.0, -1.0, 9.0)
-    assert _plain(Reading(-4.0, 3.0, 2.0, 4.0)) == tr.Estimate(-4.0, -7.0, -1.0, 3.0)
+    assert plain(Reading(-4.0, 3.0, 9.0, 4.0)) == tr.Estimate(-4.0, -7.0, -1.0, 9.0)
+    assert plain(Reading(-4.0, 3.0, 2.0, 4.0)) == tr.Estimate(-4.0, -7.0, -1.0, 3.0)
 
 
 @pytest.mark.parametrize(("grid", "middle"), [(GRID, 30.0), (NEGATIVE, -30.0)])
@@ -115,20 +116,6 @@ def test_an_average_lies_within_the_range(total: float, value: float) -> None:
     """Noise may carry the sum beyond what its rows can have."""
     found = mean(GRID, Reading(total, 1.0, 2.0, 1.5), Reading(10.0, 1.0, 2.0, 1.5), normal=True)
     assert (found.value, found.high if value > 0 else found.low) == (value, value)
-
-
-def test_what_is_known_of_a_batch() -> None:
-    x, everyone, nobody = Query.where(SCHEMA, a="x"), Query.all(SCHEMA), Query.none(SCHEMA)
-    known = Known(200, {x: Reading(0.25, 0.01, 0.03, 0.02)}, {(1, x): Reading(7.0, 1.0, 3.0, 2.0)})
-    assert known.rows(x) == pytest.approx((50.0, 2.0, 6.0, 4.0))
-    assert known.rows(everyone) == (200.0, 0.0, 0.0, 0.0)
-    assert known.rows(nobody) == (0.0, 0.0, 0.0, 0.0)
-    assert known.total(1, x) == (7.0, 1.0, 3.0, 2.0)
-    assert known.total(1, nobody) == (0.0, 0.0, 0.0, 0.0)
-    with pytest.raises(KeyError):
-        known.total(1, everyone)
-    half = Query.weighted(SCHEMA, np.full(SCHEMA.cells, 0.5))
-    assert known.rows(half).value == 100.0
 
 
 # -- cells -------------------------------------------------------------------------------------------------------------
@@ -198,7 +185,7 @@ def test_quantiles(counts: list[float], deviation: float) -> None:
         (tr.bins([0, 10, 25, 30, 50]), tr.bins([0, 10, 30], other=True), tr.integers(2, 5)), (0.05, 0.5, 0.9), (0, 2)
     ):
         cells = _cells(counts, deviation, radius)
-        found, wanted = quantile(attribute, level, cells), _quantile(attribute, level, cells)
+        found, wanted = quantile(bounds(attribute), level, cells), _quantile(attribute, level, cells)
         assert (found.low, found.high, found.error) == pytest.approx((wanted.low, wanted.high, wanted.error))
         assert found.value == pytest.approx(wanted.value)
 
@@ -257,16 +244,16 @@ def test_items_without_noise_are_the_truth() -> None:
     ]
     with transparent():
         rings = tr.Rings(db, 5.0, 1e-6, 1e-9)
-        quoted = rings.quote_items(items)
-        told = rings.tell(items)
-        assert rings.quote_items(items) == 0 < quoted
+        quoted = rings.plan(items).price
+        told = estimates_of(rings, items)
+        assert rings.plan(items).price == 0 < quoted
     _check_items(items, told, groups, numbers)
-    drawn = rings.draw(items, told, 30)
+    drawn = noise_in(rings, items).draw(told, 30)
     assert drawn.shape == (30, 10)
     assert not drawn[:, [3, 4, 8, 9]].any()
     np.testing.assert_array_equal(drawn[:, 1], drawn[:, 7])
     np.testing.assert_array_equal(drawn[:, 0] + drawn[:, 6] != 0, True)  # Sums are not centred, as counts are.
-    np.testing.assert_array_equal(rings.drawing(items, rings.drawing(items).sources).draw(told, 30), drawn)
+    np.testing.assert_array_equal(rings.drawing(items, noise_in(rings, items).sources).draw(told, 30), drawn)
     assert drawn[:, 2].any() == bool(told[2].margin)
     assert drawn[:, 5].any()
 
@@ -280,11 +267,11 @@ def test_noise_of_the_first_column_s_sums_is_drawn_as_that_of_any_other() -> Non
         db = TestDatabase(schema, [cell % schema.cells for cell in range(5000)])
         rings = tr.Rings(db, 5.0, 1e-6)
         items = [Item("count", x), Item("sum", x, position), Item("quantile", x, position), Item("sum", ~x, position)]
-        released = released or rings.tell(items)
-        rings.tell(items)
-        found = rings.draw(items, released, 20)
+        released = released or estimates_of(rings, items)
+        estimates_of(rings, items)
+        found = noise_in(rings, items).draw(released, 20)
         assert found[:, [1, 3]].all()
-        sources = rings.drawing(items).sources
+        sources = noise_in(rings, items).sources
         assert {source.position for source in sources} == {-1, position}
         drawn.append(found[:, [1, 3]])
     np.testing.assert_allclose(drawn[0], drawn[1])

@@ -12,11 +12,12 @@ import pytest
 
 import treering as tr
 from support.databases import TestDatabase
+from support.plans import estimates_of, noise_in, request_price
 from support.rings import is_quote
 from treering.domain.language.items import Item
 from treering.domain.language.measures import Count, Mean, Measure, Quantile, Request, Sum
 from treering.domain.sums import Grid
-from treering.mechanisms.measuring import Cells, average, bounds, count, mean, quantile, summed
+from treering.mechanisms.series.estimates import Cells, average, bounds, count, mean, quantile, summed
 from treering.mechanisms.series.view import Reading
 from treering.theory.continual import Law
 
@@ -108,18 +109,18 @@ def test_every_measure_holds_the_truth_and_is_sharp_if_there_is_budget(delta: fl
 def test_one_quote_one_price_and_then_free(delta: float) -> None:
     db, rings = made(delta, 1.0, 30_000)
     request = Request.of(SCHEMA, [Count(), Sum("fare"), Mean("fare"), Mean("one")], ["a"])
-    quoted = rings.release_price(request)
+    quoted = request_price(rings, request)
     assert rings.spent == 0
     first = rings.release(request)
     charged = rings._gate.budget.total - rings._gate.left(1)
     assert is_quote(quoted, charged)
     # Counts come free with sums under zCDP, and not under a pure promise.
     assert [each.sums for each in rings.series] == (["fare", "one"] if delta else ["fare", "one", None])
-    assert rings.release_price(request) == 0
+    assert request_price(rings, request) == 0
     assert rings.release(request) == first
-    assert rings.release_price(Request.of(SCHEMA, [Mean("fare")])) == 0
+    assert request_price(rings, Request.of(SCHEMA, [Mean("fare")])) == 0
     db.append(rows(500, 2))
-    assert rings.release_price(request) == quoted
+    assert request_price(rings, request) == quoted
     later = rings.release(request)
     assert (later.size, rings._gate.budget.total - rings._gate.left(1)) == (30_500, charged)
     assert is_quote(quoted, rings._gate.budget.total - rings._gate.left(30_500))
@@ -129,7 +130,7 @@ def test_a_wish_is_met_and_no_more_is_paid() -> None:
     """Within 300 rows: of the count, and of the sum in rows of which each adds half of the range."""
     _, rings = made(1e-6, 1.0, 30_000)
     request = Request.of(SCHEMA, [Count("fare"), Sum("fare")], ["a"])
-    price = rings.release_price(request, within=300)
+    price = request_price(rings, request, within=300)
     assert price == pytest.approx(2 * 1.96**2 / 300**2, rel=1e-3)
     release = rings.release(request, within=300)
     for number, total in release.rows:
@@ -138,8 +139,8 @@ def test_a_wish_is_met_and_no_more_is_paid() -> None:
         assert total.margin is not None
         assert total.margin <= 300 * math.hypot(50, 30) * (1 + 1e-6)
         assert total.margin >= 290 * 50
-    assert rings.release_price(request, within=300) == 0
-    assert rings.release_price(request, within=150) > price
+    assert request_price(rings, request, within=300) == 0
+    assert request_price(rings, request, within=150) > price
     with pytest.raises(tr.BudgetExceeded, match="with all that is left a margin of"):
         rings.release(request, within=1)
 
@@ -159,7 +160,7 @@ def test_a_sum_that_a_series_was_begun_for_is_surer_than_later_ones(delta: float
     """The same sum, if it had not been registered, would have a larger error."""
     _, rings = made(delta, 1.0, 30_000)
     rings.sum("one", "a = 'x'")
-    (ring,), query = (each for each in rings._rings if each.series.sums), tr.parse("a = 'x'", SCHEMA)
+    (ring,), query = (each for each in rings._shelf.rings if each.series.sums), tr.parse("a = 'x'", SCHEMA)
     (registered,) = ring.sum_readings([query], 0)
     ring._registered = frozenset()
     (later,) = ring.sum_readings([query], 0)
@@ -177,8 +178,8 @@ def test_noise_that_is_drawn_anew_is_as_wide_as_the_margins_say(delta: float) ->
         *(Item("sum", y, fare), Item("count", x), Item("quantile", x, k), Item("sum", x, fare), Item("mean", y, b)),
         *(Item("sum", x | y, one), Item("count", x | y)),
     ]
-    told = rings.tell(items)
-    drawn = rings.draw(items, told, 4000)
+    told = estimates_of(rings, items)
+    drawn = noise_in(rings, items).draw(told, 4000)
     assert drawn.shape == (4000, len(items))
     for estimate, noise in zip(told, drawn.T, strict=True):
         assert estimate.margin is not None
@@ -252,7 +253,7 @@ def test_a_request_that_nobody_has_checked_is_refused_and_nothing_is_spent() -> 
     _, rings = made(1e-6)
     weighted = tr.Query.weighted(SCHEMA, np.full(SCHEMA.cells, 0.5))
     for request in (Request(SCHEMA, (), (), tr.Query.all(SCHEMA)), Request(SCHEMA, (Count(),), (), weighted)):
-        for asked in (rings.release, rings.release_price):
+        for asked in (rings.release, rings.items_of):
             with pytest.raises(tr.QueryError, match="request"):
                 asked(request)
     assert (rings.spent, rings.series) == (0.0, ())
@@ -311,11 +312,11 @@ def exact(*counts: float) -> Cells:
 
 
 def test_a_quantile_is_interpolated_within_its_bin() -> None:
-    found = quantile(tr.bins([0, 10, 20, 30]), 0.5, exact(10, 20, 10))
+    found = quantile(bounds(tr.bins([0, 10, 20, 30])), 0.5, exact(10, 20, 10))
     assert (found.value, found.low, found.high) == (15.0, 10.0, 20.0)
-    outside = quantile(tr.bins([0, 10], other=True), 0.5, exact(1, 2, 97))
+    outside = quantile(bounds(tr.bins([0, 10], other=True)), 0.5, exact(1, 2, 97))
     assert (outside.value, outside.low, outside.high) == (10.0, 10.0, math.inf)
-    assert quantile(tr.bins([0, 10]), 0.5, exact(0)) == tr.Estimate(None, 0.0, 10.0)
+    assert quantile(bounds(tr.bins([0, 10])), 0.5, exact(0)) == tr.Estimate(None, 0.0, 10.0)
 
 
 def test_an_average_over_bins_is_as_wide_as_the_bins() -> None:
@@ -328,4 +329,4 @@ def test_an_average_over_bins_is_as_wide_as_the_bins() -> None:
 
 def test_prices_are_exact_fractions() -> None:
     _, rings = made(1e-6, 1.0, 30_000)
-    assert isinstance(rings.release_price(Request.of(SCHEMA, [Sum("fare")])), Fraction)
+    assert isinstance(request_price(rings, Request.of(SCHEMA, [Sum("fare")])), Fraction)
