@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from fractions import Fraction
 from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from treering.budget.promise import Budget
 from treering.domain.axis import refines
@@ -141,10 +141,9 @@ def trial(origin: Origin, new: Spec, schema: Schema | None = None) -> Own:
     """An empty database with the share of a mechanism that is not on record yet: to check its options. ``schema`` is
     the vault's newest version; None: the first."""
     rows, budget = Rows(schema or origin.schema), origin.budget(new)
+    able = partial(operations, origin, new)
     return Own(
-        *(new.name, budget, rows, Watchers()),
-        lambda: Kernel(rows, budget, MemoryJournal(), None, operations(origin, new)),
-        rows.schema,
+        new.name, budget, rows, Watchers(), lambda: Kernel(rows, budget, MemoryJournal(), None, able()), rows.schema
     )
 
 
@@ -153,11 +152,8 @@ def operations(origin: Origin, spec: Spec) -> Operations:
     if spec.kind != "persons":
         return operation
     if origin.person is None:
-        raise ParameterError(
-            "person", "must name the column that says whose a row is, when a vault is made, for persons to be counted"
-        )
-    found: Operations = registry.part("of_persons")(origin.promise.rows_per_person)
-    return found
+        raise ParameterError("person", "must name the column that says whose a row is, when a vault is made")
+    return cast(Operations, registry.part("of_persons")(origin.promise.rows_per_person))
 
 
 class Store(Sealed):
