@@ -197,7 +197,9 @@ class Tools:
 
     def sql(self, sql: Statement, within: Within = None) -> CallToolResult:
         """A table of counts, sums, averages or quantiles of groups, each with its margin. One statement has one price,
-        which is far below that of a question for each group; ORDER BY, HAVING, LIMIT, shares and the like are free."""
+        which is far below that of a question for each group; ORDER BY, HAVING, LIMIT, shares and the like are free.
+        Where rows belong to persons, COUNT(DISTINCT person) counts them, far more sharply than COUNT(*) counts rows;
+        SELECT /*+ PER_PERSON(3) */ counts and sums at most 3 rows of each."""
         table, size, cost = self._desk.sql(sql, within)
         with self._bill(cost).charging():
             return self._table(sql, table, size, cost)
@@ -370,6 +372,7 @@ def plain_answer(query: str, answer: Answer) -> dict[str, Any]:
         "margin": answer.margin,
         "error": answer.error,
         "kind": answer.kind,
+        "of": answer.of,
     }
 
 

@@ -18,7 +18,7 @@ from treering.budget.cost import Cost
 from treering.budget.promise import Budget, Filter
 from treering.budget.rows import Charge, RowLedger, Steps, priced
 from treering.budget.weights import Weights
-from treering.domain.sums import Sums
+from treering.domain.sums import Capped, Sums
 from treering.errors import ParameterError
 from treering.gate import (
     Advanced,
@@ -256,8 +256,9 @@ class Segment:
 
     @property
     def room_price(self) -> Fraction:
-        """What a row pays for the whole room, in the budget's unit."""
-        return self._price(self.begun.room)
+        """What a row pays for the whole room, in the budget's unit; or a person, for all segments of the series."""
+        sums = self.begun.sums
+        return priced(sums.price, self._budget) if isinstance(sums, Capped) else self._price(self.begun.room)
 
     def _price(self, room: int) -> Fraction:
         return priced(room * self._unit_price, self._budget)
@@ -313,7 +314,10 @@ class Segment:
 
     @property
     def paid(self) -> tuple[Charge, ...]:
-        """What the rows of each leaf have paid for the room that was used; equal neighbours as one."""
+        """What the rows of each leaf have paid for the room that was used; equal neighbours as one. (What a person has
+        paid is for all segments, and is not given back.)"""
+        if isinstance(self.begun.sums, Capped):
+            return self.reserved
         return tuple(Charge(start, end, self._price(used)) for start, end, used in self._stretches() if used)
 
     @property

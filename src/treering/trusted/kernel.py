@@ -18,14 +18,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from copy import deepcopy
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from treering.budget.cost import Cost, pure
 from treering.budget.promise import Budget
 from treering.domain.groups import Groups
 from treering.domain.query import Query
 from treering.domain.schema import Schema
-from treering.domain.sums import Sums
+from treering.domain.sums import Kept, Sums
 from treering.errors import DamagedVault, Halted, ParameterError, TreeringError
 from treering.gate import (
     Advanced,
@@ -41,6 +41,7 @@ from treering.gate import (
     Minimised,
     Noted,
     Pattern,
+    PersonsCounted,
     ReservationEnded,
     Reserved,
     RowsDrawn,
@@ -59,10 +60,9 @@ from treering.noise import Noise
 from treering.params import whole
 from treering.trusted.charges import Charges
 from treering.trusted.journal import Journal, live_runs
-from treering.trusted.operations.base import Desk
+from treering.trusted.operations.base import Desk, Operation
 from treering.trusted.operations.count import measuring
 from treering.trusted.operations.run import running
-from treering.trusted.operations.segment import coming
 from treering.trusted.operations.table import operation
 from treering.trusted.rows.kept import Need, Rows
 from treering.trusted.sealed import Sealed
@@ -72,6 +72,8 @@ if TYPE_CHECKING:
     from treering.domain.tally import Tally
 
 Released = TypeVar("Released", bound=Event)
+Operations: TypeAlias = Callable[[type[Any]], Operation[Any, Any]]
+"""The operation that releases events of a class."""
 
 
 class Kernel(Sealed):
@@ -86,12 +88,20 @@ class Kernel(Sealed):
     kernel made from a journal that is not empty continues where the journal ends.
     """
 
-    __slots__ = ("_desk", "_process", "_retired")
+    __slots__ = ("_desk", "_operations", "_process", "_retired")
 
-    def __init__(self, rows: Rows, budget: Budget, journal: Journal, lens: Schema | None = None) -> None:
-        """``lens`` is the version of the schema that is kept; None: always the newest of the rows."""
+    def __init__(
+        self,
+        rows: Rows,
+        budget: Budget,
+        journal: Journal,
+        lens: Schema | None = None,
+        operations: Operations = operation,
+    ) -> None:
+        """``lens`` is the version of the schema that is kept; None: always the newest of the rows. ``operations`` are
+        those that there are; others are refused."""
         self._desk = Desk(rows, Charges(budget), journal, lens)
-        self._retired = False
+        self._retired, self._operations = False, operations
         self._process = os.getpid()
         self._restore(journal.events())
 
@@ -181,12 +191,16 @@ class Kernel(Sealed):
         """Weighted counts, or sums, of groups over spans of rows, plus noise."""
         return self._carry_out(Combined, groups, spans, noise, sums)
 
+    def count_persons(self) -> PersonsCounted:
+        """How many persons have rows: public."""
+        return self._carry_out(PersonsCounted)
+
     def mark(self) -> Marked:
         """Tell rows up to the present size and rows after it apart from now on."""
         return self._carry_out(Marked)
 
     def begin_segment(
-        self, groups: Groups, noise: Noise, room: int, start: int = 0, series: int = 0, sums: Sums | None = None
+        self, groups: Groups, noise: Noise, room: int, start: int = 0, series: int = 0, sums: Kept | None = None
     ) -> SegmentBegun:
         """Begin a segment of the rows after ``start``. Costs nothing before its first leaf."""
         return self._carry_out(SegmentBegun, groups, noise, room, start, series, sums)
@@ -219,7 +233,8 @@ class Kernel(Sealed):
         with self._working():
             desk, ahead = self._desk, self._desk.rows.ahead
             if ahead is not None:
-                ahead.prepare(desk.rows.need_of_cells(desk.schema) if leaves is None else coming(leaves, desk))
+                cells, able = desk.rows.need_of_cells, self._operations(Advanced)
+                ahead.prepare(cells(desk.schema) if leaves is None else able.coming(leaves, desk))
 
     # -- reservations, notes, transactions ----------------------------------------------------------------------------
 
@@ -291,7 +306,7 @@ class Kernel(Sealed):
     def _carry_out(self, kind: type[Released], *request: Any) -> Released:
         """The operation that releases events of this ``kind``, in the kernel's order."""
         with self._working():
-            done, desk = operation(kind), self._desk
+            done, desk = self._operations(kind), self._desk
             checked = done.check(desk, *request)
             cost = done.price(checked, desk)
             self._count_ahead(done.needs(checked, desk), lambda tried: done.charge(checked, cost, tried))

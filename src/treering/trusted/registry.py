@@ -19,6 +19,7 @@ OPERATIONS: Final = {
     "foreign": "treering.trusted.operations.foreign:Foreign",
     "minimise": "treering.trusted.operations.minimise:Minimising",
     "tally": "treering.trusted.operations.minimise:Tallying",
+    "count_persons": "treering.trusted.operations.persons:Numbering",
 }
 """The class of each registered operation, by the name of the gate's method."""
 
@@ -29,9 +30,18 @@ EVENTS: Final = {
     "ForeignReleased": "foreign",
     "Minimised": "minimise",
     "Tallied": "tally",
+    "PersonsCounted": "count_persons",
 }
 """The operation of each event that a registered operation releases."""
 
+
+PERSONS: Final = {
+    "of_persons": "treering.trusted.operations.persons:of_persons",
+    "firsts": "treering.trusted.operations.firsts:firsts",
+    "people_of": "treering.trusted.rows.persons:people_of",
+    "Persons": "treering.trusted.rows.persons:Persons",
+}
+"""What knows whose rows are whose, where a column of persons is declared: the limit of each, and who was counted."""
 
 FILES: Final = {
     "blocks": "treering.trusted.rows.files:blocks",
@@ -68,5 +78,5 @@ def operation(name: str) -> Any:
 
 
 def part(name: str) -> Any:
-    """A class or function of `FILES`, `ENGINES` or `NAMED`, loaded now if it was not before."""
-    return loaded({**FILES, **ENGINES, **NAMED}[name])
+    """A class or function of `PERSONS`, `FILES`, `ENGINES` or `NAMED`, loaded now if it was not before."""
+    return loaded({**PERSONS, **FILES, **ENGINES, **NAMED}[name])

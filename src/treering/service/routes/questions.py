@@ -87,7 +87,7 @@ def _answer(desk: Desk, caller: Caller, body: AskBody, key: str | None, form: st
     if body.estimate:
         queries, answers, bill = desk.estimates(_texts(body), body.mechanism)
     else:
-        queries, answers, bill = desk.answers(caller, _texts(body), body.mechanism, key, body.within)
+        queries, answers, bill = desk.answers(caller, _texts(body), body.mechanism, key, body.within, body.wants)
     with bill.charging():
         costs = {**costs_dict(bill, desk.vault), "quota": desk.left(caller)}
         if body.queries is not None:
@@ -96,7 +96,7 @@ def _answer(desk: Desk, caller: Caller, body: AskBody, key: str | None, form: st
 
 
 def _table(desk: Desk, caller: Caller, body: AskBody, key: str | None, form: str) -> tuple[Response, float]:
-    table, bill = desk.table(caller, body.sql or "", body.mechanism, body.within, key)
+    table, bill = desk.table(caller, body.sql or "", body.mechanism, body.within, key, body.per_person)
     with bill.charging():
         return _shown(desk, caller, table, bill, form), bill.cost
 
@@ -122,7 +122,8 @@ def _texts(body: AskBody) -> list[str]:
 
 
 def _price(desk: Desk, body: AskBody) -> Response:
-    return answer_json(price_dict(desk.price(_texts(body), body.sql, body.mechanism, body.within), desk.vault))
+    price = desk.price(_texts(body), body.sql, body.mechanism, body.within, body.wants)
+    return answer_json(price_dict(price, desk.vault))
 
 
 @router.post("/plan", responses=refusals(400, 401, 403, 413, 422))

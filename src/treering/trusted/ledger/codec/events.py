@@ -31,7 +31,7 @@ from treering.budget.rows import Charge, Steps
 from treering.domain.axis import Scalar
 from treering.domain.groups import Groups
 from treering.domain.schema import Schema
-from treering.domain.sums import Grid, Sums
+from treering.domain.sums import Capped, Grid, Sums
 from treering.errors import DamagedVault, VaultError
 from treering.gate import (
     Crossing,
@@ -58,7 +58,7 @@ EVENTS: Final[tuple[type[Any], ...]] = tuple(kind for kind in get_args(Event) if
 
 PARTS: Final[tuple[type[Any], ...]] = (
     *(Cost, Budget, Laplace, Gaussian, RunRequest, Crossing, Groups, Span, Ones, Root, Fading, Charge, Steps),
-    *(OpenSegment, Scalar, Grid, Sums),
+    *(OpenSegment, Scalar, Grid, Sums, Capped),
 )
 """The classes that fields of events can hold. Those that notes can hold are declared by the mechanisms."""
 
