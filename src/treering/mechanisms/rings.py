@@ -33,7 +33,7 @@ from treering.mechanisms.plan import Plan, Stale, wished
 from treering.mechanisms.series import quantiles
 from treering.mechanisms.series.drawing import Drawing, Source
 from treering.mechanisms.series.findings import Findings
-from treering.mechanisms.series.picture import Picture
+from treering.mechanisms.series.picture import Picture, Sketch
 from treering.mechanisms.series.policy import Policy, Steps, batches, needs_of
 from treering.mechanisms.series.ring import KeptRing, KeptRings, Opened, SeriesState
 from treering.mechanisms.series.root import RootSeries
@@ -308,11 +308,14 @@ class Rings(Answering):
         with self._lock:
             schema = self._gate.schema
             known = self._shelf, self._shelf.moves, lens or schema
-            if self._pictured is None or self._pictured[0] != known:
-                if not self._shelf.rings:
-                    raise QueryError("nothing was released yet that a distribution could be fitted to: ask something")
-                self._pictured = known, Picture.of(self._shelf.rings, schema, lens or schema)
-            return self._pictured[1]
+            if self._pictured is not None and self._pictured[0] == known:
+                return self._pictured[1]
+            if not self._shelf.rings:
+                raise QueryError("nothing was released yet that a distribution could be fitted to: ask something")
+            sketch = Sketch.of(self._shelf.rings, schema, lens or schema)
+        found = sketch.fitted()  # It may take a second: others ask meanwhile.
+        self._pictured = known, found
+        return found
 
     def estimates(self, queries: Sequence[Query]) -> list[Answer]:
         """See `Answering.estimates`: read off the `picture`."""

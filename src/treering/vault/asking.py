@@ -6,9 +6,9 @@ What is charged is durable before an answer leaves. Threads that ask at the same
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
@@ -199,10 +199,25 @@ class Questions(Sealed):
     def estimates(self, queries: Sequence[Query], mechanism: str | None) -> list[Answer]:
         """See `Vault.ask`: nothing is released, nothing is charged."""
         able = [member for member in self._members if isinstance(member.mechanism, Rings)] or self._members
+        member = chosen(able if mechanism is None else self._members, mechanism)[1]
+        with self._unlocked(member):
+            return member.mechanism.estimates(member.seen_queries(queries))
+
+    def sample(self, rows: int, mechanism: str | None, generator: Any) -> pa.Table:
+        """See `Vault.synthesize`."""
+        member = chosen(self._members, mechanism)[1]
+        with self._unlocked(member):
+            return member.mechanism.sample(rows, generator)
+
+    @contextmanager
+    def _unlocked(self, member: Member) -> Iterator[None]:
+        """What is read off a mechanism's public state within the block: of rings without the vault's lock."""
         with self._store.alone():
             self._store.check()
-            member = chosen(able if mechanism is None else self._members, mechanism)[1]
-            return member.mechanism.estimates(member.seen_queries(queries))
+            if not member.mechanism.follows_schema:
+                yield
+                return
+        yield
 
     def _digest(self, queries: Sequence[Query], mechanism: str | None, kept: Kept, wants: Wants) -> str:
         """What a key stands for: these queries, of the mechanism named, or of the one that answered then."""

@@ -466,9 +466,7 @@ class Vault(Sealed):
         ``mechanism`` is as in `ask`; one that has nothing to draw rows from raises `QueryError`. ``generator`` is the
         NumPy generator that draws the rows: a scheduler needs one, "pmwg" gives the same rows each time without one.
         """
-        with self._store.alone():
-            self._store.check()
-            return chosen(self._members, mechanism)[1].mechanism.sample(rows, generator)
+        return self._questions.sample(rows, mechanism, generator)
 
     def model(self, mechanism: str | None = None, *, update: bool = True, progress: Progress | None = None) -> Model:
         """The latest model of a learner ("ermrings" or "ermg"), the named one or the first; the first call trains the
