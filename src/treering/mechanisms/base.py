@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from treering.answer import Answer, Guarantee
+from treering.arrays import Ints
 from treering.budget.promise import Promise
 from treering.domain.language.items import Item, counts
 from treering.domain.language.parse import Question, understand, understand_all
@@ -25,6 +26,7 @@ from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import ParameterError, QueryError, TreeringError
 from treering.mechanisms.plan import Counted, Outcome, Plan, Stale, wished
+from treering.mechanisms.series.changes import Held
 from treering.params import A_SHARE, nonempty
 from treering.protocols import Database
 from treering.words import counted, rows
@@ -46,6 +48,9 @@ class Mechanism(ABC):
     follows_schema: ClassVar[bool] = False
     """Whether this mechanism sees the rows through the newest version of the schema. (What counts cells keeps the one
     that it was opened with.)"""
+
+    can_change: ClassVar[bool] = False
+    """Whether rows can be erased or corrected under it: it says then what its answers are worth."""
 
     answers: ClassVar[bool] = True
     """Whether this mechanism answers queries. (A learner releases models instead.)"""
@@ -136,6 +141,21 @@ class Mechanism(ABC):
         """The latest model of a learner; with ``update``, a new one is trained first if one is due."""
         raise QueryError("this mechanism answers queries, and learns no model")
 
+    # -- rows that are erased or corrected ----------------------------------------------------------------------------
+
+    def holding(self, positions: Ints) -> list[Held]:
+        """The series that have counted rows at these positions, which increase."""
+        return []
+
+    def change(self, positions: Ints, *, end: bool) -> None:
+        """Record that the rows at these positions, which increase, are erased or corrected; with ``end``, the series
+        that have counted one of them are over."""
+        assert not self.can_change  # One that can overrides this.
+
+    def recount(self) -> None:
+        """The rows that were announced by `change` are erased or corrected now."""
+        assert not self.can_change  # One that can overrides this.
+
     # -- inside -------------------------------------------------------------------------------------------------------
 
     @contextmanager
@@ -160,7 +180,7 @@ class Mechanism(ABC):
 
     def _rows(self, needing: str = "an accuracy guarantee needs at least one row") -> int:
         """The size of the database, which must not be empty."""
-        return nonempty(self._gate.size, needing)
+        return nonempty(self._gate.rows_between(0, self._gate.size), needing)
 
     def _rows_to_share(self) -> int:
         return self._rows(A_SHARE)

@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from treering.answer import Answer, Estimate, Guarantee
+from treering.arrays import Ints
 from treering.budget.promise import Budget, Promise
 from treering.domain.attribute import OTHER, Attribute, Bins, Outside, Value
 from treering.domain.language.items import Item, counts, under_one_lens
@@ -30,6 +31,7 @@ from treering.domain.schema import Schema
 from treering.errors import ParameterError, QueryError
 from treering.mechanisms.base import Answering
 from treering.mechanisms.plan import Plan, Stale, wished
+from treering.mechanisms.series.changes import Changed, Held
 from treering.mechanisms.series.drawing import Drawing, Source
 from treering.mechanisms.series.findings import Findings
 from treering.mechanisms.series.picture import Picture
@@ -81,7 +83,8 @@ class Rings(Answering):
     """
 
     follows_schema = True
-    notes = (KeptRings, KeptRing, Opened, *RootSeries.notes, *TreeSeries.notes)
+    can_change = True
+    notes = (KeptRings, KeptRing, Opened, Changed, *RootSeries.notes, *TreeSeries.notes)
 
     def __init__(
         self,
@@ -150,10 +153,11 @@ class Rings(Answering):
 
     def _made(self, items: Sequence[Item], within: float | None, since: int | None) -> Plan:
         revision = self._revision
-        size = self._rows_to_share() if items else self._gate.size
+        if items:
+            self._rows_to_share()
         if since is not None:
             self._check_since([item.query for item in items], since)
-        wanted = None if within is None else wished(within, size - (since or 0))
+        wanted = None if within is None else wished(within, self._between(since))
         steps = self._policy.steps(needs_of(items, pure=self._gate.budget.kind == "pure"), wanted, since)
         known = None if steps.stale or steps.fresh else self._findings(items, since)
         return Plan(items, within, steps.price, known, revision, steps=steps)
@@ -175,10 +179,14 @@ class Rings(Answering):
     def drawing(self, items: Sequence[Item], sources: Sequence[Source]) -> Drawing:
         """The noise of what was told of these items, when the series were these ``sources``."""
         with self._lock:
-            return self._findings(items, None).drawing(sources)
+            return self._findings(items, None).drawn(sources)
 
     def _findings(self, items: Sequence[Item], since: int | None) -> Findings:
-        return Findings(self._shelf, self._gate.budget.kind, self._gate.size, items, since)
+        return Findings(self._shelf, self._gate.budget.kind, self._between(None), items, since, self._between(since))
+
+    def _between(self, since: int | None) -> int:
+        """How many rows are there, of those that came since a size."""
+        return self._gate.rows_between(since or 0, self._gate.size)
 
     # -- sums, averages, quantiles, tables ----------------------------------------------------------------------------
 
@@ -275,7 +283,7 @@ class Rings(Answering):
             schema = self._gate.schema
             known = self._shelf, self._shelf.moves, lens or schema
             if self._pictured is None or self._pictured[0] != known:
-                if not self._shelf.rings:
+                if all(ring.ended for ring in self._shelf.rings):
                     raise QueryError("nothing was released yet that a distribution could be fitted to: ask something")
                 self._pictured = known, Picture.of(self._shelf.rings, schema, lens or schema)
             return self._pictured[1]
@@ -355,6 +363,8 @@ class Rings(Answering):
                     "size": each.size,
                     "margin": each.margin,
                     "sums": each.sums,
+                    "changed": each.changed,
+                    "ended": each.ended,
                 }
                 for each in listed
             ],
@@ -378,6 +388,36 @@ class Rings(Answering):
                     if nearest
                     else "must be 0 for a question that was never asked: ask it without since first",
                 )
+
+    # -- rows that are erased or corrected ----------------------------------------------------------------------------
+
+    def holding(self, positions: Ints) -> list[Held]:
+        """See `Mechanism.holding`."""
+        found = []
+        for ring, rows in zip(self._shelf.rings, self._counted(positions), strict=True):
+            if rows:
+                state = ring.described(self._gate.schema, self._gate.size)
+                found.append(Held(ring.number, state.attributes, rows, state.margin))
+        return found
+
+    def _counted(self, positions: Ints) -> list[int]:
+        """How many of these rows each series that goes on has counted."""
+        return [
+            0 if ring.ended else int(np.searchsorted(positions, ring.series.size, side="right"))
+            for ring in self._shelf.rings
+        ]
+
+    def change(self, positions: Ints, *, end: bool) -> None:
+        """See `Mechanism.change`."""
+        with self._lock, self._taking_up():
+            counted = self._counted(positions)
+            ended = [number for number, rows in enumerate(counted) if rows and end]
+            self._shelf.change([0 if number in ended else rows for number, rows in enumerate(counted)], ended)
+
+    def recount(self) -> None:
+        """See `Mechanism.recount`."""
+        with self._lock:
+            self._shelf.clear()
 
     # -- checkpoints --------------------------------------------------------------------------------------------------
 

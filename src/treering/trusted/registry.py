@@ -33,6 +33,18 @@ EVENTS: Final = {
 """The operation of each event that a registered operation releases."""
 
 
+PERSONS: Final = {
+    "people_of": "treering.trusted.rows.persons:people_of",
+    "Persons": "treering.trusted.rows.persons:Persons",
+}
+"""What knows whose rows are whose, and which row is which, where columns of these are declared."""
+
+CHANGES: Final = {
+    "Rewriting": "treering.trusted.rows.rewriting:Rewriting",
+    "Erasing": "treering.trusted.erasing:Erasing",
+}
+"""What writes parts anew, and erases and corrects rows."""
+
 FILES: Final = {
     "blocks": "treering.trusted.rows.files:blocks",
     "line_of": "treering.trusted.rows.files:line_of",
@@ -68,5 +80,5 @@ def operation(name: str) -> Any:
 
 
 def part(name: str) -> Any:
-    """A class or function of `FILES`, `ENGINES` or `NAMED`, loaded now if it was not before."""
-    return loaded({**FILES, **ENGINES, **NAMED}[name])
+    """A class or function of the lists above, loaded now if it was not before."""
+    return loaded({**PERSONS, **CHANGES, **FILES, **ENGINES, **NAMED}[name])

@@ -9,6 +9,7 @@ from fractions import Fraction
 from treering.domain.query import Query
 from treering.domain.sums import Sums, sums_of
 from treering.gate import Advanced, Condensed, Event, Noted, SegmentBegun, SegmentCondensed, SegmentEnded
+from treering.mechanisms.series.changes import Changed
 from treering.mechanisms.series.ring import KeptRings, Opened, Ring
 from treering.protocols import Gate
 
@@ -32,7 +33,7 @@ class Shelf:
 
     def made(self, opened: Opened) -> Ring:
         """A series that was not opened yet."""
-        return Ring(opened, self._gate.budget.kind, self._beta)
+        return Ring(opened, self._gate.budget.kind, self._beta, self._gate.rows_between)
 
     def sums(self, position: int) -> Sums:
         """The sums of the attribute at a position, as a series keeps them."""
@@ -75,6 +76,35 @@ class Shelf:
         finally:
             self.moves += 1
 
+    def change(self, counted: Sequence[int], ended: Sequence[int]) -> None:
+        """Take up that rows are erased or corrected, of which each series has ``counted`` so many, and end some
+        series."""
+        self.moves += 1
+        try:
+            for number in ended:
+                self.rings[number].series.close(self._gate)
+            note = Changed(tuple(counted), tuple(ended))
+            self._gate.note(note)
+            self._take_up(note)
+        finally:
+            self.moves += 1
+
+    def _take_up(self, note: Changed) -> None:
+        for ring, more in zip(self.rings, note.counted, strict=True):
+            ring.changed += more
+            ring.ended = ring.ended or ring.number in note.ended
+
+    def clear(self) -> None:
+        """Make all estimates anew."""
+        self.moves += 2
+        for ring in self.rings:
+            ring.clear()
+
+    @property
+    def changed(self) -> bool:
+        """Whether some series has counted rows that were erased or corrected since."""
+        return any(ring.changed and not ring.ended for ring in self.rings)
+
     def _advance(self, ring: Ring) -> None:
         ring.series.advance(self._gate)
         ring.clear()
@@ -85,6 +115,8 @@ class Shelf:
             self._segments[event.segment].series.follow(event)
         elif isinstance(event, Noted) and isinstance(event.note, Opened):
             self.rings.append(self.made(event.note))
+        elif isinstance(event, Noted) and isinstance(event.note, Changed):
+            self._take_up(event.note)
         elif isinstance(event, SegmentBegun | SegmentEnded):
             ring = self.rings[event.series]
             self._segments[event.segment] = ring
@@ -117,6 +149,7 @@ class Shelf:
             ring = self.made(kept.opened)
             segments = [each.begun for each in event.segments if each.begun.series == ring.number]
             ring.restore(kept.state, segments)
+            ring.changed, ring.ended = kept.changed, kept.ended
             self._segments |= dict.fromkeys((each.segment for each in segments), ring)
             self.rings.append(ring)
         self._condensed = self._kept
@@ -130,5 +163,5 @@ class Shelf:
 
     def fingerprint(self) -> str:
         """A hash of the public state."""
-        prints = [(ring.series.price.total, ring.series.fingerprint()) for ring in self.rings]
+        prints = [(ring.series.price.total, ring.series.fingerprint(), ring.changed, ring.ended) for ring in self.rings]
         return hashlib.sha256(repr(prints).encode()).hexdigest()

@@ -258,6 +258,12 @@ class Ledger(Sealed):
         except apsw.Error as error:
             raise VaultError(f"cannot write the backup: {describe(error)}") from None
 
+    def wipe(self) -> None:
+        """Empty the write-ahead log, which still has what was overwritten or deleted in the file. (If a reader keeps it
+        from being emptied, the next opening or closing does it.)"""
+        with suppress(apsw.Error):
+            self._connection.execute("pragma wal_checkpoint(truncate)")
+
     def close(self) -> None:
         """Close the file."""
         with suppress(apsw.Error):  # What a failing disk cannot take now, the next opening finds in the log.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date, time
 from decimal import Decimal
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -21,16 +21,13 @@ import pyarrow.compute as pc
 
 from treering.arrays import Flags, Ints, Words
 from treering.errors import DamagedVault, DataError
+from treering.trusted.rows.checks import DIGEST as DIGEST
+from treering.trusted.rows.checks import DIGEST_BYTES, PERSON
 from treering.trusted.rows.frames import Places
 from treering.trusted.rows.views import ends_of, fixed, valid_in
 from treering.trusted.sealed import Sealed
 from treering.trusted.siphash import KEY_BYTES, siphash
 from treering.words import counted
-
-DIGEST_BYTES: Final = 16
-"""The length of the digest that stands for a person."""
-DIGEST: Final = pa.binary(DIGEST_BYTES)
-"""The type of a column of digests."""
 
 _WHOLE: Final = re.compile(r"(-?[0-9]+)\.0+")
 _WHOLE_TEXT: Final = r"^(-?[0-9]+)\.0+\z"
@@ -69,6 +66,11 @@ class People(Sealed):
         while len(self._runs) > 1 and len(self._runs[-2][1]) < 2 * len(self._runs[-1][1]):
             self._runs[-2:] = [_merged(*self._runs[-2:])]
 
+    @property
+    def known(self) -> bool:
+        """Whether there is any of them."""
+        return bool(self._runs)
+
     def rows(self, digests: Words) -> Ints:
         """How many rows each of these digests has."""
         total = np.zeros(digests.shape[1], dtype=np.int64)
@@ -87,6 +89,15 @@ class People(Sealed):
         while len(self._runs) > 1:
             self._runs[-2:] = [_merged(*self._runs[-2:])]
         return max((int(rows.max()) for _, rows in self._runs), default=0)
+
+
+def people_of(tables: Iterable[pa.Table]) -> People:
+    """How many rows each person has in tables with a column of digests."""
+    found = People()
+    for table in tables:
+        for chunk in table.column(PERSON).chunks:
+            found.add(halves(chunk))
+    return found
 
 
 def _grouped(digests: Words) -> tuple[Ints, Ints]:
@@ -136,20 +147,27 @@ class Persons(Sealed):
     person are refused, and so are floats so large that one stands for several integers (`_inexact`).
     """
 
-    __slots__ = ("_key", "_people", "column", "limit")
+    __slots__ = ("_key", "_people", "column", "limit", "word")
 
-    def __init__(self, column: str, limit: int, key: bytes) -> None:
-        self.column, self.limit = column, limit
+    def __init__(self, column: str, limit: int, key: bytes, word: str = "person") -> None:
+        self.column, self.limit, self.word = column, limit, word
         self._key = key
         self._people = People()
 
     def take_up(self, rows: Any) -> None:
         """Add rows that were taken in: their column of digests, or the people whose rows they are."""
+        if rows is None:  # Nobody's were read.
+            return
         if isinstance(rows, People):
             self._people.merge(rows)
         else:
             for chunk in rows.chunks if isinstance(rows, pa.ChunkedArray) else [rows]:
                 self._people.add(halves(chunk))
+
+    @property
+    def field(self) -> str:
+        """The name of the column of digests."""
+        return f"{self.word}:"
 
     def check(self) -> None:
         """Refuse rows on record that exceed the limit of a person: the promise would not hold for that person."""
@@ -162,6 +180,10 @@ class Persons(Sealed):
     def unlimited(self) -> Persons:
         """The same persons without their rows and without a limit, to read rows that are not taken in."""
         return Persons(self.column, _NO_LIMIT, self._key)
+
+    def nobody(self) -> People:
+        """Persons without rows."""
+        return People()
 
     def admitted(self, digests: pa.Array, coming: People) -> Flags:
         """For each row, given by its person's digest, whether the limit admits it; earlier rows come first.
@@ -177,6 +199,10 @@ class Persons(Sealed):
         allowed[order] = np.repeat(before, sizes) + place < self.limit
         coming.add_counted(persons, np.clip(self.limit - before, 0, sizes))
         return allowed
+
+    def beyond(self, where: str, row: int) -> DataError:
+        """The error for a row beyond its person's limit."""
+        return excess(where, row, self)
 
     def digests(self, names: Any, places: Places = NOWHERE) -> pa.Array:
         """The digest of each row's person, given by a column or a list of ids; ``places`` names a row in an error."""
@@ -224,12 +250,12 @@ class Persons(Sealed):
         return pa.Array.from_buffers(DIGEST, len(lengths), [None, pa.py_buffer(words.T.astype("<u8").tobytes())])
 
     def _unfit(self, text: object, row: int, places: Places) -> DataError:
-        problem = "there is no person"
+        problem = f"there is no {self.word}"
         if text is INEXACT:
             problem = (
-                "the person is a float so large that digits may be lost, and one person would count as several: hand "
-                "over integers or texts, as they were before they became floats (pandas makes floats of integers where "
-                "one is missing: use its type Int64)"
+                f"the {self.word} is a float so large that digits may be lost, and one {self.word} would count as "
+                "several: hand over integers or texts, as they were before they became floats (pandas makes floats of "
+                "integers where one is missing: use its type Int64)"
             )
         message = f"{places.shown(row)}, column {self.column!r}: {problem}; nothing of the batch was taken"
         return DataError(message, row=places.row(row), column=self.column)
@@ -237,7 +263,8 @@ class Persons(Sealed):
     def column_in(self, table: pa.Table) -> pa.ChunkedArray:
         """The column of a table that says whose the rows are."""
         if table.column_names.count(self.column) != 1:
-            raise DataError(f"the rows need one column {self.column!r} that says whose they are", column=self.column)
+            says = "whose they are" if self.word == "person" else "which they are"
+            raise DataError(f"the rows need one column {self.column!r} that says {says}", column=self.column)
         return table.column(self.column)
 
 

@@ -157,7 +157,7 @@ def test_parquet_is_read_by_so_many_bytes(tmp_path: Path, monkeypatch: pytest.Mo
     path, schema = tmp_path / "rows.parquet", tr.Schema({"code": tr.categories("a"), "size": tr.integers(0, 9)})
     for options in ({"use_dictionary": False}, {}):
         path.write_bytes(packed(pa.array(["x" * 1000] * 1000), **options))
-        read = list(files.blocks(RowFile(path), schema, None))
+        read = list(files.blocks(RowFile(path), schema))
         assert sum(each.num_rows for each in read) == 1000
         assert max(each.num_rows for each in read) <= 65
 
