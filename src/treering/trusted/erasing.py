@@ -131,20 +131,17 @@ class Erasing(Sealed):
     def carry_out(self, changes: Changes, told: Callable[[], None]) -> None:
         """Erase or correct rows, durably: either all of it has happened, or nothing. What is recorded by ``told`` is
         durable with it."""
-        reason = "it was interrupted while rows, which are on record as erased or corrected, were taken up so"
-        with self._ledger.remembered(reason):
-            self._parts.rewriting.change(changes, self._parts.tail, lambda: self._take_up(changes, told))
-            self._record.changed = True
-            self._rows.erase(self._record.gone)
-            for gate in self._gates.values():
-                gate.recount()
+        self._parts.rewriting.change(changes, self._parts.tail, told, lambda: self._take_up(changes))
         self._engine.let_go()  # and with it, what it has spilled
         self._ledger.wipe()
 
-    def _take_up(self, changes: Changes, told: Callable[[], None]) -> None:
+    def _take_up(self, changes: Changes) -> None:
+        self._record.changed = True
         if changes.rows is None:
             self._record.gone.add([(each, each) for each in changes.positions.tolist()])
-        told()
+        self._rows.erase(self._record.gone)
+        for gate in self._gates.values():
+            gate.recount()
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

@@ -300,7 +300,7 @@ BAD: dict[str, tuple[Callable[[Vault], Any], type[tr.TreeringError], str]] = {
     "frame_without_keys": (lambda v: v.correct([{"ward": "north", "cost": 1.0}]), tr.DataError, "there is no key"),
     "frame_without_a_column": (lambda v: v.correct([{"visit": 1, "ward": "north"}]), tr.DataError, "cost"),
     "frame_that_does_not_fit": (
-        lambda v: v.correct([{"visit": 1, "ward": "north", "cost": None}]),
+        lambda v: v.correct([{"visit": 1, "ward": "north", "cost": "dear"}]),
         tr.DataError,
         "not among",
     ),

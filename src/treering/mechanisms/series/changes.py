@@ -3,16 +3,16 @@
 A series reads the rows as they are at each release, so a changed row costs nothing (``trusted/erasing.py``), and a new
 series never sees what it said before. A series that has counted it holds a part of that:
 
-*Lemma.* An estimate of a series is Σₖ cₖ·rₖ, where release k counts the rows of leaf s with weight wₖ₋ₛ, and Σₖ cₖ·wₖ₋ₛ
-is 1 if the estimate is about leaf s and 0 if it is not. A row of leaf s that said v₁, then v₂, … then its last, counts
-for each of them a part f₁, f₂, …, the sum of cₖ·wₖ₋ₛ over the releases of its time. For trees all terms are at least
-0, so the parts are, too, and sum to 1. For square roots the same holds where the estimate is about leaf s; where it is
-not, every sum of the first terms lies in [−1, 0] (`treering.theory.series`; the tests add them up). So a changed row
-moves the estimate of any query, with weights between 0 and 1, by at most 1 from what it would be had the row never been
-otherwise: of a sum, by at most what a row adds at one bound of the range less what it adds at the other.
+*Lemma.* An estimate of a series is Σₖ cₖ·rₖ, where release k counts the rows of leaf s with weight wₖ₋ₛ. Let a row of
+leaf s say v₁ at first, then v₂, and so on, and let Fᵢ be the sum of cₖ·wₖ₋ₛ over the releases before it was changed for
+the i-th time. The estimate of a query q differs from what it would be, had the row always been as it is now, by
+Σᵢ Fᵢ·(q(vᵢ) − q(vᵢ₊₁)), where q is 0 for a row that is gone. For trees all terms of Fᵢ are at least 0, and they add up
+to at most 1. For square roots Fᵢ lies between −1 and 1, whichever period the estimate is about
+(`treering.theory.series`; the tests add it up). So each change moves the answer to a query with weights between 0 and 1
+by at most 1; and a sum by at most what a row adds at one bound of the range less what it adds at the other.
 
-So the margins and errors of a series are wider by a row for each row that was changed since it counted it: the true
-count of the rows that are there lies within them as likely as before.
+So the margins and errors of a series are wider by a row for each change of a row that it had counted: the true count of
+the rows that are there lies within them as likely as before.
 """
 
 from __future__ import annotations

@@ -332,7 +332,7 @@ class Ring:
             float(self.series.price.total),
             self.series.leaf,
             self.series.size,
-            theory.margin(self.next_law(size), one) + self.changed,
+            theory.margin(self.next_law(self.series.size if self.ended else size), one) + self.changed,
             None if sums is None else name_of(sums.scalar, schema),
             self.changed,
             self.ended,

@@ -24,7 +24,7 @@ import pyarrow as pa
 from treering.arrays import Ints
 from treering.trusted.ledger.disk import Stage, reached
 from treering.trusted.ledger.gone import spans
-from treering.trusted.ledger.ledger import Ledger
+from treering.trusted.ledger.ledger import Ledger, Write
 from treering.trusted.ledger.lines import ERASED, ERASING, REWRITTEN, Line, SecretValue, body
 from treering.trusted.ledger.named import Batch, BatchList, Part, PartList, part_name
 from treering.trusted.rows.digests import RowsDigest
@@ -86,6 +86,15 @@ class _Made(Sealed):
     merged: Sequence[Part]
     sealed: int
 
+    @property
+    def write(self) -> Write:
+        """Its line, with its secret; those of what it replaces go."""
+        return Write(self.part.line(), self.secret, tuple(each.secret for each in self.merged), sealed=self.sealed)
+
+
+def _nothing() -> None:
+    """Where there is nothing to record, or to take up."""
+
 
 _TAIL: Final[tuple[Part, ...]] = ()
 
@@ -134,9 +143,11 @@ class Rewriting(Sealed):
 
     # -- other rows ---------------------------------------------------------------------------------------------------
 
-    def change(self, changes: Changes, tail: Sequence[Batch], told: Callable[[], None]) -> None:
-        """Write the parts that hold some rows anew, durably, as these are from now on; what is recorded by ``told`` is
-        durable with it."""
+    def change(
+        self, changes: Changes, tail: Sequence[Batch], told: Callable[[], None], taken: Callable[[], None]
+    ) -> None:
+        """Write the parts that hold some rows anew, durably, as these are from now on. What is recorded by ``told`` is
+        durable with it, and ``taken`` takes it up."""
         gone = changes.rows is None
         affected = [part for part in self._parts if len(changes.within(part.first, part.last))]
         in_tail = bool(tail and len(changes.within(self._parts.rows, tail[-1].size)))
@@ -158,7 +169,7 @@ class Rewriting(Sealed):
                     (self._folder / each.part.name).unlink()
             raise
         line = Line(ERASED, body(gone=spans(changes.positions) if gone else [], corrected=_corrected(changes)))
-        self._replace(made, [(line, None, ()), *map(self._rewritten, digests.items())], told)
+        self._replace(made, [Write(line), *map(self._rewritten, digests.items())], told, taken)
 
     def _changed(
         self, changes: Changes, tables: Iterable[pa.Table], start: int, end: int, digests: dict[int, RowsDigest]
@@ -177,14 +188,14 @@ class Rewriting(Sealed):
                 digests.setdefault(batch.number, RowsDigest()).add(table)
             yield table
 
-    def _rewritten(self, given: tuple[int, RowsDigest]) -> tuple[Line, SecretValue, tuple[str, ...]]:
-        """The line of a batch that was written anew, its secret, and the names of secrets that go."""
+    def _rewritten(self, given: tuple[int, RowsDigest]) -> Write:
+        """The line of a batch that was written anew, with its secret; the old one goes."""
         number, digest = given
         old, salt = self._batches[number - 1], new_salt()
         name = old.rewritten("").secret
         secret = SecretValue(name, salt, Binding(digest.keyed(salt), "").text)
         promised = commitment(salt, name.encode(), secret.value.encode())
-        return Line(REWRITTEN, body(batch=number), commitment=promised), secret, (old.secret,)
+        return Write(Line(REWRITTEN, body(batch=number), commitment=promised), secret, (old.secret,))
 
     # -- what both do -------------------------------------------------------------------------------------------------
 
@@ -199,29 +210,27 @@ class Rewriting(Sealed):
     def _replace(
         self,
         made: Sequence[_Made],
-        lines: Sequence[tuple[Line, SecretValue | None, tuple[str, ...]]] = (),
-        told: Callable[[], None] = lambda: None,
+        changed: Sequence[Write] = (),
+        told: Callable[[], None] = _nothing,
+        taken: Callable[[], None] = _nothing,
     ) -> None:
-        """Name parts in the ledger, in place of others, and take them up."""
+        """Name parts in the ledger, in place of others, and take them up; with what was ``changed`` in them."""
         with self._ledger.remembered("it was interrupted while a part, which is on record, was taken up"):
-            with self._ledger.transaction():
-                for line, secret, drop in lines:
-                    self._ledger.write(line, put=secret, drop=drop)
-                for each in made:
-                    drop = tuple(part.secret for part in each.merged)
-                    self._ledger.write(each.part.line(), put=each.secret, drop=drop, sealed=each.sealed)
+            with self._ledger.whole():
                 told()
-            for line, _, _ in lines:
-                if line.kind == REWRITTEN:
-                    self._batches.rewrite(line.plain()["batch"], line.commitment)
-            for each in made:
-                self._parts.add(each.part)
-                if each.sealed:
+                self._ledger.write_all([*changed, *(each.write for each in made)])
+            for each in changed:
+                if each.line.kind == REWRITTEN:
+                    self._batches.rewrite(each.line.plain()["batch"], each.line.commitment)
+            for new in made:
+                self._parts.add(new.part)
+                if new.sealed:
                     self._sealed()
-                self._rows.replace(each.part.first, each.part.last, self._folder / each.part.name)
+                self._rows.replace(new.part.first, new.part.last, self._folder / new.part.name)
+            taken()
         reached(Stage.PARTS_REPLACED)
-        for each in made:
-            for part in each.merged:
+        for new in made:
+            for part in new.merged:
                 with suppress(OSError):  # The next opening removes it.
                     (self._folder / part.name).unlink()
 
