@@ -11,12 +11,12 @@ import pytest
 
 from support.torture import Session, Witness, create, live, run
 from treering.errors import DamagedVault
+from treering.trusted.changes.rewriting import Rewriting
 from treering.trusted.journal import MemoryJournal
 from treering.trusted.ledger.disk import NewFile, Stage
 from treering.trusted.ledger.journal import LedgerJournal, Recovered
 from treering.trusted.ledger.ledger import Ledger
 from treering.trusted.ledger.lines import ANSWERS
-from treering.trusted.rows.rewriting import Rewriting
 
 pytestmark = pytest.mark.usefixtures("warmed")
 

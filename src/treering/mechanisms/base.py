@@ -18,7 +18,6 @@ import numpy as np
 import pyarrow as pa
 
 from treering.answer import Answer, Guarantee
-from treering.arrays import Ints
 from treering.budget.promise import Promise
 from treering.domain.language.items import Item, counts
 from treering.domain.language.parse import Question, understand, understand_all
@@ -26,7 +25,7 @@ from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import ParameterError, QueryError, TreeringError
 from treering.mechanisms.plan import Counted, Outcome, Plan, Stale, wished
-from treering.mechanisms.series.changes import Held
+from treering.mechanisms.series.changes import Changing
 from treering.params import A_SHARE, nonempty
 from treering.protocols import Database
 from treering.words import counted, rows
@@ -48,9 +47,6 @@ class Mechanism(ABC):
     follows_schema: ClassVar[bool] = False
     """Whether this mechanism sees the rows through the newest version of the schema. (What counts cells keeps the one
     that it was opened with.)"""
-
-    can_change: ClassVar[bool] = False
-    """Whether rows can be erased or corrected under it: it says then what its answers are worth."""
 
     answers: ClassVar[bool] = True
     """Whether this mechanism answers queries. (A learner releases models instead.)"""
@@ -141,20 +137,10 @@ class Mechanism(ABC):
         """The latest model of a learner; with ``update``, a new one is trained first if one is due."""
         raise QueryError("this mechanism answers queries, and learns no model")
 
-    # -- rows that are erased or corrected ----------------------------------------------------------------------------
-
-    def holding(self, positions: Ints) -> list[Held]:
-        """The series that have counted rows at these positions, which increase."""
-        return []
-
-    def change(self, positions: Ints, *, end: bool) -> None:
-        """Record that the rows at these positions, which increase, are erased or corrected; with ``end``, the series
-        that have counted one of them are over."""
-        assert not self.can_change  # One that can overrides this.
-
-    def recount(self) -> None:
-        """The rows that were announced by `change` are erased or corrected now."""
-        assert not self.can_change  # One that can overrides this.
+    @property
+    def changing(self) -> Changing | None:
+        """What rows that are erased or corrected do to its answers; None if it can only tell of rows that stay."""
+        return None
 
     # -- inside -------------------------------------------------------------------------------------------------------
 

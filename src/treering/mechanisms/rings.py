@@ -20,7 +20,6 @@ import numpy as np
 import pyarrow as pa
 
 from treering.answer import Answer, Estimate, Guarantee
-from treering.arrays import Ints
 from treering.budget.promise import Budget, Promise
 from treering.domain.attribute import OTHER, Attribute, Bins, Outside, Value
 from treering.domain.language.items import Item, counts, under_one_lens
@@ -31,14 +30,14 @@ from treering.domain.schema import Schema
 from treering.errors import ParameterError, QueryError
 from treering.mechanisms.base import Answering
 from treering.mechanisms.plan import Plan, Stale, wished
-from treering.mechanisms.series.changes import Changed, Held
+from treering.mechanisms.series.changes import Changed
 from treering.mechanisms.series.drawing import Drawing, Source
 from treering.mechanisms.series.findings import Findings
 from treering.mechanisms.series.picture import Picture
 from treering.mechanisms.series.policy import Policy, Steps, batches, needs_of
 from treering.mechanisms.series.ring import KeptRing, KeptRings, Opened, SeriesState
 from treering.mechanisms.series.root import RootSeries
-from treering.mechanisms.series.shelf import Shelf
+from treering.mechanisms.series.shelf import Shelf, Shelving
 from treering.mechanisms.series.tree import TreeSeries
 from treering.mechanisms.series.view import share
 from treering.params import Number, probability, whole
@@ -83,7 +82,6 @@ class Rings(Answering):
     """
 
     follows_schema = True
-    can_change = True
     notes = (KeptRings, KeptRing, Opened, Changed, *RootSeries.notes, *TreeSeries.notes)
 
     def __init__(
@@ -321,6 +319,11 @@ class Rings(Answering):
         return len(self._shelf.rings), self._shelf.fingerprint()
 
     @property
+    def changing(self) -> Shelving:
+        """See `Mechanism.changing`."""
+        return Shelving(self._shelf, self._lock, self._taking_up)
+
+    @property
     def spare(self) -> Fraction:
         """What the series that are open do not need, now or ever: rows to come pay no more than the sum of the prices.
 
@@ -388,36 +391,6 @@ class Rings(Answering):
                     if nearest
                     else "must be 0 for a question that was never asked: ask it without since first",
                 )
-
-    # -- rows that are erased or corrected ----------------------------------------------------------------------------
-
-    def holding(self, positions: Ints) -> list[Held]:
-        """See `Mechanism.holding`."""
-        found = []
-        for ring, rows in zip(self._shelf.rings, self._counted(positions), strict=True):
-            if rows:
-                state = ring.described(self._gate.schema, self._gate.size)
-                found.append(Held(ring.number, state.attributes, rows, state.margin))
-        return found
-
-    def _counted(self, positions: Ints) -> list[int]:
-        """How many of these rows each series that goes on has counted."""
-        return [
-            0 if ring.ended else int(np.searchsorted(positions, ring.series.size, side="right"))
-            for ring in self._shelf.rings
-        ]
-
-    def change(self, positions: Ints, *, end: bool) -> None:
-        """See `Mechanism.change`."""
-        with self._lock, self._taking_up():
-            counted = self._counted(positions)
-            ended = [number for number, rows in enumerate(counted) if rows and end]
-            self._shelf.change([0 if number in ended else rows for number, rows in enumerate(counted)], ended)
-
-    def recount(self) -> None:
-        """See `Mechanism.recount`."""
-        with self._lock:
-            self._shelf.clear()
 
     # -- checkpoints --------------------------------------------------------------------------------------------------
 

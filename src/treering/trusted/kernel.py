@@ -62,7 +62,7 @@ from treering.trusted.journal import Journal, live_runs
 from treering.trusted.operations.base import Desk
 from treering.trusted.operations.count import measuring
 from treering.trusted.operations.run import running
-from treering.trusted.operations.segment import Leaves, coming
+from treering.trusted.operations.segment import coming
 from treering.trusted.operations.table import operation
 from treering.trusted.rows.kept import Need, Rows
 from treering.trusted.sealed import Sealed
@@ -99,15 +99,6 @@ class Kernel(Sealed):
     def schema(self) -> Schema:
         """The universe: public."""
         return self._desk.schema
-
-    @property
-    def busy(self) -> bool:
-        """Whether a run or a reservation is in progress: public."""
-        return self._desk.charges.reserved or bool(self._desk.charges.runs)
-
-    def recount(self) -> None:
-        """Rows were erased or corrected: what was counted of them is counted anew when it is next needed."""
-        self._desk.forget(Leaves)
 
     def keep_lens(self) -> None:
         """Keep the version of the schema that the rows have now."""

@@ -40,8 +40,8 @@ PERSONS: Final = {
 """What knows whose rows are whose, and which row is which, where columns of these are declared."""
 
 CHANGES: Final = {
-    "Rewriting": "treering.trusted.rows.rewriting:Rewriting",
-    "Erasing": "treering.trusted.erasing:Erasing",
+    "Rewriting": "treering.trusted.changes.rewriting:Rewriting",
+    "Erasing": "treering.trusted.changes.erasing:Erasing",
 }
 """What writes parts anew, and erases and corrects rows."""
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from treering.errors import VaultError
-from treering.mechanisms.series.changes import Held
+from treering.mechanisms.series.changes import Changing, Held
 from treering.trusted.store import Store
 from treering.vault.members import Member
 
@@ -41,29 +41,32 @@ def change(store: Store, members: Sequence[Member], find: Callable[[Any], Any], 
     """Erase or correct the rows that ``find`` finds, all of them or none; with ``dry_run``, say what that would do."""
     with store.alone():
         store.check()
-        _check_kinds(members)
+        named = _changing(members)
         erasing = store.erasing()
         changes = find(erasing)
         positions, size = changes.positions, store.rows - (0 if changes.rows is not None else len(changes.positions))
-        found = [(each.spec.name, held) for each in members for held in each.mechanism.holding(positions)]
+        found = [(name, held) for name, each in named for held in each.holding(positions)]
         told = Change(len(positions), size, not dry_run, end, tuple(found))
         if dry_run:
             return told
 
         def recorded() -> None:
-            for each in members:
-                each.mechanism.change(positions, end=end)
+            for _, each in named:
+                each.change(positions, end=end)
 
         erasing.carry_out(changes, recorded)
-        for each in members:
-            each.mechanism.recount()
+        for _, each in named:
+            each.recount()
         return told
 
 
-def _check_kinds(members: Sequence[Member]) -> None:
-    fixed = [each.spec.name for each in members if not each.mechanism.can_change]
+def _changing(members: Sequence[Member]) -> list[tuple[str, Changing]]:
+    """What the change does to each mechanism, by its name. Refused if one can only tell of rows that stay."""
+    found = [(each.spec.name, each.mechanism.changing) for each in members]
+    fixed = [repr(name) for name, each in found if each is None]
     if fixed:
         raise VaultError(
-            f"rows cannot be erased or corrected here: {', '.join(map(repr, fixed))} can only tell what holds for rows "
-            "that stay; mechanisms of kind 'rings' go on"
+            f"rows cannot be erased or corrected here: {', '.join(fixed)} can only tell what holds for rows that stay; "
+            "mechanisms of kind 'rings' go on"
         )
+    return [(name, each) for name, each in found if each is not None]

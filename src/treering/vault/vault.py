@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date
@@ -423,8 +423,8 @@ class Vault(Sealed):
         if (keys is None) == (persons is None):
             raise ParameterError("keys", "or persons must be given, and not both")
         if keys is not None:
-            return self._change(lambda erasing: erasing.keyed(keys), dry_run=dry_run, end=end)
-        return self._change(lambda erasing: erasing.of_persons(persons), dry_run=dry_run, end=end)
+            return change(self._store, self._members, lambda rows: rows.keyed(keys), dry_run=dry_run, end=end)
+        return change(self._store, self._members, lambda rows: rows.of_persons(persons), dry_run=dry_run, end=end)
 
     def correct(self, frame: Any, *, dry_run: bool = False, end: bool = False) -> Change:
         """Correct rows to what ``frame`` says of them: it has their keys and all columns of the schema.
@@ -432,11 +432,8 @@ class Vault(Sealed):
         Each row keeps its position, its person and its budget, and no row pays anything. ``dry_run`` and ``end`` are as
         in `erase`; refused is what `erase` refuses, and what `append` would.
         """
-        rows = _rows_of(frame)
-        return self._change(lambda erasing: erasing.corrected(rows), dry_run=dry_run, end=end)
-
-    def _change(self, find: Callable[[Any], Any], *, dry_run: bool, end: bool) -> Change:
-        return change(self._store, self._members, find, dry_run=dry_run, end=end)
+        given = _rows_of(frame)
+        return change(self._store, self._members, lambda rows: rows.corrected(given), dry_run=dry_run, end=end)
 
     # -- what was released ---------------------------------------------------------------------------------------------
 

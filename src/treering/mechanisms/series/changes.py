@@ -1,7 +1,7 @@
 """Rows that are erased or corrected while series go on, and what the answers of these are worth then.
 
-A series reads the rows as they are at each release, so a changed row costs nothing (``trusted/erasing.py``), and a new
-series never sees what it said before. A series that has counted it holds a part of that:
+A series reads the rows as they are at each release, so a changed row costs nothing (``changes/erasing.py`` has the
+proof), and a new series never sees what it said before. A series that has counted it holds a part of that:
 
 *Lemma.* An estimate of a series is Σₖ cₖ·rₖ, where release k counts the rows of leaf s with weight wₖ₋ₛ. Let a row of
 leaf s say v₁ at first, then v₂, and so on, and let Fᵢ be the sum of cₖ·wₖ₋ₛ over the releases before it was changed for
@@ -19,8 +19,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
+from treering.arrays import Ints
 from treering.mechanisms.series.view import Reading
 
 
@@ -44,6 +45,20 @@ class Held(NamedTuple):
     """How many of the rows it has counted: its margins are wider by as many rows, unless it is ended."""
     margin: float
     """The margin of the count of one of its groups as it is now, in rows."""
+
+
+class Changing(Protocol):
+    """What rows that are erased or corrected do to the answers of a mechanism."""
+
+    def holding(self, positions: Ints) -> list[Held]:
+        """The series that have counted rows at these positions, which increase."""
+
+    def change(self, positions: Ints, *, end: bool) -> None:
+        """Record that the rows at these positions, which increase, are erased or corrected; with ``end``, the series
+        that have counted one of them are over."""
+
+    def recount(self) -> None:
+        """The rows that were announced by `change` are erased or corrected now."""
 
 
 def widened(reading: Reading, by: float) -> Reading:

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from fractions import Fraction
+from typing import Any, TypeAlias
 
+import numpy as np
+
+from treering.arrays import Ints
 from treering.domain.query import Query
 from treering.domain.sums import Sums, sums_of
 from treering.gate import Advanced, Condensed, Event, Noted, SegmentBegun, SegmentCondensed, SegmentEnded
-from treering.mechanisms.series.changes import Changed
-from treering.mechanisms.series.ring import KeptRings, Opened, Ring
+from treering.mechanisms.series.changes import Changed, Held
+from treering.mechanisms.series.ring import KeptRings, Opened, Ring, SeriesState
 from treering.protocols import Gate
+
+RLock: TypeAlias = AbstractContextManager[Any]
 
 
 class Shelf:
@@ -56,6 +63,10 @@ class Shelf:
             able = [query for query in queries if ring.sums_up(sums, query)]
             if ring.series.size == self._gate.size and able:
                 yield ring, able
+
+    def described(self, ring: Ring) -> SeriesState:
+        """A series as it is shown."""
+        return ring.described(self._gate.schema, self._gate.size)
 
     # -- moving -------------------------------------------------------------------------------------------------------
 
@@ -165,3 +176,33 @@ class Shelf:
         """A hash of the public state."""
         prints = [(ring.series.price.total, ring.series.fingerprint(), ring.changed, ring.ended) for ring in self.rings]
         return hashlib.sha256(repr(prints).encode()).hexdigest()
+
+
+class Shelving:
+    """What rows that are erased or corrected do to the series of a shelf. (See `Changing`.)"""
+
+    def __init__(self, shelf: Shelf, lock: RLock, taking_up: Callable[[], AbstractContextManager[None]]) -> None:
+        self._shelf, self._lock, self._taking_up = shelf, lock, taking_up
+
+    def holding(self, positions: Ints) -> list[Held]:
+        """See `Changing.holding`."""
+        pairs = zip(self._shelf.rings, self._counted(positions), strict=True)
+        states = [(ring.number, self._shelf.described(ring), rows) for ring, rows in pairs if rows]
+        return [Held(number, state.attributes, rows, state.margin) for number, state, rows in states]
+
+    def change(self, positions: Ints, *, end: bool) -> None:
+        """See `Changing.change`."""
+        with self._lock, self._taking_up():
+            counted = self._counted(positions)
+            ended = [number for number, rows in enumerate(counted) if rows and end]
+            self._shelf.change([0 if number in ended else rows for number, rows in enumerate(counted)], ended)
+
+    def recount(self) -> None:
+        """See `Changing.recount`."""
+        with self._lock:
+            self._shelf.clear()
+
+    def _counted(self, positions: Ints) -> list[int]:
+        """How many of these rows each series that goes on has counted."""
+        ends = [0 if ring.ended else ring.series.size for ring in self._shelf.rings]
+        return np.searchsorted(positions, ends, side="right").tolist() if ends else []

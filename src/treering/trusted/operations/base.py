@@ -47,10 +47,6 @@ class Desk(Sealed):
         found: Own = self._remembered[kind]
         return found
 
-    def forget(self, kind: type[Any]) -> None:
-        """Forget what operations remember in an object of this class."""
-        self._remembered.pop(kind, None)
-
     @property
     def schema(self) -> Schema:
         """The universe: public."""

@@ -210,7 +210,7 @@ class Advancing(Operation[Leaf, Advanced]):
 def need_of(segment: Segment, desk: Desk) -> Need:
     """What the next leaf of a segment reads of the rows."""
     begun = segment.begun
-    edges = desk.own(Leaves).of(begun).uncounted((*segment.edges, desk.size))
+    edges = desk.own(Leaves).of(begun, desk.rows).uncounted((*segment.edges, desk.size))
     return Need(begun.groups, edges, begun.sums)
 
 
@@ -241,7 +241,7 @@ def _check_patterns(segment: Segment, patterns: Sequence[Pattern], size: int) ->
 def _noisy(leaf: Leaf, desk: Desk) -> tuple[Ints, ...]:
     """The weighted counts, or sums, of a segment's groups for each pattern, plus noise."""
     begun = leaf.segment.begun
-    tallies = desk.own(Leaves).of(begun)
+    tallies = desk.own(Leaves).of(begun, desk.rows)
     tallies.catch_up(desk.rows, (*leaf.segment.edges, leaf.size))
     numbers = checks.released(begun.groups, begun.sums)
     return tuple(tallies.weighted(newest_last(each), draw(begun.noise, 1, numbers)) for each in leaf.patterns)
@@ -250,13 +250,17 @@ def _noisy(leaf: Leaf, desk: Desk) -> tuple[Ints, ...]:
 class Leaves(Sealed):
     """PRIVATE: the tallies of the segments in progress."""
 
-    __slots__ = ("tallies",)
+    __slots__ = ("changes", "tallies")
 
     def __init__(self) -> None:
         self.tallies: dict[int, Tallies] = {}
+        self.changes = 0
+        """How often rows had been erased or corrected when they were counted."""
 
-    def of(self, begun: SegmentBegun) -> Tallies:
-        """The tallies of a segment."""
+    def of(self, begun: SegmentBegun, rows: Rows) -> Tallies:
+        """The tallies of a segment: of the rows as they are now."""
+        if self.changes != rows.changes:
+            self.tallies, self.changes = {}, rows.changes
         return self.tallies.setdefault(begun.segment, Tallies(begun.groups, begun.sums))
 
     def forget(self, segment: int) -> None:

@@ -63,13 +63,27 @@ class Ahead(Protocol):
 class Rows(Sealed):
     """The sealed rows of one growing database. Only a kernel reads them; only their number is public."""
 
-    __slots__ = ("_cells", "_counted", "_engine", "_gone", "_pieces", "_schema", "_size", "_torn", "ahead", "lock")
+    __slots__ = (
+        "_cells",
+        "_counted",
+        "_engine",
+        "_gone",
+        "_pieces",
+        "_schema",
+        "_size",
+        "_torn",
+        "ahead",
+        "changes",
+        "lock",
+    )
 
     def __init__(self, schema: Schema, engine: Callable[[], Engine] = shared_engine) -> None:
         self._schema = schema
         self._engine = engine
         self._size = 0
         self._gone = Gone()
+        self.changes = 0
+        """How often rows were erased or corrected: public."""
         self._pieces: list[Piece] = []
         self._cells: dict[Schema, Cells] = {}
         self._counted: dict[Schema, int] = {}
@@ -159,6 +173,7 @@ class Rows(Sealed):
             found = [(each, gone.rows(each.first, each.last)) for each in self._pieces]
             self._pieces = [replace(each, gone=rows if len(rows) else None) for each, rows in found]
             self._cells, self._counted = {}, {}
+            self.changes += 1
 
     def _check_room(self, rows: int) -> None:
         """Refuse rows with which a sum could leave 64 bits."""

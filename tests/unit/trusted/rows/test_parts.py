@@ -30,12 +30,12 @@ from support.parts import (
     secrets,
 )
 from support.vaults import SCHEMA, crash, frame
+from treering.trusted.changes.rewriting import Rewriting
 from treering.trusted.ledger.lines import Line
 from treering.trusted.ledger.named import Batch
 from treering.trusted.rows import parts
 from treering.trusted.rows.kept import Rows
 from treering.trusted.rows.parts import Parts, cut
-from treering.trusted.rows.rewriting import Rewriting
 from treering.trusted.rows.spool import Spool
 from treering.vault.vault import Vault
 

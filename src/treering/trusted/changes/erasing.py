@@ -17,7 +17,7 @@ these were. Until they are overwritten, a file system may keep the blocks of a f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,9 @@ import pyarrow.compute as pc
 
 from treering.arrays import Ints
 from treering.errors import DataError, ParameterError, VaultError
+from treering.gate import Event, ReservationEnded, Reserved
+from treering.trusted.changes.rewriting import Changes
+from treering.trusted.journal import live_runs
 from treering.trusted.kernel import Kernel
 from treering.trusted.ledger.ledger import Ledger
 from treering.trusted.ledger.record import Record
@@ -33,7 +36,6 @@ from treering.trusted.rows.intake import KEY, PERSON, Intake, typed_blocks
 from treering.trusted.rows.kept import Rows
 from treering.trusted.rows.parts import Parts, StoreEngine
 from treering.trusted.rows.persons import Persons
-from treering.trusted.rows.rewriting import Changes
 from treering.trusted.sealed import Sealed
 from treering.words import counted
 
@@ -43,7 +45,7 @@ __all__ = ["Changes", "Erasing"]
 class Erasing(Sealed):
     """Finds the rows of a store, and erases or corrects them. Callers hold the store's lock."""
 
-    __slots__ = ("_engine", "_gates", "_ledger", "_parts", "_record", "_rows")
+    __slots__ = ("_engine", "_ledger", "_parts", "_record", "_rows")
 
     def __init__(
         self,
@@ -56,9 +58,9 @@ class Erasing(Sealed):
     ) -> None:
         """Refused while a run or a reservation is in progress."""
         self._parts, self._ledger, self._rows, self._record = parts, ledger, rows, record
-        self._engine, self._gates = engine, gates
+        self._engine = engine
         for name, gate in gates.items():
-            if gate.busy:
+            if _busy(gate.history):
                 raise VaultError(f"{name!r} has a run or a reservation in progress: rows are erased when it is over")
 
     # -- finding ------------------------------------------------------------------------------------------------------
@@ -140,8 +142,12 @@ class Erasing(Sealed):
         if changes.rows is None:
             self._record.gone.add([(each, each) for each in changes.positions.tolist()])
         self._rows.erase(self._record.gone)
-        for gate in self._gates.values():
-            gate.recount()
+
+
+def _busy(history: Sequence[Event]) -> bool:
+    """Whether a run or a reservation is in progress."""
+    begun, ended = (sum(isinstance(each, kind) for each in history) for kind in (Reserved, ReservationEnded))
+    return begun > ended or bool(live_runs(history))
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
