@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from treering.errors import VaultError
+from treering.errors import ParameterError
 from treering.mechanisms.series.changes import Changing, Held
 from treering.trusted.store import Store
 from treering.vault.members import Member
@@ -65,8 +65,9 @@ def _changing(members: Sequence[Member]) -> list[tuple[str, Changing]]:
     found = [(each.spec.name, each.mechanism.changing) for each in members]
     fixed = [repr(name) for name, each in found if each is None]
     if fixed:
-        raise VaultError(
-            f"rows cannot be erased or corrected here: {', '.join(fixed)} can only tell what holds for rows that stay; "
-            "mechanisms of kind 'rings' go on"
+        raise ParameterError(
+            "mechanism",
+            f"{', '.join(fixed)} can only tell what holds for rows that stay: rows are erased and corrected where all "
+            "mechanisms are of kind 'rings'",
         )
     return [(name, each) for name, each in found if each is not None]

@@ -328,7 +328,7 @@ def test_rejects_rows_while_a_reservation_or_another_kind_is_there(tmp_path: Pat
         with gate.reserve(Budget("zcdp", Fraction(1, 1000))), pytest.raises(tr.VaultError, match="in progress"):
             vault.erase(keys=[1])
         vault.add("continual", 0.1)
-        with pytest.raises(tr.VaultError, match="'continual' can only tell what holds for rows that stay"):
+        with pytest.raises(tr.ParameterError, match="'continual' can only tell what holds for rows that stay"):
             vault.erase(keys=[1])
         assert vault.size == 2000
 

@@ -88,6 +88,7 @@ async def refresh(
 async def erase(desk: TheDesk, asked: EraseBody) -> Response:
     """Erase rows for good, by their keys or by their persons: all of those named, or none. It costs no row anything.
     With ``dry_run`` nothing happens, and the answer says what would."""
+    _check_place(desk, elsewhere=False)
     work = partial(desk.vault.erase, asked.keys, asked.persons, dry_run=asked.dry_run, end=asked.end)
     return _changed(desk, await desk.append(work))
 
@@ -112,6 +113,7 @@ async def correct(
 
 
 def _corrected(desk: Desk, file: RowFile, *, dry_run: bool, end: bool) -> Change:
+    _check_place(desk, elsewhere=False)
     with _nameless(file):
         return desk.vault.correct(file, dry_run=dry_run, end=end)
 
