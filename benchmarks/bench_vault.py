@@ -379,7 +379,7 @@ def _many_appends(place: Path) -> Iterator[Result]:
     with _unsynced():
         vault = _fast_vault(path, LARGE, _uneven(LARGE))
         number = 0
-        while number < APPENDS or len(vault._store._parts._tail) < 1_000:
+        while number < APPENDS or len(vault._store._parts.tail) < 1_000:
             vault.append(batches[number % 100])
             number += 1
         vault._store._ledger.close()

@@ -61,7 +61,10 @@ class Gate(Protocol):
 
     @property
     def size(self) -> int:
-        """The number of rows: public."""
+        """The number of rows that ever came, that of the last position: public."""
+
+    def rows_between(self, start: int, end: int) -> int:
+        """The number of rows after position ``start``, up to ``end``, that were not erased: public."""
 
     @property
     def budget(self) -> Budget:

@@ -17,7 +17,7 @@ from support.repository import ROOT
 from treering.cli.main import app
 from treering.domain.schema import Schema
 
-INNER = {"ledger": "entries", "append": "files"}
+INNER = {"ledger": "entries", "append": "files", "erase": "held", "correct": "held"}
 """The commands whose results have lists of results."""
 
 PAGE = ROOT / "docs" / "cli.md"
@@ -58,6 +58,9 @@ def test_the_commands_of_the_page_work(tmp_path: Path, monkeypatch: pytest.Monke
     for name in ("january.csv", "march.csv", "public-sample.csv"):
         csv.write_csv(flights(20_000), tmp_path / name)
     parquet.write_table(flights(20_004).slice(4), tmp_path / "february.parquet")  # other rows than January's
+    for name, rows in (("visits.csv", range(500)), ("corrected.csv", range(40, 50))):
+        csv.write_csv(flights(len(rows)).append_column("visit", pa.array(rows)), tmp_path / name)
+    (tmp_path / "requests.txt").write_text("3\n4\n\n")
     keep_elsewhere(tmp_path / "rows", 20_000)
     for program, *arguments in commands():
         assert program == "treering"
@@ -91,6 +94,16 @@ def test_the_json_of_every_command_has_the_documented_fields(tmp_path: Path, mon
     keep_elsewhere(tmp_path / "rows", 100)
     elsewhere = ("--schema", "flights.toml", "--epsilon", 1, "--table", f"parquet://{tmp_path}/rows")
     assert treering("create", "e", *elsewhere).code == 0
+    keyed = ("--schema", "flights.toml", "--epsilon", 8, "--delta", 1e-6, "--key", "visit")
+    csv.write_csv(flights(20_000).append_column("visit", pa.array(range(20_000))), tmp_path / "visits.csv")
+    csv.write_csv(flights(9).append_column("visit", pa.array(range(9))), tmp_path / "corrected.csv")
+    prepared: list[tuple[object, ...]] = [
+        ("create", "u", *keyed),
+        ("append", "u", "visits.csv"),
+        ("ask", "u", "month = 1"),
+    ]
+    for arguments in prepared:
+        assert treering(*arguments).code == 0
     made = ("--schema", "flights.toml", "--epsilon", 8, "--delta", 1e-6, "--alpha", 0.2, "--mechanism", "pmwg")
     learnt = ("--target", "delay >= 15", "--features", "origin,month", "--share", 0.3)
     calls: dict[str, tuple[object, ...]] = {
@@ -100,6 +113,8 @@ def test_the_json_of_every_command_has_the_documented_fields(tmp_path: Path, mon
         "append": ("append", "v", "january.csv"),
         "refine": ("refine", "e", "--add", "origin=BOS"),
         "refresh": ("refresh", "e"),
+        "erase": ("erase", "u", 17, 18),
+        "correct": ("correct", "u", "corrected.csv"),
         "ask": ("ask", "v", "month = 1"),
         "ask --dry-run": ("ask", "v", "month = 2", "--dry-run"),
         "ask --sql": ("ask", "v", "--sql", "SELECT COUNT(*) FROM flights"),

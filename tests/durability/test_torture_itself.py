@@ -11,12 +11,12 @@ import pytest
 
 from support.torture import Session, Witness, create, live, run
 from treering.errors import DamagedVault
+from treering.trusted.changes.rewriting import Rewriting
 from treering.trusted.journal import MemoryJournal
 from treering.trusted.ledger.disk import NewFile, Stage
 from treering.trusted.ledger.journal import LedgerJournal, Recovered
 from treering.trusted.ledger.ledger import Ledger
 from treering.trusted.ledger.lines import ANSWERS
-from treering.trusted.rows.parts import Parts
 
 pytestmark = pytest.mark.usefixtures("warmed")
 
@@ -61,23 +61,23 @@ def _named_before_written(patch: pytest.MonkeyPatch) -> None:
 
 def _sealed_without_its_last_row(patch: pytest.MonkeyPatch) -> None:
     """A part that lacks a row of the tail, which is gone then."""
-    seal = Parts._replace
+    seal = Rewriting._written
 
-    def lossy(own: Parts, first: int, rows: int, tables: Any, *rest: Any) -> None:
-        *others, last = tables
-        seal(own, first, rows, [*others, last.slice(0, last.num_rows - 1)], *rest)
+    def lossy(own: Rewriting, place: int, first: int, last: int, tables: Any, *rest: Any) -> Any:
+        *others, end = tables
+        return seal(own, place, first, last, [*others, end.slice(0, end.num_rows - 1)], *rest)
 
-    patch.setattr(Parts, "_replace", lossy)
+    patch.setattr(Rewriting, "_written", lossy)
 
 
 def _merged_in_another_order(patch: pytest.MonkeyPatch) -> None:
     """A part whose rows have changed places."""
-    replace = Parts._replace
+    replace = Rewriting._written
 
-    def mixed(own: Parts, first: int, rows: int, tables: Any, *rest: Any) -> None:
-        replace(own, first, rows, list(tables)[::-1], *rest)
+    def mixed(own: Rewriting, place: int, first: int, last: int, tables: Any, *rest: Any) -> Any:
+        return replace(own, place, first, last, list(tables)[::-1], *rest)
 
-    patch.setattr(Parts, "_replace", mixed)
+    patch.setattr(Rewriting, "_written", mixed)
 
 
 @pytest.mark.parametrize(

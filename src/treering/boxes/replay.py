@@ -83,6 +83,10 @@ class RecordedGate:
         """The number of rows at the time of the run."""
         return self._size
 
+    def rows_between(self, start: int, end: int) -> int:
+        """The number of rows after position ``start``, up to ``end``."""
+        return end - start
+
     @property
     def budget(self) -> Budget:
         """What the run could spend."""

@@ -98,6 +98,10 @@ def create(
     name: Annotated[
         str | None, typer.Option(metavar="WORD", help="What the table is called, in SQL. [default: as the folder]")
     ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="The column that says which row is which, for `erase` and `correct`."),
+    ] = None,
     rows: Annotated[
         int | None, typer.Option(parser=count, metavar="NUMBER", help='Rows that are expected, for "auto".')
     ] = None,
@@ -134,9 +138,8 @@ def create(
     read = Schema.load(schema)
     options = _options(pace, guard_only, box, ways, questions)
     column = "id" if order is None else order
-    with Vault.create(
-        vault, read, *given, person=person, name=name, rows=expected, table=table, order=column, **options
-    ) as made:
+    options |= {"person": person, "name": name, "key": key}
+    with Vault.create(vault, read, *given, rows=expected, table=table, order=column, **options) as made:
         _caution(epsilon, delta)
         _made(vault, made.status(), table, out)
 

@@ -25,6 +25,7 @@ from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import ParameterError, QueryError, TreeringError
 from treering.mechanisms.plan import Counted, Outcome, Plan, Stale, wished
+from treering.mechanisms.series.changes import Changing
 from treering.params import A_SHARE, nonempty
 from treering.protocols import Database
 from treering.words import counted, rows
@@ -136,6 +137,11 @@ class Mechanism(ABC):
         """The latest model of a learner; with ``update``, a new one is trained first if one is due."""
         raise QueryError("this mechanism answers queries, and learns no model")
 
+    @property
+    def changing(self) -> Changing | None:
+        """What rows that are erased or corrected do to its answers; None if it can only tell of rows that stay."""
+        return None
+
     # -- inside -------------------------------------------------------------------------------------------------------
 
     @contextmanager
@@ -160,7 +166,7 @@ class Mechanism(ABC):
 
     def _rows(self, needing: str = "an accuracy guarantee needs at least one row") -> int:
         """The size of the database, which must not be empty."""
-        return nonempty(self._gate.size, needing)
+        return nonempty(self._gate.rows_between(0, self._gate.size), needing)
 
     def _rows_to_share(self) -> int:
         return self._rows(A_SHARE)

@@ -31,13 +31,14 @@ from treering.errors import BudgetExceeded, GuaranteeError, ParameterError, Quer
 from treering.mechanisms.base import Answering
 from treering.mechanisms.plan import Plan, Stale, wished
 from treering.mechanisms.series import quantiles
+from treering.mechanisms.series.changes import Changed
 from treering.mechanisms.series.drawing import Drawing, Source
 from treering.mechanisms.series.findings import Findings
 from treering.mechanisms.series.picture import Picture, Sketch
 from treering.mechanisms.series.policy import Policy, Steps, batches, needs_of
 from treering.mechanisms.series.ring import KeptRing, KeptRings, Opened, SeriesState
 from treering.mechanisms.series.root import RootSeries
-from treering.mechanisms.series.shelf import Shelf
+from treering.mechanisms.series.shelf import Shelf, Shelving
 from treering.mechanisms.series.tree import TreeSeries
 from treering.mechanisms.series.view import share
 from treering.params import Number, probability, whole
@@ -91,7 +92,7 @@ class Rings(Answering):
     """
 
     follows_schema = True
-    notes = (KeptRings, KeptRing, Opened, *RootSeries.notes, *TreeSeries.notes)
+    notes = (KeptRings, KeptRing, Opened, Changed, *RootSeries.notes, *TreeSeries.notes)
 
     def __init__(
         self,
@@ -159,10 +160,11 @@ class Rings(Answering):
             return self._made(items, within, since, self._revision)
 
     def _made(self, items: Sequence[Item], within: float | None, since: int | None, revision: object) -> Plan:
-        size = self._rows_to_share() if items else self._gate.size
+        if items:
+            self._rows_to_share()
         if since is not None:
             self._check_since([item.query for item in items], since)
-        wanted = None if within is None else wished(within, size - (since or 0))
+        wanted = None if within is None else wished(within, self._between(since))
         work = self._work(quantiles.coarse(items), wanted, since)
         price = work.steps.price
         if work.undecided:
@@ -209,10 +211,14 @@ class Rings(Answering):
     def drawing(self, items: Sequence[Item], sources: Sequence[Source]) -> Drawing:
         """The noise of what was told of these items, when the series were these ``sources``."""
         with self._lock:
-            return self._findings(items, None).drawing(sources)
+            return self._findings(items, None).drawn(sources)
 
     def _findings(self, items: Sequence[Item], since: int | None) -> Findings:
-        return Findings(self._shelf, self._gate.budget.kind, self._gate.size, items, since)
+        return Findings(self._shelf, self._gate.budget.kind, self._between(None), items, since, self._between(since))
+
+    def _between(self, since: int | None) -> int:
+        """How many rows are there, of those that came since a size."""
+        return self._gate.rows_between(since or 0, self._gate.size)
 
     # -- sums, averages, quantiles, tables ----------------------------------------------------------------------------
 
@@ -310,7 +316,7 @@ class Rings(Answering):
             known = self._shelf, self._shelf.moves, lens or schema
             if self._pictured is not None and self._pictured[0] == known:
                 return self._pictured[1]
-            if not self._shelf.rings:
+            if all(ring.ended for ring in self._shelf.rings):
                 raise QueryError("nothing was released yet that a distribution could be fitted to: ask something")
             sketch = Sketch.of(self._shelf.rings, schema, lens or schema)
         found = sketch.fitted()  # It may take a second: others ask meanwhile.
@@ -348,6 +354,11 @@ class Rings(Answering):
     def state(self) -> tuple[int, str]:
         """The public state: how many series there are, and a fingerprint of them."""
         return len(self._shelf.rings), self._shelf.fingerprint()
+
+    @property
+    def changing(self) -> Shelving:
+        """See `Mechanism.changing`."""
+        return Shelving(self._shelf, self._lock, self._taking_up)
 
     @property
     def spare(self) -> Fraction:
@@ -392,6 +403,8 @@ class Rings(Answering):
                     "size": each.size,
                     "margin": each.margin,
                     "sums": each.sums,
+                    "changed": each.changed,
+                    "ended": each.ended,
                 }
                 for each in listed
             ],

@@ -25,7 +25,13 @@ MOST_LETTERS: Final = 63
 
 
 def originate(
-    schema: Schema, promise: Promise, person: str | None, table: Any, order: str, name: str = "rows"
+    schema: Schema,
+    promise: Promise,
+    person: str | None,
+    table: Any,
+    order: str,
+    name: str = "rows",
+    key: str | None = None,
 ) -> Origin:
     """The origin of a new vault, its first line, from checked parameters."""
     if not isinstance(name, str) or not name.isidentifier() or not name.isascii() or len(name) > MOST_LETTERS:
@@ -34,8 +40,12 @@ def originate(
         raise SchemaError(f"a vault needs a Schema, not {type(schema).__name__}")
     if person is not None and (not isinstance(person, str) or not person or person in schema.names):
         raise ParameterError("person", "must name a column that is no attribute of the schema")
+    if key is not None and (not isinstance(key, str) or not key or key in (*schema.names, *schema.columns, person)):
+        raise ParameterError("key", "must name a column that is no attribute of the schema, and not the persons'")
+    if key is not None and table is not None:
+        raise ParameterError("key", "cannot be kept where rows stay in their own engine: erase them there")
     source = None if table is None else registry.part("source_of")(table, schema, order, person)
-    return Origin(new_salt().hex()[:32], schema, promise, person, source, name=name)
+    return Origin(new_salt().hex()[:32], schema, promise, person, source, name=name, key=key)
 
 
 def create(path: str | PathLike[str], origin: Origin, first: Spec | None, wait: float) -> None:
@@ -50,7 +60,7 @@ def create(path: str | PathLike[str], origin: Origin, first: Spec | None, wait: 
         ledger = ledgers.create(folder.ledger)
         try:
             key = None
-            if origin.person is not None:
+            if origin.person is not None or origin.key is not None:
                 key, promised = seal(PERSON_KEY, new_salt().hex())
                 origin = replace(origin, commitment=promised)
             with ledger.transaction():

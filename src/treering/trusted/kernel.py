@@ -119,6 +119,10 @@ class Kernel(Sealed):
         """The number of rows: public."""
         return self._desk.size
 
+    def rows_between(self, start: int, end: int) -> int:
+        """The number of rows after position ``start``, up to ``end``, that were not erased: public."""
+        return self._desk.rows.between(start, end)
+
     @property
     def budget(self) -> Budget:
         """The total that may be spent, and its unit."""

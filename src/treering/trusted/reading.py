@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from hashlib import blake2b
 from itertools import islice
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
@@ -34,7 +35,7 @@ Notes: TypeAlias = tuple[type[Any], ...]
 """The classes of mechanisms' notes, and of what notes hold: those that a line may name beside the gate's events."""
 
 PERSON_KEY: Final = "persons"
-"""The name, among the secrets, of the key of persons' digests."""
+"""The name, among the secrets, of the key of digests of persons and keys."""
 
 
 def limit_of(record: Record, secrets: Mapping[str, SecretValue]) -> Callable[[], Persons] | None:
@@ -47,10 +48,19 @@ def limit_of(record: Record, secrets: Mapping[str, SecretValue]) -> Callable[[],
     return partial(registry.part("Persons"), origin.person, origin.promise.rows_per_person, key)
 
 
+def keys_of(record: Record, secrets: Mapping[str, SecretValue]) -> Callable[[], Persons] | None:
+    """Makes what digests keys of rows, with a key of its own; None where rows have none."""
+    origin = record.origin
+    if origin.key is None:
+        return None
+    whole = bytes.fromhex(opened(PERSON_KEY, origin.commitment, secrets))
+    return partial(registry.part("Persons"), origin.key, 0, blake2b(b"keys of rows", key=whole).digest(), "key")
+
+
 def form_of(record: Record) -> Form:
     """What the vault keeps of its rows."""
     origin = record.origin
-    return Form(origin.schema, persons=origin.person is not None)
+    return Form(origin.schema, persons=origin.person is not None, keys=origin.key is not None)
 
 
 def account(budget: Budget, events: tuple[Event, ...]) -> Charges:

@@ -41,7 +41,14 @@ PERSONS: Final = {
     "people_of": "treering.trusted.rows.persons:people_of",
     "Persons": "treering.trusted.rows.persons:Persons",
 }
-"""What knows whose rows are whose, where a column of persons is declared: the limit of each, and who was counted."""
+"""What knows whose rows are whose, and which row is which, where columns of these are declared: the limit of each
+person, and who was counted."""
+
+CHANGES: Final = {
+    "Rewriting": "treering.trusted.changes.rewriting:Rewriting",
+    "Erasing": "treering.trusted.changes.erasing:Erasing",
+}
+"""What writes parts anew, and erases and corrects rows."""
 
 FILES: Final = {
     "blocks": "treering.trusted.rows.files:blocks",
@@ -78,5 +85,5 @@ def operation(name: str) -> Any:
 
 
 def part(name: str) -> Any:
-    """A class or function of `PERSONS`, `FILES`, `ENGINES` or `NAMED`, loaded now if it was not before."""
-    return loaded({**PERSONS, **FILES, **ENGINES, **NAMED}[name])
+    """A class or function of the lists above, loaded now if it was not before."""
+    return loaded({**PERSONS, **CHANGES, **FILES, **ENGINES, **NAMED}[name])

@@ -35,6 +35,7 @@ from treering.trusted.ledger.disk import Stage as Stage
 from treering.trusted.ledger.disk import reached as reached
 from treering.trusted.ledger.disk import sync_folder
 from treering.trusted.ledger.folder import Folder, WriterLock
+from treering.trusted.ledger.gone import Gone as Gone
 from treering.trusted.ledger.journal import LedgerJournal, recover, without_collections
 from treering.trusted.ledger.ledger import TORN, Ledger
 from treering.trusted.ledger.lines import ANSWERS, ROWS, body
@@ -48,7 +49,7 @@ from treering.trusted.ledger.shares import Spec as Spec
 from treering.trusted.ledger.shares import with_shares as with_shares
 from treering.trusted.memory.watchers import Watchers
 from treering.trusted.operations.table import operation
-from treering.trusted.reading import Notes, form_of, limit_of
+from treering.trusted.reading import Notes, form_of, keys_of, limit_of
 from treering.trusted.reading import Reading as Reading
 from treering.trusted.reading import Verified as Verified
 from treering.trusted.reading import account as account
@@ -173,7 +174,7 @@ class Store(Sealed):
         self._checkpoints = Checkpoints(folder.checkpoints)
         for line in record.checkpoints:
             self._checkpoints.know(line)
-        folder.clean(record.parts.names, record.parts.last, self._checkpoints.named)
+        folder.clean(record.parts.names, max(record.parts.last, record.coming - 1), self._checkpoints.named)
         self._engine = StoreEngine(folder.path)
         self._rows = Rows(record.schema, self._engine)
         self._watchers = Watchers()
@@ -184,9 +185,13 @@ class Store(Sealed):
             recovered = recover(entries, codec(record.lens(spec.name), notes), self._checkpoints)
             journal.take_up(recovered, secrets, record.size)
         record.lines.clear()  # The journals hold them as events now.
-        form, limit = form_of(record), limit_of(record, secrets)
-        self._parts = Parts(folder.parts, form, self._rows, ledger, record.batches, record.parts, limit)
+        kept = form_of(record), self._rows, ledger, record.batches, record.parts
+        limit = limit_of(record, secrets)
+        self._parts = Parts(folder.parts, *kept, limit, keys_of(record, secrets))
         self._parts.load()
+        if record.changed:
+            self._rows.erase(record.gone)
+            ledger.wipe()
         self._intake: Intake | None = None
         self._source: Any = None
         if origin.source is not None:
@@ -223,8 +228,13 @@ class Store(Sealed):
 
     @property
     def size(self) -> int:
-        """The number of rows: public."""
+        """The number of rows that ever came, that of the last position: public."""
         return self._rows.size
+
+    @property
+    def rows(self) -> int:
+        """The number of rows that were not erased: public."""
+        return self._record.rows
 
     @property
     def record(self) -> Record:
@@ -470,7 +480,7 @@ class Store(Sealed):
 
     def _take(self, spool: Spool, dropped: int, key: str) -> int:
         if spool.rows == 0 and dropped == 0 and not key:
-            return self.size
+            return self.rows
         try:
             _warn(spool.rows, dropped, 7)
             self._parts.write(spool)
@@ -486,7 +496,7 @@ class Store(Sealed):
         self._watchers.call()
         self._ledger.check_usable()
         self._parts.condense()
-        return self.size
+        return self.rows
 
     def _recorded(self, record: Callable[[], Batch], take_up: Callable[[Batch], None]) -> None:
         """Put new rows on record, durably, and then take them up."""
@@ -520,6 +530,14 @@ class Store(Sealed):
         line = Line(ANSWERS, body(**kept.plain), kept.mechanism, kept.key)
         self._ledger.write(line)
         self._record.keys[kept.key] = line
+
+    # -- erasing and correcting ---------------------------------------------------------------------------------------
+
+    def erasing(self) -> Any:
+        """What finds, erases and corrects rows (``erasing.py``): in the vault's lock, after `check`."""
+        if self._source is not None:
+            raise VaultError("the rows of this vault stay in their own engine: erase them there")
+        return registry.part("Erasing")(self._parts, self._ledger, self._rows, self._record, self._engine, self._gates)
 
     # -- the whole ----------------------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from treering.errors import ParameterError
 from treering.gate import Event
 from treering.mechanisms.base import Answering
 from treering.protocols import Gate
-from treering.trusted.store import Record, Spec, Store, account
+from treering.trusted.store import Gone, Record, Spec, Store, account
 from treering.vault.kinds import build
 
 _REPLAYED: Final = 2**29
@@ -93,7 +93,7 @@ def shown(record: Record, events: Iterable[tuple[Event, ...]]) -> list[Answering
     size = record.size
     promise = record.origin.promise
     return [
-        build(spec, Shown(record.lens(spec.name), size, each), promise)
+        build(spec, Shown(record.lens(spec.name), size, each, record.gone), promise)
         for spec, each in zip(record.specs, events, strict=True)
     ]
 
@@ -101,24 +101,29 @@ def shown(record: Record, events: Iterable[tuple[Event, ...]]) -> list[Answering
 class Shown:
     """The database of one mechanism as a reader sees it: the public record, and nothing private."""
 
-    def __init__(self, schema: Schema, size: int, events: tuple[Event, ...]) -> None:
+    def __init__(self, schema: Schema, size: int, events: tuple[Event, ...], gone: Gone | None = None) -> None:
         self.schema = schema
         self.size = size
-        self._events = events
+        self._events, self._gone = events, gone or Gone()
 
     def open_gate(self, budget: Budget) -> Gate:
         """A gate that shows what was released, and releases nothing more."""
-        return _ShownGate(self.schema, self.size, budget, self._events)
+        return _ShownGate(self.schema, self.size, budget, self._events, self._gone)
 
     def watch(self, grown: Callable[[], None]) -> None:
         """Does nothing: a reader's database does not grow."""
 
 
 class _ShownGate(RecordedGate):
-    def __init__(self, schema: Schema, size: int, budget: Budget, events: tuple[Event, ...]) -> None:
+    def __init__(self, schema: Schema, size: int, budget: Budget, events: tuple[Event, ...], gone: Gone) -> None:
         super().__init__(schema, size, budget, events)
+        self._gone = gone
         charges = account(budget, events)
         self._given, self._spent, self._ledger = len(events), charges.spent, charges.ledger
+
+    def rows_between(self, start: int, end: int) -> int:
+        """The number of rows after position ``start``, up to ``end``, that were not erased."""
+        return end - start - self._gone.within(start, end)
 
     def left(self, position: int) -> Fraction:
         """What the row at this position may still be charged, by the record."""

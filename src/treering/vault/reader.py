@@ -54,7 +54,9 @@ class VaultReader:
         """Check the vault: the chain of hashes, every row, part and secret, and that replay gives the same state.
 
         ``head`` is a ``head`` that `status` showed earlier: if it is not the hash of some line, the folder was set back
-        to an earlier state. Raises `DamagedVault` if anything is wrong; otherwise returns what was checked.
+        to an earlier state. Raises `DamagedVault` if anything is wrong; otherwise returns what was checked. Of batches
+        that were ``rewritten``, since rows of them were erased or corrected, the commitments that were made when they
+        came can be checked no more, nor that only those rows were changed.
         """
         return verified(self._reading, self._reading.verify(head))
 
@@ -81,7 +83,9 @@ def verified(reading: Reading, found: Verified) -> dict[str, Any]:
         "entries": record.seq,
         "batches": len(record.batches),
         "parts": len(record.parts),
-        "size": record.size,
+        "size": record.rows,
+        "erased": len(record.gone),
+        "rewritten": sum(batch.times > 0 for batch in record.batches),
         "mechanisms": len(record.specs),
         "head": record.head.hex(),
         "head_found": found.head_found,
@@ -109,7 +113,8 @@ def status(record: Record, mechanisms: Sequence[Answering]) -> dict[str, Any]:
         "created": stamp(record.created),
         "cells": record.schema.cells,
         "versions": record.versions,
-        "size": record.size,
+        "size": record.rows,
+        "erased": len(record.gone),
         "batches": len(batches),
         "dropped": sum(batch.dropped for batch in batches),
         "epsilon": float(promise.epsilon),

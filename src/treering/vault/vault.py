@@ -44,6 +44,7 @@ from treering.trusted.store import (
 )
 from treering.trusted.store import Taken as Taken
 from treering.vault.asking import Questions
+from treering.vault.changing import Change, change
 from treering.vault.kinds import EXPECTED_ROWS, NOTES, build, choose, lowered, spec
 from treering.vault.members import Member, chosen
 from treering.vault.planning import Planned
@@ -121,6 +122,7 @@ class Vault(Sealed):
         *,
         person: str | None = None,
         name: str | None = None,
+        key: str | None = None,
         rows: int = EXPECTED_ROWS,
         table: Any = None,
         order: str = "id",
@@ -146,6 +148,8 @@ class Vault(Sealed):
                              tenths of the share are for that where a person may have several rows (a mechanism of kind
                              "persons"). None: the vault does not check the limit
         ``name``             what the table is called; None: as the folder is, without its ending
+        ``key``              the column, in each batch, that says which row is which, for `erase` and `correct`. A
+                             digest of it is kept. None: rows cannot be told apart later
         ``rows``             the number of rows that "auto" plans for
         ``table, order``     an Ibis table, or the address of one: rows stay there, and `refresh` takes in those past
                              the watermark of the column ``order``, a unique integer that only grows
@@ -153,7 +157,8 @@ class Vault(Sealed):
         ``options``          further options of the first mechanism (see `add`)
         """
         promise = Promise(epsilon, delta, rows_per_person)
-        origin = stores.originate(schema, promise, person, table, order, named(path) if name is None else name)
+        name = named(path) if name is None else name
+        origin = stores.originate(schema, promise, person, table, order, name, key)
         first = None
         if mechanism is not None:
             first = first_spec(origin, mechanism, share, alpha, beta, rows, options)
@@ -380,8 +385,8 @@ class Vault(Sealed):
 
     @property
     def size(self) -> int:
-        """The number of rows: public."""
-        return self._store.size
+        """The number of rows that are there: public."""
+        return self._store.rows
 
     @property
     def unit(self) -> str:
@@ -457,6 +462,36 @@ class Vault(Sealed):
         `GrowingDatabase.refresh` says when this is refused; ``on_invalid`` is as in `append`.
         """
         return self._store.refresh(on_invalid)
+
+    def erase(
+        self,
+        keys: Iterable[Any] | None = None,
+        persons: Iterable[Any] | None = None,
+        *,
+        dry_run: bool = False,
+        end: bool = False,
+    ) -> Change:
+        """Erase the rows with these ``keys``, or all rows of these ``persons``, for good: all of them or none.
+
+        What they said is overwritten in the vault, and their slots stay, empty. No row pays anything. New series and
+        later one-shot releases never see them; series that have counted some go on with margins wider by as many rows,
+        or ``end`` ends these. With ``dry_run`` nothing happens, and the result says what would. Refused: keys that no
+        row has (counted, not named), a key named twice, and any while a run or a reservation is in progress.
+        """
+        if (keys is None) == (persons is None):
+            raise ParameterError("keys", "or persons must be given, and not both")
+        if keys is not None:
+            return change(self._store, self._members, lambda rows: rows.keyed(keys), dry_run=dry_run, end=end)
+        return change(self._store, self._members, lambda rows: rows.of_persons(persons), dry_run=dry_run, end=end)
+
+    def correct(self, frame: Any, *, dry_run: bool = False, end: bool = False) -> Change:
+        """Correct rows to what ``frame`` says of them: it has their keys and all columns of the schema.
+
+        Each row keeps its position, its person and its budget, and no row pays anything. ``dry_run`` and ``end`` are as
+        in `erase`; refused is what `erase` refuses, and what `append` would.
+        """
+        given = _rows_of(frame)
+        return change(self._store, self._members, lambda rows: rows.corrected(given), dry_run=dry_run, end=end)
 
     # -- what was released ---------------------------------------------------------------------------------------------
 

@@ -39,7 +39,9 @@ class Cells(NamedTuple):
     law: Law
     below: Floats
     above: Floats
-    """Bounds on the noise of the rows up to each cell, and of those after it, that all answers keep together."""
+    """Bounds on how far off the rows up to each cell are, and those after it, that all answers keep together."""
+    changed: int = 0
+    """How many rows were changed since they were counted."""
 
 
 def plain(reading: Reading) -> Estimate:
@@ -131,7 +133,8 @@ def limits_of(attribute: Attribute, cuts: Sequence[float]) -> list[Interval]:
 def quantile(limits: Sequence[Interval], level: float, cells: Cells) -> Estimate:
     """A quantile over cells of these limits: `treering.theory.quantiles`."""
     levels = (np.cumsum(cells.counts) - level * cells.counts.sum()).tolist()
-    low, high = _span(limits, levels, level_margins(cells.law, cells.numbers, cells.groups, level))
+    margins = [each + cells.changed for each in level_margins(cells.law, cells.numbers, cells.groups, level)]
+    low, high = _span(limits, levels, margins)
     if cells.counts.sum() <= 0:
         return Estimate(None, low, high)
     cell, part = point(levels)
@@ -161,5 +164,8 @@ def average(attribute: Attribute, cells: Cells) -> Estimate:
     rows = float(counts.sum())
     if rows <= 0 or low >= high:
         return Estimate(None, least, most)
+    if cells.changed:  # Each of these rows moves the average by at most the whole range, of one row less.
+        off = (most - least) * cells.changed / max(1.0, rows - cells.changed)
+        low, high = max(least, low - off), min(most, high + off)
     value = float(ends.mean(axis=1) @ counts) / rows
     return Estimate(min(high, max(low, value)), low, high)

@@ -16,6 +16,7 @@ from treering.domain.language.items import Item
 from treering.domain.query import Query
 from treering.domain.sums import Grid
 from treering.mechanisms.series import estimates
+from treering.mechanisms.series.changes import Part, levels, widened
 from treering.mechanisms.series.drawing import Drawing, Portion, Source, Stream
 from treering.mechanisms.series.estimates import Cells
 from treering.mechanisms.series.policy import nothing
@@ -23,7 +24,7 @@ from treering.mechanisms.series.ring import combined, weights_of
 from treering.mechanisms.series.shelf import Shelf
 from treering.mechanisms.series.view import Reading, answer, constant
 from treering.theory.continual import Law
-from treering.theory.rings import chosen_groups
+from treering.theory.rings import NORMAL, chosen_groups
 
 _EXACT = Reading(0.0, 0.0, 0.0, 0.0)
 
@@ -32,14 +33,22 @@ class Findings:
     """What the series of a shelf, as they are now, say about items. (See `treering.mechanisms.plan.Outcome`.)"""
 
     def __init__(
-        self, shelf: Shelf, kind: BudgetKind, size: int, items: Sequence[Item], since: int | None = None
+        self,
+        shelf: Shelf,
+        kind: BudgetKind,
+        size: int,
+        items: Sequence[Item],
+        since: int | None = None,
+        period: int | None = None,
     ) -> None:
+        """``size`` rows are there, and ``period`` of them came since a size."""
         self._shelf, self._kind, self.size, self._items, self._since = shelf, kind, size, items, since
+        self._period = size if period is None else period
 
     def answers(self) -> list[Answer]:
         """See `Outcome.answers`."""
         queries = [item.query for item in self._items]
-        told, rows = self._shares(queries), self.size - (self._since or 0)
+        told, rows = self._shares(queries), self._period
         return [constant(query, rows) if query.constant else answer(told[query], rows) for query in queries]
 
     def estimates(self) -> list[Estimate]:
@@ -58,7 +67,8 @@ class Findings:
 
     def _estimate(self, item: Item, shares: dict[Query, Reading], totals: dict[tuple[int, Query], Reading]) -> Estimate:
         """An item with its reading, and what is known of the reading's noise."""
-        tail: Tail = "log-concave" if self._kind == "pure" else "normal"
+        normal = self._kind != "pure" and not self._shelf.changed
+        tail: Tail = "together" if self._shelf.changed else "normal" if normal else "log-concave"
         total = totals.get((item.position, item.query), _EXACT)
         if item.kind == "sum":
             return replace(estimates.plain(total), reading=total.value, tail=tail)
@@ -74,7 +84,7 @@ class Findings:
         if item.kind == "count":
             shown = estimates.count(rows, self.size) if item.query.counting else estimates.plain(rows)
             return replace(shown, reading=rows.value, tail=tail)
-        grid, normal = Grid.of(_attribute(item)), self._kind != "pure"
+        grid = Grid.of(_attribute(item))
         assert grid is not None
         if item.kind == "average":
             return estimates.mean(grid, total, rows, normal)
@@ -91,22 +101,27 @@ class Findings:
     def _shares(self, queries: Iterable[Query]) -> dict[Query, Reading]:
         """What all current series say about each query whose answer is not public, combined."""
         asked = [query for query in dict.fromkeys(queries) if not query.constant]
-        said: dict[Query, list[tuple[Reading, float]]] = {query: [] for query in asked}
+        said: dict[Query, list[Part]] = {query: [] for query in asked}
         for ring, able in self._shelf.counting(asked, self._since):
             view = ring.view(self._since or 0)
             variance = view.law.deviation**2
             for query, told in zip(able, ring.readings(able, view), strict=True):
-                said[query].append((told, variance * ring.spread(query)))
-        return {query: combined(told, self._kind) for query, told in said.items()}
+                said[query].append(Part(told, variance * ring.spread(query), ring.changed))
+        return {query: self._together(told, 1 / max(1, self._period)) for query, told in said.items()}
+
+    def _together(self, said: Sequence[Part], unit: float) -> Reading:
+        """What several series say, combined; a row that was changed adds up to ``unit``."""
+        found = [widened(combined([each[:2] for each in some], self._kind), most * unit) for most, some in levels(said)]
+        return min(found, key=lambda each: each.margin)
 
     def _totals(self, position: int, asked: Sequence[Query]) -> dict[Query, Reading]:
         """What all current series say about the sum of an attribute over each query's rows, combined: in rows at the
         bound."""
-        said: dict[Query, list[tuple[Reading, float]]] = {query: [] for query in asked}
+        said: dict[Query, list[Part]] = {query: [] for query in asked}
         for ring, able in self._shelf.summing(position, asked):
             for query, told in zip(able, ring.sum_readings(able, 0), strict=True):
-                said[query].append((told, ring.next_sum_variance(query, self.size)))
-        return {query: combined(told, self._kind) for query, told in said.items()}
+                said[query].append(Part(told, ring.next_sum_variance(query, self.size), ring.changed))
+        return {query: self._together(told, 2.0) for query, told in said.items()}
 
     def _cells(self, queries: Sequence[Query]) -> Cells:
         """What the sharpest series that knows them all says about the cells of a group."""
@@ -114,9 +129,9 @@ class Findings:
         if not real:  # No row can match, or all lie in one cell: everything is public.
             counts = [self._rows(query, {}).value for query in queries]
             none = np.zeros(len(queries))
-            return Cells(np.array(counts), [0] * len(queries), 1, Law(0.0), none, none)
+            return Cells(np.array(counts), [0] * len(queries), 1, Law(0.0), none, none, 0)
         rings = (ring for ring, able in self._shelf.counting(real, None) if len(able) == len(real))
-        ring = min(rings, key=lambda each: each.next_variance(real[0], self.size))
+        ring = min(rings, key=lambda each: NORMAL * each.next_variance(real[0], self.size) ** 0.5 + each.changed)
         view, reduced = ring.view(0), [ring.reduced(query) for query in queries]
         numbers = [chosen_groups(query) for query in reduced]
         below = list(itertools.accumulate(reduced, operator.or_))
@@ -125,14 +140,19 @@ class Findings:
             Query.none(below[0].schema),
         ]
         radii = (view.radii(below), view.radii(above))
-        return Cells(np.array(view.sums(reduced)), numbers, ring.series.groups.number, view.law, *radii)
+        off = ring.changed
+        numbered = np.array(view.sums(reduced)), numbers, ring.series.groups.number, view.law
+        return Cells(*numbered, radii[0] + off, radii[1] + off, off)
 
     # -- noise --------------------------------------------------------------------------------------------------------
 
-    def drawing(self, sources: Sequence[Source] | None = None) -> Drawing:
-        """See `Outcome.drawing`. With the ``sources`` of an earlier drawing of the same items, the noise of what was
-        told then."""
-        chosen = tuple(self._sources()) if sources is None else sources
+    def drawing(self) -> Drawing | None:
+        """See `Outcome.drawing`. None where series have counted rows that were changed since: noise is not all that
+        they are off."""
+        return None if self._shelf.changed else self.drawn(tuple(self._sources()))
+
+    def drawn(self, chosen: Sequence[Source]) -> Drawing:
+        """The noise of what was told when the series were these sources."""
         taken = [self._taken(source) for source in chosen]
         variances: dict[int, list[float]] = {}
         for each in taken:

@@ -76,7 +76,7 @@ class Sketch:
     def of(cls, rings: Sequence[Ring], schema: Schema, lens: Schema) -> Sketch:
         """What some series say of a table with a ``schema``, seen through a ``lens`` of it, or a finer one: the lens is
         cut wherever a series cuts a number."""
-        counting = [ring for ring in rings if ring.counted and ring.series.size]
+        counting = [ring for ring in rings if ring.counted and ring.series.size and not ring.ended]
         lens = reduce(_cut_by, (ring.opened.groups for ring in counting), lens)
         told = (_shares(ring, lens) for ring in counting)
         begun = [_even(schema.attributes[name], lens.attributes[name]) for name in lens.names]

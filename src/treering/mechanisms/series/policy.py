@@ -250,7 +250,8 @@ class Policy:
             known = [ring for ring in self._rings if ring.covers(query)]
             dearest = max((ring.count_price for ring in known), default=Fraction(0))
             least = dearest if dearest <= left else self.usual(left, len(self._rings))
-            rest = theory.missing(wanted, [ring.next_variance(query, self._gate.size) for ring in known], kind)
+            whole = [ring.next_variance(query, self._gate.size) for ring in known if not ring.changed]
+            rest = theory.missing(wanted, whole, kind)
             prices.append(max(theory.price_of(rest, theory.spectrum(reduced), groups.number, kind), least))
         return max(prices)
 
@@ -294,7 +295,9 @@ class Policy:
         for query in batch:
             known = [ring for ring in self._rings if ring.sums_up(sums, query)]
             dearest = max((ring.series.price.total for ring in known), default=Fraction(0))
-            rest = theory.missing(wanted, [ring.next_sum_variance(query, size) for ring in known], kind)
+            rest = theory.missing(
+                wanted, [ring.next_sum_variance(query, size) for ring in known if not ring.changed], kind
+            )
             plain = theory.plain_spectrum(reduced_to(groups, query, groups.classes))
             alone = theory.price_of(rest, plain, max(2, groups.number), kind)
             prices.append(max(2 * alone if kind == "zcdp" else alone, dearest))
@@ -314,7 +317,8 @@ class Policy:
 
     def _check_worth(self, batch: Sequence[Query], groups: Groups, price: Fraction, sums: Sums | None) -> None:
         """Refuse to pay for an answer whose margin is all rows there are."""
-        size, least = self._gate.size, min(self._margins(batch, groups, price, sums))
+        size = self._gate.rows_between(0, self._gate.size)
+        least = min(self._margins(batch, groups, price, sums))
         if least >= size:
             raise GuaranteeError(
                 f"with what is left of epsilon a {'count' if sums is None else 'sum'} is known within "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -39,6 +39,11 @@ _REMEMBERED: Final = 2**28
 """The most bytes of questions that are remembered as unions of groups, for each series."""
 
 
+def _every(start: int, end: int) -> int:
+    """All rows between two sizes."""
+    return end - start
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Opened:
     """NOTE: a series was opened: over the ``groups`` of rows that a batch tells apart, at a ``price`` for each row. The
@@ -58,6 +63,10 @@ class KeptRing:
 
     opened: Opened
     state: KeptRoots | Estimates
+    changed: int
+    """How many rows were erased or corrected since they were counted."""
+    ended: bool
+    """Whether the series is over."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,6 +114,10 @@ class SeriesState:
     of a sum, in rows of which each adds half of the range."""
     sums: str | None = None
     """The attribute whose sums it keeps, if any."""
+    changed: int = 0
+    """How many rows were erased or corrected since they were counted: the margin is as much wider."""
+    ended: bool = False
+    """Whether it is over."""
 
 
 class Ring:
@@ -114,7 +127,10 @@ class Ring:
     are those of a series at half the price.
     """
 
-    def __init__(self, opened: Opened, kind: BudgetKind, beta: float) -> None:
+    def __init__(
+        self, opened: Opened, kind: BudgetKind, beta: float, between: Callable[[int, int], int] = _every
+    ) -> None:
+        """``between`` says how many of the rows between two sizes were not erased."""
         price, sums = Budget(kind, opened.price), opened.sums
         numbers = opened.groups.number if sums is None else sums.numbers(opened.groups.number)
         make = RootSeries if by_roots(price, numbers) else TreeSeries
@@ -128,6 +144,8 @@ class Ring:
         self._unit = 1 if sums is None else sums.reach
         self.views: dict[int, View] = {}
         self.totals: dict[int, Totals] = {}
+        self.changed, self.ended = 0, False
+        self._between = between
         self._beta = beta
         self._classes = opened.groups.classes
         self._reduced: dict[Query, Query | None] = {}
@@ -154,7 +172,7 @@ class Ring:
 
     def keep(self) -> KeptRing:
         """The series as a checkpoint has it."""
-        return KeptRing(self.opened, self.series.keep())
+        return KeptRing(self.opened, self.series.keep(), self.changed, self.ended)
 
     def restore(self, state: KeptRoots | Estimates, segments: Sequence[SegmentBegun]) -> None:
         """Go on from the state in a checkpoint, with those segments of the gate that are open."""
@@ -168,12 +186,13 @@ class Ring:
 
     def covers(self, query: Query) -> bool:
         """Whether a query's rows are counted: it is a union of groups."""
-        return self.counted and self._about(query) is not None
+        return self.counted and not self.ended and self._about(query) is not None
 
     def sums_up(self, wanted: Sums, query: Query) -> bool:
         """Whether these sums are known for a query: it is a union of groups."""
         sums = self.series.sums
-        return isinstance(sums, Sums) and sums.same_values(wanted) and self._about(query) is not None
+        known = isinstance(sums, Sums) and not self.ended and sums.same_values(wanted)
+        return known and self._about(query) is not None
 
     def clear(self) -> None:
         """The series has grown: make all estimates anew."""
@@ -249,7 +268,8 @@ class Ring:
         if since not in self.views:
             window = self._window(since)
             counts = Window(window.start, window.end, window.counts[: self.series.groups.number], window.law)
-            self.views[since] = View(self._classes, counts, bound(window.law, self._classes.shape, self._part / 2))
+            errors, rows = bound(window.law, self._classes.shape, self._part / 2), self._between(since, window.end)
+            self.views[since] = View(self._classes, counts, errors, rows)
         return self.views[since]
 
     def _window(self, since: int) -> Window:
@@ -329,8 +349,10 @@ class Ring:
             float(self.series.price.total),
             self.series.leaf,
             self.series.size,
-            theory.margin(self.next_law(size), one),
+            theory.margin(self.next_law(self.series.size if self.ended else size), one) + self.changed,
             None if sums is None else name_of(sums.scalar, schema),
+            self.changed,
+            self.ended,
         )
 
 
@@ -345,22 +367,33 @@ def sharp_sum(query: Query, rings: Sequence[Ring], size: int, wanted: float | No
     """Whether some series together are as sharp about a sum, in rows, as is wanted."""
     if not rings or wanted is None:
         return bool(rings)
-    if _added_up(rings):
-        precision = math.fsum(1 / ring.next_sum_variance(query, size, since) for ring in rings)
-        return theory.NORMAL / math.sqrt(precision) <= wanted * (1 + 1e-6)
-    reduced = [(ring, theory.plain_spectrum(ring.reduced(query))) for ring in rings]
-    return min(theory.margin(ring.next_law(size, since), plain) for ring, plain in reduced) <= wanted * (1 + 1e-6)
+
+    def margin(some: Sequence[Ring]) -> float:
+        if _added_up(some):
+            return theory.NORMAL / math.sqrt(math.fsum(1 / ring.next_sum_variance(query, size, since) for ring in some))
+        reduced = [(ring, theory.plain_spectrum(ring.reduced(query))) for ring in some]
+        return min(theory.margin(ring.next_law(size, since), plain) for ring, plain in reduced)
+
+    return _sharpest(rings, margin, 2) <= wanted * (1 + 1e-6)
 
 
 def sharp(query: Query, rings: Sequence[Ring], size: int, wanted: float | None, since: int | None) -> bool:
     """Whether some series together are as sharp about a query as is wanted."""
     if not rings or wanted is None:
         return bool(rings)
-    if _added_up(rings):
-        precision = math.fsum(1 / ring.next_variance(query, size, since) for ring in rings)
-        return theory.NORMAL / math.sqrt(precision) <= wanted * (1 + 1e-6)
-    margins = [theory.margin(ring.next_law(size, since), ring.spectrum(query)) for ring in rings]
-    return min(margins) <= wanted * (1 + 1e-6)
+
+    def margin(some: Sequence[Ring]) -> float:
+        if _added_up(some):
+            return theory.NORMAL / math.sqrt(math.fsum(1 / ring.next_variance(query, size, since) for ring in some))
+        return min(theory.margin(ring.next_law(size, since), ring.spectrum(query)) for ring in some)
+
+    return _sharpest(rings, margin, 1) <= wanted * (1 + 1e-6)
+
+
+def _sharpest(rings: Sequence[Ring], margin: Callable[[Sequence[Ring]], float], unit: int) -> float:
+    """The smallest margin of some of these series together, where a row that was changed adds up to ``unit``."""
+    found = {ring.changed for ring in rings}
+    return min(margin([ring for ring in rings if ring.changed <= most]) + unit * most for most in found)
 
 
 def _added_up(rings: Sequence[Ring]) -> bool:

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from fractions import Fraction
+from typing import Any, TypeAlias
 
+import numpy as np
+
+from treering.arrays import Ints
 from treering.domain.query import Query
 from treering.domain.sums import Sums, sums_of
 from treering.gate import Advanced, Condensed, Event, Noted, SegmentBegun, SegmentCondensed, SegmentEnded
-from treering.mechanisms.series.ring import KeptRings, Opened, Ring
+from treering.mechanisms.series.changes import Changed, Held
+from treering.mechanisms.series.ring import KeptRings, Opened, Ring, SeriesState
 from treering.protocols import Gate
+
+RLock: TypeAlias = AbstractContextManager[Any]
 
 
 class Shelf:
@@ -32,7 +40,7 @@ class Shelf:
 
     def made(self, opened: Opened) -> Ring:
         """A series that was not opened yet."""
-        return Ring(opened, self._gate.budget.kind, self._beta)
+        return Ring(opened, self._gate.budget.kind, self._beta, self._gate.rows_between)
 
     def sums(self, position: int) -> Sums:
         """The sums of the attribute at a position, as a series keeps them."""
@@ -57,6 +65,10 @@ class Shelf:
             if able:
                 yield ring, able
 
+    def described(self, ring: Ring) -> SeriesState:
+        """A series as it is shown."""
+        return ring.described(self._gate.schema, self._gate.size)
+
     # -- moving -------------------------------------------------------------------------------------------------------
 
     def move(self, stale: Sequence[Ring], fresh: Sequence[Ring]) -> None:
@@ -76,6 +88,35 @@ class Shelf:
         finally:
             self.moves += 1
 
+    def change(self, counted: Sequence[int], ended: Sequence[int]) -> None:
+        """Take up that rows are erased or corrected, of which each series has ``counted`` so many, and end some
+        series."""
+        self.moves += 1
+        try:
+            for number in ended:
+                self.rings[number].series.close(self._gate)
+            note = Changed(tuple(counted), tuple(ended))
+            self._gate.note(note)
+            self._take_up(note)
+        finally:
+            self.moves += 1
+
+    def _take_up(self, note: Changed) -> None:
+        for ring, more in zip(self.rings, note.counted, strict=True):
+            ring.changed += more
+            ring.ended = ring.ended or ring.number in note.ended
+
+    def clear(self) -> None:
+        """Make all estimates anew."""
+        self.moves += 2
+        for ring in self.rings:
+            ring.clear()
+
+    @property
+    def changed(self) -> bool:
+        """Whether some series has counted rows that were erased or corrected since."""
+        return any(ring.changed and not ring.ended for ring in self.rings)
+
     def _advance(self, ring: Ring) -> None:
         ring.series.advance(self._gate)
         ring.clear()
@@ -86,6 +127,8 @@ class Shelf:
             self._segments[event.segment].series.follow(event)
         elif isinstance(event, Noted) and isinstance(event.note, Opened):
             self.rings.append(self.made(event.note))
+        elif isinstance(event, Noted) and isinstance(event.note, Changed):
+            self._take_up(event.note)
         elif isinstance(event, SegmentBegun | SegmentEnded):
             ring = self.rings[event.series]
             self._segments[event.segment] = ring
@@ -118,6 +161,7 @@ class Shelf:
             ring = self.made(kept.opened)
             segments = [each.begun for each in event.segments if each.begun.series == ring.number]
             ring.restore(kept.state, segments)
+            ring.changed, ring.ended = kept.changed, kept.ended
             self._segments |= dict.fromkeys((each.segment for each in segments), ring)
             self.rings.append(ring)
         self._condensed = self._kept
@@ -131,5 +175,35 @@ class Shelf:
 
     def fingerprint(self) -> str:
         """A hash of the public state."""
-        prints = [(ring.series.price.total, ring.series.fingerprint()) for ring in self.rings]
+        prints = [(ring.series.price.total, ring.series.fingerprint(), ring.changed, ring.ended) for ring in self.rings]
         return hashlib.sha256(repr(prints).encode()).hexdigest()
+
+
+class Shelving:
+    """What rows that are erased or corrected do to the series of a shelf. (See `Changing`.)"""
+
+    def __init__(self, shelf: Shelf, lock: RLock, taking_up: Callable[[], AbstractContextManager[None]]) -> None:
+        self._shelf, self._lock, self._taking_up = shelf, lock, taking_up
+
+    def holding(self, positions: Ints) -> list[Held]:
+        """See `Changing.holding`."""
+        pairs = zip(self._shelf.rings, self._counted(positions), strict=True)
+        states = [(ring.number, self._shelf.described(ring), rows) for ring, rows in pairs if rows]
+        return [Held(number, state.attributes, rows, state.margin) for number, state, rows in states]
+
+    def change(self, positions: Ints, *, end: bool) -> None:
+        """See `Changing.change`."""
+        with self._lock, self._taking_up():
+            counted = self._counted(positions)
+            ended = [number for number, rows in enumerate(counted) if rows and end]
+            self._shelf.change([0 if number in ended else rows for number, rows in enumerate(counted)], ended)
+
+    def recount(self) -> None:
+        """See `Changing.recount`."""
+        with self._lock:
+            self._shelf.clear()
+
+    def _counted(self, positions: Ints) -> list[int]:
+        """How many of these rows each series that goes on has counted."""
+        ends = [0 if ring.ended else ring.series.size for ring in self._shelf.rings]
+        return np.searchsorted(positions, ends, side="right").tolist() if ends else []

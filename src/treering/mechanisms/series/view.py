@@ -82,9 +82,9 @@ class View(_Cells):
     ``errors`` are the bounds that all queries to this estimate keep together.
     """
 
-    def __init__(self, schema: Schema, window: Window, errors: StructuredBound) -> None:
-        self.size = window.end - window.start
-        """The number of rows of the period."""
+    def __init__(self, schema: Schema, window: Window, errors: StructuredBound, rows: int | None = None) -> None:
+        self.size = window.end - window.start if rows is None else rows
+        """The number of rows of the period: all that came, or those ``rows`` that were not erased."""
         self.law = window.law
         self._errors = errors
         super().__init__(schema, _centred(window.counts, self.size))

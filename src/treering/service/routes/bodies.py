@@ -29,6 +29,15 @@ class _Sent(BaseModel):
         return sent
 
 
+class EraseBody(_Sent):
+    """Rows to erase, by their keys or by their persons."""
+
+    keys: Annotated[list[int | str], Field(fail_fast=True)] | None = Field(None, min_length=1)
+    persons: Annotated[list[int | str], Field(fail_fast=True)] | None = Field(None, min_length=1)
+    dry_run: bool = Field(False, description="Say what would happen; change nothing.")
+    end: bool = Field(False, description="End series that have counted these rows.")
+
+
 class AskBody(_Sent):
     """One question: a predicate, several of them, or an SQL statement."""
 
@@ -226,6 +235,26 @@ class RowsTold(_Told):
     columns: dict[str, dict[str, int]] = Field(
         description="For each column, how many values were unlisted, missing or outside: for the steward alone."
     )
+
+
+class HeldTold(_Told):
+    """A series that has counted some of the rows: its margins are wider by as many, or it is ended."""
+
+    mechanism: str
+    series: int
+    attributes: list[str]
+    rows: int
+    margin: float = Field(description="Of the count of one of its groups, now, in rows.")
+
+
+class ChangeTold(_Told):
+    """What erasing or correcting rows has done, or would do."""
+
+    rows: int
+    size: int
+    done: bool = Field(description="False for a dry run.")
+    ended: bool
+    held: list[HeldTold]
 
 
 class LedgerTold(_Told):

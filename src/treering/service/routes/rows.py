@@ -8,6 +8,7 @@ import tempfile
 import warnings
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -19,9 +20,10 @@ from treering.errors import DataError, VaultError
 from treering.rowfile import RowFile
 from treering.service.desk import Desk
 from treering.service.problems import Problem
-from treering.service.routes.bodies import RowsTold
+from treering.service.routes.bodies import ChangeTold, EraseBody, RowsTold
 from treering.service.routes.calling import FOR_STEWARDS, Steward, TheDesk, answer_json, refusals
 from treering.service.wire import ARROW, CSV, PARQUET
+from treering.vault.changing import Change
 from treering.vault.vault import Taken
 from treering.words import reason
 
@@ -80,6 +82,46 @@ async def refresh(
 ) -> Response:
     """Take in the new rows of the table that they stay in, for a vault that was made with one."""
     return _told(desk, await desk.append(lambda: _refreshed(desk, on_invalid)))
+
+
+@router.post("/rows/erase", response_model=ChangeTold, responses=refusals(400, 401, 403, 409, 422, 507))
+async def erase(desk: TheDesk, asked: EraseBody) -> Response:
+    """Erase rows for good, by their keys or by their persons: all of those named, or none. It costs no row anything.
+    With ``dry_run`` nothing happens, and the answer says what would."""
+    _check_place(desk, elsewhere=False)
+    work = partial(desk.vault.erase, asked.keys, asked.persons, dry_run=asked.dry_run, end=asked.end)
+    return _changed(desk, await desk.append(work))
+
+
+@router.post(
+    "/rows/correct",
+    response_model=ChangeTold,
+    responses=refusals(400, 401, 403, 408, 409, 413, 415, 422, 429, 507),
+    openapi_extra={"requestBody": {"required": True, "content": dict.fromkeys(ENDINGS, _ANY)}},
+)
+async def correct(
+    request: Request,
+    desk: TheDesk,
+    dry_run: Annotated[bool, Query(description="Say what would happen; change nothing.")] = False,
+    end: Annotated[bool, Query(description="End series that have counted these rows.")] = False,
+) -> Response:
+    """Correct rows to what the body says of them, by their keys: all of them, or none. It costs no row anything. The
+    body is as for `rows`, with the key column."""
+    with _private(desk, _ending(request)) as (path, descriptor):
+        await _written(request, descriptor)
+        return _changed(desk, await desk.append(lambda: _corrected(desk, RowFile(path), dry_run=dry_run, end=end)))
+
+
+def _corrected(desk: Desk, file: RowFile, *, dry_run: bool, end: bool) -> Change:
+    _check_place(desk, elsewhere=False)
+    with _nameless(file):
+        return desk.vault.correct(file, dry_run=dry_run, end=end)
+
+
+def _changed(desk: Desk, told: Change) -> Response:
+    if told.done:
+        desk.herald.ring()
+    return answer_json(told.to_dict())
 
 
 def _told(desk: Desk, taken: Taken, columns: dict[str, Any] | None = None) -> Response:

@@ -124,10 +124,27 @@ class Ledger(Sealed):
         """Add lines, which no interrupt can separate; with them store the secret ``put`` and the batch ``tail`` (its
         number and content), and delete the secrets named in ``drop`` and the batches of the tail up to number
         ``sealed``. Durable when this returns or, in a transaction, at its end."""
+        self.write_all([*map(Write, lines[:-1]), Write(lines[-1], put, drop, tail, sealed)])
+
+    def write_all(self, writes: Sequence[Write]) -> None:
+        """Add lines, each with what is stored and deleted with it; no interrupt can separate them."""
         self.check_usable()
-        self._waiting.extend([*map(Write, lines[:-1]), Write(lines[-1], put, drop, tail, sealed)])
+        self._waiting.extend(writes)
         if not self._open:
             self._commit()
+
+    @contextmanager
+    def whole(self) -> Iterator[None]:
+        """A transaction of which nothing becomes durable unless the block comes to its end. If it does not, the vault
+        stops: memory may be ahead of the record."""
+        with self.transaction():
+            before = len(self._waiting)
+            try:
+                yield
+            except BaseException:
+                del self._waiting[before:]
+                self.fail(TORN)
+                raise
 
     @property
     def waiting(self) -> int:
@@ -257,6 +274,12 @@ class Ledger(Sealed):
                 target.close()
         except apsw.Error as error:
             raise VaultError(f"cannot write the backup: {describe(error)}") from None
+
+    def wipe(self) -> None:
+        """Empty the write-ahead log, which still has what was overwritten or deleted in the file. (If a reader keeps it
+        from being emptied, the next opening or closing does it.)"""
+        with suppress(apsw.Error):
+            self._connection.execute("pragma wal_checkpoint(truncate)")
 
     def close(self) -> None:
         """Close the file."""

@@ -20,8 +20,11 @@ ROOT: Final = bytes(32)
 
 CREATED, REFINED, MECHANISM, ROWS, PART = "created", "refined", "mechanism", "rows", "part"
 EVENT, LEASE, ANSWERS, CHECKPOINT = "event", "lease", "answers", "checkpoint"
+ERASING, ERASED, REWRITTEN = "erasing", "erased", "rewritten"
 """The kinds of lines. A ``refined`` line is the next version of the schema; a ``part`` names a file of rows; a
-``lease`` counts comparisons before they are made; ``answers`` are those given under an idempotency key."""
+``lease`` counts comparisons before they are made; ``answers`` are those given under an idempotency key; ``erasing``
+says how many parts are about to be written anew, ``erased`` which rows were erased or corrected; a batch of which some
+were is ``rewritten``."""
 
 
 class Line(NamedTuple):

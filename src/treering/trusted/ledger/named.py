@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from treering.errors import DamagedVault
@@ -34,6 +34,8 @@ class Batch:
     """To its rows; "" if they stay in a table of an engine."""
     watermark: Mapping[str, Any] | None = None
     """The watermark after this batch, if the rows stay in a table of an engine."""
+    times: int = 0
+    """How often it was written anew, since some of its rows were erased or corrected."""
 
     @classmethod
     def of(cls, line: Line | Entry) -> Batch:
@@ -61,7 +63,11 @@ class Batch:
     @property
     def secret(self) -> str:
         """The name, among the secrets, of the salt and the keyed digest of its rows."""
-        return batch_secret(self.number)
+        return batch_secret(self.number, self.times)
+
+    def rewritten(self, commitment: str) -> Batch:
+        """The batch, written anew."""
+        return replace(self, commitment=commitment, times=self.times + 1)
 
     @property
     def kept(self) -> bool:
@@ -69,9 +75,9 @@ class Batch:
         return self.rows > 0 and self.watermark is None
 
 
-def batch_secret(number: int) -> str:
-    """The name of the secret of batch ``number``."""
-    return f"rows {number}"
+def batch_secret(number: int, times: int = 0) -> str:
+    """The name of the secret of batch ``number``, written anew so many times."""
+    return f"rows {number}.{times}" if times else f"rows {number}"
 
 
 class BatchList:
@@ -123,6 +129,10 @@ class BatchList:
     def append(self, batch: Batch) -> None:
         """Add the next batch."""
         self._listed.append(batch)
+
+    def rewrite(self, number: int, commitment: str) -> None:
+        """A batch was written anew."""
+        self._listed[number - 1] = self[number - 1].rewritten(commitment)
 
     def check(self) -> None:
         """Raise `DamagedVault` unless every batch begins where the one before ended."""

@@ -12,14 +12,18 @@ from treering.domain.axis import refines
 from treering.domain.schema import Schema
 from treering.errors import DamagedVault
 from treering.trusted.ledger.folder import Folder
+from treering.trusted.ledger.gone import Gone
 from treering.trusted.ledger.lines import (
     CHECKPOINT,
     CREATED,
+    ERASED,
+    ERASING,
     EVENT,
     LEASE,
     MECHANISM,
     PART,
     REFINED,
+    REWRITTEN,
     ROWS,
     Entry,
     Line,
@@ -40,9 +44,11 @@ class Origin:
     source: Mapping[str, str] | None = None
     """The table in an engine where the rows stay: its ``address`` ("": none), ``identity`` and ``order`` column."""
     commitment: str = ""
-    """The commitment to the key of persons' digests, if there is one."""
+    """The commitment to the key of digests of persons and keys, if there is one."""
     name: str = "rows"
     """What the table is called, in SQL for example."""
+    key: str | None = None
+    """The column that says which row is which, if there is one."""
 
     def line(self) -> Line:
         """The first line of a ledger."""
@@ -58,6 +64,7 @@ class Origin:
                 person=self.person,
                 source=None if self.source is None else dict(self.source),
                 name=self.name,
+                key=self.key,
             ),
             commitment=self.commitment,
         )
@@ -69,7 +76,7 @@ class Origin:
         promise = Promise(Fraction(plain["epsilon"]), Fraction(plain["delta"]) or 0.0, plain["rows_per_person"])
         schema = Schema.from_dict(plain["schema"])
         source, name = plain["source"], plain["name"]
-        return cls(plain["identity"], schema, promise, plain["person"], source, line.commitment, name)
+        return cls(plain["identity"], schema, promise, plain["person"], source, line.commitment, name, plain["key"])
 
     def budget(self, spec: Spec) -> Budget:
         """The budget that a mechanism's share is."""
@@ -103,6 +110,12 @@ class Record:
     shares: Shares = field(default_factory=Shares)
     batches: BatchList = field(default_factory=BatchList)
     parts: PartList = field(default_factory=PartList)
+    gone: Gone = field(default_factory=Gone)
+    """The positions of rows that were erased."""
+    changed: bool = False
+    """Whether any row was erased or corrected."""
+    coming: int = 0
+    """The number of the last part that may be there without a line."""
     lines: list[list[Entry]] = field(default_factory=list)
     """The lines of each mechanism: events, leases and checkpoints."""
     checkpoints: list[Line] = field(default_factory=list)
@@ -126,8 +139,13 @@ class Record:
 
     @property
     def size(self) -> int:
-        """The number of rows."""
+        """The number of rows that ever came: that of the last position."""
         return self.batches.size
+
+    @property
+    def rows(self) -> int:
+        """The number of rows that are there."""
+        return self.size - len(self.gone)
 
     @property
     def specs(self) -> tuple[Spec, ...]:
@@ -147,6 +165,8 @@ class Record:
             self._add_mechanism(entry.line.plain())
         elif kind == PART:
             self.parts.add(Part.of(entry))
+        elif kind in (ERASING, ERASED, REWRITTEN):
+            self._change(kind, entry)
         elif kind == REFINED:
             plain = entry.line.plain()
             self.refine(Schema.from_dict(plain["schema"]), plain["following"])
@@ -169,6 +189,16 @@ class Record:
                 self.lenses.setdefault(spec.name, self.schema)
         self.schema = schema
         self.versions += 1
+
+    def _change(self, kind: str, entry: Entry) -> None:
+        plain = entry.line.plain()
+        if kind == ERASING:
+            self.coming = self.parts.last + plain["parts"]
+        elif kind == ERASED:
+            self.gone.add(plain["gone"])
+            self.changed = True
+        else:
+            self.batches.rewrite(plain["batch"], entry.commitment)
 
     def _add_mechanism(self, plain: Mapping[str, Any]) -> None:
         new = Spec.from_dict(plain)

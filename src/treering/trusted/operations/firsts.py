@@ -234,10 +234,13 @@ def _by_hand(piece: Piece, grouping: Grouping, capped: Capped, edges: Sequence[i
     """All rows of a small table."""
     assert isinstance(piece.content, pa.Table)
     low, high = max(0, edges[0] - piece.first), min(piece.rows, edges[-1] - piece.first)
-    table = piece.content.slice(low, high - low)
+    table, position = piece.content.slice(low, high - low), np.arange(piece.first + low + 1, piece.first + high + 1)
+    there = piece.there(low, high)
+    if there is not None:
+        table, position = table.filter(pa.array(there)), position[there]
     place, units = grouping.of_table(table)
     words = halves(table.column(PERSON).combine_chunks())
-    return Firsts(words, place, piece.first + low + 1 + np.arange(len(place)), _units(capped, units))
+    return Firsts(words, place, position, _units(capped, units))
 
 
 def _by_statement(
@@ -275,8 +278,13 @@ def _by_statement(
 
 
 def _span(pieces: Sequence[Piece], edges: Sequence[int]) -> int:
-    """How many rows of some pieces lie between the first and the last edge."""
-    return sum(min(piece.last, edges[-1]) - max(piece.first, edges[0]) for piece in pieces)
+    """How many rows of some pieces lie between the first and the last edge, and were not erased."""
+    spans = (
+        (piece, max(piece.first, edges[0]) - piece.first, min(piece.last, edges[-1]) - piece.first) for piece in pieces
+    )
+    return sum(
+        high - low if (there := piece.there(low, high)) is None else int(there.sum()) for piece, low, high in spans
+    )
 
 
 def _fixed(column: pa.ChunkedArray) -> pa.Array:
@@ -291,11 +299,16 @@ def _source(statement: Statement, piece: Piece, edges: Sequence[int], columns: S
     listed = ", ".join(f'"{name}"' for name in dict.fromkeys(columns))
     if isinstance(piece.content, pa.Table):
         name, rows = f"rows{piece.first}", piece.content.slice(start - piece.first, end - start)
-        statement.tables[name] = rows.append_column("position", pa.array(np.arange(start + 1, end + 1)))
+        numbered = rows.append_column("position", pa.array(np.arange(start + 1, end + 1)))
+        there = piece.there(start - piece.first, end - piece.first)
+        statement.tables[name] = numbered if there is None else numbered.filter(pa.array(there))
         return f"SELECT {listed}, position FROM {name}"
-    statement.parameters[f"file{piece.first}"] = str(piece.content)
+    statement.parameters[f"file{piece.first}"], without = str(piece.content), ""
+    if piece.gone is not None:
+        statement.tables[f"gone{piece.first}"] = pa.table({"row": piece.gone})
+        without = f" AND file_row_number NOT IN (SELECT row FROM gone{piece.first})"
     return (
         f"SELECT {listed}, file_row_number + {piece.first + 1} AS position "
         f"FROM read_parquet($file{piece.first}, file_row_number = true) "
-        f"WHERE file_row_number >= {start - piece.first} AND file_row_number < {end - piece.first}"
+        f"WHERE file_row_number >= {start - piece.first} AND file_row_number < {end - piece.first}{without}"
     )

@@ -209,7 +209,7 @@ class Advancing(Operation[Leaf, Advanced]):
         return Advanced(size, cost, live.begun.segment, live.leaves + 1, patterns, noisy)
 
     def _tallies(self, begun: SegmentBegun, desk: Desk) -> Tallies:
-        return desk.own(Leaves).of(begun)
+        return desk.own(Leaves).of(begun, desk.rows)
 
     def record(self, event: Advanced, desk: Desk) -> None:
         """Write the event, then take the leaf up."""
@@ -224,7 +224,7 @@ class Advancing(Operation[Leaf, Advanced]):
 def need_of(segment: Segment, desk: Desk) -> Need:
     """What the next leaf of a segment reads of the rows."""
     begun = segment.begun
-    edges = desk.own(Leaves).of(begun).uncounted((*segment.edges, desk.size))
+    edges = desk.own(Leaves).of(begun, desk.rows).uncounted((*segment.edges, desk.size))
     return Need(begun.groups, edges, begun.sums)
 
 
@@ -258,13 +258,17 @@ def _noisy(leaf: Leaf, desk: Desk, tallies: Tallies) -> tuple[Ints, ...]:
 class Leaves(Sealed):
     """PRIVATE: the tallies of the segments in progress."""
 
-    __slots__ = ("tallies",)
+    __slots__ = ("changes", "tallies")
 
     def __init__(self) -> None:
         self.tallies: dict[int, Tallies] = {}
+        self.changes = 0
+        """How often rows had been erased or corrected when they were counted."""
 
-    def of(self, begun: SegmentBegun) -> Tallies:
-        """The tallies of a segment."""
+    def of(self, begun: SegmentBegun, rows: Rows) -> Tallies:
+        """The tallies of a segment: of the rows as they are now."""
+        if self.changes != rows.changes:
+            self.tallies, self.changes = {}, rows.changes
         return self.tallies.setdefault(begun.segment, Tallies(begun.groups, begun.sums))
 
     def forget(self, segment: int) -> None:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 PERSON: Final = "person:"
 """The name of the column of persons' digests. (No field of a scalar ends in a colon.)"""
+KEY: Final = "key:"
+"""The name of the column of keys' digests."""
 DIGEST_BYTES: Final = 16
 """The length of the digest that stands for a person."""
 DIGEST: Final = pa.binary(DIGEST_BYTES)
@@ -159,7 +161,7 @@ def either(one: Flags | None, other: Flags | None) -> Flags | None:
 class Plan:
     """How rows are typed and checked under a schema: public."""
 
-    __slots__ = ("checks", "columns", "fields", "scalars", "schema", "with_persons")
+    __slots__ = ("checks", "columns", "fields", "scalars", "schema")
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
@@ -167,7 +169,10 @@ class Plan:
         self.scalars = stored(schema)
         self.checks = tuple(Check.of(*each, self.scalars) for each in schema.attributes.items())
         self.fields = pa.schema([(field_of(each), TYPES[each.kind]) for each in self.scalars])
-        self.with_persons = self.fields.append(pa.field(PERSON, DIGEST))
+
+    def fields_with(self, *digests: str) -> pa.Schema:
+        """The fields, with columns of digests after them."""
+        return pa.schema([*self.fields, *((each, DIGEST) for each in digests)])
 
 
 @lru_cache(maxsize=64)

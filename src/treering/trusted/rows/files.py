@@ -79,9 +79,9 @@ class Unreadable(Exception):
     """Why a file cannot be read, in words that quote nothing of it."""
 
 
-def blocks(file: RowFile, schema: Schema, person: str | None) -> Iterator[pa.Table]:
-    """The rows of a file, some at a time: the schema's columns and the column ``person`` of person ids."""
-    wanted = (*schema.columns, *([] if person is None or person in schema.columns else [person]))
+def blocks(file: RowFile, schema: Schema, *ids: str) -> Iterator[pa.Table]:
+    """The rows of a file, some at a time: the schema's columns, and the columns ``ids`` of persons and keys."""
+    wanted = tuple(dict.fromkeys([*schema.columns, *ids]))
     readers: dict[str | None, Callable[[], Iterator[Any]]] = {
         **dict.fromkeys((".csv", ".tsv", ".txt"), lambda: _texts(file, schema, wanted)),
         ".parquet": lambda: _parquet(file.path, wanted),

@@ -29,7 +29,7 @@ from treering.domain.schema import Schema
 from treering.errors import DataError, ParameterError
 from treering.rowfile import RowFile
 from treering.trusted import registry
-from treering.trusted.rows.checks import PERSON, Check, ColumnIntake, Plan, plan_of
+from treering.trusted.rows.checks import KEY, PERSON, Check, ColumnIntake, Plan, plan_of
 from treering.trusted.rows.digests import RowsDigest
 from treering.trusted.rows.frames import Places, as_table, check_columns, comes_as_dicts, hint
 from treering.trusted.rows.moments import is_text
@@ -40,7 +40,17 @@ from treering.trusted.sealed import Sealed
 if TYPE_CHECKING:
     from treering.trusted.rows.persons import People, Persons
 
-__all__ = ["PERSON", "ColumnIntake", "DroppedRows", "Intake", "OnInvalid", "batch_schema", "dropping", "typed_blocks"]
+__all__ = [
+    "KEY",
+    "PERSON",
+    "ColumnIntake",
+    "DroppedRows",
+    "Intake",
+    "OnInvalid",
+    "batch_schema",
+    "dropping",
+    "typed_blocks",
+]
 
 OnInvalid: TypeAlias = Literal["refuse", "drop"]
 """What becomes of rows that do not fit the schema."""
@@ -89,10 +99,9 @@ class Intake(Sealed):
         return {"rows": self.rows, "dropped": self.dropped, "columns": columns}
 
 
-def batch_schema(schema: Schema, persons: bool) -> pa.Schema:
+def batch_schema(schema: Schema, persons: bool, keys: bool = False) -> pa.Schema:
     """The Arrow schema of the tables of `typed_blocks`."""
-    plan = plan_of(schema)
-    return plan.with_persons if persons else plan.fields
+    return plan_of(schema).fields_with(*[PERSON] * persons, *[KEY] * keys)
 
 
 def typed_blocks(
@@ -103,9 +112,10 @@ def typed_blocks(
     drop: bool,
     intake: Intake,
     read: RowsDigest | None = None,
+    keys: Persons | None = None,
 ) -> Iterator[pa.Table]:
     """The rows of a frame, or of a file, as typed tables, in order; at least one table, which may have no rows. Where
-    persons are counted, the column `PERSON` comes last.
+    persons are counted, the column `PERSON` comes after the others, and where rows have keys, the column `KEY` is last.
 
     A row that does not fit, or exceeds the limit of its person, is an error that names its position; with ``drop`` it
     is left out, and counted. ``read`` is the digest of all rows that fit, those beyond a limit included.
@@ -113,11 +123,11 @@ def typed_blocks(
     plan = plan_of(schema)
     intake.columns = {name: ColumnIntake() for name in schema.names} | intake.columns
     some = False
-    for block in _blocks(frame, plan, persons):
+    for block in _blocks(frame, plan, [each for each in (persons, keys) if each is not None]):
         some = True
         yield _taken(block, plan, persons, drop=drop, intake=intake, read=read)
     if not some:
-        yield batch_schema(schema, persons is not None).empty_table()
+        yield batch_schema(schema, persons is not None, keys is not None).empty_table()
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -176,40 +186,38 @@ def _refusal(block: _Block, plan: Plan, row: int) -> DataError:
 # -- blocks ------------------------------------------------------------------------------------------------------------
 
 
-def _blocks(frame: Any, plan: Plan, persons: Persons | None) -> Iterator[_Block]:
+def _blocks(frame: Any, plan: Plan, ids: Sequence[Persons]) -> Iterator[_Block]:
     if isinstance(frame, RowFile):
-        return _of_file(frame, plan, persons)
+        return _of_file(frame, plan, ids)
     if comes_as_dicts(frame):
         rows = list(frame)
         starts = range(0, len(rows), BLOCK_ROWS)
-        return (_of_dicts(rows[start : start + BLOCK_ROWS], plan, persons, start) for start in starts)
-    return _of_frame(frame, plan, persons)
+        return (_of_dicts(rows[start : start + BLOCK_ROWS], plan, ids, start) for start in starts)
+    return _of_frame(frame, plan, ids)
 
 
-def _of_frame(frame: Any, plan: Plan, persons: Persons | None) -> Iterator[_Block]:
+def _of_frame(frame: Any, plan: Plan, ids: Sequence[Persons]) -> Iterator[_Block]:
     table = as_table(frame)
-    _check(table, plan, persons, texts=False)
+    _check(table, plan, ids, texts=False)
     starts = range(0, table.num_rows, BLOCK_ROWS)
 
     def work(start: int) -> _Block:
-        return _of_table(table.slice(start, BLOCK_ROWS), plan, persons, Places(start), shared=True)
+        return _of_table(table.slice(start, BLOCK_ROWS), plan, ids, Places(start), shared=True)
 
     return _in_order(work, starts) if len(starts) > 1 else map(work, starts)
 
 
-def _of_file(file: RowFile, plan: Plan, persons: Persons | None) -> Iterator[_Block]:
+def _of_file(file: RowFile, plan: Plan, ids: Sequence[Persons]) -> Iterator[_Block]:
     shared = file.ending in (".arrow", ".feather")  # They are mapped into memory.
 
     def work(piece: tuple[int, pa.Table]) -> _Block:
         start, table = piece
         places = Places(start, file, plan.schema)
         with _about(file):
-            _check(table, plan, persons, texts=file.separated)
-            return _of_table(table, plan, persons, places, shared=shared, texts=file.separated)
+            _check(table, plan, ids, texts=file.separated)
+            return _of_table(table, plan, ids, places, shared=shared, texts=file.separated)
 
-    return _in_order(
-        work, _numbered(registry.part("blocks")(file, plan.schema, None if persons is None else persons.column))
-    )
+    return _in_order(work, _numbered(registry.part("blocks")(file, plan.schema, *(each.column for each in ids))))
 
 
 def _numbered(tables: Iterable[pa.Table]) -> Iterator[tuple[int, pa.Table]]:
@@ -265,22 +273,22 @@ def _in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator
 # -- columns -----------------------------------------------------------------------------------------------------------
 
 
-def _check(table: pa.Table, plan: Plan, persons: Persons | None, *, texts: bool) -> None:
+def _check(table: pa.Table, plan: Plan, ids: Sequence[Persons], *, texts: bool) -> None:
     """Refuse a table whose columns are not those of the schema, or of other types."""
-    if persons is not None:
-        persons.column_in(table)
+    for each in ids:
+        each.column_in(table)
     check_columns(table.column_names, plan.schema)
     for scalar in plan.scalars:
         check_type(table.schema.field(scalar.column).type, scalar, texts=texts)
 
 
 def _of_table(
-    table: pa.Table, plan: Plan, persons: Persons | None, places: Places, *, shared: bool, texts: bool = False
+    table: pa.Table, plan: Plan, ids: Sequence[Persons], places: Places, *, shared: bool, texts: bool = False
 ) -> _Block:
     """The rows of a table, whose columns were checked. ``shared``: others may change what lies in its memory."""
     arrays, unfit = [], []
     try:
-        digests = None if persons is None else persons.digests(persons.column_in(table), places)
+        digests = {each.field: each.digests(each.column_in(table), places) for each in ids}
         for scalar in plan.scalars:
             source = _whole(table.column(scalar.column))
             values = array_of(_readable(source), scalar)
@@ -299,16 +307,15 @@ def _of_table(
 def _checked(
     arrays: list[pa.Array],
     bad: Callable[[Check, ColumnIntake], Flags | None],
-    digests: pa.Array | None,
+    digests: Mapping[str, pa.Array],
     plan: Plan,
     places: Places,
 ) -> _Block:
     """Typed arrays as a block; ``bad`` says which of their values do not pass a check, and counts."""
     counts = [ColumnIntake() for _ in plan.checks]
     flags = [bad(check, count) for check, count in zip(plan.checks, counts, strict=True)]
-    if digests is None:
-        return _Block(pa.Table.from_arrays(arrays, schema=plan.fields), flags, counts, places)
-    return _Block(pa.Table.from_arrays([*arrays, digests], schema=plan.with_persons), flags, counts, places)
+    table = pa.Table.from_arrays([*arrays, *digests.values()], schema=plan.fields_with(*digests))
+    return _Block(table, flags, counts, places)
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
@@ -359,11 +366,11 @@ def _unfit(source: pa.Array, values: pa.Array, scalar: Scalar, *, texts: bool) -
 # -- lists of dicts ----------------------------------------------------------------------------------------------------
 
 
-def _of_dicts(rows: Sequence[Any], plan: Plan, persons: Persons | None, start: int) -> _Block:
-    digests = None
-    if persons is not None:
-        ids = [row.get(persons.column) if isinstance(row, Mapping) else None for row in rows]
-        digests = persons.digests(ids, Places(start))
+def _of_dicts(rows: Sequence[Any], plan: Plan, ids: Sequence[Persons], start: int) -> _Block:
+    digests = {}
+    for each in ids:
+        names = [row.get(each.column) if isinstance(row, Mapping) else None for row in rows]
+        digests[each.field] = each.digests(names, Places(start))
     for position, row in enumerate(rows, start):
         if not isinstance(row, Mapping):
             raise DataError(f"row {position} is a {type(row).__name__}; each row is a dict", row=position)

@@ -12,6 +12,7 @@ import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
@@ -27,6 +28,7 @@ from treering.domain.sums import Capped, Grid, Kept, Sums, summable
 from treering.errors import DataError, SchemaError, TreeringError
 from treering.trusted import registry
 from treering.trusted.cells import MAX_COUNT, Cells
+from treering.trusted.ledger.gone import Gone
 from treering.trusted.rows.tally import Codes, Elsewhere, Engine, Numbers, Piece, shared_engine, tally
 from treering.trusted.rows.typed import stored as scalars_of
 from treering.trusted.sealed import Sealed
@@ -62,12 +64,27 @@ class Ahead(Protocol):
 class Rows(Sealed):
     """The sealed rows of one growing database. Only a kernel reads them; only their number is public."""
 
-    __slots__ = ("_cells", "_counted", "_engine", "_pieces", "_schema", "_size", "_torn", "ahead", "lock")
+    __slots__ = (
+        "_cells",
+        "_counted",
+        "_engine",
+        "_gone",
+        "_pieces",
+        "_schema",
+        "_size",
+        "_torn",
+        "ahead",
+        "changes",
+        "lock",
+    )
 
     def __init__(self, schema: Schema, engine: Callable[[], Engine] = shared_engine) -> None:
         self._schema = schema
         self._engine = engine
         self._size = 0
+        self._gone = Gone()
+        self.changes = 0
+        """How often rows were erased or corrected: public."""
         self._pieces: list[Piece] = []
         self._cells: dict[Schema, Cells] = {}
         self._counted: dict[Schema, int] = {}
@@ -90,8 +107,12 @@ class Rows(Sealed):
 
     @property
     def size(self) -> int:
-        """The number of rows: public."""
+        """The number of rows that ever came, that of the last position: public."""
         return self._size
+
+    def between(self, start: int, end: int) -> int:
+        """The number of rows after position ``start``, up to ``end``, that are there: public."""
+        return end - start - self._gone.within(start, end)
 
     # -- taking in ----------------------------------------------------------------------------------------------------
 
@@ -142,7 +163,18 @@ class Rows(Sealed):
                 raise TreeringError("rows that lie in a file begin and end where pieces do")
             before = [piece for piece in self._pieces if piece.last <= first]
             after = [piece for piece in self._pieces if piece.first >= last]
-            self._pieces = [*before, Piece(first, last - first, path), *after]
+            gone = self._gone.rows(first, last)
+            self._pieces = [*before, Piece(first, last - first, path, gone if len(gone) else None), *after]
+
+    def erase(self, gone: Gone) -> None:
+        """Some rows, by their positions, are erased or say something else now: what was counted is counted anew. (What
+        `replace` told of has them so.)"""
+        with self.whole(), self.taking_in():
+            self._gone = gone
+            found = [(each, gone.rows(each.first, each.last)) for each in self._pieces]
+            self._pieces = [replace(each, gone=rows if len(rows) else None) for each, rows in found]
+            self._cells, self._counted = {}, {}
+            self.changes += 1
 
     def _check_room(self, rows: int) -> None:
         """Refuse rows with which a sum could leave 64 bits."""
@@ -263,7 +295,7 @@ def _joined(pieces: list[Piece], new: Piece, schema: Schema) -> list[Piece]:
     kept = list(pieces)
     tables = [new.content]
     first, rows = new.first, new.rows
-    while last is not None and isinstance(last.content, pa.Table) and last.rows < 2 * rows and rows < MERGED:
+    while last is not None and last.small and last.rows < 2 * rows and rows < MERGED:
         tables.insert(0, last.content)
         first, rows = last.first, rows + last.rows
         kept.pop()

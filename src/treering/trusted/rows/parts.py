@@ -23,10 +23,10 @@ import pyarrow as pa
 
 from treering.errors import DamagedVault, DataError, VaultError
 from treering.trusted import registry
-from treering.trusted.ledger.disk import NewFile, Stage, reached, writing
+from treering.trusted.ledger.disk import NewFile, writing
 from treering.trusted.ledger.ledger import Ledger
 from treering.trusted.ledger.lines import SecretValue
-from treering.trusted.ledger.named import Batch, BatchList, Part, PartList, batch_secret, part_name
+from treering.trusted.ledger.named import Batch, BatchList, PartList, batch_secret, part_name
 from treering.trusted.rows.digests import RowsDigest
 from treering.trusted.rows.intake import PERSON, Intake, typed_blocks
 from treering.trusted.rows.kept import Rows
@@ -39,7 +39,6 @@ from treering.trusted.rows.spool import (
     Spool,
     packed,
     unpacked,
-    write_part,
 )
 from treering.trusted.rows.tally import Engine
 from treering.trusted.sealed import Sealed, commitment
@@ -114,7 +113,7 @@ class Stored(Sealed):
         """Reads the footers of parts, and the tail. `DamagedVault` if there is no such part, or batch in the tail."""
         self._batches, self._form, self._secrets = batches, form, secrets
         self._files = [PartFile(folder, part, Content.of(part, secrets), form) for part in parts]
-        self._tail = _unpacked(tail, tail_of(batches, parts), form, secrets)
+        self._tail = tables_of(tail, tail_of(batches, parts), form, secrets)
 
     @property
     def tail(self) -> list[pa.Table]:
@@ -178,20 +177,23 @@ def tail_of(batches: BatchList, parts: PartList) -> list[Batch]:
     return [batch for batch in batches.beyond(parts.rows) if batch.kept]
 
 
-def _unpacked(
+def tables_of(
     tail: Iterable[tuple[int, bytes]], batches: Sequence[Batch], form: Form, secrets: Mapping[str, SecretValue]
 ) -> list[pa.Table]:
+    """The batches of the tail; `DamagedVault` if it has others than these."""
     found = dict(tail)
     if more := set(found).difference(batch.number for batch in batches):
         raise DamagedVault(f"batch {min(more)} lies in the ledger, and not on record; restore a backup")
     return [unpacked(found.get(batch.number, b""), batch, form, secrets) for batch in batches]
 
 
-def cut(tables: Iterable[pa.Table], batches: Iterable[Batch]) -> Iterator[tuple[Batch, pa.Table, bool]]:
-    """All rows of a store by batch, some at a time; and whether these are the last of their batch. `DamagedVault`
-    unless there are just the rows that the ledger counts."""
+def cut(
+    tables: Iterable[pa.Table], batches: Iterable[Batch], position: int = 0
+) -> Iterator[tuple[Batch, pa.Table, bool]]:
+    """All rows after a ``position`` by batch, some at a time; and whether these are the last of their batch.
+    `DamagedVault` unless there are just the rows that the ledger counts."""
     coming = (batch for batch in batches if batch.kept)
-    batch, position = next(coming, None), 0
+    batch = next(coming, None)
     for table in tables:
         start = 0
         while start < table.num_rows:
@@ -215,7 +217,7 @@ class Parts(Sealed):
 
     __slots__ = (
         *("_batches", "_folder", "_form", "_ledger", "_limit", "_merged", "_next", "_parts", "_persons", "_rows"),
-        *("_tail", "_held"),
+        *("_held", "keys", "tail"),
     )
 
     def __init__(
@@ -227,14 +229,17 @@ class Parts(Sealed):
         batches: BatchList,
         parts: PartList,
         limit: Callable[[], Persons] | None = None,
+        keys: Callable[[], Persons] | None = None,
     ) -> None:
-        """``limit`` makes a limit of rows a person, in which no rows are counted yet."""
+        """``limit`` makes a limit of rows a person, in which no rows are counted yet; ``keys`` what digests keys."""
         self._folder, self._form, self._rows, self._ledger = folder, form, rows, ledger
         self._batches, self._parts = batches, parts
         self._limit = limit
+        self.keys = None if keys is None else keys()
+        """What digests the keys of rows; None where they have none."""
         self._persons: Persons | None = None
         """The limit, with the rows of each person: they are counted when the first batch comes."""
-        self._tail: list[Batch] = []
+        self.tail: list[Batch] = []
         self._held = 0
         """The rows of the tail."""
         self._keep(tail_of(batches, parts))
@@ -245,7 +250,7 @@ class Parts(Sealed):
 
     def _keep(self, batches: Iterable[Batch]) -> None:
         for batch in batches:
-            self._tail.append(batch)
+            self.tail.append(batch)
             self._held += batch.rows
 
     @property
@@ -281,13 +286,14 @@ class Parts(Sealed):
         """The rows of ``frame`` as a batch on its way. (Nothing of the store is read or changed.)"""
         spool = Spool(self._folder, self._form)
         read = spool.read if persons is not None else None
-        spool.fill(typed_blocks(frame, self._rows.schema, persons, drop=drop, intake=spool.intake, read=read))
+        given: Any = {"drop": drop, "intake": spool.intake, "read": read, "keys": self.keys}
+        spool.fill(typed_blocks(frame, self._rows.schema, persons, **given))
         return spool
 
     def read(self, frame: Any, persons: Persons | None, *, drop: bool) -> Intake:
         """What is read of the rows of ``frame``, of which none is kept."""
         intake = Intake()
-        for _ in typed_blocks(frame, self._rows.schema, persons, drop=drop, intake=intake):
+        for _ in typed_blocks(frame, self._rows.schema, persons, drop=drop, intake=intake, keys=self.keys):
             pass
         return intake
 
@@ -295,7 +301,7 @@ class Parts(Sealed):
         """Give a large batch its name among the parts; the tail, whose rows came before, is sealed first. After an
         error there is no such file."""
         if spool.content is not None:
-            if self._tail:
+            if self.tail:
                 self.seal()
             spool.name(self._folder / part_name(self._parts.last + 1))
 
@@ -357,7 +363,8 @@ class Parts(Sealed):
         """The rows of ``frame``, digested for `holds`: none is kept, and no limit is checked."""
         persons = None if self._limit is None else self._limit().unlimited()
         spool = Spool(self._folder, self._form)
-        for table in typed_blocks(frame, self._rows.schema, persons, drop=True, intake=spool.intake, read=spool.read):
+        given: Any = {"drop": True, "intake": spool.intake, "read": spool.read, "keys": self.keys}
+        for table in typed_blocks(frame, self._rows.schema, persons, **given):
             spool.digest.add(table)
         return spool
 
@@ -369,43 +376,24 @@ class Parts(Sealed):
             return
         self._next = len(self._batches) + _PATIENCE
         with suppress(VaultError):
-            if len(self._tail) >= TAIL_BATCHES or self._held >= TAIL_ROWS:
+            if len(self.tail) >= TAIL_BATCHES or self._held >= TAIL_ROWS:
                 self.seal()
             while self._parts.last != self._merged:
                 looked = self._parts.last
                 if merged := self._parts.mergeable([part.rows for part in self._parts]):
-                    self._merge(merged)
+                    self.rewriting.merge(merged)
                 self._merged = looked
             self._next = 0
 
     def seal(self) -> None:
         """Make a part of the tail."""
-        rows = sum(batch.rows for batch in self._tail)
-        tables = _unpacked(self._ledger.tail(), self._tail, self._form, self._ledger.secrets())
-        self._replace(self._parts.rows, rows, tables, [], self._tail[-1].number)
+        self.rewriting.seal(self.tail)
 
-    def _merge(self, merged: Sequence[Part]) -> None:
-        """Make one part of neighbouring ones."""
-        secrets = self._ledger.secrets()
-        files = [PartFile(self._folder, part, Content.of(part, secrets), self._form) for part in merged]
-        for file in files:
-            file.check()
-        rows = sum(part.rows for part in merged)
-        self._replace(merged[0].first, rows, (table for file in files for table in file.tables()), merged, 0)
+    @property
+    def rewriting(self) -> Any:
+        """What makes parts of others, or of the tail."""
+        make = registry.part("Rewriting")
+        return make(self._folder, self._form, self._rows, self._ledger, self._batches, self._parts, self._sealed)
 
-    def _replace(self, first: int, rows: int, tables: Iterable[pa.Table], merged: Sequence[Part], sealed: int) -> None:
-        """A part of these rows, in place of other parts, or of the tail up to batch number ``sealed``."""
-        number = self._parts.last + 1
-        path = self._folder / part_name(number)
-        part, secret = write_part(self._folder, self._form, tables, path).sealed(number, first, rows)
-        drop = tuple(each.secret for each in merged)
-        with self._ledger.remembered("it was interrupted while a part, which is on record, was taken up"):
-            self._ledger.write(part.line(), put=secret, drop=drop, sealed=sealed)
-            self._parts.add(part)
-            if sealed:
-                self._tail, self._held = [], 0
-            self._rows.replace(first, first + rows, path)
-        reached(Stage.PARTS_REPLACED)
-        for each in merged:
-            with suppress(OSError):  # The next opening removes it.
-                (self._folder / each.name).unlink()
+    def _sealed(self) -> None:
+        self.tail, self._held = [], 0

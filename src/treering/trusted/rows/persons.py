@@ -147,10 +147,10 @@ class Persons(Sealed):
     person are refused, and so are floats so large that one stands for several integers (`_inexact`).
     """
 
-    __slots__ = ("_key", "_people", "column", "limit")
+    __slots__ = ("_key", "_people", "column", "limit", "word")
 
-    def __init__(self, column: str, limit: int, key: bytes) -> None:
-        self.column, self.limit = column, limit
+    def __init__(self, column: str, limit: int, key: bytes, word: str = "person") -> None:
+        self.column, self.limit, self.word = column, limit, word
         self._key = key
         self._people = People()
 
@@ -163,6 +163,11 @@ class Persons(Sealed):
         else:
             for chunk in rows.chunks if isinstance(rows, pa.ChunkedArray) else [rows]:
                 self._people.add(halves(chunk))
+
+    @property
+    def field(self) -> str:
+        """The name of the column of digests."""
+        return f"{self.word}:"
 
     def check(self) -> None:
         """Refuse rows on record that exceed the limit of a person: the promise would not hold for that person."""
@@ -245,12 +250,12 @@ class Persons(Sealed):
         return pa.Array.from_buffers(DIGEST, len(lengths), [None, pa.py_buffer(words.T.astype("<u8").tobytes())])
 
     def _unfit(self, text: object, row: int, places: Places) -> DataError:
-        problem = "there is no person"
+        problem = f"there is no {self.word}"
         if text is INEXACT:
             problem = (
-                "the person is a float so large that digits may be lost, and one person would count as several: hand "
-                "over integers or texts, as they were before they became floats (pandas makes floats of integers where "
-                "one is missing: use its type Int64)"
+                f"the {self.word} is a float so large that digits may be lost, and one {self.word} would count as "
+                "several: hand over integers or texts, as they were before they became floats (pandas makes floats of "
+                "integers where one is missing: use its type Int64)"
             )
         message = f"{places.shown(row)}, column {self.column!r}: {problem}; nothing of the batch was taken"
         return DataError(message, row=places.row(row), column=self.column)
@@ -258,7 +263,8 @@ class Persons(Sealed):
     def column_in(self, table: pa.Table) -> pa.ChunkedArray:
         """The column of a table that says whose the rows are."""
         if table.column_names.count(self.column) != 1:
-            raise DataError(f"the rows need one column {self.column!r} that says whose they are", column=self.column)
+            says = "whose they are" if self.word == "person" else "which they are"
+            raise DataError(f"the rows need one column {self.column!r} that says {says}", column=self.column)
         return table.column(self.column)
 
 

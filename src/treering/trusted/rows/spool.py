@@ -49,13 +49,14 @@ _IDENTITY: Final = b"treering"
 
 
 class Form(Sealed):
-    """What a store keeps of its rows, for ever: the typed columns and, where persons are counted, their digests."""
+    """What a store keeps of its rows, for ever: the typed columns and, where persons are counted or rows have keys,
+    the digests of these."""
 
     __slots__ = ("arrow", "persons", "schema")
 
-    def __init__(self, schema: Schema, *, persons: bool = False) -> None:
+    def __init__(self, schema: Schema, *, persons: bool = False, keys: bool = False) -> None:
         self.schema, self.persons = schema, persons
-        self.arrow = batch_schema(schema, persons)
+        self.arrow = batch_schema(schema, persons, keys)
 
 
 @dataclass(frozen=True, repr=False)

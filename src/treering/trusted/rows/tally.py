@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from treering.arrays import Array, Ints
+from treering.arrays import Array, Flags, Ints
 from treering.domain.axis import Scalar
 from treering.domain.groups import Groups
 from treering.domain.schema import Schema
@@ -123,11 +123,26 @@ class Piece(Sealed):
     rows: int
     content: pa.Table | Path | Codes | Elsewhere
     """Typed rows (``rows/typed.py``) in memory or in a Parquet file, codes of cells, or rows in an engine."""
+    gone: Ints | None = None
+    """The numbers, from 0 on, of rows that were erased; None if none was."""
 
     @property
     def last(self) -> int:
         """The position of the last row."""
         return self.first + self.rows
+
+    @property
+    def small(self) -> bool:
+        """Whether it is a table in memory, of which no row was erased: others may be joined to it."""
+        return isinstance(self.content, pa.Table) and self.gone is None
+
+    def there(self, low: int, high: int) -> Flags | None:
+        """Which of the rows from number ``low`` on, below ``high``, are there; None for all."""
+        if self.gone is None:
+            return None
+        there = np.ones(high - low, dtype=np.bool_)
+        there[self.gone[(low <= self.gone) & (self.gone < high)] - low] = False
+        return there
 
 
 class Statement(Sealed):
@@ -150,7 +165,7 @@ class Statement(Sealed):
             leaf, after = bisect_right(edges, start) - 1, bisect_left(edges, end)
             if isinstance(piece.content, pa.Table):
                 sources.append(f"SELECT {names}leaf FROM {self._table(piece, start, end, edges)}")
-            elif after == leaf + 1 and end - start == piece.rows:
+            elif after == leaf + 1 and end - start == piece.rows and piece.gone is None:
                 whole.setdefault(leaf, []).append(str(piece.content))
             else:
                 sources.append(self._cut(piece, start, end, edges[leaf + 1 : after], leaf, names))
@@ -163,7 +178,9 @@ class Statement(Sealed):
         """The name of a table in memory, with the numbers of intervals."""
         assert isinstance(piece.content, pa.Table)
         name, rows = f"rows{piece.first}", piece.content.slice(start - piece.first, end - start)
-        self.tables[name] = rows.append_column("leaf", pa.array(_leaves(start, end, edges)))
+        numbered = rows.append_column("leaf", pa.array(_leaves(start, end, edges)))
+        there = piece.there(start - piece.first, end - piece.first)
+        self.tables[name] = numbered if there is None else numbered.filter(pa.array(there))
         return name
 
     def _cut(self, piece: Piece, start: int, end: int, inner: Sequence[int], leaf: int, names: str) -> str:
@@ -172,6 +189,9 @@ class Statement(Sealed):
         self.parameters[f"file{piece.first}"] = str(piece.content)
         source = f"read_parquet($file{piece.first}, file_row_number = true) AS r"
         within = f"file_row_number >= {start - piece.first} AND file_row_number < {end - piece.first}"
+        if piece.gone is not None:
+            self.tables[f"gone{piece.first}"] = pa.table({"row": piece.gone})
+            within += f" AND file_row_number NOT IN (SELECT row FROM gone{piece.first})"
         if len(inner) <= MOST_CUTS:
             arms = (f"WHEN file_row_number < {edge - piece.first} THEN {leaf + k}" for k, edge in enumerate(inner))
             number = f"CASE {' '.join(arms)} ELSE {leaf + len(inner)} END" if inner else str(leaf)
@@ -237,9 +257,17 @@ def tally(
     elif others:
         lines.append(_by_statement(engine(), others, grouping, edges))
     seen = sum(int(each.rows.sum()) for each in lines)
-    if seen != edges[-1] - edges[0]:
-        raise EngineError(f"there are {seen:,} rows where {edges[-1] - edges[0]:,} were taken in: nothing was answered")
+    there = edges[-1] - edges[0] - sum(_gone_between(piece, edges) for piece in within)
+    if seen != there:
+        raise EngineError(f"there are {seen:,} rows where {there:,} were taken in: nothing was answered")
     return _added(lines, groups, sums)
+
+
+def _gone_between(piece: Piece, edges: Sequence[int]) -> int:
+    """How many rows of a piece that lie between the first edge and the last were erased."""
+    if piece.gone is None:
+        return 0
+    return int(np.count_nonzero((edges[0] - piece.first <= piece.gone) & (piece.gone < edges[-1] - piece.first)))
 
 
 def _counted_here(piece: Piece) -> bool:
@@ -277,8 +305,11 @@ def _by_hand(piece: Piece, grouping: Grouping, edges: Sequence[int]) -> Lines:
     low, high = max(0, edges[0] - piece.first), min(piece.rows, edges[-1] - piece.first)
     if isinstance(piece.content, pa.Table):
         table = piece.content.slice(low, high - low)
+        leaves, there = _leaves(piece.first + low, piece.first + high, edges), piece.there(low, high)
+        if there is not None:
+            table, leaves = table.filter(pa.array(there)), leaves[there]
         place, units = grouping.of_table(table)
-        return Lines(_leaves(piece.first + low, piece.first + high, edges), place, np.ones_like(place), units)
+        return Lines(leaves, place, np.ones_like(place), units)
     assert isinstance(piece.content, Codes)
     place, units = grouping.of_codes(piece.content, slice(low, high))
     return Lines(_leaves(piece.first + low, piece.first + high, edges), place, np.ones_like(place), units)

@@ -66,7 +66,7 @@ def test_blocks_do_not_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     path.write_text("size,code\n" + "".join(f"{1 + row % 9},{row % 3}\n" for row in range(2000)))
     whole = cells(path)
     monkeypatch.setattr(files, "BLOCK_BYTES", 600)
-    assert sum(1 for _ in blocks(RowFile(path), SCHEMA, None)) > 5
+    assert sum(1 for _ in blocks(RowFile(path), SCHEMA)) > 5
     assert cells(path) == whole
     rows = pa.table({"size": [1 + row % 9 for row in range(2000)], "code": [str(row % 3) for row in range(2000)]})
     parquet.write_table(rows, path.with_suffix(".parquet"))
@@ -201,14 +201,14 @@ def test_texts_mean_what_the_schema_wants(tmp_path: Path) -> None:
 def test_a_large_file_comes_in_several_blocks_and_a_row_may_be_long(tmp_path: Path) -> None:
     long = "x" * 300_000
     (tmp_path / "rows.csv").write_text("code,note,size\n" + f"007,{long},1\n" * 9)
-    assert sum(1 for _ in blocks(RowFile(tmp_path / "rows.csv"), SCHEMA, None)) > 1
+    assert sum(1 for _ in blocks(RowFile(tmp_path / "rows.csv"), SCHEMA)) > 1
     assert cells(tmp_path / "rows.csv") == [SCHEMA.cell({"code": "007", "size": 1})] * 9
     (tmp_path / "rows.jsonl").write_text(f'{{"code": "007", "size": 1, "note": "{long}"}}\n' * 9)
-    assert sum(1 for _ in blocks(RowFile(tmp_path / "rows.jsonl"), SCHEMA, None)) > 1
+    assert sum(1 for _ in blocks(RowFile(tmp_path / "rows.jsonl"), SCHEMA)) > 1
     assert cells(tmp_path / "rows.jsonl") == [SCHEMA.cell({"code": "007", "size": 1})] * 9
     many = pa.table({"code": pa.array(["007"]).take(pa.array([0] * 300_000)), "size": pa.array([1] * 300_000)})
     parquet.write_table(many, tmp_path / "rows.parquet")
-    parts = [block.num_rows for block in blocks(RowFile(tmp_path / "rows.parquet"), SCHEMA, None)]
+    parts = [block.num_rows for block in blocks(RowFile(tmp_path / "rows.parquet"), SCHEMA)]
     assert sum(parts) == 300_000
     assert 1 < len(parts) < 100
 
@@ -238,7 +238,7 @@ def test_the_columns_of_the_schema_and_of_persons_are_read_and_no_others(tmp_pat
         {"rows.parquet": parquet.write_table, "rows.arrow": feather.write_feather}[name](table, path)
 
     def read(person: str | None) -> pa.Table:
-        return pa.concat_tables(list(blocks(RowFile(path), SCHEMA, person)))
+        return pa.concat_tables(list(blocks(RowFile(path), SCHEMA, *([person] if person else []))))
 
     assert read(None).column_names == ["code", "size"]
     assert read("code").column_names == ["code", "size"]

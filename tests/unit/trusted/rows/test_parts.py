@@ -30,6 +30,7 @@ from support.parts import (
     secrets,
 )
 from support.vaults import SCHEMA, crash, frame
+from treering.trusted.changes.rewriting import Rewriting
 from treering.trusted.ledger.lines import Line
 from treering.trusted.ledger.named import Batch
 from treering.trusted.rows import parts
@@ -191,12 +192,12 @@ def test_rows_of_a_sealed_batch_that_were_changed_before_they_were_sealed_are_fo
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The file is what was written, and its rows are not: the lines of batches bind rows, wherever they lie."""
-    seal = Parts._replace
+    seal = Rewriting._written
 
-    def mixed(own: Parts, first: int, rows: int, tables: Any, *rest: Any) -> None:
-        seal(own, first, rows, list(tables)[::-1], *rest)
+    def mixed(own: Rewriting, place: int, first: int, last: int, tables: Any, *rest: Any) -> Any:
+        return seal(own, place, first, last, list(tables)[::-1], *rest)
 
-    monkeypatch.setattr(Parts, "_replace", mixed)
+    monkeypatch.setattr(Rewriting, "_written", mixed)
     lived(tmp_path / "vault", SEALED).close()
     refused(tmp_path / "vault", "batch 1 has other rows than were written", opens=True)
 
