@@ -24,6 +24,7 @@ from treering.errors import BudgetExceeded, GuaranteeError
 from treering.gate import PersonsCounted
 from treering.mechanisms.base import Answering
 from treering.mechanisms.plan import Plan, Stale, wished
+from treering.mechanisms.series.changes import Unaffected
 from treering.mechanisms.series.counted import PersonsFindings
 from treering.mechanisms.series.drawing import Drawing, Source
 from treering.mechanisms.series.families import Family, Want, families
@@ -73,6 +74,11 @@ class Persons(Answering):
         self._shelf = Shelf(self._gate, self._beta)
         found = [event for event in self._gate.history if isinstance(event, PersonsCounted)]
         self._everyone = found[-1] if found else None
+
+    @property
+    def changing(self) -> Unaffected | None:
+        """See `Mechanism.changing`. Once persons were counted their flags may not fall: no row can be changed."""
+        return None if self._shelf.rings or self._everyone is not None else Unaffected()
 
     @property
     def limit(self) -> int:

@@ -61,6 +61,20 @@ class Changing(Protocol):
         """The rows that were announced by `change` are erased or corrected now."""
 
 
+class Unaffected:
+    """A mechanism that has counted nothing yet. (See `Changing`.)"""
+
+    def holding(self, positions: Ints) -> list[Held]:
+        """None."""
+        return []
+
+    def change(self, positions: Ints, *, end: bool) -> None:
+        """Nothing is recorded."""
+
+    def recount(self) -> None:
+        """Nothing was counted."""
+
+
 def widened(reading: Reading, by: float) -> Reading:
     """A reading whose true value may lie as much further off."""
     if not by:
