@@ -19,6 +19,7 @@ OPERATIONS: Final = {
     "foreign": "treering.trusted.operations.foreign:Foreign",
     "minimise": "treering.trusted.operations.minimise:Minimising",
     "tally": "treering.trusted.operations.minimise:Tallying",
+    "discover": "treering.trusted.operations.discover:Discovering",
 }
 """The class of each registered operation, by the name of the gate's method."""
 
@@ -29,6 +30,7 @@ EVENTS: Final = {
     "ForeignReleased": "foreign",
     "Minimised": "minimise",
     "Tallied": "tally",
+    "Discovered": "discover",
 }
 """The operation of each event that a registered operation releases."""
 

@@ -297,8 +297,9 @@ class Store(Sealed):
         if name in self._gates:
             raise ParameterError("budget", f"is spent through one gate: that of {name!r} is open already")
         number, spec = self._numbered(name)
-        lens = self._record.lenses.get(name)
-        self._gates[name] = gate = Kernel(self._rows, self.origin.budget(spec), self._journals[number], lens)
+        lens, origin = self._record.lenses.get(name), self.origin
+        gate = Kernel(self._rows, origin.budget(spec), self._journals[number], lens, origin.aside(number))
+        self._gates[name] = gate
         return gate
 
     def database(self, name: str) -> Own:

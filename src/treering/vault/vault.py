@@ -43,6 +43,7 @@ from treering.trusted.store import (
 )
 from treering.trusted.store import Taken as Taken
 from treering.vault.asking import Questions
+from treering.vault.discovering import DEFAULT_SHARE, Wanted, discover, discovered, part_of
 from treering.vault.kinds import EXPECTED_ROWS, NOTES, build, choose, lowered, spec
 from treering.vault.members import Member, chosen
 from treering.vault.planning import Planned
@@ -117,6 +118,7 @@ class Vault(Sealed):
         person: str | None = None,
         name: str | None = None,
         rows: int = EXPECTED_ROWS,
+        discoveries: bool | Number = False,
         table: Any = None,
         order: str = "id",
         wait: float = WAIT,
@@ -140,12 +142,14 @@ class Vault(Sealed):
                              ``rows_per_person`` + 1st is then refused. None: the vault does not check the limit
         ``name``             what the table is called; None: as the folder is, without its ending
         ``rows``             the number of rows that "auto" plans for
+        ``discoveries``      the part of delta that is set aside for `discover`; True: a tenth, which makes rho smaller
+                             by about a hundredth. The first mechanism must then be rings
         ``table, order``     an Ibis table, or the address of one: rows stay there, and `refresh` takes in those past
                              the watermark of the column ``order``, a unique integer that only grows
         ``wait``             seconds to wait for another process that has the vault open
         ``options``          further options of the first mechanism (see `add`)
         """
-        promise = Promise(epsilon, delta, rows_per_person)
+        promise = Promise(epsilon, delta, rows_per_person, aside=part_of(discoveries))
         origin = stores.originate(schema, promise, person, table, order, named(path) if name is None else name)
         first = None
         if mechanism is not None:
@@ -495,6 +499,27 @@ class Vault(Sealed):
             following = [each.spec.name for each in self._members if each.mechanism.follows_schema]
             self._store.refine(schema, following)
             return schema
+
+    def discover(
+        self,
+        column: str,
+        share: Number = DEFAULT_SHARE,
+        rows: tuple[int, int] | None = None,
+        key: str | None = None,
+        mechanism: str | None = None,
+    ) -> pa.Table:
+        """The values of an attribute that are not listed and that enough rows have: ``value``, ``count``, ``margin``.
+
+        ``column`` is one of `categories` with a cell for values not listed. ``rows`` = (a, b) looks at the rows after
+        position a, up to b, and these alone pay ``share`` of the promise: by default all rows. A value needs about six
+        times the noise in rows to be told, so the smaller the share, the more. ``key`` is an idempotency key.
+        `Vault.create` must have been called with ``discoveries``. What is told is public: `refine` may list it.
+        """
+        return discover(self._store, self._members, Wanted(column, share_of(share, "share"), rows, mechanism), key)
+
+    def discovered(self, column: str, mechanism: str | None = None) -> pa.Table:
+        """What `discover` has told of an attribute, and no version of the schema lists yet: free."""
+        return discovered(self._store, self._members, column, mechanism)
 
     def status(self) -> dict[str, Any]:
         """The public state: size, spent, remaining, the mechanisms and their guarantees, the ledger's head."""

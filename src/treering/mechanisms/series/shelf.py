@@ -6,9 +6,19 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
+from treering.domain.discovery import Discovery
 from treering.domain.query import Query
 from treering.domain.sums import Sums, sums_of
-from treering.gate import Advanced, Condensed, Event, Noted, SegmentBegun, SegmentCondensed, SegmentEnded
+from treering.gate import (
+    Advanced,
+    Condensed,
+    Discovered,
+    Event,
+    Noted,
+    SegmentBegun,
+    SegmentCondensed,
+    SegmentEnded,
+)
 from treering.mechanisms.series.ring import KeptRings, Opened, Ring
 from treering.protocols import Gate
 
@@ -23,6 +33,8 @@ class Shelf:
         """The series that the gate's history tells of."""
         self._gate, self._beta = gate, beta
         self.rings: list[Ring] = []
+        self.found: list[Discovered] = []
+        """What was discovered, the oldest first."""
         self.moves = 0
         self._segments: dict[int, Ring] = {}
         self._condensed = 0
@@ -76,6 +88,16 @@ class Shelf:
         finally:
             self.moves += 1
 
+    def discover(self, request: Discovery) -> Discovered:
+        """Have values of a column told that enough rows have."""
+        self.moves += 1
+        try:
+            event = self._gate.discover(request)
+            self.found.append(event)
+            return event
+        finally:
+            self.moves += 1
+
     def _advance(self, ring: Ring) -> None:
         ring.series.advance(self._gate)
         ring.clear()
@@ -90,6 +112,8 @@ class Shelf:
             ring = self.rings[event.series]
             self._segments[event.segment] = ring
             ring.series.follow(event)
+        elif isinstance(event, Discovered):
+            self.found.append(event)
         elif isinstance(event, Condensed):
             self._restore(event)
 
@@ -104,7 +128,7 @@ class Shelf:
 
     def condense(self) -> None:
         """Write a checkpoint."""
-        self._gate.condense(KeptRings(tuple(ring.keep() for ring in self.rings)))
+        self._gate.condense(KeptRings(tuple(ring.keep() for ring in self.rings), tuple(self.found)))
         self._condensed = self._kept
 
     @property
@@ -113,7 +137,7 @@ class Shelf:
         return sum(ring.series.kept for ring in self.rings)
 
     def _restore(self, event: Condensed) -> None:
-        self.rings, self._segments = [], {}
+        self.rings, self._segments, self.found = [], {}, list(event.note.found)
         for kept in event.note.rings:
             ring = self.made(kept.opened)
             segments = [each.begun for each in event.segments if each.begun.series == ring.number]
@@ -126,10 +150,11 @@ class Shelf:
 
     @property
     def prices(self) -> Fraction:
-        """The sum of the prices of all series."""
-        return sum((ring.series.price.total for ring in self.rings), Fraction(0))
+        """The sum of the prices of all series, and of what was discovered."""
+        found = sum((event.cost.rho for event in self.found), Fraction(0))
+        return found + sum((ring.series.price.total for ring in self.rings), Fraction(0))
 
     def fingerprint(self) -> str:
         """A hash of the public state."""
         prints = [(ring.series.price.total, ring.series.fingerprint()) for ring in self.rings]
-        return hashlib.sha256(repr(prints).encode()).hexdigest()
+        return hashlib.sha256(repr((prints, self.found)).encode()).hexdigest()
