@@ -3,12 +3,12 @@
 *Formal guarantee.* For the rows (a, b] and a column, every value that is present in them and not listed gets discrete
 Gaussian noise X of scale σ on its count, and is told, in the order of values, with the noisy count, if that is at least
 T: the least integer with P(X ≥ T − 1) ≤ δ′ (``budget/threshold.py``). For databases that differ in one row, replaced,
-this is δ′-approximate (1/σ²)-zCDP if the row is among (a, b], and nothing otherwise. *Proof.* The replaced row moves two
-counts by one each. A value that both databases have costs what its noisy count costs, 1/(2σ²), since what is told is a
-function of that. At most one value is in one of the databases alone, on either side, and there its count is 1: it is
-told with probability P(1 + X ≥ T) ≤ δ′. Given that it is not told, the transcript is one without it. (So the condition
-is on the noise alone. A least count in its place, or before it, tells whether a row is there: with a threshold that
-only counts of 10 reach, the failure is 24 times δ′.)
+this is δ′-approximate (1/σ²)-zCDP if the row is among (a, b], and nothing otherwise. *Proof.* The replaced row moves
+two counts by one each. A value that both databases have costs what its noisy count costs, 1/(2σ²), since what is told
+is a function of that. At most one value is in one of the databases alone, on either side, and there its count is 1: it
+is told with probability P(1 + X ≥ T) ≤ δ′. Given that it is not told, the transcript is one without it. (So the
+condition is on the noise alone. A least count in its place, or before it, tells whether a row is there: with a
+threshold that only counts of 10 reach, the failure is 24 times δ′.)
 
 *What is enforced here*, on public values alone: rows pay 1/σ² in the ledger, and δ′ in the ledger of failures, before
 they are read; T is computed here.
@@ -18,7 +18,8 @@ they are read; T is computed here.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
@@ -51,7 +52,7 @@ class Discovering(Operation[Discovery, Discovered]):
     __slots__ = ()
     event = Discovered
     parts = (Discovery, Discovered)
-    names = {"Discovery": Discovery}
+    names: ClassVar[Mapping[str, Any]] = {"Discovery": Discovery}
 
     def check(self, desk: Desk, *request: Any) -> Discovery:
         """Refuse columns that are not kept as texts or listed integers, rows that are not told apart, noise and chances
