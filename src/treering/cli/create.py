@@ -101,6 +101,9 @@ def create(
     rows: Annotated[
         int | None, typer.Option(parser=count, metavar="NUMBER", help='Rows that are expected, for "auto".')
     ] = None,
+    discoveries: Annotated[
+        bool, typer.Option("--discoveries", help="Set a tenth of delta aside, so that `discover` can find new values.")
+    ] = False,
     table: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="The table that the rows stay in, in another engine: below.")
     ] = None,
@@ -135,7 +138,9 @@ def create(
     options = _options(pace, guard_only, box, ways, questions)
     column = "id" if order is None else order
     with Vault.create(
-        vault, read, *given, person=person, name=name, rows=expected, table=table, order=column, **options
+        *(vault, read, *given),
+        **{"person": person, "name": name, "rows": expected, "discoveries": discoveries},
+        **{"table": table, "order": column, **options},
     ) as made:
         _caution(epsilon, delta)
         _made(vault, made.status(), table, out)
