@@ -56,7 +56,7 @@ def discover(
         else:
             out.line(f"No value of {column} that is not listed has enough rows to be told.")
         paid = "Free" if cost == 0 else f"Cost {unit(plain['unit'], cost)}"
-        out.line(f"{paid}, of {counted(plain["size"], 'row')}.", "dim")
+        out.line(f"{paid}, of {counted(plain['size'], 'row')}.", "dim")
 
     Output(as_json).result(plain, show)
 

@@ -62,7 +62,7 @@ class Discovering(Operation[Discovery, Discovered]):
             raise ParameterError("request", f"must be a Discovery, and no subclass, not a {type(asked).__name__}")
         desk.check_unreserved()
         _check_column(asked, desk)
-        desk.check_interval(asked.rows)
+        _check_rows(asked, desk.size)
         check_noise(Gaussian(asked.scale), 1)
         threshold(asked.scale, asked.failure)  # Refuses what it cannot be computed for.
         _check_failure(asked, desk.charges)
@@ -100,6 +100,15 @@ def _check_column(asked: Discovery, desk: Desk) -> None:
         raise ParameterError("listed", "must be the values that are listed, of the column's kind")
     if desk.rows.ahead is not None or any(isinstance(each.content, Codes) for each in desk.rows.pieces(0, desk.size)):
         raise ParameterError("column", "has its values elsewhere: discovery is for rows that a vault keeps itself")
+
+
+def _check_rows(asked: Discovery, size: int) -> None:
+    """Refuse an interval that holds no row. (It may begin and end anywhere: every row keeps its position.)"""
+    rows = asked.rows
+    if type(rows) is not tuple or len(rows) != 2 or any(type(each) is not int for each in rows):
+        raise ParameterError("rows", "must be a pair of sizes: the rows after the first of them, up to the second")
+    if not 0 <= rows[0] < rows[1] <= size:
+        raise ParameterError("rows", f"must hold at least one row, and lie within the {size:,} that there are")
 
 
 def _check_failure(asked: Discovery, charges: Charges) -> None:

@@ -123,7 +123,6 @@ def renyi(one: np.ndarray, other: np.ndarray, order: float) -> float:
 def test_the_rows_that_are_looked_at_pay_and_no_others() -> None:
     rows = rows_of(["a"] * 100)
     gate = gate_of(rows)
-    gate.mark()
     rows.add(typed(pa.table({"ward": ["b"] * 50, "age": [1] * 50}), SCHEMA))
     event = gate.discover(request(150, 100))
     assert event.cost.rho == Fraction(1, 4)
@@ -134,7 +133,6 @@ def test_the_rows_that_are_looked_at_pay_and_no_others() -> None:
 def test_chances_of_failure_add_up_by_row() -> None:
     rows = rows_of(["a"] * 100)
     gate = gate_of(rows, aside=Fraction(3, 1000))
-    gate.mark()
     gate.discover(request(100))
     gate.discover(request(100, failure=Fraction(2, 1000)))
     with pytest.raises(ParameterError, match="failure must be at most 0, what these rows have left"):
@@ -208,8 +206,8 @@ def test_rejects_listed_of_another_kind(listed: object) -> None:
         gate_of(rows_of(["a"] * 9)).discover(asked)
 
 
-@pytest.mark.parametrize("rows", [(0, 0), (0, 5), (9, 0), (0, 10), (0.0, 9)])
-def test_rejects_rows_that_are_not_told_apart(rows: tuple[int, int]) -> None:
+@pytest.mark.parametrize("rows", [(0, 0), (-1, 5), (9, 0), (0, 10), (0.0, 9), (9,), None])
+def test_rejects_rows_that_are_none(rows: tuple[int, int]) -> None:
     with pytest.raises(ParameterError, match="rows"):
         gate_of(rows_of(["a"] * 9)).discover(replace(request(9), rows=rows))
 
