@@ -138,9 +138,16 @@ def create(
     options = _options(pace, guard_only, box, ways, questions)
     column = "id" if order is None else order
     with Vault.create(
-        *(vault, read, *given),
-        **{"person": person, "name": name, "rows": expected, "discoveries": discoveries},
-        **{"table": table, "order": column, **options},
+        vault,
+        read,
+        *given,
+        person=person,
+        name=name,
+        rows=expected,
+        discoveries=discoveries,
+        table=table,
+        order=column,
+        **options,
     ) as made:
         _caution(epsilon, delta)
         _made(vault, made.status(), table, out)

@@ -59,4 +59,3 @@ def discover(
         out.line(f"{paid}, of {counted(plain['size'], 'row')}.", "dim")
 
     Output(as_json).result(plain, show)
-

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -200,7 +201,7 @@ def test_rejects_column_that_is_no_kept_list(scalar: Scalar) -> None:
 
 
 @pytest.mark.parametrize("listed", [("north", 3), ["north"], (b"north",)])
-def test_rejects_listed_of_another_kind(listed: object) -> None:
+def test_rejects_listed_of_another_kind(listed: Any) -> None:
     asked = replace(request(9), listed=listed)
     with pytest.raises(ParameterError, match="listed"):
         gate_of(rows_of(["a"] * 9)).discover(asked)
