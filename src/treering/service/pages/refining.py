@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from fastapi import APIRouter
@@ -78,13 +79,14 @@ def _body(desk: Desk, form: dict[str, str]) -> RefineBody:
     name, what, text = (form.get(each, "").strip() for each in ("attribute", "what", "value"))
     known = desk.vault.schema.attributes.get(name)
     whole = isinstance(known, Categories) and isinstance(known.values[0], int)
-    plain: dict[str, Any] = {
+    made: dict[str, Callable[[], dict[str, Any]]] = {
         "add": lambda: {"add": {name: [int(_number(text, "value")) if whole else text]}},
         "edges": lambda: {"edges": {name: [_number(text, "value")]}},
         "until": lambda: {"until": {name: text}},
         "bounds": lambda: {"bounds": {name: [_number(each, "value") for each in text.split(":")]}},
         "discovered": lambda: {"discovered": [name]},
-    }.get(what, dict)()
+    }
+    plain = made[what]() if what in made else {}
     try:
         return RefineBody(**plain)
     except ValidationError:
