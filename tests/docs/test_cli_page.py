@@ -91,6 +91,10 @@ def test_the_json_of_every_command_has_the_documented_fields(tmp_path: Path, mon
     keep_elsewhere(tmp_path / "rows", 100)
     elsewhere = ("--schema", "flights.toml", "--epsilon", 1, "--table", f"parquet://{tmp_path}/rows")
     assert treering("create", "e", *elsewhere).code == 0
+    assert (
+        treering("create", "d", "--schema", "flights.toml", "--epsilon", 8, "--delta", 1e-6, "--discoveries").code == 0
+    )
+    assert treering("append", "d", "january.csv").code == 0
     made = ("--schema", "flights.toml", "--epsilon", 8, "--delta", 1e-6, "--alpha", 0.2, "--mechanism", "pmwg")
     learnt = ("--target", "delay >= 15", "--features", "origin,month", "--share", 0.3)
     calls: dict[str, tuple[object, ...]] = {
@@ -98,6 +102,7 @@ def test_the_json_of_every_command_has_the_documented_fields(tmp_path: Path, mon
         "create": ("create", "v", *made, "--share", 0.7),
         "create --infer": ("create", "w", "--infer", "january.csv"),
         "append": ("append", "v", "january.csv"),
+        "discover": ("discover", "d", "origin"),
         "refine": ("refine", "e", "--add", "origin=BOS"),
         "refresh": ("refresh", "e"),
         "ask": ("ask", "v", "month = 1"),

@@ -38,7 +38,9 @@ def discover(
     mechanism: MechanismName = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Find values that no list has and that enough rows have, with noisy counts.
+    """Find values that are not listed and that enough rows have.
+
+    Each is told with a noisy count.
 
     A value that few rows have is never told. The vault must have been made with --discoveries.
     """
