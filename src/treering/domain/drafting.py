@@ -10,6 +10,7 @@ import math
 import re
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -201,6 +202,11 @@ def _round(span: float) -> float:
     """The width of a bin: 1, 2 or 5 times a power of ten, the least with at most `_BINS` of them in the span."""
     power = 10.0 ** math.floor(math.log10(span / _BINS))
     return next(factor * power for factor in (1, 2, 5, 10) if span / (factor * power) <= _BINS)
+
+
+def draft(path: str | Path) -> Schema:
+    """See `Schema.draft`."""
+    return infer(read(RowFile(Path(path)))).schema
 
 
 # -- files of rows -----------------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from treering.domain.attribute import Attribute, Bins, Ordered, Value, bins, cat
 from treering.domain.calendar import Dates, dates
 from treering.domain.numeric import numbers
 from treering.errors import SchemaError
+from treering.lazy import loaded
 from treering.words import counted, reason
 
 MAX_CELLS: Final = 2**62
@@ -201,10 +202,8 @@ class Schema:
 
         Columns that make no attribute are left out: ids, texts with many values. What it lists is read off the rows.
         """
-        from treering.domain.drafting import infer, read
-        from treering.rowfile import RowFile
-
-        return infer(read(RowFile(Path(path)))).schema
+        drafted: Schema = loaded("treering.domain.drafting:draft")(path)  # Loaded when it is met: it reads files.
+        return drafted
 
     def to_dict(self) -> dict[str, Any]:
         """A plain form for TOML; `from_dict` reads it back."""
